@@ -13,6 +13,7 @@ from rltrain.assemble.build_greedy_policy import build_greedy_policy
 from rltrain.assemble.build_learner import build_learner
 from rltrain.assemble.env import prepare_machine
 from rltrain.callback import Callback
+from rltrain.common.files import json_object
 from rltrain.common.folders import require_empty
 from rltrain.config.compose import compose_checked
 from rltrain.config.mapping import Overrides, as_texts
@@ -24,7 +25,7 @@ from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
 from rltrain.mode import evaluate as evaluation
 from rltrain.mode.messages.warnings import warn
-from rltrain.mode.run_folder import Journal, holds_run, new_run_dir, read_record
+from rltrain.mode.run_folder import Journal, holds_run, new_run_dir
 from rltrain.mode.signals import SIGNAL_CODES
 from rltrain.mode.train import Result, built, initialize, run_training
 from rltrain.mode.train import resume as continue_run
@@ -151,7 +152,7 @@ def succeeded(result: Result) -> Result:
     if result.exit_code in SIGNAL_CODES.values():
         raise SystemExit(result.exit_code)
     if result.exit_code:
-        cause = read_record(result.run_dir / "run.json").get("error")
+        cause = json_object(result.run_dir / "run.json").get("error")
         raise RuntimeError(
             f"The run failed: {cause} The traceback is in {result.run_dir / 'train.log'}."
         )

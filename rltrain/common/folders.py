@@ -1,13 +1,21 @@
-"""Folders that are written into only if they are new, empty or of the same kind."""
+"""New folders below ``outputs/``, and others that are new, empty or of the same kind."""
 
 from __future__ import annotations
 
+import secrets
+from datetime import datetime
 from pathlib import Path
 
 from rltrain.errors import UsageError
 
 SHOWN = 3
 """Names that a message lists."""
+
+
+def new_folder(group: str, mark: str = "") -> Path:
+    """``outputs/<group>/<date>_<time><mark>-<4 hex>``."""
+    name = datetime.now().strftime(f"%Y-%m-%d_%H-%M-%S{mark}-{secrets.token_hex(2)}")
+    return Path.cwd() / "outputs" / group / name
 
 
 def require_empty(folder: Path, kind: str, advice: str, own: tuple[str, ...] = ()) -> None:

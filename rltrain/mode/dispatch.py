@@ -239,22 +239,14 @@ MODES: Mapping[Any, Callable[[Sequence[str]], int]] = {
 
 
 def require_checkpoint(mode: str, path: str | None, **facts: Any) -> str:
-    """Return the path of a checkpoint, of which some modes can do without.
-
-    Raises:
-        UsageError: this mode cannot, and none was typed.
-    """
+    """The path of a checkpoint; UsageError if none was typed and this mode cannot do without."""
     for message in Facts({"mode": mode, "checkpoint": path}, **facts).messages("checkpoint"):
         raise UsageError(message)
     return str(path)
 
 
 def require_single(overrides: Sequence[str], mode: str, multirun: bool) -> None:
-    """Refuse -m, and settings of Hydra's own where no new run is made.
-
-    Raises:
-        UsageError: what to leave out.
-    """
+    """UsageError for -m, and for settings of Hydra's own where no new run is made."""
     if multirun:
         raise UsageError(f"A sweep (-m) starts new runs: leave out resume= and mode={mode}.")
     of_hydra = [override for override in overrides if override.lstrip("+~").startswith("hydra.")]

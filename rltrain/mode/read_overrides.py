@@ -19,11 +19,8 @@ TYPED_ONCE = ("mode", "load_step", *PATH_KEYS)
 
 
 def require_paths(overrides: Sequence[str]) -> None:
-    """Refuse paths that no file system takes, and empty ones, which would mean the folder that the
-    command is typed in.
-
-    Raises:
-        UsageError: the first of them.
+    """UsageError for paths that no file system takes, and for empty ones, which would mean the
+    folder that the command is typed in.
     """
     for key, _, value in (override.partition("=") for override in overrides):
         if key.lstrip("+") in PATH_KEYS and not value:
@@ -33,11 +30,7 @@ def require_paths(overrides: Sequence[str]) -> None:
 
 
 def require_once(overrides: Sequence[str]) -> None:
-    """Refuse two values for what a command does, or for a file it reads or writes.
-
-    Raises:
-        UsageError: the first of these keys, with its values.
-    """
+    """UsageError for two values of what a command does, or of a file it reads or writes."""
     keys = {override: override.lstrip("+").partition("=")[0] for override in overrides}
     for key in TYPED_ONCE:
         typed = [override for override in overrides if keys[override] == key]
@@ -46,11 +39,7 @@ def require_once(overrides: Sequence[str]) -> None:
 
 
 def require_effect(overrides: Sequence[str]) -> None:
-    """Refuse settings that a new run does not read.
-
-    Raises:
-        UsageError: what to type instead.
-    """
+    """UsageError for settings that a new run does not read."""
     for override in overrides:
         mode = OF_MODES.get(re.split(r"[.=]", override.lstrip("+"))[0])
         if mode is not None:
@@ -60,11 +49,8 @@ def require_effect(overrides: Sequence[str]) -> None:
 
 
 def require_training(settings: Settings) -> None:
-    """Refuse settings that ask for another mode, or to resume a run, which takes effect only where
-    it is typed: nothing is composed before.
-
-    Raises:
-        UsageError: what to type instead.
+    """UsageError for settings that ask for another mode, or to resume a run, which takes effect
+    only where it is typed: nothing is composed before.
     """
     run = settings.run
     asked = [f"mode={run.mode}"] if run.mode != "train" else []
@@ -101,10 +87,8 @@ def loaded(
 def other_overrides(
     overrides: Sequence[str], about: Sequence[str], never: Sequence[str]
 ) -> list[str]:
-    """The overrides without those in ``about``.
-
-    Raises:
-        UsageError: overrides of ``never``, which have no effect beside those in ``about``.
+    """The overrides without those in ``about``; UsageError for any of ``never``, which have no
+    effect beside them.
     """
     names = {override: override.partition("=")[0] for override in overrides}
     if unused := [override for override, name in names.items() if name in never]:

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
+from rich.console import JustifyMethod
 from rich.table import Table as RichTable
 
 from rltrain.common.files import expanded, require_plain, require_writable
-from rltrain.common.folders import require_empty
+from rltrain.common.folders import new_folder, require_empty
 from rltrain.config.schema import RunSettings
 from rltrain.errors import UsageError
 from rltrain.logger.screen import Screen, shown
-from rltrain.report.analysis import Analysis, analyze
+from rltrain.report.analysis import analyze
+from rltrain.report.comparison import Analysis
 from rltrain.report.figures import draw_all
 from rltrain.report.page import is_report, write_page
 from rltrain.report.printed_tables import Table, as_csv, as_latex
 from rltrain.report.readers import find_runs
-from rltrain.report.results import size_text, tables_of
-
-DETAILS = ("std", "lowest", "highest", "mean over training", "mean", "IQM", "median")
-"""Columns of tables that the terminal has no room for."""
+from rltrain.report.results import DETAILS, size_text, tables_of
 
 
 @dataclass(frozen=True)
@@ -47,7 +44,7 @@ def report(run: RunSettings) -> Report:
             "mode=report needs runs: type mode=report runs=outputs for all of them, runs=FOLDER, "
             "or a pattern in quotes, runs='outputs/*-cartpole'."
         )
-    folder = expanded(run.report.dir) if run.report.dir else new_folder()
+    folder = expanded(run.report.dir) if run.report.dir else new_folder("report")
     if is_report(folder):
         require_plain(folder)
     else:
@@ -71,12 +68,6 @@ def places(typed: str) -> list[str]:
     if not (typed.startswith("[") and typed.endswith("]")) or expanded(typed).exists():
         return [typed]
     return [path.strip() for path in typed[1:-1].split(",")]
-
-
-def new_folder() -> Path:
-    """``outputs/report/<date>_<time>-<4 hex>``."""
-    now = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
-    return Path.cwd() / "outputs" / "report" / f"{now}-{secrets.token_hex(2)}"
 
 
 def write(path: Path, text: str) -> None:
@@ -105,13 +96,9 @@ def rich_table(table: Table) -> RichTable:
     out = RichTable(title=table.title, title_justify="left", box=SIMPLE_HEAD)
     kept = [i for i, column in enumerate(table.columns) if column not in DETAILS]
     for i in kept:
-        numbers = not any(isinstance(row[i], str) for row in table.rows)
-        out.add_column(
-            table.columns[i],
-            justify="right" if numbers else "left",
-            no_wrap=numbers,
-            overflow="fold",
-        )
+        text = table.is_text[i]
+        justify: JustifyMethod = "left" if text else "right"
+        out.add_column(table.columns[i], justify=justify, no_wrap=not text, overflow="fold")
     for row in table.texts():
         out.add_row(*(row[i] for i in kept))
     return out

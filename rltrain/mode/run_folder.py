@@ -14,7 +14,6 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ from rltrain.common.files import (
     put_text,
     require_writable,
 )
-from rltrain.common.folders import require_empty
+from rltrain.common.folders import new_folder, require_empty
 from rltrain.common.metrics import test_score
 from rltrain.config.overrides import pick
 from rltrain.config.saved_config import NEW_RUN
@@ -60,10 +59,8 @@ KEPT_ON_RESUME = (
 
 def new_run_dir(settings: Settings) -> Path:
     """``outputs/<algo>-<env>/<date>_<time>-s<seed>-<4 hex>``."""
-    now = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
     group = f"{settings.choices['algo']}-{settings.choices['env']}"
-    name = f"{now}-s{settings.run.seed}-{secrets.token_hex(2)}"
-    return Path.cwd() / "outputs" / group / name
+    return new_folder(group, f"-s{settings.run.seed}")
 
 
 def holds_run(folder: Path) -> bool:
@@ -73,18 +70,15 @@ def holds_run(folder: Path) -> bool:
 
 
 def require_new(run_dir: Path) -> None:
-    """Refuse a folder that holds a run already or something else, or that cannot be made. One in
-    which a run was about to begin is taken.
-
-    Raises:
-        UsageError: what to type instead.
+    """UsageError for a folder that holds a run already or something else, or that cannot be made.
+    One in which a run was about to begin is taken.
     """
     if holds_run(run_dir):
         raise UsageError(
             f"{run_dir} already holds a run. Type resume={run_dir} to go on with it, or choose "
             "another folder."
         )
-    record = read_record(run_dir / "run.json")  # of make_folder or record_failure
+    record = json_object(run_dir / "run.json")  # of make_folder or record_failure
     if "status" not in record or not {"process", "exit_code"} & set(record):
         advice = f"Type {NEW_FOLDER}, or leave it out for one below outputs."
         require_empty(run_dir, "a run", advice, (".hydra", ".run.json."))
@@ -158,7 +152,7 @@ def record_failure(run_dir: Path, error: str, exit_code: int) -> None:
     path = run_dir / "run.json"
     try:
         run_dir.mkdir(parents=True, exist_ok=True)
-        put_text(path, json.dumps(read_record(path) | facts, indent=1))
+        put_text(path, json.dumps(json_object(path) | facts, indent=1))
     except OSError as failure:
         log.warning("%s could not be written (%s)", path, failure)
 
@@ -218,7 +212,7 @@ class Record(Callback):
             "final_test": None,
             "best_test": None,
         }
-        before = read_record(self.path)
+        before = json_object(self.path)
         if holds_run(self.path.parent) and before:
             kept = ["started", "environment"]
             if checkpoint.resumable(self.path.with_name("checkpoints")):
@@ -270,12 +264,11 @@ class Journal(Record):
         super().__init__(run_dir)
         self.settings = settings
 
-    def on_train_start(self, trainer: Training, value: Any = None) -> Any:
+    def on_train_start(self, trainer: Training, value: None = None) -> None:
         if not self.facts:
             self.initialize(trainer.rollout.about)
             self.begin(self.settings, trainer)
             weakref.finalize(trainer, leave, self.path, os.getpid())
-        return value
 
     def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         self.on_train_start(trainer)  # the first test comes before
@@ -286,10 +279,9 @@ class Journal(Record):
             self.write(trainer)
         return value
 
-    def on_train_end(self, trainer: Training, value: Any = None) -> Any:
+    def on_train_end(self, trainer: Training, value: None = None) -> None:
         status = "interrupted" if trainer.interrupted else "finished"
         self.write(trainer, status=status, finished=now())
-        return value
 
     def on_exception(self, trainer: Training, value: Any) -> Any:
         status = "failed" if isinstance(value, Exception) else "interrupted"
@@ -301,7 +293,7 @@ class Journal(Record):
 
 def leave(path: Path, process: int) -> None:
     """Record that a process left its run before the end."""
-    record = read_record(path)
+    record = json_object(path)
     if record.get("status") == "running" and record.get("process") == process == os.getpid():
         with suppress(OSError):
             put_text(
@@ -309,17 +301,8 @@ def leave(path: Path, process: int) -> None:
             )
 
 
-def read_record(path: Path) -> dict[str, Any]:
-    """A ``run.json``; empty if there is none or it cannot be read."""
-    return json_object(path)
-
-
 def refuse_changes(changed: list[str]) -> None:
-    """A resumed run stays the run it was.
-
-    Raises:
-        UsageError: names the keys, and what to do instead.
-    """
+    """UsageError for changed keys without which a resumed run would not be the run it was."""
     bad = [k for k in changed if k.startswith(KEPT_ON_RESUME)]
     if bad:
         raise UsageError(f"A resumed run keeps its {', '.join(bad)}. {NEW_RUN}")

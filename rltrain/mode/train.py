@@ -281,10 +281,8 @@ def restore(trainer: Trainer, settings: Settings) -> str | None:
 
 
 def other_rank(settings: Settings) -> bool:
-    """Whether another process of torchrun writes the files of this run.
-
-    Raises:
-        UsageError: torchrun did not start this process.
+    """Whether another process of torchrun writes the files of this run; UsageError if torchrun did
+    not start this one.
     """
     if settings.ranks is None:
         return False

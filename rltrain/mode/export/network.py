@@ -164,11 +164,7 @@ def require_packages() -> None:
 
 
 def temporary_folder(folder: Path) -> Path:
-    """A new folder beside ``folder``.
-
-    Raises:
-        UsageError: it cannot be made.
-    """
+    """A new folder beside ``folder``; UsageError if it cannot be made."""
     try:
         temporary = folder.with_name(f".tmp-{folder.name}-{os.getpid()}")
         shutil.rmtree(temporary, ignore_errors=True)

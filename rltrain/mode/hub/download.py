@@ -100,11 +100,7 @@ def is_download(path: Path) -> bool:
 
 
 def client(typed: str) -> Any:
-    """The client of the Hub.
-
-    Raises:
-        UsageError: it is not installed.
-    """
+    """The client of the Hub; UsageError if it is not installed."""
     try:
         require_extra("hub", "huggingface_hub", typed)
     except ValueError as error:

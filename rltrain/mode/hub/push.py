@@ -11,11 +11,11 @@ from typing import Literal
 
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.locate import seal, stored_manifest
+from rltrain.common.files import json_object
 from rltrain.errors import UsageError
 from rltrain.mode.evaluate import open_checkpoint
 from rltrain.mode.hub.download import PREFIX, client
 from rltrain.mode.messages.card import videos, write_card
-from rltrain.mode.run_folder import read_record
 
 SENT = ("config.json", "run.json", "metrics.jsonl", "learning_curve.png")
 TO_ACT = ("config", "model", "spec")
@@ -44,7 +44,7 @@ def push(
     with TemporaryDirectory() as temporary:
         folder = Path(temporary)
         copy_weights(source, folder / "checkpoints" / str(source.step))
-        facts = read_record(run_dir / "run.json")
+        facts = json_object(run_dir / "run.json")
         if facts:
             for name in [*map(Path, SENT), *videos(run_dir)]:
                 copy(run_dir / name, folder / name)

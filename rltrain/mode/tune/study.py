@@ -23,11 +23,7 @@ from rltrain.mode.tune.space import Parameter
 
 
 def require_optuna() -> Any:
-    """The package optuna.
-
-    Raises:
-        UsageError: it is not installed.
-    """
+    """The package optuna; UsageError if it is not installed."""
     try:
         import optuna
     except ImportError as error:

@@ -12,12 +12,13 @@ import numpy as np
 
 from rltrain.callback import Callback
 from rltrain.callback.training import Training
+from rltrain.common.files import json_object
 from rltrain.config.compose import compose_checked
 from rltrain.config.schema import RunSettings
 from rltrain.errors import RltrainError
 from rltrain.logger.curve import rows
 from rltrain.logger.screen import Screen
-from rltrain.mode.run_folder import holds_run, read_record
+from rltrain.mode.run_folder import holds_run
 from rltrain.mode.signals import SIGNAL_CODES
 from rltrain.mode.train import run_training
 from rltrain.mode.tune.space import Parameter
@@ -45,9 +46,8 @@ class ReportTests(Callback):
         self.known = set(trial.study.get_trials(deepcopy=False)[trial.number].intermediate_values)
         self.pruned = False
 
-    def on_train_start(self, trainer: Training, value: Any = None) -> Any:
+    def on_train_start(self, trainer: Training, value: None = None) -> None:
         self.prune(trainer)
-        return value
 
     def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         name, step = metric_name(self.metric, value), trainer.tests.clock.env_steps
@@ -119,7 +119,7 @@ def run_trial(job: StudySetup, study: Any, trial: Any, screen: Screen) -> int:
     if done.exit_code in SIGNAL_CODES.values():
         show(screen, f"trial {trial.number} is interrupted; the same command continues it.")
     elif done.exit_code:
-        reason = str(read_record(run_dir / "run.json").get("error"))
+        reason = str(json_object(run_dir / "run.json").get("error"))
         failed(study, trial, reason)
         show(screen, f"trial {trial.number} failed: {reason}")
     else:
