@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import cast
 
 import torch
 
@@ -12,7 +11,7 @@ from rltrain.common.conformance import conform
 from rltrain.common.seeding import BUFFER_STREAM, generator
 from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
-from rltrain.interfaces import Buffer, Loss
+from rltrain.interfaces import Buffer
 from rltrain.types import EnvSpec
 
 
@@ -29,9 +28,8 @@ def build_buffer(
     Raises:
         ValueError: it could never be sampled, or does not fit in memory.
     """
-    loss: Loss = learner.loss
-    targets = loss.targets
-    buffer = settings.nodes["buffer"].build(
+    loss, targets = learner.loss, learner.loss.targets
+    built = settings.nodes["buffer"].build(
         spec=spec,
         n_envs=settings.hardware.n_envs,
         device=device,
@@ -42,7 +40,7 @@ def build_buffer(
         targets=partial(targets, learner.online) if targets is not None else None,
         acted_error=loss.acted_error,
     )
-    buffer = cast(Buffer, conform(buffer, Buffer, "buffer"))
+    buffer = conform(built, Buffer, "buffer")
     require_fit(
         "buffer",
         settings,
@@ -53,6 +51,5 @@ def build_buffer(
         replay=buffer,
         capacity=buffer.plan().steps,
     )
-    assert settings.algo is not None
-    buffer.check(settings.algo.batch_size)
+    buffer.check(settings.learning.batch_size)
     return buffer

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from pydantic import TypeAdapter, ValidationError
@@ -33,13 +33,15 @@ from rltrain.types import EnvSpec
 
 def build_learner(settings: Settings, spec: EnvSpec, device: torch.device) -> Learner:
     """Model, loss, optimizer and target update, joined."""
-    nodes, algo = settings.nodes, settings.algo
-    assert algo is not None, "check() refuses to train what does not learn"
+    nodes, algo = settings.nodes, settings.learning
     model = build_model(settings, spec, device)
+    target_update = nodes["algo.target_update"].build()
+    conform(target_update, TargetUpdates, "algo.target_update")
 
     def optimizer(params: list[nn.Parameter]) -> torch.optim.Optimizer:
-        built = nodes["algo.optimizer"].build(params=params)
-        return cast(torch.optim.Optimizer, conform(built, Optimizer, "algo.optimizer"))
+        built: torch.optim.Optimizer = nodes["algo.optimizer"].build(params=params)
+        conform(built, Optimizer, "algo.optimizer")
+        return built
 
     learner = Learner(
         spec=spec,
@@ -50,11 +52,9 @@ def build_learner(settings: Settings, spec: EnvSpec, device: torch.device) -> Le
         lr_factors=algo.lr_factors,
         reward_norm=algo.reward_norm
         and RewardNorm(kind=algo.reward_norm, n_rewards=spec.n_rewards, device=device),
-        target_update=conform(
-            nodes["algo.target_update"].build(), TargetUpdates, "algo.target_update"
-        ),
+        target_update=target_update,
     )
-    if kernels.chosen(settings.hardware.kernels) == "compiled":
+    if compiles(settings):
         kernels.compile_gradient_step(learner.gradient_step, required(settings))
     return learner
 
@@ -99,8 +99,7 @@ def build_agents(settings: Settings, spec: EnvSpec) -> Agents:
 
     def make(spec: EnvSpec) -> Agents:
         built = module(node.build(spec=spec, distribution=distribution), "algo.network")
-        agents: Agents = conform(built, Agents, "algo.network")
-        return agents
+        return conform(built, Agents, "algo.network")
 
     agents = make(spec)
     if groups is not None:
@@ -112,7 +111,7 @@ def build_agents(settings: Settings, spec: EnvSpec) -> Agents:
         distribution=distribution,
         asks=node.asks_for("distribution"),
     )
-    if kernels.chosen(settings.hardware.kernels) == "compiled":
+    if compiles(settings):
         announce_compilation()
         kernels.compile_agents(agents, required(settings))
     return agents
@@ -147,7 +146,7 @@ def build_loss(settings: Settings, spec: EnvSpec, model: Model) -> Loss:
         ValueError: it lacks what a loss must have, or does not fit the mixer or the distribution.
     """
     node, distribution = settings.nodes["algo.loss"], build_distribution(settings)
-    loss: Loss = conform(node.build(spec=spec, distribution=distribution), Loss, "algo.loss")
+    loss = conform(node.build(spec=spec, distribution=distribution), Loss, "algo.loss")
     require_fit(
         "loss",
         settings,
@@ -157,13 +156,18 @@ def build_loss(settings: Settings, spec: EnvSpec, model: Model) -> Loss:
         mixer=model.mixer,
         spec=spec,
     )
-    if kernels.chosen(settings.hardware.kernels) == "compiled":
+    if compiles(settings):
         measured = settings.hardware.threads == "auto"
         most, cache = available_cores() if measured else None, settings.hardware.target_cache
         return kernels.compile_loss(loss, model, most, cache, required(settings))
     if settings.hardware.target_cache is not None:
         kernels.require_target_values(loss)
     return loss
+
+
+def compiles(settings: Settings) -> bool:
+    """Whether compiled code takes the place of plain PyTorch, where there is some."""
+    return kernels.chosen(settings.hardware.kernels) == "compiled"
 
 
 def required(settings: Settings) -> bool:

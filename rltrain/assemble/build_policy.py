@@ -1,14 +1,24 @@
-"""Parts of policies: their exploration and compiled counterparts, and the rollout of tests."""
+"""Policies and the rollouts that act with them: of training, of tests."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from rltrain import kernels
 from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.exploration.share import ExplorationOfShare
 from rltrain.algo.policy import Policy
+from rltrain.assemble.build_learner import compiles, required
+from rltrain.assemble.env import recorded
 from rltrain.common.conformance import conform
-from rltrain.common.seeding import TEST_POLICY_STREAM, generator
+from rltrain.common.seeding import (
+    ENV_STREAM,
+    POLICY_STREAM,
+    TEST_POLICY_STREAM,
+    EpisodeSeeder,
+    generator,
+)
 from rltrain.config.schema import Settings
 from rltrain.hardware.env_share import Share
 from rltrain.hardware.rollout import Rollout
@@ -17,16 +27,52 @@ from rltrain.interfaces import Agents, VectorEnv
 
 def build_exploration(settings: Settings) -> Exploration:
     """The exploration of all environments of training."""
-    node = settings.nodes["algo.exploration"]
-    built = node.build(n_envs=settings.hardware.n_envs)
-    exploration: Exploration = conform(built, Exploration, "algo.exploration")
-    return exploration
+    built = settings.nodes["algo.exploration"].build(n_envs=settings.hardware.n_envs)
+    return conform(built, Exploration, "algo.exploration")
+
+
+def build_rollout(
+    settings: Settings,
+    env: VectorEnv,
+    agents: Agents,
+    exploration: Exploration,
+    *,
+    share: Share | None = None,
+    replaced: int = 0,
+    kind: type[Rollout] = Rollout,
+    keeps: Mapping[str, bool],
+) -> Rollout:
+    """Experience for learning, collected in ``env``.
+
+    Args:
+        exploration: of all environments of the run.
+        share: which of these are in ``env``; None = all.
+        replaced: workers of the run that were replaced before; random numbers are others then.
+        keeps: keywords of ``Rollout``: what it records beside the steps.
+    """
+    first, key = 0, tuple[int, ...]()
+    if share is not None:
+        exploration = ExplorationOfShare(exploration, first=share.first, total=share.total)
+        first, key = share.first, (share.first, replaced) if replaced else ()
+    seed = settings.run.seed
+    policy = Policy(
+        agents=agents,
+        exploration=exploration,
+        spec=env.spec,
+        n_envs=env.n_envs,
+        rng=generator(seed, POLICY_STREAM, *key),
+    )
+    accelerate(settings, policy)
+    if settings.run.dataset.write is not None:
+        env = recorded(settings, env, policy)
+    seeds = EpisodeSeeder(seed, ENV_STREAM, first)
+    return kind(env=env, policy=policy, seeds=seeds, share=share, **keeps)
 
 
 def accelerate(settings: Settings, policy: Policy) -> None:
     """Let a policy act in compiled code, if ``hardware.kernels`` says so."""
-    if kernels.chosen(settings.hardware.kernels) == "compiled":
-        kernels.compile_policy(policy, settings.hardware.kernels == "compiled")
+    if compiles(settings):
+        kernels.compile_policy(policy, required(settings))
 
 
 def n_test_envs(settings: Settings) -> int:

@@ -14,31 +14,30 @@ from rltrain import kernels
 from rltrain.algo.actor import Actor
 from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.learner import Learner
-from rltrain.algo.policy import Policy
 from rltrain.assemble.buffer import build_buffer
 from rltrain.assemble.build_greedy_policy import obs_view
-from rltrain.assemble.build_learner import about, build_learner
-from rltrain.assemble.build_policy import accelerate, build_exploration
+from rltrain.assemble.build_learner import about, build_learner, compiles, required
+from rltrain.assemble.build_policy import build_exploration, build_rollout
 from rltrain.assemble.callbacks import build_callbacks, obs_statistics, video_recorder
-from rltrain.assemble.env import build_env, need_same_sizes, ordered_as, prepare_machine, recorded
+from rltrain.assemble.env import build_env, need_same_sizes, ordered_as, prepare_machine
 from rltrain.assemble.evaluation import build_test_env, build_tests
-from rltrain.callback import Callback
-from rltrain.common.imports import locate
-from rltrain.common.seeding import (
-    ACTOR_STREAM,
-    ENV_STREAM,
-    NOISE_STREAM,
-    POLICY_STREAM,
-    EpisodeSeeder,
-    generator,
-    seed_key,
+from rltrain.assemble.ranks import (
+    RankRollout,
+    build_ranks,
+    check_ranks,
+    rank_settings,
+    shared_tensors,
 )
+from rltrain.callback import Callback, Callbacks, Health
+from rltrain.common.imports import locate
+from rltrain.common.seeding import ACTOR_STREAM, NOISE_STREAM, generator, seed_key
 from rltrain.config.schema import Settings
 from rltrain.hardware.rollout import Rollout
-from rltrain.interfaces import Buffer, Rollouts, VectorEnv
+from rltrain.interfaces import Rollouts, VectorEnv
 from rltrain.logger.loggers import Loggers
 from rltrain.offline.dataset_recorder import DatasetRecorder, RecordedEnv
 from rltrain.periodic_tests import TestFunction
+from rltrain.rank_trainer import RankTrainer
 from rltrain.trainer import Trainer
 from rltrain.types import EnvSpec
 
@@ -46,73 +45,64 @@ from rltrain.types import EnvSpec
 def build_trainer(
     settings: Settings, run_dir: Path, loggers: Loggers, callbacks: Sequence[Callback] = ()
 ) -> Trainer:
-    """A trainer whose parts fit each other.
+    """A trainer whose parts fit each other; with hardware=ddp that of one of several processes.
 
     Raises:
         ValueError: parts that do not fit, such as a mixer without a team reward.
     """
-    run, algo = settings.run, settings.algo
-    assert algo is not None, "check() refuses to train what does not learn"
-    device = prepare_machine(settings)
-    torch.manual_seed(seed_key(run.seed, NOISE_STREAM))  # noisy layers and quantile levels
-    n_envs = settings.hardware.n_envs if settings.workers is None else 1  # for its sizes
-    env = build_env(settings, n_envs, training=True)
-    settings = ordered_as(settings, env.spec.record)
-    test_env = build_test_env(settings)
-    spec = env.spec
-    need_same_sizes(spec, test_env.spec)
-    learner = build_learner(settings, spec, device)
-    exploration = build_exploration(settings)
-    buffer = build_buffer(settings, spec, learner, device)
-    rollout: Rollouts
+    device, exploration = prepare_machine(settings), build_exploration(settings)
+    ranks = None if settings.ranks is None else build_ranks(settings, device)
+    own = settings if ranks is None else rank_settings(settings, ranks)
+    key = () if ranks is None else (ranks.rank,)  # every rank draws its own numbers
+    torch.manual_seed(seed_key(own.run.seed, NOISE_STREAM, *key))  # noisy layers, quantile levels
+    n_envs = own.hardware.n_envs if own.workers is None else 1  # for its sizes
+    env = build_env(own, n_envs, training=True)
+    own = ordered_as(own, env.spec.record)
+    test_env = build_test_env(own)
+    need_same_sizes(env.spec, test_env.spec)
+    learner = build_learner(own, env.spec, device)
     first = obs_statistics(learner)
-    if settings.workers is None:
-        rollout = build_rollout(settings, env, learner, exploration, buffer)
-        if run.dataset.write is not None:
-            first.append(DatasetRecorder(cast(RecordedEnv, rollout.env).writer))
+    if ranks is not None:
+        check_ranks(settings, ranks.world_size, statistics=bool(first))
+        learner.gradient_step.sum_over_ranks = ranks.sum
+    buffer = build_buffer(own, env.spec, learner, device, key)
+    rollout: Rollouts
+    if own.workers is None:
+        rollout = build_rollout(
+            own,
+            env,
+            learner.online.agents,
+            exploration,
+            share=None if ranks is None else ranks.share(settings.hardware.n_envs),
+            kind=Rollout if ranks is None else RankRollout,
+            keeps={"keeps_hidden": buffer.keeps_hidden, "keeps_values": buffer.keeps_values},
+        )
+        if isinstance(rollout.env, RecordedEnv):
+            first.append(DatasetRecorder(rollout.env.writer))
     else:
         from rltrain.assemble.workers import build_process_rollout
 
-        rollout = build_process_rollout(settings, env, learner, buffer)
-    first += video_recorder(settings, test_env, loggers)
-    watchers = build_callbacks(settings, loggers, exploration, first, callbacks)
-    trainer = Trainer(
-        rollout=rollout,
-        test_rollout=build_tests(settings, learner.online.agents, test_env, watchers),
-        buffer=buffer,
-        learner=learner,
-        actor=build_actor(settings, learner, env, exploration),
-        callbacks=watchers,
-        run_dir=run_dir,
-        **trainer_settings(settings, spec),
-    )
-    if kernels.chosen(settings.hardware.kernels) == "compiled":
-        kernels.compile_learning(trainer, settings.hardware.kernels == "compiled")
+        rollout = build_process_rollout(own, env, learner, buffer)
+    watchers = Callbacks([Health()])
+    if ranks is None or ranks.rank == 0:
+        first += video_recorder(own, test_env, loggers)
+        watchers = build_callbacks(own, loggers, exploration, first, callbacks)
+    parts: dict[str, Any] = {
+        "rollout": rollout,
+        "test_rollout": build_tests(own, learner.online.agents, test_env, watchers),
+        "buffer": buffer,
+        "learner": learner,
+        "actor": build_actor(own, learner, env, exploration),
+        "callbacks": watchers,
+        "run_dir": run_dir,
+        **trainer_settings(own, env.spec),
+    }
+    if ranks is not None:
+        return RankTrainer(ranks=ranks, shared=shared_tensors(learner), **parts)
+    trainer = Trainer(**parts)
+    if compiles(settings):
+        kernels.compile_learning(trainer, required(settings))
     return trainer
-
-
-def build_rollout(
-    settings: Settings, env: VectorEnv, learner: Learner, exploration: Exploration, buffer: Buffer
-) -> Rollout:
-    """Experience for learning, collected in this process."""
-    seed = settings.run.seed
-    policy = Policy(
-        agents=learner.online.agents,
-        exploration=exploration,
-        spec=env.spec,
-        n_envs=env.n_envs,
-        rng=generator(seed, POLICY_STREAM),
-    )
-    accelerate(settings, policy)
-    if settings.run.dataset.write is not None:
-        env = recorded(settings, env, policy)
-    return Rollout(
-        env=env,
-        policy=policy,
-        seeds=EpisodeSeeder(seed, ENV_STREAM),
-        keeps_hidden=buffer.keeps_hidden,
-        keeps_values=buffer.keeps_values,
-    )
 
 
 def build_actor(
@@ -145,8 +135,7 @@ def build_test_function(settings: Settings) -> TestFunction | None:
 
 def trainer_settings(settings: Settings, spec: EnvSpec) -> dict[str, Any]:
     """The numbers of a trainer's loop, and its ``about``."""
-    run, algo = settings.run, settings.algo
-    assert algo is not None, "check() refuses to train what does not learn"
+    run, algo = settings.run, settings.learning
     return {
         "total_env_steps": run.total_env_steps,
         "steps_per_collect": algo.time_steps(settings.hardware.n_envs),

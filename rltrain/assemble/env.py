@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 
@@ -74,7 +74,7 @@ def build_env(
             "Type env=gymnasium env.id=module:Class, or hand its class to "
             "rltrain.make_trainer(…, env=…)."
         )
-    made = cast(VectorEnv, conform(env, VectorEnv, "env"))
+    made = conform(env, VectorEnv, "env")
     made.order_agents(settings.agent_order)
     return made
 

@@ -57,8 +57,7 @@ def build_offline_trainer(
         UsageError: no dataset, or one of another environment.
         DatasetError: a damaged one.
     """
-    run, algo = settings.run, settings.algo
-    assert algo is not None, "check() refuses to train what does not learn"
+    run, algo = settings.run, settings.learning
     assert run.dataset.read is not None, "dataset.read is not set"
     require_fit("dataset", settings)
     device = prepare_machine(settings)
@@ -132,8 +131,7 @@ def require_readable(
         ValueError: what does not fit, and what to type.
     """
     require_fit("dataset", settings, replay=buffer)
-    algo, n_left = settings.algo, int((~held_out).sum())
-    assert algo is not None
+    algo, n_left = settings.learning, int((~held_out).sum())
     counts_episodes = buffer.plan().steps is None
     if n_left == 0 or (counts_episodes and n_left < algo.batch_size):
         raise ValueError(

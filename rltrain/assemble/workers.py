@@ -14,24 +14,16 @@ import torch
 
 from rltrain.algo.exploration.share import ExplorationOfShare
 from rltrain.algo.learner import Learner
-from rltrain.algo.policy import Policy
 from rltrain.assemble.build_learner import build_agents
 from rltrain.assemble.build_policy import (
-    accelerate,
     build_exploration,
+    build_rollout,
     build_test_rollout,
     n_test_envs,
 )
 from rltrain.assemble.env import build_env
 from rltrain.common.install import require_extra
-from rltrain.common.seeding import (
-    ENV_STREAM,
-    NOISE_STREAM,
-    POLICY_STREAM,
-    EpisodeSeeder,
-    generator,
-    seed_key,
-)
+from rltrain.common.seeding import NOISE_STREAM, seed_key
 from rltrain.common.spec_changes import changes
 from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
@@ -74,10 +66,9 @@ def build_process_rollout(
     Raises:
         ValueError: settings that do not fit together, or an environment that cannot be sent.
     """
-    workers, hardware, algo = settings.workers, settings.hardware, settings.algo
+    workers, hardware = settings.workers, settings.hardware
     assert workers is not None
     assert settings.env is not None
-    assert algo is not None
     check_workers(settings, buffer)
     ExplorationOfShare(build_exploration(settings), first=0, total=hardware.n_envs)
     keeps = {"keeps_hidden": buffer.keeps_hidden, "keeps_values": buffer.keeps_values}
@@ -88,7 +79,7 @@ def build_process_rollout(
     start_worker: StartWorker
     if settings.cluster is None:
         hidden_dim = agents.hidden_dim if buffer.keeps_hidden else None
-        sizes = hardware.n_envs, algo.time_steps(hardware.n_envs), hidden_dim
+        sizes = hardware.n_envs, settings.learning.time_steps(hardware.n_envs), hidden_dim
         layout = layout_of(env, *sizes, buffer.keeps_values)
         exchange = shared = SharedExchange(layout, agents, len(shares))
         start_worker = partial(WorkerProcess, __name__, make, shared)
@@ -127,28 +118,12 @@ def make_rollout(
     """
     set_threads(1)
     set_allocator_policy()
-    seed = settings.run.seed
-    key = (share.first, replaced) if replaced else ()
-    torch.manual_seed(seed_key(seed, NOISE_STREAM, share.first, replaced))
+    torch.manual_seed(seed_key(settings.run.seed, NOISE_STREAM, share.first, replaced))
     env = build_env(settings, share.n_envs, training=True)
     need_same_spaces(spec, env.spec)
-    agents = build_agents(settings, env.spec)
-    policy = Policy(
-        agents=agents,
-        exploration=ExplorationOfShare(
-            build_exploration(settings), first=share.first, total=share.total
-        ),
-        spec=env.spec,
-        n_envs=share.n_envs,
-        rng=generator(seed, POLICY_STREAM, *key),
-    )
-    accelerate(settings, policy)
-    rollout = Rollout(
-        env=env,
-        policy=policy,
-        seeds=EpisodeSeeder(seed, ENV_STREAM, share.first),
-        share=share,
-        **keeps,
+    agents, exploration = build_agents(settings, env.spec), build_exploration(settings)
+    rollout = build_rollout(
+        settings, env, agents, exploration, share=share, replaced=replaced, keeps=keeps
     )
     return rollout, agents
 

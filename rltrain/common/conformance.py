@@ -6,10 +6,12 @@ import inspect
 import types
 from collections.abc import Iterator
 from functools import cache
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+Interface = TypeVar("Interface")
 
 
-def conform(part: Any, interface: type, name: str) -> Any:
+def conform(part: Any, interface: type[Interface], name: str) -> Interface:
     """A part with every member of its interface, those that it may leave out with their defaults.
 
     Args:
@@ -22,7 +24,8 @@ def conform(part: Any, interface: type, name: str) -> Any:
         ValueError: names every missing or wrong member.
     """
     problems = []
-    for member, annotation in attributes(interface):
+    kind: type = interface
+    for member, annotation in attributes(kind):
         if not hasattr(part, member) and hasattr(interface, member):
             give(part, member, getattr(interface, member), name)
         problem = attribute_problem(part, member, annotation)

@@ -304,6 +304,12 @@ class Settings:
     agent_order: tuple[str, ...] = ()  # of a team's agents, if it is known; see build.agent_order
 
     @property
+    def learning(self) -> AlgoSettings:
+        """The scalars of ``algo``, of a run that learns."""
+        assert self.algo is not None, "check() refuses to train what does not learn"
+        return self.algo
+
+    @property
     def title(self) -> str:
         """``qmix on smac 3m, seed 0``, ``scripted closest on smac 3m, seed 0``."""
         env, scripted = self.nodes["env"].kwargs, self.nodes.get("algo")

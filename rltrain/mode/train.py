@@ -233,12 +233,8 @@ def built(
     set_allocator_policy()
     settings = in_order(settings, run_dir)
     build: Callable[..., Trainer] = build_trainer
-    if settings.run.dataset.read is not None:
+    if settings.run.dataset.read is not None and settings.ranks is None:
         build = build_offline_trainer
-    if settings.ranks is not None:
-        from rltrain.assemble.build_rank_trainer import build_rank_trainer
-
-        build = build_rank_trainer
     with usage_errors():
         return build(settings, run_dir, loggers or Loggers([]), callbacks)
 
@@ -286,7 +282,7 @@ def other_rank(settings: Settings) -> bool:
     """
     if settings.ranks is None:
         return False
-    from rltrain.assemble.build_rank_trainer import is_first
+    from rltrain.assemble.ranks import is_first
 
     with usage_errors():
         return not is_first()

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch import distributed as dist
 
 from rltrain.errors import EnvError
+from rltrain.hardware.env_share import Share, shares_of
 from rltrain.hardware.parent_death import kill_with_parent
 
 
@@ -45,6 +46,10 @@ class Ranks:
             )
         kill_with_parent(False)  # now there is something to save
         self.started = True
+
+    def share(self, n_envs: int) -> Share:
+        """Which of all ``n_envs`` environments this process has."""
+        return shares_of(n_envs, self.world_size)[self.rank]
 
     @property
     def orphaned(self) -> bool:
