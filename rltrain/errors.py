@@ -124,14 +124,22 @@ raises is a failure of the environment, also ``SystemExit``.
 
 
 class Containment:
-    """Context of code that is not ours: what would end the program becomes an ``EnvError``."""
+    """Context of code that is not ours: what would end the program becomes an ``EnvError``.
+
+    Args:
+        method: of the environment, in which any error becomes one.
+    """
+
+    def __init__(self, method: str = "") -> None:
+        self.passed = (EnvError if method else Exception, *STOPS)
+        self.where = f" in {method}()" if method else ""
 
     def __enter__(self) -> None:
         return
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if error is not None and not isinstance(error, (Exception, *STOPS)):
-            raise EnvError(f"The environment failed: {reason(error)}") from error
+        if error is not None and not isinstance(error, self.passed):
+            raise EnvError(f"The environment failed{self.where}: {reason(error)}") from error
 
 
 CONTAINED = Containment()

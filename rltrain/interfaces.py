@@ -24,7 +24,6 @@ from rltrain.types import (
     Output,
     Plan,
     Steps,
-    UpdateResult,
 )
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -243,34 +242,33 @@ class TargetUpdates(Protocol):
     def due(self, clock: Clock) -> bool: ...
 
 
-class Learning(Protocol):
-    """A learner as the training loop uses it."""
+class RolloutPolicy(Protocol):
+    """Chooses actions; keeps every environment's recurrent state and resets it after ``last``."""
 
-    online: Model
+    @property
+    def hidden(self) -> np.ndarray:
+        """[E, N, H]: the recurrent state before the coming ``act`` (a copy)."""
 
-    def update(self, batch: Batch, clock: Clock) -> UpdateResult: ...
+    @property
+    def acted_values(self) -> np.ndarray:
+        """[E, N, 2]: of the last ``act`` the values of its actions and of the best ones."""
+
+    def act(
+        self, obs: np.ndarray, avail_actions: np.ndarray, last: np.ndarray, clock: Clock
+    ) -> np.ndarray:
+        """obs [E, N, *O], avail_actions [E, N, A], last [E] to actions [E, N] int64."""
+
+    def reset(self) -> None:
+        """All environments start an episode."""
+
+    def forget(self, envs: np.ndarray) -> None:
+        """The environments marked in [E] bool start an episode."""
+
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
-
-class Acting(Protocol):
-    """Actions for observations that are not a rollout's own."""
-
-    def act(
-        self,
-        obs: Sequence[Any],
-        state: dict[str, Any] | None,
-        explore: bool,
-        avail_actions: Any,
-        clock: Clock,
-    ) -> tuple[np.ndarray, dict[str, Any] | None]:
-        """Actions [X, N] for X observations, and the state for the next ones if there is one."""
-
-    def explores_until(self) -> int | None:
-        """The env step at which training's exploration stops changing; None if it never does."""
-
-    def exploration_metrics(self, clock: Clock) -> dict[str, float]:
-        """Metrics of exploration at ``clock``, such as epsilon."""
+    def carry_on(self, state: Mapping[str, Any]) -> None:
+        """Load only what outlives an episode."""
 
 
 class Rollouts(Protocol):

@@ -5,35 +5,21 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from rltrain.common.checkpoint import Found
 from rltrain.common.seeding import NOISE_STREAM, seed_key
-from rltrain.common.spec_changes import changes
+from rltrain.common.spec_record import changes
 from rltrain.errors import EnvError
+from rltrain.hardware.ddp.ranks import Ranks
 from rltrain.stage import Stage, StopRequest
 from rltrain.trainer import Trainer
 from rltrain.types import Steps
 
 log = logging.getLogger("rltrain")
-
-
-class Together(Protocol):
-    """The processes that learn together."""
-
-    device: torch.device
-    rank: int
-
-    @property
-    def orphaned(self) -> bool: ...
-    def start(self) -> None: ...
-    def sum(self, tensor: Tensor) -> None: ...
-    def copy_first(self, tensor: Tensor) -> None: ...
-    def gather(self, value: Any) -> list[Any]: ...
-    def close(self) -> None: ...
 
 
 class RankTrainer(Trainer):
@@ -48,7 +34,7 @@ class RankTrainer(Trainer):
         shared: tensors that are the same on all ranks: weights, targets and moments.
     """
 
-    def __init__(self, *, ranks: Together, shared: list[Tensor], **parts: Any) -> None:
+    def __init__(self, *, ranks: Ranks, shared: list[Tensor], **parts: Any) -> None:
         super().__init__(**parts)
         self.ranks, self.shared = ranks, shared
         self.wish: StopRequest | None = None  # of this rank, to end all of them

@@ -11,19 +11,19 @@ from typing import Any
 
 import torch
 
+from rltrain.algo.actor import Actor
+from rltrain.algo.learner import Learner
 from rltrain.callback import Callbacks
 from rltrain.callback.training import EvaluationRollouts
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import CONFIG, MODEL, REPLAY, SPEC, TRAINER, Found
 from rltrain.common.checkpoint.fit import UNFIT, check_fits, require_counts
-from rltrain.common.close_all import close_all
-from rltrain.common.disk import Disk
-from rltrain.common.machine.usage import Usage
+from rltrain.common.failures import Disk, close_all
+from rltrain.common.machine.usage import Stopwatch, Usage
 from rltrain.common.metrics import Metrics, episode_metrics
 from rltrain.common.progress import Progress
-from rltrain.common.stopwatch import Stopwatch
 from rltrain.errors import CheckpointError, UsageError
-from rltrain.interfaces import Acting, Buffer, Learning, Rollouts
+from rltrain.interfaces import Buffer, Rollouts
 from rltrain.periodic_tests import PeriodicTests, TestFunction
 from rltrain.stage import AFTER, Stage, StopRequest
 from rltrain.step_hooks import TrainingStepHooks
@@ -54,8 +54,8 @@ class Trainer:
     rollout: Rollouts
     test_rollout: EvaluationRollouts
     buffer: Buffer
-    learner: Learning
-    actor: Acting
+    learner: Learner
+    actor: Actor
     callbacks: Callbacks
     run_dir: Path
     total_env_steps: int

@@ -14,7 +14,7 @@ from rltrain.common import checkpoint
 from rltrain.common.checkpoint import SPEC
 from rltrain.common.conformance import conform
 from rltrain.common.files import expanded
-from rltrain.common.spec_changes import changes
+from rltrain.common.spec_record import changes
 from rltrain.config.schema import Settings
 from rltrain.errors import CONTAINED, CheckpointError
 from rltrain.hardware.device import default_threads, resolve_device, set_threads

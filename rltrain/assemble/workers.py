@@ -24,7 +24,7 @@ from rltrain.assemble.build_policy import (
 from rltrain.assemble.env import build_env
 from rltrain.common.install import require_extra
 from rltrain.common.seeding import NOISE_STREAM, seed_key
-from rltrain.common.spec_changes import changes
+from rltrain.common.spec_record import changes
 from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from rltrain.common.disk import Disk
-from rltrain.common.machine.usage import Usage
+from rltrain.algo.learner import Learner
+from rltrain.common.failures import Disk
+from rltrain.common.machine.usage import Stopwatch, Usage
 from rltrain.common.metrics import Metrics
-from rltrain.common.stopwatch import Stopwatch
-from rltrain.interfaces import Buffer, Learning, Rollouts, Watch
+from rltrain.interfaces import Buffer, Rollouts, Watch
 from rltrain.types import Clock, Episode
 
 
@@ -94,7 +94,7 @@ class Training(Protocol):
     rollout: Rollouts
     test_rollout: EvaluationRollouts
     buffer: Buffer
-    learner: Learning
+    learner: Learner
     diverging: bool  # the latest updates were all undone
     disk: Disk  # files that cannot be written while the run goes on
     stopwatch: Stopwatch  # where the time goes

@@ -59,6 +59,7 @@ class Metrics:
         self.counts: dict[str, int] = {}
 
     def add(self, group: str, values: Mapping[str, Any]) -> None:
+        """Add values by name to the means ``group/name``."""
         for name, value in values.items():
             key = f"{group}/{name}"
             self.sums[key] = self.sums.get(key, 0.0) + value

@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from rltrain.common.space_record import mask_entries
+from rltrain.common.spec_record import mask_entries
 from rltrain.env.actions import numbered
 from rltrain.env.make_gymnasium import from_class
 from rltrain.env.team.adapter import TeamEnv

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 
-from rltrain.common.space_record import channel_side, size_of
+from rltrain.common.spec_record import channel_side, size_of
 from rltrain.env.env_options import Channels
 
 Convert = Callable[[Any], np.ndarray]

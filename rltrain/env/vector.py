@@ -12,9 +12,9 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from rltrain.common.close_all import close_all
 from rltrain.common.conformance import conform
-from rltrain.common.spec_changes import changes
+from rltrain.common.failures import close_all
+from rltrain.common.spec_record import changes
 from rltrain.errors import CONTAINED, STOPS, EnvError, reason
 from rltrain.interfaces import EpisodeSeeds, VectorEnv, optional
 from rltrain.types import EnvSpec

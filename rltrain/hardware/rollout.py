@@ -12,18 +12,17 @@ from typing import Any
 import numpy as np
 
 from rltrain.common.seeding import TestSeeds
-from rltrain.errors import CONTAINED, Interrupted
-from rltrain.hardware.env_failure import FAILING_STEP, EnvFailure
+from rltrain.errors import CONTAINED, Containment, Interrupted
 from rltrain.hardware.env_share import Share
-from rltrain.hardware.rollout_policy import RolloutPolicy
 from rltrain.hardware.steps import first_steps
-from rltrain.interfaces import EpisodeSeeds, VectorEnv, Watch
+from rltrain.interfaces import EpisodeSeeds, RolloutPolicy, VectorEnv, Watch
 from rltrain.types import Clock, Episode, Steps
 
 log = logging.getLogger("rltrain")
 
 ACTING, ENV = 0, 1
 """Places of ``Rollout.seconds``."""
+STEP = Containment("step")
 LONG = 10_000
 """Steps after which a test episode without a limit is suspected never to end."""
 ENDLESS = (
@@ -103,7 +102,7 @@ class Rollout:
             if self.keeps_values:
                 values.append(self.policy.acted_values)
             before = time.perf_counter()
-            with FAILING_STEP:
+            with STEP:
                 steps.reward[t], steps.terminated[t] = env.step(steps.action[t])
             self.seconds[ENV] += time.perf_counter() - before
             self._count(steps.reward[t], steps.last[t])
@@ -132,7 +131,7 @@ class Rollout:
         i % E.
 
         Which episodes count is fixed in advance, because the first to finish would be the short
-        ones. RolloutPolicy and environment start from scratch, and so does a later ``collect``; the
+        ones. Policy and environment start from scratch, and so does a later ``collect``; the
         policy's random stream is then as it was. ``watch`` is called at every time step, ``report``
         with the number of finished episodes.
 
@@ -165,7 +164,7 @@ class Rollout:
             last = env.last.copy()  # the step overwrites it
             action = self.policy.act(env.obs, env.avail_actions, last, clock)
             before_step = time.perf_counter()
-            with FAILING_STEP:
+            with STEP:
                 reward, terminated = env.step(action)
             self.seconds[ENV] += time.perf_counter() - before_step
             self._count(reward, last)
@@ -255,7 +254,7 @@ class Rollout:
 
     def _start(self, seeds: EpisodeSeeds) -> None:
         before = time.perf_counter()
-        with EnvFailure("reset"):
+        with Containment("reset"):
             self.env.reset(seeds)
         self.seconds[ENV] += time.perf_counter() - before
         self.policy.reset()

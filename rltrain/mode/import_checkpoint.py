@@ -68,7 +68,7 @@ def import_run(
     loggers = Loggers([JsonLines(run_dir / "metrics.jsonl")])
     trainer = built(settings, run_dir, loggers, [record])
     try:
-        learner = cast(Learner, trainer.learner)
+        learner = trainer.learner
         remarks = files.remarks + load_files(learner, files)
         updates = int(learner.state_dict()["optimizer"]["step"])
         trainer.clock = Clock(env_steps=files.env_steps, updates=updates)

@@ -18,7 +18,7 @@ from safetensors.numpy import save
 
 from rltrain.buffer import fields
 from rltrain.common.files import digest, get_json, put_text, sync
-from rltrain.common.spec_changes import agents_words, changes
+from rltrain.common.spec_record import agents_words, changes
 from rltrain.errors import DatasetError, EnvError, UsageError
 from rltrain.types import EnvSpec
 

@@ -7,7 +7,7 @@ import pytest
 
 from rltrain import callback
 from rltrain.common import checkpoint
-from rltrain.common.disk import Disk
+from rltrain.common.failures import Disk
 from rltrain.logger.loggers import Loggers
 from rltrain.types import Clock
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rltrain.common.space_record import channel_side, channel_text
+from rltrain.common.spec_record import channel_side, channel_text
 from rltrain.env.gymnasium import GymnasiumEnv
 from rltrain.env.spaces import recorded_view, to_record, viewed
 from rltrain.errors import EnvError

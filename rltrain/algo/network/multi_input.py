@@ -14,7 +14,7 @@ from rltrain.algo.network.distribution import Distribution
 from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.algo.network.head import Head, perceptron
 from rltrain.common.number_types import Count, Flag, Positive
-from rltrain.common.space_record import size_of
+from rltrain.common.spec_record import size_of
 from rltrain.types import EnvSpec
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from rltrain.common.checkpoint.storage import CONFIG, SPEC, read
-from rltrain.common.spec_changes import agents_words, changes
+from rltrain.common.spec_record import agents_words, changes
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.types import Clock
 

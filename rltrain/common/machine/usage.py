@@ -1,4 +1,4 @@
-"""Costs of a run: wall-clock time, CPU time and memory."""
+"""Costs of a run: wall-clock time and its shares, CPU time and memory."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
+
+import numpy as np
 
 
 class Usage:
@@ -76,3 +79,42 @@ def peak_memory(status: Path = Path("/proc/self/status")) -> int:
             return int(line.split()[1]) * 1024
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+Part = Literal["collecting", "sampling", "learning", "other"]
+
+
+class Stopwatch:
+    """Wall-clock seconds in the parts of a training loop, as shares since they were last taken."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[Part, float] = {}
+        self.at = self.begun = time.perf_counter()
+        self.collected = np.zeros(2)
+
+    def lap(self, part: Part) -> None:
+        """The time since the last call went to ``part``."""
+        now = time.perf_counter()
+        self.seconds[part] = self.seconds.get(part, 0.0) + now - self.at
+        self.at = now
+
+    def take(self, collecting: np.ndarray) -> dict[str, float]:
+        """The shares of all time since the last call by ``env_share``, ``acting_share``,
+        ``sampling_share`` and ``learning_share``.
+
+        Args:
+            collecting: [..., 2] seconds of rollouts, acting and in environments, in all. Their
+                ratio divides the time that training spent collecting, or waiting for it.
+        """
+        now, collected = time.perf_counter(), collecting.reshape(-1, 2).sum(0)
+        passed = max(now - self.begun, 1e-9)
+        spent = collected - self.collected
+        acting = spent[0] / max(spent.sum(), 1e-9)
+        share = {part: seconds / passed for part, seconds in self.seconds.items()}
+        self.seconds, self.begun, self.collected = {}, now, collected
+        return {
+            "acting_share": float(share.get("collecting", 0.0) * acting),
+            "env_share": float(share.get("collecting", 0.0) * (1 - acting)),
+            "sampling_share": share.get("sampling", 0.0),
+            "learning_share": share.get("learning", 0.0),
+        }

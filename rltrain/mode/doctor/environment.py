@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rltrain.assemble.env import build_env
-from rltrain.common.space_record import channel_text
+from rltrain.common.spec_record import channel_text
 from rltrain.common.streams import say
 from rltrain.config.compose import compose_checked
 from rltrain.errors import usage_errors

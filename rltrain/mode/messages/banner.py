@@ -15,7 +15,7 @@ from rich.text import Text
 
 import rltrain
 from rltrain.common.files import number_of
-from rltrain.common.space_record import channel_text
+from rltrain.common.spec_record import channel_text
 from rltrain.config.schema import Settings
 from rltrain.logger.screen import plural, shown
 from rltrain.trainer import Trainer

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from rltrain.common.checkpoint import SPEC
-from rltrain.common.space_record import mask_entries
+from rltrain.common.spec_record import mask_entries
 from rltrain.config.combinations import Facts
 from rltrain.config.schema import Settings
 from rltrain.trainer import Trainer

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rltrain.common.spec_changes import changes
+from rltrain.common.spec_record import changes
 from rltrain.env.gymnasium import GymnasiumEnv
 from rltrain.types import EnvSpec
 from tests.env.scripted import Scripted

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from rltrain.common.stopwatch import Stopwatch
+from rltrain.common.machine.usage import Stopwatch
 
 
 def test_shares_are_of_all_time_and_collecting_is_divided_as_the_rollouts_say(monkeypatch):

@@ -1,10 +1,12 @@
-"""Writes of a run that may fail, as on a full disk, while the run goes on."""
+"""Failures that a run outlives: files that cannot be written, and parts that cannot be closed."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from rltrain.errors import STOPS, reason
 
 log = logging.getLogger("rltrain")
 
@@ -39,3 +41,27 @@ class Disk:
             self.failing.remove(what)
             log.warning("%s could be written again", what)
         return True
+
+
+class Closable(Protocol):
+    """Something that holds processes, files or connections."""
+
+    def close(self) -> None: ...
+
+
+def close_all(name: str, parts: Iterable[Closable]) -> None:
+    """Close every part; what some of them raise is a warning, once for equal errors.
+
+    Args:
+        name: what one of them is, as in "an environment".
+    """
+    raised: dict[str, BaseException] = {}
+    for part in parts:
+        try:
+            part.close()
+        except STOPS:
+            raise
+        except BaseException as error:
+            raised.setdefault(reason(error), error)
+    for text, first in raised.items():
+        log.warning("%s could not be closed (%s)", name, text, exc_info=first)
