@@ -133,7 +133,7 @@ def _settings(group: str, option: str) -> str:
     catalog = Catalog()
     if option not in catalog.options(group):
         return ""
-    keys = catalog.keys(group, {group: option})
+    keys = catalog.keys({group: option}, group)
     rows = [
         f"| `{path}` | `{key.value}` | {key.meaning.replace('|', '&#124;')} |"
         for path, key in keys.items()

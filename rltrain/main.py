@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import rltrain
 from rltrain.common.files import require_places
 from rltrain.common.streams import keep_streams, lost_output, say
-from rltrain.config.catalog import Catalog
+from rltrain.config.catalog import SHIPPED, Catalog
 from rltrain.config.command_line import CommandLine, read
 from rltrain.errors import NotTypedError, RltrainError, UsageError
 
@@ -135,11 +135,11 @@ def require_overrides(line: CommandLine, arguments: Sequence[str]) -> None:
 def catalog_for(line: CommandLine) -> Catalog:
     """Return the groups and keys that this command can choose from."""
     if not line.own:
-        return Catalog()
+        return SHIPPED
     from rltrain.config.overrides import parse
-    from rltrain.config.user_yaml import own_catalog, own_configuration
+    from rltrain.config.user_yaml import own_catalog
 
-    return own_catalog(own_configuration(parse(line.own)))
+    return own_catalog(parse(line.own))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -138,9 +138,20 @@ def split_options(option: str) -> list[str]:
     return [name.strip() for name in option.strip("[]").split(",") if name.strip()]
 
 
-def described(key: Key, before: Key | None) -> Key:
-    """A key with the comment of the file that defines it first, if that has one."""
-    return Key(key.value, before.meaning) if before and before.meaning else key
+def merged(files: Iterable[tuple[str, File]]) -> dict[str, Key]:
+    """The keys of files by their path, each with the comment of the file that defines it first, if
+    that has one.
+
+    Args:
+        files: what stands before the keys of a file, and the file.
+    """
+    out: dict[str, Key] = {}
+    for prefix, file in files:
+        for name, key in file.keys.items():
+            if not name.endswith("_target_"):
+                before = out.get(prefix + name, key)
+                out[prefix + name] = Key(key.value, before.meaning or key.meaning)
+    return out
 
 
 class Catalog:
@@ -148,20 +159,24 @@ class Catalog:
 
     Args:
         folders: one of them holds ``config.yaml``, whose groups there are.
-        files: options that lie elsewhere: ``experiment/mine`` and its file.
+        preset: a file that is an option of ``experiment`` too.
     """
 
-    def __init__(self, *folders: Path, files: Mapping[str, Path] | None = None) -> None:
+    def __init__(self, *folders: Path, preset: Path | None = None) -> None:
         self.folders = folders or (conf_dir(),)
-        self.files = files or {}
+        self.main = next(folder for folder in self.folders if (folder / "config.yaml").is_file())
+        self.files: dict[str, Path] = {}  # options that lie elsewhere
+        if preset is not None:
+            name = re.sub(r"\W", "_", preset.stem)
+            taken = self.path(f"experiment/{name}") is not None
+            self.files = {f"experiment/{'my_' if taken else ''}{name}": preset}
 
     @cached_property
     def groups(self) -> list[str]:
         """Every group and sub-group: algo, algo/network, env, and so on."""
         names: dict[str, None] = {}
-        root = next(folder for folder in self.folders if (folder / "config.yaml").is_file())
-        for path in sorted(root.rglob("*")):
-            name = path.relative_to(root).as_posix()
+        for path in sorted(self.main.rglob("*")):
+            name = path.relative_to(self.main).as_posix()
             hidden = any(part.startswith((".", "_")) for part in name.split("/"))
             if path.is_dir() and not hidden and "shared" not in name and "hydra" not in name:
                 names[name] = None
@@ -176,18 +191,13 @@ class Catalog:
             for folder in self.folders
             for path in (folder / group).glob(pattern)
         }
-        options |= {name.removeprefix(f"{group}/") for name in self.files if name.startswith(group)}
+        options |= {f.removeprefix(f"{group}/") for f in self.files if f.startswith(f"{group}/")}
         return sorted(options | {"auto"} if group == "tuned" else options)
 
     def file(self, group: str, option: str) -> File | None:
         """The file behind ``group=option``."""
-        if f"{group}/{option}" in self.files:
-            return read(self.files[f"{group}/{option}"])
-        for folder in self.folders:
-            path = folder / group / f"{option}.yaml"
-            if path.is_file():
-                return read(path)
-        return None
+        path = self.path(f"{group}/{option}")
+        return read(path) if path else None
 
     def about(self, group: str, option: str) -> str:
         """Return the description of a choice: the first line of its file."""
@@ -203,9 +213,7 @@ class Catalog:
 
     @property
     def root(self) -> File:
-        file = self.file("", "config")
-        assert file is not None
-        return file
+        return read(self.main / "config.yaml")
 
     def path(self, file: str) -> Path | None:
         """Where a file lies, such as ``experiment/zoo/cartpole``."""
@@ -229,33 +237,24 @@ class Catalog:
 
     def own_keys(self, group: str, option: str) -> dict[str, Key]:
         """The keys that a choice sets, those of parts in other files left out, by their path."""
-        out: dict[str, Key] = {}
-        for file in self.own_files(group, option):
-            prefix = "" if file.is_global else f"{group.replace('/', '.')}."
-            for path, key in file.keys.items():
-                if not path.endswith("_target_"):
-                    out[prefix + path] = described(key, out.get(prefix + path))
-        return out
+        prefix = f"{group.replace('/', '.')}."
+        files = self.own_files(group, option)
+        return merged(("" if file.is_global else prefix, file) for file in files)
 
-    def keys(self, group: str, typed: Mapping[str, str]) -> dict[str, Key]:
-        """The keys of a group and its parts in a composition: "" for those of all groups."""
-        out: dict[str, Key] = {}
-        for layer in self._composed(typed)[0]:
-            within = layer.file.startswith(f"{group}/" if group else "")
-            path = self.path(layer.file) if within else None
-            prefix = f"{layer.package}." if layer.package else ""
-            for name, key in read(path).keys.items() if path else ():
-                if not name.endswith("_target_"):
-                    out[prefix + name] = described(key, out.get(prefix + name))
-        return out
-
-    def all_keys(self, typed: Mapping[str, str]) -> dict[str, Key]:
-        """Every key of the composition that ``typed`` choices give."""
-        return self.keys("", typed)
+    def keys(self, typed: Mapping[str, str], group: str = "") -> dict[str, Key]:
+        """Every key of the composition that ``typed`` choices give, or those that the files of one
+        group set.
+        """
+        return merged(
+            (f"{layer.package}." if layer.package else "", read(path))
+            for layer in self._composed(typed)[0]
+            if layer.file.startswith(f"{group}/" if group else "")
+            and (path := self.path(layer.file))
+        )
 
     def known(self, typed: Mapping[str, str]) -> dict[str, Any]:
         """Every key of that composition with its value."""
-        keys = self.all_keys(typed).items()
+        keys = self.keys(typed).items()
         return {path: yaml.load(key.value, Loader=LOADER) for path, key in keys}
 
     @cached_property
@@ -279,12 +278,11 @@ class Catalog:
         from hydra.core.global_hydra import GlobalHydra
         from omegaconf import OmegaConf
 
-        main = next(folder for folder in self.folders if (folder / "config.yaml").is_file())
-        with initialize_config_dir(str(main), job_name="rltrain", version_base="1.3"):
+        with initialize_config_dir(str(self.main), job_name="rltrain", version_base="1.3"):
             loader = GlobalHydra.instance().config_loader()
         search_path = loader.get_search_path()
         for folder in self.folders:
-            if folder != main:
+            if folder != self.main:
                 last = SearchPathQuery(provider="schema")
                 search_path.prepend("command-line", f"file://{folder}", anchor=last)
         for file, path in self.files.items():
@@ -333,6 +331,10 @@ class Catalog:
         except HydraException:
             whole = (f"{group}={option}" for group, option in known.items() if "/" not in group)
             return self.layers(*whole)
+
+
+SHIPPED = Catalog()
+"""What rltrain itself has."""
 
 
 def parsed_once(load: Callable[[str], Any]) -> Callable[[str], Any]:

@@ -24,7 +24,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from rltrain.config.catalog import SEVERAL, WHOLE, Catalog
+from rltrain.config.catalog import SEVERAL, SHIPPED, WHOLE, Catalog
 from rltrain.config.overrides import (
     flat_keys,
     original_cwd,
@@ -38,10 +38,8 @@ from rltrain.config.overrides import (
     with_targets,
 )
 from rltrain.config.schema import Settings
-from rltrain.config.user_yaml import Own, own_catalog, own_configuration
+from rltrain.config.user_yaml import by_name, own_catalog
 from rltrain.errors import UsageError
-
-NOTHING_OWN = Own()
 
 
 @dataclass(frozen=True)
@@ -116,14 +114,13 @@ def compose_checked(overrides: Sequence[str]) -> Composition:
     parsed = parse(overrides)
     if typed_value(overrides, "config") is not None:
         return repeated(overrides)
-    own = own_configuration(parsed)
-    catalog = own_catalog(own)
+    catalog = own_catalog(parsed)
     choices = [o for o in parsed if o.key_or_group in catalog.groups]
     values = [o for o in parsed if o not in choices]
     custom = typed_targets(values)
     try:
         chosen = compose_choices(
-            tuple(own.overrides(choices)), frozenset(map(part_group, custom)), own
+            tuple(by_name(choices, catalog)), frozenset(map(part_group, custom)), catalog
         )
         known = flat_keys(chosen.tree)
         if chosen.wrong or not all(sets_known(o, known) for o in values):
@@ -131,7 +128,7 @@ def compose_checked(overrides: Sequence[str]) -> Composition:
 
             right = [o for o in choices if o.key_or_group not in chosen.wrong]
             refuse_wrong(
-                values, chosen.tree, chosen.wrong, custom, catalog, partial(refusal, own, right)
+                values, chosen.tree, chosen.wrong, custom, catalog, partial(refusal, catalog, right)
             )
         defaults = with_targets(chosen.tree, custom)
         tree = copy.deepcopy(defaults)
@@ -140,8 +137,7 @@ def compose_checked(overrides: Sequence[str]) -> Composition:
                 set_value(tree, o)
         named = {part_group(path): target.rpartition(".")[2] for path, target in custom.items()}
         picked = {**chosen.picked, **named}
-        if own.preset is not None:
-            picked["experiment"] = str(own.preset)
+        picked |= {file.partition("/")[0]: str(path) for file, path in catalog.files.items()}
         return Composition(
             tree,
             picked,
@@ -171,7 +167,7 @@ def compose_single(overrides: Sequence[str]) -> tuple[Composition, Settings]:
     return composed, composed.settings()
 
 
-def refusal(own: Own, choices: Sequence[Override], typed: str) -> str:
+def refusal(catalog: Catalog, choices: Sequence[Override], typed: str) -> str:
     """Why overrides would be refused beside these choices, "" if they would not be.
 
     Args:
@@ -181,11 +177,12 @@ def refusal(own: Own, choices: Sequence[Override], typed: str) -> str:
 
     try:
         parsed = parse(shlex.split(typed))
-        groups = [o for o in parsed if o.key_or_group in own_catalog(own).groups]
+        groups = [o for o in parsed if o.key_or_group in catalog.groups]
         replaced = {o.key_or_group for o in groups}
-        lines = own.overrides([*(o for o in choices if o.key_or_group not in replaced), *groups])
+        others = [o for o in choices if o.key_or_group not in replaced]
+        lines = by_name([*others, *groups], catalog)
         custom = typed_targets(parsed)
-        chosen = compose_choices(tuple(lines), frozenset(map(part_group, custom)), own)
+        chosen = compose_choices(tuple(lines), frozenset(map(part_group, custom)), catalog)
         known, tree = flat_keys(chosen.tree), with_targets(chosen.tree, custom)
         problems = [text for texts in chosen.wrong.values() for text in texts]
         for o in (o for o in parsed if o not in groups):
@@ -241,16 +238,16 @@ class Choices:
 
 @cache
 def compose_choices(
-    overrides: tuple[str, ...], custom: frozenset[str], own: Own = NOTHING_OWN
+    overrides: tuple[str, ...], custom: frozenset[str], catalog: Catalog = SHIPPED
 ) -> Choices:
     """Compose ``group=name`` overrides. Configuration files do not change while a process runs, so
     its jobs share their compositions.
 
     Args:
         custom: groups whose part was typed as a ``_target_``.
-        own: configuration of the user's own.
+        catalog: what there is to choose from.
     """
-    choices, catalog = parse(overrides), own_catalog(own)
+    choices = parse(overrides)
     wrong: dict[str, list[str]] = {}
     if not are_names(choices, catalog):
         from rltrain.config.names import choice_problems
@@ -269,12 +266,12 @@ def compose_choices(
     if picked["tuned"] not in catalog.options("tuned"):
         picked["tuned"] = "none"  # no recommended settings for this pair
     chosen = Choices(tree, picked, OmegaConf.masked_copy(config, "hydra"), wrong)
-    if own == NOTHING_OWN and not custom and set(WHOLE).issuperset(right):
+    if catalog is SHIPPED and not custom and set(WHOLE).issuperset(right):
         return chosen
     from rltrain.config.exchange import exchanged, require_known_keys
 
-    require_known_keys(own, list(right.values()))
-    tree, changed, problems, remarks = exchanged(picked, right, custom, own)
+    require_known_keys(catalog, list(right.values()))
+    tree, changed, problems, remarks = exchanged(picked, right, custom, catalog)
     wrong = {**wrong, **({"partners": problems} if problems else {})}
     return Choices(tree, {**picked, **changed}, chosen.hydra, wrong, remarks)
 

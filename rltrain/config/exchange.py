@@ -13,11 +13,10 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from rltrain.config.catalog import ONE_OF, WHOLE, Layer
+from rltrain.config.catalog import ONE_OF, SHIPPED, WHOLE, Catalog, Layer
 from rltrain.config.combinations import together
 from rltrain.config.overrides import flat_keys, pick, stacked, targets
 from rltrain.config.suggest.keys import FREE_FORM
-from rltrain.config.user_yaml import Own, own_catalog
 from rltrain.errors import UsageError, did_you_mean
 
 SETTERS = ("algo", "experiment", "tuned")
@@ -36,7 +35,7 @@ class Exchanged(NamedTuple):
 
 
 def exchanged(
-    picked: Mapping[str, str], chosen: Mapping[str, str], custom: Set[str], own: Own
+    picked: Mapping[str, str], chosen: Mapping[str, str], custom: Set[str], catalog: Catalog
 ) -> Exchanged:
     """The composition in which options that only work together are chosen together, and every part
     has the values that were written for it.
@@ -45,17 +44,17 @@ def exchanged(
         picked: the option of every group, as Hydra composes them.
         chosen: the overrides by group.
         custom: groups whose part was typed as a ``_target_``.
-        own: configuration of the user's own.
+        catalog: what there is to choose from.
     """
     problems: list[str] = []
     both = {"algo", "experiment"} <= set(chosen)
-    preferred = own_catalog(own).layers(f"algo={picked['algo']}")[1] if both else {}
+    preferred = catalog.layers(f"algo={picked['algo']}")[1] if both else {}
     try:
         changes = partners(picked, set(chosen), preferred, custom)
     except UsageError as error:
         changes, problems = [], [str(error)]
     of_changes = [f"{change.group}={change.option}" for change in changes]
-    tree, remarks = fitting_values(own, [*chosen.values(), *of_changes])
+    tree, remarks = fitting_values(catalog, [*chosen.values(), *of_changes])
     changed = {change.group: change.option for change in changes}
     return Exchanged(tree, changed, problems, [*(change.remark for change in changes), *remarks])
 
@@ -128,15 +127,14 @@ def sets_values(layer: Layer) -> bool:
     return layer.group in SETTERS
 
 
-def fitting_values(own: Own, overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+def fitting_values(catalog: Catalog, overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """The composition of ``group=option`` overrides, in which every part has the values of its own
     file and those that were written for its class.
 
     Returns:
         the composition, and in words which of a preset's values were left out.
     """
-    layers = own_catalog(own).layers
-    files, picked = layers(*overrides)
+    files, picked = catalog.layers(*overrides)
     if all(override.partition("=")[0] in WHOLE for override in overrides):
         return stacked(layer.tree for layer in files), []
     chosen = stacked(layer.tree for layer in files if not sets_values(layer))
@@ -144,7 +142,7 @@ def fitting_values(own: Own, overrides: Sequence[str]) -> tuple[dict[str, Any], 
     for layer in files:
         tree = copy.deepcopy(dict(layer.tree))
         if sets_values(layer) and not all(isinstance(v, dict) for v in flat_keys(tree).values()):
-            before, choices = layers(*alone(layer.file))
+            before, choices = catalog.layers(*alone(layer.file))
             written_for = stacked(each.tree for each in before if not sets_values(each))
             left_out = leave_out(tree, dict(targets(written_for)), chosen)
             if choices["algo"] != picked["algo"]:
@@ -156,19 +154,19 @@ def fitting_values(own: Own, overrides: Sequence[str]) -> tuple[dict[str, Any], 
     return stacked(trees), remarks
 
 
-def require_known_keys(own: Own, overrides: Sequence[str]) -> None:
+def require_known_keys(catalog: Catalog, overrides: Sequence[str]) -> None:
     """Refuse keys that a preset of the user's own sets and no other file has.
 
     Raises:
         UsageError: the keys and the file.
     """
     problems = []
-    layers = own_catalog(own).layers
-    for layer in layers(*overrides)[0]:
-        path = own.find_file(layer.file)
-        if path is None or not sets_values(layer):
+    composed = catalog.layers(*overrides)[0]
+    for layer in composed:
+        path = catalog.path(layer.file)
+        if path == SHIPPED.path(layer.file) or not sets_values(layer):
             continue
-        around = [*layers(*overrides)[0], *layers(*alone(layer.file))[0]]
+        around = [*composed, *catalog.layers(*alone(layer.file))[0]]
         known = flat_keys(stacked(each.tree for each in around if each.file != layer.file))
         free = (*FREE_FORM, *(at for at, _ in targets(layer.tree)))
         if set(layer.tree) & {"experiment", "tuned"}:

@@ -26,7 +26,7 @@ from rltrain.config.compose import compose_checked, problem_line
 from rltrain.config.overrides import jobs, parse, sets_hydra
 from rltrain.config.schema import Settings
 from rltrain.config.suggest.value_forms import for_plugin, numbers
-from rltrain.config.user_yaml import own_catalog, own_configuration
+from rltrain.config.user_yaml import own_catalog
 from rltrain.errors import UsageError
 
 Launch = Callable[[Sequence[tuple[Sequence[str], Path]]], None]
@@ -166,7 +166,7 @@ def sweeper_for(overrides: Sequence[str], folder: Path, task: Task) -> Callable[
     of_hydra = [line for line in of_hydra if not line.startswith((SEARCH_PATH, "hydra.sweep.dir="))]
     of_hydra.append(f"hydra.sweep.dir={in_quotes(str(folder))}")
     try:
-        loader = own_catalog(own_configuration(parsed)).loader
+        loader = own_catalog(parsed).loader
         config = loader.load_configuration("config", of_hydra, RunMode.RUN, from_shell=False)
         config.hydra.mode = RunMode.MULTIRUN
         config.hydra.overrides.task = lines

@@ -13,7 +13,7 @@ import yaml
 from hydra.core.override_parser.types import Override, Sweep
 
 from rltrain.common.files import get_json, kept_file
-from rltrain.config.catalog import LOADER, Catalog, conf_dir
+from rltrain.config.catalog import LOADER, SHIPPED, conf_dir
 from rltrain.config.names import key_problem
 from rltrain.config.overrides import (
     differing,
@@ -156,7 +156,7 @@ def apply(
             problems.append(f"{o.input_line}: a loaded run takes one value per key.")
         elif o.key_or_group in CHOICES:
             problems.append(choice_problem(o, resumes))
-        elif wrong := key_problem(o, tree, custom, Catalog()):
+        elif wrong := key_problem(o, tree, custom, SHIPPED):
             problems += wrong
         else:
             set_value(tree, o)

@@ -20,7 +20,7 @@ import yaml
 from hydra.core.override_parser.types import Override
 
 from rltrain.common.metrics import METRICS
-from rltrain.config.catalog import LOADER, RECOMMENDED, SEVERAL, Catalog, conf_dir
+from rltrain.config.catalog import LOADER, RECOMMENDED, SEVERAL, SHIPPED, conf_dir
 from rltrain.config.mapping import typed as as_typed
 from rltrain.config.overrides import Leaves, contained, leaves, pick, put, sets_hydra
 from rltrain.config.overrides import targets as outermost_targets
@@ -162,9 +162,9 @@ def chooses_or_sets(o: Override) -> bool:
     if o.is_delete() or o.is_sweep_override() or o.package or sets_hydra(o):
         return False
     key, value = str(o.key_or_group), contained(o.value())
-    if key in Catalog().groups:
+    if key in SHIPPED.groups:
         options = value if key in SEVERAL and isinstance(value, list) else [value]
-        known = (*Catalog().options(key), None, RECOMMENDED if key == "tuned" else None)
+        known = (*SHIPPED.options(key), None, RECOMMENDED if key == "tuned" else None)
         return all(option in known for option in options)
     line = str(o.input_line)
     settings = key.partition(".")[0] not in NOT_LOADED

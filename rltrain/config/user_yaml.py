@@ -5,61 +5,20 @@ path. It composes, is validated and is suggested as ours is.
 from __future__ import annotations
 
 import importlib.util
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from hydra.core.override_parser.types import Override
 
 from rltrain.common.imports import beside_user
-from rltrain.config.catalog import Catalog, conf_dir
+from rltrain.config.catalog import SHIPPED, Catalog, conf_dir
 from rltrain.config.overrides import is_file, original_cwd
 from rltrain.errors import UsageError
 
 
-@dataclass(frozen=True)
-class Own:
-    """The folders and the preset that were typed.
-
-    Attributes:
-        folders: of ``hydra.searchpath``; they hold groups as ``conf/`` does.
-        preset: the file of ``experiment=./my.yaml``.
-        changed: when each file was changed last, nanoseconds; a notebook may edit them between
-            runs.
-    """
-
-    folders: tuple[Path, ...] = ()
-    preset: Path | None = None
-    changed: tuple[int, ...] = ()
-
-    @property
-    def option(self) -> str:
-        """The name of the preset among the options of ``experiment``."""
-        assert self.preset is not None
-        name = re.sub(r"\W", "_", self.preset.stem)
-        taken = Catalog(conf_dir(), *self.folders).options("experiment")
-        return f"my_{name}" if name in taken else name
-
-    def find_file(self, file: str) -> Path | None:
-        """Where a file of a composition lies, such as ``experiment/mine``; None if shipped."""
-        if self.preset is not None and file == f"experiment/{self.option}":
-            return self.preset
-        return next((p for f in self.folders if (p := f / f"{file}.yaml").is_file()), None)
-
-    def overrides(self, overrides: Sequence[Override]) -> list[str]:
-        """The overrides, with the preset by its name."""
-        return [
-            f"experiment={self.option}"
-            if self.preset is not None and o.key_or_group == "experiment"
-            else str(o.input_line)
-            for o in overrides
-        ]
-
-
-def own_configuration(overrides: Sequence[Override]) -> Own:
-    """The folders and the preset that were typed.
+def own_catalog(overrides: Sequence[Override]) -> Catalog:
+    """Everything that can be typed, with the folders and the preset that were typed.
 
     Raises:
         UsageError: they are not there, or hide what is shipped.
@@ -75,12 +34,28 @@ def own_configuration(overrides: Sequence[Override]) -> Own:
             preset = original_cwd(str(o.value()))
             if not preset.is_file():
                 raise UsageError(f"{o.input_line}: there is no file {preset}.")
+    if not folders and preset is None:
+        return SHIPPED
     files = [] if preset is None else [preset]
     for folder in folders:
         require_usable(folder)
-        files += [path for group in Catalog().groups for path in (folder / group).rglob("*.yaml")]
+        files += [path for group in SHIPPED.groups for path in (folder / group).rglob("*.yaml")]
     changed = tuple(path.stat().st_mtime_ns for path in files)
-    return Own(tuple(dict.fromkeys(folders)), preset, changed)
+    return _catalog(tuple(dict.fromkeys(folders)), preset, changed)
+
+
+@cache
+def _catalog(folders: tuple[Path, ...], preset: Path | None, changed: tuple[int, ...]) -> Catalog:
+    """A catalog, made again where a file was changed: a notebook may edit them between runs."""
+    return Catalog(conf_dir(), *folders, preset=preset)
+
+
+def by_name(choices: Sequence[Override], catalog: Catalog) -> list[str]:
+    """The overrides, a preset that is a file by its name."""
+    names = [file.replace("/", "=", 1) for file in catalog.files]
+    return [
+        names[0] if names and o.key_or_group == "experiment" else str(o.input_line) for o in choices
+    ]
 
 
 def config_folder(typed: str, line: str) -> Path:
@@ -113,10 +88,9 @@ def require_usable(folder: Path) -> None:
     Raises:
         UsageError: what to do instead.
     """
-    shipped = Catalog()
-    if not any((folder / group).is_dir() for group in shipped.groups):
+    if not any((folder / group).is_dir() for group in SHIPPED.groups):
         raise UsageError(
-            f"{folder} holds none of the groups {', '.join(shipped.groups)}. Expected files such "
+            f"{folder} holds none of the groups {', '.join(SHIPPED.groups)}. Expected files such "
             f"as {folder}/experiment/mine.yaml."
         )
     for path in conf_dir().rglob("*.yaml"):
@@ -126,10 +100,3 @@ def require_usable(folder: Path) -> None:
                 f"{folder / name} has the name of a file that rltrain ships, which would be used "
                 f"instead. Give it another name, such as {name.with_stem(f'my_{name.stem}')}."
             )
-
-
-@cache
-def own_catalog(own: Own) -> Catalog:
-    """Everything that can be typed."""
-    files = {} if own.preset is None else {f"experiment/{own.option}": own.preset}
-    return Catalog(conf_dir(), *own.folders, files=files)

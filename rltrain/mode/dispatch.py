@@ -193,11 +193,11 @@ def report_mode(overrides: Sequence[str]) -> int:
 
 def tune_mode(overrides: Sequence[str]) -> int:
     """Search hyperparameters; without ``tune=NAME`` in the search space of the algorithm."""
-    from rltrain.config.catalog import Catalog
+    from rltrain.config.catalog import SHIPPED
 
     _, settings = compose_single(overrides)
     if settings.run.tune.space is None:
-        algo, spaces = settings.choices["algo"], Catalog().options("tune")
+        algo, spaces = settings.choices["algo"], SHIPPED.options("tune")
         if algo not in spaces:
             raise UsageError(
                 f"There is no search space for {algo}: type tune=NAME with one of "

@@ -39,7 +39,7 @@ def flat(node, path=""):
 @pytest.mark.parametrize("typed", CASES, ids=lambda typed: " ".join(typed.values()))
 def test_keys_and_values_are_those_of_hydra(typed):
     composed = compose_checked([f"{group}={option}" for group, option in typed.items()])
-    keys = CATALOG.all_keys(typed)
+    keys = CATALOG.keys(typed)
     expected = dict(flat(composed.plain))
     assert set(keys) == set(expected)
     for path, key in keys.items():
@@ -55,7 +55,7 @@ def test_keys_and_values_are_those_of_hydra(typed):
 
 
 def test_comment_is_that_of_the_first_definition():
-    keys = CATALOG.all_keys({"algo": "dqn", "buffer": "prioritized"})
+    keys = CATALOG.keys({"algo": "dqn", "buffer": "prioritized"})
     assert keys["algo.loss.huber"].value == "1.0"
     assert keys["algo.loss.huber"].meaning.endswith("null = squared error")
     assert keys["buffer.sampler"].values == ["uniform", "proportional"]
@@ -69,7 +69,7 @@ def test_first_folder_hides_the_second(tmp_path):
     (tmp_path / "env/smac.yaml").write_text("# Hidden.\nx: 1\n")
     catalog = Catalog(tmp_path, *CATALOG.folders)
     assert catalog.about("env", "smac") == "Hidden."
-    keys = catalog.keys("env", {"env": "mine"})
+    keys = catalog.keys({"env": "mine"}, "env")
     assert keys["env.id"].value == "Mine-v0"
     assert keys["env.id"].meaning == CATALOG.own_keys("env", "cartpole")["env.id"].meaning
     assert "mine" in catalog.options("env")

@@ -44,7 +44,7 @@ def test_every_option_and_group_exists():
 @pytest.mark.parametrize(("stage", "row"), ROWS, ids=lambda each: str(each)[:60])
 def test_a_row_names_keys_and_facts_that_there_are(stage, row):
     catalog = Catalog()
-    keys = {*catalog.all_keys({}), *catalog.homes}
+    keys = {*catalog.keys({}), *catalog.homes}
     names = [*row["if"], *re.findall(r"\{([\w.]+)", row["why"] + row.get("type", ""))]
     names += [v.split()[1] for v in row["if"].values() if re.match("[<>] [a-z]|!= .*[._]", str(v))]
     assert [n for n in names if n not in keys and n.split(".")[0] not in GIVEN] == []

@@ -35,7 +35,7 @@ def test_several_loggers_are_chosen_in_one_override(overrides, chosen):
 
 def test_each_logger_is_a_choice_with_its_keys():
     assert CATALOG.options("logger") == ["csv", "tensorboard", "trackio", "wandb"]
-    keys = CATALOG.all_keys({"logger": "[csv,trackio]"})
+    keys = CATALOG.keys({"logger": "[csv,trackio]"})
     assert "logger.trackio.project" in keys
     assert "logger.wandb.mode" not in keys
     assert keys["logger.console"].value == "true"

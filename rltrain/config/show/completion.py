@@ -36,7 +36,7 @@ def _candidates(last: str, typed: Mapping[str, str], catalog: Catalog) -> Iterat
         return
     sign = "+" * (len(last) - len(last.lstrip("+")))
     key, equals, value = last.removeprefix(sign).partition("=")
-    keys = catalog.all_keys(typed)
+    keys = catalog.keys(typed)
     if equals:
         before = value[: value.rfind(",") + 1]
         chosen = catalog.choices(typed)

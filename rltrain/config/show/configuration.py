@@ -11,7 +11,7 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from rltrain.config.catalog import Catalog, conf_dir
+from rltrain.config.catalog import SHIPPED, conf_dir
 from rltrain.config.compose import Composition
 from rltrain.config.overrides import flat_keys, quoted
 from rltrain.errors import UsageError
@@ -25,7 +25,7 @@ def config_text(composed: Composition, package: str | None, *, resolve: bool) ->
     """
     tree = composed.plain if resolve else composed.tree
     if package in (None, "_global_"):
-        groups = sorted(group for group in composed.choices if group in Catalog().groups)
+        groups = sorted(group for group in composed.choices if group in SHIPPED.groups)
         chosen = [f"{g}={composed.choices[g]}" for g in groups if composed.choices[g] is not None]
         head = [f"# {' '.join(chosen)}"]
         if composed.env_chose_algo:

@@ -10,7 +10,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from rltrain.config.catalog import PRESETS, Catalog, split_options
+from rltrain.config.catalog import PRESETS, SHIPPED, Catalog, split_options
 from rltrain.config.show.completion import values
 from rltrain.config.suggest.choices import for_choice
 from rltrain.config.suggest.keys import for_key
@@ -61,7 +61,7 @@ def help_text(overrides: Sequence[str], catalog: Catalog | None = None) -> str:
     Raises:
         UsageError: a word that is no group, choice or key.
     """
-    catalog = catalog or Catalog()
+    catalog = catalog or SHIPPED
     words = [word for word in overrides if not word.startswith("hydra")]
     pairs = [word.partition("=") for word in words]
     typed = {name: value for name, equals, value in pairs if equals and name in catalog.groups}
@@ -86,7 +86,7 @@ def _overview(catalog: Catalog) -> Iterator[str]:
     yield "\nPresets, which choose algo and env: experiment=NAME"
     yield from _presets(catalog)
     yield "\nKeys and their defaults; those of a choice: rltrain --help algo=dqn env=cartpole"
-    keys = catalog.all_keys({})
+    keys = catalog.keys({})
     shown = [*catalog.root.keys, *(path for path in keys if path.startswith(USUAL))]
     for path in shown:
         if not path.startswith(RARE):
@@ -151,7 +151,7 @@ def _choice(group: str, option: str, typed: Mapping[str, str], catalog: Catalog)
     if group in PRESETS:
         yield from _preset(group, option, catalog)
         return
-    for path, key in catalog.keys(group, typed).items():
+    for path, key in catalog.keys(typed, group).items():
         if path.startswith(f"{group.replace('/', '.')}."):
             yield from _wrapped(f"{path}={key.value}", key.meaning, 40)
 
@@ -159,7 +159,7 @@ def _choice(group: str, option: str, typed: Mapping[str, str], catalog: Catalog)
 def _preset(group: str, option: str, catalog: Catalog) -> Iterator[str]:
     """The keys that a preset sets, with their meaning and the preset's reason, if it has one."""
     of_name = dict(zip(("algo", "env"), option.split("-"), strict=False))
-    first = catalog.all_keys({group: option, **(of_name if "env" in of_name else {})})
+    first = catalog.keys({group: option, **(of_name if "env" in of_name else {})})
     for path, key in catalog.own_keys(group, option).items():
         meaning = first[path].meaning
         reason = f"; here: {key.meaning}" if key.meaning not in ("", meaning) else ""
@@ -168,7 +168,7 @@ def _preset(group: str, option: str, catalog: Catalog) -> Iterator[str]:
 
 def _keys(name: str, value: str, typed: Mapping[str, str], catalog: Catalog) -> Iterator[str]:
     """A key, or the keys below a node."""
-    here = catalog.all_keys(typed)
+    here = catalog.keys(typed)
     described = {p: key for p, key in here.items() if p == name or p.startswith(f"{name}.")}
     described = described or {p: key for p, key in here.items() if p.endswith(f".{name}")}
     for path, homes in catalog.homes.items() if not described else ():

@@ -150,7 +150,7 @@ def test_comments_list_the_values_of_every_enumeration():
     roots = {"": RunSettings, "algo.": AlgoSettings, "hardware.": HardwareSettings}
     for path, settings in roots.items():
         for key, values in enumerations(get_type_hints(settings), path):
-            found = CATALOG.all_keys({})[key].values
+            found = CATALOG.keys({})[key].values
             assert len(values) == 1 or sorted(found) == sorted(values), key
     for choice, path, values in of_targets():
         key = CATALOG.own_keys(*choice.split("=")).get(path)

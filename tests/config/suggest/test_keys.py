@@ -215,7 +215,7 @@ def test_one_edit_typos_of_every_key_find_it():
     CATALOG.homes  # noqa: B018  read once, as in a command
     begin = time.process_time()
     for typed in ({}, {"algo": "dqn", "env": "cartpole"}, {"algo": "drqn", "env": "trading"}):
-        known = {key: at.value for key, at in CATALOG.all_keys(typed).items()}
+        known = {key: at.value for key, at in CATALOG.keys(typed).items()}
         for key in known:
             for typo in typos(key, rng):
                 if typo not in known:
