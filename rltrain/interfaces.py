@@ -199,9 +199,9 @@ class Model(nn.Module):
 
     agents: Agents
     mixer: Mixer
-    critic: nn.Module | None
+    critic: Critic | None
 
-    def __init__(self, agents: Agents, mixer: Mixer, critic: nn.Module | None = None) -> None:
+    def __init__(self, agents: Agents, mixer: Mixer, critic: Critic | None = None) -> None:
         super().__init__()
         self.agents, self.mixer, self.critic = agents, mixer, critic
 

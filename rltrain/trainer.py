@@ -253,8 +253,7 @@ class Trainer:
         """``compute_actions`` for one observation: a number, or [N] for a team."""
         masks = None if avail_actions is None else [avail_actions]
         action, after = self.actor.act([obs], state, explore, masks, self.clock)
-        own = action[0, 0] if action.shape[1] == 1 else action[0]
-        single = int(own) if own.ndim == 0 else own
+        single = int(action[0, 0]) if action.shape[1] == 1 else action[0]
         return single if after is None else (single, after)
 
     def log(self, row: dict[str, float]) -> dict[str, float]:
@@ -397,7 +396,13 @@ class Trainer:
             self.learner.load_state_dict({**state["learner"], **model})
             remarks = self._restore_rollout(chosen.folder, state)
             self.load_state_dict(state)
-            self._restored(chosen, newest=not checkpoint.is_one(Path(path)))
+            own = chosen.folder.resolve().parents[1] == self.run_dir.resolve()
+            self.enter("restore" if own else "restore another")
+            if own:  # complete what a kill has left half done, unless it goes back
+                last = checkpoint.newest_full(self.checkpoints)
+                self.rewound = checkpoint.is_one(Path(path)) and last != chosen.step
+                if not self.rewound:
+                    checkpoint.make_latest(self.checkpoints, chosen.step, self.keep_last, REPLAY)
         except UNFIT as error:
             raise CheckpointError(
                 f"{chosen.folder} does not fit this run: {type(error).__name__}: {error}"
@@ -405,38 +410,18 @@ class Trainer:
         return replace(chosen, remarks=(*chosen.remarks, *remarks))
 
     def _restore_rollout(self, folder: Path, state: Mapping[str, Any]) -> list[str]:
-        """Restore the replay and the open episodes, or begin new ones; returns what is not as it
-        was.
-        """
-        hooks = state.get("step_hooks", {})
+        """Restore the replay and the open episodes, or begin new ones; returns what changed."""
+        self.step_hooks.load_state_dict(state.get("step_hooks", {}))
         if checkpoint.has(folder, REPLAY):
             self.buffer.load_state_dict(checkpoint.read(folder, REPLAY))
             self.rollout.load_state_dict(state["rollout"])
-            self.step_hooks.load_state_dict(hooks)
             return [] if state["rollout"].get("env", {}).get("exact", True) else [INEXACT]
         self.rollout.restart(state["rollout"], state["clock"]["episodes"])
-        self.step_hooks.load_state_dict(hooks)
         self.step_hooks.open[:] = False
         return ["The replay was not saved: collecting again, from new episodes."]
 
-    def _restored(self, chosen: Found, *, newest: bool) -> None:
-        """Go on from a checkpoint; complete what a kill has left half done in the own folder.
-
-        Args:
-            newest: it was not chosen by its step.
-        """
-        own = chosen.folder.resolve().parents[1] == self.run_dir.resolve()
-        self.enter("restore" if own else "restore another")
-        if own:
-            last = checkpoint.newest_full(self.checkpoints)
-            self.rewound = not newest and last != chosen.step
-            if not self.rewound:
-                checkpoint.make_latest(self.checkpoints, chosen.step, self.keep_last, REPLAY)
-
     def delete_later_checkpoints(self) -> None:
-        """Delete the checkpoints that the run has gone back from, once it goes on from an earlier
-        one: a resume takes the newest.
-        """
+        """Delete the checkpoints that the run has gone back from: a resume takes the newest."""
         if self.rewound:
             self.rewound = False
             checkpoint.drop_later(self.checkpoints, self.clock.env_steps)

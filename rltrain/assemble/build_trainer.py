@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 
@@ -124,13 +124,13 @@ def build_test_function(settings: Settings) -> TestFunction | None:
     if node is None:
         return None
     call: Any = locate(node.target)
-    found = call(**node.kwargs) if inspect.isclass(call) else partial(call, **node.kwargs)
+    found: Any = call(**node.kwargs) if inspect.isclass(call) else partial(call, **node.kwargs)
     if not callable(found):
         raise ValueError(
             f"test.function={node.target} cannot be called: expected a function of (trainer, "
             "episodes), or a class whose objects are called so."
         )
-    return cast(TestFunction, found)
+    return found
 
 
 def trainer_settings(settings: Settings, spec: EnvSpec) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from rltrain.algo.learner import Learner
 from rltrain.callback import (
@@ -22,7 +22,7 @@ from rltrain.callback import (
 from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
 from rltrain.errors import usage_errors
-from rltrain.interfaces import Critic, VectorEnv
+from rltrain.interfaces import VectorEnv
 from rltrain.logger.loggers import Logger, Loggers
 
 
@@ -60,9 +60,8 @@ def obs_statistics(learner: Learner) -> list[Callback]:
     """Build the callbacks that keep the statistics of networks which normalize observations, those
     of a critic included; they stand before user operators, so that they count as they were seen.
     """
-    norms = [learner.online.agents.obs_norm]
-    if learner.online.critic is not None:
-        norms.append(cast(Critic, learner.online.critic).obs_norm)
+    parts = (learner.online.agents, learner.online.critic)
+    norms = (part.obs_norm for part in parts if part is not None)
     return [ObsStatistics(update=norm.update) for norm in norms if norm is not None]
 
 

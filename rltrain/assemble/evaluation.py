@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from rltrain.assemble.build_learner import load_agents
 from rltrain.assemble.build_policy import build_test_rollout, n_test_envs
@@ -18,7 +18,6 @@ from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
 from rltrain.hardware.rollout import Rollout
 from rltrain.interfaces import Agents, VectorEnv
-from rltrain.offline.dataset_recorder import BehaviorPolicy
 
 
 def build_test_env(settings: Settings) -> VectorEnv:
@@ -60,23 +59,14 @@ def build_evaluation(settings: Settings, folder: Path) -> Evaluated:
     Raises:
         ValueError: what workers cannot do.
     """
+    device, settings = prepare_machine(settings), ordered_as_saved(settings, folder)
+    env = build_test_env(settings)
+    agents = load_agents(settings, env.spec, device, folder)
     if settings.run.test.n_workers is None:
-        return build_local_evaluation(settings, folder)
+        return recorded_rollout(settings, build_test_rollout(settings, agents, env))
     from rltrain.assemble.workers import build_process_tests
 
-    device = prepare_machine(settings)
-    settings = ordered_as_saved(settings, folder)
-    env = build_env(settings, 1, training=False)
-    agents = load_agents(settings, env.spec, device, folder)
     return build_process_tests(settings, agents, env)
-
-
-def build_local_evaluation(settings: Settings, folder: Path) -> Rollout:
-    """Environments and a policy with a checkpoint's weights, in this process."""
-    device, settings = prepare_machine(settings), ordered_as_saved(settings, folder)
-    env = build_env(settings, n_test_envs(settings), training=False)
-    agents = load_agents(settings, env.spec, device, folder)
-    return recorded_rollout(settings, build_test_rollout(settings, agents, env))
 
 
 def build_scripted_evaluation(settings: Settings) -> Rollout:
@@ -98,9 +88,9 @@ def build_scripted_evaluation(settings: Settings) -> Rollout:
 
 def recorded_rollout(settings: Settings, rollout: Rollout) -> Rollout:
     """The rollout of an evaluation, recorded if ``dataset.write`` is set."""
-    run, policy = settings.run, cast(BehaviorPolicy, rollout.policy)
-    if run.dataset.write is None:
+    if settings.run.dataset.write is None:
         return rollout
-    env = recorded(settings, rollout.env, policy, run.test.episodes)
+    policy: Any = rollout.policy  # a BehaviorPolicy too
+    env = recorded(settings, rollout.env, policy, settings.run.test.episodes)
     env.writer.begin()
-    return Rollout(env=env, policy=rollout.policy)
+    return Rollout(env=env, policy=policy)

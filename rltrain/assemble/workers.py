@@ -69,7 +69,11 @@ def build_process_rollout(
     workers, hardware = settings.workers, settings.hardware
     assert workers is not None
     assert settings.env is not None
-    check_workers(settings, buffer)
+    if settings.cluster is not None:
+        require_extra("ray", "ray", "hardware=ray")
+    cores = available_cores() if settings.cluster is None else None
+    check_number(settings, workers.n_workers, hardware.n_envs, "hardware", cores)
+    require_fit("workers", settings, replay=buffer)
     ExplorationOfShare(build_exploration(settings), first=0, total=hardware.n_envs)
     keeps = {"keeps_hidden": buffer.keeps_hidden, "keeps_values": buffer.keeps_values}
     make = partial(make_rollout, sendable(settings), keeps, env.spec)
@@ -140,15 +144,17 @@ def build_process_tests(
     Raises:
         ValueError: settings that do not fit together, or an environment that cannot be sent.
     """
-    check_test_workers(settings, watched)
-    n_workers, workers = settings.run.test.n_workers, settings.workers
-    assert n_workers is not None
+    test, workers = settings.run.test, settings.workers
+    assert test.n_workers is not None
+    require_fit("few tests", settings)
+    check_number(settings, test.n_workers, test.n_envs, "test", available_cores())
+    require_fit("tests", settings, watched=watched)
     make = partial(make_test_rollout, sendable(settings), env.spec)
-    exchange = SharedExchange({}, agents, n_workers)
+    exchange = SharedExchange({}, agents, test.n_workers)
     return ProcessTests(
         workers=Supervision(
             partial(WorkerProcess, __name__, make, exchange),
-            shares_of(n_test_envs(settings), n_workers),
+            shares_of(n_test_envs(settings), test.n_workers),
             timeout=TEST_TIMEOUT if settings.env is None else settings.env.timeout,
             max_restarts=TEST_RESTARTS if workers is None else workers.max_restarts,
             advice=TEST_ADVICE,
@@ -180,17 +186,6 @@ def need_same_spaces(spec: EnvSpec, own: EnvSpec) -> None:
         )
 
 
-def check_workers(settings: Settings, buffer: Buffer) -> None:
-    """ValueError for settings that do not fit ``hardware=process``."""
-    workers = settings.workers
-    assert workers is not None
-    cores = available_cores() if settings.cluster is None else None
-    check_number(settings, workers.n_workers, settings.hardware.n_envs, "hardware", cores)
-    if settings.cluster is not None:
-        require_extra("ray", "ray", "hardware=ray")
-    require_fit("workers", settings, replay=buffer)
-
-
 def check_number(
     settings: Settings, n_workers: int, n_envs: int, node: str, cores: int | None
 ) -> None:
@@ -207,15 +202,6 @@ def check_number(
         per_core=MOST_PER_CORE,
         most=None if cores is None else MOST_PER_CORE * cores,
     )
-
-
-def check_test_workers(settings: Settings, watched: bool) -> None:
-    """ValueError for settings that do not fit ``test.n_workers``."""
-    test = settings.run.test
-    assert test.n_workers is not None
-    require_fit("few tests", settings)
-    check_number(settings, test.n_workers, test.n_envs, "test", available_cores())
-    require_fit("tests", settings, watched=watched)
 
 
 def sendable(settings: Settings) -> Settings:

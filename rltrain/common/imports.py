@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, cast
+from typing import Any
 
 from rltrain.errors import UsageError
 
@@ -59,7 +59,7 @@ def locate(target: str) -> Callable[..., Any]:
     try:
         with beside_user():
             # with ":" an import error stays itself
-            target_object = pkgutil.resolve_name(f"{module}:{name}")
+            target_object: Any = pkgutil.resolve_name(f"{module}:{name}")
     except (ImportError, AttributeError, ValueError) as error:
         raise UsageError(
             f"_target_ '{target}' cannot be found ({error}). Expected the full name of a class "
@@ -68,4 +68,4 @@ def locate(target: str) -> Callable[..., Any]:
         ) from error
     if not callable(target_object):
         raise UsageError(f"_target_ '{target}' is no class or function, but {target_object!r}.")
-    return cast(Callable[..., Any], target_object)
+    return target_object

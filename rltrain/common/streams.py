@@ -10,7 +10,7 @@ import re
 import sys
 import warnings
 from contextlib import suppress
-from typing import IO, Any, cast
+from typing import Any
 
 from rltrain.errors import printable
 
@@ -55,18 +55,12 @@ class Lenient:
             self.stream.flush()
 
 
-def lenient(stream: Any) -> IO[str]:
-    """The stream as ``Lenient``."""
-    return cast(IO[str], Lenient(stream))
-
-
 def say(text: object, *, error: bool = False, end: str = "\n") -> None:
     """``print`` to standard output or standard error, whatever happened to them, with control
     characters shown as text.
     """
-    print(
-        printable(str(text)), file=lenient(sys.stderr if error else sys.stdout), end=end, flush=True
-    )
+    stream = Lenient(sys.stderr if error else sys.stdout)
+    print(printable(str(text)), file=stream, end=end, flush=True)
 
 
 def keep_streams() -> None:
@@ -85,7 +79,7 @@ def keep_streams() -> None:
         stream = getattr(sys, name)
         if stream is None or stream is not getattr(sys, f"__{name}__"):
             continue  # closed, or somebody else's
-        lenient(stream).flush()
+        Lenient(stream).flush()
         raw = Descriptor(stream.fileno(), "w", closefd=False)
         text = io.TextIOWrapper(
             io.BufferedWriter(raw),
@@ -99,6 +93,6 @@ def keep_streams() -> None:
 
 def lost_output() -> OSError | None:
     """Why something that was printed to standard output could not be written, if it is known."""
-    lenient(sys.stdout).flush()
+    Lenient(sys.stdout).flush()
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     return raw.failure if isinstance(raw, Descriptor) else None

@@ -10,7 +10,7 @@ from rich.console import Console as RichConsole
 from rich.console import ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from rltrain.common.streams import lenient
+from rltrain.common.streams import Lenient
 from rltrain.errors import printable
 
 
@@ -32,7 +32,8 @@ class Screen(RichConsole):
     @property
     def file(self) -> IO[str]:
         """Where to print."""
-        return lenient(super().file)
+        lenient: Any = Lenient(super().file)
+        return lenient
 
     @file.setter
     def file(self, new_file: IO[str]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console as RichConsole
 
-from rltrain.common.streams import lenient
+from rltrain.common.streams import Lenient
 from rltrain.errors import printable
 from rltrain.logger.console import added_metrics, shown_metrics
 from rltrain.logger.loggers import Logger
@@ -68,7 +68,7 @@ class LogFile(logging.FileHandler):
     """A file of messages; those that do not fit on the disk are lost."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        stream = lenient(self.stream)
+        stream = Lenient(self.stream)
         stream.write(printable(self.format(record)) + "\n")
         stream.flush()
 

@@ -12,11 +12,10 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from rltrain.assemble.evaluation import build_local_evaluation, build_scripted_evaluation
+from rltrain.assemble.evaluation import Evaluated, build_evaluation, build_scripted_evaluation
 from rltrain.config.schema import Settings
 from rltrain.errors import usage_errors
 from rltrain.hardware.device import set_allocator_policy
-from rltrain.hardware.rollout import Rollout
 from rltrain.interfaces import VectorEnv, Watch
 from rltrain.logger.screen import Screen, shown
 from rltrain.mode.evaluate import home, new_folder, open_checkpoint, recordings_folder
@@ -40,7 +39,7 @@ def watch(
     set_allocator_policy()
     source, settings = open_checkpoint(path, overrides, load_step, plays=True)
     with usage_errors():
-        rollout = build_local_evaluation(settings, source.folder)
+        rollout = build_evaluation(settings, source.folder)
     play(settings, rollout, home(source), source.step, Screen())
 
 
@@ -53,7 +52,7 @@ def watch_script(settings: Settings) -> None:
 
 def play(
     settings: Settings,
-    rollout: Rollout,
+    rollout: Evaluated,
     place: Path | Callable[[], Path],
     step: int,
     screen: Screen,

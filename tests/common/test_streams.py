@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import rltrain
-from rltrain.common.streams import lenient, lost_output, say
+from rltrain.common.streams import Lenient, lost_output, say
 
 PACKAGE = Path(rltrain.__file__).parent
 PRINTS = {"common/streams.py"}
@@ -82,13 +82,13 @@ def test_nothing_that_is_said_fails(monkeypatch, kind, stream):
 
 @pytest.mark.parametrize("kind", FAILURES)
 def test_a_lenient_stream_has_the_rest_of_its_stream(kind):
-    stream = lenient(Failing(FAILURES[kind], terminal=True))
+    stream = Lenient(Failing(FAILURES[kind], terminal=True))
     assert (stream.isatty(), stream.encoding, stream.write("text")) == (True, "utf-8", 4)
 
 
 def test_characters_that_a_stream_does_not_know_are_escaped():
     raw = io.BytesIO()
-    stream = lenient(io.TextIOWrapper(raw, encoding="ascii"))
+    stream = Lenient(io.TextIOWrapper(raw, encoding="ascii"))
     stream.write("…\udc80")
     stream.flush()
     assert raw.getvalue() == rb"\u2026\udc80"

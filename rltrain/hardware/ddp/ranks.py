@@ -109,4 +109,5 @@ def rank_of_environment() -> tuple[int, int, int] | None:
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
     if any(name not in os.environ for name in names):
         return None
-    return tuple(int(os.environ[name]) for name in names[:3])  # type: ignore[return-value]
+    rank, world_size, local_rank = (int(os.environ[name]) for name in names[:3])
+    return rank, world_size, local_rank

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from torch import nn
 
@@ -59,12 +59,12 @@ class ProcessTests:
         assert self._asked is not None, "no episodes were begun"
         n, self._asked = self._asked, None
         answers = self._workers.receive(stop)
-        episodes_of: list[Episode | None] = [None] * n
+        episodes_of: dict[int, Episode] = {}
         for share, own in zip(self.shares, answers, strict=True):
             for i, episode in enumerate(own):
                 rounds, e = divmod(i, share.n_envs)
                 episodes_of[rounds * share.total + share.first + e] = episode
-        return cast(list[Episode], episodes_of)
+        return [episodes_of[number] for number in range(n)]
 
     def run_episodes(
         self,

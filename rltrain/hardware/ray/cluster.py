@@ -13,7 +13,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -174,8 +174,8 @@ class WorkerActor:
     ) -> None:
         self.exchange = exchange
         asked = {"num_cpus": cpus, "resources": dict(resources), "scheduling_strategy": "SPREAD"}
-        remote = ray.remote(max_restarts=0)(RayWorker).options(**asked)
-        self.actor = cast(Any, remote.remote(make, share, replaced, episodes))
+        remote: Any = ray.remote(max_restarts=0)(RayWorker).options(**asked)
+        self.actor = remote.remote(make, share, replaced, episodes)
         self.answer: Any = self.actor.ask.remote(None, "start")
         self.n_steps = 1  # that the answer takes
         self.closed: Any = None
