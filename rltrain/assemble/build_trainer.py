@@ -18,16 +18,16 @@ from rltrain.assemble.buffer import build_buffer
 from rltrain.assemble.build_greedy_policy import obs_view
 from rltrain.assemble.build_learner import about, build_learner, compiles, required
 from rltrain.assemble.build_policy import build_exploration, build_rollout
-from rltrain.assemble.callbacks import build_callbacks, obs_statistics, video_recorder
-from rltrain.assemble.env import build_env, need_same_sizes, ordered_as, prepare_machine
-from rltrain.assemble.evaluation import build_test_env, build_tests
-from rltrain.assemble.ranks import (
+from rltrain.assemble.build_ranks import (
     RankRollout,
     build_ranks,
     check_ranks,
     rank_settings,
     shared_tensors,
 )
+from rltrain.assemble.callbacks import build_callbacks, obs_statistics, video_recorder
+from rltrain.assemble.env import build_env, need_same_sizes, ordered_as, prepare_machine
+from rltrain.assemble.evaluation import build_test_env, build_tests
 from rltrain.callback import Callback, Callbacks, Health
 from rltrain.common.imports import locate
 from rltrain.common.seeding import ACTOR_STREAM, NOISE_STREAM, generator, seed_key

@@ -282,7 +282,7 @@ def other_rank(settings: Settings) -> bool:
     """
     if settings.ranks is None:
         return False
-    from rltrain.assemble.ranks import is_first
+    from rltrain.assemble.build_ranks import is_first
 
     with usage_errors():
         return not is_first()
