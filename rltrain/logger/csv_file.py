@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TextIO
+from typing import Any
 
 from rltrain.logger.jsonl import read_rows, readable
 from rltrain.logger.loggers import Logger
@@ -32,7 +33,7 @@ class CsvFile(Logger):
             return
         columns, self.columns = self.columns, []
         with self.path.open("a", encoding="utf-8", newline="") as file:
-            self.table(file, columns).writerow(line)
+            csv.DictWriter(file, columns, lineterminator="\n").writerow(line)
         self.columns = columns
 
     def cut(self, offset: int) -> None:
@@ -45,14 +46,21 @@ class CsvFile(Logger):
     def write_all(self) -> None:
         """Write every row of ``metrics.jsonl``."""
         rows = list(read_rows(self.source))
-        columns = list(dict.fromkeys(name for row in rows for name in row))
         temporary = self.path.with_name(f".{self.path.name}")
-        with temporary.open("w", encoding="utf-8", newline="") as file:
-            table = self.table(file, columns)
-            table.writeheader()
-            table.writerows(rows)
+        temporary.write_text(csv_text(rows), encoding="utf-8", newline="")
         temporary.replace(self.path)
-        self.columns = columns
+        self.columns = columns_of(rows)
 
-    def table(self, file: TextIO, columns: Sequence[str]) -> csv.DictWriter[str]:
-        return csv.DictWriter(file, columns, lineterminator="\n")
+
+def columns_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Every name that one of the rows has."""
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as a table with a column for every name."""
+    text = io.StringIO()
+    table = csv.DictWriter(text, columns_of(rows), lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
+    return text.getvalue()

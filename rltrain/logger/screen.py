@@ -22,6 +22,11 @@ class Screen(RichConsole):
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **options)
 
+    def lines(self, *texts: str) -> None:
+        """Print each text as a line of its own, however long."""
+        for text in texts:
+            self.print(text, soft_wrap=True)
+
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterator[Segment]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from rich.table import Table
+from rich.table import Column, Table
 
 from rltrain.assemble.evaluation import Evaluated, build_evaluation, build_scripted_evaluation
 from rltrain.common import checkpoint
@@ -147,7 +147,8 @@ def played(
     remarks = source.remarks + other_rules(source.folder, rollout.about) if source else ()
     if recorder is not None:
         for row in record["episodes"]:
-            row["files"] = [relative(f, place) for f in recorder.files[row["episode"]]]
+            files = recorder.files[row["episode"]]
+            row["files"] = [str(f).removeprefix(f"{place}/") for f in files]
         remarks += (f"The recordings are in {shown(recorder.folder)}.", *recorder.remarks)
     return Evaluation(place, step, episodes, metrics, record, place, remarks)
 
@@ -235,11 +236,6 @@ def recordings_folder(place: Path, step: int) -> Path:
         return made(new_folder() / "recordings" / str(step))
 
 
-def relative(path: Path, folder: Path) -> str:
-    """A path as seen from a folder, if it lies below it."""
-    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
-
-
 def write(place: Path, record: Mapping[str, Any]) -> Path:
     """``evaluation.json`` in a folder, earlier ones kept; in one of its own if that cannot be
     written.
@@ -262,17 +258,12 @@ def write(place: Path, record: Mapping[str, Any]) -> Path:
 def show(evaluation: Evaluation) -> None:
     """The table a person reads."""
     console = Screen()
-    for remark in evaluation.remarks:
-        console.print(remark, soft_wrap=True)
+    console.lines(*evaluation.remarks)
     m = evaluation.metrics
     source = f", checkpoint {evaluation.step:,}" if evaluation.record["checkpoint"] else ""
-    table = Table(title=f"{evaluation.record['what']}{source}")
-    table.add_column("")
-    table.add_column("mean", justify="right")
-    table.add_column("95% interval", justify="right")
-    low, high = m.get("test/return_low"), m.get("test/return_high")
-    interval = "" if low is None or high is None else f"{low:.2f} … {high:.2f}"
-    table.add_row("return", f"{m['test/return_mean']:.2f}", interval)
+    columns = (Column(name, justify="right") for name in ("mean", "95% interval"))
+    table = Table("", *columns, title=f"{evaluation.record['what']}{source}")
+    table.add_row("return", *return_texts(m))
     if "test/win_rate" in m:
         interval = f"{m['test/win_rate_low']:.1%} … {m['test/win_rate_high']:.1%}"
         table.add_row("win rate", f"{m['test/win_rate']:.1%}", interval)
@@ -282,8 +273,14 @@ def show(evaluation: Evaluation) -> None:
             table.add_row(name.replace("_", " "), f"{mean:.4g}", "")
     console.print(table)
     about = "".join(f"{name} {fact}, " for name, fact in evaluation.record["environment"].items())
-    console.print(
+    console.lines(
         f"{plural(len(evaluation.episodes), 'episode')}, {about}seed {evaluation.record['seed']}, "
-        f"{evaluation.record['seconds']:.1f} s; every episode is in {shown(evaluation.path)}",
-        soft_wrap=True,
+        f"{evaluation.record['seconds']:.1f} s; every episode is in {shown(evaluation.path)}"
     )
+
+
+def return_texts(metrics: Mapping[str, float]) -> tuple[str, str]:
+    """The mean return, and its interval where there is one."""
+    low, high = metrics.get("test/return_low"), metrics.get("test/return_high")
+    interval = "" if low is None or high is None else f"{low:.2f} … {high:.2f}"
+    return f"{metrics['test/return_mean']:.2f}", interval

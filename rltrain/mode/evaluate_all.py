@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.table import Table
+from rich.table import Column, Table
 
 from rltrain.assemble.evaluation import build_evaluation
 from rltrain.config.schema import Settings
@@ -16,7 +16,7 @@ from rltrain.errors import UsageError, usage_errors
 from rltrain.hardware.device import set_allocator_policy
 from rltrain.logger import curve
 from rltrain.logger.screen import Screen, plural, shown
-from rltrain.mode.evaluate import Evaluation, home, open_checkpoint, played, write
+from rltrain.mode.evaluate import Evaluation, home, open_checkpoint, played, return_texts, write
 from rltrain.mode.find_run import find_checkpoints
 
 
@@ -74,29 +74,19 @@ def evaluate_all(
 def show_all(done: Evaluations) -> None:
     """The table a person reads, a row per checkpoint."""
     console, first = Screen(), done.each[0]
-    for remark in done.remarks:
-        console.print(remark, soft_wrap=True)
-    table = Table(title=first.record["what"])
+    console.lines(*done.remarks)
     wins = any("test/win_rate" in one.metrics for one in done.each)
-    for name in (
-        "env steps",
-        "return",
-        "95% interval",
-        *(("win rate",) if wins else ()),
-        "length",
-    ):
-        table.add_column(name, justify="right")
+    names = ("env steps", "return", "95% interval", *(["win rate"] if wins else []), "length")
+    columns = (Column(name, justify="right") for name in names)
+    table = Table(*columns, title=first.record["what"])
     for one in done.each:
         m = one.metrics
-        low, high = m.get("test/return_low"), m.get("test/return_high")
-        interval = "" if low is None or high is None else f"{low:.2f} … {high:.2f}"
-        row = [f"{one.step:,}", f"{m['test/return_mean']:.2f}", interval]
+        row = [f"{one.step:,}", *return_texts(m)]
         row += [f"{m['test/win_rate']:.1%}" if "test/win_rate" in m else ""] if wins else []
         table.add_row(*row, f"{m['test/episode_length_mean']:.1f}")
     console.print(table)
-    console.print(
+    console.lines(
         f"{plural(len(done.each), 'checkpoint')}, {plural(len(first.episodes), 'episode')} each, "
         f"seed {first.record['seed']}; every episode is in {shown(done.path)}, the curve in "
-        f"{shown(done.curve)}",
-        soft_wrap=True,
+        f"{shown(done.curve)}"
     )

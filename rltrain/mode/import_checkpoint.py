@@ -158,7 +158,7 @@ def optimizer_moments(
     Raises:
         UsageError: ``opt.th`` is of another optimizer.
     """
-    own = cast(dict[str, Tensor], learner.state_dict()["optimizer"])
+    own: dict[str, Tensor] = learner.state_dict()["optimizer"]
     if files.optimizer is None:
         return own, (f"There is no {OPTIMIZER}: the optimizer starts from scratch.",)
     state, groups = files.optimizer["state"], files.optimizer["param_groups"]
@@ -210,15 +210,11 @@ def show(done: Imported) -> None:
     path, more = shown(done.run_dir), None
     if done.total_env_steps <= files.env_steps:
         more = 2 * files.env_steps
-    parts = ", ".join(
-        name
-        for name, part in ((AGENT, True), (MIXER, files.mixer), (OPTIMIZER, files.optimizer))
-        if part
-    )
-    for line in (
+    optional = {MIXER: files.mixer, OPTIMIZER: files.optimizer}
+    parts = ", ".join([AGENT, *(name for name, part in optional.items() if part)])
+    console.lines(
         *done.remarks,
         f"Imported {parts} of {files.folder} (env step {files.env_steps:,}) as {path}.",
         f"  {evaluate_command(path, None)}",
         f"  {resume_command(path, None, more)}",
-    ):
-        console.print(line, soft_wrap=True)
+    )

@@ -84,10 +84,9 @@ def show(done: Report) -> None:
             screen.print(rich_table(table))
     for warning in done.analysis.warnings:
         screen.print(f"Warning: {warning}", style="yellow")
-    screen.print(
+    screen.lines(
         f"{size_text(done.analysis)}. Open {shown(done.folder / 'report.html')}; figures/ (PNG, "
-        "SVG, PDF) and tables/ (CSV, LaTeX) are beside it.",
-        soft_wrap=True,
+        "SVG, PDF) and tables/ (CSV, LaTeX) are beside it."
     )
 
 

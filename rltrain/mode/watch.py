@@ -71,9 +71,7 @@ def play(
         folder = recordings_folder(place if isinstance(place, Path) else place(), step)
         recorder, stage = recorder_of(env, folder, n), ImageDisplay(settings.title, n, screen, wait)
         if not screen.is_terminal:
-            screen.print(
-                "The output is no terminal, so episodes are only recorded.", soft_wrap=True
-            )
+            screen.lines("The output is no terminal, so episodes are only recorded.")
         elif isinstance(recorder, Recorder):
             stage.seconds = 1 / (env.frames_per_second or 1)
             recorder.show = stage.show
@@ -81,9 +79,7 @@ def play(
             rollout.run_episodes(n, settings.run.seed, Clock(), Watches([recorder, stage]))
     finally:
         rollout.close()
-    for remark in recorder.remarks:
-        screen.print(remark, soft_wrap=True)
-    screen.print(f"The recordings are in {shown(folder)}.", soft_wrap=True)
+    screen.lines(*recorder.remarks, f"The recordings are in {shown(folder)}.")
 
 
 class ImageDisplay(Watch):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,8 @@ from safetensors import SafetensorError, safe_open
 
 from rltrain.common.files import digest
 from rltrain.errors import DatasetError
-from rltrain.interfaces import Watch
 from rltrain.offline.shards import fields_of, read_index, require_fit
-from rltrain.types import (
-    Clock,
-    EnvSpec,
-    Episode,
-    Steps,
-)
+from rltrain.types import Clock, EnvSpec, Steps
 
 
 @dataclass(frozen=True)
@@ -170,18 +164,6 @@ class Reader:
             self.ahead += len(pieces[-1]["last"]) - 1
             self.order = self.order[1:]
         return as_steps(pieces, self.dataset.spec)
-
-    def run_episodes(
-        self,
-        n: int,
-        seed: int,
-        clock: Clock,
-        watch: Watch | None = None,
-        stop: Callable[[], bool] | None = None,
-        report: Callable[[int], None] | None = None,
-    ) -> list[Episode]:
-        """Raise RuntimeError: a dataset has no episodes to run."""
-        raise RuntimeError("a dataset plays no episodes.")
 
     def restart(self, state: Mapping[str, Any], episodes: int) -> None:
         """Do nothing: the dataset is read again."""

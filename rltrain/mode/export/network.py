@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -59,9 +59,9 @@ class ActingNetwork(nn.Module):
     def __init__(self, agents: Agents, spec: EnvSpec) -> None:
         super().__init__()
         self.agents, network = agents, agents
-        n_agents = spec.n_agents
+        n_agents, obs_dtype = spec.n_agents, getattr(torch, spec.obs_dtype)
         self.examples = {  # two environments: sizes of 1 would become constants of the graph
-            "obs": torch.zeros(2, n_agents, *stacked_shape(spec), dtype=input_dtype(spec)),
+            "obs": torch.zeros(2, n_agents, *stacked_shape(spec), dtype=obs_dtype),
             "avail_actions": torch.ones(2, n_agents, spec.n_actions, dtype=torch.bool),
         }
         if network.uses_last_action:
@@ -272,11 +272,6 @@ def quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def input_dtype(spec: EnvSpec) -> torch.dtype:
-    """The type of stored observations."""
-    return cast(torch.dtype, getattr(torch, spec.obs_dtype))
-
-
 def described(example: Tensor) -> str:
     """``float32 [batch, 3, 30]``."""
     sizes = ", ".join(["batch", *map(str, example.shape[1:])])
@@ -286,15 +281,13 @@ def described(example: Tensor) -> str:
 def show(done: Export) -> None:
     """Print the files that were written and how to use them."""
     console, record = Screen(), done.record
-    for remark in done.remarks:
-        console.print(remark, soft_wrap=True)
     inputs = ", ".join(f"{name} {size}" for name, size in record["inputs"].items())
-    for line in (
+    console.lines(
+        *done.remarks,
         f"Wrote {record['what']}, env step {int(record['env_steps']):,}, as {shown(done.folder)}/"
         f"{POLICY}.",
         f"Inputs: {inputs}. Outputs: {', '.join(record['outputs'])}.",
         f"Its values are those of the policy on {record['compared_steps']:,} observations of the "
         f"environment (largest relative difference {record['largest_relative_difference']:.1e}).",
         f"{shown(done.folder)}/{SCRIPT} acts with it: OnnxPolicy().act(obs, avail_actions).",
-    ):
-        console.print(line, soft_wrap=True)
+    )

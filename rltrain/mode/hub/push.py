@@ -11,11 +11,11 @@ from typing import Literal
 
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.locate import seal, stored_manifest
-from rltrain.common.files import json_object
+from rltrain.common.files import json_object, put_text
 from rltrain.errors import UsageError
 from rltrain.mode.evaluate import open_checkpoint
 from rltrain.mode.hub.download import PREFIX, client
-from rltrain.mode.messages.card import videos, write_card
+from rltrain.mode.messages.card import card, videos
 
 SENT = ("config.json", "run.json", "metrics.jsonl", "learning_curve.png")
 TO_ACT = ("config", "model", "spec")
@@ -49,7 +49,8 @@ def push(
             for name in [*map(Path, SENT), *videos(run_dir)]:
                 copy(run_dir / name, folder / name)
             commands = [f"rltrain mode={m} checkpoint={address}" for m in ("evaluate", "watch")]
-            write_card(folder, settings, facts, commands, address)
+            text = card(folder, settings, facts, commands, address)
+            put_text(folder / "README.md", text)
         try:
             api.create_repo(repo_id=repo, private=hub.private, exist_ok=True)
             api.upload_folder(repo_id=repo, folder_path=folder, commit_message="rltrain mode=push")

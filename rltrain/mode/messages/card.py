@@ -9,7 +9,6 @@ from typing import Any
 
 import yaml
 
-from rltrain.common.files import put_text
 from rltrain.config.schema import Settings
 from rltrain.config.validate.constructor import show
 from rltrain.logger.screen import duration, shown
@@ -24,23 +23,6 @@ COLUMNS = {
 """Columns of the table of tests, where a test has them."""
 
 
-def write_card(
-    run_dir: Path,
-    settings: Settings,
-    facts: Mapping[str, Any],
-    commands: Sequence[str],
-    address: str | None = None,
-) -> None:
-    """Write the card into the run's folder.
-
-    Args:
-        facts: of ``run.json``.
-        commands: what can be typed next.
-        address: where else the run is, as ``checkpoint=`` takes it.
-    """
-    put_text(run_dir / "README.md", card(run_dir, settings, facts, commands, address))
-
-
 def card(
     run_dir: Path,
     settings: Settings,
@@ -48,7 +30,13 @@ def card(
     commands: Sequence[str],
     address: str | None = None,
 ) -> str:
-    """The text of the card, with the metadata that model hubs read at its top."""
+    """The text of the card, with the metadata that model hubs read at its top.
+
+    Args:
+        facts: of ``run.json``.
+        commands: what can be typed next.
+        address: where else the run is, as ``checkpoint=`` takes it.
+    """
     about = {
         "library_name": "rltrain",
         "tags": ["reinforcement-learning", settings.choices["algo"], settings.choices["env"]],

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.common import checkpoint
+from rltrain.common.files import put_text
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.trust import packages
 from rltrain.errors import NotTypedError, RltrainError
 from rltrain.logger.screen import duration, shown
 from rltrain.mode.messages.banner import JobName
-from rltrain.mode.messages.card import write_card
+from rltrain.mode.messages.card import card
 from rltrain.mode.run_folder import Record
 from rltrain.trainer import Trainer
 
@@ -137,9 +138,8 @@ def conclusion(
     trust = to_trust(settings)
     if status == "finished":
         commands = next_commands(record.facts, run_dir, trainer, status, trust)
-        trainer.disk.attempt(
-            "README.md", lambda: write_card(run_dir, settings, record.facts, commands)
-        )
+        text = card(run_dir, settings, record.facts, commands)
+        trainer.disk.attempt("README.md", lambda: put_text(run_dir / "README.md", text))
     if job is None:
         return closing_text(record.facts, run_dir, trainer, status, trust)
     return f"[{job.name}] " + one_line(result(record.facts, run_dir, trainer, status))

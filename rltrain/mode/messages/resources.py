@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import nn
-
 from rltrain.assemble.env import n_threads
 from rltrain.callback.training import Training
 from rltrain.common.machine.free_memory import available_memory
@@ -25,9 +23,7 @@ def resource_plan(settings: Settings, trainer: Training) -> dict[str, Any]:
         "training": 0 if run.dataset.read else settings.hardware.n_envs,
         "tests": min(run.test.n_envs, run.test.episodes),
     }
-    games = (
-        trainer.rollout.about.get("backend") == "sc2"
-    )  # each environment plays in a process of its own
+    games = trainer.rollout.about.get("backend") == "sc2"  # each environment has its own process
     workers = 0 if settings.workers is None else settings.workers.n_workers
     testers = run.test.n_workers or 0
     plan = trainer.buffer.plan()
@@ -39,7 +35,10 @@ def resource_plan(settings: Settings, trainer: Training) -> dict[str, Any]:
         "threads": n_threads(settings),
         "kernels": chosen(settings.hardware.kernels),
         "n_envs": n_envs,
-        "parameters": {name: count(part) for name, part in online.named_children()},
+        "parameters": {
+            name: sum(p.numel() for p in part.parameters())
+            for name, part in online.named_children()
+        },
         "network_bytes": network_bytes(trainer),
         "replay": {
             "capacity": plan.capacity,
@@ -50,11 +49,6 @@ def resource_plan(settings: Settings, trainer: Training) -> dict[str, Any]:
         },
         "available_memory_bytes": available_memory(),
     }
-
-
-def count(part: nn.Module) -> int:
-    """Trained numbers of a network."""
-    return sum(p.numel() for p in part.parameters())
 
 
 def network_bytes(trainer: Training) -> int:

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from rich.table import Table
+from rich.table import Column, Table
 
 from rltrain.common.files import put_text
+from rltrain.logger.csv_file import csv_text
 from rltrain.logger.screen import Screen, shown
 from rltrain.mode.signals import SIGNAL_CODES
 from rltrain.mode.sweep.plan import SweepJob, SweepPlan
 from rltrain.report.statistics import estimate, mean, resampled_runs
 
 FILE = "results.csv"
-COLUMNS = {
-    "last test return": ("test/return_mean", ".2f"),
-    "win rate": ("test/win_rate", ".0%"),
-}
+COLUMNS = {"last test return": ("test/return_mean", ".2f"), "win rate": ("test/win_rate", ".0%")}
 RESAMPLES = 2_000
 
 
@@ -66,20 +62,19 @@ def summarize(plan: SweepPlan, stopped: str | None = None) -> int:
     groups = configurations(jobs) if plan.jobs else {}  # other launchers do not name overrides
     if plan.n_finished and any(len(group) > 1 for group in groups.values()):
         console.print(configuration_table(groups))
-    put_text(plan.folder / FILE, csv_text(jobs))
+    put_text(plan.folder / FILE, results_text(jobs))
     for job in jobs:
         if job.status == "failed":
-            console.print(f"{job.name} failed: {job.record.get('error')}", soft_wrap=True)
+            console.lines(f"{job.name} failed: {job.record.get('error')}")
     n_begun = sum(job.status != "not started" for job in jobs)
     codes = [int(job.record.get("exit_code", 1)) for job in jobs if job.record]
     if n_begun < plan.n_jobs:
         console.print(f"{plan.n_jobs - n_begun} of {plan.n_jobs} jobs were not started.")
         codes.append(SIGNAL_CODES[stopped or "SIGINT"])
     if not plan.finished:
-        console.print(
+        console.lines(
             f"The same command, or resume={shown(plan.folder)}, goes on with the runs that have "
-            "not finished.",
-            soft_wrap=True,
+            "not finished."
         )
     return worst(codes)
 
@@ -87,10 +82,9 @@ def summarize(plan: SweepPlan, stopped: str | None = None) -> int:
 def job_table(jobs: Sequence[JobOutcome], title: str) -> Table:
     """A line per job."""
     columns = {c: at for c, at in COLUMNS.items() if any(at[0] in job.test for job in jobs)}
-    table = Table(title=title)
-    table.add_column("job", overflow="fold")  # what tells jobs apart stands at the end
-    for column in ("status", "env steps", *columns):
-        table.add_column(column, justify="left" if column == "status" else "right")
+    job_column = Column("job", overflow="fold")  # what tells jobs apart stands at the end
+    numbers = (Column(name, justify="right") for name in ("env steps", *columns))
+    table = Table(job_column, "status", *numbers, title=title)
     for job in jobs:
         values = [
             format(job.test[metric], form) if metric in job.test else ""
@@ -117,10 +111,9 @@ def configuration_table(groups: Mapping[str, Sequence[JobOutcome]]) -> Table:
     finished = {name: [j for j in jobs if j.status == "finished"] for name, jobs in groups.items()}
     tests = [job.test for jobs in finished.values() for job in jobs]
     columns = {c: at for c, at in COLUMNS.items() if any(at[0] in test for test in tests)}
-    table = Table(title="Mean over the finished runs, with the 95% bootstrap interval")
-    table.add_column("configuration")
-    for column in ("runs", *columns):
-        table.add_column(column, justify="right")
+    numbers = (Column(name, justify="right") for name in ("runs", *columns))
+    title = "Mean over the finished runs, with the 95% bootstrap interval"
+    table = Table("configuration", *numbers, title=title)
     for name, jobs in finished.items():
         values = [
             interval_text([job.test[metric] for job in jobs if metric in job.test], form)
@@ -140,7 +133,7 @@ def interval_text(values: Sequence[float], form: str) -> str:
     return f"{value:{form}} [{low:{form}}, {high:{form}}]"
 
 
-def csv_text(jobs: Sequence[JobOutcome]) -> str:
+def results_text(jobs: Sequence[JobOutcome]) -> str:
     """A row per job: its overrides, how it ended, and every metric of its last and best test."""
     rows = []
     for job in jobs:
@@ -149,12 +142,7 @@ def csv_text(jobs: Sequence[JobOutcome]) -> str:
         row |= {f"last {name}": value for name, value in job.test.items()}
         best = job.record.get("best_test") or {}
         rows.append(row | {f"best {name}": value for name, value in best.items()})
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+    return csv_text(rows)
 
 
 def worst(codes: Sequence[int]) -> int:

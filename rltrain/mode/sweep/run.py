@@ -146,9 +146,8 @@ class Local:
         loud = any(each.logger.console for each in settings)
         screen = Screen(quiet=not loud)
         where = f", on {plural(len(share.gpus), 'GPU')}" if share.gpus else ""
-        screen.print(
-            f"{plural(len(jobs), 'run')}, {at_once} at once{where}, in {shown(self.plan.folder)}",
-            soft_wrap=True,
+        screen.lines(
+            f"{plural(len(jobs), 'run')}, {at_once} at once{where}, in {shown(self.plan.folder)}"
         )
         processes = Processes(
             n_jobs=self.plan.n_jobs,

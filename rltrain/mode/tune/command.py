@@ -10,13 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rltrain.common.files import (
-    expanded,
-    json_object,
-    put_text,
-    require_plain,
-    require_writable,
-)
+from rltrain.common.files import expanded, json_object, put_text, require_plain, require_writable
 from rltrain.common.folders import require_empty
 from rltrain.common.streams import keep_streams, say
 from rltrain.config.compose import compose_checked
@@ -52,10 +46,9 @@ def tune(settings: Settings, overrides: Sequence[str]) -> int:
     study = open_study(folder, run)
     screen = Screen()
     before = f"goes on after {plural(len(study.trials), 'trial')}" if known else "begins"
-    screen.print(
+    screen.lines(
         f"Study {shown(folder)} {before}: {run.tune.trials} trials of {len(space)} keys, "
-        f"{plural(run.tune.jobs, 'process')}.",
-        soft_wrap=True,
+        f"{plural(run.tune.jobs, 'process')}."
     )
     code = start(StudySetup(folder, tuple(overrides), tuple(space), run), run.tune.jobs)
     return write_results(folder, run, overrides, screen) or code

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -63,20 +62,12 @@ def dumped(tree: Mapping[str, Any]) -> str:
 
 @cache
 def dumper() -> Any:
-    """A YAML dumper that writes lists of values on one line, and 1e-05 so that it stays a number
-    for YAML 1.1.
-    """
+    """A YAML dumper that writes lists of values on one line."""
 
     def sequence(self: Any, values: list[Any]) -> Any:
         flow = not any(isinstance(value, dict) for value in values)
         return self.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=flow)
 
-    def real(self: Any, value: float) -> Any:
-        text = json.dumps(value)
-        text = text if "." in text else text.replace("e", ".0e")
-        return self.represent_scalar("tag:yaml.org,2002:float", text)
-
     made: Any = type("Dumper", (yaml.SafeDumper,), {})
     made.add_representer(list, sequence)
-    made.add_representer(float, real)
     return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from rltrain.config.validate.constructor import show
 from rltrain.errors import UsageError
@@ -71,13 +71,13 @@ def problem(entry: Mapping[str, Any]) -> str:
     low, high, log = entry.get("low"), entry.get("high"), entry.get("log", False)
     if set(entry) - {"key", "low", "high", "log"} or not isinstance(log, bool):
         return f"{name}: {FORM}, got {show(entry)}."
-    if not all(is_number(limit) for limit in (low, high)) or low >= high:  # type: ignore[operator]
+    if not (is_number(low) and is_number(high)) or low >= high:
         return f"{name}: expected low below high, both numbers, got {show(low)} and {show(high)}."
-    if log and low <= 0:  # type: ignore[operator]
+    if log and low <= 0:
         return f"{name}: expected low above 0 on a logarithmic scale, got {show(low)}."
     return ""
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[float]:
     """Whether a value is a finite number."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import csv
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.box import SIMPLE_HEAD
-from rich.table import Table
+from rich.table import Column, Table
 
 from rltrain.common.files import put_text
 from rltrain.config.schema import RunSettings
+from rltrain.logger.csv_file import csv_text
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.tune.preset import preset_text
 from rltrain.mode.tune.study import open_study, trial_dir
 from rltrain.mode.tune.trials import metric_name, read_tests, settings_text
-from rltrain.report.study_figures import draw_history, draw_importance
+from rltrain.report.figures import COLORS, STYLE, WIDTH, new_figure
 
 SHOWN = 5
 
@@ -46,10 +47,9 @@ def write_results(folder: Path, run: RunSettings, overrides: Sequence[str], scre
         draw_importance(folder / "importance.png", importance)
     screen.print(best_table(scored, run))
     preset = shlex.quote(f"experiment={shown(folder / 'best.yaml')}")
-    screen.print(
-        f"Best: trial {best.number} with {best.value:g}. Confirm it on other seeds:\n"
+    screen.lines(
+        f"Best: trial {best.number} with {best.value:g}. Confirm it on other seeds:",
         f"  rltrain -m {preset} 'seed=range(100,105)'",
-        soft_wrap=True,
     )
     return 0
 
@@ -69,10 +69,9 @@ def importances(study: Any) -> dict[str, float]:
 def best_table(scored: Sequence[Any], run: RunSettings) -> Table:
     """The best trials."""
     ordered = sorted(scored, key=lambda t: t.value, reverse=run.tune.mode == "max")
-    table = Table(title="Best trials", title_justify="left", box=SIMPLE_HEAD)
-    for column in ("trial", "score"):
-        table.add_column(column, justify="right")
-    table.add_column("settings", overflow="fold")
+    numbers = (Column(name, justify="right") for name in ("trial", "score"))
+    settings = Column("settings", overflow="fold")
+    table = Table(*numbers, settings, title="Best trials", title_justify="left", box=SIMPLE_HEAD)
     for t in ordered[:SHOWN]:
         table.add_row(str(t.number), f"{t.value:g}", settings_text(t))
     return table
@@ -80,11 +79,39 @@ def best_table(scored: Sequence[Any], run: RunSettings) -> Table:
 
 def write_trials(path: Path, trials: Sequence[Any]) -> None:
     """Every trial with its state, score and values."""
-    keys = list(dict.fromkeys(key for t in trials for key in t.params))
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["trial", "state", "score", "error", *keys])
-        for t in trials:
-            error = t.user_attrs.get("error", "")
-            values = [t.params.get(key, "") for key in keys]
-            writer.writerow([t.number, t.state.name.lower(), t.value, error, *values])
+    rows = []
+    for t in trials:
+        row = {"trial": t.number, "state": t.state.name.lower(), "score": t.value}
+        rows.append({**row, "error": t.user_attrs.get("error"), **t.params})
+    put_text(path, csv_text(rows))
+
+
+def draw_history(path: Path, scores: Sequence[tuple[int, float]], mode: str) -> None:
+    """The score of every trial, and the best so far."""
+    import matplotlib
+
+    numbers, values = np.array(scores, float).T
+    best = np.maximum.accumulate(values) if mode == "max" else np.minimum.accumulate(values)
+    with matplotlib.rc_context(STYLE):
+        figure = new_figure(0.7 * WIDTH, 2.3)
+        axes = figure.subplots()
+        axes.plot(numbers, values, "o", color=COLORS[7], ms=3, label="trial")
+        axes.step(numbers, best, where="post", color=COLORS[0], label="best so far")
+        axes.set_xlabel("trial")
+        axes.set_ylabel("score")
+        axes.legend(frameon=False)
+        figure.savefig(path)
+
+
+def draw_importance(path: Path, importance: Mapping[str, float]) -> None:
+    """How much each key matters."""
+    import matplotlib
+
+    names = list(importance)[::-1]
+    with matplotlib.rc_context(STYLE):
+        figure = new_figure(0.85 * WIDTH, 0.55 + 0.2 * len(names))
+        axes = figure.subplots()
+        axes.barh(names, [importance[name] for name in names], color=COLORS[0], height=0.6)
+        axes.set_xlabel("importance")
+        axes.grid(axis="y", visible=False)
+        figure.savefig(path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from rltrain.common.files import json_object
 from rltrain.config.compose import compose_checked
 from rltrain.config.schema import RunSettings
 from rltrain.errors import RltrainError
-from rltrain.logger.curve import rows
+from rltrain.logger.jsonl import read_rows
 from rltrain.logger.screen import Screen
 from rltrain.mode.run_folder import holds_run
 from rltrain.mode.signals import SIGNAL_CODES
@@ -100,28 +99,33 @@ def run_trial(job: StudySetup, study: Any, trial: Any, screen: Screen) -> int:
     overrides = suggest(study, trial, job.space, job.run)
     run_dir = trial_dir(job.folder, trial.number)
     again = holds_run(run_dir)
-    verb = "continues" if again else "begins"
-    show(screen, f"trial {trial.number} {verb}: {settings_text(trial)}")
+    screen.lines(
+        f"trial {trial.number} {'continues' if again else 'begins'}: {settings_text(trial)}"
+    )
     try:
         composed = compose_checked([*job.overrides, *overrides])
-        settings = composed.settings()
         report = ReportTests(trial, job.run.tune.metric)
-        files = composed.files(run_dir)
         done = run_training(
-            settings, run_dir, files=files, resume=again, loud=False, callbacks=[report]
+            composed.settings(),
+            run_dir,
+            files=composed.files(run_dir),
+            resume=again,
+            loud=False,
+            callbacks=[report],
         )
     except RltrainError as error:
         failed(study, trial, str(error))
-        if not study.get_trials(deepcopy=False, states=ended()):
+        states = {t.state.name for t in study.get_trials(deepcopy=False)}
+        if not states & {"COMPLETE", "PRUNED"}:  # no trial came to a result so far
             raise
-        show(screen, f"trial {trial.number} failed: {error}")
+        screen.lines(f"trial {trial.number} failed: {error}")
         return error.exit_code
     if done.exit_code in SIGNAL_CODES.values():
-        show(screen, f"trial {trial.number} is interrupted; the same command continues it.")
+        screen.lines(f"trial {trial.number} is interrupted; the same command continues it.")
     elif done.exit_code:
         reason = str(json_object(run_dir / "run.json").get("error"))
         failed(study, trial, reason)
-        show(screen, f"trial {trial.number} failed: {reason}")
+        screen.lines(f"trial {trial.number} failed: {reason}")
     else:
         tell(job, study, trial, report.pruned, screen)
     return done.exit_code
@@ -134,20 +138,20 @@ def tell(job: StudySetup, study: Any, trial: Any, pruned: bool, screen: Screen) 
     score = run_score(trial_dir(job.folder, trial.number), job.run)
     if pruned:
         study.tell(trial, state=TrialState.PRUNED)
-        show(screen, f"trial {trial.number} pruned at {score:g}")
+        screen.lines(f"trial {trial.number} pruned at {score:g}")
     elif np.isfinite(score):
         study.tell(trial, score)
         best = study.best_trial
-        show(screen, f"trial {trial.number}: {score:g} (best {best.value:g}, trial {best.number})")
+        screen.lines(f"trial {trial.number}: {score:g} (best {best.value:g}, trial {best.number})")
     else:
         failed(study, trial, f"no test reported {job.run.tune.metric}")
-        show(screen, f"trial {trial.number} failed: no test reported {job.run.tune.metric}")
+        screen.lines(f"trial {trial.number} failed: no test reported {job.run.tune.metric}")
 
 
 def read_tests(run_dir: Path) -> list[dict[str, Any]]:
     """The tests of a run."""
-    lines = rows(run_dir / "metrics.jsonl")
-    return [row for row in lines if any(name.startswith("test/") for name in row)]
+    rows = read_rows(run_dir / "metrics.jsonl")
+    return [row for row in rows if any(name.startswith("test/") for name in row)]
 
 
 def run_score(run_dir: Path, run: RunSettings) -> float:
@@ -164,15 +168,3 @@ def failed(study: Any, trial: Any, reason: str) -> None:
 
     trial.set_user_attr("error", reason)
     study.tell(trial, state=TrialState.FAIL)
-
-
-def ended() -> Sequence[Any]:
-    """The states of trials that came to a result."""
-    from optuna.trial import TrialState
-
-    return (TrialState.COMPLETE, TrialState.PRUNED)
-
-
-def show(screen: Screen, line: str) -> None:
-    """Print one line."""
-    screen.print(line, soft_wrap=True)

@@ -1,7 +1,7 @@
 import yaml
 
 from rltrain.config.compose import compose_checked
-from rltrain.mode.messages.card import card, write_card
+from rltrain.mode.messages.card import card
 
 FACTS = {
     "env_steps": 50_000,
@@ -24,8 +24,7 @@ def test_card_has_tests_settings_and_commands(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run_dir = tmp_path / "my run"
     run_dir.mkdir()
-    write_card(run_dir, settings("algo.loss.gamma=0.95", "seed=3"), FACTS, COMMANDS)
-    text = (run_dir / "README.md").read_text(encoding="utf-8")
+    text = card(run_dir, settings("algo.loss.gamma=0.95", "seed=3"), FACTS, COMMANDS)
     assert "# qmix on smac 3m, seed 3" in text
     assert (
         "50,000 env steps (12,000 updates) in 10 min with rltrain 0.1.0, commit `0123456789`."
