@@ -46,11 +46,7 @@ class Health(Callback):
             self.check(trainer, int(self.undone))
 
     def check(self, trainer: Training, undone: int) -> None:
-        """Warn of updates that are undone, or end the run.
-
-        Raises:
-            DivergedError: too many updates in a row were undone.
-        """
+        """Warn of updates that are undone; DivergedError if too many in a row were."""
         if undone >= STOP_AFTER:
             kept = checkpoint.pointed(trainer.run_dir / "checkpoints", "latest")
             raise DivergedError(

@@ -7,12 +7,16 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rltrain.common.metrics import METRICS
 from rltrain.logger.jsonl import read_rows
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Series = tuple[list[int], list[float]]
 """Env steps and values."""
@@ -107,7 +111,7 @@ def save(path: Path, lines: Sequence[dict[str, Any]], title: str) -> Path:
     return path
 
 
-def make_figure(lines: Sequence[dict[str, Any]], title: str) -> Any:
+def make_figure(lines: Sequence[dict[str, Any]], title: str) -> Figure:
     """The curves as a matplotlib figure, which is imported here and nowhere earlier."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -137,15 +141,13 @@ def make_figure(lines: Sequence[dict[str, Any]], title: str) -> Any:
     return figure
 
 
-def draw_panel(axes: Any, panel: Panel) -> None:
+def draw_panel(axes: Axes, panel: Panel) -> None:
     """One metric; few points are marked, so that even one is seen."""
-    lines = (
-        (panel.train, {"color": "0.65", "linewidth": 1.0, "label": "training"}),
-        (panel.test, {"color": "C0", "linewidth": 1.8, "label": "greedy test"}),
-    )
-    for (x, y), style in lines:
+    lines = ((panel.train, "0.65", 1.0, "training"), (panel.test, "C0", 1.8, "greedy test"))
+    for (x, y), color, width, label in lines:
         if x:
-            axes.plot(x, y, marker="o" if len(x) <= MARKED else None, markersize=3.5, **style)
+            marker = "o" if len(x) <= MARKED else None
+            axes.plot(x, y, color=color, lw=width, label=label, marker=marker, markersize=3.5)
     (x, mean), (_, std) = panel.test, panel.std
     if len(std) == len(mean) > 0:
         low, high = np.subtract(mean, std), np.add(mean, std)

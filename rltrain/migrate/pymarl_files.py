@@ -107,10 +107,8 @@ def tensors(file: Path) -> dict[str, Tensor]:
 
 
 def optimizer_state(file: Path) -> dict[str, Any]:
-    """The ``state_dict`` of a torch optimizer.
-
-    Raises:
-        CheckpointError: the file has something else in it.
+    """The ``state_dict`` of a torch optimizer; CheckpointError if the file has something else in
+    it.
     """
     state = loaded(file)
     known = isinstance(state, Mapping) and {"state", "param_groups"} <= set(state)

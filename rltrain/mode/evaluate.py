@@ -80,10 +80,8 @@ def evaluate(
     load_step: int | Literal["best"] | None,
     handed: Callable[[Settings], Settings] | None = None,
 ) -> Evaluation:
-    """Play the episodes and write ``evaluation.json``.
-
-    Args:
-        handed: puts an environment that was handed over from Python in the place of the named one.
+    """Play the episodes and write ``evaluation.json``; ``handed`` puts an environment that was
+    handed over from Python in the place of the named one.
     """
     set_allocator_policy()
     source, settings = open_checkpoint(path, overrides, load_step, plays=handed is None)

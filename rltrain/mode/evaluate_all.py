@@ -35,14 +35,8 @@ def evaluate_all(
     overrides: Sequence[str],
     handed: Callable[[Settings], Settings] | None = None,
 ) -> Evaluations:
-    """Play the same test episodes with the weights of every checkpoint of a run.
-
-    Args:
-        handed: puts an environment that was handed over from Python in the place of the named one.
-
-    Raises:
-        CheckpointError: no checkpoint that can be trusted.
-        UsageError: the path means one checkpoint, or overrides that do not fit.
+    """Play the same test episodes with the weights of every checkpoint of a run. UsageError if the
+    path means one checkpoint.
     """
     set_allocator_policy()
     every = find_checkpoints(path)

@@ -159,10 +159,8 @@ def no_run(typed: str | Path, path: Path) -> str:
 
 
 def other_rules(checkpoint_folder: Path, about: Mapping[str, Any]) -> tuple[str, ...]:
-    """A remark if a checkpoint was trained under another version of the environment's rules.
-
-    Args:
-        about: what the environment of this run says of itself; its ``rules_version`` counts.
+    """A remark if a checkpoint was trained under another version of the environment's rules than
+    ``about`` the environment of this run says.
     """
     trained = json_object(checkpoint_folder.parent.parent / "run.json").get("environment")
     if (

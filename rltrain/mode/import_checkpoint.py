@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -87,9 +87,7 @@ def import_run(
 
 def load_files(learner: Learner, files: PymarlFiles) -> tuple[str, ...]:
     """Load networks, targets and the optimizer's moments; returns what a person should know.
-
-    Raises:
-        UsageError: they do not fit; names the tensors and what to type.
+    UsageError, with what to type, if they do not fit.
     """
     parts = parts_of(learner.online)
     central = {part: parts[part].state_dict() for part in CENTRAL if part in parts}

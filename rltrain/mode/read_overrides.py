@@ -65,13 +65,8 @@ def require_training(settings: Settings) -> None:
 def loaded(
     overrides: Sequence[str], names: Sequence[str] = ("best",)
 ) -> tuple[str | None, Any, list[str]]:
-    """The checkpoint that was typed, its step, and the other overrides.
-
-    Args:
-        names: what ``load_step`` may be besides a step.
-
-    Raises:
-        UsageError: an invalid step, or overrides that have no effect here.
+    """The checkpoint that was typed, its step (of a whole number or one of ``names``; UsageError
+    for others), and the other overrides.
     """
     path, load_step = typed_value(overrides, "checkpoint"), typed_value(overrides, "load_step")
     whole = isinstance(load_step, int) and not isinstance(load_step, bool)

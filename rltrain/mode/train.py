@@ -289,11 +289,7 @@ def other_rank(settings: Settings) -> bool:
 
 
 def run_rank(settings: Settings, run_dir: Path, *, resume: bool) -> int:
-    """Learn with the process that writes the files of the run; returns the exit code.
-
-    Raises:
-        RltrainError: the run could not begin.
-    """
+    """Learn with the process that writes the files of the run; returns the exit code."""
     log.setLevel(logging.ERROR)  # the first process has the same to say
     with Interrupts() as interrupts:
         try:

@@ -35,10 +35,8 @@ class Dataset:
         return all(shard["probabilities"] for shard in self.shards)
 
     def piece(self, i: int) -> dict[str, np.ndarray]:
-        """Every field [length + 1, …] of piece i; the last time step is final.
-
-        Raises:
-            DatasetError: its shard is damaged.
+        """Every field [length + 1, …] of piece i; the last time step is final. DatasetError if its
+        shard is damaged.
         """
         number = int(self.shard[i])
         if number not in self.files:
@@ -91,10 +89,8 @@ def open_dataset(folder: Path, spec: EnvSpec) -> Dataset:
 
 
 def checked(folder: Path, entry: Mapping[str, Any], spec: EnvSpec) -> Any:
-    """A shard, mapped into memory, after comparing it with the index and the environment.
-
-    Raises:
-        DatasetError: what is wrong with it.
+    """A shard, mapped into memory, after comparing it with the index and the environment;
+    DatasetError if it differs.
     """
     path = folder / entry["file"]
     try:
@@ -186,11 +182,7 @@ class Reader:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from ``state_dict``.
-
-        Raises:
-            ValueError: the dataset has changed.
-        """
+        """Go on from ``state_dict``; ValueError if the dataset has changed."""
         if state["n_chosen"] != len(self.chosen):
             raise ValueError(
                 f"{self.dataset.folder} had {state['n_chosen']} pieces to learn from and has "

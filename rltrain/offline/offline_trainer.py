@@ -51,10 +51,8 @@ class OfflineTrainer(Trainer):
             self.callbacks.on_iteration(self)
 
     def fill(self) -> None:
-        """Read the dataset once, or until the replay is full.
-
-        Raises:
-            UsageError: there is less to learn from than a batch.
+        """Read the dataset once, or until the replay is full; UsageError if that is less than a
+        batch.
         """
         while not self.buffer.full and (self.reader.passes == 0 or len(self.reader.order)):
             self.read(CHUNK)

@@ -59,9 +59,8 @@ def write_shard(
     """Write one shard and give its line of the index; None where it needs more than ``room`` bytes.
 
     Args:
-        arrays: every field [time steps, …]; ``length`` [pieces] transitions, ``whole`` [pieces]:
-        the
-            piece is an episode from its first to its final step.
+        arrays: every field [time steps, …]; ``length`` [pieces] transitions; ``whole`` [pieces],
+            whether the piece is an episode from its first to its final step.
 
     Raises:
         EnvError: the disk is full or cannot be written.

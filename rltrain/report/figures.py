@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,19 +13,16 @@ from rltrain.report.comparison import Analysis
 from rltrain.report.results import AXES, metric_name
 from rltrain.report.statistics import Interval
 
-COLORS = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#7F3C8D",
-    "#6B6B6B",
-)
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F3C8D", "#6B6B6B")
 """Told apart with every kind of color vision (Okabe and Ito, without yellow and black)."""
 DASHES = ("-", "--", "-.", ":")
 FORMATS = ("png", "svg", "pdf")
+DATES = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+"""Metadata that would make every file another one."""
 HANDLE, GAP = 2.8, 1.6
 """Of a legend, in font sizes: a line with the space behind it, and the gap between columns."""
 WIDTH = 5.5  # inches, the text width of usual conference styles
@@ -71,17 +68,12 @@ def draw_all(analysis: Analysis, folder: Path) -> list[Path]:
             figure.set_layout_engine("none")  # once is enough for all formats
             for form in FORMATS:
                 path = folder / f"{name}.{form}"
-                about = {"Date": None} if form == "svg" else {}
-                about = {"CreationDate": None} if form == "pdf" else about
-                figure.savefig(path, metadata=about)
+                figure.savefig(path, metadata=DATES.get(form))
                 out.append(path)
     return out
 
 
-Draw = Callable[[Analysis], Any]
-
-
-def figures(analysis: Analysis) -> dict[str, tuple[bool, Draw]]:
+def figures(analysis: Analysis) -> dict[str, tuple[bool, Callable[[Analysis], Figure]]]:
     """Every figure by name: whether there is something to draw, and the function that draws."""
     return {
         "curves": (True, curves),
@@ -92,7 +84,7 @@ def figures(analysis: Analysis) -> dict[str, tuple[bool, Draw]]:
     }
 
 
-def new_figure(width: float, height: float) -> Any:
+def new_figure(width: float, height: float) -> Figure:
     """An empty figure with a canvas that needs no display."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -102,14 +94,16 @@ def new_figure(width: float, height: float) -> Any:
     return figure
 
 
-def figure_with_legend(analysis: Analysis) -> Any:
+def figure_with_legend(analysis: Analysis) -> Figure:
     """An empty figure for one pair of axes, high enough for the legend below them."""
     width = 0.7 * WIDTH
     return new_figure(width, 2.1 + 0.22 * legend_rows(analysis, width))
 
 
-def curves(analysis: Analysis) -> Any:
+def curves(analysis: Analysis) -> Figure:
     """One pair of axes per environment: the statistic over runs and its interval."""
+    from matplotlib.ticker import EngFormatter, MaxNLocator
+
     columns = min(3, len(analysis.envs))
     rows = math.ceil(len(analysis.envs) / columns)
     width = WIDTH if columns > 1 else 0.7 * WIDTH
@@ -120,7 +114,8 @@ def curves(analysis: Analysis) -> Any:
             band(axes, s.x, s.band, **style_of(analysis.labels, s.label))
         axes.set_title(env)
         axes.set_xlabel(AXES[analysis.settings.axis])
-        number_axis(axes)
+        axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))  # 20k, 1M
     for axes in grid.flat[len(analysis.envs) :]:
         axes.set_visible(False)
     figure.supylabel(metric_name(analysis), fontsize=8)
@@ -128,7 +123,7 @@ def curves(analysis: Analysis) -> Any:
     return figure
 
 
-def overall(analysis: Analysis) -> Any:
+def overall(analysis: Analysis) -> Figure:
     """Normalized scores over all environments."""
     figure = figure_with_legend(analysis)
     axes = figure.subplots()
@@ -140,7 +135,7 @@ def overall(analysis: Analysis) -> Any:
     return figure
 
 
-def final_scores(analysis: Analysis) -> Any:
+def final_scores(analysis: Analysis) -> Figure:
     """Final scores of every run, the statistic and its interval."""
     count = len(analysis.series)
     heights = [len(analysis.of(env)) for env in analysis.envs]
@@ -161,7 +156,7 @@ def final_scores(analysis: Analysis) -> Any:
     return figure
 
 
-def profile(analysis: Analysis) -> Any:
+def profile(analysis: Analysis) -> Figure:
     """Fraction of runs above each score."""
     figure = figure_with_legend(analysis)
     axes = figure.subplots()
@@ -174,7 +169,7 @@ def profile(analysis: Analysis) -> Any:
     return figure
 
 
-def improvement(analysis: Analysis) -> Any:
+def improvement(analysis: Analysis) -> Figure:
     """Probability that the first of a pair scores higher."""
     pairs = list(analysis.improvement.items())[::-1]
     figure = new_figure(0.85 * WIDTH, 0.55 + 0.2 * len(pairs))
@@ -191,26 +186,18 @@ def improvement(analysis: Analysis) -> Any:
     return figure
 
 
-def band(axes: Any, x: np.ndarray, estimate: Interval, **style: Any) -> None:
+def band(axes: Axes, x: np.ndarray, estimate: Interval, **style: Any) -> None:
     """A line with its interval; a single point is marked."""
     axes.plot(x, estimate.value, marker="o" if len(x) == 1 else None, ms=4, **style)
     if np.isfinite(estimate.low).all():
         axes.fill_between(x, estimate.low, estimate.high, color=style["color"], alpha=0.18, lw=0)
 
 
-def interval(axes: Any, estimate: Interval, at: float, color: str) -> None:
+def interval(axes: Axes, estimate: Interval, at: float, color: str) -> None:
     """A bar from the lower to the upper end."""
     if np.isfinite(estimate.low):
         ends = [estimate.low, estimate.high]
         axes.plot(ends, [at, at], color=color, lw=5, alpha=0.35, solid_capstyle="butt")
-
-
-def number_axis(axes: Any) -> None:
-    """20k, 1M."""
-    from matplotlib.ticker import EngFormatter, MaxNLocator
-
-    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
-    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
 
 
 def legend_columns(analysis: Analysis, width: float) -> int:
@@ -222,9 +209,8 @@ def legend_columns(analysis: Analysis, width: float) -> int:
 
     size = STYLE["legend.fontsize"]
     font = FontProperties(size=size)
-    widest = max(
-        TextPath((0, 0), label, prop=font).get_extents().width for label in analysis.labels
-    )
+    texts = (TextPath((0, 0), label, prop=font) for label in analysis.labels)
+    widest = max(text.get_extents().width for text in texts)
     wide = (widest + (HANDLE + GAP) * size) / 72
     return max(1, min(len(analysis.labels), int(width / wide)))
 
@@ -234,7 +220,7 @@ def legend_rows(analysis: Analysis, width: float) -> int:
     return math.ceil(len(analysis.labels) / legend_columns(analysis, width))
 
 
-def legend(figure: Any, analysis: Analysis) -> None:
+def legend(figure: Figure, analysis: Analysis) -> None:
     """The labels below the axes."""
     from matplotlib.lines import Line2D
 

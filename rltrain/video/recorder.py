@@ -24,14 +24,8 @@ HOLD = 2.0  # seconds that the last frame is shown
 def require_drawable(
     env: VectorEnv, name: str, typed: str = "record=true", instead: str = "record=false"
 ) -> None:
-    """Refuse an environment without pictures, unless StarCraft II itself plays.
-
-    Args:
-        typed: the override that asks for videos.
-        instead: what to type in its place.
-
-    Raises:
-        UsageError: it cannot be drawn.
+    """UsageError, with what to type ``instead``, for an environment without pictures, unless
+    StarCraft II itself plays.
     """
     if env.frames_per_second is None:
         raise UsageError(
@@ -72,12 +66,8 @@ class Recorder(Watch):
     def __call__(
         self, env: VectorEnv, numbers: Sequence[int], finished: Mapping[int, Episode]
     ) -> None:
-        """Render the current time step.
-
-        Args:
-            env: an environment that can be rendered.
-            numbers: the episode that each environment is in.
-            finished: by environment, the episodes that end at this time step.
+        """Render the current time step; ``finished`` are, by environment, the episodes that end at
+        it.
         """
         assert env.frames_per_second is not None, "this environment cannot be rendered"
         recorded = [e for e, number in enumerate(numbers) if number < self.n_episodes]

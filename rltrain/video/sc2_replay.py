@@ -37,13 +37,7 @@ class GameReplays(Watch):
     def __call__(
         self, env: VectorEnv, numbers: Sequence[int], finished: Mapping[int, Episode]
     ) -> None:
-        """Save the replays of episodes that end at the current time step.
-
-        Args:
-            env: a ``Sc2Env``.
-            numbers: the episode that each environment is in.
-            finished: by environment, the episodes that end at this time step.
-        """
+        """Save the replays of episodes that end at the current time step of a ``Sc2Env``."""
         game = cast(Sc2Env, env)
         for e in finished:
             number = numbers[e]

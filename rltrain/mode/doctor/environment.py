@@ -15,11 +15,7 @@ NO_LIMIT = "episodes without a known limit (env.max_episode_steps sets one)"
 
 
 def examine_env(overrides: Sequence[str]) -> bool:
-    """Play an environment and print what is wrong with it; whether anything is.
-
-    Raises:
-        UsageError: it cannot be made.
-    """
+    """Play an environment and print what is wrong with it; whether anything is."""
     from rltrain.env.check import check
 
     settings = compose_checked(list(overrides)).settings()

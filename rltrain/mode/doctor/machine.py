@@ -57,11 +57,8 @@ def finding(what: str, good: Any, fact: str, fix: str = "", *, needed: bool = Fa
 
 
 def examine(outputs: Path, game: bool = False) -> list[Finding]:
-    """All findings in the order they are shown; only the packages if a needed one is missing.
-
-    Args:
-        outputs: where runs are written.
-        game: whether StarCraft II is looked for.
+    """All findings in the order they are shown; only the packages if a needed one is missing. With
+    ``game``, StarCraft II is looked for.
     """
     first = [*python(), *packages()]
     if not runs(first):

@@ -226,10 +226,8 @@ def written(settings: Settings, source: checkpoint.Found, folder: Path) -> dict[
 
 
 def write_onnx(network: ActingNetwork, file: Path, about: dict[str, str]) -> None:
-    """The network as one ONNX file with ``about`` as its metadata.
-
-    Raises:
-        UsageError: it does something that has no ONNX form.
+    """The network as one ONNX file with ``about`` as its metadata; UsageError for what has no ONNX
+    form.
     """
     batch = torch.export.Dim("batch")
     try:

@@ -50,11 +50,8 @@ def outcomes(plan: SweepPlan) -> list[JobOutcome]:
 
 
 def summarize(plan: SweepPlan, stopped: str | None = None) -> int:
-    """Print how the jobs and configurations of a sweep did, write ``results.csv``, and return the
-    sweep's exit code.
-
-    Args:
-        stopped: the signal that ended it.
+    """Print how the jobs and configurations of a sweep did, which the signal ``stopped`` ended,
+    write ``results.csv``, and return the sweep's exit code.
     """
     console = Screen()
     jobs = outcomes(plan)

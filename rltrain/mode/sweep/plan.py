@@ -108,11 +108,7 @@ class SweepPlan:
 
 
 def read_plan(folder: Path) -> SweepPlan | None:
-    """The plan in a folder, or None.
-
-    Raises:
-        CheckpointError: a ``sweep.json`` that is not one of ours.
-    """
+    """The plan in a folder, or None; CheckpointError for a ``sweep.json`` of somebody else's."""
     facts = json_object(folder / FILE)
     if not facts:
         return None

@@ -1,9 +1,12 @@
-"""Begin a sweep, or go on with one that was interrupted."""
+"""Begin a sweep, or go on with one that was interrupted; one command at a time in its folder."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import fcntl
+import os
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +19,6 @@ from rltrain.config.overrides import original_cwd, typed_value
 from rltrain.config.schema import Settings, SweepSettings
 from rltrain.errors import UsageError
 from rltrain.logger.screen import Screen, plural, shown
-from rltrain.mode.sweep.lock import locked
 from rltrain.mode.sweep.outcomes import summarize
 from rltrain.mode.sweep.plan import SweepJob, SweepPlan, plan_for, read_plan, require_own_datasets
 from rltrain.mode.sweep.processes import Processes
@@ -25,13 +27,8 @@ from rltrain.mode.sweep.shares import shares
 
 
 def begin(overrides: Sequence[str], settings: Sequence[Settings]) -> int:
-    """Carry out ``rltrain -m``; returns the exit code.
-
-    Args:
-        settings: those of every job.
-
-    Raises:
-        UsageError: what is wrong with one of the jobs, before the first one begins.
+    """Carry out ``rltrain -m`` with the settings of every job; returns the exit code. UsageError
+    for what is wrong with one of the jobs, before the first one begins.
     """
     other = other_launcher(overrides)
     if other is not None and (own := [o for o in overrides if o.startswith("sweep.")]):
@@ -115,11 +112,7 @@ class Local:
     stopped: str | None = None
 
     def launch(self, jobs: Sequence[tuple[Sequence[str], Path]]) -> None:
-        """Run jobs that have not finished before.
-
-        Raises:
-            KeyboardInterrupt: the sweep was stopped.
-        """
+        """Run jobs that have not finished before; KeyboardInterrupt if the sweep was stopped."""
         new_jobs = [
             SweepJob(folder, tuple(o for o in typed if not o.startswith("sweep.")))
             for typed, folder in jobs
@@ -130,14 +123,7 @@ class Local:
         self.run({job: compose_checked(job.overrides).settings() for job in waiting})
 
     def run(self, jobs: Mapping[SweepJob, Settings], others: Sequence[str] = ()) -> None:
-        """Run jobs.
-
-        Args:
-            others: overrides for every job.
-
-        Raises:
-            KeyboardInterrupt: the sweep was stopped.
-        """
+        """Run jobs with the overrides ``others``; KeyboardInterrupt if the sweep was stopped."""
         if not jobs:
             return
         settings = list(jobs.values())
@@ -164,3 +150,47 @@ class Local:
         self.stopped = processes.stopped
         if processes.stopping:
             raise KeyboardInterrupt
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[int | None]:
+    """Hold the folder until this process and every process that inherits the yielded file
+    descriptor have ended; None where the file system has no locks.
+
+    If the command that held it was killed, wait for its runs: they save and end by themselves.
+
+    Raises:
+        UsageError: another command works in the folder.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            require_ended(file.read(), folder)
+            say(f"Waiting until the runs of the stopped sweep in {shown(folder)} have saved.")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError:
+            yield None
+            return
+        file.truncate(0)
+        file.write(f"{platform.node()} {os.getpid()}")
+        file.flush()
+        yield file.fileno()
+
+
+def require_ended(holder: str, folder: Path) -> None:
+    """UsageError if the holder of a folder, ``host pid``, is at work or on another machine."""
+    host, _, pid = holder.partition(" ")
+    try:
+        if host == platform.node():
+            os.kill(int(pid), 0)
+    except (ProcessLookupError, ValueError):
+        return
+    except PermissionError:
+        pass
+    raise UsageError(
+        f"The sweep in {shown(folder)} is running already (process {pid} on {host}). Wait until "
+        "it has ended, or type hydra.sweep.dir=FOLDER for a second one of the same overrides."
+    )

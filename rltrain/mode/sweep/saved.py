@@ -52,10 +52,8 @@ def type_again(plan: SweepPlan) -> str:
 
 
 def foreign(job: SweepJob, plan: SweepPlan) -> list[str]:
-    """The overrides of a job from a file, without what it trusts.
-
-    Raises:
-        CheckpointError: more than choices that are shipped and plain values.
+    """The overrides of a job from a file, without what it trusts; CheckpointError for more than
+    choices that are shipped and plain values.
     """
     overrides = [
         override for override in job.overrides if not override.lstrip("+").startswith("trust=")
@@ -70,11 +68,8 @@ def foreign(job: SweepJob, plan: SweepPlan) -> list[str]:
 
 
 def checked(job: SweepJob, plan: SweepPlan, typed: Sequence[str]) -> Settings:
-    """The settings of a job that has not begun, which name trusted classes only.
-
-    Raises:
-        CheckpointError: they name others.
-        NotTypedError: keys that must be ``typed``.
+    """The settings of a job that has not begun, which name trusted classes only, and keys that
+    reach outside the run only where they are ``typed``.
     """
     composed = compose_checked(job.overrides)
     trust = composed.plain["trust"]

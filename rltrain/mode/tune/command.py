@@ -62,10 +62,8 @@ def study_dir(settings: Settings, overrides: Sequence[str]) -> Path:
 
 
 def begin(folder: Path, overrides: Sequence[str], run: RunSettings) -> bool:
-    """Make the folder of a study; returns whether it was there already.
-
-    Raises:
-        UsageError: it holds a study of something else.
+    """Make the folder of a study; returns whether it was there already. UsageError if it holds
+    another.
     """
     about = {
         "overrides": sorted(overrides),

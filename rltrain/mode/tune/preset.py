@@ -17,10 +17,8 @@ LEFT_OUT = ("mode", "seed", "tune", "report", "runs", "logger", "config", "hardw
 
 
 def preset_text(overrides: Sequence[str], about: Sequence[str]) -> str:
-    """A preset that composes to the same configuration as some overrides.
-
-    Args:
-        about: comment lines for its top.
+    """A preset that composes to the same configuration as some overrides, with ``about`` as comment
+    lines at its top.
     """
     composed = compose_checked(overrides)
     choices = chosen(composed)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from rltrain.config.validate.constructor import show
 from rltrain.errors import UsageError
+
+if TYPE_CHECKING:
+    from optuna import Trial
 
 FORM = "expected {key: NAME, low: NUMBER, high: NUMBER} or {key: NAME, choices: [VALUE, …]}"
 
@@ -23,13 +26,13 @@ class Parameter:
     log: bool = False
     choices: tuple[str, ...] = ()
 
-    def suggest(self, trial: Any) -> str:
+    def suggest(self, trial: Trial) -> str:
         """The override that a trial of Optuna suggests."""
         if self.choices:
             return f"{self.key}={trial.suggest_categorical(self.key, self.choices)}"
-        whole = isinstance(self.low, int) and isinstance(self.high, int)
-        suggest = trial.suggest_int if whole else trial.suggest_float
-        return f"{self.key}={suggest(self.key, self.low, self.high, log=self.log)}"
+        if isinstance(self.low, int) and isinstance(self.high, int):
+            return f"{self.key}={trial.suggest_int(self.key, self.low, self.high, log=self.log)}"
+        return f"{self.key}={trial.suggest_float(self.key, self.low, self.high, log=self.log)}"
 
     @property
     def extremes(self) -> tuple[str, str]:
@@ -39,11 +42,7 @@ class Parameter:
 
 
 def read_space(entries: Sequence[Mapping[str, Any]]) -> list[Parameter]:
-    """The parameters of ``tune.space``.
-
-    Raises:
-        UsageError: every entry that is wrong.
-    """
+    """The parameters of ``tune.space``; UsageError for every entry that is wrong."""
     problems = [p for e in entries if (p := problem(e))]
     keys = [e.get("key") for e in entries]
     problems += [f"{key} occurs twice." for key in dict.fromkeys(keys) if keys.count(key) > 1]

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,11 @@ from rltrain.common.install import install_extra
 from rltrain.config.schema import RunSettings
 from rltrain.errors import UsageError
 from rltrain.mode.tune.space import Parameter
+
+if TYPE_CHECKING:
+    from optuna import Study, Trial
+    from optuna.pruners import BasePruner
+    from optuna.samplers import BaseSampler
 
 
 def require_optuna() -> Any:
@@ -33,7 +38,7 @@ def require_optuna() -> Any:
     return optuna
 
 
-def open_study(folder: Path, run: RunSettings) -> Any:
+def open_study(folder: Path, run: RunSettings) -> Study:
     """The study in a folder, made if it is not there yet."""
     optuna = require_optuna()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -52,7 +57,7 @@ def open_study(folder: Path, run: RunSettings) -> Any:
     )
 
 
-def sampler(run: RunSettings, *number: int) -> Any:
+def sampler(run: RunSettings, *number: int) -> BaseSampler:
     """The sampler of ``tune.sampler`` for one trial: seeded by the trial's number, so that several
     processes, and one that goes on with a study, do not suggest the same values again. A second
     number is that of a parameter.
@@ -77,7 +82,7 @@ def sampler(run: RunSettings, *number: int) -> Any:
         ) from error
 
 
-def pruner(run: RunSettings) -> Any:
+def pruner(run: RunSettings) -> BasePruner:
     """The pruner of ``tune.pruner``; a fifth of the training is never cut."""
     optuna = require_optuna()
     pruners, start, end = optuna.pruners, run.total_env_steps // 5, run.total_env_steps
@@ -90,7 +95,7 @@ def pruner(run: RunSettings) -> Any:
     return pruners.NopPruner()
 
 
-def next_trial(study: Any, folder: Path, run: RunSettings) -> tuple[Any, int] | None:
+def next_trial(study: Study, folder: Path, run: RunSettings) -> tuple[Trial, int] | None:
     """An interrupted trial or a new one, with its lock, which is released when it is closed; None
     if there are enough trials already.
     """
@@ -98,11 +103,11 @@ def next_trial(study: Any, folder: Path, run: RunSettings) -> tuple[Any, int] | 
     with locked(folder / "lock"):
         trials = study.get_trials(deepcopy=False)
         running = [t for t in trials if t.state == optuna.trial.TrialState.RUNNING]
-        for trial in running:
-            lock = try_lock(trial_dir(folder, trial.number))
+        for left in running:
+            lock = try_lock(trial_dir(folder, left.number))
             if lock is not None:
-                study.sampler = sampler(run, trial.number)
-                return optuna.trial.Trial(study, trial._trial_id), lock
+                study.sampler = sampler(run, left.number)
+                return optuna.trial.Trial(study, left._trial_id), lock
         if len(trials) >= run.tune.trials:
             return None
         study.sampler = sampler(run, len(trials))
@@ -112,7 +117,7 @@ def next_trial(study: Any, folder: Path, run: RunSettings) -> tuple[Any, int] | 
         return trial, lock
 
 
-def suggest(study: Any, trial: Any, space: Sequence[Parameter], run: RunSettings) -> list[str]:
+def suggest(study: Study, trial: Trial, space: Sequence[Parameter], run: RunSettings) -> list[str]:
     """The overrides of a trial. Each has a seed of its own, so that a process that continues a
     trial, of which some values are stored, suggests the others as the process before it would have.
     """

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
@@ -20,6 +21,10 @@ from rltrain.mode.tune.study import open_study, trial_dir
 from rltrain.mode.tune.trials import metric_name, read_tests, settings_text
 from rltrain.report.figures import COLORS, STYLE, WIDTH, new_figure
 
+if TYPE_CHECKING:
+    from optuna import Study
+    from optuna.trial import FrozenTrial
+
 SHOWN = 5
 
 
@@ -28,7 +33,8 @@ def write_results(folder: Path, run: RunSettings, overrides: Sequence[str], scre
     study = open_study(folder, run)
     trials = study.get_trials(deepcopy=False)
     write_trials(folder / "trials.csv", trials)
-    scored = [t for t in trials if t.value is not None and t.state.name == "COMPLETE"]
+    completed = [t for t in trials if t.state.name == "COMPLETE"]
+    scored = [(t.value, t) for t in completed if t.value is not None]
     if not scored:
         screen.print(f"None of {plural(len(trials), 'trial')} came to a score.")
         return int(bool(trials) and all(t.state.name == "FAIL" for t in trials))
@@ -40,7 +46,7 @@ def write_results(folder: Path, run: RunSettings, overrides: Sequence[str], scre
         f" mean of its last {plural(run.tune.last_tests, 'test')}, with seed {run.seed}."
     ]
     put_text(folder / "best.yaml", preset_text([*overrides, *best_overrides], about))
-    history = [(t.number, float(t.value)) for t in scored]
+    history = [(t.number, score) for score, t in scored]
     draw_history(folder / "history.png", history, run.tune.mode)
     importance = importances(study) if len(scored) > 3 else {}
     if importance:
@@ -54,7 +60,7 @@ def write_results(folder: Path, run: RunSettings, overrides: Sequence[str], scre
     return 0
 
 
-def importances(study: Any) -> dict[str, float]:
+def importances(study: Study) -> dict[str, float]:
     """How much each key matters for the score (PED-ANOVA, Watanabe et al., 2023); empty where the
     trials do not tell.
     """
@@ -66,18 +72,18 @@ def importances(study: Any) -> dict[str, float]:
         return {}
 
 
-def best_table(scored: Sequence[Any], run: RunSettings) -> Table:
+def best_table(scored: Sequence[tuple[float, FrozenTrial]], run: RunSettings) -> Table:
     """The best trials."""
-    ordered = sorted(scored, key=lambda t: t.value, reverse=run.tune.mode == "max")
+    ordered = sorted(scored, key=itemgetter(0), reverse=run.tune.mode == "max")
     numbers = (Column(name, justify="right") for name in ("trial", "score"))
     settings = Column("settings", overflow="fold")
     table = Table(*numbers, settings, title="Best trials", title_justify="left", box=SIMPLE_HEAD)
-    for t in ordered[:SHOWN]:
-        table.add_row(str(t.number), f"{t.value:g}", settings_text(t))
+    for score, t in ordered[:SHOWN]:
+        table.add_row(str(t.number), f"{score:g}", settings_text(t.params))
     return table
 
 
-def write_trials(path: Path, trials: Sequence[Any]) -> None:
+def write_trials(path: Path, trials: Sequence[FrozenTrial]) -> None:
     """Every trial with its state, score and values."""
     rows = []
     for t in trials:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from rltrain.mode.signals import SIGNAL_CODES
 from rltrain.mode.train import run_training
 from rltrain.mode.tune.space import Parameter
 from rltrain.mode.tune.study import next_trial, open_study, suggest, trial_dir
+
+if TYPE_CHECKING:
+    from optuna import Study, Trial
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class ReportTests(Callback):
     be the last one.
     """
 
-    def __init__(self, trial: Any, metric: str) -> None:
+    def __init__(self, trial: Trial, metric: str) -> None:
         self.trial, self.metric = trial, metric
         self.known = set(trial.study.get_trials(deepcopy=False)[trial.number].intermediate_values)
         self.pruned = False
@@ -65,14 +69,13 @@ class ReportTests(Callback):
             trainer.stop("pruned: its tests are worse than those of other trials")
 
 
-def settings_text(trial: Any) -> str:
+def settings_text(params: Mapping[str, Any]) -> str:
     """The values of a trial, short enough to be read."""
-    pairs = trial.params.items()
-    values = {k: f"{v:.4g}" if isinstance(v, float) else str(v) for k, v in pairs}
+    values = {k: f"{v:.4g}" if isinstance(v, float) else str(v) for k, v in params.items()}
     return " ".join(f"{k.rpartition('.')[2]}={v}" for k, v in values.items())
 
 
-def metric_name(metric: str, value: Any) -> str:
+def metric_name(metric: str, value: Collection[str]) -> str:
     """The metric that is optimized; ``auto`` is the win rate where there is one."""
     if metric != "auto":
         return metric
@@ -94,13 +97,13 @@ def work(job: StudySetup) -> int:
     return 0
 
 
-def run_trial(job: StudySetup, study: Any, trial: Any, screen: Screen) -> int:
+def run_trial(job: StudySetup, study: Study, trial: Trial, screen: Screen) -> int:
     """Train one trial, or the rest of an interrupted one, and tell the study how it ended."""
     overrides = suggest(study, trial, job.space, job.run)
     run_dir = trial_dir(job.folder, trial.number)
     again = holds_run(run_dir)
     screen.lines(
-        f"trial {trial.number} {'continues' if again else 'begins'}: {settings_text(trial)}"
+        f"trial {trial.number} {'continues' if again else 'begins'}: {settings_text(trial.params)}"
     )
     try:
         composed = compose_checked([*job.overrides, *overrides])
@@ -131,7 +134,7 @@ def run_trial(job: StudySetup, study: Any, trial: Any, screen: Screen) -> int:
     return done.exit_code
 
 
-def tell(job: StudySetup, study: Any, trial: Any, pruned: bool, screen: Screen) -> None:
+def tell(job: StudySetup, study: Study, trial: Trial, pruned: bool, screen: Screen) -> None:
     """Tell the study the score of a trial that came to its end, or that it was pruned."""
     from optuna.trial import TrialState
 
@@ -162,7 +165,7 @@ def run_score(run_dir: Path, run: RunSettings) -> float:
     return float(np.mean(numbers[-run.tune.last_tests :])) if numbers else np.nan
 
 
-def failed(study: Any, trial: Any, reason: str) -> None:
+def failed(study: Study, trial: Trial, reason: str) -> None:
     """Tell the study that a trial failed."""
     from optuna.trial import TrialState
 

@@ -37,11 +37,7 @@ GENERATOR = b'<meta name="generator" content="rltrain mode=report">'
 def write_page(
     path: Path, analysis: Analysis, tables: Sequence[Table], figures: Sequence[Path]
 ) -> None:
-    """Write the page.
-
-    Args:
-        figures: SVG files by the names of ``FIGURES``; other formats are left out.
-    """
+    """Write the page, with the SVG files among ``figures``."""
     envs = analysis.envs
     where = ", ".join(envs) if len(envs) <= MANY else f"{len(envs)} environments"
     title = f"{where}: {metric_name(analysis)}"

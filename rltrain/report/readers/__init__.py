@@ -72,10 +72,8 @@ def matching(place: str) -> list[Path]:
 
 
 def readable(folder: Path, names: Sequence[str], left: list[str]) -> Run | None:
-    """The run in one folder; None if there is none or it cannot be read, for whatever reason.
-
-    Args:
-        left: takes the reason.
+    """The run in one folder; None if there is none or it cannot be read, for a reason that is added
+    to ``left``.
     """
     try:
         for name in names:

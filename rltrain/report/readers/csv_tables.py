@@ -17,11 +17,8 @@ from rltrain.report.run_data import columns_of
 
 
 def csv_columns(path: Path, skip: int = 0) -> dict[str, np.ndarray]:
-    """The columns of a CSV file with a header, NaN where a cell is no number; a half-written last
-    line is left out.
-
-    Args:
-        skip: lines before the header.
+    """The columns of a CSV file whose header follows ``skip`` lines, NaN where a cell is no number;
+    a half-written last line is left out.
     """
     with open_plain(path) as file:
         lines = (

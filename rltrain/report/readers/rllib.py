@@ -57,10 +57,8 @@ def read(folder: Path, files: set[str]) -> Run | None:
 
 
 def results(path: Path, about: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The results of a trial, one at a time; lines that cannot be read are left out.
-
-    Args:
-        about: takes the configuration of the last one.
+    """The results of a trial, one at a time, without lines that cannot be read; the configuration
+    of the last one is put into ``about``.
     """
     for row in json_lines(path, []):
         about["config"] = row.pop("config", None)

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from rltrain.errors import UsageError
-from rltrain.mode.sweep.lock import locked
+from rltrain.mode.sweep.run import locked
 
 
 def test_a_second_command_in_the_folder_is_refused(own_folder):
@@ -28,7 +28,7 @@ def test_after_a_killed_command_the_end_of_its_jobs_is_awaited(own_folder, capsy
     (own_folder / "s/.lock").write_text(f"{platform.node()} {ended.pid}")
     follower = f"""
 from pathlib import Path
-from rltrain.mode.sweep.lock import locked
+from rltrain.mode.sweep.run import locked
 with locked(Path({str(own_folder / "s")!r})):
     print("mine", flush=True)
 """
