@@ -16,6 +16,7 @@ from benchmarks.game.play import (
     STOP,
     Followed,
     health_of,
+    number_as_created,
     open_battles,
     pair,
     places_of,
@@ -89,13 +90,14 @@ def first_of_3m(records: Records) -> Iterator[Row]:
     game = {row.tobytes(): k for k, row in enumerate(np.round(records.place[rows][:, 3:], 2))}
     kinds = np.stack([records.place[rows[k], 3:] for k in game.values()])
     states, obs = records.state[rows[list(game.values())]], records.obs[rows[list(game.values())]]
-    gap = np.abs(places_of(battles)[:, None, 3:] - kinds[None]).sum((2, 3))
+    at = np.take_along_axis(places_of(battles), battles.world.enemies[..., None], 1)
+    gap = np.abs(at[:, None] - kinds[None]).sum((2, 3))
     nearest = gap.argmin(1)
     error = np.abs(battles.state[:, :21] - states[nearest, :21]).max()
     yield Row("3m: largest error of a number in the state", float(error), 0, 1e-4)
     error = np.abs(battles.obs - obs[nearest]).max()
     yield Row("3m: largest error of a number in an observation", float(error), 0, 1e-4)
-    for name, share in order_shares(places_of(battles)[:, 3:]).items():
+    for name, share in order_shares(at).items():
         yield Row(f"3m: share of battles with enemies {name}", share, 0.25, 0.05)
 
 
@@ -212,7 +214,7 @@ def put(battles: Battles, records: Records, first_rows: np.ndarray, start: np.nd
     unit[:, U.GOAL_X, 3:], unit[:, U.GOAL_Y, 3:] = ends[..., 0], ends[..., 1]
     unit[:, U.VX, 3:] = -battles.map_data.unit_types[0].speed
     battles.world.clock[:] = start
-    battles.refresh()
+    number_as_created(battles)
 
 
 def possible(battles: Battles, action: np.ndarray) -> np.ndarray:

@@ -33,6 +33,13 @@ def places_of(battles: Battles) -> np.ndarray:
     return battles.world.unit[:, [U.X, U.Y]].transpose(0, 2, 1).astype(float)
 
 
+def number_as_created(battles: Battles) -> None:
+    """Number the enemies of all battles in the order of creation, as recordings have them."""
+    agents = battles.map_data.n_agents
+    battles.world.enemies[:] = np.arange(agents, agents + battles.map_data.n_enemies)
+    battles.refresh()
+
+
 def health_of(battles: Battles) -> np.ndarray:
     """Health [E, units]."""
     return battles.world.unit[:, U.HEALTH].astype(float)
@@ -73,6 +80,7 @@ class Followed:
 
     def _play(self, map_name: str, chosen: list[dict], start: dict, steps: int) -> None:
         battles = open_battles(map_name, len(chosen), [start], limit=10_000)
+        number_as_created(battles)
         row, n = battles.map_data, battles.map_data.n_agents
         own = [f"ally {t}" for t in row.ally_types] + [f"enemy {t}" for t in row.enemy_types]
         to = []

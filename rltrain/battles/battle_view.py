@@ -68,7 +68,8 @@ class BattleView:
         timestep = np.float32(self.steps / self.map_data.limit)
         write_state(
             self.battles.shown, table("param", self.index), table("type_bit", self.index),
-            world.unit[self.index], world.facing, world.last_action, self.index, timestep, flat,
+            world.unit[self.index], world.enemies, world.facing, world.last_action, self.index,
+            timestep, flat,
         )  # fmt: skip
         parts = {}
         for name, block in layout_of(self.map_data, options)["state"].items():
@@ -105,7 +106,8 @@ class BattleView:
 
     @property
     def enemies(self) -> dict[int, Unit]:
-        return {e: self.get_unit_by_id(self.n_agents + e) for e in range(self.n_enemies)}
+        numbered = self.battles.world.enemies[self.index].tolist()
+        return {k: self.get_unit_by_id(i) for k, i in enumerate(numbered)}
 
     def get_units(self) -> list[list[float]]:
         """Agents by id, then enemies: type, x, y, health, shield, cooldown in loops."""
@@ -115,7 +117,8 @@ class BattleView:
         ]
 
     def get_unit_by_id(self, i: int) -> Unit:
-        """The unit of an agent, or of an enemy behind them; a dead one keeps its last position."""
+        """The unit of an agent, or behind them of an enemy in the order of creation; a dead one
+        keeps its last position."""
         unit, kind = self.battles.world.unit[self.index], self.battles.unit_types(self.index)[i]
         return Unit(
             tag=i,

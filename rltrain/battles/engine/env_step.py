@@ -34,7 +34,7 @@ ZERO = F(0)
 
 
 @njit(forceinline=True)
-def give_orders(view, unit, mark, param, affects, facing, visible, e, action, free):
+def give_orders(view, unit, mark, param, affects, enemies, facing, visible, e, action, free):
     """Actions [E, A] of battle e to orders. Repeating an attack keeps its windup, any other order
     cancels it; an attack that the weapon cannot make is refused, and the agent stops."""
     for i in range(view.n_agents):
@@ -42,12 +42,12 @@ def give_orders(view, unit, mark, param, affects, facing, visible, e, action, fr
         if unit[U.HEALTH, i] <= ZERO:
             continue
         if view.limited and not free and a >= FIRST_ATTACK:
-            a = aim(view, param, visible[e], facing[e], i, a)
+            a = aim(view, param, enemies[e], visible[e], facing[e], i, a)
             if a == NO_OP:
                 continue
         target, heals = NO_ONE, param[P.ENERGY, i] > ZERO
         if a >= FIRST_ATTACK:
-            target = a - FIRST_ATTACK if heals else view.n_agents + a - FIRST_ATTACK
+            target = a - FIRST_ATTACK if heals else enemies[e, a - FIRST_ATTACK]
             if affects[i, target] == Effect.NOTHING:
                 a, target = STOP, NO_ONE
         if target == NO_ONE or target != mark[M.TARGET, i]:
@@ -73,7 +73,19 @@ def step_battle(scene, shown, rule, world, frame, e, action, orders, free):
     walls, near_walls = scene.walls, scene.near_walls
     special = scene.special
     begin_step(world, e, action, A)
-    give_orders(shown, unit, mark, param, affects, world.facing, frame.visible, e, orders, free)
+    give_orders(
+        shown,
+        unit,
+        mark,
+        param,
+        affects,
+        world.enemies,
+        world.facing,
+        frame.visible,
+        e,
+        orders,
+        free,
+    )
     if scene.chases:
         renew_orders(unit, mark, affects, A)
     first = world.clock[e] * scene.loops

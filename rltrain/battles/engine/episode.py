@@ -11,7 +11,7 @@ from rltrain.battles.engine.observe import write_frame
 from rltrain.battles.engine.outcome import outcome_of, reward_of
 from rltrain.battles.engine.world import M, Outcome, P, U
 
-ZERO, ONE, TWO = F(0), F(1), F(2)
+ZERO, HALF, ONE, TWO = F(0), F(0.5), F(1), F(2)
 
 
 @njit()
@@ -30,6 +30,8 @@ def reset_battle(scene, shown, world, frame, e, seed):
         for i in range(unit.shape[1]):
             unit[U.X, i], unit[U.Y, i] = scene.starts[k, 0, i], scene.starts[k, 1, i]
             unit[U.GOAL_X, i], unit[U.GOAL_Y, i] = scene.starts[k, 2, i], scene.starts[k, 3, i]
+    if not scene.smaclite:
+        number_enemies(world.enemies, scene.n_agents, world.rng, e)
     for i in range(unit.shape[1]):
         mark[M.PHASE, i] = int(draw(world.rng, e) * F(SCAN_EVERY))
     if scene.span_x != ZERO or scene.span_y != ZERO:
@@ -47,6 +49,20 @@ def reset_battle(scene, shown, world, frame, e, seed):
     frame.reward[e] = 0.0
     forget_all(world.facing[e], world.watcher[e], world.watches[e])
     show(scene, shown, world, frame, e)
+
+
+@njit()
+def number_enemies(enemies, n_agents, rng, e):
+    """Number the enemies of battle e: each, in the order of creation, takes the first or the last
+    number that is left, with equal probability."""
+    first, last = 0, enemies.shape[1] - 1
+    for k in range(enemies.shape[1]):
+        if draw(rng, e) < HALF:
+            enemies[e, first] = n_agents + k
+            first += 1
+        else:
+            enemies[e, last] = n_agents + k
+            last -= 1
 
 
 @njit()
@@ -92,7 +108,8 @@ def show(scene, shown, world, frame, e):
     if shown.limited:
         register(
             shown, world.unit[e], scene.param[e * scene.per_battle], world.facing[e],
-            world.watcher[e], world.watches[e], world.blank[e], frame.queue[e], world.rng, e,
+            world.enemies[e], world.watcher[e], world.watches[e], world.blank[e], frame.queue[e],
+            world.rng, e,
         )  # fmt: skip
     write_frame(scene, shown, world, frame, e)
 

@@ -44,7 +44,7 @@ def forget_all(facing, watcher, watches):
 
 
 @njit()
-def register(view, unit, param, facing, watcher, watches, blank, queue, rng, e):
+def register(view, unit, param, facing, enemies, watcher, watches, blank, queue, rng, e):
     """Which enemies each agent may see: the first agent to see it, and every other with a
     probability drawn at that moment, until the first one or the enemy is dead.
 
@@ -66,18 +66,19 @@ def register(view, unit, param, facing, watcher, watches, blank, queue, rng, e):
         blank[i] = 0
         if unit[U.HEALTH, i] <= ZERO:
             continue
-        for m in range(watcher.shape[0]):
+        for number in range(watcher.shape[0]):
+            m = enemies[number] - A
             counts = watcher[m] == NO_ONE and (unit[U.HEALTH, A + m] > ZERO or view.blanks)
             if counts and sees(view, unit, param, facing, i, A + m):
                 watcher[m] = i
                 for other in range(A):
                     watches[other, m] = other == i or draw(rng, e) < view.share_sight
             if watches[i, m] == 0:
-                blank[i] = m + 1
+                blank[i] = number + 1
 
 
 @njit()
-def write_visibility(view, unit, param, facing, watches, blank, visible):
+def write_visibility(view, unit, param, facing, enemies, watches, blank, visible):
     """Fills visible [A, U] for all pairs of living units: SEEN, and IN_RANGE of an attack or of
     healing."""
     A = view.n_agents
@@ -89,31 +90,32 @@ def write_visibility(view, unit, param, facing, watches, blank, visible):
             if unit[U.HEALTH, i] <= ZERO or unit[U.HEALTH, j] <= ZERO:
                 continue
             may = j < A or not shared or watches[i, j - A] != 0
-            if view.blanks and 0 <= j - A < blank[i]:
-                may = False
             if view.see_all or (may and sees(view, unit, param, facing, i, j)):
                 visible[i, j] |= SEEN
             target = (j < A and param[P.ENERGY, j] == ZERO) if heals else j >= A
             if target and in_view(view, unit, facing, i, j, param[P.SHOOT, i], True):
                 visible[i, j] |= IN_RANGE
+        if view.blanks and not view.see_all:
+            for number in range(blank[i]):
+                visible[i, enemies[number]] &= IN_RANGE
 
 
 @njit()
-def write_targets(view, unit, param, visible, i, avail):
+def write_targets(view, unit, param, enemies, visible, i, avail):
     """Turns of the cone, and attacks or healing; without a mask on every living target."""
     for a in range(FIRST_TURN, view.first_attack):
         avail[i, a] = 1
     heals = param[P.ENERGY, i] > ZERO
-    first, end = (0, view.n_agents) if heals else (view.n_agents, unit.shape[1])
-    for j in range(first, end):
+    for k in range(view.n_agents if heals else view.n_enemies):
+        j = k if heals else enemies[k]
         hidden = view.masked and visible[i, j] & IN_RANGE == 0
         patient = not heals or param[P.ENERGY, j] == ZERO
         if unit[U.HEALTH, j] > ZERO and patient and not hidden:
-            avail[i, view.first_attack + j - first] = 1
+            avail[i, view.first_attack + k] = 1
 
 
 @njit()
-def aim(view, param, visible, facing, i, a):
+def aim(view, param, enemies, visible, facing, i, a):
     """Action a of agent i in SMAC's numbers. Turning the cone, and an attack out of range where
     that is not masked, give no-op: the unit continues its last order.
     """
@@ -122,7 +124,7 @@ def aim(view, param, visible, facing, i, a):
         facing[i, 0], facing[i, 1] = F(np.cos(angle)), F(np.sin(angle))
         return NO_OP
     target = a - view.first_attack
-    j = target if param[P.ENERGY, i] > ZERO else view.n_agents + target
+    j = target if param[P.ENERGY, i] > ZERO else enemies[target]
     if not view.masked and visible[i, j] & IN_RANGE == 0:
         return NO_OP
     return FIRST_TURN + target

@@ -25,8 +25,11 @@ def write_frame(scene, view, world, frame, e):
     param, type_bit, unit = scene.param[own], scene.type_bit[own], world.unit[e]
     obs, avail, state = frame.obs[e], frame.avail[e], frame.state[e]
     visible, facing, last_action = frame.visible, world.facing, world.last_action
+    enemies = world.enemies
     if view.limited:
-        write_visibility(view, unit, param, facing[e], world.watches[e], world.blank[e], visible[e])
+        write_visibility(
+            view, unit, param, facing[e], enemies[e], world.watches[e], world.blank[e], visible[e]
+        )
     obs[:] = ZERO
     avail[:] = 0
     state[:] = ZERO
@@ -40,10 +43,10 @@ def write_frame(scene, view, world, frame, e):
                 write_surroundings(view, scene.height, unit, i, 9, obs, 4 + 8 * view.pathing_grid)
             heals = view.heals and param[P.ENERGY, i] > ZERO
             if view.limited:
-                write_targets(view, unit, param, visible[e], i, avail)
+                write_targets(view, unit, param, enemies[e], visible[e], i, avail)
             elif heals:
                 write_patients(view, param, unit, i, avail)
-            write_enemies(view, param, type_bit, unit, visible, e, i, heals, obs, avail)
+            write_enemies(view, param, type_bit, unit, enemies, visible, e, i, heals, obs, avail)
             write_allies(view, param, type_bit, unit, visible, last_action, e, i, obs)
             write_own(view, param, type_bit, unit, facing, e, i, obs)
         else:
@@ -55,7 +58,7 @@ def write_frame(scene, view, world, frame, e):
             for k in range(obs.shape[1]):
                 state[i * obs.shape[1] + k] = obs[i, k]
     else:
-        write_state(view, param, type_bit, unit, facing, last_action, e, timestep, state)
+        write_state(view, param, type_bit, unit, enemies, facing, last_action, e, timestep, state)
 
 
 @njit()
@@ -112,7 +115,7 @@ def write_patients(view, param, unit, i, avail):
 
 
 @njit(forceinline=True)
-def write_enemies(view, param, type_bit, unit, visible, e, i, heals, obs, avail):
+def write_enemies(view, param, type_bit, unit, enemies, visible, e, i, heals, obs, avail):
     """Enemy blocks of agent i, zeros unless alive and in sight: attackable, distance, dx, dy,
     health, shield, type.
 
@@ -121,17 +124,18 @@ def write_enemies(view, param, type_bit, unit, visible, e, i, heals, obs, avail)
     """
     x, y, at, A = unit[U.X, i], unit[U.Y, i], view.move_size, view.n_agents
     sight, shoot = param[P.SIGHT, i], param[P.SHOOT, i]
-    for k in range(A, unit.shape[1]):
+    for m in range(view.n_enemies):
+        k = enemies[e, m]
         dx, dy = unit[U.X, k] - x, unit[U.Y, k] - y
         d2 = dx * dx + dy * dy
         seen = visible[e, i, k] & SEEN != 0 if view.limited else d2 < sight * sight
         if seen and unit[U.HEALTH, k] > ZERO:
             if view.limited:
-                obs[i, at] = in_range(visible, e, i, k, A, heals)
+                obs[i, at] = in_range(visible, e, i, m if heals else k, A, heals)
             elif heals:
-                obs[i, at] = F(avail[i, view.first_attack + k - A])
+                obs[i, at] = F(avail[i, view.first_attack + m])
             elif d2 <= shoot * shoot:
-                avail[i, view.first_attack + k - A] = 1
+                avail[i, view.first_attack + m] = 1
                 obs[i, at] = ONE
             write_unit(view, param, type_bit, unit, i, k, view.shield_enemy, obs, at)
         at += view.enemy_size
@@ -160,11 +164,10 @@ def write_unit(view, param, type_bit, unit, i, k, shield, obs, at):
 
 @njit(inline="always")
 def in_range(visible, e, i, k, n_agents, heals):
-    """The first feature of enemy k from the bits of ``visible``."""
-    if heals:
-        k -= n_agents
-        if k >= n_agents:
-            return ZERO
+    """The first feature of an enemy from the bits of ``visible``: of unit k, its own, or for a
+    healer the agent of its number."""
+    if heals and k >= n_agents:
+        return ZERO
     return ONE if visible[e, i, k] & IN_RANGE else ZERO
 
 
@@ -209,10 +212,11 @@ def write_own(view, param, type_bit, unit, facing, e, i, obs):
 
 
 @njit()
-def write_state(view, param, type_bit, unit, facing, last_action, e, timestep, state):
+def write_state(view, param, type_bit, unit, enemies, facing, last_action, e, timestep, state):
     """Ally rows, enemy rows, last actions, timestep: the whole battle, without limits of sight."""
     A, at = view.n_agents, 0
-    for k in range(unit.shape[1]):
+    for row in range(unit.shape[1]):
+        k = row if row < A else enemies[e, row - A]
         shield = view.shield_ally if k < A else view.shield_enemy
         turns = view.conic and k < A
         size = (4 if k < A else 3) + shield + 2 * turns + view.type_bits

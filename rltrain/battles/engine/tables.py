@@ -42,19 +42,11 @@ from rltrain.battles.engine.world import (
 )
 from rltrain.battles.options import Options, max_reward_of, sizes_of
 
-THREE_ORDERS = ((0, 1, 2), (0, 2, 1), (1, 2, 0), (2, 1, 0))
-"""How the game numbers three enemies of one group, by their order of creation: each of these in a
-quarter of 1,000 recorded battles of 3m, the two others never."""
-
 
 def build_scene(map_data: MapData, options: Options, starts: Sequence[Positions] = ()) -> Scene:
     """The constants of a map with these options; ``starts`` replace its start positions, and of
-    several each battle draws one, as it does of the orders in which three enemies are numbered."""
+    several each battle draws one."""
     points = [start_points(map_data, known=known) for known in starts or (None,)]
-    agents, enemies = map_data.n_agents, map_data.enemies
-    if not starts and [group.count for group in enemies] == [3]:
-        own, foes = points[0][:agents], points[0][agents:]
-        points = [own + [foes[k] for k in order] for order in THREE_ORDERS]
     goals = [attack_goals(map_data, each) for each in points]
     scene = build_scene_at(map_data, options, points[0], goals[0])
     if len(points) == 1:

@@ -242,6 +242,7 @@ class World(NamedTuple):
     last_action: np.ndarray  # [E, A] int32, -1 = none yet
     kind: np.ndarray  # [E, units] int32, unit types of drawn teams by their index in the race
     factor: np.ndarray  # [E] float64, of rewards, on top of Reward.factor; 0 = not known yet
+    enemies: np.ndarray  # [E, enemies] int32, the unit of each number that agents know enemies by
     facing: np.ndarray  # [E, A, 2] float32, unit vector of the middle of an agent's cone
     watcher: np.ndarray  # [E, enemies] int32, the agent that saw an enemy first
     watches: np.ndarray  # [E, A, enemies] uint8, 1 = may see it
@@ -273,6 +274,7 @@ def build_world(scene: Scene, n_envs: int) -> World:
         last_action=np.full((n_envs, agents), -1, np.int32),
         kind=np.zeros((n_envs, units), np.int32),
         factor=np.full(n_envs, float(not scene.per_battle)),
+        enemies=np.tile(np.arange(agents, units, dtype=np.int32), (n_envs, 1)),
         facing=np.zeros((n_envs, agents, 2), np.float32),
         watcher=np.full((n_envs, units - agents), NO_ONE, np.int32),
         watches=np.zeros((n_envs, agents, units - agents), np.uint8),

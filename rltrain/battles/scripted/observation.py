@@ -55,9 +55,9 @@ def observe_battles(battles: Battles) -> BattleObservation:
     first_attack = battles.shown.first_attack
     agents, units, k = scene.n_agents, unit.shape[2], np.arange(avail.shape[2] - first_attack)
     heals = np.broadcast_to(scene.param[:, P.ENERGY, :agents] > 0, avail.shape[:2])  # [E, A]
-    targets = np.where(heals[..., None], k, agents + k)  # [E, A, K] numbers of units
-    exists = targets < np.where(heals, agents, units)[..., None]
-    targets = np.minimum(targets, units - 1)
+    exists = k < np.where(heals, agents, units - agents)[..., None]
+    enemies = battles.world.enemies[:, None, np.minimum(k, units - agents - 1)]
+    targets = np.where(heals[..., None], np.minimum(k, agents - 1), enemies)  # [E, A, K] units
 
     def of(table: np.ndarray) -> np.ndarray:
         """The values of ``targets`` [E, A, K] in a table [1 or E, 1 or A, units]."""
