@@ -68,8 +68,10 @@ def enlist(battles: Battles, *names: str) -> None:
 
 
 def place(battles: Battles, points: dict[int, tuple[float, float]]) -> Battles:
-    """Puts the units of ``points`` there and leaves all others dead in a corner."""
+    """Puts the units of ``points`` there and leaves all others dead in a corner; enemies are
+    numbered in the order of creation."""
     unit = battles.world.unit[0]
+    battles.world.enemies[0] = np.arange(battles.map_data.n_agents, unit.shape[1])
     for i in range(unit.shape[1]):
         if i in points:
             unit[U.X, i], unit[U.Y, i] = points[i]

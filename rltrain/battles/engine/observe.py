@@ -215,7 +215,7 @@ def write_own(view, param, type_bit, unit, facing, e, i, obs):
 def write_state(view, param, type_bit, unit, enemies, facing, last_action, e, timestep, state):
     """Ally rows, enemy rows, last actions, timestep: the whole battle, without limits of sight."""
     A, at = view.n_agents, 0
-    for row in range(unit.shape[1]):
+    for row in range(A + view.n_enemies):
         k = row if row < A else enemies[e, row - A]
         shield = view.shield_ally if k < A else view.shield_enemy
         turns = view.conic and k < A

@@ -162,7 +162,7 @@ def test_flawless_win_returns_exactly_twenty(battle) -> None:
     b.world.unit[0, U.HEALTH, :3] = 1e6
     total = 0.0
     while b.world.outcome[0] == Outcome.RUNNING:
-        target = int(np.argmax(b.world.unit[0, U.HEALTH, 3:] > 0))
+        target = int(np.argmax(b.world.unit[0, U.HEALTH, b.world.enemies[0]] > 0))
         order = ATTACK + target
         can = b.avail[0, :, order] == 1
         b.step(np.where(can, order, STOP)[None])

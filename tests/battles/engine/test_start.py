@@ -9,7 +9,7 @@ import pytest
 from rltrain.battles.data.maps import find_map
 from rltrain.battles.data.spawn import start_points
 from rltrain.battles.engine.battles import Battles
-from rltrain.battles.engine.world import U
+from rltrain.battles.engine.world import M, Order, P, U
 from rltrain.battles.options import Options
 from rltrain.env.smac import SmacVectorEnv, StarCraft2Env
 from tests.battles.conftest import random_legal, seeds
@@ -38,15 +38,70 @@ def test_fixed_starts_are_those_of_the_map_in_every_episode(make) -> None:
     assert np.hypot(*(at[0, :, 8:] - points[:, 8:])) == pytest.approx(LOOP, abs=1e-5)
 
 
-def test_three_enemies_are_numbered_in_one_of_four_orders(make) -> None:
-    env = make("3m", 256)
-    at = env.battles.world.unit[:, [U.X, U.Y], 3:]
-    south, east = at[:, 1].argmin(1), at[:, 0].argmax(1)
-    middle = 3 - south - east
-    assert (middle != 1).all()
-    kinds, counts = np.unique(np.stack([middle, south]), axis=1, return_counts=True)
-    assert kinds.shape == (2, 4)
-    assert counts.min() > 40
+@pytest.mark.parametrize(("map_name", "orders"), [("3m", 4), ("2s3z", 16), ("MMM", 512)])
+def test_enemies_take_the_first_or_the_last_number_left(make, map_name, orders) -> None:
+    """In 1,000 recorded battles of 3m each of the four possible orders is a quarter."""
+    env = make(map_name, 64 * min(orders, 32))
+    created = env.battles.world.enemies - env.spec.n_agents
+    n = created.shape[1]
+    assert (np.sort(created, 1) == np.arange(n)).all()
+    falls = (np.diff(created, axis=1) < 0).astype(int)
+    assert (np.diff(falls, axis=1) >= 0).all()  # ascending, then descending
+    kinds, counts = np.unique(created, axis=0, return_counts=True)
+    assert len(kinds) == orders if orders <= 16 else len(kinds) > 400
+    assert counts.max() < 2.5 * len(created) / min(orders, 32)
+
+
+@pytest.mark.parametrize(
+    ("map_name", "options"),
+    [("2s3z", {}), ("MMM", {}), ("2c_vs_64zg", {}), ("zerg_5_vs_5", {"conic_fov": True}),
+     ("terran_5_vs_6", {"prob_obs_enemy": 0.5}), ("protoss_5_vs_5", {"zero_enemy_block": True})],
+)  # fmt: skip
+def test_observations_states_masks_and_attacks_agree_on_the_numbers(
+    make, map_name, options
+) -> None:
+    """A battle whose enemies are numbered otherwise shows the same blocks in that order."""
+    env, rng = make(map_name, 4, **options), np.random.default_rng(0)
+    battles, view, first = env.battles, env.battles.shown, env.battles.shown.first_attack
+    agents, n = view.n_agents, view.n_enemies
+    for _ in range(40):
+        action = (rng.random(env.avail_actions.shape) * env.avail_actions).argmax(-1)
+        env.step(action)
+        shown = battles.world.enemies.copy(), battles.obs.copy(), battles.avail.copy()
+        battles.world.enemies[:] = np.arange(agents, agents + n)
+        if not battles.world.blank.any():
+            battles.refresh()
+            created = shown[0] - agents
+            for e in range(len(created)):
+                blocks = slice(view.move_size, view.move_size + n * view.enemy_size)
+                mine, other = (
+                    obs[e, :, blocks].reshape(agents, n, -1) for obs in (shown[1], battles.obs)
+                )
+                fights = battles.table("param", e)[P.ENERGY, :agents] == 0
+                np.testing.assert_array_equal(mine[fights], other[fights][:, created[e]])
+                may, might = (a[e, fights, first : first + n] for a in (shown[2], battles.avail))
+                np.testing.assert_array_equal(may, might[:, created[e]])
+        battles.world.enemies[:] = shown[0]
+        battles.refresh()
+
+
+def test_an_attack_hits_the_unit_of_its_number(make) -> None:
+    env = make("2s3z", 32)
+    battles, agents = env.battles, env.spec.n_agents
+    hit = 0
+    for _ in range(60):
+        avail = env.avail_actions[:, :, 6:]
+        target = avail.argmax(-1)
+        action = np.where(avail.any(-1), 6 + target, 1)
+        action[env.avail_actions[:, :, 0] > 0] = 0
+        env.step(action)
+        attacks = (battles.world.mark[:, M.ORDER, :agents] == Order.ATTACK) & (action >= 6)
+        units = np.take_along_axis(battles.world.enemies, np.maximum(action - 6, 0), 1)
+        aims = battles.world.mark[:, M.TARGET, :agents]
+        alive = np.take_along_axis(battles.world.unit[:, U.HEALTH], units, 1) > 0
+        assert (aims == units)[attacks & alive & ~env.last[:, None]].all()
+        hit += attacks.sum()
+    assert hit > 500
 
 
 def test_battles_begin_as_recorded_in_the_game(make) -> None:

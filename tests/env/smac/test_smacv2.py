@@ -74,9 +74,10 @@ def test_scripted_policies_turn_and_do_not_shoot_out_of_range(name: str, options
         action = decide()
         visible = env.battles.frame.visible
         healers = env.battles.scene.param[:, P.ENERGY, :5] > 0
-        target = action - first + np.where(healers, 0, 5)
         for e, i in np.argwhere((action >= first) & ~env.last[:, None]):
-            assert visible[e, i, target[e, i]] & IN_RANGE
+            k = action[e, i] - first
+            target = k if healers[e, i] else env.battles.world.enemies[e, k]
+            assert visible[e, i, target] & IN_RANGE
         attacks += (action >= first).sum()
         turns += ((action >= 6) & (action < first)).sum()
         env.step(action)
