@@ -55,34 +55,32 @@ def test_enemies_take_the_first_or_the_last_number_left(make, map_name, orders) 
 @pytest.mark.parametrize(
     ("map_name", "options"),
     [("2s3z", {}), ("MMM", {}), ("2c_vs_64zg", {}), ("zerg_5_vs_5", {"conic_fov": True}),
-     ("terran_5_vs_6", {"prob_obs_enemy": 0.5}), ("protoss_5_vs_5", {"zero_enemy_block": True})],
+     ("terran_5_vs_6", {"prob_obs_enemy": 0.5}), ("protoss_5_vs_5", {"action_mask": False})],
 )  # fmt: skip
-def test_observations_states_masks_and_attacks_agree_on_the_numbers(
-    make, map_name, options
-) -> None:
+def test_observations_and_masks_agree_on_the_numbers(map_name, options) -> None:
     """A battle whose enemies are numbered otherwise shows the same blocks in that order."""
-    env, rng = make(map_name, 4, **options), np.random.default_rng(0)
-    battles, view, first = env.battles, env.battles.shown, env.battles.shown.first_attack
-    agents, n = view.n_agents, view.n_enemies
-    for _ in range(40):
-        action = (rng.random(env.avail_actions.shape) * env.avail_actions).argmax(-1)
-        env.step(action)
-        shown = battles.world.enemies.copy(), battles.obs.copy(), battles.avail.copy()
+    battles = Battles(map_name=map_name, n_envs=4, options=Options(**options))
+    battles.reset({e: e for e in range(4)})
+    rng, view, first = np.random.default_rng(0), battles.shown, battles.shown.first_attack
+    agents, n, seen = view.n_agents, view.n_enemies, 0
+    blocks = slice(view.move_size, view.move_size + n * view.enemy_size)
+    while not battles.ended.all():
+        battles.step((rng.random(battles.avail.shape) * battles.avail).argmax(-1))
+        numbers = battles.world.enemies.copy()
+        obs, avail = battles.obs[:, :, blocks].copy(), battles.avail[:, :, first : first + n].copy()
         battles.world.enemies[:] = np.arange(agents, agents + n)
-        if not battles.world.blank.any():
-            battles.refresh()
-            created = shown[0] - agents
-            for e in range(len(created)):
-                blocks = slice(view.move_size, view.move_size + n * view.enemy_size)
-                mine, other = (
-                    obs[e, :, blocks].reshape(agents, n, -1) for obs in (shown[1], battles.obs)
-                )
-                fights = battles.table("param", e)[P.ENERGY, :agents] == 0
-                np.testing.assert_array_equal(mine[fights], other[fights][:, created[e]])
-                may, might = (a[e, fights, first : first + n] for a in (shown[2], battles.avail))
-                np.testing.assert_array_equal(may, might[:, created[e]])
-        battles.world.enemies[:] = shown[0]
         battles.refresh()
+        for e in range(4):
+            fights = battles.table("param", e)[P.ENERGY, :agents] == 0
+            created = numbers[e] - agents
+            other = battles.obs[e, :, blocks].reshape(agents, n, -1)[fights][:, created]
+            np.testing.assert_array_equal(obs[e].reshape(agents, n, -1)[fights], other)
+            may = battles.avail[e, fights, first : first + n][:, created]
+            np.testing.assert_array_equal(avail[e, fights], may)
+            seen += int((obs[e] != 0).sum())
+        battles.world.enemies[:] = numbers
+        battles.refresh()
+    assert seen > 300
 
 
 def test_an_attack_hits_the_unit_of_its_number(make) -> None:
