@@ -216,9 +216,7 @@ def evaluate(
     typed += trusted(trust)
     handed = None if env is None else partial(with_env, env=env)
     if load_step == "all":
-        from rltrain.mode.evaluate_all import evaluate_all
-
-        every = evaluate_all(path, typed, handed)
+        every = evaluation.evaluate_all(path, typed, handed)
         return {one.step: Result(every.path.parent, one.metrics) for one in every.each}
     done = evaluation.evaluate(path, typed, load_step, handed)
     return Result(done.path.parent, done.metrics)

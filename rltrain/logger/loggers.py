@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 from rltrain.types import Clock
 
@@ -15,7 +16,7 @@ VIDEO = "test/video"
 """The name of videos of tests."""
 
 
-class Logger(Protocol):
+class Logger:
     """A destination of metrics. A subclass has ``write``, and the others if it needs them."""
 
     patience: float = 3
@@ -28,25 +29,22 @@ class Logger(Protocol):
 
     def sync(self) -> None:
         """Write to the disk what a checkpoint counts on."""
-        return
 
     def cut(self, offset: int) -> None:
         """Remove what was written after ``offset``."""
-        return
 
-    def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None: ...
+    @abstractmethod
+    def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
+        """Write a row."""
 
     def video(self, clock: Clock, path: Path) -> None:
         """Add the video (GIF) of a test episode, as ``VIDEO``."""
-        return
 
     def summarize(self, summary: Mapping[str, Any]) -> None:
         """Record the end of a run, before ``close``: ``status``, ``final`` and ``best`` tests."""
-        return
 
     def close(self) -> None:
         """Write what is left; called once, at the end of a run."""
-        return
 
 
 class Loggers:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -150,7 +150,5 @@ def by_agent(weights: Weights) -> dict[int, dict[str, Any]]:
 
 def networks_of_agents(agents: nn.Module) -> dict[int, int]:
     """The place in ``agents.networks`` of every agent that is a group of its own."""
-    if "networks" not in dict(agents.named_children()):
-        return {}
-    members = cast(GroupedAgents, agents).members
+    members = agents.members if isinstance(agents, GroupedAgents) else ()
     return {int(group): i for i, group in enumerate(members) if len(group) == 1}

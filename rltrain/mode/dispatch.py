@@ -13,7 +13,6 @@ from rltrain.common.streams import say
 from rltrain.config.combinations import Facts
 from rltrain.config.compose import compose_checked, compose_single
 from rltrain.config.overrides import original_cwd, typed_value
-from rltrain.config.schema import Settings
 from rltrain.errors import UsageError
 from rltrain.mode.read_overrides import (
     loaded,
@@ -46,7 +45,11 @@ def new_mode(overrides: Sequence[str]) -> int:
     composed, settings = compose_single(overrides)
     require_effect(overrides)
     if settings.run.mode == "evaluate":
-        return evaluate_script(settings)
+        require_checkpoint("evaluate", None, scripted=settings.algo is None)
+        from rltrain.mode.evaluate import evaluate_script, show
+
+        show(evaluate_script(settings))
+        return 0
     require_training(settings)
     from rltrain.mode.run_folder import new_run_dir
     from rltrain.mode.train import run_training
@@ -96,24 +99,12 @@ def evaluate_mode(overrides: Sequence[str]) -> int:
     path, load_step, others = loaded(overrides, ("best", "all"))
     if path is None:
         return new_mode(overrides)
+    from rltrain.mode import evaluate
+
     if load_step == "all":
-        from rltrain.mode.evaluate_all import evaluate_all, show_all
-
-        show_all(evaluate_all(path, others))
-        return 0
-    from rltrain.mode.evaluate import evaluate, show
-
-    show(evaluate(path, others, load_step))
-    return 0
-
-
-def evaluate_script(settings: Settings) -> int:
-    """Evaluate a scripted policy."""
-    require_checkpoint("evaluate", None, scripted=settings.algo is None)
-    from rltrain.mode.evaluate import evaluate_script as evaluate
-    from rltrain.mode.evaluate import show
-
-    show(evaluate(settings))
+        evaluate.show_all(evaluate.evaluate_all(path, others))
+    else:
+        evaluate.show(evaluate.evaluate(path, others, load_step))
     return 0
 
 

@@ -59,15 +59,12 @@ class Interrupts:
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
-            caught = [s for s in map(signal.Signals.__getitem__, SIGNAL_CODES) if not ignored(s)]
+            caught = set(map(signal.Signals.__getitem__, SIGNAL_CODES))
+            if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as ``nohup`` does
+                caught.remove(signal.SIGHUP)
             self.before = {s: signal.signal(s, self.handle) for s in caught}
         return self
 
     def __exit__(self, *about: object) -> None:
         for s, handler in self.before.items():
             signal.signal(s, handler)
-
-
-def ignored(number: signal.Signals) -> bool:
-    """Whether a signal was switched off before, as ``nohup`` does with SIGHUP."""
-    return number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -101,9 +100,8 @@ def write_index(folder: Path, facts: Mapping[str, Any], shards: list[dict[str, A
     Raises:
         EnvError: the disk is full or cannot be written.
     """
-    sums = {
-        name: sum(shard[name] for shard in shards) for name in ("episodes", "transitions", "bytes")
-    }
+    counted = ("episodes", "transitions", "bytes")
+    sums = {name: sum(shard[name] for shard in shards) for name in counted}
     record = {"format": FORMAT, **facts, **sums, "shards": shards}
     try:
         put_text(folder / INDEX, json.dumps(record, indent=1))
@@ -171,9 +169,9 @@ def sizes_of(record: Mapping[str, Any]) -> str:
 
 def require_fit(folder: Path, theirs: Mapping[str, Any], spec: EnvSpec) -> None:
     """UsageError, with both sizes or both spaces, for experience of another kind of environment."""
-    ours = asdict(spec)
-    if all(as_json(ours[name]) == theirs.get(name) for name in SIZES):
-        if changed := changes(theirs, spec.record):
+    ours = spec.record
+    if all(ours[name] == theirs.get(name) for name in SIZES):
+        if changed := changes(theirs, ours):
             raise UsageError(
                 f"The dataset {folder} does not fit: it was recorded with other spaces: {changed}. "
                 "Choose the environment it was recorded in."
@@ -183,8 +181,3 @@ def require_fit(folder: Path, theirs: Mapping[str, Any], spec: EnvSpec) -> None:
         f"The dataset {folder} does not fit: it was recorded with {sizes_of(theirs)}, this "
         f"environment has {sizes_of(ours)}. Choose the environment it was recorded in."
     )
-
-
-def as_json(value: Any) -> Any:
-    """A tuple as JSON would return it."""
-    return list(value) if isinstance(value, tuple) else value

@@ -45,7 +45,7 @@ def grouped(
     picked = varying(runs, lambda run: (run.method, run.env), lambda run: choices[id(run)])
     settings = varying(
         runs,
-        lambda run: (run.method, run.env, frozen(of(choices[id(run)], picked[run.method]))),
+        lambda run: (run.method, run.env, text(of(choices[id(run)], picked[run.method]))),
         lambda run: kept[id(run)],
     )
     known: dict[Key, dict[str, None]] = {}
@@ -115,8 +115,3 @@ def described(parts: Mapping[str, Any]) -> list[str]:
 def text(value: Any) -> str:
     """A value as it would be typed."""
     return value if isinstance(value, str) else json.dumps(value, default=str)
-
-
-def frozen(values: Mapping[str, Any]) -> Key:
-    """Values as something that can be compared and hashed."""
-    return tuple(sorted((name, text(value)) for name, value in values.items()))

@@ -91,22 +91,12 @@ class Recorder(Watch):
         gif = self.folder / f"{stem}.gif"
         video.gif.write(gif)
         self.files[number] = [gif]
-        mp4 = self._mp4(gif)
-        if mp4 is not None:
-            self.files[number].append(mp4)
+        try:
+            self.files[number].append(write_mp4(gif))
+        except RuntimeError as error:
+            remark = f"No MP4 was written: {error}"
+            self.remarks += [remark] if remark not in self.remarks else []
         for name, image in (("first", video.first), ("last", last)):
             path = self.folder / f"{stem}-{name}.png"
             Image.fromarray(image).save(path, compress_level=3)
             self.files[number].append(path)
-
-    def _mp4(self, gif: Path) -> Path | None:
-        """The same video as MP4, or None with a remark."""
-        try:
-            return write_mp4(gif)
-        except RuntimeError as error:
-            self._remark(f"No MP4 was written: {error}")
-            return None
-
-    def _remark(self, text: str) -> None:
-        if text not in self.remarks:
-            self.remarks.append(text)

@@ -94,11 +94,6 @@ def cache() -> Path:
     return Path(root).expanduser().resolve() / "rltrain" / "hub"
 
 
-def is_download(path: Path) -> bool:
-    """Whether a path is in the cache of downloads."""
-    return path.is_relative_to(cache())
-
-
 def client(typed: str) -> Any:
     """The client of the Hub; UsageError if it is not installed."""
     try:

@@ -39,8 +39,9 @@ def tune(settings: Settings, overrides: Sequence[str]) -> int:
     space = read_space(run.tune.space or [])
     for extremes in zip(*(p.extremes for p in space), strict=True):
         compose_checked([*overrides, *extremes]).settings()
-    folder = expanded(run.tune.dir) if run.tune.dir else study_dir(settings, overrides)
-    folder = folder.absolute()
+    digest = hashlib.sha256("\n".join(sorted(overrides)).encode()).hexdigest()[:8]
+    name = f"{settings.choices['algo']}-{settings.choices['env']}-{digest}"
+    folder = expanded(run.tune.dir or Path("outputs", "tune", name)).absolute()
     require_writable(folder, "tune.dir")
     known = begin(folder, overrides, run)
     study = open_study(folder, run)
@@ -52,13 +53,6 @@ def tune(settings: Settings, overrides: Sequence[str]) -> int:
     )
     code = start(StudySetup(folder, tuple(overrides), tuple(space), run), run.tune.jobs)
     return write_results(folder, run, overrides, screen) or code
-
-
-def study_dir(settings: Settings, overrides: Sequence[str]) -> Path:
-    """``outputs/tune/<algo>-<env>-<8 hex>``, the same for the same overrides."""
-    digest = hashlib.sha256("\n".join(sorted(overrides)).encode()).hexdigest()[:8]
-    name = f"{settings.choices['algo']}-{settings.choices['env']}-{digest}"
-    return Path.cwd() / "outputs" / "tune" / name
 
 
 def begin(folder: Path, overrides: Sequence[str], run: RunSettings) -> bool:

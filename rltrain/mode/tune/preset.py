@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import yaml
@@ -55,17 +54,14 @@ def dumped(tree: Mapping[str, Any]) -> str:
     """A mapping as YAML, lists of values on one line."""
     if not tree:
         return ""
-    return str(yaml.dump(tree, Dumper=dumper(), sort_keys=False, allow_unicode=True))
+    return str(yaml.dump(tree, Dumper=Dumper, sort_keys=False, allow_unicode=True))
 
 
-@cache
-def dumper() -> Any:
-    """A YAML dumper that writes lists of values on one line."""
+def sequence(dumper: Any, values: list[Any]) -> Any:
+    """The node of a list, on one line unless there are mappings in it."""
+    flow = not any(isinstance(value, dict) for value in values)
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=flow)
 
-    def sequence(self: Any, values: list[Any]) -> Any:
-        flow = not any(isinstance(value, dict) for value in values)
-        return self.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=flow)
 
-    made: Any = type("Dumper", (yaml.SafeDumper,), {})
-    made.add_representer(list, sequence)
-    return made
+Dumper: Any = type("Dumper", (yaml.SafeDumper,), {})
+Dumper.add_representer(list, sequence)

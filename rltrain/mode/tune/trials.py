@@ -135,10 +135,15 @@ def run_trial(job: StudySetup, study: Study, trial: Trial, screen: Screen) -> in
 
 
 def tell(job: StudySetup, study: Study, trial: Trial, pruned: bool, screen: Screen) -> None:
-    """Tell the study the score of a trial that came to its end, or that it was pruned."""
+    """Tell the study the score of a trial that came to its end, the mean of its last tests, or that
+    it was pruned.
+    """
     from optuna.trial import TrialState
 
-    score = run_score(trial_dir(job.folder, trial.number), job.run)
+    tune, tests = job.run.tune, read_tests(trial_dir(job.folder, trial.number))
+    values = [row.get(metric_name(tune.metric, row)) for row in tests]
+    numbers = [value for value in values if value is not None][-tune.last_tests :]
+    score = float(np.mean(numbers)) if numbers else np.nan
     if pruned:
         study.tell(trial, state=TrialState.PRUNED)
         screen.lines(f"trial {trial.number} pruned at {score:g}")
@@ -147,22 +152,14 @@ def tell(job: StudySetup, study: Study, trial: Trial, pruned: bool, screen: Scre
         best = study.best_trial
         screen.lines(f"trial {trial.number}: {score:g} (best {best.value:g}, trial {best.number})")
     else:
-        failed(study, trial, f"no test reported {job.run.tune.metric}")
-        screen.lines(f"trial {trial.number} failed: no test reported {job.run.tune.metric}")
+        failed(study, trial, f"no test reported {tune.metric}")
+        screen.lines(f"trial {trial.number} failed: no test reported {tune.metric}")
 
 
 def read_tests(run_dir: Path) -> list[dict[str, Any]]:
     """The tests of a run."""
     rows = read_rows(run_dir / "metrics.jsonl")
     return [row for row in rows if any(name.startswith("test/") for name in row)]
-
-
-def run_score(run_dir: Path, run: RunSettings) -> float:
-    """Mean of a run's last tests; NaN if there were none."""
-    tests = read_tests(run_dir)
-    values = [row.get(metric_name(run.tune.metric, row)) for row in tests]
-    numbers = [value for value in values if value is not None]
-    return float(np.mean(numbers[-run.tune.last_tests :])) if numbers else np.nan
 
 
 def failed(study: Study, trial: Trial, reason: str) -> None:
