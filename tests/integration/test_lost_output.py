@@ -17,7 +17,7 @@ from rltrain.common.files import get_json
 from rltrain.logger.loggers import Loggers
 from rltrain.logger.screen import Screen
 from rltrain.mode.sweep.plan import SweepJob
-from rltrain.mode.sweep.processes import Lines, Processes
+from rltrain.mode.sweep.processes import Processes
 from rltrain.trainer import Trainer
 from tests.common.test_streams import FAILURES, Failing
 from tests.marks import each_once
@@ -204,8 +204,8 @@ def test_a_run_that_is_driven_by_hand_and_left_is_recorded(small):
 
 
 def test_jobs_are_stopped_and_not_killed_when_the_display_fails(tmp_path):
-    class Broken(Lines):
-        def line(self, text, stream):
+    class Broken(Screen):
+        def print(self, *texts, **options):
             raise ValueError("a bug")
 
     program = (
@@ -221,7 +221,8 @@ def test_jobs_are_stopped_and_not_killed_when_the_display_fails(tmp_path):
         at_once=1,
         retries=0,
         fail_fast=False,
-        display=Broken(Screen(), Screen()),
+        screen=Broken(),
+        errors=Screen(),
         command=lambda job: [str(job.folder)],
         environment=lambda place: {},
         program=(sys.executable, "-c", program),

@@ -36,6 +36,7 @@ class Processes:
         program: what runs a job, given ``n_jobs`` and its command.
         lock: a file descriptor that the jobs inherit, so that it is open while one of them runs.
         stopped: the signal that ended the sweep.
+        broken: why lines could not be printed.
         guard: held while processes start and end; the handler of signals may hold it twice.
     """
 
@@ -53,6 +54,7 @@ class Processes:
     running: dict[SweepJob, subprocess.Popen[str]] = field(default_factory=dict)
     signals: list[int] = field(default_factory=list)
     failed_fast: bool = False
+    broken: Exception | None = None
     guard: threading.RLock = field(default_factory=threading.RLock)
 
     def run(self, jobs: Sequence[SweepJob]) -> None:
@@ -67,6 +69,8 @@ class Processes:
             except BaseException:
                 self.fail()
                 raise
+        if self.broken is not None:
+            raise self.broken
 
     @property
     def stopping(self) -> bool:
@@ -107,7 +111,7 @@ class Processes:
     def wait(self, job: SweepJob, process: subprocess.Popen[str]) -> int:
         """Pass on what a job prints until it has ended; returns its exit code."""
         streams = ((process.stdout, self.screen), (process.stderr, self.errors))
-        readers = [threading.Thread(target=pass_on, args=each, daemon=True) for each in streams]
+        readers = [threading.Thread(target=self.pass_on, args=each, daemon=True) for each in streams]
         for thread in readers:
             thread.start()
         code = process.wait()
@@ -118,6 +122,16 @@ class Processes:
         with self.guard:
             del self.running[job]
         return code
+
+    def pass_on(self, stream: IO[str], console: Console) -> None:
+        """Run by a thread: print the lines of a job; where that fails, the jobs save and end."""
+        try:
+            with stream:
+                for line in stream:
+                    console.print(line.rstrip("\n"), soft_wrap=True)
+        except Exception as error:
+            self.broken = error
+            self.fail()
 
     def note(self, text: str) -> None:
         """Print a message about the sweep."""
@@ -131,7 +145,8 @@ class Processes:
         others.
         """
         status = job.record.get("status")
-        if code != 0 and (status == "running" or (status is None and not self.stopping)):
+        began = status is not None or self.broken is not None or not self.stopping
+        if code != 0 and status in ("running", None) and began:
             record_failure(job.folder, reason(job, code), code if code > 0 else 128 - code)
         if self.fail_fast and not self.stopping and code not in (0, *SIGNAL_CODES.values()):
             self.note(f"{job.name} failed: the other runs stop and save.")
@@ -168,13 +183,6 @@ class Processes:
         finally:
             for s, handler in before.items():
                 signal.signal(s, handler)
-
-
-def pass_on(stream: IO[str], console: Console) -> None:
-    """Run by a thread: print the lines of a job."""
-    with stream:
-        for line in stream:
-            console.print(line.rstrip("\n"), soft_wrap=True)
 
 
 def reason(job: SweepJob, code: int) -> str:
