@@ -11,6 +11,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # many processes read what one has compiled
 
 import pytest
+from hydra._internal import defaults_list
 
 from rltrain import main as entry
 
@@ -35,6 +36,7 @@ def pytest_collection_finish(session):
     """
     gc.freeze()
     gc.enable()
+    gc.set_threshold(20_000, 20, 100)  # whole collections read what was compiled since
     for name in [*logging.root.manager.loggerDict]:
         if name.startswith("torch"):
             logging.getLogger(name).propagate = True
@@ -73,6 +75,21 @@ def no_fsync():
     small run's time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda handle: None)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def maps_only_for_interpolations():
+    """Hydra maps all choices for each file's defaults list, a quarter of a composition's time; only
+    interpolations are looked up there."""
+    make = defaults_list._create_interpolation_map
+
+    def map_of(overrides, defaults, self_added):
+        if any(not d.is_self() and d.is_interpolation() for d in defaults):
+            return make(overrides, defaults, self_added)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(defaults_list, "_create_interpolation_map", map_of)
         yield
 
 
