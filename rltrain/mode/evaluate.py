@@ -19,6 +19,7 @@ from rich.table import Column, Table
 from rltrain.assemble.evaluation import Evaluated, build_evaluation, build_scripted_evaluation
 from rltrain.common import checkpoint
 from rltrain.common.files import number_of, put_text
+from rltrain.common.metrics import summarize
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.validate.checker import check
@@ -207,31 +208,17 @@ def plain_info(episode: Episode) -> dict[str, Any]:
 
 
 def summary(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Mean, standard error and 95% interval of returns (normal) and wins (Wilson, 1927), mean
-    length, means of what the environment counts itself (``info["metrics"]``).
+    """The metrics of a test, with the standard error of returns and 95% intervals of returns
+    (normal) and wins (Wilson, 1927).
     """
-    returns = np.array([e.episode_return for e in episodes])
-    error = float(returns.std(ddof=1) / math.sqrt(len(returns))) if len(returns) > 1 else math.nan
-    mean = float(returns.mean())
-    out = {
-        "test/return_mean": mean,
-        "test/return_std": float(returns.std()),
-        "test/return_standard_error": error,
-        "test/return_low": mean - Z95 * error,
-        "test/return_high": mean + Z95 * error,
-        "test/episode_length_mean": float(np.mean([e.length for e in episodes])),
-    }
-    wins = [bool(e.info["win"]) for e in episodes if "win" in e.info]
-    if wins:
+    out, n = summarize(list(episodes)), len(episodes)
+    if n > 1:
+        mean, error = out["test/return_mean"], out["test/return_std"] / math.sqrt(n - 1)
+        out["test/return_standard_error"] = error
+        out |= {"test/return_low": mean - Z95 * error, "test/return_high": mean + Z95 * error}
+    if wins := [bool(e.info["win"]) for e in episodes if "win" in e.info]:
         low, high = wilson(sum(wins), len(wins))
-        out |= {
-            "test/win_rate": sum(wins) / len(wins),
-            "test/win_rate_low": low,
-            "test/win_rate_high": high,
-        }
-    counted = [e.info.get("metrics", {}) for e in episodes]
-    for name in dict.fromkeys(name for own in counted for name in own):
-        out[f"test/{name}_mean"] = float(np.mean([own[name] for own in counted if name in own]))
+        out |= {"test/win_rate_low": low, "test/win_rate_high": high}
     return {k: v for k, v in out.items() if not math.isnan(v)}
 
 

@@ -18,12 +18,7 @@ from rltrain.common.streams import say
 from rltrain.config.catalog import Catalog
 from rltrain.errors import UsageError
 
-GROUPS = {
-    "algo": "Algorithms",
-    "env": "Environments",
-    "logger": "Loggers",
-    "experiment": "Presets",
-}
+GROUPS = {"algo": "Algorithms", "env": "Environments", "logger": "Loggers", "experiment": "Presets"}
 NEEDS = re.compile(r"Needs the package ([\w.-]+)")
 """Matches the comment of a file that needs more than rltrain installs by itself."""
 
@@ -64,11 +59,11 @@ def listing(catalog: Catalog, width: int) -> str:
     """All groups, a line per choice, and what installs the extras that are missing."""
     sections, missing = [], set()
     for group, title in GROUPS.items():
-        shown_lines = list(lines(group, catalog))
-        column = 2 + max(len(line.name) for line in shown_lines)
-        last = max((len(line.needs) for line in shown_lines), default=0)
+        choices = list(lines(group, catalog))
+        column = 2 + max(len(line.name) for line in choices)
+        last = max(len(line.needs) for line in choices)
         rows = []
-        for line in shown_lines:
+        for line in choices:
             room = max(30, width - column - 2 - (last + 2 if last else 0))
             about = shortened(line.about, room)
             rows.append(f"  {line.name:{column}}{about:{room}}  {line.needs}".rstrip())

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from types import FrameType
-from typing import Any
 
 from rltrain.common import checkpoint
 from rltrain.logger.train_log import NOTICE
@@ -27,7 +28,7 @@ class Interrupts:
     def __init__(self) -> None:
         self.trainer: Trainer | None = None
         self.caught: list[str] = []
-        self.before: dict[signal.Signals, Any] = {}
+        self.handling = ExitStack()
 
     @property
     def exit_code(self) -> int:
@@ -58,13 +59,28 @@ class Interrupts:
         )
 
     def __enter__(self) -> Interrupts:
-        if threading.current_thread() is threading.main_thread():
-            caught = set(map(signal.Signals.__getitem__, SIGNAL_CODES))
-            if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as ``nohup`` does
-                caught.remove(signal.SIGHUP)
-            self.before = {s: signal.signal(s, self.handle) for s in caught}
+        self.handling.enter_context(handling(self.handle, SIGNAL_CODES))
         return self
 
     def __exit__(self, *about: object) -> None:
-        for s, handler in self.before.items():
-            signal.signal(s, handler)
+        self.handling.close()
+
+
+@contextmanager
+def handling(
+    handle: Callable[[int, FrameType | None], None], names: Iterable[str]
+) -> Iterator[None]:
+    """Let ``handle`` handle signals, in the main thread only; not SIGHUP where it was switched off,
+    as ``nohup`` does.
+    """
+    numbers = set(map(signal.Signals.__getitem__, names))
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        numbers.discard(signal.SIGHUP)
+    if threading.current_thread() is not threading.main_thread():
+        numbers.clear()
+    before = {number: signal.signal(number, handle) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -257,17 +257,14 @@ def write_onnx(network: ActingNetwork, file: Path, about: dict[str, str]) -> Non
 @contextmanager
 def quiet() -> Iterator[None]:
     """Without what the exporter says about itself."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+        logging.disable(before)
 
 
 def described(example: Tensor) -> str:

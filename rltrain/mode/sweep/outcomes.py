@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,40 +20,12 @@ COLUMNS = {"last test return": ("test/return_mean", ".2f"), "win rate": ("test/w
 RESAMPLES = 2_000
 
 
-@dataclass(frozen=True)
-class JobOutcome:
-    """The end of one job."""
-
-    name: str
-    overrides: tuple[str, ...]
-    record: Mapping[str, Any]
-
-    @property
-    def status(self) -> str:
-        return str(self.record.get("status", "not started"))
-
-    @property
-    def test(self) -> Mapping[str, Any]:
-        """The last test."""
-        return self.record.get("final_test") or {}
-
-    @property
-    def env_steps(self) -> int:
-        return int(self.record.get("env_steps", 0))
-
-
-def outcomes(plan: SweepPlan) -> list[JobOutcome]:
-    """The jobs of a sweep, those that have not begun included."""
-    listed = plan.jobs or tuple(SweepJob(folder, ()) for folder in plan.job_folders)
-    return [JobOutcome(job.name, job.overrides, job.record) for job in listed]
-
-
 def summarize(plan: SweepPlan, stopped: str | None = None) -> int:
     """Print how the jobs and configurations of a sweep did, which the signal ``stopped`` ended,
     write ``results.csv``, and return the sweep's exit code.
     """
     console = Screen()
-    jobs = outcomes(plan)
+    jobs = plan.jobs or [SweepJob(folder, ()) for folder in plan.job_folders]
     console.print(job_table(jobs, f"Sweep in {shown(plan.folder)}"))
     groups = configurations(jobs) if plan.jobs else {}  # other launchers do not name overrides
     if plan.n_finished and any(len(group) > 1 for group in groups.values()):
@@ -76,7 +47,7 @@ def summarize(plan: SweepPlan, stopped: str | None = None) -> int:
     return worst(codes)
 
 
-def job_table(jobs: Sequence[JobOutcome], title: str) -> Table:
+def job_table(jobs: Sequence[SweepJob], title: str) -> Table:
     """A line per job."""
     columns = {c: at for c, at in COLUMNS.items() if any(at[0] in job.test for job in jobs)}
     job_column = Column("job", overflow="fold")  # what tells jobs apart stands at the end
@@ -91,19 +62,19 @@ def job_table(jobs: Sequence[JobOutcome], title: str) -> Table:
     return table
 
 
-def configurations(jobs: Sequence[JobOutcome]) -> dict[str, list[JobOutcome]]:
+def configurations(jobs: Sequence[SweepJob]) -> dict[str, list[SweepJob]]:
     """The jobs by their overrides that differ within the sweep, the seed apart."""
     given = [dict(o.partition("=")[::2] for o in job.overrides) for job in jobs]
     keys = dict.fromkeys(key for pairs in given for key in pairs if key != "seed")
     differ = [key for key in keys if len({pairs.get(key) for pairs in given}) > 1]
-    groups: dict[str, list[JobOutcome]] = {}
+    groups: dict[str, list[SweepJob]] = {}
     for job, pairs in zip(jobs, given, strict=True):
         name = " ".join(f"{key}={pairs[key]}" for key in differ if key in pairs)
         groups.setdefault(name or "all runs", []).append(job)
     return groups
 
 
-def configuration_table(groups: Mapping[str, Sequence[JobOutcome]]) -> Table:
+def configuration_table(groups: Mapping[str, Sequence[SweepJob]]) -> Table:
     """Means over the seeds of every configuration, with 95% bootstrap intervals."""
     finished = {name: [j for j in jobs if j.status == "finished"] for name, jobs in groups.items()}
     tests = [job.test for jobs in finished.values() for job in jobs]
@@ -130,7 +101,7 @@ def interval_text(values: Sequence[float], form: str) -> str:
     return f"{value:{form}} [{low:{form}}, {high:{form}}]"
 
 
-def results_text(jobs: Sequence[JobOutcome]) -> str:
+def results_text(jobs: Sequence[SweepJob]) -> str:
     """A row per job: its overrides, how it ended, and every metric of its last and best test."""
     rows = []
     for job in jobs:

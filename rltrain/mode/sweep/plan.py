@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -43,8 +43,21 @@ class SweepJob:
         return json_object(self.folder / "run.json")
 
     @property
+    def status(self) -> str:
+        return str(self.record.get("status", "not started"))
+
+    @property
     def finished(self) -> bool:
-        return self.record.get("status") == "finished"
+        return self.status == "finished"
+
+    @property
+    def test(self) -> Mapping[str, Any]:
+        """Its last test; empty if there was none."""
+        return self.record.get("final_test") or {}
+
+    @property
+    def env_steps(self) -> int:
+        return int(self.record.get("env_steps", 0))
 
 
 @dataclass(frozen=True)
@@ -99,8 +112,7 @@ class SweepPlan:
 
     @property
     def n_finished(self) -> int:
-        records = [json_object(folder / "run.json") for folder in self.job_folders]
-        return sum(record.get("status") == "finished" for record in records)
+        return sum(SweepJob(folder, ()).finished for folder in self.job_folders)
 
     @property
     def finished(self) -> bool:

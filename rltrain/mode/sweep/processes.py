@@ -8,17 +8,16 @@ import subprocess
 import sys
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import IO, Any
+from typing import IO
 
 from rich.console import Console
 
 from rltrain.mode.run_folder import record_failure
-from rltrain.mode.signals import SIGNAL_CODES, TYPED
+from rltrain.mode.signals import SIGNAL_CODES, TYPED, handling
 from rltrain.mode.sweep.plan import SweepJob
 
 CRASHES = (1, 4)
@@ -60,7 +59,7 @@ class Processes:
     def run(self, jobs: Sequence[SweepJob]) -> None:
         """Run the jobs in order, ``at_once`` of them side by side."""
         waiting, tries = deque(jobs), Counter[SweepJob]()
-        with self.forwarding_signals(), ThreadPoolExecutor(self.at_once) as threads:
+        with handling(self.forward, TYPED), ThreadPoolExecutor(self.at_once) as threads:
             places = range(self.at_once)
             futures = [threads.submit(self.work, place, waiting, tries) for place in places]
             try:
@@ -159,30 +158,18 @@ class Processes:
             for process in self.running.values():
                 process.terminate()
 
-    @contextmanager
-    def forwarding_signals(self) -> Iterator[None]:
-        """Pass Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 on to the jobs; the third kills them."""
-
-        def handle(number: int, frame: FrameType | None) -> None:
-            name = signal.Signals(number).name
-            with self.guard:
-                self.signals.append(number)
-                self.stopped = self.stopped or name
-                for process in self.running.values():
-                    if len(self.signals) > 2:
-                        process.kill()
-                    else:
-                        process.send_signal(number)
-            self.note(stop_words(len(self.signals), name))
-
-        before: dict[signal.Signals, Any] = {}
-        if threading.current_thread() is threading.main_thread():
-            before = {s: signal.signal(s, handle) for s in map(signal.Signals.__getitem__, TYPED)}
-        try:
-            yield
-        finally:
-            for s, handler in before.items():
-                signal.signal(s, handler)
+    def forward(self, number: int, frame: FrameType | None) -> None:
+        """The handler of signals: pass them on to the jobs; the third kills them."""
+        name = signal.Signals(number).name
+        with self.guard:
+            self.signals.append(number)
+            self.stopped = self.stopped or name
+            for process in self.running.values():
+                if len(self.signals) > 2:
+                    process.kill()
+                else:
+                    process.send_signal(number)
+        self.note(stop_words(len(self.signals), name))
 
 
 def reason(job: SweepJob, code: int) -> str:

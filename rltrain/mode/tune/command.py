@@ -8,7 +8,7 @@ import multiprocessing
 import signal
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from types import FrameType
 
 from rltrain.common.files import expanded, json_object, put_text, require_plain, require_writable
 from rltrain.common.folders import require_empty
@@ -17,7 +17,7 @@ from rltrain.config.compose import compose_checked
 from rltrain.config.schema import RunSettings, Settings
 from rltrain.errors import RltrainError, UsageError
 from rltrain.logger.screen import Screen, plural, shown
-from rltrain.mode.signals import SIGNAL_CODES
+from rltrain.mode.signals import SIGNAL_CODES, handling
 from rltrain.mode.tune.space import read_space
 from rltrain.mode.tune.study import open_study, require_optuna
 from rltrain.mode.tune.study_results import write_results
@@ -94,21 +94,13 @@ def start(job: StudySetup, jobs: int) -> int:
     for process in processes:
         process.start()
 
-    def forward(number: int, frame: Any) -> None:
-        for process in processes:
+    def forward(number: int, frame: FrameType | None) -> None:
+        for process in processes if number == signal.SIGTERM else ():
             process.terminate()
 
-    # Ctrl-C reaches the processes themselves; SIGTERM is passed on
-    before = {
-        signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None),
-        signal.SIGTERM: signal.signal(signal.SIGTERM, forward),
-    }
-    try:
+    with handling(forward, ("SIGINT", "SIGTERM")):  # Ctrl-C reaches the processes themselves
         for process in processes:
             process.join()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
     return next((code for p in processes if (code := p.exitcode or 0)), 0)
 
 
