@@ -128,16 +128,15 @@ class Local:
             return
         settings = list(jobs.values())
         share = shares(self.settings.jobs, settings)
-        at_once = min(share.at_once, len(jobs))
-        loud = any(each.logger.console for each in settings)
-        screen = Screen(quiet=not loud)
+        screen = Screen(quiet=not any(each.logger.console for each in settings))
         where = f", on {plural(len(share.gpus), 'GPU')}" if share.gpus else ""
         screen.lines(
-            f"{plural(len(jobs), 'run')}, {at_once} at once{where}, in {shown(self.plan.folder)}"
+            f"{plural(len(jobs), 'run')}, {share.at_once} at once{where}, in "
+            f"{shown(self.plan.folder)}"
         )
         processes = Processes(
             n_jobs=self.plan.n_jobs,
-            at_once=at_once,
+            at_once=share.at_once,
             retries=self.settings.retries,
             fail_fast=self.settings.fail_fast,
             screen=screen,
