@@ -110,7 +110,9 @@ class Processes:
     def wait(self, job: SweepJob, process: subprocess.Popen[str]) -> int:
         """Pass on what a job prints until it has ended; returns its exit code."""
         streams = ((process.stdout, self.screen), (process.stderr, self.errors))
-        readers = [threading.Thread(target=self.pass_on, args=each, daemon=True) for each in streams]
+        readers = [
+            threading.Thread(target=self.pass_on, args=each, daemon=True) for each in streams
+        ]
         for thread in readers:
             thread.start()
         code = process.wait()
