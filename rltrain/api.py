@@ -9,8 +9,8 @@ from typing import Any, Literal, overload
 
 from rltrain.algo.greedy_policy import GreedyPolicy
 from rltrain.algo.learner import Learner
-from rltrain.assemble.build_greedy_policy import build_greedy_policy
 from rltrain.assemble.build_learner import build_learner
+from rltrain.assemble.build_policy import build_greedy_policy
 from rltrain.assemble.env import prepare_machine
 from rltrain.callback import Callback
 from rltrain.common.files import json_object

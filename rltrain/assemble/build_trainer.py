@@ -14,10 +14,8 @@ from rltrain import kernels
 from rltrain.algo.actor import Actor
 from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.learner import Learner
-from rltrain.assemble.buffer import build_buffer
-from rltrain.assemble.build_greedy_policy import obs_view
 from rltrain.assemble.build_learner import about, build_learner, compiles, required
-from rltrain.assemble.build_policy import build_exploration, build_rollout
+from rltrain.assemble.build_policy import build_exploration, build_rollout, obs_view
 from rltrain.assemble.build_ranks import (
     RankRollout,
     build_ranks,
@@ -29,11 +27,13 @@ from rltrain.assemble.callbacks import build_callbacks, obs_statistics, video_re
 from rltrain.assemble.env import build_env, need_same_sizes, ordered_as, prepare_machine
 from rltrain.assemble.evaluation import build_test_env, build_tests
 from rltrain.callback import Callback, Callbacks, Health
+from rltrain.common.conformance import conform
 from rltrain.common.imports import locate
-from rltrain.common.seeding import ACTOR_STREAM, NOISE_STREAM, generator, seed_key
+from rltrain.common.seeding import ACTOR_STREAM, BUFFER_STREAM, NOISE_STREAM, generator, seed_key
+from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
 from rltrain.hardware.rollout import Rollout
-from rltrain.interfaces import Rollouts, VectorEnv
+from rltrain.interfaces import Buffer, Rollouts, VectorEnv
 from rltrain.logger.loggers import Loggers
 from rltrain.offline.dataset_recorder import DatasetRecorder, RecordedEnv
 from rltrain.periodic_tests import TestFunction
@@ -103,6 +103,46 @@ def build_trainer(
     if compiles(settings):
         kernels.compile_learning(trainer, required(settings))
     return trainer
+
+
+def build_buffer(
+    settings: Settings,
+    spec: EnvSpec,
+    learner: Learner,
+    device: torch.device,
+    key: tuple[int, ...] = (),
+) -> Buffer:
+    """The replay that this loss and these agents need; ``key`` tells apart the random streams of
+    several.
+
+    Raises:
+        ValueError: it could never be sampled, or does not fit in memory.
+    """
+    loss, targets = learner.loss, learner.loss.targets
+    built = settings.nodes["buffer"].build(
+        spec=spec,
+        n_envs=settings.hardware.n_envs,
+        device=device,
+        rng=generator(settings.run.seed, BUFFER_STREAM, *key),
+        n_step=loss.n_step,
+        hidden_dim=learner.online.agents.hidden_dim,
+        total_env_steps=settings.run.total_env_steps,
+        targets=partial(targets, learner.online) if targets is not None else None,
+        acted_error=loss.acted_error,
+    )
+    buffer = conform(built, Buffer, "buffer")
+    require_fit(
+        "buffer",
+        settings,
+        loss=loss,
+        loss_name=settings.nodes["algo.loss"].target.rpartition(".")[2],
+        mixer=learner.online.mixer,
+        spec=spec,
+        replay=buffer,
+        capacity=buffer.plan().steps,
+    )
+    buffer.check(settings.learning.batch_size)
+    return buffer
 
 
 def build_actor(

@@ -13,9 +13,8 @@ import numpy as np
 import torch
 
 from rltrain.algo.exploration.epsilon import FixedEpsilon
-from rltrain.assemble.buffer import build_buffer
 from rltrain.assemble.build_learner import build_learner
-from rltrain.assemble.build_trainer import build_actor, trainer_settings
+from rltrain.assemble.build_trainer import build_actor, build_buffer, trainer_settings
 from rltrain.assemble.callbacks import build_callbacks, obs_statistics, video_recorder
 from rltrain.assemble.env import ordered_as, prepare_machine
 from rltrain.assemble.evaluation import build_test_env, build_tests
