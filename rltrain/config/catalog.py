@@ -17,6 +17,8 @@ from typing import Any
 
 import yaml
 
+Tree = Mapping[str, Any]
+"""A configuration, or a node of one, in plain containers; or its values by their dotted paths."""
 PRESETS = ("tuned", "experiment")
 """Groups whose choices set keys of other groups and have none of their own."""
 SEVERAL = ("logger",)
@@ -117,7 +119,7 @@ class Layer:
 
     file: str
     package: str
-    tree: Mapping[str, Any]
+    tree: Tree
 
     @property
     def group(self) -> str:

@@ -24,7 +24,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from rltrain.config.catalog import SEVERAL, SHIPPED, WHOLE, Catalog
+from rltrain.config.catalog import SEVERAL, SHIPPED, WHOLE, Catalog, Tree
 from rltrain.config.overrides import (
     flat_keys,
     original_cwd,
@@ -197,7 +197,7 @@ def refusal(catalog: Catalog, choices: Sequence[Override], typed: str) -> str:
     return problems[0].splitlines()[0] if problems else ""
 
 
-def sets_known(o: Override, known: Mapping[str, Any]) -> bool:
+def sets_known(o: Override, known: Tree) -> bool:
     """Whether an override sets one of the known keys, all by its dotted path, to a value."""
     key = o.key_or_group
     return o.type is OverrideType.CHANGE and key in known and not isinstance(known[key], dict)
@@ -301,7 +301,7 @@ def hydra_part(
     return config
 
 
-def resolved(tree: Mapping[str, Any], hydra: Callable[[], DictConfig]) -> dict[str, Any]:
+def resolved(tree: Tree, hydra: Callable[[], DictConfig]) -> dict[str, Any]:
     """A composition with its interpolations resolved.
 
     Args:

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-from rltrain.config.catalog import ONE_OF, SHIPPED, WHOLE, Catalog, Layer
+from rltrain.config.catalog import ONE_OF, SHIPPED, WHOLE, Catalog, Layer, Tree
 from rltrain.config.combinations import together
 from rltrain.config.overrides import flat_keys, pick, stacked, targets
 from rltrain.config.suggest.keys import FREE_FORM
@@ -25,18 +24,9 @@ TASK_KEYS = {"algo.loss": ("gamma", "n_step")}
 """Values that mean the same in every part that has them, and stay when the part is exchanged."""
 
 
-class Exchanged(NamedTuple):
-    """A composition in which the parts fit each other."""
-
-    tree: dict[str, Any]
-    picked: dict[str, str]  # options that were exchanged, by group
-    problems: list[str]  # options that cannot be made to fit
-    remarks: list[str]
-
-
 def exchanged(
     picked: Mapping[str, str], chosen: Mapping[str, str], custom: Set[str], catalog: Catalog
-) -> Exchanged:
+) -> tuple[dict[str, Any], dict[str, str], list[str], list[str]]:
     """The composition in which options that only work together are chosen together, and every part
     has the values that were written for it.
 
@@ -45,6 +35,10 @@ def exchanged(
         chosen: the overrides by group.
         custom: groups whose part was typed as a ``_target_``.
         catalog: what there is to choose from.
+
+    Returns:
+        the composition; by group the options that were exchanged; those that cannot be made to fit,
+        and what a person should know of the others, both in words.
     """
     problems: list[str] = []
     both = {"algo", "experiment"} <= set(chosen)
@@ -52,20 +46,11 @@ def exchanged(
     try:
         changes = partners(picked, set(chosen), preferred, custom)
     except UsageError as error:
-        changes, problems = [], [str(error)]
-    of_changes = [f"{change.group}={change.option}" for change in changes]
-    tree, remarks = fitting_values(catalog, [*chosen.values(), *of_changes])
-    changed = {change.group: change.option for change in changes}
-    return Exchanged(tree, changed, problems, [*(change.remark for change in changes), *remarks])
-
-
-@dataclass(frozen=True)
-class Change:
-    """An option that was chosen because another one was typed."""
-
-    group: str
-    option: str
-    remark: str
+        changes, problems = {}, [str(error)]
+    changed = {group: option for group, (option, _) in changes.items()}
+    overrides = [*chosen.values(), *(f"{group}={option}" for group, option in changed.items())]
+    tree, remarks = fitting_values(catalog, overrides)
+    return tree, changed, problems, [*(remark for _, remark in changes.values()), *remarks]
 
 
 def partners(
@@ -73,8 +58,8 @@ def partners(
     typed: Set[str],
     preferred: Mapping[str, str | None],
     custom: Set[str],
-) -> list[Change]:
-    """The options that must change for the typed ones to work.
+) -> dict[str, tuple[str, str]]:
+    """The options that must change for the typed ones to work, by group, and in words why.
 
     Args:
         picked: the option of every group.
@@ -87,7 +72,7 @@ def partners(
     """
     chosen = dict(picked)
     rank = {g: 2 if g in typed else int(preferred.get(g) == chosen[g]) for g in chosen}
-    changes: dict[str, Change] = {}
+    changes: dict[str, tuple[str, str]] = {}
     while pair := misfit(chosen, custom):
         first, second = sorted(pair, key=lambda group: -rank[group])
         a, b = chosen[first], chosen[second]
@@ -97,10 +82,9 @@ def partners(
                 f"{first}={a} and {second}={b} do not work together. Type {first}={a} "
                 f"{second}={option}, or {first}={fitting(second, b, first)[0]} {second}={b}."
             )
-        remark = f"{second}={option} is used with {first}={a}, not {b}."
-        changes[second] = Change(second, option, remark)
+        changes[second] = option, f"{second}={option} is used with {first}={a}, not {b}."
         chosen[second], rank[second] = option, rank[first]
-    return list(changes.values())
+    return changes
 
 
 def misfit(chosen: Mapping[str, str], custom: Set[str]) -> tuple[str, str] | None:
@@ -190,9 +174,7 @@ def alone(file: str) -> list[str]:
     return [f"{group}={name}"]
 
 
-def leave_out(
-    tree: dict[str, Any], written_for: Mapping[str, str], chosen: Mapping[str, Any]
-) -> list[str]:
+def leave_out(tree: dict[str, Any], written_for: Mapping[str, str], chosen: Tree) -> list[str]:
     """Remove a file's values for parts of another class than it was written for.
 
     Args:
@@ -218,7 +200,7 @@ def leave_out(
 
 
 def leave_out_counts(
-    tree: dict[str, Any], written_for: Mapping[str, str], chosen: Mapping[str, Any]
+    tree: dict[str, Any], written_for: Mapping[str, str], chosen: Tree
 ) -> list[str]:
     """Remove a preset's values of another algorithm that count what another kind of buffer holds;
     returns in words what was removed.

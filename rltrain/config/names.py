@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from hydra.core.override_parser.types import Override
 
-from rltrain.config.catalog import RECOMMENDED, SEVERAL, Catalog
+from rltrain.config.catalog import RECOMMENDED, SEVERAL, Catalog, Tree
 from rltrain.config.overrides import flat_keys, is_file, pick, sets_hydra
 from rltrain.config.suggest.choices import FEW, MANY, for_choice, listed
 from rltrain.config.suggest.keys import (
@@ -26,7 +25,7 @@ OF_A_RUN = ("hydra.run.dir", "hydra.searchpath")
 
 def refuse_wrong(
     values: Sequence[Override],
-    known: Mapping[str, Any],
+    known: Tree,
     wrong: Mapping[str, list[str]],
     custom: Mapping[str, str],
     catalog: Catalog,
@@ -104,7 +103,7 @@ def choice_problems(choices: Sequence[Override], catalog: Catalog) -> dict[str, 
 
 def key_problem(
     o: Override,
-    known: Mapping[str, Any],
+    known: Tree,
     custom: Mapping[str, str],
     catalog: Catalog,
     refusal: Refusal = not_tried,

@@ -18,7 +18,7 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
 from rltrain.common.files import expanded
-from rltrain.config.catalog import RECOMMENDED
+from rltrain.config.catalog import RECOMMENDED, Tree
 from rltrain.config.command_line import in_quotes
 from rltrain.errors import UsageError
 
@@ -196,7 +196,7 @@ BESIDE: Mapping[str, tuple[str, ...]] = {"env": ("timeout",)}
 """Keys of a part that are no keywords of its class."""
 
 
-def with_targets(tree: Mapping[str, Any], custom: Mapping[str, str]) -> dict[str, Any]:
+def with_targets(tree: Tree, custom: Mapping[str, str]) -> dict[str, Any]:
     """A tree in which every part with another ``_target_`` than before has no keywords yet."""
     out = copy.deepcopy(dict(tree))
     for path, target in custom.items():
@@ -242,7 +242,7 @@ def put(tree: dict[str, Any], path: str, value: Any) -> None:
     tree[leaf] = value
 
 
-def overlaid(tree: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def overlaid(tree: Tree, above: Tree) -> dict[str, Any]:
     """``tree`` with the values of ``above`` in the place of its own, mappings key by key; a node
     with another ``_target_`` replaces the whole node.
     """
@@ -257,7 +257,7 @@ def overlaid(tree: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
     return out
 
 
-def stacked(trees: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def stacked(trees: Iterable[Tree]) -> dict[str, Any]:
     """Trees over one another, the last one on top."""
     out: dict[str, Any] = {}
     for tree in trees:
@@ -265,7 +265,7 @@ def stacked(trees: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return out
 
 
-def targets(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+def targets(tree: Tree, prefix: str = "") -> Iterator[tuple[str, str]]:
     """The dotted path of every ``_target_`` node outside of lists, and what it names."""
     for name, value in tree.items():
         if isinstance(value, Mapping):
@@ -275,7 +275,7 @@ def targets(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, st
                 yield from targets(value, f"{prefix}{name}.")
 
 
-def flat_keys(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat_keys(tree: Tree, prefix: str = "") -> dict[str, Any]:
     """Every dotted path of a tree and what is there, inner nodes included."""
     out: dict[str, Any] = {}
     for name, value in tree.items():

@@ -5,7 +5,7 @@ interpolation in it is resolved, and only classes that rltrain ships or the user
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import yaml
 from hydra.core.override_parser.types import Override, Sweep
 
 from rltrain.common.files import get_json, kept_file
-from rltrain.config.catalog import LOADER, SHIPPED, conf_dir
+from rltrain.config.catalog import LOADER, SHIPPED, Tree, conf_dir
 from rltrain.config.names import key_problem
 from rltrain.config.overrides import (
     differing,
@@ -134,7 +134,7 @@ def load_config(
 
 
 def apply(
-    overrides: Sequence[str], saved: Mapping[str, Any], *, resumes: bool = False
+    overrides: Sequence[str], saved: Tree, *, resumes: bool = False
 ) -> tuple[dict[str, Any], list[str]]:
     """Apply typed ``key=value`` overrides to a saved configuration.
 

@@ -20,7 +20,7 @@ import yaml
 from hydra.core.override_parser.types import Override
 
 from rltrain.common.metrics import METRICS
-from rltrain.config.catalog import LOADER, RECOMMENDED, SEVERAL, SHIPPED, conf_dir
+from rltrain.config.catalog import LOADER, RECOMMENDED, SEVERAL, SHIPPED, Tree, conf_dir
 from rltrain.config.mapping import typed as as_typed
 from rltrain.config.overrides import Leaves, contained, leaves, pick, put, sets_hydra
 from rltrain.config.overrides import targets as outermost_targets
@@ -116,7 +116,7 @@ def shipped_parts() -> Mapping[str, frozenset[str]]:
 
 
 def gate(
-    tree: Mapping[str, Any],
+    tree: Tree,
     path: Path,
     *,
     trust: Collection[str] = (),
@@ -203,12 +203,12 @@ class Foreign(NamedTuple):
     package: str | None  # which could be trusted
 
 
-def packages(tree: Mapping[str, Any]) -> list[str]:
+def packages(tree: Tree) -> list[str]:
     """The packages that a configuration names beside what rltrain ships."""
     return sorted({one.package for one in foreign(tree) if one.package is not None})
 
 
-def foreign(tree: Mapping[str, Any], left_out: Collection[str] = ()) -> Iterator[Foreign]:
+def foreign(tree: Tree, left_out: Collection[str] = ()) -> Iterator[Foreign]:
     """Yield everything that a configuration names and that is not listed for its place."""
     named = [(".".join(names), target) for names, target in targets(tree)]
     function = pick(tree, "test.function")
@@ -254,7 +254,7 @@ def is_registered(kind: str, id: str) -> bool:
     return kind != GYMNASIUM or id in registered_ids()
 
 
-def outside(tree: Mapping[str, Any], left_out: Collection[str] = ()) -> Leaves:
+def outside(tree: Tree, left_out: Collection[str] = ()) -> Leaves:
     """The values in a configuration that reach outside the run."""
     own = [
         names
@@ -292,7 +292,7 @@ def nowhere(**options: Any) -> None:
     raise ValueError(f"this configuration was loaded to act, without the part that had {options}.")
 
 
-def not_built(tree: Mapping[str, Any], *, learns: bool, env: bool) -> list[str]:
+def not_built(tree: Tree, *, learns: bool, env: bool) -> list[str]:
     """The parts whose classes need no trust, since they are not built.
 
     Args:

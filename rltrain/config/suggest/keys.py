@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
-from rltrain.config.catalog import ONE_OF, SEVERAL, Catalog
+from rltrain.config.catalog import ONE_OF, SEVERAL, Catalog, Tree
 from rltrain.config.suggest.aliases import Row, tables, value_aliases
 from rltrain.config.suggest.choices import Answer, for_choice
 from rltrain.config.suggest.value_forms import quoted
@@ -42,7 +41,7 @@ def not_tried(typed: str) -> str:
 def for_key(
     key: str,
     value: str,
-    known: Mapping[str, Any],
+    known: Tree,
     catalog: Catalog,
     refusal: Refusal = not_tried,
 ) -> Answer:
@@ -73,7 +72,7 @@ def accepted(answers: Iterable[Answer], refusal: Refusal) -> Answer:
     return names
 
 
-def for_deletion(key: str, known: Mapping[str, Any], refusal: Refusal) -> Answer:
+def for_deletion(key: str, known: Tree, refusal: Refusal) -> Answer:
     """Suggest an override instead of ``~key``."""
     loggers = [k for k, node in (known.get("logger") or {}).items() if isinstance(node, Mapping)]
     others = [name for name in loggers if key != f"logger.{name}"]
@@ -83,9 +82,7 @@ def for_deletion(key: str, known: Mapping[str, Any], refusal: Refusal) -> Answer
     return answer if answer.typed else Answer(why="Leave it out")
 
 
-def _key_answers(
-    key: str, value: str, known: Mapping[str, Any], catalog: Catalog
-) -> Iterator[Answer]:
+def _key_answers(key: str, value: str, known: Tree, catalog: Catalog) -> Iterator[Answer]:
     """Surest first."""
     name = key.lower().replace("/", ".").replace("-", "_")
     name = re.sub(r"^env_(args|config)\.", "env.", name)
@@ -146,7 +143,7 @@ def _group_answers(name: str, value: str, catalog: Catalog) -> Iterator[Answer]:
 
 
 def _foreign_leaf_answers(
-    root: str, leaf: str, value: str, known: Mapping[str, Any], catalog: Catalog
+    root: str, leaf: str, value: str, known: Tree, catalog: Catalog
 ) -> Iterator[Answer]:
     """``algo.learning_rate``: another library's name below a node of ours, or of theirs."""
     for answer in foreign(leaf, value, known, catalog):
@@ -155,7 +152,7 @@ def _foreign_leaf_answers(
             yield answer
 
 
-def _has(known: Mapping[str, Any], node: str) -> bool:
+def _has(known: Tree, node: str) -> bool:
     """Whether there is such a key, or keys below it."""
     return any(key == node or key.startswith(f"{node}.") for key in known)
 
@@ -163,7 +160,7 @@ def _has(known: Mapping[str, Any], node: str) -> bool:
 def for_node(
     key: str,
     value: str,
-    node: Mapping[str, Any],
+    node: Tree,
     catalog: Catalog,
     refusal: Refusal = not_tried,
 ) -> Answer:
@@ -181,7 +178,7 @@ def for_node(
     return answer if answer.typed else Answer(why=f"Set one of them: {', '.join(held)}")
 
 
-def foreign(name: str, value: str, known: Mapping[str, Any], catalog: Catalog) -> Iterator[Answer]:
+def foreign(name: str, value: str, known: Tree, catalog: Catalog) -> Iterator[Answer]:
     """Answers from the table of other libraries' names; those that fit this composition first:
     PyMARL's where updates are counted by episodes.
     """
@@ -200,9 +197,7 @@ def foreign(name: str, value: str, known: Mapping[str, Any], catalog: Catalog) -
         yield Answer(answer.typed, answer.sure, why if answer.typed else answer.why)
 
 
-def _row_answer(
-    row: Row, name: str, value: str, known: Mapping[str, Any], catalog: Catalog
-) -> Answer:
+def _row_answer(row: Row, name: str, value: str, known: Tree, catalog: Catalog) -> Answer:
     """The suggestion of one table row for a name and its value."""
     plain_note = re.sub(r"`|\[(\w+)\]\([^)]*\)", r"\1", row.note)
     nothing = Answer(why=f"There is nothing to set for it: {plain_note or 'it is the default'}")
@@ -234,7 +229,7 @@ def is_share(value: str) -> bool:
         return False
 
 
-def converted(row: Row, value: str, known: Mapping[str, Any]) -> str:
+def converted(row: Row, value: str, known: Tree) -> str:
     """A value of theirs as one of ours."""
     try:
         number = float(value)
@@ -247,7 +242,7 @@ def converted(row: Row, value: str, known: Mapping[str, Any]) -> str:
     return value
 
 
-def pasteable(key: str, value: str, known: Mapping[str, Any], catalog: Catalog) -> str:
+def pasteable(key: str, value: str, known: Tree, catalog: Catalog) -> str:
     """``key=value`` as it can be pasted, with the choice that has the key if another is chosen."""
     before = ""
     if key.lstrip("+") not in known and key in catalog.homes:
@@ -268,7 +263,7 @@ def alternatives(key: str) -> list[str]:
     return [f"{path}.{name}" for name in names if name != leaf] if leaf in names else []
 
 
-def chosen_too(home: str, known: Mapping[str, Any]) -> str:
+def chosen_too(home: str, known: Tree) -> str:
     """``group=option``, beside the options that are chosen now where a group can have several."""
     group, _, option = home.partition("=")
     if group not in SEVERAL:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from rltrain.config.catalog import Catalog
+from rltrain.config.catalog import Catalog, Tree
 from rltrain.config.suggest.aliases import EVALUATE
 from rltrain.config.suggest.choices import for_choice
 from rltrain.config.suggest.keys import for_key
@@ -123,7 +122,7 @@ def _pairs(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
 def _setting(
     name: str,
     value: str,
-    known: Mapping[str, Any],
+    known: Tree,
     catalog: Catalog,
     done: Translation,
     evaluates: bool,

@@ -17,6 +17,7 @@ from pydantic_core import to_jsonable_python
 
 from rltrain.common.metrics import METRICS
 from rltrain.common.number_types import Whole
+from rltrain.config.catalog import Tree
 from rltrain.config.combinations import Facts
 from rltrain.config.overrides import flat_keys, overlaid, pick, put
 from rltrain.config.schema import (
@@ -47,9 +48,9 @@ MOST = 8
 
 
 def check(
-    plain: Mapping[str, Any],
+    plain: Tree,
     choices: Mapping[str, str],
-    defaults: Mapping[str, Any],
+    defaults: Tree,
 ) -> Settings:
     """Types and ranges of a whole configuration.
 
@@ -136,9 +137,7 @@ def machine_settings(node: Any, checker: Checker) -> tuple[Any, ...]:
     return checker.record(HardwareSettings, rest, "hardware"), *added
 
 
-def supervised(
-    plain: Mapping[str, Any], checker: Checker
-) -> tuple[Any, SupervisionSettings | None]:
+def supervised(plain: Tree, checker: Checker) -> tuple[Any, SupervisionSettings | None]:
     """The node ``env`` without the key that workers add to it, and that key."""
     node, hardware = plain.get("env"), plain.get("hardware")
     has_workers = isinstance(hardware, Mapping) and "n_workers" in hardware
@@ -165,7 +164,7 @@ def metric_problem(run: RunSettings) -> Iterator[str]:
 
 
 def converted(
-    plain: Mapping[str, Any],
+    plain: Tree,
     run: Any,
     algo: Any,
     machine: tuple[Any, ...],
@@ -198,7 +197,7 @@ field_hints = cache(partial(get_type_hints, include_extras=True))
 class Checker:
     """Converts values by their annotations and collects every problem it meets."""
 
-    def __init__(self, defaults: Mapping[str, Any]) -> None:
+    def __init__(self, defaults: Tree) -> None:
         self.problems: list[str] = []
         self.defaults = defaults
 
