@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import torch
 
 from rltrain.algo.exploration.share import ExplorationOfShare
@@ -31,11 +32,12 @@ from rltrain.errors import UsageError
 from rltrain.hardware.device import available_cores, set_allocator_policy, set_threads
 from rltrain.hardware.env_share import Share, shares_of
 from rltrain.hardware.process.process import WorkerProcess
-from rltrain.hardware.process.rollout import ProcessRollout, RunExchange, layout_of
+from rltrain.hardware.process.rollout import ProcessRollout, RunExchange
 from rltrain.hardware.process.shared_memory import SharedExchange
 from rltrain.hardware.process.supervision import StartWorker, Supervision
 from rltrain.hardware.process.tests import ProcessTests
 from rltrain.hardware.rollout import Rollout
+from rltrain.hardware.steps import layout_of
 from rltrain.interfaces import Agents, Buffer, VectorEnv
 from rltrain.types import EnvSpec
 
@@ -82,9 +84,12 @@ def build_process_rollout(
     exchange: RunExchange
     start_worker: StartWorker
     if settings.cluster is None:
-        hidden_dim = agents.hidden_dim if buffer.keeps_hidden else None
-        sizes = hardware.n_envs, settings.learning.time_steps(hardware.n_envs), hidden_dim
-        layout = layout_of(env, *sizes, buffer.keeps_values)
+        n_steps, n_agents = settings.learning.time_steps(hardware.n_envs), env.spec.n_agents
+        layout, shape = layout_of(env, n_steps, hardware.n_envs), (n_steps, hardware.n_envs)
+        if buffer.keeps_hidden:
+            layout["hidden"] = (*shape, n_agents, agents.hidden_dim), np.dtype(np.float32)
+        if buffer.keeps_values:
+            layout["values"] = (*shape, n_agents, 2), np.dtype(np.float32)
         exchange = shared = SharedExchange(layout, agents, len(shares))
         start_worker = partial(WorkerProcess, __name__, make, shared)
     else:

@@ -14,7 +14,7 @@ import numpy as np
 from rltrain.common.seeding import TestSeeds
 from rltrain.errors import CONTAINED, Containment, Interrupted
 from rltrain.hardware.env_share import Share
-from rltrain.hardware.steps import first_steps
+from rltrain.hardware.steps import first_steps, layout_of
 from rltrain.interfaces import EpisodeSeeds, RolloutPolicy, VectorEnv, Watch
 from rltrain.types import Clock, Episode, Steps
 
@@ -77,17 +77,9 @@ class Rollout:
         if not self._started:
             self._start(self._seed_of)
         env = self.env
-        shape = (n_steps, env.n_envs)
-        steps = Steps(
-            obs=np.empty((n_steps, *env.obs.shape), env.obs.dtype),
-            avail_actions=np.empty((n_steps, *env.avail_actions.shape), env.avail_actions.dtype),
-            state=np.empty((n_steps, *env.state.shape), env.state.dtype),
-            last=np.empty(shape, np.bool_),
-            action=np.empty((*shape, env.spec.n_agents), np.int64),
-            reward=np.empty((*shape, env.spec.n_rewards), np.float32),
-            terminated=np.empty(shape, np.bool_),
-            lost=self._lost.copy(),
-        )
+        layout = layout_of(env, n_steps, env.n_envs)
+        arrays = {name: np.empty(shape, dtype) for name, (shape, dtype) in layout.items()}
+        steps = Steps(**arrays, lost=self._lost.copy(), episodes=())
         self._lost[:] = False
         episodes: list[Episode] = []
         hidden: list[np.ndarray] = []

@@ -1,4 +1,4 @@
-"""Collected steps in parts: their arrays, their beginning, their form in a checkpoint."""
+"""Collected steps in parts: their arrays and sizes, their beginning, their form in a checkpoint."""
 
 from __future__ import annotations
 
@@ -8,10 +8,27 @@ from typing import Any
 
 import numpy as np
 
+from rltrain.interfaces import VectorEnv
 from rltrain.types import STEP_FIELDS, Episode, Steps
+
+Layout = Mapping[str, tuple[tuple[int, ...], np.dtype]]
+"""Shape and type of arrays by name."""
 
 OPTIONAL_FIELDS = ("hidden", "values")
 """The arrays [T, E, …] that only some buffers store."""
+
+
+def layout_of(env: VectorEnv, n_steps: int, n_envs: int) -> dict[str, Any]:
+    """The ``Layout`` of ``n_steps`` time steps of ``n_envs`` environments like ``env``."""
+    shape, spec = (n_steps, n_envs), env.spec
+    shown = {"obs": env.obs, "avail_actions": env.avail_actions, "state": env.state}
+    return {
+        **{name: ((*shape, *array.shape[1:]), array.dtype) for name, array in shown.items()},
+        "last": (shape, np.dtype(np.bool_)),
+        "action": ((*shape, spec.n_agents), np.dtype(np.int64)),
+        "reward": ((*shape, spec.n_rewards), np.dtype(np.float32)),
+        "terminated": (shape, np.dtype(np.bool_)),
+    }
 
 
 def arrays_of(steps: Steps) -> dict[str, np.ndarray]:

@@ -62,10 +62,6 @@ class ProcessRollout:
         self._asked: tuple[int, Clock] | None = None  # what the workers are collecting
         self._ready: Steps | None = None  # collected, and not given away yet
 
-    def start(self) -> None:
-        """Start the workers; they get ready while the caller does other things."""
-        self._workers.start()
-
     def collect(self, n_steps: int, clock: Clock) -> Steps:
         """The next ``n_steps`` time steps of every environment, in arrays of their own.
 
@@ -152,7 +148,7 @@ class ProcessRollout:
         """Let the workers collect, with the present weights."""
         self._exchange.publish(self.agents)
         self._asked = n_steps, clock
-        self._workers.send("collect", *self._asked)
+        self._workers.send("collect", [self._asked] * len(self.shares))
 
     def _settle(self) -> None:
         """Wait for what the workers are collecting."""
@@ -194,29 +190,3 @@ def in_order(
     owner = [share.number for share in shares for _ in range(share.n_envs)]
     for _, e in np.argwhere(last).tolist():
         yield next(of_worker[owner[e]])
-
-
-def layout_of(
-    env: VectorEnv, n_envs: int, n_steps: int, hidden_dim: int | None, keeps_values: bool
-) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
-    """Shapes and types of the steps of ``n_envs`` environments like ``env``.
-
-    Args:
-        hidden_dim: of the recurrent states, if they are recorded.
-        keeps_values: whether the values of acting are recorded.
-    """
-    shape = (n_steps, n_envs)
-    layout = {
-        "obs": ((*shape, *env.obs.shape[1:]), env.obs.dtype),
-        "avail_actions": ((*shape, *env.avail_actions.shape[1:]), env.avail_actions.dtype),
-        "state": ((*shape, *env.state.shape[1:]), env.state.dtype),
-        "last": (shape, np.dtype(np.bool_)),
-        "action": ((*shape, env.spec.n_agents), np.dtype(np.int64)),
-        "reward": ((*shape, env.spec.n_rewards), np.dtype(np.float32)),
-        "terminated": (shape, np.dtype(np.bool_)),
-    }
-    if hidden_dim is not None:
-        layout["hidden"] = ((*shape, env.spec.n_agents, hidden_dim), np.dtype(np.float32))
-    if keeps_values:
-        layout["values"] = ((*shape, env.spec.n_agents, 2), np.dtype(np.float32))
-    return layout

@@ -19,9 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from rltrain.hardware.env_share import Share
+from rltrain.hardware.steps import Layout
 
-Layout = Mapping[str, tuple[tuple[int, ...], np.dtype]]
-"""Shape and type of arrays by name."""
 ALIGNMENT = 64
 """Bytes; every array begins at a multiple."""
 

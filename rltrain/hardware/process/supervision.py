@@ -90,38 +90,24 @@ class Supervision:
         self._undelivered: dict[int, WorkerLost] = {}  # why a worker did not get it
         Finalize(self, _kill_all, (self._processes,), exitpriority=0)  # before they are joined
 
-    def start(self) -> None:
-        """Start the workers that do not run, without waiting for them."""
-        for share in self.shares:
-            if share.number not in self._processes:
-                self._start(share)
-
     def begin_again(self, replaced: int) -> None:
         """Replace all workers, counting on from ``replaced``."""
         self.close()
         self.replaced, self.broken = replaced, False
-        self.start()
 
-    def send(self, method: str, *args: Any) -> None:
-        """Ask all workers the same; ``receive`` waits for the answers."""
-        self.send_each(method, [args] * len(self.shares))
-
-    def send_each(self, method: str, args: Sequence[tuple[Any, ...]]) -> None:
-        """Ask every worker with arguments of its own."""
-        self.start()
+    def send(self, method: str, args: Sequence[tuple[Any, ...]]) -> None:
+        """Ask every worker with arguments of its own; ``receive`` waits for the answers."""
+        for share in self.shares:
+            if share.number not in self._processes:
+                self._start(share)
         self._question = [(method, *each) for each in args]
         for share in self.shares:
             self._deliver(share)
 
-    def ask(
-        self,
-        method: str,
-        args: Sequence[tuple[Any, ...]],
-        stop: Callable[[], bool] = lambda: False,
-    ) -> list[Any]:
+    def ask(self, method: str, args: Sequence[tuple[Any, ...]]) -> list[Any]:
         """The answer of every worker to a question with arguments of its own."""
-        self.send_each(method, args)
-        return self.receive(stop)
+        self.send(method, args)
+        return self.receive()
 
     def receive(self, stop: Callable[[], bool] = lambda: False) -> list[Any]:
         """The answers of all workers.

@@ -41,7 +41,7 @@ class ProcessTests:
     def begin_episodes(self, n: int, seed: int, clock: Clock) -> None:
         """Let the workers play ``n`` test episodes with the weights as they are now."""
         self._exchange.publish(self.agents)
-        self._workers.send_each(
+        self._workers.send(
             "run_episodes", [(share.test_episodes(n), seed, clock) for share in self.shares]
         )
         self._asked = n
