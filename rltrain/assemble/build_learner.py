@@ -18,7 +18,6 @@ from rltrain.algo.learner import Learner
 from rltrain.algo.network.distribution import Distribution
 from rltrain.algo.network.grouped import GroupedAgents
 from rltrain.algo.reward_norm import RewardNorm
-from rltrain.assemble.env import announce_compilation
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import CONFIG, MODEL, SPEC
 from rltrain.common.checkpoint.fit import check_fits
@@ -112,6 +111,8 @@ def build_agents(settings: Settings, spec: EnvSpec) -> Agents:
         asks=node.asks_for("distribution"),
     )
     if compiles(settings):
+        from rltrain.common.compilation import announce_compilation
+
         announce_compilation()
         kernels.compile_agents(agents, required(settings))
     return agents

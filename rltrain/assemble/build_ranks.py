@@ -11,11 +11,9 @@ import torch
 from rltrain.algo.learner import Learner
 from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
-from rltrain.hardware.ddp.ranks import Ranks, rank_of_environment
+from rltrain.hardware.ddp.ranks import Ranks, torchrun_ranks
 from rltrain.hardware.parent_death import kill_with_parent
 from rltrain.hardware.rollout import Rollout
-
-TORCHRUN = "torchrun --nproc-per-node=2 -m rltrain"
 
 
 def build_ranks(settings: Settings, device: torch.device) -> Ranks:
@@ -40,22 +38,6 @@ class RankRollout(Rollout):
     def restart(self, state: Mapping[str, Any], episodes: int) -> None:
         self.policy.carry_on(state["policy"])
         self._started, self._skip = False, episodes
-
-
-def torchrun_ranks() -> tuple[int, int, int]:
-    """Rank, world size and rank on this machine.
-
-    Raises:
-        ValueError: torchrun did not start this process.
-    """
-    found = rank_of_environment()
-    if found is None:
-        raise ValueError(
-            "hardware=ddp learns in several processes that torchrun starts, and this one was not "
-            "started by it: its environment has no RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and "
-            f"MASTER_PORT. Type {TORCHRUN} … hardware=ddp, or hardware=auto for one process."
-        )
-    return found
 
 
 def rank_settings(settings: Settings, ranks: Ranks) -> Settings:
@@ -100,8 +82,3 @@ def check_ranks(settings: Settings, world_size: int, *, statistics: bool = False
         given_callbacks=bool(settings.callbacks),
         statistics=statistics,
     )
-
-
-def is_first() -> bool:
-    """Whether this process writes the files of the run."""
-    return torchrun_ranks()[0] == 0

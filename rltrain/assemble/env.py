@@ -35,13 +35,6 @@ def prepare_machine(settings: Settings) -> torch.device:
     return device
 
 
-def announce_compilation() -> None:
-    """Print from now on when something is compiled."""
-    from rltrain.common import compilation
-
-    compilation.announce_compilation()
-
-
 def n_threads(settings: Settings) -> int:
     """Threads of PyTorch and the environments: as set, or by the kind of network."""
     if settings.hardware.threads != "auto":
@@ -58,6 +51,8 @@ def build_env(
     """Environments in lockstep, for training, for tests or for one of their scripted
     policies.
     """
+    from rltrain.common.compilation import announce_compilation
+
     announce_compilation()
     run, node = settings.run, settings.nodes["env" if training else "test.env"]
     with CONTAINED:

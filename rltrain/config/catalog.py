@@ -126,13 +126,6 @@ class Layer:
         return self.file.partition("/")[0]
 
 
-def embedded(tree: dict[str, Any], path: str) -> dict[str, Any]:
-    """A tree below a dotted path; "" is the root."""
-    for name in reversed(path.split(".") if path else []):
-        tree = {name: tree}
-    return tree
-
-
 def split_options(option: str) -> list[str]:
     """The options in a choice: ``[csv,wandb]`` has two, ``csv`` is one."""
     if not option.startswith("["):
@@ -314,10 +307,12 @@ class Catalog:
         for default in result.defaults:
             if not default.config_path.startswith("hydra/"):
                 read = self.loader.repository.load_config(default.config_path)
-                keys: Any = OmegaConf.to_container(read.config, resolve=False)
-                keys.pop("hydra", None)
+                tree: Any = OmegaConf.to_container(read.config, resolve=False)
+                tree.pop("hydra", None)
                 package = default.package or ""
-                layers.append(Layer(default.config_path, package, embedded(keys, package)))
+                for name in reversed(package.split(".") if package else []):
+                    tree = {name: tree}
+                layers.append(Layer(default.config_path, package, tree))
         chosen = result.overrides.known_choices
         return tuple(layers), {g: o for g, o in chosen.items() if not g.startswith("hydra/")}
 

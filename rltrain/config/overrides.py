@@ -75,18 +75,14 @@ def parse(overrides: Sequence[str]) -> list[Override]:
         try:
             parsed.append(_parse(quoted(text)))
         except (HydraException, ValueError):  # ValueError: a number of thousands of digits
+            shown = text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
             problems.append(
-                f"'{shorten(text)}' cannot be read: expected key=value (a value with blanks, "
+                f"'{shown}' cannot be read: expected key=value (a value with blanks, "
                 f"commas or brackets needs quotes: \"key='a b'\")."
             )
     if problems:
         raise UsageError("\n".join(problems))
     return parsed
-
-
-def shorten(text: str) -> str:
-    """An override as a message shows it."""
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
 
 
 @lru_cache(maxsize=1024)

@@ -21,16 +21,18 @@ from rltrain.config.overrides import (
     pick,
     put,
     set_value,
+    targets,
     typed_leaves,
     typed_targets,
     with_targets,
 )
 from rltrain.config.trust import (
+    ACTING,
+    ENVS,
     FILES,
     NOT_LOADED,
     gate,
     leave_out,
-    not_built,
     refuse_interpolations,
 )
 from rltrain.errors import CheckpointError, UsageError
@@ -126,7 +128,8 @@ def load_config(
         if pick(saved, key) is not None and tuple(key.split(".")) not in typed and kept is not None:
             put(tree, key, str(kept))
             unused.append(key)
-    left_out = not_built(tree, learns=learns, env=env)
+    left_out = [part for part, _ in targets(tree) if not learns and part not in ACTING]
+    left_out += () if env else ENVS
     gate(tree, file, trust=trust, typed=typed, left_out=left_out, unused=unused)
     leave_out(tree, left_out)
     picked: dict[str, Any] = {str(k): v if v is None else str(v) for k, v in choices.items()}

@@ -23,7 +23,6 @@ from rltrain.common.metrics import METRICS
 from rltrain.config.catalog import LOADER, RECOMMENDED, SEVERAL, SHIPPED, Tree, conf_dir
 from rltrain.config.mapping import typed as as_typed
 from rltrain.config.overrides import Leaves, contained, leaves, pick, put, sets_hydra
-from rltrain.config.overrides import targets as outermost_targets
 from rltrain.errors import CheckpointError, NotTypedError
 
 Kind = Literal["file", "place", "free", "command"]
@@ -290,17 +289,6 @@ def is_below(path: str, parts: Collection[str]) -> bool:
 def nowhere(**options: Any) -> None:
     """In the place of a part that is not to be built; its options are kept for titles."""
     raise ValueError(f"this configuration was loaded to act, without the part that had {options}.")
-
-
-def not_built(tree: Tree, *, learns: bool, env: bool) -> list[str]:
-    """The parts whose classes need no trust, since they are not built.
-
-    Args:
-        learns: the parts that only learn are built.
-        env: the environment is built.
-    """
-    parts = [path for path, _ in outermost_targets(tree) if not learns and path not in ACTING]
-    return parts if env else [*parts, *ENVS]
 
 
 def leave_out(tree: dict[str, Any], parts: Collection[str]) -> None:

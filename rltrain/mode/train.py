@@ -282,10 +282,10 @@ def other_rank(settings: Settings) -> bool:
     """
     if settings.ranks is None:
         return False
-    from rltrain.assemble.build_ranks import is_first
+    from rltrain.hardware.ddp.ranks import torchrun_ranks
 
     with usage_errors():
-        return not is_first()
+        return torchrun_ranks()[0] > 0
 
 
 def run_rank(settings: Settings, run_dir: Path, *, resume: bool) -> int:

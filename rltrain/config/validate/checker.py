@@ -70,8 +70,12 @@ def check(
     run = checker.record(RunSettings, plain, "")
     scripted = "_target_" in plain.get("algo", {})
     algo = None if scripted else checker.record(AlgoSettings, plain.get("algo", {}), "algo")
-    env, supervision = supervised(plain, checker)
-    hardware, workers, cluster, ranks = machine_settings(plain.get("hardware", {}), checker)
+    machine, env, supervision = plain.get("hardware", {}), plain.get("env"), None
+    if isinstance(machine, Mapping) and "n_workers" in machine and isinstance(env, Mapping):
+        env, (supervision,) = checker.split(env, "env", SupervisionSettings)
+    added = WorkerSettings, ClusterSettings, RankSettings
+    machine, (workers, cluster, ranks) = checker.split(machine, "hardware", *added)
+    hardware = checker.record(HardwareSettings, machine, "hardware")
     chosen = {k: v for k, v in plain.get("logger", {}).items() if isinstance(v, Mapping)}
     others = {k: v for k, v in plain.get("logger", {}).items() if k not in chosen}
     logger = checker.record(LoggerSettings, others, "logger")
@@ -120,32 +124,6 @@ def check(
         plain=converted(plain, run, algo, (hardware, workers, cluster, ranks), supervision, nodes),
         typed=frozenset(key for key, value in keys.items() if value != before.get(key, value)),
     )
-
-
-def machine_settings(node: Any, checker: Checker) -> tuple[Any, ...]:
-    """The settings of ``hardware``, and those of its workers, cluster and ranks, where it has
-    some.
-    """
-    kinds = (WorkerSettings, ClusterSettings, RankSettings)
-    if not isinstance(node, Mapping):
-        return checker.record(HardwareSettings, node, "hardware"), *(None for _ in kinds)
-    rest, added = dict(node), []
-    for kind in kinds:
-        names = [f.name for f in fields(kind) if f.name in rest]
-        own = {name: rest.pop(name) for name in names}
-        added.append(checker.record(kind, own, "hardware") if own else None)
-    return checker.record(HardwareSettings, rest, "hardware"), *added
-
-
-def supervised(plain: Tree, checker: Checker) -> tuple[Any, SupervisionSettings | None]:
-    """The node ``env`` without the key that workers add to it, and that key."""
-    node, hardware = plain.get("env"), plain.get("hardware")
-    has_workers = isinstance(hardware, Mapping) and "n_workers" in hardware
-    if not has_workers or not isinstance(node, Mapping):
-        return node, None
-    rest = {name: value for name, value in node.items() if name != "timeout"}
-    own = {name: value for name, value in node.items() if name == "timeout"}
-    return rest, checker.record(SupervisionSettings, own, "env")
 
 
 def metric_problem(run: RunSettings) -> Iterator[str]:
@@ -261,6 +239,18 @@ class Checker:
             if name not in known:
                 self.problems.append(unknown(f"{path}.{name}" if path else str(name), known))
         return kind(**values) if len(self.problems) == before else None
+
+    def split(self, node: Any, path: str, *kinds: type[Any]) -> tuple[Any, list[Any]]:
+        """A node without the keys that other groups add to it, and these as settings of each kind;
+        None where they add none.
+        """
+        if not isinstance(node, Mapping):
+            return node, [None for _ in kinds]
+        rest, added = dict(node), []
+        for kind in kinds:
+            own = {f.name: rest.pop(f.name) for f in fields(kind) if f.name in rest}
+            added.append(self.record(kind, own, path) if own or path == "env" else None)
+        return rest, added
 
     def node(self, node: Any, path: str, n_given: int = 0) -> Node | None:
         """A ``_target_`` node, its keywords checked by the constructor's annotations.

@@ -104,10 +104,19 @@ def losing_ranks() -> Iterator[None]:
         ) from error
 
 
-def rank_of_environment() -> tuple[int, int, int] | None:
-    """Rank, world size and rank on this machine, as torchrun sets them; None without torchrun."""
+def torchrun_ranks() -> tuple[int, int, int]:
+    """Rank, world size and rank on this machine.
+
+    Raises:
+        ValueError: torchrun did not start this process.
+    """
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
     if any(name not in os.environ for name in names):
-        return None
+        raise ValueError(
+            "hardware=ddp learns in several processes that torchrun starts, and this one was not "
+            "started by it: its environment has no RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and "
+            "MASTER_PORT. Type torchrun --nproc-per-node=2 -m rltrain … hardware=ddp, or "
+            "hardware=auto for one process."
+        )
     rank, world_size, local_rank = (int(os.environ[name]) for name in names[:3])
     return rank, world_size, local_rank

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 import rltrain
-from rltrain.hardware.ddp.ranks import Ranks, rank_of_environment
+from rltrain.hardware.ddp.ranks import Ranks, torchrun_ranks
 from rltrain.types import Batch, Clock, EnvSpec
 from tests.algo.batches import make_batch
 
@@ -76,7 +76,7 @@ def results(sum_over_ranks=None, rank=0, world_size=1) -> dict[str, np.ndarray]:
 
 
 if __name__ == "__main__":
-    rank, world_size, _ = rank_of_environment()
+    rank, world_size, _ = torchrun_ranks()
     ranks = Ranks(rank=rank, world_size=world_size, device=torch.device("cpu"), timeout=60)
     ranks.start()
     np.savez(Path(sys.argv[1]) / f"{rank}.npz", **results(ranks.sum, rank, world_size))
