@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Iterator
+from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 Interface = TypeVar("Interface")
+REQUIRED = object()
+"""In the place of a default that there is not, and of a member that a part lacks."""
+LIBRARIES = ("typing", "builtins", "torch")
+"""Packages whose classes are no part of an interface."""
 
 
 def conform(part: Any, interface: type[Interface], name: str) -> Interface:
@@ -24,22 +28,17 @@ def conform(part: Any, interface: type[Interface], name: str) -> Interface:
         ValueError: names every missing or wrong member.
     """
     problems = []
-    kind: type = interface
-    for member, annotation in attributes(kind):
-        if not hasattr(part, member) and hasattr(interface, member):
-            give(part, member, getattr(interface, member), name)
-        problem = attribute_problem(part, member, annotation)
-        problems += [problem] if problem else []
-    for member, method in methods(interface):
-        own = getattr(part, member, None)
-        there = callable(own) and not getattr(own, "__isabstractmethod__", False)
-        if isinstance(method, property):
-            if not hasattr(part, member) and method.fget is not None:
-                give(part, member, method.fget(part), name)
-        elif not there and has_default(interface, method):
-            give(part, member, types.MethodType(method, part), name)
-        elif not there:
-            problems.append(f"{member}{'' if member != '__call__' else ': it cannot be called'}")
+    base: type = interface
+    for member, (annotation, default) in members(base).items():
+        own = getattr(part, member, REQUIRED)
+        is_method = annotation is None and not isinstance(default, property)
+        if is_method and (not callable(own) or getattr(own, "__isabstractmethod__", False)):
+            own = REQUIRED
+        if own is REQUIRED and default is not REQUIRED:
+            value = default.__get__(part) if annotation is None else default
+            give(part, member, value, name)
+        elif problem := problem_of(member, own, annotation):
+            problems.append(problem)
     if problems:
         raise ValueError(
             f"{type(part).__name__} ({name}) lacks {'; '.join(problems)}. Expected what "
@@ -48,48 +47,39 @@ def conform(part: Any, interface: type[Interface], name: str) -> Interface:
     return part
 
 
-def has_default(interface: type, method: Any) -> bool:
-    """Whether a method may be left out."""
-    if getattr(interface, "_is_protocol", False):
-        return bool(getattr(method, "optional", False))
-    return not getattr(method, "__isabstractmethod__", False)
-
-
 @cache
-def attributes(interface: type) -> tuple[tuple[str, Any], ...]:
-    """The annotated attributes of an interface, inherited ones included."""
+def members(interface: type) -> Mapping[str, tuple[Any, Any]]:
+    """Annotation and default of the attributes of an interface, and of its methods and properties,
+    which have no annotation; inherited ones included.
+    """
+    classes = [
+        c for c in reversed(interface.__mro__) if c.__module__.split(".")[0] not in LIBRARIES
+    ]
+    names = [name for each in classes for name in inspect.get_annotations(each)]
     hints = get_type_hints(interface, include_extras=True)
-    names = (name for each in parents(interface) for name in inspect.get_annotations(each))
-    return tuple((name, hints[name]) for name in names)
+    found = {name: (hints[name], getattr(interface, name, REQUIRED)) for name in names}
+    protocol = getattr(interface, "_is_protocol", False)
+    for name, member in (item for each in classes for item in vars(each).items()):
+        public = name == "__call__" or not name.startswith("_")
+        if public and isinstance(member, property):
+            found[name] = None, member
+        elif public and isinstance(member, types.FunctionType):
+            abstract = getattr(member, "__isabstractmethod__", False)
+            optional = getattr(member, "optional", False) if protocol else not abstract
+            found[name] = None, member if optional else REQUIRED
+    return found
 
 
-def methods(interface: type) -> Iterator[tuple[str, Any]]:
-    """The methods and properties of an interface, inherited ones included."""
-    for each in parents(interface):
-        for name, member in vars(each).items():
-            if isinstance(member, (types.FunctionType, property)) and (
-                not name.startswith("_") or name == "__call__"
-            ):
-                yield name, member
-
-
-def parents(interface: type) -> Iterator[type]:
-    """The classes that an interface is made of, without those of libraries."""
-    libraries = ("typing", "builtins", "torch")
-    return (c for c in reversed(interface.__mro__) if c.__module__.split(".")[0] not in libraries)
-
-
-def attribute_problem(part: Any, member: str, annotation: Any) -> str:
-    """The problem with an attribute, "" for none."""
+def problem_of(member: str, own: Any, annotation: Any) -> str:
+    """The problem with a member of a part, "" for none."""
     kind, meaning = annotation, ""
     if get_origin(annotation) is Annotated:
         kind, meaning = get_args(annotation)[:2]
     of = f" ({meaning})" if meaning else ""
-    if not hasattr(part, member):
-        return f"{member}{of}"
-    value = getattr(part, member)
-    if kind in (int, bool, str) and not isinstance(value, kind):
-        return f"a valid {member}{of}: expected {kind.__name__}, got {value!r}"
+    if own is REQUIRED:
+        return f"{member}{of}{': it cannot be called' if member == '__call__' else ''}"
+    if kind in (int, bool, str) and not isinstance(own, kind):
+        return f"a valid {member}{of}: expected {kind.__name__}, got {own!r}"
     return ""
 
 
