@@ -37,43 +37,31 @@ class TrainingStepHooks:
         self.open[steps.lost] = False
         parts = list(trajectories(steps, self.open, self.begun))
         ended = iter(steps.episodes)
-        for step in range(n_steps):
-            for e in range(n_envs):
-                self._call_hooks(trainer, hooks, steps, step, e, ended)
+        for step, e in np.ndindex(n_steps, n_envs):
+            begins = not self.open[e]
+            if begins:
+                self.open[e], self.t[e] = True, 0
+                self.begun[e] += 1
+            view = StepView(
+                test=False,
+                env=e,
+                number=int(self.begun[e]) - 1,
+                t=int(self.t[e]),
+                obs=steps.obs[step, e],
+                avail_actions=steps.avail_actions[step, e],
+                state=steps.state[step, e],
+            )
+            if begins:
+                hooks.on_episode_start(trainer, view)
+            if steps.last[step, e]:
+                self.open[e] = False
+                hooks.on_episode_end(trainer, replace(view, episode=next(ended)))
+            else:
+                self.t[e] += 1
+                happened = steps.action[step, e], steps.reward[step, e]
+                hooks.on_step(trainer, stepped(view, *happened, steps.terminated[step, e]))
         for part in parts:
             hooks.on_trajectory(trainer, part)
-
-    def _call_hooks(
-        self,
-        trainer: Training,
-        hooks: Callback,
-        steps: Steps,
-        step: int,
-        e: int,
-        ended: Iterator[Episode],
-    ) -> None:
-        begins = not self.open[e]
-        if begins:
-            self.open[e], self.t[e] = True, 0
-            self.begun[e] += 1
-        view = StepView(
-            test=False,
-            env=e,
-            number=int(self.begun[e]) - 1,
-            t=int(self.t[e]),
-            obs=steps.obs[step, e],
-            avail_actions=steps.avail_actions[step, e],
-            state=steps.state[step, e],
-        )
-        if begins:
-            hooks.on_episode_start(trainer, view)
-        if steps.last[step, e]:
-            self.open[e] = False
-            hooks.on_episode_end(trainer, replace(view, episode=next(ended)))
-            return
-        self.t[e] += 1
-        happened = steps.action[step, e], steps.reward[step, e]
-        hooks.on_step(trainer, stepped(view, *happened, steps.terminated[step, e]))
 
     def state_dict(self) -> dict[str, Any]:
         return {"open": self.open.copy(), "begun": self.begun.copy(), "t": self.t.copy()}
