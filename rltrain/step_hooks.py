@@ -58,8 +58,9 @@ class TrainingStepHooks:
                 hooks.on_episode_end(trainer, replace(view, episode=next(ended)))
             else:
                 self.t[e] += 1
-                happened = steps.action[step, e], steps.reward[step, e]
-                hooks.on_step(trainer, stepped(view, *happened, steps.terminated[step, e]))
+                outcome = steps.action[step, e], steps.reward[step, e]
+                terminated = bool(steps.terminated[step, e])
+                hooks.on_step(trainer, stepped(view, *outcome, terminated))
         for part in parts:
             hooks.on_trajectory(trainer, part)
 

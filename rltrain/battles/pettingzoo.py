@@ -13,7 +13,7 @@ from rltrain.battles.data.scenarios import is_scenario
 from rltrain.battles.starcraft2_env import StarCraft2Env
 
 
-class SmacParallelEnv(ParallelEnv):  # type: ignore[misc]  # it has no types
+class SmacParallelEnv(ParallelEnv):
     """Agents ``marine_0`` …, in SMACv2 ``agent_0`` …; observations are {"observation",
     "action_mask"}; the dead leave the battle. ``map_name`` and options are those of
     ``StarCraft2Env``, in SMACv2 those of ``StarCraftCapabilityEnv``.

@@ -20,7 +20,7 @@ from rltrain.env.team.agent_spaces import MASK
 Stepped = tuple[dict[str, Any], Any, dict[str, bool], dict[str, bool], dict[str, Any]]
 
 
-class TupleTeam(ParallelEnv):  # type: ignore[misc]  # it has no types
+class TupleTeam(ParallelEnv):
     """A Gymnasium environment with a Tuple of actions and one of observations, of one agent each.
 
     Rewards, terminated and truncated are one value for all agents, or one for each.
@@ -98,7 +98,7 @@ class TupleTeam(ParallelEnv):  # type: ignore[misc]  # it has no types
         return {name: {**info, MASK: rows[name]} for name in self.possible_agents}
 
 
-class FactoredActions(ParallelEnv):  # type: ignore[misc]  # it has no types
+class FactoredActions(ParallelEnv):
     """A Gymnasium environment with MultiDiscrete or MultiBinary actions of one agent, as one agent
     for each component: all of them see its observation, which is the state as well unless it is an
     image, and get its reward.

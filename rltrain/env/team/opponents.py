@@ -14,7 +14,7 @@ Choose = Callable[[Any, str, np.random.Generator], int]
 """(environment, agent, random stream) to an action."""
 
 
-class FixedOpponents(BaseParallelWrapper):  # type: ignore[misc]  # it has no types
+class FixedOpponents(BaseParallelWrapper):
     """An environment without the agents in ``names``, for which ``choose`` acts."""
 
     def __init__(self, env: Any, names: Collection[str], choose: Choose) -> None:

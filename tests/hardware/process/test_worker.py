@@ -35,9 +35,10 @@ class Here:
     def joined(self, n_steps, parts):
         return parts[0]
 
-    def send(self, method, *args):
-        self.clocks.append(args[-1])
-        self.answer = getattr(self.worker, method)(*args)
+    def send(self, method, args):
+        (own,) = args
+        self.clocks.append(own[-1])
+        self.answer = getattr(self.worker, method)(*own)
 
     def receive(self):
         return [self.answer]
@@ -84,7 +85,7 @@ class Elsewhere:
             Episode(i, 1) for i in range(n) if share.first <= i % total < share.first + share.n_envs
         ]
 
-    def send_each(self, method, args):
+    def send(self, method, args):
         assert [n for n, *_ in args] == [len(self.of(share)) for share in self.shares]
 
     def receive(self, stop):
