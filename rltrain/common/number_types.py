@@ -13,56 +13,34 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-def _whole(value: Any) -> Any:
-    """Accept 1e6 where a whole number is meant; booleans and text are no numbers."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError("a whole number is expected")
-    if isinstance(value, float):
-        if not math.isfinite(value) or value != int(value):
-            raise ValueError("a whole number is expected")
-        return int(value)
-    return value
-
-
-def _real(value: Any) -> Any:
+def _number(value: Any) -> Any:
+    """Booleans and text are no numbers, which a validator would take them for."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError("a number is expected")
-    try:
-        number = float(value)
-    except OverflowError:  # a whole number of more than 308 digits
-        number = math.inf
-    if not math.isfinite(number):
-        raise ValueError("a finite number is expected")
-    return number
-
-
-def _flag(value: Any) -> Any:
-    if not isinstance(value, bool):
-        raise ValueError("true or false is expected")
     return value
 
 
-Whole = Annotated[int, BeforeValidator(_whole), Field(ge=0, lt=2**63)]
+Whole = Annotated[int, BeforeValidator(_number), Field(ge=0, lt=2**63)]
 """0, 1, 2, …"""
-Seed = Annotated[int, BeforeValidator(_whole), Field(ge=0, lt=2**63)]
+Seed = Annotated[int, BeforeValidator(_number), Field(ge=0, lt=2**63)]
 """0, 1, 2, … that every random generator takes."""
-Count = Annotated[int, BeforeValidator(_whole), Field(ge=1, lt=2**63)]
+Count = Annotated[int, BeforeValidator(_number), Field(ge=1, lt=2**63)]
 """1, 2, 3, …"""
-Envs = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=100_000)]
+Envs = Annotated[int, BeforeValidator(_number), Field(ge=1, le=100_000)]
 """Environments: 1, 2, 3, …, not more than a machine can hold."""
-Threads = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=4_096)]
+Threads = Annotated[int, BeforeValidator(_number), Field(ge=1, le=4_096)]
 """1, 2, 3, …, not more than a machine starts."""
-Real = Annotated[float, BeforeValidator(_real)]
+Real = Annotated[float, BeforeValidator(_number), Field(allow_inf_nan=False)]
 """Any finite number."""
-Positive = Annotated[float, BeforeValidator(_real), Field(gt=0)]
+Positive = Annotated[Real, Field(gt=0)]
 """A finite number above 0."""
-NonNegative = Annotated[float, BeforeValidator(_real), Field(ge=0)]
+NonNegative = Annotated[Real, Field(ge=0)]
 """A finite number, 0 or more."""
-Probability = Annotated[float, BeforeValidator(_real), Field(ge=0, le=1)]
+Probability = Annotated[Real, Field(ge=0, le=1)]
 """0 … 1, both included."""
-Fraction = Annotated[float, BeforeValidator(_real), Field(gt=0, le=1)]
+Fraction = Annotated[Real, Field(gt=0, le=1)]
 """Above 0, up to 1."""
-Flag = Annotated[bool, BeforeValidator(_flag)]
+Flag = Annotated[bool, Field(strict=True)]
 """true or false."""
 
 
