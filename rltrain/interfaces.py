@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from rltrain.types import (
     Batch,
     Clock,
+    Drawing,
     EnvSpec,
     Episode,
     LossResult,
@@ -63,6 +64,7 @@ class VectorEnv(Protocol):
     about: Mapping[str, Any] = MappingProxyType({})  # for records: {"backend": …}
     lost: np.ndarray | None = None  # [E] bool
     frames_per_second: float | None = None  # of its videos; None: it cannot be rendered
+    has_drawing: bool = False  # ``drawing`` tells where things are
 
     def reset(self, seeds: EpisodeSeeds) -> None:
         """Begin episode 0 of every environment; episode k of environment e is seeded with
@@ -83,6 +85,11 @@ class VectorEnv(Protocol):
         one shows the current time step.
         """
         raise ValueError("this environment cannot be rendered")
+
+    @optional
+    def drawing(self, e: int) -> Drawing:
+        """Units and positions of an environment's current time step, if ``has_drawing``."""
+        raise ValueError("this environment does not tell where things are")
 
     @optional
     def scripted(self, name: str) -> DecisionFunction:
@@ -252,6 +259,10 @@ class RolloutPolicy(Protocol):
     @property
     def acted_values(self) -> np.ndarray:
         """[E, N, 2]: of the last ``act`` the values of its actions and of the best ones."""
+
+    @property
+    def q(self) -> np.ndarray | None:
+        """[E, N, A] float32: the values of the last ``act``; None: it compares none."""
 
     def act(
         self, obs: np.ndarray, avail_actions: np.ndarray, last: np.ndarray, clock: Clock

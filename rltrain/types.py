@@ -9,7 +9,7 @@ observation of its episode, so time step t holds no transition.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -67,6 +67,28 @@ class Episode:
     episode_return: float
     length: int
     info: dict[str, Any] = field(default_factory=dict)
+
+
+class Drawing(NamedTuple):
+    """What can be drawn of one environment's current time step: units, agents first.
+
+    Attributes:
+        world: what is the same at all times, plain values: ``bounds`` [x0, y0, x1, y1], y pointing
+            up; optional are ``cells`` (rows of the map from the lowest y: "." is blocked, a digit
+            the height), ``grid`` (draw its lines), ``actions`` (names), ``orders`` (names),
+            ``first_target`` (the action that aims at the first enemy; with ``energy`` agent),
+            ``cone`` (radians that agents see around ``facing``), ``rate`` (env steps a second).
+        looks: of each unit, plain values: ``name``, ``team`` (0 agents, 1 opponents, 2 things),
+            ``radius``; optional are ``color``, ``square``, ``text``, ``sight`` (distance),
+            ``sees_square``, and the largest ``health``, ``shield``, ``energy``, ``cooldown``.
+        columns: numbers by name, [units]: ``x``, ``y``; optional are ``there`` (bool), ``health``,
+            ``shield``, ``energy``, ``cooldown``, ``order``, ``target`` (a unit, -1 = none),
+            ``facing`` (radians); and ``sees`` bool [N, units].
+    """
+
+    world: Mapping[str, Any]
+    looks: Sequence[Mapping[str, Any]]
+    columns: Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)

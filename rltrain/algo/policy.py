@@ -99,6 +99,12 @@ class Policy:
         both = np.stack([action, greedy(q, available)], -1)
         return np.take_along_axis(q, both, -1).astype(np.float32, copy=False)
 
+    @property
+    def q(self) -> np.ndarray:
+        """[E, N, A] float32: the values of the last ``act``."""
+        assert self._acted is not None, "nothing was chosen yet"
+        return self._acted[0].astype(np.float32, copy=False)
+
     def probability(self) -> np.ndarray:
         """[E, N]: how likely the last ``act`` was to choose what it chose; NaN where agents draw
         noise of their own, whose share is unknown.

@@ -31,6 +31,8 @@ class Scripted:
         ValueError: ``env`` has no such decision function.
     """
 
+    q = None  # it compares no values
+
     def __init__(
         self,
         *,

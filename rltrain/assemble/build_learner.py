@@ -197,6 +197,20 @@ def read_spec(record: Mapping[str, Any]) -> EnvSpec:
         raise ValueError(f"{where}: {first['msg']}") from error
 
 
+def load_mixer(settings: Settings, spec: EnvSpec, device: torch.device, folder: Path) -> Mixer:
+    """The mixer with the weights of a checkpoint whose agents fit.
+
+    Raises:
+        ValueError: it is a class of the user's own, which an evaluation does not build.
+    """
+    mixer: Mixer = settings.nodes["algo.mixer"].build(spec=spec)
+    saved = checkpoint.read(folder, MODEL)["online"].items()
+    mixer.load_state_dict(
+        {name.removeprefix("mixer."): t for name, t in saved if name.startswith("mixer.")}
+    )
+    return mixer.to(device)
+
+
 def load_agents(settings: Settings, spec: EnvSpec, device: torch.device, folder: Path) -> Agents:
     """The network that acts, with the weights of a checkpoint; nothing else of the run is built.
 

@@ -75,9 +75,13 @@ def video_recorder(settings: Settings, env: VectorEnv, loggers: Loggers) -> list
     if interval is None:
         return []
     from rltrain.callback.video import RecordVideo
+    from rltrain.video.episode_recorder import require_drawing
     from rltrain.video.recorder import require_drawable
 
     key, name = "test.video_interval", settings.choices["env"]
+    if settings.run.test.record == "html":
+        require_drawing(env, name, "test.record=html", "test.record=videos")
+        return [RecordVideo(interval=interval, env=env, loggers=loggers, page=settings.title)]
     require_drawable(env, name, f"{key}={interval}", f"{key}=null")
     return [RecordVideo(interval=interval, env=env, loggers=loggers)]
 

@@ -55,13 +55,15 @@ def build_env(
 
     announce_compilation()
     run, node = settings.run, settings.nodes["env" if training else "test.env"]
+    html = run.test.record == "html"  # drawn in a browser
     with CONTAINED:
         env = node.build(
             n_envs=n_envs,
             n_threads=n_threads(settings),
             training=training,
             scripted=scripted,
-            record=run.record or (not training and run.test.video_interval is not None),
+            record=run.record is True
+            or (not training and run.test.video_interval is not None and not html),
         )
     if hasattr(env, "action_space") and not hasattr(env, "n_envs"):
         raise ValueError(

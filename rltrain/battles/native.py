@@ -12,6 +12,7 @@ from rltrain.battles.battle_view import BattleView
 from rltrain.battles.data.recorded import RecordedStarts
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.options import Options
+from rltrain.battles.render.drawing import BattleDrawing, drawing_of
 from rltrain.battles.scripted.policies import BattleDecisions, HeuristicOrders
 
 if TYPE_CHECKING:
@@ -93,6 +94,10 @@ class NativeBattles(Battles):
         if e not in self._painters:
             self._painters[e] = Painter(self, e)
         return self._painters[e]
+
+    def drawing(self, e: int) -> BattleDrawing:
+        """Units, orders and what each agent sees, as numbers."""
+        return drawing_of(self, e)
 
     def save_replay(self, e: int, folder: str, prefix: str) -> list[str]:
         """Only StarCraft II writes them."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 from rltrain.callback.due import Due
 from rltrain.callback.hooks import Callback
-from rltrain.callback.training import Training
+from rltrain.callback.training import TestRecorder, Training
+from rltrain.hardware.rollout import Rollout
 from rltrain.interfaces import VectorEnv
 from rltrain.logger.loggers import Loggers
+from rltrain.video.episode_recorder import EpisodeRecorder
 from rltrain.video.recorder import recorder_of
 
 
@@ -19,16 +22,27 @@ class RecordVideo(Callback):
 
     Args:
         env: the environments of tests, made for rendering.
+        page: the title of a page to look into the episode, which is made in place of the video.
     """
 
-    def __init__(self, *, interval: int, env: VectorEnv, loggers: Loggers) -> None:
-        self.due, self.env, self.loggers = Due(interval), env, loggers
+    def __init__(
+        self, *, interval: int, env: VectorEnv, loggers: Loggers, page: str | None = None
+    ) -> None:
+        self.due, self.env, self.loggers, self.page = Due(interval), env, loggers, page
 
     def on_test_start(self, trainer: Training, value: None = None) -> None:
         env_steps = trainer.clock.env_steps
         is_due = env_steps >= self.due.at
         folder = trainer.run_dir / "recordings" / str(env_steps)
-        trainer.tests.recorder = recorder_of(self.env, folder, 1) if is_due else None
+        trainer.tests.recorder = self.recorder(trainer, folder) if is_due else None
+
+    def recorder(self, trainer: Training, folder: Path) -> TestRecorder:
+        """A recorder of one episode."""
+        if self.page is None:
+            return recorder_of(self.env, folder, 1)
+        title = f"{self.page}, env step {trainer.clock.env_steps:,}"
+        policy = cast(Rollout, trainer.test_rollout).policy
+        return EpisodeRecorder(folder, 1, title, policy, trainer.learner.online.mixer)
 
     def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         tests = trainer.tests

@@ -278,3 +278,10 @@ def keep_file(run_dir: Path, key: str, source: str) -> None:
         temporary = path.with_name(f".{key}")
         shutil.copyfile(expanded(source), temporary)
         os.replace(temporary, path)
+
+
+def newest(folder: Path, pattern: str) -> list[Path]:
+    """The newest file of a pattern, relative to the folder; none if there is none."""
+    paths = folder.glob(pattern)
+    path = max(paths, key=lambda path: path.stat().st_mtime, default=None)
+    return [] if path is None else [path.relative_to(folder)]

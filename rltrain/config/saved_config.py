@@ -27,10 +27,10 @@ from rltrain.config.overrides import (
     with_targets,
 )
 from rltrain.config.trust import (
-    ACTING,
     ENVS,
     FILES,
     NOT_LOADED,
+    acts,
     gate,
     leave_out,
     refuse_interpolations,
@@ -105,7 +105,7 @@ def load_config(
         saved |= {"callbacks": [], "dataset": shipped["dataset"], "stop": shipped["stop"]}
         saved |= {"checkpoint": None, "load_step": None}
         if isinstance(saved.get("test"), dict):
-            saved["test"] |= {"function": None, "video_interval": None}
+            saved["test"] |= {"function": None, "video_interval": None, "record": "videos"}
         if isinstance(saved.get("hardware"), dict):
             saved["hardware"] |= {
                 name: empty
@@ -128,7 +128,7 @@ def load_config(
         if pick(saved, key) is not None and tuple(key.split(".")) not in typed and kept is not None:
             put(tree, key, str(kept))
             unused.append(key)
-    left_out = [part for part, _ in targets(tree) if not learns and part not in ACTING]
+    left_out = [part for part, target in targets(tree) if not (learns or acts(part, target))]
     left_out += () if env else ENVS
     gate(tree, file, trust=trust, typed=typed, left_out=left_out, unused=unused)
     leave_out(tree, left_out)

@@ -40,6 +40,7 @@ class TestSettings:
     env: dict[str, Any]
     function: str | dict[str, Any] | None
     video_interval: Count | None
+    record: Literal["videos", "html"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +149,7 @@ class RunSettings:
     checkpoint: str | None
     load_step: Whole | Literal["best", "all"] | None
     resume: str | None
-    record: Flag
+    record: Flag | Literal["html"]
     trust: list[str]
     runs: str | None
     report: ReportSettings

@@ -291,6 +291,11 @@ def nowhere(**options: Any) -> None:
     raise ValueError(f"this configuration was loaded to act, without the part that had {options}.")
 
 
+def acts(part: str, target: str) -> bool:
+    """Whether a part is built to act: a shipped mixer too, whose values pages of episodes show."""
+    return part in ACTING or (part == "algo.mixer" and target in shipped_parts()[part])
+
+
 def leave_out(tree: dict[str, Any], parts: Collection[str]) -> None:
     """Put ``nowhere`` in the place of the classes of parts, and of what is no part."""
     for path in parts:

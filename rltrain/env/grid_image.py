@@ -1,12 +1,15 @@
-"""Images of grid worlds, which need no display."""
+"""Images and drawings of grid worlds, which need no display."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
+
+from rltrain.types import Drawing
 
 CELL = 24  # pixels
 PAPER, GRID, INK = (250, 250, 250), (214, 214, 214), (255, 255, 255)
@@ -26,6 +29,8 @@ class Piece(NamedTuple):
         round: drawn as a disc instead of a square.
         text: one or two letters on it.
         heading: (rows, columns) to the cell that it faces.
+        name: what it is.
+        team: 0 agents, 1 opponents, 2 things.
     """
 
     row: int
@@ -34,6 +39,8 @@ class Piece(NamedTuple):
     round: bool = False
     text: str = ""
     heading: tuple[int, int] | None = None
+    name: str = ""
+    team: int = 2
 
 
 def draw_grid(shape: tuple[int, int], pieces: Iterable[Piece]) -> np.ndarray:
@@ -58,3 +65,30 @@ def draw_grid(shape: tuple[int, int], pieces: Iterable[Piece]) -> np.ndarray:
             draw.line((x, y, x + right * CELL / 2, y + down * CELL / 2), INK, 3)
         draw.text((x, y), piece.text, INK, font, anchor="mm")
     return np.asarray(image)
+
+
+def grid_drawing(
+    shape: tuple[int, int], pieces: Sequence[Piece], sight: int | None = None, **world: Any
+) -> Drawing:
+    """The same as a drawing, agents first in their order.
+
+    Args:
+        sight: cells that agents see in each direction; None = all.
+        world: more of ``Drawing.world``.
+    """
+    n_rows, n_columns = shape
+    units = sorted(pieces, key=lambda piece: piece.team)
+    seen = {} if sight is None else {"sight": sight + 0.5, "sees_square": True}
+    looks = [
+        {"name": p.name, "team": p.team, "radius": 0.36, "square": not p.round, "text": p.text}
+        | {"color": f"#{bytes(p.color).hex()}"}
+        | (seen if p.team == 0 else {})
+        for p in units
+    ]
+    rows, columns = np.array([(p.row, p.column) for p in units], np.float32).reshape(-1, 2).T
+    placed = {"x": columns + 0.5, "y": n_rows - 0.5 - rows}
+    if any(p.heading for p in units):
+        turned = [math.atan2(-p.heading[0], p.heading[1]) if p.heading else 0.0 for p in units]
+        placed["facing"] = np.array(turned, np.float32)
+    bounds = [0, 0, int(n_columns), int(n_rows)]
+    return Drawing({"bounds": bounds, "grid": True, "rate": 3} | world, looks, placed)

@@ -17,7 +17,7 @@ from rltrain.common.failures import close_all
 from rltrain.common.spec_record import changes
 from rltrain.errors import CONTAINED, STOPS, EnvError, reason
 from rltrain.interfaces import EpisodeSeeds, VectorEnv, optional
-from rltrain.types import EnvSpec
+from rltrain.types import Drawing, EnvSpec
 
 log = logging.getLogger("rltrain")
 
@@ -47,6 +47,7 @@ class Env(Protocol):
     spec: EnvSpec
     task: Any = None  # plain values; None: the one it was made with
     frames_per_second: float | None = None  # of its videos; None: it cannot be rendered
+    has_drawing: bool = False
 
     def reset(self, seed: int) -> Observation:
         """Begin the episode that ``seed`` (63 bits) determines."""
@@ -83,6 +84,11 @@ class Env(Protocol):
         raise ValueError(f"{type(self).__name__} cannot be rendered.")
 
     @optional
+    def drawing(self) -> Drawing:
+        """Units and positions of the current time step, if ``has_drawing``."""
+        raise ValueError(f"{type(self).__name__} does not tell where things are.")
+
+    @optional
     def state_dict(self) -> dict[str, Any] | None:
         """The state as plain values and arrays, also within an episode; None: it has none."""
         return None
@@ -115,6 +121,7 @@ class SyncVectorEnv(VectorEnv):
         self.about: Mapping[str, Any] = {}
         self.lost: np.ndarray | None = np.zeros(n_envs, np.bool_)  # only after load_state_dict
         self.frames_per_second = self.envs[0].frames_per_second
+        self.has_drawing = self.envs[0].has_drawing
         self.spec = spec = self.envs[0].spec
         for env in self.envs[1:]:
             env.order_agents([name for name, *_ in spec.agents or ()])
@@ -191,6 +198,11 @@ class SyncVectorEnv(VectorEnv):
         with CONTAINED:
             images = [self.envs[e].render() for e in envs]
         return [[one] if isinstance(one, np.ndarray) else list(one) for one in images]
+
+    def drawing(self, e: int) -> Drawing:
+        """Units and positions of the current time step of environment e."""
+        with CONTAINED:
+            return self.envs[e].drawing()
 
     def state_dict(self) -> dict[str, Any]:
         """The arrays, the state of environments that have one, and the actions of the current

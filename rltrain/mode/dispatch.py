@@ -112,7 +112,10 @@ def watch_mode(overrides: Sequence[str]) -> int:
     """Show test episodes of a checkpoint, or of a scripted policy, in the terminal."""
     path, load_step, others = loaded(overrides)
     if record := [override for override in others if override.startswith("record=")]:
-        raise UsageError(f"mode=watch always writes videos: leave out {record[0]}.")
+        raise UsageError(
+            f"mode=watch always writes videos: leave out {record[0]}, or type mode=evaluate "
+            "record=html for a page to look into the episodes."
+        )
     typed = {override.partition("=")[0] for override in others}
     episodes = [] if "test.episodes" in typed else ["test.episodes=3"]
     changed = [*others, *episodes, "test.n_envs=1", "record=true"]

@@ -11,11 +11,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
+import torch
 from rich.table import Column, Table
 
+from rltrain.assemble.build_learner import load_mixer
 from rltrain.assemble.evaluation import Evaluated, build_evaluation, build_scripted_evaluation
 from rltrain.common import checkpoint
 from rltrain.common.files import number_of, put_text
@@ -25,12 +27,15 @@ from rltrain.config.schema import Settings
 from rltrain.config.validate.checker import check
 from rltrain.errors import CheckpointError, UsageError, usage_errors
 from rltrain.hardware.device import machine, set_allocator_policy
+from rltrain.hardware.rollout import Rollout
 from rltrain.logger import curve
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.find_run import find_checkpoint, find_checkpoints, other_rules
 from rltrain.mode.hub.download import cache
 from rltrain.types import Clock, Episode
-from rltrain.video.recorder import recorder_of, require_drawable
+from rltrain.video.episode_recorder import EpisodeRecorder, require_drawing
+from rltrain.video.recorder import Recorder, recorder_of, require_drawable
+from rltrain.video.sc2_replay import GameReplays
 
 Z95 = 1.959964
 """97.5% quantile of the normal distribution."""
@@ -160,9 +165,11 @@ def played(
 ) -> Evaluation:
     """Play and count; with ``record``, write videos into ``place``."""
     recorded, step = settings.run.record, source.step if source else 0
-    recorder = None
+    recorder: Recorder | GameReplays | EpisodeRecorder | None = None
     try:
-        if recorded:
+        if recorded == "html":
+            recorder = episode_recorder(settings, cast(Rollout, rollout), source, place)
+        elif recorded:
             require_drawable(rollout.env, settings.choices["env"])
             folder = recordings_folder(place, step)
             recorder = recorder_of(rollout.env, folder, settings.run.test.episodes)
@@ -196,6 +203,27 @@ def played(
             row["files"] = [str(f).removeprefix(f"{place}/") for f in files]
         remarks += (f"The recordings are in {shown(recorder.folder)}.", *recorder.remarks)
     return Evaluation(place, step, episodes, metrics, record, place, remarks)
+
+
+def episode_recorder(
+    settings: Settings, rollout: Rollout, source: checkpoint.Found | None, place: Path
+) -> EpisodeRecorder:
+    """A recorder for the page of an evaluation, with the mixer of its checkpoint.
+
+    Raises:
+        UsageError: the environment does not tell where things are.
+    """
+    require_drawing(rollout.env, settings.choices["env"], "record=html", "record=true for videos")
+    step, mixer, remarks = 0, None, []
+    title = settings.title
+    if source is not None:
+        step, title = source.step, f"{title}, checkpoint {source.step:,}"
+        try:
+            mixer = load_mixer(settings, rollout.env.spec, torch.device("cpu"), source.folder)
+        except ValueError:
+            remarks.append("The page has no values of the team: the mixer is a class of your own.")
+    folder, n = recordings_folder(place, step), settings.run.test.episodes
+    return EpisodeRecorder(folder, n, title, rollout.policy, mixer, remarks=remarks)
 
 
 def plain_info(episode: Episode) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import json
 import sys
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,6 +14,7 @@ from rltrain.env.games.matrix import two_step_game
 from rltrain.logger.loggers import Logger, Loggers
 from rltrain.types import Clock
 from tests.helpers import nothing_written, weights
+from tests.video.viewer import read_page
 
 TINY = [
     *("env=cartpole", "total_env_steps=60", "test.interval=20", "test.episodes=2"),
@@ -27,8 +29,8 @@ def no_ffmpeg(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
 
 
-def trained(folder, *overrides):
-    trainer = rltrain.make_trainer([*TINY, *overrides], run_dir=folder)
+def trained(folder, *overrides, start=TINY):
+    trainer = rltrain.make_trainer([*start, *overrides], run_dir=folder)
     trainer.train()
     trainer.close()
     lines = (folder / "metrics.jsonl").read_text().splitlines()
@@ -82,4 +84,33 @@ def test_an_interrupted_test_is_recorded_again(tmp_path):
 def test_an_environment_without_pictures_is_refused(command, small, tmp_path):
     with pytest.raises(rltrain.errors.UsageError, match=r"video_interval=50: env 'two_step'"):
         command(*small, "test.video_interval=50")
+    assert nothing_written(tmp_path)
+
+
+HUNT = (
+    *("algo=vdn", "env=stag_hunt", "env.max_episode_steps=9", "algo.batch_size=4"),
+    *("test.n_envs=2", "test.episodes=2", "test.interval=20", "test.record=html"),
+    *("hardware.n_envs=1", "hardware.threads=1", "logger=[]", "total_env_steps=60"),
+)
+
+
+def test_pages_of_tests_hold_the_first_episode_and_values_of_the_team(tmp_path):
+    trained(tmp_path, "test.video_interval=30", start=HUNT)
+    pages = sorted(tmp_path.glob("recordings/*/*"))
+    assert [page.name for page in pages] == ["episodes.html"] * 3
+    page = read_page(pages[-1].read_text())
+    (episode,) = page["episodes"]
+    assert page["title"].startswith("vdn on stag_hunt, seed 0, env step ")
+    q, action = episode["arrays"]["q"], episode["arrays"]["action"].astype(int)
+    chosen = np.take_along_axis(q, action[..., None], -1)[..., 0]
+    assert np.abs(episode["arrays"]["q_tot"] - chosen.sum(-1)).max() < 1e-2
+
+
+def test_a_page_of_what_cannot_be_drawn_is_refused(command, small, tmp_path):
+    with pytest.raises(rltrain.errors.UsageError, match=r"test.record=html: env 'two_step' does"):
+        command(*small, "test.video_interval=50", "test.record=html")
+    with pytest.raises(rltrain.errors.UsageError, match=r"Type test.video_interval=100_000"):
+        command(*small, "test.record=html")
+    with pytest.raises(rltrain.errors.UsageError, match=r"record=film: expected .*html"):
+        command(*small, "mode=evaluate", "record=film")
     assert nothing_written(tmp_path)

@@ -1,5 +1,6 @@
 """Statistics of an evaluation, and the same numbers from the command, from Python and by hand."""
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -11,6 +12,7 @@ import rltrain
 from rltrain.api import settings_from
 from rltrain.mode.evaluate import plain_info, played, summary, wilson
 from rltrain.types import Episode
+from tests.video.viewer import read_page
 
 
 @pytest.mark.parametrize(
@@ -98,3 +100,21 @@ def test_what_was_played_is_closed_whatever_ends_it(small):
     with pytest.raises(KeyboardInterrupt):
         played(settings_from(small), rollout, None, Path())
     assert closed == [True]
+
+
+def test_a_page_of_an_evaluation_has_its_episodes_and_values(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tiny = ["algo=qmix", "env=lbf", "env.max_episode_steps=9", "total_env_steps=60", "logger=[]"]
+    tiny += ["test.episodes=2", "hardware.threads=1", "hardware.n_envs=2"]
+    run_dir = rltrain.train(tiny).run_dir
+    command("mode=evaluate", f"checkpoint={run_dir}", "record=html", "test.episodes=3")
+    record = json.loads((run_dir / "evaluation.json").read_text())
+    (file,) = {name for row in record["episodes"] for name in row["files"]}
+    page = read_page((run_dir / file).read_text())
+    assert [e["return"] for e in page["episodes"]] == [e["return"] for e in record["episodes"]]
+    step = page["episodes"][2]["arrays"]
+    assert step["weight"].shape == step["action"].shape == (page["episodes"][2]["length"], 2)
+    assert step["q"].shape[2] == page["n_actions"] == 6
+    chosen = np.take_along_axis(step["q"], step["action"].astype(int)[..., None], -1)[..., 0]
+    masked = np.where(step["avail"][:-1] > 0, step["q"], -np.inf)
+    assert (chosen >= masked.max(-1) - 1e-3).all(), "greedy"

@@ -12,8 +12,8 @@ import numpy as np
 from rltrain.common.number_types import Count, Real, Whole
 from rltrain.env.games import stag_hunt_kernel as kernel
 from rltrain.env.games.lockstep import GameEnv
-from rltrain.env.grid_image import BLUE, GREEN, ORANGE, Piece, draw_grid
-from rltrain.types import EnvSpec
+from rltrain.env.grid_image import BLUE, GREEN, ORANGE, Piece, draw_grid, grid_drawing
+from rltrain.types import Drawing, EnvSpec
 
 
 class StagHunt(GameEnv):
@@ -28,6 +28,7 @@ class StagHunt(GameEnv):
     """
 
     frames_per_second = 5.0
+    has_drawing = True
     remembers = ("_t", "_agents", "_prey", "_free", "_alive", "_rng")
 
     def __init__(
@@ -94,6 +95,19 @@ class StagHunt(GameEnv):
         forms = (BLUE, True, ""), (ORANGE, False, "S"), (GREEN, False, "H")
         pieces = [Piece(row, column, *forms[kind]) for row, column, kind in np.argwhere(grid)]
         return draw_grid((len(grid), len(grid[0])), pieces)
+
+    def drawing(self, e: int) -> Drawing:
+        """Agents in blue, stags in orange, hares in green; what is frozen or caught is gone."""
+        kinds = [Piece(0, 0, ORANGE, True, "S", name="stag", team=1)] * self._n_stags
+        kinds += [Piece(0, 0, GREEN, True, "H", name="hare", team=1)] * len(self._prey[e])
+        agent = Piece(0, 0, BLUE, True, name="agent", team=0)
+        pieces = [agent._replace(row=r, column=c) for r, c in self._agents[e]]
+        placed = zip(kinds, self._prey[e], strict=False)
+        pieces += [kind._replace(row=r, column=c) for kind, (r, c) in placed]
+        actions = ["right", "down", "left", "up", "stay", "catch"]
+        drawn = grid_drawing(self._grid.shape[1:3], pieces, self._sight, actions=actions)
+        there = np.concatenate([self._free[e], self._alive[e]]).astype(np.bool_)
+        return drawn._replace(columns={**drawn.columns, "there": there})
 
     def _world(self) -> tuple[np.ndarray, ...]:
         return self._agents, self._prey, self._free, self._alive, self._rng, self._grid

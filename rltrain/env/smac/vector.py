@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from rltrain.env.smac.checked_keywords import checked_keywords
 from rltrain.env.smac.spec import spec_of
 from rltrain.env.smac.starcraft2.worker import Recipe
 from rltrain.interfaces import DecisionFunction, EpisodeSeeds
-from rltrain.types import EnvSpec
+from rltrain.types import Drawing, EnvSpec
 
 TIME_LIMITS = ("terminal", "bootstrap")
 
@@ -110,6 +110,7 @@ class SmacVectorEnv:
         self.infos: list[Mapping[str, Any]] = [{} for _ in range(self.n_envs)]
         self.episode = np.zeros(self.n_envs, np.int64)  # k of the episode each environment is in
         self.lost = battles.lost
+        self.has_drawing = battles.exact
         self._bootstrap = time_limit == "bootstrap"
         self._seeds: EpisodeSeeds | None = None
 
@@ -154,6 +155,10 @@ class SmacVectorEnv:
     def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
         """Images [H, W, 3] of what these battles did since they were rendered last."""
         return self.battles.render(envs)
+
+    def drawing(self, e: int) -> Drawing:
+        """Units and positions of the current time step of battle e, on the built-in engine."""
+        return Drawing(*cast(NativeBattles, self.battles).drawing(e))
 
     def save_replay(self, e: int, folder: str, prefix: str) -> list[str]:
         """Have the game write ``<prefix>_<date>.SC2Replay`` into a folder: all episodes of that

@@ -15,10 +15,11 @@ from rltrain.env.tasks import begin_task, require_task
 from rltrain.env.team.agent_spaces import MASK, Agent, team_spaces
 from rltrain.env.team.first_episode import first_episode, hides_state, name_of, saves_state
 from rltrain.env.team.named import agents_record
+from rltrain.env.team.particles import has_particles, particle_drawing
 from rltrain.env.team.returned import outcome_of, require_by_agent
 from rltrain.env.vector import Env, Observation
 from rltrain.errors import STOPS, EnvError, reason
-from rltrain.types import EnvSpec
+from rltrain.types import Drawing, EnvSpec
 
 Reward = Literal["sum", "mean", "individual"]
 HIDDEN = (
@@ -89,6 +90,7 @@ class TeamEnv(Env):
         if getattr(env, "render_mode", None) == "rgb_array":
             fps = getattr(env, "metadata", {}).get("render_fps")
             self.frames_per_second = float(fps or FRAMES_PER_SECOND)
+        self.has_drawing = callable(getattr(env, "drawing", None)) or has_particles(self._inner)
 
     def order_agents(self, names: Sequence[str]) -> None:
         """Give the agents another order than ``possible_agents`` has, if these are their names."""
@@ -179,6 +181,12 @@ class TeamEnv(Env):
     def render(self) -> Any:
         """The environment's image, if it was made with ``render_mode: rgb_array``."""
         return self.env.render()
+
+    def drawing(self) -> Drawing:
+        """Units and positions, of the environment's own method or of its particles."""
+        own = getattr(self.env, "drawing", None)
+        drawing: Drawing = own() if own else particle_drawing(self._inner.world, list(self._index))
+        return drawing
 
     def call(self, method: str, *args: Any) -> Any:
         """Call a method of the unwrapped environment; ``set_task`` is the one below."""

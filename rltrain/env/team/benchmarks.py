@@ -138,12 +138,12 @@ def lbf_env(
         ValueError: lbforaging is missing, or has no such id.
     """
     need("lbf", "lbforaging")
-    from rltrain.env.team.drawn import Drawn, draw_foraging
+    from rltrain.env.team.drawn import Drawn, view_foraging
 
     def make() -> gymnasium.Env:
         env = registered("lbforaging", id, options.max_episode_steps, options.kwargs)
         env.unwrapped._max_episode_steps = math.inf  # type: ignore[attr-defined]
-        return Drawn(NoTraces(env), draw_foraging)
+        return Drawn(NoTraces(env), view_foraging)
 
     return lockstep("lbf", make, options)
 
@@ -161,13 +161,13 @@ def rware_env(
         ValueError: rware is missing, or has no such id.
     """
     need("rware", "rware")
-    from rltrain.env.team.drawn import Drawn, draw_warehouse
+    from rltrain.env.team.drawn import Drawn, view_warehouse
 
     def make() -> gymnasium.Env:
         env = registered(
             "rware", id, options.max_episode_steps, {"max_steps": None, **options.kwargs}
         )
-        return Drawn(env, draw_warehouse)
+        return Drawn(env, view_warehouse)
 
     return lockstep("rware", make, options)
 

@@ -80,6 +80,11 @@ class TupleTeam(ParallelEnv):
     def render(self) -> Any:
         return self.env.render()
 
+    @property
+    def drawing(self) -> Any:
+        """The environment's method of this name."""
+        return self.env.drawing  # type: ignore[attr-defined]
+
     def close(self) -> None:
         self.env.close()
 

@@ -15,7 +15,7 @@ from rltrain.common.files import json_object, put_text
 from rltrain.errors import UsageError
 from rltrain.mode.evaluate import open_checkpoint
 from rltrain.mode.hub.download import PREFIX, client
-from rltrain.mode.messages.card import card, videos
+from rltrain.mode.messages.card import card, pages, videos
 
 SENT = ("config.json", "run.json", "metrics.jsonl", "learning_curve.png")
 TO_ACT = ("config", "model", "spec")
@@ -46,7 +46,7 @@ def push(
         copy_weights(source, folder / "checkpoints" / str(source.step))
         facts = json_object(run_dir / "run.json")
         if facts:
-            for name in [*map(Path, SENT), *videos(run_dir)]:
+            for name in [*map(Path, SENT), *videos(run_dir), *pages(run_dir)]:
                 copy(run_dir / name, folder / name)
             commands = [f"rltrain mode={m} checkpoint={address}" for m in ("evaluate", "watch")]
             text = card(folder, settings, facts, commands, address)

@@ -9,9 +9,11 @@ from typing import Any
 
 import yaml
 
+from rltrain.common.files import newest
 from rltrain.config.schema import Settings
 from rltrain.config.validate.constructor import show
 from rltrain.logger.screen import duration, shown
+from rltrain.video.viewer import FILE
 
 COLUMNS = {
     "env_steps": ("env steps", ","),
@@ -52,6 +54,7 @@ def card(
         parts.append("![Learning curve](learning_curve.png)")
     parts += [table(facts)] if facts["final_test"] else []
     parts += [f"![{path.stem}]({path.as_posix()})" for path in videos(run_dir)]
+    parts += [f"[Episodes to look into]({path.as_posix()})" for path in pages(run_dir)]
     if typed := typed_values(settings):
         parts.append(
             "Settings that differ from those of the chosen algorithm and environment "
@@ -104,6 +107,9 @@ def typed_values(settings: Settings) -> str:
 
 def videos(run_dir: Path) -> list[Path]:
     """The newest video of the run, relative to its folder."""
-    paths = run_dir.glob("recordings/*/*.gif")
-    newest = max(paths, key=lambda path: path.stat().st_mtime, default=None)
-    return [] if newest is None else [newest.relative_to(run_dir)]
+    return newest(run_dir, "recordings/*/*.gif")
+
+
+def pages(run_dir: Path) -> list[Path]:
+    """The newest page of episodes, relative to the run's folder."""
+    return newest(run_dir, f"recordings/*/{FILE}")

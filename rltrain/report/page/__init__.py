@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import html
+import os
 from base64 import b64encode
 from collections.abc import Sequence
 from datetime import datetime
 from importlib.resources import files
 from pathlib import Path
+from urllib.parse import quote
 
 import rltrain
-from rltrain.common.files import open_plain
+from rltrain.common.files import newest, open_plain
+from rltrain.common.page import filled
 from rltrain.report.comparison import Analysis
 from rltrain.report.printed_tables import Table
 from rltrain.report.results import interval_name, metric_name, size_text
+from rltrain.video.viewer import FILE
 
 FIGURES = {
     "curves": ("Learning curves", ""),
@@ -51,16 +55,14 @@ def write_page(
         ),
         "warnings": warnings(analysis.warnings),
         "tables": "\n".join(map(section, tables)),
+        "episodes": episodes(analysis, path.parent),
         "footer": html.escape(f"rltrain {rltrain.__version__}, {now}"),
         "figures": "\n".join(figure(each) for each in figures if each.suffix == ".svg"),
     }
-    here = files(__package__)
-    text = here.joinpath("page.html").read_text(encoding="utf-8")
-    fields["css"] = here.joinpath("page.css").read_text(encoding="utf-8")
-    pieces = [piece.partition("]]") for piece in text.split("[[")]
-    filled = pieces[0][0] + "".join(fields[name] + rest for name, _, rest in pieces[1:])
+    fields["css"] = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(filled, encoding="utf-8", errors="backslashreplace")
+    page = filled(__package__, "page.html", fields)
+    path.write_text(page, encoding="utf-8", errors="backslashreplace")
 
 
 def is_report(folder: Path) -> bool:
@@ -84,6 +86,18 @@ def figure(path: Path) -> str:
     image = f"data:image/svg+xml;base64,{b64encode(path.read_bytes()).decode()}"
     about = f"<p>{html.escape(note)}</p>" if note else ""
     return f'<section><h2>{title}</h2>{about}<img alt="{title}" src="{image}"></section>'
+
+
+def episodes(analysis: Analysis, folder: Path) -> str:
+    """Links to the newest page of episodes of every run, as seen from the report's folder."""
+    links = []
+    for series in analysis.series:
+        for run in series.group.runs:
+            for page in newest(run.folder, f"recordings/*/{FILE}"):
+                place = Path(os.path.relpath(run.folder / page, folder)).as_posix()
+                text = html.escape(f"{series.env}, {series.label}, seed {run.seed}")
+                links.append(f'<li><a href="{quote(place)}">{text}</a></li>')
+    return f"<section><h2>Episodes</h2><ul>{''.join(links)}</ul></section>" if links else ""
 
 
 def section(table: Table) -> str:

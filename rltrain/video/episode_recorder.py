@@ -1,0 +1,168 @@
+"""Test episodes as numbers, with what agents saw and valued, for a page to look into."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from rltrain.errors import UsageError
+from rltrain.interfaces import Mixer, RolloutPolicy, VectorEnv, Watch
+from rltrain.types import Drawing, Episode
+from rltrain.video.viewer import FILE, write_viewer
+
+ABSENT = -1
+"""The look of a unit that is not there."""
+MOST_OBS = 512
+"""Numbers of one agent's observation that are kept, where it is not told which units it sees."""
+
+
+def require_drawing(env: VectorEnv, name: str, typed: str, instead: str) -> None:
+    """Refuse an environment that does not tell where things are.
+
+    Args:
+        typed: the override that asks for the page.
+        instead: what to type in its place.
+
+    Raises:
+        UsageError: it does not.
+    """
+    if not env.has_drawing:
+        raise UsageError(
+            f"{typed}: env '{name}' does not tell where things are, so the page has nothing to "
+            "draw. Expected battles of the built-in engine (env=smac, smacv2 or smaclite with "
+            "env.backend=native), stag_hunt, lbf, rware, mpe, or an environment with a method "
+            f"drawing(). Type {instead}."
+        )
+
+
+@dataclass
+class EpisodeRecorder(Watch):
+    """Keeps the first episodes and writes ``episodes.html`` when all of them are over.
+
+    Args:
+        title: what plays.
+        policy: whose values are recorded.
+        mixer: joins them to the value of the team; None: there is none.
+        files: the page, by episode; ``remarks`` says what could not be made.
+    """
+
+    folder: Path
+    n_episodes: int
+    title: str
+    policy: RolloutPolicy
+    mixer: Mixer | None = None
+    files: dict[int, list[Path]] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+    _steps: dict[int, list[dict[str, Any]]] = field(default_factory=dict)  # by episode
+    _acting: dict[int, dict[str, Any]] = field(default_factory=dict)  # by environment
+    _done: dict[int, dict[str, Any]] = field(default_factory=dict)
+    _looks: dict[str, int] = field(default_factory=dict)  # JSON to number
+    _world: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(
+        self, env: VectorEnv, numbers: Sequence[int], finished: Mapping[int, Episode]
+    ) -> None:
+        """Keep the current time step of every environment."""
+        self._acting = {}
+        for e, number in enumerate(numbers):
+            if number >= self.n_episodes:
+                continue
+            steps = self._steps.setdefault(number, [])
+            if env.lost is not None and env.lost[e]:
+                steps.clear()
+            steps.append(self._step(env, e))
+            if e not in finished:
+                self._acting[e] = steps[-1]
+                continue
+            self._done[number] = self._episode(env, number, finished[e])
+            del self._steps[number]
+            self.files[number] = [self.folder / FILE]
+        if len(self._done) == self.n_episodes and finished:
+            self._write(env)
+
+    def stepped(self, action: np.ndarray, reward: np.ndarray, terminated: np.ndarray) -> None:
+        """Keep what was done in it."""
+        q = self.policy.q
+        for e, step in self._acting.items():
+            step |= {"action": action[e].copy(), "reward": reward[e].copy()}
+            step |= {} if q is None else {"q": q[e].copy()}
+
+    def _step(self, env: VectorEnv, e: int) -> dict[str, Any]:
+        """The time step before its actions."""
+        drawing = Drawing(*env.drawing(e))
+        self._world = drawing.world
+        there = drawing.columns.get("there", np.ones(len(drawing.looks), np.bool_))
+        looks = [
+            self._looks.setdefault(json.dumps(look), len(self._looks)) if here else ABSENT
+            for look, here in zip(drawing.looks, there.tolist(), strict=True)
+        ]
+        step = {name: column for name, column in drawing.columns.items() if name != "there"}
+        step |= {"look": np.array(looks), "avail": env.avail_actions[e].copy()}
+        small = len(env.spec.obs_shape) == 1 and env.spec.obs_shape[0] <= MOST_OBS
+        if small and "sees" not in step:
+            step["obs"] = env.obs[e].copy()
+        return step | {"state": env.state[e].copy()}
+
+    def _episode(self, env: VectorEnv, number: int, episode: Episode) -> dict[str, Any]:
+        """The arrays [T, …] or [T + 1, …] of a finished episode, and its result."""
+        steps = self._steps[number]
+        n_units = max(len(step["look"]) for step in steps)
+        arrays = {}
+        for name in steps[0]:
+            rows = [step[name] for step in steps if name in step]
+            if name in ("avail", "obs", "state", "action", "reward", "q"):
+                arrays[name] = np.stack(rows)
+            else:
+                empty = ABSENT if name == "look" else 0
+                arrays[name] = np.stack([padded(row, n_units, empty) for row in rows])
+        state = arrays.pop("state")
+        is_team = self.mixer is not None and self.mixer.n_streams == 1 < env.spec.n_agents
+        if self.mixer is not None and is_team and "q" in arrays:
+            arrays |= mixed(self.mixer, arrays, state)
+        result = {"number": number, "return": episode.episode_return, "length": episode.length}
+        won = {"win": bool(episode.info["win"])} if "win" in episode.info else {}
+        return {**result, **won, "arrays": arrays}
+
+    def _write(self, env: VectorEnv) -> None:
+        names = [name for name, *_ in env.spec.agents or ()]
+        page = {
+            "title": self.title,
+            "n_agents": env.spec.n_agents,
+            "n_actions": env.spec.n_actions,
+            "names": names,
+            "world": self._world,
+            "looks": [json.loads(look) for look in self._looks],
+        }
+        write_viewer(self.folder / FILE, page, [self._done[n] for n in sorted(self._done)])
+
+
+def padded(row: np.ndarray, n_units: int, empty: int) -> np.ndarray:
+    """A column [units] or [N, units] for more units."""
+    widths = [(0, 0)] * (row.ndim - 1) + [(0, n_units - row.shape[-1])]
+    return np.pad(row, widths, constant_values=empty)
+
+
+def mixed(
+    mixer: Mixer, arrays: Mapping[str, np.ndarray], state: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The team's value [T] of the actions taken, and its derivatives by the agents' [T, N]."""
+    device = next((p.device for p in mixer.parameters()), torch.device("cpu"))
+    n = len(arrays["action"])
+    action = torch.from_numpy(arrays["action"]).to(device)[:, None]  # [T, 1, N]
+    q = torch.from_numpy(arrays["q"]).to(device)[:, None]  # [T, 1, N, A]
+    avail = torch.from_numpy(arrays["avail"][:n]).to(device)[:, None].bool()
+    greedy_q = q.masked_fill(~avail, -torch.inf).amax(-1)
+    chosen = q.gather(-1, action[..., None])[..., 0].requires_grad_()
+    with torch.enable_grad():
+        total = mixer(chosen, greedy_q, action, torch.from_numpy(state[:n]).to(device)[:, None])
+        (weight,) = torch.autograd.grad(total.sum(), chosen)
+    return {
+        "q_tot": total[:, 0, 0].detach().cpu().numpy(),
+        "weight": weight[:, 0].cpu().numpy(),
+    }

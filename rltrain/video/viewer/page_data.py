@@ -1,0 +1,57 @@
+"""Numbers of episodes as few bytes, which the page's script unpacks: whole multiples of a step, as
+differences in time, in planes of equal bytes, deflated together.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+STEP = 1 / 1024
+"""Of positions, values and other fractions: they are off by half of it at most."""
+LEVELS = 8192
+"""Between the smallest and the largest number, at least."""
+LARGEST = 2**32 - 1
+
+Entry = tuple[str, Sequence[int], int, float, float]
+"""Name, shape, bytes of a number, smallest number and step."""
+
+
+def packed_page(page: Mapping[str, Any], episodes: Sequence[Mapping[str, Any]]) -> str:
+    """A page's data as text (base64).
+
+    Args:
+        page: plain values.
+        episodes: plain values, and under ``arrays`` arrays [T, …] by name.
+    """
+    heads, body = [], bytearray()
+    for episode in episodes:
+        entries = []
+        for name, array in episode["arrays"].items():
+            entry, planes = packed(name, array)
+            entries.append(entry)
+            body += planes
+        heads.append({**episode, "arrays": entries})
+    head = json.dumps({**page, "episodes": heads}, separators=(",", ":"), allow_nan=False).encode()
+    return b64encode(zlib.compress(struct.pack("<I", len(head)) + head + body, 9)).decode()
+
+
+def packed(name: str, array: np.ndarray) -> tuple[Entry, bytes]:
+    """An array [T, …] of finite numbers, and what a reader has to know."""
+    numbers = np.asarray(array, np.float64)
+    low, high = (float(numbers.min()), float(numbers.max())) if numbers.size else (0.0, 0.0)
+    whole = array.dtype.kind in "iub"
+    step = 1.0 if whole else min(STEP, max(high - low, 1e-9) / LEVELS)
+    step = max(step, (high - low) / LARGEST)
+    counts = np.rint((numbers - low) / step).astype(np.uint64)
+    width = next(w for w in (1, 2, 4) if int(counts.max(initial=0)) < 256**w)
+    counts = counts.astype(f"<u{width}")
+    counts[1:] -= counts[:-1].copy()  # modulo 256 ** width
+    planes = np.ascontiguousarray(counts).view(np.uint8).reshape(-1, width).T
+    return (name, list(array.shape), width, low, step), planes.tobytes()
