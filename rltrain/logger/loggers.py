@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -53,15 +54,12 @@ class Loggers:
     """
 
     def __init__(self, loggers: Sequence[Logger]) -> None:
-        self.loggers: list[Logger] = []
-        self.failures: list[int] = []  # in a row, of each logger
-        self.shown: set[int] = set()  # loggers whose failure was shown
-        for logger in loggers:
-            self.add(logger)
+        self.loggers = list(loggers)
+        self.failures: Counter[Logger] = Counter()  # in a row
+        self.shown: set[Logger] = set()  # loggers whose failure was shown
 
     def add(self, logger: Logger) -> None:
         self.loggers.append(logger)
-        self.failures.append(0)
 
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
         self._each(lambda logger: logger.write(clock, seconds, row), "write a row")
@@ -72,32 +70,31 @@ class Loggers:
 
     def _each(self, write: Callable[[Logger], None], what: str) -> None:
         """Call ``write`` with every logger that is not switched off."""
-        for i, logger in enumerate(self.loggers):
-            if self.failures[i] >= logger.patience:
+        for logger in self.loggers:
+            if self.failures[logger] >= logger.patience:
                 continue
             try:
                 write(logger)
-                self.failures[i] = 0
+                self.failures[logger] = 0
             except (Exception, SystemExit) as error:  # wandb calls sys.exit
-                self.failures[i] += 1
-                off = "; it is switched off" if self.failures[i] == logger.patience else ""
-                self.report(i, f"could not {what} ({error}){off}")
+                self.failures[logger] += 1
+                off = "; it is switched off" if self.failures[logger] == logger.patience else ""
+                self.report(logger, f"could not {what} ({error}){off}")
 
     def close(self, summary: Mapping[str, Any] = MappingProxyType({})) -> None:
-        for i, logger in enumerate(self.loggers):
+        for logger in self.loggers:
             try:
-                if self.failures[i] < logger.patience:
+                if self.failures[logger] < logger.patience:
                     logger.summarize(summary)
                 logger.close()
             except (Exception, SystemExit, KeyboardInterrupt) as error:  # Ctrl-C skips this one
-                self.report(i, f"could not be closed ({type(error).__name__}: {error})")
+                self.report(logger, f"could not be closed ({type(error).__name__}: {error})")
 
-    def report(self, i: int, problem: str) -> None:
+    def report(self, logger: Logger, problem: str) -> None:
         """Log what is wrong with a logger: a warning the first time."""
-        level = logging.INFO if i in self.shown else logging.WARNING
-        self.shown.add(i)
-        name = type(self.loggers[i]).__name__
-        log.log(level, "%s %s; the run goes on", name, problem, exc_info=True)
+        level = logging.INFO if logger in self.shown else logging.WARNING
+        self.shown.add(logger)
+        log.log(level, "%s %s; the run goes on", type(logger).__name__, problem, exc_info=True)
 
     def state_dict(self) -> dict[str, Any]:
         for logger in self.loggers:

@@ -141,15 +141,14 @@ def run_training(
             if job is None:
                 screen.print(banner(settings, trainer, record.facts["plan"], origin))
             else:
-                screen.print(job_line(settings, trainer, job), soft_wrap=True)
+                screen.lines(job_line(settings, trainer, job))
             warn(settings, trainer)
             if loud:
                 display.follow(trainer)
 
-        code, status = trained(trainer, record, loggers, interrupts, introduce)
-        text = conclusion(settings, run_dir, trainer, record, status, job)
-        screen.print(text, soft_wrap=True)
-    return Result(run_dir, dict(trainer.latest), code)
+        trained(trainer, record, loggers, interrupts, introduce)
+        screen.lines(conclusion(settings, trainer, record.facts, job))
+    return Result(run_dir, dict(trainer.latest), record.facts["exit_code"])
 
 
 def trained(
@@ -158,14 +157,9 @@ def trained(
     loggers: Loggers,
     interrupts: Interrupts,
     introduce: Callable[[], None],
-) -> tuple[int, str]:
-    """Train to the end, and close trainer and loggers. What goes wrong is logged and recorded.
-
-    Args:
-        introduce: called first; what goes wrong there is recorded too.
-
-    Returns:
-        exit code and status of the run, as they stand in ``run.json``.
+) -> None:
+    """Call ``introduce``, train to the end, and close trainer and loggers. How it ended, and what
+    went wrong, is recorded.
     """
     code, status = 0, "finished"
     try:
@@ -189,7 +183,6 @@ def trained(
             trainer.close()
         finally:
             record.write(trainer, **ended)  # CPU time of what was closed
-    return code, status
 
 
 def resume(

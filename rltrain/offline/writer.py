@@ -62,8 +62,9 @@ class Writer:
         self.n = np.zeros(n_envs, np.int64)  # [E] time steps of the open episode
         self.cut = np.zeros(n_envs, np.bool_)  # [E] its beginning is a piece already
         self.episode = np.zeros(n_envs, np.int64)  # [E] k of the open episode
-        self.pending: list[dict[str, np.ndarray]] = []
-        self.whole: list[bool] = []  # of the pending pieces
+        self.pending: list[dict[str, np.ndarray]] = []  # pieces one after the other
+        self.length: list[int] = []  # transitions of each
+        self.whole: list[bool] = []  # whether each is a whole episode
         self.pending_steps = 0
 
     def begin(self) -> None:
@@ -131,7 +132,7 @@ class Writer:
             self.shards.append(shard)
             write_index(self.folder, self.about, self.shards)
             self.stopped = False
-        self.pending, self.whole, self.pending_steps = [], [], 0
+        self.pending, self.length, self.whole, self.pending_steps = [], [], [], 0
 
     @property
     def n_bytes(self) -> int:
@@ -180,15 +181,11 @@ class Writer:
             self._widen()
         for name, array in self.open.items():
             array[:, :longest] = state["open"][name]
-        self.pending, self.whole, self.pending_steps = [], [], 0
-        if state["pending"]:
-            length = np.asarray(state["pending"]["length"])
-            stops = np.cumsum(length + 1)
-            fields = {name: np.asarray(state["pending"][name]) for name in self.fields}
-            for start, stop in zip(stops - length - 1, stops, strict=True):
-                self.pending.append({name: a[start:stop] for name, a in fields.items()})
-            self.whole = np.asarray(state["pending"]["whole"]).tolist()
-            self.pending_steps = int(stops[-1])
+        self.pending, self.length, self.whole, self.pending_steps = [], [], [], 0
+        if pending := state["pending"]:
+            self.pending = [{name: np.asarray(pending[name]) for name in self.fields}]
+            self.length, self.whole = (np.asarray(pending[k]).tolist() for k in ("length", "whole"))
+            self.pending_steps = sum(self.length) + len(self.length)
 
     def _keep(self, e: int, *, whole: bool) -> None:
         """Turn the open time steps of an environment into a piece; its last step is final."""
@@ -200,12 +197,13 @@ class Writer:
         piece["last"][-1], piece["terminated"][-1] = True, False
         piece["action"][-1], piece["reward"][-1], piece["probability"][-1] = 0, 0, 1
         self.pending.append(piece)
+        self.length.append(n - 1)
         self.whole.append(whole)
         self.pending_steps += n
 
     def _joined(self) -> dict[str, np.ndarray]:
         arrays = {name: np.concatenate([p[name] for p in self.pending]) for name in self.fields}
-        arrays["length"] = np.array([len(p["last"]) - 1 for p in self.pending], np.int64)
+        arrays["length"] = np.array(self.length, np.int64)
         arrays["whole"] = np.array(self.whole, np.bool_)
         return arrays
 

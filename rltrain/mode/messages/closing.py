@@ -16,32 +16,28 @@ from rltrain.errors import NotTypedError, RltrainError
 from rltrain.logger.screen import duration, shown
 from rltrain.mode.messages.banner import JobName
 from rltrain.mode.messages.card import card
-from rltrain.mode.run_folder import Record
 from rltrain.trainer import Trainer
 
 
-def closing_text(
-    facts: Mapping[str, Any], run_dir: Path, trainer: Trainer, status: str, trust: str | None
-) -> str:
+def closing_text(facts: Mapping[str, Any], trainer: Trainer, trust: str | None) -> str:
     """The result, and what to type next, with the package that a loaded run must ``trust``."""
-    lines = [*result(facts, run_dir, trainer, status), ""]
-    lines += [f"  {command}" for command in next_commands(facts, run_dir, trainer, status, trust)]
-    return "\n".join(lines)
+    commands = (f"  {command}" for command in next_commands(facts, trainer, trust))
+    return "\n".join([*result(facts, trainer), "", *commands])
 
 
-def result(facts: Mapping[str, Any], run_dir: Path, trainer: Trainer, status: str) -> list[str]:
-    """How a run ended, and its last and best test."""
-    env_steps = trainer.clock.env_steps
+def result(facts: Mapping[str, Any], trainer: Trainer) -> list[str]:
+    """How a run with these ``facts`` of ``run.json`` ended, and its last and best test."""
+    env_steps, status = trainer.clock.env_steps, facts["status"]
     verb = {"finished": "Finished", "interrupted": "Stopped", "failed": "Failed"}[status]
     reason = f": {trainer.stopping}" if trainer.stopping and status == "finished" else ""
     lines = [f"{verb} at {env_steps:,} env steps after {duration(trainer.seconds)}{reason}."]
     if status != "finished":
-        lines[0] += f" {kept_text(run_dir / 'checkpoints', env_steps)}"
+        lines[0] += f" {kept_text(trainer.run_dir / 'checkpoints', env_steps)}"
     last, best = facts["final_test"], facts["best_test"]
     lines += [f"Last test: {test_text(last)}"] if last else []
     lines += [f"Best test: {test_text(best)}"] if best and best != last else []
     if "error" in facts:
-        lines += [facts["error"], f"The traceback is in {shown(run_dir)}/train.log."]
+        lines += [facts["error"], f"The traceback is in {shown(trainer.run_dir)}/train.log."]
     return lines
 
 
@@ -73,14 +69,12 @@ def kept_text(checkpoints: Path, env_steps: int) -> str:
 TORCHRUN = "torchrun --nproc-per-node=2 -m rltrain"
 
 
-def next_commands(
-    facts: Mapping[str, Any], run_dir: Path, trainer: Trainer, status: str, trust: str | None
-) -> list[str]:
+def next_commands(facts: Mapping[str, Any], trainer: Trainer, trust: str | None) -> list[str]:
     """List the commands that can be typed next, and files to look at."""
-    path, checkpoints = shown(run_dir), run_dir / "checkpoints"
-    folder = shlex.quote(path)
+    run_dir, path = trainer.run_dir, shown(trainer.run_dir)
+    checkpoints, folder = run_dir / "checkpoints", shlex.quote(path)
     latest, best = checkpoint.newest_full(checkpoints), checkpoint.pointed(checkpoints, "best")
-    more = 2 * trainer.total_env_steps if status == "finished" else None
+    more = 2 * trainer.total_env_steps if facts["status"] == "finished" else None
     commands = []
     if best is not None and best != latest:
         commands.append(evaluate_command(f"{path}/checkpoints/best", trust))
@@ -127,22 +121,16 @@ def resume_command(path: str, trust: str | None, total_env_steps: int | None) ->
 
 
 def conclusion(
-    settings: Settings,
-    run_dir: Path,
-    trainer: Trainer,
-    record: Record,
-    status: str,
-    job: JobName | None,
+    settings: Settings, trainer: Trainer, facts: Mapping[str, Any], job: JobName | None
 ) -> str:
     """The last text about a run; a finished one gets its ``README.md``."""
-    trust = to_trust(settings)
-    if status == "finished":
-        commands = next_commands(record.facts, run_dir, trainer, status, trust)
-        text = card(run_dir, settings, record.facts, commands)
+    run_dir, trust = trainer.run_dir, to_trust(settings)
+    if facts["status"] == "finished":
+        text = card(run_dir, settings, facts, next_commands(facts, trainer, trust))
         trainer.disk.attempt("README.md", lambda: put_text(run_dir / "README.md", text))
     if job is None:
-        return closing_text(record.facts, run_dir, trainer, status, trust)
-    return f"[{job.name}] " + one_line(result(record.facts, run_dir, trainer, status))
+        return closing_text(facts, trainer, trust)
+    return f"[{job.name}] " + one_line(result(facts, trainer))
 
 
 def to_trust(settings: Settings) -> str | None:

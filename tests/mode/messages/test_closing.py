@@ -10,14 +10,19 @@ from rltrain.types import Clock
 
 LAST = {"env_steps": 300, "test/return_mean": 7.0, "test/win_rate": 0.25}
 BEST = {"env_steps": 200, "test/return_mean": 8.0}
-FACTS = {"final_test": LAST, "best_test": BEST}
+FACTS = {"status": "finished", "final_test": LAST, "best_test": BEST}
 
 
 @pytest.fixture
-def trainer():
+def trainer(own_folder):
     about = {"config": {"hardware": {}}}
     return SimpleNamespace(
-        clock=Clock(300), seconds=75.0, total_env_steps=300, stopping=None, about=about
+        clock=Clock(300),
+        seconds=75.0,
+        total_env_steps=300,
+        stopping=None,
+        about=about,
+        run_dir=own_folder / "run",
     )
 
 
@@ -32,7 +37,7 @@ def saved(folder, full=(), best=None):
 
 def test_a_finished_run(trainer, own_folder):
     saved(own_folder / "run", full=[300], best=200)
-    assert closing_text(FACTS, own_folder / "run", trainer, "finished", "mine").splitlines() == [
+    assert closing_text(FACTS, trainer, "mine").splitlines() == [
         "Finished at 300 env steps after 75 s.",
         "Last test: return 7.00, win rate 25% (at 300 env steps)",
         "Best test: return 8.00 (at 200 env steps)",
@@ -45,7 +50,7 @@ def test_a_finished_run(trainer, own_folder):
 
 def test_a_class_of_a_notebook_is_handed_over_again(trainer, own_folder):
     saved(own_folder / "run", full=[300])
-    overrides = closing_text(FACTS, own_folder / "run", trainer, "finished", "__main__")
+    overrides = closing_text(FACTS, trainer, "__main__")
     assert overrides.splitlines()[-2:] == [
         "  rltrain.evaluate('run', env=YOUR_CLASS)",
         "  rltrain.resume('run', total_env_steps=600, env=YOUR_CLASS)",
@@ -53,8 +58,8 @@ def test_a_class_of_a_notebook_is_handed_over_again(trainer, own_folder):
 
 
 def test_a_job_of_a_sweep_ends_with_sentences(trainer, own_folder):
-    facts = {**FACTS, "error": "ValueError: no money"}
-    assert one_line(result(facts, own_folder / "run", trainer, "failed")) == (
+    facts = {**FACTS, "status": "failed", "error": "ValueError: no money"}
+    assert one_line(result(facts, trainer)) == (
         "Failed at 300 env steps after 75 s. Nothing is kept: there was no checkpoint yet. "
         "Last test: return 7.00, win rate 25% (at 300 env steps). "
         "Best test: return 8.00 (at 200 env steps). ValueError: no money. "
@@ -63,10 +68,9 @@ def test_a_job_of_a_sweep_ends_with_sentences(trainer, own_folder):
 
 
 def test_a_result_that_is_the_best_is_said_once(trainer, own_folder):
-    saved(own_folder, full=[300])
-    checkpoint.name_pointer(own_folder / "checkpoints", "best", 300)
-    facts = {"final_test": LAST, "best_test": LAST}
-    overrides = closing_text(facts, own_folder, trainer, "finished", None)
+    saved(own_folder / "run", full=[300])
+    checkpoint.name_pointer(own_folder / "run/checkpoints", "best", 300)
+    overrides = closing_text({**FACTS, "best_test": LAST}, trainer, None)
     assert "Best test" not in overrides
     assert overrides.count("mode=evaluate") == 1
 
@@ -74,7 +78,7 @@ def test_a_result_that_is_the_best_is_said_once(trainer, own_folder):
 def test_an_offline_record_and_the_curve_are_named(trainer, own_folder):
     (own_folder / "run/wandb/offline-run-1").mkdir(parents=True)
     (own_folder / "run/learning_curve.png").touch()
-    overrides = closing_text(FACTS, own_folder / "run", trainer, "finished", None)
+    overrides = closing_text(FACTS, trainer, None)
     assert overrides.splitlines()[-2:] == [
         "  wandb sync run/wandb/offline-run-*",
         "  run/learning_curve.png",
@@ -82,8 +86,8 @@ def test_an_offline_record_and_the_curve_are_named(trainer, own_folder):
 
 
 def test_a_failed_run_names_its_error_and_what_is_kept(trainer, own_folder):
-    facts = FACTS | {"error": "ValueError: no"}
-    lines = result(facts, own_folder / "run", trainer, "failed")
+    facts = FACTS | {"status": "failed", "error": "ValueError: no"}
+    lines = result(facts, trainer)
     assert lines[0].endswith("after 75 s. Nothing is kept: there was no checkpoint yet.")
     assert lines[-2:] == ["ValueError: no", "The traceback is in run/train.log."]
 
