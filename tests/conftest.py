@@ -6,6 +6,7 @@ import logging
 import os
 import shutil
 import sys
+from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # many processes read what one has compiled
@@ -26,8 +27,13 @@ SMALL = [
 
 
 def pytest_configure(config):
-    """Collecting makes hundreds of thousands of objects and no garbage."""
+    """Collecting makes hundreds of thousands of objects and no garbage. Tests make tens of
+    thousands of files: in memory, where there is room.
+    """
     gc.disable()
+    memory = Path("/dev/shm")
+    if os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 4 << 30:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
 
 
 def pytest_collection_finish(session):

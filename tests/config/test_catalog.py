@@ -6,10 +6,9 @@ import sys
 import pytest
 import yaml
 
-from rltrain.config.catalog import Catalog
+from rltrain.config.catalog import SHIPPED, Catalog
 from rltrain.config.compose import compose_checked
 
-CATALOG = Catalog()
 CHOICES = [
     {"algo": "rainbow", "env": "atari"},
     {"algo": "dqn", "env": "acrobot", "algo/network": "gru", "buffer": "sequence"},
@@ -17,9 +16,9 @@ CHOICES = [
     {"experiment": "cleanrl/c51_acrobot"},
 ]
 EVERY = [
-    *({"algo": option} for option in CATALOG.options("algo")),
-    *({"algo": "dqn", "env": option} for option in CATALOG.options("env")),
-    *({"experiment": option} for option in CATALOG.options("experiment")),
+    *({"algo": option} for option in SHIPPED.options("algo")),
+    *({"algo": "dqn", "env": option} for option in SHIPPED.options("env")),
+    *({"experiment": option} for option in SHIPPED.options("experiment")),
 ]
 CASES = [*CHOICES, *(pytest.param(each, marks=pytest.mark.slow) for each in EVERY)]
 
@@ -39,7 +38,7 @@ def flat(node, path=""):
 @pytest.mark.parametrize("typed", CASES, ids=lambda typed: " ".join(typed.values()))
 def test_keys_and_values_are_those_of_hydra(typed):
     composed = compose_checked([f"{group}={option}" for group, option in typed.items()])
-    keys = CATALOG.keys(typed)
+    keys = SHIPPED.keys(typed)
     expected = dict(flat(composed.plain))
     assert set(keys) == set(expected)
     for path, key in keys.items():
@@ -48,18 +47,18 @@ def test_keys_and_values_are_those_of_hydra(typed):
             value = float(value)  # OmegaConf reads 5e-4 as a number, YAML 1.1 does not
         if "e-" not in str(key.value) and key.value != "…":
             assert value == expected[path], path
-    chosen = CATALOG.choices(typed)
+    chosen = SHIPPED.choices(typed)
     for group in ("algo", "env", "buffer", "hardware", "algo/network", "algo/loss"):
         if group in composed.choices or group in chosen:
             assert chosen.get(group) == composed.choices.get(group), group
 
 
 def test_comment_is_that_of_the_first_definition():
-    keys = CATALOG.keys({"algo": "dqn", "buffer": "prioritized"})
+    keys = SHIPPED.keys({"algo": "dqn", "buffer": "prioritized"})
     assert keys["algo.loss.huber"].value == "1.0"
     assert keys["algo.loss.huber"].meaning.endswith("null = squared error")
     assert keys["buffer.sampler"].values == ["uniform", "proportional"]
-    about = CATALOG.about("env", "cartpole")
+    about = SHIPPED.about("env", "cartpole")
     assert about == "Balance a pole on a cart; reward 1 per step, at most 500 steps."
 
 
@@ -67,18 +66,18 @@ def test_first_folder_hides_the_second(tmp_path):
     (tmp_path / "env").mkdir()
     (tmp_path / "env/mine.yaml").write_text("# Mine.\ndefaults:\n  - cartpole\nid: Mine-v0\n")
     (tmp_path / "env/smac.yaml").write_text("# Hidden.\nx: 1\n")
-    catalog = Catalog(tmp_path, *CATALOG.folders)
+    catalog = Catalog(tmp_path, *SHIPPED.folders)
     assert catalog.about("env", "smac") == "Hidden."
     keys = catalog.keys({"env": "mine"}, "env")
     assert keys["env.id"].value == "Mine-v0"
-    assert keys["env.id"].meaning == CATALOG.own_keys("env", "cartpole")["env.id"].meaning
+    assert keys["env.id"].meaning == SHIPPED.own_keys("env", "cartpole")["env.id"].meaning
     assert "mine" in catalog.options("env")
 
 
 def test_catalog_and_suggestions_need_neither_hydra_nor_torch():
     code = (
-        "import sys, rltrain.config.suggest.keys as s; from rltrain.config.catalog import Catalog;"
-        "s.for_key('lr', '1', {}, Catalog());"
+        "import sys, rltrain.config.suggest.keys as s; from rltrain.config.catalog import SHIPPED;"
+        "s.for_key('lr', '1', {}, SHIPPED);"
         "print([m for m in ('torch', 'hydra', 'numba', 'pydantic') if m in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -7,14 +7,12 @@ import json
 import pytest
 
 from rltrain.api import settings_from
-from rltrain.config.catalog import PRESETS, Catalog
+from rltrain.config.catalog import PRESETS, SHIPPED
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import jobs, parse, quoted, typed_value
 from rltrain.config.saved_config import apply, read_config
 from rltrain.config.trust import gate, shipped_parts
 from rltrain.errors import CheckpointError, UsageError
-
-CATALOG = Catalog()
 
 REFUSED = [
     (["algo=qmx"], ["unknown algo 'qmx'", "Did you mean algo=qmix?"]),
@@ -184,11 +182,11 @@ def test_shipped_targets_are_our_own():
 
 def first_definitions():
     """Every key with its comment, by the choice that has it."""
-    yield "config.yaml", CATALOG.root.keys
-    for group in CATALOG.groups:
-        for option in CATALOG.options(group) if group not in PRESETS else ():
-            keys = CATALOG.own_keys(group, option).items()
-            parts = {at for at in CATALOG.groups if "/" in at and at != group}
+    yield "config.yaml", SHIPPED.root.keys
+    for group in SHIPPED.groups:
+        for option in SHIPPED.options(group) if group not in PRESETS else ():
+            keys = SHIPPED.own_keys(group, option).items()
+            parts = {at for at in SHIPPED.groups if "/" in at and at != group}
             own = {p: key for p, key in keys if "/".join(p.split(".")[:2]) not in parts}
             yield f"{group}={option}", own
 
@@ -201,8 +199,8 @@ def test_every_value_has_a_comment_where_it_is_first_defined():
 def test_presets_do_not_repeat_the_comments_of_the_keys_they_set():
     known = {(path, key.meaning) for _, keys in first_definitions() for path, key in keys.items()}
     for group in PRESETS:
-        for option in CATALOG.options(group):
-            file = CATALOG.file(group, option)
+        for option in SHIPPED.options(group):
+            file = SHIPPED.file(group, option)
             repeated = {(p, k.meaning) for p, k in file.keys.items()} & known if file else set()
             assert repeated == set(), f"{group}={option}"
 

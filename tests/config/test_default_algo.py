@@ -8,7 +8,7 @@ from rich.console import Console
 
 import rltrain
 from rltrain.api import settings_from
-from rltrain.config.catalog import Catalog
+from rltrain.config.catalog import SHIPPED
 from rltrain.config.overrides import jobs, parse
 from rltrain.config.show.help import help_text
 from rltrain.mode.messages.banner import banner
@@ -37,7 +37,7 @@ def chosen(*overrides):
 
 
 @pytest.mark.parametrize(
-    "env", slow_except(("smac", "cartpole", "pettingzoo"), Catalog().options("env"))
+    "env", slow_except(("smac", "cartpole", "pettingzoo"), SHIPPED.options("env"))
 )
 def test_teams_learn_by_qmix_and_single_agents_by_dqn(env):
     expected = ("qmix", "episode") if env in TEAMS else ("dqn", "replay")

@@ -2,11 +2,9 @@
 
 import pytest
 
-from rltrain.config.catalog import Catalog, split_options
+from rltrain.config.catalog import SHIPPED, split_options
 from rltrain.config.compose import compose_checked
 from rltrain.errors import UsageError
-
-CATALOG = Catalog()
 
 
 def loggers(*overrides):
@@ -34,12 +32,12 @@ def test_several_loggers_are_chosen_in_one_override(overrides, chosen):
 
 
 def test_each_logger_is_a_choice_with_its_keys():
-    assert CATALOG.options("logger") == ["csv", "tensorboard", "trackio", "wandb"]
-    keys = CATALOG.keys({"logger": "[csv,trackio]"})
+    assert SHIPPED.options("logger") == ["csv", "tensorboard", "trackio", "wandb"]
+    keys = SHIPPED.keys({"logger": "[csv,trackio]"})
     assert "logger.trackio.project" in keys
     assert "logger.wandb.mode" not in keys
     assert keys["logger.console"].value == "true"
-    assert CATALOG.choices({})["logger"] == "[wandb]"
+    assert SHIPPED.choices({})["logger"] == "[wandb]"
     assert (split_options("[a, b]"), split_options("[]"), split_options("a")) == (
         ["a", "b"],
         [],

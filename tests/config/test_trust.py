@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.faults.attacks import NODES, OVERRIDES
-from rltrain.config.catalog import Catalog
+from rltrain.config.catalog import SHIPPED
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import flat_keys, pick, put
 from rltrain.config.trust import NOWHERE, gate, leave_out
@@ -14,12 +14,11 @@ from rltrain.mode.sweep.plan import SweepJob, SweepPlan
 from rltrain.mode.sweep.saved import saved_jobs
 from tests.marks import slow_except
 
-CATALOG = Catalog()
 CHOICES = [
     f"{group}={option}"
-    for group in CATALOG.groups
+    for group in SHIPPED.groups
     if group not in ("tuned", "tune")
-    for option in CATALOG.options(group)
+    for option in SHIPPED.options(group)
 ]
 FAST = ("env=trading",)
 ALLOWED = {"callbacks": NODES["own callback"]["_target_"], "logger.csv": "rltrain.logger.CsvFile"}
@@ -31,7 +30,7 @@ def composed(choice):
     """The configuration of a choice, with the first algorithm that goes with it."""
     group, _, option = choice.partition("=")
     typed = f"logger=[{option}]" if group == "logger" else choice
-    for algo in ([], *([f"algo={name}"] for name in CATALOG.options("algo"))):
+    for algo in ([], *([f"algo={name}"] for name in SHIPPED.options("algo"))):
         try:
             return compose_checked([typed, *algo]).plain
         except UsageError:

@@ -14,10 +14,9 @@ import pytest
 
 import rltrain
 from rltrain.api import settings_from
-from rltrain.config.catalog import Catalog
+from rltrain.config.catalog import SHIPPED
 from rltrain.errors import UsageError
 
-CATALOG = Catalog()
 GROUPS = (
     "algo/distribution",
     "algo/exploration",
@@ -27,7 +26,7 @@ GROUPS = (
     "algo/optimizer",
     "buffer",
 )
-ALGOS = [name for name in CATALOG.options("algo") if name != "scripted"]
+ALGOS = [name for name in SHIPPED.options("algo") if name != "scripted"]
 REFUSED = Path(__file__).parents[1] / "data" / "exchanges.json"
 """The refused exchanges, each with what its message says to type instead."""
 TINY = (
@@ -39,11 +38,11 @@ TINY = (
 
 def exchanges(algo):
     """The exchanges of one part of an algorithm, by the group and the option typed."""
-    chosen = CATALOG.choices({"algo": algo})
+    chosen = SHIPPED.choices({"algo": algo})
     return [
         (group, option)
         for group in GROUPS
-        for option in CATALOG.options(group)
+        for option in SHIPPED.options(group)
         if option != chosen[group]
     ]
 

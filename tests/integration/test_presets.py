@@ -7,12 +7,11 @@ import yaml
 
 import rltrain
 from rltrain.api import settings_from
-from rltrain.config.catalog import Catalog, conf_dir
+from rltrain.config.catalog import SHIPPED, conf_dir
 from rltrain.config.overrides import pick
 from tests.helpers import weights
 from tests.marks import slow_except
 
-CATALOG = Catalog()
 FOLDER = conf_dir() / "experiment"
 PRESETS = sorted(p.relative_to(FOLDER).with_suffix("").as_posix() for p in FOLDER.rglob("*.yaml"))
 PUBLISHED = {
@@ -44,10 +43,10 @@ def repeated(preset, settings):
     chosen = {
         g: o
         for g, o in settings.choices.items()
-        if g in CATALOG.groups and o not in ("default", None)
+        if g in SHIPPED.groups and o not in ("default", None)
     }
     own = settings_from([f"{g}={o}" for g, o in chosen.items() if g != "experiment"]).plain
-    keys = CATALOG.file("experiment", preset).keys
+    keys = SHIPPED.file("experiment", preset).keys
     return [k for k in keys if pick(settings.plain, k) == pick(own, k)]
 
 

@@ -7,31 +7,29 @@ import pytest
 from packaging.requirements import Requirement
 
 from rltrain.common.install import requirements
-from rltrain.config.catalog import Catalog
+from rltrain.config.catalog import SHIPPED
 from rltrain.errors import UsageError
 from rltrain.mode import list as room
 from rltrain.mode.list import GROUPS, NEEDS, lines, listing, shortened
 
-CATALOG = Catalog()
-
 
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_every_choice_has_one_line(width):
-    sections = listing(CATALOG, width).split("\n\n")
+    sections = listing(SHIPPED, width).split("\n\n")
     for group, section in zip(GROUPS, sections, strict=False):
         title, *shown = section.splitlines()
         assert title.endswith(f"{group}=NAME")
-        assert [line.split()[0] for line in shown] == CATALOG.options(group)
+        assert [line.split()[0] for line in shown] == SHIPPED.options(group)
         assert all(len(line.split()) > 2 and len(line) <= max(width, 100) for line in shown)
 
 
 def test_what_a_choice_needs_is_in_one_of_the_extras():
     extras = {Requirement(needed).name: extra for needed, extra in requirements() if extra}
     for group in GROUPS:
-        for option in CATALOG.options(group):
-            found = NEEDS.search(" ".join(CATALOG.file(group, option).about))
+        for option in SHIPPED.options(group):
+            found = NEEDS.search(" ".join(SHIPPED.file(group, option).about))
             assert found is None or found[1] in extras, option
-    needing = {line.name: line.extra for line in lines("env", CATALOG) if line.extra}
+    needing = {line.name: line.extra for line in lines("env", SHIPPED) if line.extra}
     assert needing == {
         "atari": "atari",
         "lbf": "marl",
@@ -41,13 +39,13 @@ def test_what_a_choice_needs_is_in_one_of_the_extras():
         "mpe": "marl",
         "rware": "marl",
     }
-    needing = {line.name: line.extra for line in lines("logger", CATALOG) if line.extra}
+    needing = {line.name: line.extra for line in lines("logger", SHIPPED) if line.extra}
     assert needing == {"tensorboard": "tensorboard", "trackio": "trackio"}
 
 
 def test_what_is_not_installed_is_said_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.setattr(room, "is_installed", lambda name: name != "ale-py")
-    shown = listing(CATALOG, 120)
+    shown = listing(SHIPPED, 120)
     (line,) = [line for line in shown.splitlines() if line.startswith("  atari ")]
     assert line.endswith("extra atari, not installed")
     assert shown.count("not installed") == 2  # the line, and the heading of the commands

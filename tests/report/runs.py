@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from rltrain.config.catalog import Catalog
+from rltrain.config.catalog import SHIPPED
 from rltrain.config.schema import ReportSettings
 from rltrain.report.run_data import Run
 
@@ -22,7 +22,7 @@ def settings(**changes):
     """The defaults of conf/config.yaml, with few resamples."""
     import yaml
 
-    keys = Catalog().root.keys
+    keys = SHIPPED.root.keys
     read = {k.removeprefix("report."): yaml.safe_load(v.value) for k, v in keys.items()}
     defaults = {k: v for k, v in read.items() if k in ReportSettings.__annotations__}
     return ReportSettings(**{**defaults, "resamples": 50, **changes})

@@ -15,15 +15,13 @@ import yaml
 
 from rltrain.battles.data.maps import map_names
 from rltrain.common.imports import locate
-from rltrain.config.catalog import Catalog
+from rltrain.config.catalog import SHIPPED, Catalog
 from rltrain.config.schema import AlgoSettings, HardwareSettings, RunSettings
 from rltrain.config.show.completion import complete
 
-CATALOG = Catalog()
-
 
 def completed(line):
-    return complete(f"rltrain {line}", CATALOG)
+    return complete(f"rltrain {line}", SHIPPED)
 
 
 COMPLETED = {
@@ -68,7 +66,7 @@ def test_new_word_is_completed_after_a_blank():
     assert {"algo=", "seed=", "test."} <= set(completed(""))
     assert completed("algo=dqn") == ["algo=dqn"]
     assert "env=" in completed("algo=dqn ")
-    assert "algo=dqn" in complete("python -m rltrain algo=d", CATALOG)
+    assert "algo=dqn" in complete("python -m rltrain algo=d", SHIPPED)
 
 
 def test_paths_are_completed(tmp_path, monkeypatch):
@@ -84,7 +82,7 @@ def test_paths_are_completed(tmp_path, monkeypatch):
 def test_folders_of_the_user_are_completed(tmp_path):
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment/mine.yaml").write_text("# @package _global_\n# Mine.\nseed: 1\n")
-    found = complete("rltrain experiment=m", Catalog(tmp_path, *CATALOG.folders))
+    found = complete("rltrain experiment=m", Catalog(tmp_path, *SHIPPED.folders))
     assert "experiment=mine" in found
 
 
@@ -114,8 +112,8 @@ def test_presets_and_maps_are_completed_in_bash(line, completed):
 def test_completion_imports_no_torch():
     code = (
         "import sys; from rltrain.config.show.completion import complete;"
-        "from rltrain.config.catalog import Catalog;"
-        "[complete(f'rltrain {w}', Catalog()) for w in ('', 'algo=', 'env.')];"
+        "from rltrain.config.catalog import SHIPPED;"
+        "[complete(f'rltrain {w}', SHIPPED) for w in ('', 'algo=', 'env.')];"
         "print([m for m in ('torch', 'numba', 'pydantic') if m in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -135,9 +133,9 @@ def enumerations(hints, path):
 
 def of_targets():
     """The enumerations of every class that a choice builds: choice, key, values."""
-    for group in CATALOG.groups:
-        for option in CATALOG.options(group):
-            file = CATALOG.folders[0] / group / f"{option}.yaml"
+    for group in SHIPPED.groups:
+        for option in SHIPPED.options(group):
+            file = SHIPPED.folders[0] / group / f"{option}.yaml"
             target = file.exists() and (yaml.safe_load(file.read_text()) or {}).get("_target_")
             if target:
                 call = locate(target)
@@ -150,10 +148,10 @@ def test_comments_list_the_values_of_every_enumeration():
     roots = {"": RunSettings, "algo.": AlgoSettings, "hardware.": HardwareSettings}
     for path, settings in roots.items():
         for key, values in enumerations(get_type_hints(settings), path):
-            found = CATALOG.keys({})[key].values
+            found = SHIPPED.keys({})[key].values
             assert len(values) == 1 or sorted(found) == sorted(values), key
     for choice, path, values in of_targets():
-        key = CATALOG.own_keys(*choice.split("=")).get(path)
+        key = SHIPPED.own_keys(*choice.split("=")).get(path)
         assert key is None or len(values) == 1 or sorted(key.values) == sorted(values), (
             f"{choice}: {path} # {key}"
         )

@@ -6,18 +6,17 @@ import sys
 
 import pytest
 
-from rltrain.config.catalog import PRESETS, Catalog
+from rltrain.config.catalog import PRESETS, SHIPPED
 from rltrain.config.compose import compose_checked
 from rltrain.config.show.help import FOOTER, WIDTH, help_text
 from rltrain.errors import UsageError
 
-CATALOG = Catalog()
 OVERVIEW = help_text([])
 
 
 def test_overview_fits_a_reader():
     lines = OVERVIEW.splitlines()
-    choices = sum(len(CATALOG.options(group)) for group in ("algo", "env", "buffer", "hardware"))
+    choices = sum(len(SHIPPED.options(group)) for group in ("algo", "env", "buffer", "hardware"))
     presets = OVERVIEW.count("/…  ")
     assert len(lines) - choices - presets <= 85
     assert max(len(line) for line in lines) <= WIDTH
@@ -26,17 +25,17 @@ def test_overview_fits_a_reader():
 
 def test_overview_has_every_choice_with_a_line():
     for group in ("algo", "env", "buffer", "hardware"):
-        for option in CATALOG.options(group):
+        for option in SHIPPED.options(group):
             assert re.search(rf"^  {option} +\w.+", OVERVIEW, re.MULTILINE), option
-    for group in CATALOG.groups:
+    for group in SHIPPED.groups:
         if "/" in group:
             assert f"  {group} " in OVERVIEW
-    for option in CATALOG.options("experiment"):
+    for option in SHIPPED.options("experiment"):
         assert option.rpartition("/")[2] in OVERVIEW
 
 
 def test_overview_has_every_key_of_a_run_with_its_default_and_meaning():
-    for path, key in CATALOG.root.keys.items():
+    for path, key in SHIPPED.root.keys.items():
         if not path.startswith(("dataset.", "sweep.", "report.", "tune.", "hub.")):
             line = re.search(rf"^  {re.escape(path)}=(\S+) +(.+)", OVERVIEW, re.MULTILINE)
             assert line, path
@@ -50,10 +49,10 @@ def test_examples_are_commands_that_compose():
         compose_checked([re.sub(r",.*", "", word) for word in overrides])
 
 
-@pytest.mark.parametrize("group", [g for g in CATALOG.groups if g not in PRESETS])
+@pytest.mark.parametrize("group", [g for g in SHIPPED.groups if g not in PRESETS])
 def test_every_choice_begins_with_one_line_about_it(group):
-    for option in CATALOG.options(group):
-        about = CATALOG.about(group, option)
+    for option in SHIPPED.options(group):
+        about = SHIPPED.about(group, option)
         assert about, f"conf/{group}/{option}.yaml begins with no comment"
         assert len(about) <= WIDTH - 20, f"conf/{group}/{option}.yaml: shorten the first line"
 

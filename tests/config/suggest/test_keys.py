@@ -8,7 +8,7 @@ import pytest
 from rltrain import main as entry
 from rltrain.api import settings_from
 from rltrain.common.install import install_command
-from rltrain.config.catalog import Catalog, split_options
+from rltrain.config.catalog import SHIPPED, split_options
 from rltrain.config.compose import compose_checked
 from rltrain.config.suggest.aliases import choice_aliases, tables, value_aliases
 from rltrain.config.suggest.choices import for_choice
@@ -16,8 +16,6 @@ from rltrain.config.suggest.keys import FREE_FORM, for_key
 from rltrain.config.suggest.value_forms import for_plugin, for_value, quoted
 from rltrain.errors import UsageError, closest
 from tests.marks import slow_except
-
-CATALOG = Catalog()
 
 
 def answer(*overrides):
@@ -212,14 +210,14 @@ def typos(key, rng):
 def test_one_edit_typos_of_every_key_find_it():
     """At least 95 of 100, and fast enough for a message."""
     rng, found, tried = random.Random(0), 0, 0
-    CATALOG.homes  # noqa: B018  read once, as in a command
+    SHIPPED.homes  # noqa: B018  read once, as in a command
     begin = time.process_time()
     for typed in ({}, {"algo": "dqn", "env": "cartpole"}, {"algo": "drqn", "env": "trading"}):
-        known = {key: at.value for key, at in CATALOG.keys(typed).items()}
+        known = {key: at.value for key, at in SHIPPED.keys(typed).items()}
         for key in known:
             for typo in typos(key, rng):
                 if typo not in known:
-                    typed_instead = for_key(typo, "1", known, CATALOG).typed[:1]
+                    typed_instead = for_key(typo, "1", known, SHIPPED).typed[:1]
                     found += [quoted(f"{key}=1")] == [t.replace("[1]", "1") for t in typed_instead]
                     tried += 1
     assert tried > 900
@@ -229,11 +227,11 @@ def test_one_edit_typos_of_every_key_find_it():
 
 def test_one_edit_typos_of_choices_find_them():
     rng, found, tried = random.Random(0), 0, 0
-    for group in CATALOG.groups:
-        for option in CATALOG.options(group):
+    for group in SHIPPED.groups:
+        for option in SHIPPED.options(group):
             for typo in typos(option, rng):
-                if typo not in CATALOG.options(group) and len(option) > 3:
-                    found += f"{group}={option}" in for_choice(group, typo, CATALOG).typed
+                if typo not in SHIPPED.options(group) and len(option) > 3:
+                    found += f"{group}={option}" in for_choice(group, typo, SHIPPED).typed
                     tried += 1
     assert found / tried >= 0.95
 
@@ -254,12 +252,12 @@ def overrides_of_the_tables():
 def exists(override):
     name, _, value = override.partition("=")
     key = name.lstrip("+")
-    if name in CATALOG.groups:
-        return set(split_options(value)) <= {*CATALOG.options(name), "VALUE"}
+    if name in SHIPPED.groups:
+        return set(split_options(value)) <= {*SHIPPED.options(name), "VALUE"}
     if name.startswith("+"):
         return any(f"{key}.".startswith(f"{node}.") for node in FREE_FORM)
-    nodes = ("hydra.", "algo.network._target_", *CATALOG.root.keys)
-    return key in CATALOG.homes or key.startswith(nodes)
+    nodes = ("hydra.", "algo.network._target_", *SHIPPED.root.keys)
+    return key in SHIPPED.homes or key.startswith(nodes)
 
 
 def test_everything_that_is_suggested_exists():

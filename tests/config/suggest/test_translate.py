@@ -5,12 +5,11 @@ import shlex
 import pytest
 
 from rltrain import main as entry
-from rltrain.config.catalog import Catalog
+from rltrain.config.catalog import SHIPPED
 from rltrain.config.compose import compose_checked
 from rltrain.config.suggest.translate import command_problem, translated
 from rltrain.errors import UsageError
 
-CATALOG = Catalog()
 COMMANDS = {
     "--config=qmix --env-config=sc2 with env_args.map_name=3m t_max=2000000": (
         "algo=qmix env=smac env.map_name=3m total_env_steps=2000000"
@@ -53,7 +52,7 @@ COMMANDS = {
 
 @pytest.mark.parametrize("typed", COMMANDS)
 def test_command_is_translated_whole(typed):
-    said = command_problem(typed.split(), CATALOG)
+    said = command_problem(typed.split(), SHIPPED)
     assert said.splitlines()[1] == f"  rltrain {COMMANDS[typed]}".rstrip()
     overrides = [
         word for word in shlex.split(COMMANDS[typed]) if not word.startswith(("-", "mode=evaluate"))
@@ -63,7 +62,7 @@ def test_command_is_translated_whole(typed):
 
 
 def test_what_has_no_counterpart_is_named():
-    said = command_problem(["--algo=ppo", "--use-tensorboard", "--record-video", "--x=1"], CATALOG)
+    said = command_problem(["--algo=ppo", "--use-tensorboard", "--record-video", "--x=1"], SHIPPED)
     assert "rltrain algo=pqn 'logger=[tensorboard]'" in said
     assert "ppo (the nearest: ppo is an actor-critic method" in said
     assert "record_video (type rltrain mode=evaluate checkpoint=latest record=true after" in said
@@ -71,7 +70,7 @@ def test_what_has_no_counterpart_is_named():
 
 
 def test_values_with_blanks_stay_pasteable():
-    done = translated(["--checkpoint", "a b", "--net-arch", "64"], CATALOG)
+    done = translated(["--checkpoint", "a b", "--net-arch", "64"], SHIPPED)
     assert str(done) == "rltrain 'checkpoint=a b' 'algo.network.hidden_sizes=[64]'"
 
 
@@ -79,4 +78,4 @@ def test_values_with_blanks_stay_pasteable():
 def test_command_line_refuses_them_with_it(typed):
     with pytest.raises(UsageError) as caught:
         entry.run(typed)
-    assert str(caught.value) == command_problem(typed, CATALOG)
+    assert str(caught.value) == command_problem(typed, SHIPPED)

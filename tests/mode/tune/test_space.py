@@ -1,6 +1,6 @@
 import pytest
 
-from rltrain.config.catalog import Catalog
+from rltrain.config.catalog import SHIPPED
 from rltrain.config.compose import compose_checked
 from rltrain.errors import UsageError
 from rltrain.mode.tune.space import read_space
@@ -75,7 +75,7 @@ def test_every_wrong_entry_is_reported():
     assert len(str(error.value).splitlines()) == 2
 
 
-@pytest.mark.parametrize("name", Catalog().options("tune"))
+@pytest.mark.parametrize("name", SHIPPED.options("tune"))
 def test_shipped_spaces_fit_their_algorithm(name):
     settings = compose_checked([f"algo={name}", f"tune={name}", *env_of(name)]).settings()
     for extremes in zip(*(p.extremes for p in read_space(settings.run.tune.space)), strict=True):
