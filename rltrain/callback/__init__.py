@@ -1,9 +1,8 @@
 """Callbacks: the base class with its hooks, and those that test, save, log and stop."""
 
 from rltrain.callback.draw_curve import DrawCurve
-from rltrain.callback.due import Due
 from rltrain.callback.health import Health
-from rltrain.callback.hooks import Callback, Callbacks
+from rltrain.callback.hooks import Callback, Callbacks, Due
 from rltrain.callback.log import Log
 from rltrain.callback.obs_statistics import ObsStatistics
 from rltrain.callback.save import Save

@@ -84,6 +84,19 @@ class Callback:
         """Continue from ``state_dict``."""
 
 
+class Due:
+    """A threshold: True for the first count at or after each multiple of ``interval``."""
+
+    def __init__(self, interval: int, at: int = 0) -> None:
+        self.interval, self.at = interval, at
+
+    def __call__(self, now: int) -> bool:
+        if now < self.at:
+            return False
+        self.at = (now // self.interval + 1) * self.interval
+        return True
+
+
 TEST_HOOKS = ("on_episode_start", "on_step", "on_episode_end")
 STEP_HOOKS = (*TEST_HOOKS, "on_trajectory")
 """Per-step hooks, called only if a callback defines one."""

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.callback.due import Due
-from rltrain.callback.hooks import Callback
+from rltrain.callback.hooks import Callback, Due
 from rltrain.callback.training import Training
 from rltrain.logger.loggers import Loggers
 from rltrain.types import Steps

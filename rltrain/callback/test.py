@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rltrain.callback.due import Due
-from rltrain.callback.hooks import Callback
+from rltrain.callback.hooks import Callback, Due
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
 from rltrain.common.metrics import COMPARED, test_score

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from rltrain.callback.due import Due
-from rltrain.callback.hooks import Callback
+from rltrain.callback.hooks import Callback, Due
 from rltrain.callback.training import TestRecorder, Training
 from rltrain.hardware.rollout import Rollout
 from rltrain.interfaces import VectorEnv

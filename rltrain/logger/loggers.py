@@ -58,9 +58,6 @@ class Loggers:
         self.failures: Counter[Logger] = Counter()  # in a row
         self.shown: set[Logger] = set()  # loggers whose failure was shown
 
-    def add(self, logger: Logger) -> None:
-        self.loggers.append(logger)
-
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
         self._each(lambda logger: logger.write(clock, seconds, row), "write a row")
 

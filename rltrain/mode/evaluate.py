@@ -45,7 +45,6 @@ Z95 = 1.959964
 class Evaluation:
     """Test episodes of one checkpoint. ``metrics`` are named like those of a test."""
 
-    folder: Path
     step: int
     episodes: tuple[Episode, ...]
     metrics: Mapping[str, float]
@@ -156,8 +155,7 @@ def evaluated(
     """Play, count and write; with ``record``, write videos."""
     place = home(source) if source else new_folder()
     evaluation = played(settings, rollout, source, place)
-    path = write(place, evaluation.record)
-    return replace(evaluation, folder=source.folder if source else path.parent, path=path)
+    return replace(evaluation, path=write(place, evaluation.record))
 
 
 def played(
@@ -202,7 +200,7 @@ def played(
             files = recorder.files[row["episode"]]
             row["files"] = [str(f).removeprefix(f"{place}/") for f in files]
         remarks += (f"The recordings are in {shown(recorder.folder)}.", *recorder.remarks)
-    return Evaluation(place, step, episodes, metrics, record, place, remarks)
+    return Evaluation(step, episodes, metrics, record, place, remarks)
 
 
 def episode_recorder(

@@ -102,19 +102,22 @@ def run_training(
         return Result(run_dir, exit_code=run_rank(settings, run_dir, resume=resume))
     if not resume:
         require_new(run_dir)
-    if settings.run.dataset.write is not None and not resume:
-        require_free(expanded(settings.run.dataset.write))
+        if settings.run.dataset.write is not None:
+            require_free(expanded(settings.run.dataset.write))
     loud = loud and settings.logger.console
     screen = Screen(quiet=not loud)
     name = None if job is None else job.name
     with ExitStack() as stack, train_log(screen, name) as keep_log, Interrupts() as interrupts:
-        loggers = Loggers([JsonLines(run_dir / "metrics.jsonl"), TrainLog()])
-        for logger in build_loggers(settings, run_dir):
-            loggers.add(logger)
         live = screen.is_terminal and job is None
         display = LivePanel(screen, settings.title) if live else PlainLines(screen, name)
-        if loud:
-            loggers.add(display)
+        loggers = Loggers(
+            [
+                JsonLines(run_dir / "metrics.jsonl"),
+                TrainLog(),
+                *build_loggers(settings, run_dir),
+                *([display] if loud else []),
+            ]
+        )
         record = Record(run_dir)
         if resume:
             stack.enter_context(run_lock(run_dir))

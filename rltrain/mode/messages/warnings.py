@@ -50,18 +50,15 @@ def warnings(settings: Settings, trainer: Trainer) -> Iterator[str]:
 
 def exploration_facts(settings: Settings, trainer: Trainer) -> dict[str, Any]:
     """Return how a run explores at its start, and until when."""
-    keys, now = (
-        settings.nodes["algo.exploration"].kwargs,
-        trainer.actor.exploration_metrics(Clock()),
-    )
+    keys = settings.nodes["algo.exploration"].kwargs
+    now = trainer.actor.exploration_metrics(Clock())
+    ends = (key for key in ("env_steps", "half_life", "points") if key in keys)
     return {
         "explores": now,
         "explored": now.get(str(settings.run.stop.metric).removeprefix("train/")),
         "explores_until": trainer.actor.explores_until(),
         "twice_total": 2 * settings.run.total_env_steps,
-        "end_key": next(
-            (k for k in ("env_steps", "half_life", "points") if k in keys), "env_steps"
-        ),
+        "end_key": next(ends, "env_steps"),
         "own_network": not settings.nodes["algo.network"].target.startswith("rltrain."),
     }
 
@@ -99,12 +96,8 @@ def unread_keys(settings: Settings) -> dict[str, str | None]:
 
 def observation_facts(settings: Settings, spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return which observations there are, and what the network makes of them."""
-    network, space, shape = (
-        settings.nodes["algo.network"].target,
-        spec["obs_space"],
-        spec["obs_shape"],
-    )
-    space = space or {}
+    network, shape = settings.nodes["algo.network"].target, spec["obs_shape"]
+    space = spec["obs_space"] or {}
     return {
         "network": settings.choices.get("algo/network", network),
         "convolutions": network.endswith(".conv_agents"),

@@ -85,7 +85,8 @@ class Processes:
                 tries[job] += 1
                 process = self.start(job, place)
             code = self.wait(job, process)
-            if self.crashed(code) and tries[job] <= self.retries and not self.stopping:
+            crashed = code in CRASHES or code < 0
+            if crashed and tries[job] <= self.retries and not self.stopping:
                 self.note(f"{job.name}: {reason(job, code)}. It is tried again.")
                 waiting.appendleft(job)
             else:
@@ -137,9 +138,6 @@ class Processes:
     def note(self, text: str) -> None:
         """Print a message about the sweep."""
         self.errors.print(text, soft_wrap=True)
-
-    def crashed(self, code: int) -> bool:
-        return code in CRASHES or code < 0
 
     def close(self, job: SweepJob, code: int) -> None:
         """Record how a job ended, unless it did so itself; with ``fail_fast`` a failed one ends the

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.table import Column, Table
 
@@ -19,7 +18,7 @@ from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.tune.preset import preset_text
 from rltrain.mode.tune.study import open_study, trial_dir
 from rltrain.mode.tune.trials import metric_name, read_tests, settings_text
-from rltrain.report.figures import COLORS, STYLE, WIDTH, new_figure
+from rltrain.report.figures import draw_history, draw_importance
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -90,34 +89,3 @@ def write_trials(path: Path, trials: Sequence[FrozenTrial]) -> None:
         row = {"trial": t.number, "state": t.state.name.lower(), "score": t.value}
         rows.append({**row, "error": t.user_attrs.get("error"), **t.params})
     put_text(path, csv_text(rows))
-
-
-def draw_history(path: Path, scores: Sequence[tuple[int, float]], mode: str) -> None:
-    """The score of every trial, and the best so far."""
-    import matplotlib
-
-    numbers, values = np.array(scores, float).T
-    best = np.maximum.accumulate(values) if mode == "max" else np.minimum.accumulate(values)
-    with matplotlib.rc_context(STYLE):
-        figure = new_figure(0.7 * WIDTH, 2.3)
-        axes = figure.subplots()
-        axes.plot(numbers, values, "o", color=COLORS[7], ms=3, label="trial")
-        axes.step(numbers, best, where="post", color=COLORS[0], label="best so far")
-        axes.set_xlabel("trial")
-        axes.set_ylabel("score")
-        axes.legend(frameon=False)
-        figure.savefig(path)
-
-
-def draw_importance(path: Path, importance: Mapping[str, float]) -> None:
-    """How much each key matters."""
-    import matplotlib
-
-    names = list(importance)[::-1]
-    with matplotlib.rc_context(STYLE):
-        figure = new_figure(0.85 * WIDTH, 0.55 + 0.2 * len(names))
-        axes = figure.subplots()
-        axes.barh(names, [importance[name] for name in names], color=COLORS[0], height=0.6)
-        axes.set_xlabel("importance")
-        axes.grid(axis="y", visible=False)
-        figure.savefig(path)
