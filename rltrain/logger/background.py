@@ -50,7 +50,7 @@ class InBackground(Logger):
     def send_video(self, clock: Clock, path: Path) -> None:
         """Log a GIF to the run."""
 
-    def send_summary(self, summary: Mapping[str, Any]) -> None:
+    def send_summary(self, summary: Mapping[str, object]) -> None:
         """Log what the run came to."""
 
     def finish(self) -> None:
@@ -67,7 +67,7 @@ class InBackground(Logger):
     def video(self, clock: Clock, path: Path) -> None:
         self._send(partial(self.send_video, clock, path))
 
-    def summarize(self, summary: Mapping[str, Any]) -> None:
+    def summarize(self, summary: Mapping[str, object]) -> None:
         if self.thread.ident is not None:
             self._send(partial(self.send_summary, summary))
 

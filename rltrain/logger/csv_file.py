@@ -8,7 +8,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from rltrain.logger.jsonl import read_rows, readable
 from rltrain.logger.loggers import Logger
@@ -52,12 +51,12 @@ class CsvFile(Logger):
         self.columns = columns_of(rows)
 
 
-def columns_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def columns_of(rows: Sequence[Mapping[str, object]]) -> list[str]:
     """Every name that one of the rows has."""
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
-def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+def csv_text(rows: Sequence[Mapping[str, object]]) -> str:
     """Rows as a table with a column for every name."""
     text = io.StringIO()
     table = csv.DictWriter(text, columns_of(rows), lineterminator="\n")

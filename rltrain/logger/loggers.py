@@ -41,7 +41,7 @@ class Logger:
     def video(self, clock: Clock, path: Path) -> None:
         """Add the video (GIF) of a test episode, as ``VIDEO``."""
 
-    def summarize(self, summary: Mapping[str, Any]) -> None:
+    def summarize(self, summary: Mapping[str, object]) -> None:
         """Record the end of a run, before ``close``: ``status``, ``final`` and ``best`` tests."""
 
     def close(self) -> None:
@@ -78,7 +78,7 @@ class Loggers:
                 off = "; it is switched off" if self.failures[logger] == logger.patience else ""
                 self.report(logger, f"could not {what} ({error}){off}")
 
-    def close(self, summary: Mapping[str, Any] = MappingProxyType({})) -> None:
+    def close(self, summary: Mapping[str, object] = MappingProxyType({})) -> None:
         for logger in self.loggers:
             try:
                 if self.failures[logger] < logger.patience:

@@ -22,7 +22,7 @@ class TensorBoard(Logger):
         ValueError: tensorboardX is not installed.
     """
 
-    def __init__(self, *, run_dir: Path, config: Mapping[str, Any]) -> None:
+    def __init__(self, *, run_dir: Path, config: Mapping[str, object]) -> None:
         require_extra("tensorboard", "tensorboardX", "logger=[tensorboard]")
         self.folder, self.config = run_dir / "tensorboard", config
         self.writer: Any = None

@@ -28,10 +28,10 @@ class Trackio(InBackground):
         self,
         *,
         run_dir: Path,
-        config: Mapping[str, Any],
+        config: Mapping[str, object],
         project: str,
         group: str | None,
-        **options: Any,
+        **options: object,
     ) -> None:
         super().__init__()
         require_extra("trackio", "trackio", "logger=[trackio]")

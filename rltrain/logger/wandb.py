@@ -43,7 +43,7 @@ class Wandb(InBackground):
         project: str,
         group: str | None,
         tags: Sequence[str] | None,
-        **options: Any,
+        **options: object,
     ) -> None:
         super().__init__()
         self.mode = mode
@@ -59,7 +59,7 @@ class Wandb(InBackground):
             **options,
         }
 
-    def send_summary(self, summary: Mapping[str, Any]) -> None:
+    def send_summary(self, summary: Mapping[str, object]) -> None:
         """The status, and the final and best tests as ``final/…`` and ``best/…``."""
         self.run.summary.update(flat(summary))
 
@@ -104,9 +104,9 @@ class Wandb(InBackground):
         return netrc.is_file() and "api.wandb.ai" in netrc.read_text(encoding="utf-8")
 
 
-def flat(summary: Mapping[str, Any]) -> dict[str, Any]:
+def flat(summary: Mapping[str, object]) -> dict[str, object]:
     """``{"best": {"env_steps": 1}}`` as ``{"best/env_steps": 1}``."""
-    out: dict[str, Any] = {}
+    out: dict[str, object] = {}
     for name, value in summary.items():
         inner = value if isinstance(value, Mapping) else None
         out |= {name: value} if inner is None else {f"{name}/{k}": v for k, v in inner.items()}

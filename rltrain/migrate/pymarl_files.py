@@ -120,7 +120,7 @@ def optimizer_state(file: Path) -> dict[str, Any]:
     return dict(state)
 
 
-def has_moments(state: Any) -> bool:
+def has_moments(state: object) -> bool:
     """Whether it is tensors by name, for each parameter; the step may be a number."""
     return isinstance(state, Mapping) and all(
         isinstance(moments, Mapping)
@@ -132,7 +132,7 @@ def has_moments(state: Any) -> bool:
     )
 
 
-def has_options(groups: Any) -> bool:
+def has_options(groups: object) -> bool:
     """Whether it is parameters and a learning rate, for each group."""
     return isinstance(groups, list) and all(
         isinstance(group, Mapping)

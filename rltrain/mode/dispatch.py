@@ -218,7 +218,7 @@ def resume_mode(overrides: Sequence[str]) -> int:
     return resume(path, others).exit_code
 
 
-MODES: Mapping[Any, Callable[[Sequence[str]], int]] = {
+MODES: Mapping[str, Callable[[Sequence[str]], int]] = {
     "doctor": doctor_mode,
     "evaluate": evaluate_mode,
     "watch": watch_mode,
@@ -232,7 +232,7 @@ MODES: Mapping[Any, Callable[[Sequence[str]], int]] = {
 """All modes but training."""
 
 
-def require_checkpoint(mode: str, path: str | None, **facts: Any) -> str:
+def require_checkpoint(mode: str, path: str | None, **facts: object) -> str:
     """The path of a checkpoint; UsageError if none was typed and this mode cannot do without."""
     for message in Facts({"mode": mode, "checkpoint": path}, **facts).messages("checkpoint"):
         raise UsageError(message)

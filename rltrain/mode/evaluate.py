@@ -293,7 +293,7 @@ def recordings_folder(place: Path, step: int) -> Path:
         return made(new_folder() / "recordings" / str(step))
 
 
-def write(place: Path, record: Mapping[str, Any]) -> Path:
+def write(place: Path, record: Mapping[str, object]) -> Path:
     """``evaluation.json`` in a folder, earlier ones kept; in one of its own if that cannot be
     written.
     """

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.locate import MANIFEST
@@ -158,7 +158,7 @@ def no_run(typed: str | Path, path: Path) -> str:
     return f"{typed}: there is {missing} {path}. {expected}checkpoints/<env_steps> in a run."
 
 
-def other_rules(checkpoint_folder: Path, about: Mapping[str, Any]) -> tuple[str, ...]:
+def other_rules(checkpoint_folder: Path, about: Mapping[str, object]) -> tuple[str, ...]:
     """A remark if a checkpoint was trained under another version of the environment's rules than
     ``about`` the environment of this run says.
     """

@@ -173,13 +173,13 @@ def link_latest(run_dir: Path) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def is_test(value: Any) -> bool:
+def is_test(value: object) -> bool:
     """Whether a value is the result of a test: numbers by name, with its env steps."""
     numbers = value.values() if isinstance(value, dict) and "env_steps" in value else [None]
     return all(type(number) in (int, float) for number in numbers)
 
 
-KEPT_FACTS: Mapping[str, Callable[[Any], bool]] = {
+KEPT_FACTS: Mapping[str, Callable[[object], bool]] = {
     "started": lambda value: isinstance(value, str),
     "environment": lambda value: isinstance(value, dict),
     "final_test": is_test,
@@ -197,7 +197,7 @@ class Record(Callback):
         self.path = run_dir / "run.json"
         self.facts: dict[str, Any] = {}
 
-    def initialize(self, about: Mapping[str, Any]) -> None:
+    def initialize(self, about: Mapping[str, object]) -> None:
         """Record what is known before the first step; ``about`` describes the environments, which
         may differ after a resume.
         """
@@ -274,7 +274,7 @@ class Journal(Record):
         self.on_train_start(trainer)  # the first test comes before
         return super().on_test_end(trainer, value)
 
-    def on_save(self, trainer: Training, value: Any) -> Any:
+    def on_save(self, trainer: Training, value: dict[str, Any]) -> dict[str, Any]:
         if self.facts:
             self.write(trainer)
         return value
@@ -283,7 +283,7 @@ class Journal(Record):
         status = "interrupted" if trainer.interrupted else "finished"
         self.write(trainer, status=status, finished=now())
 
-    def on_exception(self, trainer: Training, value: Any) -> Any:
+    def on_exception(self, trainer: Training, value: BaseException) -> BaseException:
         status = "failed" if isinstance(value, Exception) else "interrupted"
         if self.facts:
             error = f"{type(value).__name__}: {value}"
@@ -313,7 +313,7 @@ def now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S%z")
 
 
-def git_state() -> dict[str, Any]:
+def git_state() -> dict[str, str | bool | None]:
     """The commit of the working copy that rltrain runs from, and whether tracked files differ from
     it; None where there is no git.
     """

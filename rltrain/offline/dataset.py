@@ -135,7 +135,7 @@ class Reader:
     def __init__(self, *, dataset: Dataset, chosen: np.ndarray, rng: np.random.Generator) -> None:
         self.dataset, self.chosen, self.rng = dataset, chosen, rng
         self.seconds = np.zeros(2)  # nothing acts
-        self.about: Mapping[str, Any] = {
+        self.about: Mapping[str, object] = {
             "dataset": f"{dataset.folder} ({int(dataset.whole.sum()):,} whole episodes, "
             f"{int(dataset.length.sum()):,} transitions)"
         }

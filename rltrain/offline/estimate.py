@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +17,7 @@ from rltrain.offline.dataset import Dataset
 from rltrain.offline.importance import estimates
 from rltrain.types import Clock, module_device
 
+Episodes = Sequence[Mapping[str, np.ndarray]]
 AT_ONCE = 32
 """Episodes that are unrolled side by side."""
 
@@ -56,7 +56,7 @@ class Estimate(Callback):
 
 def probabilities(
     agents: Agents,
-    episodes: Sequence[Mapping[str, np.ndarray]],
+    episodes: Episodes,
     exploration: Exploration,
     dataset: Dataset,
     clock: Clock,
@@ -88,6 +88,6 @@ def probabilities(
     return [probability[:steps, i] for i, steps in enumerate(length.tolist())]
 
 
-def at(episodes: Sequence[Mapping[str, Any]], name: str, t: int, length: np.ndarray) -> np.ndarray:
+def at(episodes: Episodes, name: str, t: int, length: np.ndarray) -> np.ndarray:
     """A field of time step t of every episode, [n, …]; the final step of those that are over."""
     return np.stack([e[name][min(t, stop)] for e, stop in zip(episodes, length, strict=True)])

@@ -94,7 +94,7 @@ def write_shard(
     return entry
 
 
-def write_index(folder: Path, facts: Mapping[str, Any], shards: list[dict[str, Any]]) -> None:
+def write_index(folder: Path, facts: Mapping[str, object], shards: list[dict[str, Any]]) -> None:
     """List the shards, with their sums and ``facts`` such as spec and origin.
 
     Raises:

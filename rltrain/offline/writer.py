@@ -47,7 +47,7 @@ class Writer:
         folder: Path,
         spec: EnvSpec,
         n_envs: int,
-        about: Mapping[str, Any],
+        about: Mapping[str, object],
         shard_bytes: int,
         max_bytes: int | None,
         n_episodes: int | None = None,

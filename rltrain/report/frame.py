@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -42,7 +42,7 @@ def load_runs(*places: str | Path) -> pd.DataFrame:
     parts = []
     for group in grouped(find_runs(places)):
         for run in group.runs:
-            about: dict[str, Any] = {
+            about: dict[str, object] = {
                 "label": group.label,
                 "library": run.library,
                 "algo": run.algo,

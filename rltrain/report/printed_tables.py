@@ -7,7 +7,6 @@ import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rltrain.report.statistics import Interval
 
@@ -24,7 +23,7 @@ class Table:
     name: str
     title: str
     columns: Sequence[str]
-    rows: Sequence[Sequence[Any]]
+    rows: Sequence[Sequence[object]]
     note: str = ""
 
     @property
@@ -37,7 +36,7 @@ class Table:
         return [[shown(cell) for cell in row] for row in self.rows]
 
 
-def shown(cell: Any) -> str:
+def shown(cell: object) -> str:
     """``12.3 [11.8, 12.9]``; an infinite number, which no run reached, is a dash."""
     if isinstance(cell, Interval):
         if math.isnan(float(cell.low)):
@@ -54,7 +53,7 @@ def shown(cell: Any) -> str:
 def as_csv(table: Table) -> str:
     """The table with all digits, an estimate in three columns."""
     header: list[str] = []
-    rows: list[list[Any]] = [[] for _ in table.rows]
+    rows: list[list[object]] = [[] for _ in table.rows]
     for i, name in enumerate(table.columns):
         column = [row[i] for row in table.rows]
         wide = any(isinstance(cell, Interval) for cell in column)
@@ -69,7 +68,7 @@ def as_csv(table: Table) -> str:
     return out.getvalue()
 
 
-def raw(cell: Any) -> Any:
+def raw(cell: object) -> object:
     """A cell of a CSV file; a number that is none is empty, and text that a spreadsheet would take
     for a formula begins with an apostrophe.
     """

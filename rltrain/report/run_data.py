@@ -40,7 +40,7 @@ class Run:
     seed: int | None
     columns: Mapping[str, np.ndarray]
     choices: Mapping[str, str] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
     status: str = "finished"
     problems: Sequence[str] = ()
 
@@ -70,7 +70,7 @@ class Run:
         return next((o for o in options if np.isfinite(self.columns.get(o, np.nan)).any()), None)
 
 
-def columns_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, np.ndarray]:
+def columns_of(rows: Iterable[Mapping[str, object]]) -> dict[str, np.ndarray]:
     """Rows of metrics as arrays of one length, NaN where a row lacks a number. Of the rows, which
     may be a million, nothing but their numbers is kept.
     """
@@ -113,7 +113,7 @@ def renamed(
     return out
 
 
-def flat(tree: Any, separator: str = ".", prefix: str = "") -> dict[str, Any]:
+def flat(tree: object, separator: str = ".", prefix: str = "") -> dict[str, Any]:
     """The values of a nested mapping by their paths; empty mappings have none."""
     if not isinstance(tree, Mapping):
         return {prefix.removesuffix(separator): tree}

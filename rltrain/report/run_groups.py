@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rltrain.errors import UsageError
 from rltrain.report.run_data import Run
 
-Key = tuple[Any, ...]
+Key = tuple[object, ...]
 LONGEST = 60
 """Characters of a label; configurations that differ in more are numbered."""
 
@@ -52,7 +51,7 @@ def grouped(
     for run in runs:
         names_here = dict.fromkeys([*choices[id(run)], *kept[id(run)]])
         known.setdefault((run.method, run.env), {}).update(names_here)
-    groups: dict[Key, list[Run]] = {}
+    groups: dict[tuple[str, str], list[Run]] = {}
     numbers: dict[str, str] = {}
     for run in runs:
         parts = of(choices[id(run)], picked[run.method]) | of(kept[id(run)], settings[run.method])
@@ -83,7 +82,7 @@ def renaming(typed: str) -> tuple[str, str]:
 
 
 def varying(
-    runs: Iterable[Run], bucket: Callable[[Run], Key], values: Callable[[Run], Mapping[str, Any]]
+    runs: Iterable[Run], bucket: Callable[[Run], Key], values: Callable[[Run], Mapping[str, object]]
 ) -> dict[str, list[str]]:
     """By method, the names whose values differ within one of its buckets."""
     buckets: dict[Key, list[Run]] = {}
@@ -98,12 +97,12 @@ def varying(
     return {method: list(names) for method, names in out.items()}
 
 
-def of(values: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+def of(values: Mapping[str, object], names: Sequence[str]) -> dict[str, object]:
     """Those of the values that have one of the names; null for the rest."""
     return {name: values.get(name) for name in names}
 
 
-def described(parts: Mapping[str, Any]) -> list[str]:
+def described(parts: Mapping[str, object]) -> list[str]:
     """``lr=0.001``: names without the folders above them where that leaves no doubt."""
     leaves = [name.rpartition(".")[2] for name in parts]
     return [
@@ -112,6 +111,6 @@ def described(parts: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     """A value as it would be typed."""
     return value if isinstance(value, str) else json.dumps(value, default=str)

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from packaging.requirements import Requirement
 from rich.table import Table
@@ -50,7 +50,7 @@ class Finding:
     fix: str = ""
 
 
-def finding(what: str, good: Any, fact: str, fix: str = "", *, needed: bool = False) -> Finding:
+def finding(what: str, good: object, fact: str, fix: str = "", *, needed: bool = False) -> Finding:
     """A finding, with the command that fixes it unless it is ``good``."""
     verdict: Verdict = "ok" if good else "missing" if needed else "optional"
     return Finding(what, verdict, fact, "" if good else fix)

@@ -23,7 +23,7 @@ from rltrain.trainer import Trainer
 
 def banner(
     settings: Settings, trainer: Trainer, plan: Mapping[str, Any], origin: str | None
-) -> Any:
+) -> Panel:
     """Return the panel with a run's settings and resources."""
     facts = {
         "run": f"{settings.title}: {schedule(settings)}",

@@ -48,7 +48,7 @@ def warnings(settings: Settings, trainer: Trainer) -> Iterator[str]:
     yield from facts.messages("network", "warned")
 
 
-def exploration_facts(settings: Settings, trainer: Trainer) -> dict[str, Any]:
+def exploration_facts(settings: Settings, trainer: Trainer) -> dict[str, object]:
     """Return how a run explores at its start, and until when."""
     keys = settings.nodes["algo.exploration"].kwargs
     now = trainer.actor.exploration_metrics(Clock())
@@ -63,7 +63,7 @@ def exploration_facts(settings: Settings, trainer: Trainer) -> dict[str, Any]:
     }
 
 
-def target_facts(settings: Settings) -> dict[str, Any]:
+def target_facts(settings: Settings) -> dict[str, object]:
     """Return how fast Polyak averaging moves the target network."""
     keys = settings.nodes["algo.target_update"].kwargs
     tau, units = keys.get("tau", 1.0), ("episodes", "env_steps", "updates")
@@ -94,7 +94,7 @@ def unread_keys(settings: Settings) -> dict[str, str | None]:
     }
 
 
-def observation_facts(settings: Settings, spec: Mapping[str, Any]) -> dict[str, Any]:
+def observation_facts(settings: Settings, spec: Mapping[str, Any]) -> dict[str, object]:
     """Return which observations there are, and what the network makes of them."""
     network, shape = settings.nodes["algo.network"].target, spec["obs_shape"]
     space = spec["obs_space"] or {}

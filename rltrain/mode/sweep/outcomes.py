@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from rich.table import Column, Table
@@ -105,7 +104,7 @@ def results_text(jobs: Sequence[SweepJob]) -> str:
     """A row per job: its overrides, how it ended, and every metric of its last and best test."""
     rows = []
     for job in jobs:
-        row: dict[str, Any] = {"job": job.name, "overrides": " ".join(job.overrides)}
+        row: dict[str, object] = {"job": job.name, "overrides": " ".join(job.overrides)}
         row |= {"status": job.status, "env_steps": job.env_steps}
         row |= {f"last {name}": value for name, value in job.test.items()}
         best = job.record.get("best_test") or {}

@@ -143,7 +143,7 @@ def read_plan(folder: Path) -> SweepPlan | None:
         ) from error
 
 
-def plain_name(name: Any) -> str:
+def plain_name(name: object) -> str:
     """A job's folder; ValueError unless it lies in that of its sweep."""
     if not isinstance(name, str) or Path(name).name != name or name == "..":
         raise ValueError(f"no name of a folder: {name!r}")

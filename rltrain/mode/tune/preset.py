@@ -23,7 +23,7 @@ def preset_text(overrides: Sequence[str], about: Sequence[str]) -> str:
     choices = chosen(composed)
     plain = compose_checked([f"{group}={name}" for group, name in choices.items()] + ["tuned=none"])
     before = flat(plain.plain)
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for key, value in flat(composed.plain).items():
         parts = key.split(".")
         if parts[0] in LEFT_OUT or key in LEFT_OUT:
@@ -50,14 +50,14 @@ def chosen(composed: Composition) -> dict[str, str]:
     return main | others
 
 
-def dumped(tree: Mapping[str, Any]) -> str:
+def dumped(tree: Mapping[str, object]) -> str:
     """A mapping as YAML, lists of values on one line."""
     if not tree:
         return ""
     return str(yaml.dump(tree, Dumper=Dumper, sort_keys=False, allow_unicode=True))
 
 
-def sequence(dumper: Any, values: list[Any]) -> Any:
+def sequence(dumper: Any, values: list[object]) -> Any:
     """The node of a list, on one line unless there are mappings in it."""
     flow = not any(isinstance(value, dict) for value in values)
     return dumper.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=flow)

@@ -69,7 +69,7 @@ class ReportTests(Callback):
             trainer.stop("pruned: its tests are worse than those of other trials")
 
 
-def settings_text(params: Mapping[str, Any]) -> str:
+def settings_text(params: Mapping[str, object]) -> str:
     """The values of a trial, short enough to be read."""
     values = {k: f"{v:.4g}" if isinstance(v, float) else str(v) for k, v in params.items()}
     return " ".join(f"{k.rpartition('.')[2]}={v}" for k, v in values.items())

@@ -138,7 +138,7 @@ def plain(value: Any) -> Any:
     return value.get("value") if isinstance(value, dict) else value
 
 
-def moment(text: Any) -> float:
+def moment(text: object) -> float:
     """Seconds since the epoch of a time as ISO 8601 writes it; NaN if it is none."""
     try:
         return datetime.fromisoformat(str(text)).timestamp()
