@@ -50,20 +50,16 @@ class TensorBoard(Logger):
             self.writer.close()
 
     def _writer(self, clock: Clock) -> Any:
+        """The writer, which begins with the configuration as text."""
         if self.writer is None:
-            self.writer = self.begin(clock.env_steps)
+            from tensorboardX import SummaryWriter
+
+            self.writer = SummaryWriter(
+                str(self.folder),
+                purge_step=clock.env_steps if self.folder.is_dir() else None,
+                filename_suffix=f".{clock.env_steps}",  # two runs in one second have two files
+                max_queue=1000,
+            )
+            text = json.dumps(self.config, indent=1).replace("\n", "\n    ")
+            self.writer.add_text("config", f"    {text}")
         return self.writer
-
-    def begin(self, env_steps: int) -> Any:
-        """The writer, and the configuration as text."""
-        from tensorboardX import SummaryWriter
-
-        resumed = self.folder.is_dir()
-        purge = env_steps if resumed else None
-        suffix = f".{env_steps}"  # two runs in one second have two files
-        writer = SummaryWriter(
-            str(self.folder), purge_step=purge, filename_suffix=suffix, max_queue=1000
-        )
-        text = json.dumps(self.config, indent=1).replace("\n", "\n    ")
-        writer.add_text("config", f"    {text}")
-        return writer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
@@ -30,6 +29,7 @@ from rltrain.common.files import (
     require_writable,
 )
 from rltrain.common.folders import new_folder, require_empty
+from rltrain.common.locks import take
 from rltrain.common.metrics import test_score
 from rltrain.config.overrides import pick
 from rltrain.config.saved_config import NEW_RUN
@@ -115,17 +115,12 @@ def run_lock(run_dir: Path) -> Iterator[None]:
     """
     folder = os.open(run_dir, os.O_RDONLY)
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(folder)
-        process = json_object(run_dir / "run.json").get("process", "another")
-        raise UsageError(
-            f"The run in {shown(run_dir)} is going on already (process {process}). Wait until it "
-            "has ended, or stop it with Ctrl-C; it saves its state. Then resume it."
-        ) from None
-    except OSError:  # the file system has no locks
-        pass
-    try:
+        if take(folder) is False:
+            process = json_object(run_dir / "run.json").get("process", "another")
+            raise UsageError(
+                f"The run in {shown(run_dir)} is going on already (process {process}). Wait until "
+                "it has ended, or stop it with Ctrl-C; it saves its state. Then resume it."
+            )
         yield
     finally:
         os.close(folder)

@@ -45,6 +45,7 @@ ALLOWED = {
     "mode/sweep/run.py": "a file of a sweep in which nothing but plain files was found",
     "mode/tune/study.py": "a file of a study in which nothing but plain files was found",
     "offline/dataset.py": "read_index found a plain file with the listed size",
+    "common/page/__init__.py": PACKAGE_DATA,
     "report/page/__init__.py": PACKAGE_DATA,
     "report/readers/stable_baselines3.py": "arrays without objects, from what a helper has opened",
 }

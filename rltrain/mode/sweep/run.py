@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from rltrain.common.files import require_plain
+from rltrain.common.locks import take
 from rltrain.common.streams import say
 from rltrain.config.compose import compose_checked
 from rltrain.config.hydra_sweep import Task, other_launcher, sweeper_for
@@ -163,16 +163,15 @@ def locked(folder: Path) -> Iterator[int | None]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        held = take(file.fileno())
+        if held is None:
+            yield None
+            return
+        if not held:
             file.seek(0)
             require_ended(file.read(), folder)
             say(f"Waiting until the runs of the stopped sweep in {shown(folder)} have saved.")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        except OSError:
-            yield None
-            return
+            take(file.fileno(), wait=True)
         file.truncate(0)
         file.write(f"{platform.node()} {os.getpid()}")
         file.flush()

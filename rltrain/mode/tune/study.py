@@ -7,7 +7,6 @@ continues it from its checkpoint.
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rltrain.common.install import install_extra
+from rltrain.common.locks import take
 from rltrain.config.schema import RunSettings
 from rltrain.errors import UsageError
 from rltrain.mode.tune.space import Parameter
@@ -138,7 +138,7 @@ def locked(path: Path) -> Iterator[None]:
     """Hold a file's lock, waiting for it."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        take(handle, wait=True)
         yield
     finally:
         os.close(handle)
@@ -148,9 +148,7 @@ def try_lock(run_dir: Path) -> int | None:
     """The lock of a trial as an open file, or None if another process holds it."""
     run_dir.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(run_dir.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        return None
-    return handle
+    if take(handle):
+        return handle
+    os.close(handle)
+    return None
