@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from rltrain.algo.learner import Learner
+from rltrain.common.machine.child_processes import kill_with_parent
 from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
 from rltrain.hardware.ddp.ranks import Ranks, torchrun_ranks
-from rltrain.hardware.parent_death import kill_with_parent
 from rltrain.hardware.rollout import Rollout
 
 

@@ -1,13 +1,25 @@
-"""Starting and ending child processes."""
+"""Starting and ending child processes, and ending with the parent process."""
 
 from __future__ import annotations
 
+import ctypes
+import os
+import signal
 import sys
+import threading
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import parent_process
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
 
 import psutil
+
+PR_SET_PDEATHSIG = 1
+"""Of prctl.h."""
+EXIT_TIMEOUT = 5.0
+"""Seconds in which a child process must end."""
 
 
 @contextmanager
@@ -32,3 +44,39 @@ def kill_children(name: str) -> None:
                 child.kill()
         except psutil.NoSuchProcess:
             continue
+
+
+def kill_group(process: BaseProcess) -> None:
+    """End a child process that leads a group, and the processes that it has started."""
+    assert process.pid, "a process that never started"  # 0 would be this process's own group
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):  # not yet the leader of a group
+        process.kill()
+    process.join(EXIT_TIMEOUT)
+    if process.exitcode is not None:
+        process.close()  # frees its file descriptor
+
+
+def kill_with_parent(kill: bool = True) -> None:
+    """Let the kernel kill this process, even a stopped one, when the thread that started it ends,
+    or no longer. Only Linux can do that.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL if kill else 0)
+
+
+def end_with_parent() -> None:
+    """Ignore Ctrl-C, which the parent handles, lead a process group of its own, and end when the
+    parent does, even inside a step that does not return.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.setsid()
+    parent = parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    wait([sentinel])
+    os.killpg(0, signal.SIGKILL)

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 
+from rltrain.common.machine.child_processes import kill_with_parent
 from rltrain.errors import EnvError
 from rltrain.hardware.env_share import Share, shares_of
-from rltrain.hardware.parent_death import kill_with_parent
 
 
 class Ranks:

@@ -2,6 +2,6 @@
 or a worker is stopped. Otherwise it would wait for its workers, which end when it does.
 """
 
-from rltrain.hardware.parent_death import kill_with_parent
+from rltrain.common.machine.child_processes import kill_with_parent
 
 kill_with_parent()

@@ -9,7 +9,6 @@ locks that its threads hold.
 from __future__ import annotations
 
 import logging
-import os
 import pickle
 import signal
 import threading
@@ -19,7 +18,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
-from rltrain.common.machine.child_processes import without_main
+from rltrain.common.machine.child_processes import EXIT_TIMEOUT, kill_group, without_main
 from rltrain.errors import Interrupted
 from rltrain.hardware.env_share import Share
 from rltrain.hardware.process.shared_memory import SharedExchange
@@ -27,8 +26,6 @@ from rltrain.hardware.process.worker import MakeRollout, packed, serve
 
 ENDS_WITH_RUN = "rltrain.hardware.process.fork_server"
 """Module that lets the fork server end with the thread that has started it."""
-EXIT_TIMEOUT = 5.0
-"""Seconds in which a worker must end."""
 POLL = 0.2
 """Seconds between looks at a worker's progress."""
 
@@ -129,15 +126,7 @@ class WorkerProcess:
         """
         self.connection.close()
         self.process.join(timeout)
-        pid = self.process.pid
-        assert pid, "a worker that never started"  # 0 would be this process's own group
-        try:
-            os.killpg(pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):  # not yet the leader of a group
-            self.process.kill()
-        self.process.join(EXIT_TIMEOUT)
-        if self.process.exitcode is not None:
-            self.process.close()  # frees its file descriptor
+        kill_group(self.process)
 
     def _end(self) -> str:
         self.process.join(EXIT_TIMEOUT)

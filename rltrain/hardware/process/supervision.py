@@ -10,9 +10,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from rltrain.common.machine.child_processes import EXIT_TIMEOUT
 from rltrain.errors import EnvError, Interrupted
 from rltrain.hardware.env_share import Share
-from rltrain.hardware.process.process import EXIT_TIMEOUT, WorkerLost
+from rltrain.hardware.process.process import WorkerLost
 
 log = logging.getLogger("rltrain")
 HOUR = 3600.0

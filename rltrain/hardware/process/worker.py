@@ -8,24 +8,20 @@ message) and ``raised`` (the exception), ``records`` what was logged meanwhile.
 from __future__ import annotations
 
 import logging
-import os
 import pickle
-import signal
-import threading
 import traceback
 from collections.abc import Callable, Mapping
-from multiprocessing import parent_process
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import nn
 
+from rltrain.common.machine.child_processes import end_with_parent, kill_with_parent
 from rltrain.common.streams import keep_streams
 from rltrain.errors import EnvError
 from rltrain.hardware.env_share import Share
-from rltrain.hardware.parent_death import kill_with_parent
 from rltrain.hardware.rollout import Rollout
 from rltrain.hardware.steps import arrays_of
 from rltrain.interfaces import EpisodeSeeds
@@ -179,6 +175,7 @@ def serve(connection: Connection, *about: Any) -> None:
         about: arguments of ``Answers``.
     """
     end_with_parent()
+    kill_with_parent()
     keep_streams()
     answers = Answers(*about)
     question: tuple[Any, ...] = ("start",)
@@ -216,20 +213,3 @@ class Collect(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self.records.append((record.name, record.levelno, record.getMessage()))
-
-
-def end_with_parent() -> None:
-    """Ignore Ctrl-C, which the parent handles, lead a process group of its own, and end when the
-    parent does, even inside a step that does not return.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.setsid()
-    parent = parent_process()
-    assert parent is not None, "a worker is a process of multiprocessing"
-    kill_with_parent()
-    threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
-
-
-def _end_with(sentinel: int) -> None:
-    wait([sentinel])
-    os.killpg(0, signal.SIGKILL)

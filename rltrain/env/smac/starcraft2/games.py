@@ -16,7 +16,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from rltrain.battles.engine.battles import IllegalAction, check_shape
-from rltrain.env.smac.starcraft2.process import EXIT_TIMEOUT, Crash, GameProcess
+from rltrain.common.machine.child_processes import EXIT_TIMEOUT
+from rltrain.env.smac.starcraft2.process import Crash, GameProcess
 from rltrain.env.smac.starcraft2.worker import GameStep, Recipe
 from rltrain.errors import EnvError
 from rltrain.types import EnvSpec

@@ -3,18 +3,13 @@ game."""
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
-from rltrain.common.machine.child_processes import without_main
+from rltrain.common.machine.child_processes import kill_group, without_main
 from rltrain.env.smac.starcraft2.worker import Recipe, play
-
-EXIT_TIMEOUT = 5.0
-"""Seconds in which a game must end."""
 
 
 class Crash(Exception):
@@ -56,12 +51,4 @@ class GameProcess:
     def kill(self) -> None:
         """End the worker and the game it launched, which is in the same process group."""
         self.connection.close()
-        pid = self.process.pid
-        assert pid, "a worker that never started"  # 0 would be this process's own group
-        try:
-            os.killpg(pid, signal.SIGKILL)
-        except (AttributeError, ProcessLookupError, PermissionError):  # no groups, or not yet one
-            self.process.kill()
-        self.process.join(EXIT_TIMEOUT)
-        if self.process.exitcode is not None:
-            self.process.close()  # frees its file descriptor
+        kill_group(self.process)

@@ -10,16 +10,15 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import os
-import signal
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from multiprocessing import parent_process
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+
+from rltrain.common.machine.child_processes import end_with_parent
 
 CLASSES = {
     "smac": ("smac.env", "StarCraft2Env"),
@@ -137,7 +136,7 @@ def use_python_protobuf() -> None:
 
 def play(connection: Connection, recipe: Recipe, seed: int) -> None:
     """The worker: make the game, then answer until the pipe closes."""
-    lead_own_group()
+    end_with_parent()
     try:
         game = Game(recipe, seed)
         connection.send(("ready", game.get_env_info()))
@@ -164,22 +163,3 @@ def answer(game: Game, method: str, *args: Any) -> tuple[str, Any]:
 def describe(error: Exception) -> str:
     """An exception's type and message."""
     return f"{type(error).__name__}: {error}"
-
-
-def lead_own_group() -> None:
-    """Ignore Ctrl-C, which the parent handles. Killing the group ends this process and its game;
-    both end with the parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if hasattr(os, "setsid"):
-        os.setsid()
-    parent = parent_process()
-    if parent is not None:
-        threading.Thread(target=end_with, args=(parent.sentinel,), daemon=True).start()
-
-
-def end_with(sentinel: int) -> None:
-    """Wait for the parent's end, however long a step takes."""
-    wait([sentinel])
-    if hasattr(os, "killpg"):
-        os.killpg(0, signal.SIGKILL)
-    os._exit(1)
