@@ -13,10 +13,8 @@ from hydra._internal.callbacks import Callbacks
 from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.plugins import Plugins
-from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import HydraException
-from hydra.plugins.launcher import Launcher
-from hydra.types import HydraContext, RunMode, TaskFunction
+from hydra.types import HydraContext, RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
@@ -89,36 +87,22 @@ def job_overrides(overrides: Sequence[str]) -> list[list[str]]:
     return jobs([o for o in parsed if not sets_hydra(o) or o.key_or_group == SEARCH_PATH])
 
 
-class ProcessLauncher(Launcher):
-    """The launcher of a sweep's jobs on this machine, where no other one is typed: it composes the
-    jobs, which gives each its folder, and has ``run`` run them as processes.
-
-    Hydra builds launchers of the package ``hydra_plugins`` only: this one is handed to its sweeper.
-    """
-
-    def __init__(self, run: Launch) -> None:
-        self.run = run
-
-    def setup(
-        self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
-    ) -> None:
-        self.context, self.config = hydra_context, config
-
-    def launch(
-        self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
-    ) -> Sequence[JobReturn]:
-        jobs = []
-        for number, overrides in enumerate(job_overrides, initial_job_idx):
-            config = self.context.config_loader.load_sweep_config(self.config, list(overrides))
-            with open_dict(config):
-                config.hydra.job.id = f"{initial_job_idx}_{number}"
-                config.hydra.job.num = number
-            HydraConfig.instance().set_config(config)
-            sweep = config.hydra.sweep
-            lines = [*overrides, *own_overrides(config.hydra)]
-            jobs.append((lines, Path(sweep.dir) / sweep.subdir))
-        self.run(jobs)
-        return [JobReturn(overrides=o, status=JobStatus.COMPLETED) for o in job_overrides]
+def launch_jobs(
+    launch: Launch, loader: JobLoader, config: DictConfig, jobs: Sequence[Sequence[str]]
+) -> None:
+    """Compose the jobs of a sweep, which gives each its folder, and launch them."""
+    folder = Path(config.hydra.sweep.dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    OmegaConf.save(config, folder / "multirun.yaml")
+    composed = []
+    for number, overrides in enumerate(jobs):
+        job = loader.load_sweep_config(config, list(overrides))
+        with open_dict(job):
+            job.hydra.job.id, job.hydra.job.num = f"0_{number}", number
+        HydraConfig.instance().set_config(job)
+        lines = [*overrides, *own_overrides(job.hydra)]
+        composed.append((lines, Path(job.hydra.sweep.dir) / job.hydra.sweep.subdir))
+    launch(composed)
 
 
 @dataclass(frozen=True)
@@ -174,17 +158,15 @@ def sweeper_for(overrides: Sequence[str], folder: Path, task: Task) -> Callable[
             str(o.input_line) for o in parsed if o.key_or_group == SEARCH_PATH
         ]
         config = OmegaConf.masked_copy(config, "hydra")
-        context = HydraContext(
-            config_loader=JobLoader(loader.get_search_path()), callbacks=Callbacks(config)
-        )
+        job_loader = JobLoader(loader.get_search_path())
+        if task.launch is not None:
+            of_jobs = jobs([o for o in parsed if not sets_hydra(o)])
+            return partial(launch_jobs, task.launch, job_loader, config, of_jobs)
+        context = HydraContext(config_loader=job_loader, callbacks=Callbacks(config))
         sweeper = Plugins.instance().instantiate_sweeper(
             hydra_context=context, task_function=task, config=config
         )
     except (HydraException, OmegaConfBaseException) as error:
         problem = problem_line(error)
         raise UsageError(f"The sweep cannot begin: {problem}{for_plugin(problem)}") from error
-    if task.launch is not None:
-        launcher = ProcessLauncher(task.launch)
-        launcher.setup(hydra_context=context, task_function=task, config=config)
-        vars(sweeper)["launcher"] = launcher
     return partial(sweeper.sweep, arguments=lines)
