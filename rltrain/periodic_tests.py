@@ -31,8 +31,6 @@ class Tested(Training, Protocol):
     test_episodes: int
     test_seed: int
 
-    def play(self, n: int) -> list[Episode]: ...
-
 
 @dataclass(frozen=True)
 class Pending:
@@ -80,7 +78,7 @@ class PeriodicTests:
             trainer.callbacks.on_test_start(trainer)
             try:
                 if trainer.test_function is None:
-                    result = summarize(trainer.play(n))
+                    result = summarize(self.play(n))
                 else:
                     result = test_metrics(trainer.test_function(trainer, n))
             except Interrupted:
