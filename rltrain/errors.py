@@ -16,9 +16,7 @@ UNPRINTABLE = re.compile(
 
 
 def printable(text: str) -> str:
-    r"""Text as a terminal can show it: control characters but tabs and line ends become escapes
-    such as ``\x1b``.
-    """
+    r"""Text for a terminal: control characters but tabs and line ends as ``\x1b`` and so on."""
     return UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 

@@ -67,9 +67,7 @@ class VectorEnv(Protocol):
     has_drawing: bool = False  # ``drawing`` tells where things are
 
     def reset(self, seeds: EpisodeSeeds) -> None:
-        """Begin episode 0 of every environment; episode k of environment e is seeded with
-        ``seeds(e, k)``.
-        """
+        """Begin episode 0 of every environment; ``seeds(e, k)`` is the seed of episode k."""
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """``action`` [E, N] to ``(reward [E, R] float32, terminated [E] bool)``; the arrays then
@@ -137,9 +135,7 @@ class Watch(Protocol):
 
 
 class DecisionFunction(Protocol):
-    """The decisions of a scripted policy. It reads the true state of its environments, and from it
-    where an episode begins.
-    """
+    """A scripted policy's decisions by the true state, which shows where episodes begin."""
 
     def __call__(self) -> np.ndarray:
         """Available actions [E, N] int64 of the current time step."""

@@ -282,9 +282,7 @@ class Trainer:
 
     @property
     def untrained(self) -> bool:
-        """Whether the weights, those of a test while its result is reported, are still those of the
-        initialization.
-        """
+        """Whether the (just tested) weights are still those of the initialization."""
         return self.tests.clock.updates == 0 and not self.pretrained
 
     @property

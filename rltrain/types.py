@@ -60,9 +60,7 @@ class EnvSpec:
 
 @dataclass(frozen=True)
 class Episode:
-    """One finished episode: undiscounted return (mean over reward streams), length in transitions
-    and info.
-    """
+    """A finished episode: undiscounted return (mean of streams), length in transitions, info."""
 
     episode_return: float
     length: int
@@ -93,9 +91,7 @@ class Drawing(NamedTuple):
 
 @dataclass(frozen=True)
 class Steps:
-    """Collected steps: T time steps of E environments (numpy). ``env_steps`` counts their real
-    transitions.
-    """
+    """T time steps of E environments (numpy); ``env_steps`` counts their real transitions."""
 
     obs: np.ndarray  # [T, E, N, *O]
     avail_actions: np.ndarray  # [T, E, N, A] uint8
@@ -165,9 +161,7 @@ class Trajectory:
 
 @dataclass(frozen=True)
 class Clock:
-    """Counters of a run: real transitions of all environments together, finished episodes, gradient
-    steps.
-    """
+    """Counters of a run: real transitions of all environments, episodes, gradient steps."""
 
     env_steps: int = 0
     episodes: int = 0
@@ -266,9 +260,7 @@ class Output(NamedTuple):
 
 @dataclass(frozen=True)
 class LossResult:
-    """The output of a loss: sum and count (which ranks can add up), a priority per window, and
-    metrics.
-    """
+    """The output of a loss: sum and count, which ranks can add up, priorities and metrics."""
 
     loss_sum: Number
     count: Number

@@ -145,9 +145,7 @@ def obs_view(spec: EnvSpec) -> Callable[[Any], np.ndarray] | None:
 
 
 def named_agents(spec: EnvSpec) -> AgentsByName | None:
-    """The conversion of observations and actions by the names of agents; None where they have
-    none.
-    """
+    """The conversion by the names of agents; None where they have none."""
     if spec.agents is None:
         return None
     from rltrain.env.team import named

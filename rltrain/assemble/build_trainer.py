@@ -112,8 +112,7 @@ def build_buffer(
     device: torch.device,
     key: tuple[int, ...] = (),
 ) -> Buffer:
-    """The replay that this loss and these agents need; ``key`` tells apart the random streams of
-    several.
+    """The replay for a loss and agents; ``key`` tells apart the random streams of several.
 
     Raises:
         ValueError: it could never be sampled, or does not fit in memory.

@@ -48,9 +48,7 @@ def n_threads(settings: Settings) -> int:
 def build_env(
     settings: Settings, n_envs: int, *, training: bool, scripted: bool = False
 ) -> VectorEnv:
-    """Environments in lockstep, for training, for tests or for one of their scripted
-    policies.
-    """
+    """Environments in lockstep, for training, tests or one of their scripted policies."""
     from rltrain.common.compilation import announce_compilation
 
     announce_compilation()

@@ -1,6 +1,4 @@
-"""The rollouts of tests and of an evaluation: with the policy of a run or of a checkpoint, or a
-scripted one.
-"""
+"""Rollouts of tests and evaluations: the policy of a run, a checkpoint, or a scripted one."""
 
 from __future__ import annotations
 

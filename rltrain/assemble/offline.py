@@ -1,6 +1,4 @@
-"""The trainer of ``dataset.read``: built like any other, with a dataset in place of environments
-to act in.
-"""
+"""The trainer of ``dataset.read``: a dataset in the place of environments to act in."""
 
 from __future__ import annotations
 

@@ -194,9 +194,7 @@ def need_same_spaces(spec: EnvSpec, own: EnvSpec) -> None:
 def check_number(
     settings: Settings, n_workers: int, n_envs: int, node: str, cores: int | None
 ) -> None:
-    """ValueError for a number of workers that does not fit environments or cores; None if those of
-    other machines count.
-    """
+    """ValueError for workers that do not fit environments or cores (None: of other machines)."""
     require_fit(
         "number of workers",
         settings,

@@ -184,9 +184,7 @@ def number_of(name: str) -> int | None:
 
 
 def expanded(path: str | Path) -> Path:
-    """A path with the home folder in the place of a leading ``~``; ``~name`` stays as it is where
-    there is no such user.
-    """
+    """A path with the home folder for a leading ``~``; ``~name`` of no user stays as it is."""
     return Path(os.path.expanduser(path))
 
 
@@ -262,9 +260,7 @@ KEPT_FILES = "files"
 
 
 def kept_file(run_dir: Path, key: str) -> Path | None:
-    """The copy in the folder of a run of the file that a key names, unless there is none, or a link
-    in its place.
-    """
+    """A run's own copy of the file that a key names; None if there is none, or a link."""
     path = run_dir / KEPT_FILES / key
     linked = path.is_symlink() or path.parent.is_symlink()
     return path if path.is_file() and not linked else None

@@ -32,8 +32,7 @@ def public_names(package: str) -> tuple[list[str], Callable[[str], Any]]:
 
 @contextmanager
 def beside_user() -> Iterator[None]:
-    """Let names be imported from the present folder while one that the user typed or trusts is
-    resolved.
+    """Let names that the user typed or trusts be imported from the present folder.
 
     The folder stands last on the import path, so no module of it can hide an installed one, and
     only here, so that a missing optional package is never taken from it.

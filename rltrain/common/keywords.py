@@ -14,8 +14,7 @@ WHOLE = "rltrain.types"
 
 
 def flat_keywords(function: Callable[..., Made]) -> Callable[..., Made]:
-    """Replace every dataclass of settings among the keyword-only arguments of ``function`` by its
-    fields.
+    """Replace dataclasses of settings among keyword-only arguments by their fields.
 
     ::
 

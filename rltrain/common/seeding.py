@@ -1,6 +1,4 @@
-"""Keyed random streams: every part of a run and every episode has its own, derived from the one
-seed.
-"""
+"""Keyed random streams: each part and episode of a run has its own, derived from one seed."""
 
 from __future__ import annotations
 
@@ -23,9 +21,7 @@ def generator(seed: int, *key: int) -> np.random.Generator:
 
 
 class EpisodeSeeder:
-    """The seed of episode k of environment e depends on (seed, stream, e, k) alone; environment 0
-    here is ``first`` of the run.
-    """
+    """Seeds of episodes by (seed, stream, e, k) alone; environment 0 is ``first`` of the run."""
 
     def __init__(self, seed: int, stream: int, first: int = 0) -> None:
         self.seed, self.stream, self.first = seed, stream, first

@@ -108,8 +108,7 @@ def space_words(record: Mapping[str, Any]) -> str:
 
 
 def changes(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
-    """The differences between two specs, "observations Box(3,) float32, here Discrete(3)"; nothing
-    where all is the same.
+    """The differences between two specs, "actions Discrete(2), here Discrete(3)"; "" for none.
 
     Args:
         theirs: ``EnvSpec.record`` of a checkpoint or a dataset, also as read from JSON.

@@ -56,9 +56,7 @@ class Lenient:
 
 
 def say(text: object, *, error: bool = False, end: str = "\n") -> None:
-    """``print`` to standard output or standard error, whatever happened to them, with control
-    characters shown as text.
-    """
+    """``print`` without failing, control characters as text."""
     stream = Lenient(sys.stderr if error else sys.stdout)
     print(printable(str(text)), file=stream, end=end, flush=True)
 

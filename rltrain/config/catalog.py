@@ -36,9 +36,7 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def conf_dir() -> Path:
-    """The shipped configuration: ``conf/`` inside an installed wheel, beside the package in a
-    repository.
-    """
+    """The shipped ``conf/``: inside an installed wheel, or beside the package in a repository."""
     package = Path(__file__).parents[1]
     inside = package / "conf"
     return inside if inside.is_dir() else package.parent / "conf"
@@ -134,8 +132,7 @@ def split_options(option: str) -> list[str]:
 
 
 def merged(files: Iterable[tuple[str, File]]) -> dict[str, Key]:
-    """The keys of files by their path, each with the comment of the file that defines it first, if
-    that has one.
+    """The keys of files by their path, with the comment of the file that defines each first.
 
     Args:
         files: what stands before the keys of a file, and the file.
@@ -237,9 +234,7 @@ class Catalog:
         return merged(("" if file.is_global else prefix, file) for file in files)
 
     def keys(self, typed: Mapping[str, str], group: str = "") -> dict[str, Key]:
-        """Every key of the composition that ``typed`` choices give, or those that the files of one
-        group set.
-        """
+        """Every key of the composition of ``typed`` choices, or those that a group's files set."""
         return merged(
             (f"{layer.package}." if layer.package else "", read(path))
             for layer in self._composed(typed)[0]
@@ -296,9 +291,7 @@ class Catalog:
 
     @cache  # noqa: B019  a catalog is kept as long as the process runs
     def layers(self, *overrides: str) -> tuple[tuple[Layer, ...], dict[str, str | None]]:
-        """The files that ``group=option`` overrides compose, in order, and the option of every
-        group.
-        """
+        """The files that ``group=option`` overrides compose, in order, and every group's option."""
         from hydra.types import RunMode
         from omegaconf import OmegaConf
 

@@ -202,9 +202,7 @@ def leave_out(tree: dict[str, Any], written_for: Mapping[str, str], chosen: Tree
 def leave_out_counts(
     tree: dict[str, Any], written_for: Mapping[str, str], chosen: Tree
 ) -> list[str]:
-    """Remove a preset's values of another algorithm that count what another kind of buffer holds;
-    returns in words what was removed.
-    """
+    """Remove a preset's counts of what another kind of buffer holds; returns which, in words."""
     algo, buffer = tree.get("algo"), dict(targets(chosen)).get("buffer")
     if not isinstance(algo, dict) or written_for.get("buffer") == buffer:
         return []

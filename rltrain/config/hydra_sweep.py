@@ -125,9 +125,7 @@ class Task:
 
 
 def other_launcher(overrides: Sequence[str]) -> str | None:
-    """The override that chooses another launcher than ours, if one does: a launcher, or a sweeper
-    of Hydra's.
-    """
+    """The override that chooses another launcher than ours or a sweeper of Hydra's, if any."""
     for o in parse(overrides):
         if o.key_or_group.replace("/", ".").startswith(("hydra.launcher", "hydra.sweeper")):
             return str(o.input_line)

@@ -1,6 +1,4 @@
-"""Typed ``key=value`` overrides: their grammar, the jobs of a sweep, and the nested mappings that
-they change (trees).
-"""
+"""Typed overrides: their grammar, the jobs of a sweep, and the trees that they change."""
 
 from __future__ import annotations
 

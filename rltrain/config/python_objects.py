@@ -1,6 +1,4 @@
-"""Objects passed from Python in place of names in the configuration: the class of an environment,
-callbacks.
-"""
+"""Objects passed from Python instead of names: the class of an environment, callbacks."""
 
 from __future__ import annotations
 

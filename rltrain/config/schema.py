@@ -1,6 +1,4 @@
-"""The typed form of a configuration: settings of the run and of the groups, and the ``_target_``
-nodes from which parts are built.
-"""
+"""The typed form of a configuration: settings, and ``_target_`` nodes to build parts from."""
 
 from __future__ import annotations
 
@@ -175,9 +173,7 @@ class AlgoSettings:
     reward_norm: Literal["scale", "standardize"] | None
 
     def time_steps(self, n_envs: int) -> int:
-        """Time steps that every environment makes in one iteration: automatically as many as one
-        gradient step needs.
-        """
+        """Time steps per iteration; automatically as many as one gradient step needs."""
         if self.steps_per_collect != "auto":
             return self.steps_per_collect
         per_step = Fraction(str(self.updates_per_env_step or 1)) * n_envs

@@ -225,9 +225,7 @@ def foreign(tree: Tree, left_out: Collection[str] = ()) -> Iterator[Foreign]:
 
 
 def foreign_env(kind: str, names: Sequence[str], value: str) -> Iterator[Foreign]:
-    """Yield a module or id that a text among the options of an environment of class ``kind``
-    names, if it is not listed.
-    """
+    """Yield the module or id that an option of an environment names, if it is not listed."""
     module, colon, _ = value.rpartition(":")
     if names == ("id",) and kind == PETTINGZOO and not colon:
         package, _, name = value.rpartition(".")

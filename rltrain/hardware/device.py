@@ -42,9 +42,7 @@ def available_cores() -> int:
 
 
 def default_threads(large: bool) -> int:
-    """Torch threads: 2 for recurrent networks and stacks of convolutions, 1 for smaller ones; at
-    most the cores there are.
-    """
+    """Torch threads: 2 for recurrent networks and stacks of convolutions, 1 for others."""
     return min(2 if large else 1, available_cores())
 
 

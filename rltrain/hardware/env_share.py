@@ -25,9 +25,7 @@ class Share(NamedTuple):
 
 
 def shares_of(total: int, n_workers: int) -> list[Share]:
-    """``total`` environments split among workers as evenly as possible, the first ones having one
-    more.
-    """
+    """Environments split among workers as evenly as possible, the first ones having one more."""
     each, rest = divmod(total, n_workers)
     shares, first = [], 0
     for number in range(n_workers):

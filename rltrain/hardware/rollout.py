@@ -38,9 +38,7 @@ def no_seeds(e: int, k: int) -> int:
 
 
 class Rollout:
-    """Acts with ``policy`` in ``env``; starts at the first use. ``seeds`` are those of the episodes
-    that are collected.
-    """
+    """Acts with ``policy`` in ``env`` from the first use on; ``seeds`` are of its episodes."""
 
     apart = None  # tests are played in this process
 
@@ -66,8 +64,7 @@ class Rollout:
         self._lost = np.zeros(env.n_envs, np.bool_)  # [E] open episodes that the next Steps drop
 
     def collect(self, n_steps: int, clock: Clock) -> Steps:
-        """The next ``n_steps`` time steps of every environment, and the episodes whose final step
-        is there.
+        """The next ``n_steps`` time steps of every environment, and the episodes that end.
 
         Returns:
             Steps [T, E, …] with T = ``n_steps``, in arrays of their own; fewer where an environment

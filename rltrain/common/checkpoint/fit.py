@@ -55,8 +55,7 @@ def require_counts(state: Mapping[str, Any], unit: int, folder: Path) -> None:
 def check_fits(
     have: Mapping[str, Any], model: Mapping[str, Any], folder: Path, about: Mapping[str, Any]
 ) -> None:
-    """Compare names, shapes and types of the weights, and the spaces of the environment, with
-    those of a checkpoint.
+    """Compare weights (names, shapes, types) and spaces with those of a checkpoint.
 
     Args:
         about: ``spec`` and ``config`` of this run, as they are saved beside weights.
@@ -102,9 +101,7 @@ def weights(model: Mapping[str, Any], networks: Sequence[str]) -> dict[str, str]
 
 
 def difference(saved: Mapping[str, Any], about: Mapping[str, Any]) -> str:
-    """Why a checkpoint's networks are not those of this run, and what to type; nothing if they are
-    of the same settings.
-    """
+    """Why a checkpoint's networks do not fit this run, and what to type; "" if they do."""
     there, here = saved[CONFIG]["choices"], about[CONFIG]["choices"]
     type_ = " ".join(f"{key}={there[key]}" for key in ("algo", "env") if there[key] != here[key])
     advice = f"Type {type_}, or choose another checkpoint." if type_ else ""

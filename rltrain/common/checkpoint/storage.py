@@ -83,9 +83,7 @@ def put_tensors(path: Path, tensors: Mapping[str, np.ndarray]) -> None:
 
 
 def restore_replaced(checkpoints: Path) -> None:
-    """Give a checkpoint its name again that was being replaced when that failed or its process was
-    killed.
-    """
+    """Give a checkpoint its name again whose replacement failed or was killed."""
     for aside in checkpoints.glob(".tmp-*-replaced"):
         step = aside.name.split("-")[1]
         if number_of(step) is not None and not (checkpoints / step).exists():

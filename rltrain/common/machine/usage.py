@@ -99,8 +99,7 @@ class Stopwatch:
         self.at = now
 
     def take(self, collecting: np.ndarray) -> dict[str, float]:
-        """The shares of all time since the last call by ``env_share``, ``acting_share``,
-        ``sampling_share`` and ``learning_share``.
+        """The shares of the time since the last call, by name.
 
         Args:
             collecting: [..., 2] seconds of rollouts, acting and in environments, in all. Their

@@ -55,9 +55,7 @@ def for_key(
 
 
 def accepted(answers: Iterable[Answer], refusal: Refusal) -> Answer:
-    """The first answer that is accepted when it is typed; if there is none, what the first one
-    names and why that is refused.
-    """
+    """The first answer that is accepted when typed, or why the first one would be refused."""
     names = Answer()
     for answer in answers:
         kept = tuple(typed for typed in answer.typed if not refusal(typed))

@@ -76,9 +76,7 @@ def _other_forms(value: Any, text: str) -> Iterator[tuple[Any, str]]:
 
 
 def numbers(override: str) -> str:
-    """Suggest overrides for ``seed=1:3`` or ``total_env_steps=1,000,000``, where whole numbers can
-    be meant.
-    """
+    """Suggest overrides for ``seed=1:3`` or ``seed=1,000``, which may mean whole numbers."""
     key, _, value = override.partition("=")
     return str(for_value(key, value, (), lambda meant: type(meant) is int))
 

@@ -127,9 +127,7 @@ def check(
 
 
 def metric_problem(run: RunSettings) -> Iterator[str]:
-    """Yield the message about a ``stop.metric`` that neither a run reports, nor a callback or test
-    function may.
-    """
+    """Yield the message about a ``stop.metric`` that nothing can report."""
     own, name = "custom|test" if run.test.function else "custom", run.stop.metric
     known = name in METRICS or re.fullmatch(rf"({own})/\w+", str(name))
     if name is not None and not known:
@@ -241,9 +239,7 @@ class Checker:
         return kind(**values) if len(self.problems) == before else None
 
     def split(self, node: Any, path: str, *kinds: type[Any]) -> tuple[Any, list[Any]]:
-        """A node without the keys that other groups add to it, and these as settings of each kind;
-        None where they add none.
-        """
+        """A node without the keys that other groups add, and these as settings of each kind."""
         if not isinstance(node, Mapping):
             return node, [None for _ in kinds]
         rest, added = dict(node), []

@@ -61,9 +61,7 @@ class Constructor:
 
 @cache
 def from_file(target: str) -> Constructor | None:
-    """Read the keywords of a ``_target_``; None if it is not in the file, or its module has been
-    edited since the file was written.
-    """
+    """The keywords of a ``_target_``; None if they are not in the file, or edited since."""
     saved = _saved()["targets"].get(target)
     if saved is None or any(_saved()["modules"][m] != digest(m) for m in saved["modules"]):
         return None
@@ -123,9 +121,7 @@ def find_constructor(target: str, n_given: int = 0, facts: Sequence[str] = ()) -
 
 
 def read_constructor(call: Callable[..., Any], n_given: int = 0) -> Constructor:
-    """Read the signature of a class, or of a function whose first ``n_given`` arguments are filled
-    by its caller.
-    """
+    """Read the signature of a class, or of a function without its first ``n_given`` arguments."""
     try:
         parameters = list(inspect.signature(call).parameters.values())
     except ValueError:  # compiled, without a signature
@@ -183,9 +179,7 @@ _ANY_CLASS = ConfigDict(arbitrary_types_allowed=True)
 
 @cache
 def make_adapter(annotation: Any) -> TypeAdapter[Any] | None:
-    """Pydantic's validator of an annotation, None if it cannot have one; made once, since the same
-    few annotations recur.
-    """
+    """Pydantic's validator of an annotation, made once; None if it cannot have one."""
     try:
         return TypeAdapter(annotation, config=_ANY_CLASS)
     except PydanticUserError:

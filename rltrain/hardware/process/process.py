@@ -121,9 +121,7 @@ class WorkerProcess:
         self.connection.close()
 
     def kill(self, timeout: float = 0.0) -> None:
-        """End the worker, after waiting so many seconds for its end, and the processes that its
-        environments started.
-        """
+        """End the worker within so many seconds, and what its environments started."""
         self.connection.close()
         self.process.join(timeout)
         kill_group(self.process)

@@ -183,9 +183,7 @@ class ProcessRollout:
 def in_order(
     last: np.ndarray, shares: Sequence[Share], episodes: Iterable[Sequence[Episode]]
 ) -> Iterator[Episode]:
-    """The finished episodes of all workers in the order of their final steps (``last`` [T, E]),
-    then of environments.
-    """
+    """The finished episodes of all workers by final step (``last`` [T, E]), then environment."""
     of_worker = [iter(each) for each in episodes]
     owner = [share.number for share in shares for _ in range(share.n_envs)]
     for _, e in np.argwhere(last).tolist():
