@@ -294,9 +294,7 @@ def trusted(packages: Sequence[str]) -> list[str]:
 
 
 def load_policy(
-    path: str | Path,
-    load_step: int | Literal["best"] | None = None,
-    trust: Sequence[str] = (),
+    path: str | Path, load_step: int | Literal["best"] | None = None, trust: Sequence[str] = ()
 ) -> GreedyPolicy:
     """The greedy policy of a checkpoint; only its network is built. ``path`` and ``load_step`` are
     those of ``evaluate``.

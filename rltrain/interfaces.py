@@ -15,17 +15,7 @@ from typing import Annotated, Any, Protocol, TypeVar
 import numpy as np
 from torch import Tensor, nn
 
-from rltrain.types import (
-    Batch,
-    Clock,
-    Drawing,
-    EnvSpec,
-    Episode,
-    LossResult,
-    Output,
-    Plan,
-    Steps,
-)
+from rltrain.types import Batch, Clock, Drawing, EnvSpec, Episode, LossResult, Output, Plan, Steps
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 

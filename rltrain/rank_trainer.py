@@ -65,12 +65,7 @@ class RankTrainer(Trainer):
         if self.ranks.orphaned and self.wish is None:
             log.warning("torchrun has ended: stopping after this iteration and saving.")
             self.stop("torchrun has ended", interrupted=True)
-        counts = [
-            steps.env_steps,
-            len(steps.episodes),
-            not self.can_learn,
-            self.wish is not None,
-        ]
+        counts = [steps.env_steps, len(steps.episodes), not self.can_learn, self.wish is not None]
         together = torch.tensor(counts, dtype=torch.int64, device=self.ranks.device)
         self.ranks.sum(together)
         env_steps, episodes, unready, ending = together.tolist()

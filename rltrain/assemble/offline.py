@@ -18,12 +18,7 @@ from rltrain.assemble.env import ordered_as, prepare_machine
 from rltrain.assemble.evaluation import build_test_env, build_tests
 from rltrain.callback import Callback
 from rltrain.common.files import expanded
-from rltrain.common.seeding import (
-    DATASET_STREAM,
-    NOISE_STREAM,
-    generator,
-    seed_key,
-)
+from rltrain.common.seeding import DATASET_STREAM, NOISE_STREAM, generator, seed_key
 from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
 from rltrain.interfaces import Buffer

@@ -133,9 +133,7 @@ def with_callbacks(settings: Settings, callbacks: Sequence[Any]) -> Settings:
     records += [{"_target_": HANDED_OVER_CALLBACK, "name": name} for name in names]
     own: list[Any] = [OwnCallback(callback) for callback in callbacks]
     return replace(
-        settings,
-        callbacks=(*named, *own),
-        plain={**settings.plain, "callbacks": records},
+        settings, callbacks=(*named, *own), plain={**settings.plain, "callbacks": records}
     )
 
 

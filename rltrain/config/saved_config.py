@@ -70,12 +70,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def load_config(
-    file: Path,
-    overrides: Sequence[str],
-    *,
-    learns: bool,
-    env: bool = True,
-    resumes: bool = False,
+    file: Path, overrides: Sequence[str], *, learns: bool, env: bool = True, resumes: bool = False
 ) -> tuple[dict[str, Any], dict[str, str], list[str]]:
     """Read a run's configuration and apply the typed overrides; only classes that may be built
     remain. The ``trust`` in the file does not count, only the typed one.

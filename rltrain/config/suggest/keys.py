@@ -39,11 +39,7 @@ def not_tried(typed: str) -> str:
 
 
 def for_key(
-    key: str,
-    value: str,
-    known: Tree,
-    catalog: Catalog,
-    refusal: Refusal = not_tried,
+    key: str, value: str, known: Tree, catalog: Catalog, refusal: Refusal = not_tried
 ) -> Answer:
     """Suggest overrides for ``key=value`` where there is no such key.
 
@@ -156,11 +152,7 @@ def _has(known: Tree, node: str) -> bool:
 
 
 def for_node(
-    key: str,
-    value: str,
-    node: Tree,
-    catalog: Catalog,
-    refusal: Refusal = not_tried,
+    key: str, value: str, node: Tree, catalog: Catalog, refusal: Refusal = not_tried
 ) -> Answer:
     """Suggest overrides for a value given to a key that holds keys of its own.
 

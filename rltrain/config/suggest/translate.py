@@ -120,12 +120,7 @@ def _pairs(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _setting(
-    name: str,
-    value: str,
-    known: Tree,
-    catalog: Catalog,
-    done: Translation,
-    evaluates: bool,
+    name: str, value: str, known: Tree, catalog: Catalog, done: Translation, evaluates: bool
 ) -> None:
     """One name with its value."""
     if name in catalog.groups:

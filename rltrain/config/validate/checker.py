@@ -47,11 +47,7 @@ MOST = 8
 """Problems that are listed."""
 
 
-def check(
-    plain: Tree,
-    choices: Mapping[str, str],
-    defaults: Tree,
-) -> Settings:
+def check(plain: Tree, choices: Mapping[str, str], defaults: Tree) -> Settings:
     """Types and ranges of a whole configuration.
 
     Args:
