@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 from hydra.core.override_parser.types import Override, Sweep
 
+from rltrain.common import checkpoint
 from rltrain.common.files import get_json, kept_file
 from rltrain.config.catalog import LOADER, SHIPPED, Tree, conf_dir
 from rltrain.config.names import key_problem
@@ -113,11 +114,8 @@ def load_config(
         raise UsageError(f"trust={trust}: expected a list of packages, such as trust=[my_package].")
     typed, run_dir = typed_leaves(parse(overrides)), file.parent
     run_dir = run_dir.parent.parent if run_dir.parent.name == "checkpoints" else run_dir
-    unused = []
-    if resumes:
-        from rltrain.common import checkpoint  # imports torch
-
-        unused += ["checkpoint"] if checkpoint.resumable(run_dir / "checkpoints") else []
+    begun = resumes and checkpoint.resumable(run_dir / "checkpoints")
+    unused = ["checkpoint"] if begun else []
     for key in FILES:
         kept = kept_file(run_dir, key)
         if pick(saved, key) is not None and tuple(key.split(".")) not in typed and kept is not None:
