@@ -34,10 +34,7 @@ class OwnEnv:
         from rltrain.env.make_gymnasium import from_class
 
         options = {name: self.kwargs[name] for name in OWN_OPTIONS}
-        env: VectorEnv = from_class(
-            self.maker, n_envs=n_envs, training=training, record=record, **options
-        )
-        return env
+        return from_class(self.maker, n_envs=n_envs, training=training, record=record, **options)
 
 
 @dataclass(frozen=True)
