@@ -120,7 +120,8 @@ class NoTraces(gymnasium.Wrapper):
 
     def reset(self, **options: Any) -> Any:
         """A new episode, from an empty field."""
-        for player in self.unwrapped.players:  # type: ignore[attr-defined]
+        game: Any = self.unwrapped
+        for player in game.players:
             player.position = None
         return self.env.reset(**options)
 
