@@ -18,18 +18,14 @@ from torch import Tensor, nn
 from rltrain.types import Batch, Clock, Drawing, EnvSpec, Episode, LossResult, Output, Plan, Steps
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+EpisodeSeeds = Callable[[int, int], int]
+"""The seed of episode k = 0, 1, … of environment e, a function of e and k."""
 
 
 def optional(method: Method) -> Method:
     """Mark a protocol's method as one that may be left out: its body is the default."""
     vars(method)["optional"] = True
     return method
-
-
-class EpisodeSeeds(Protocol):
-    """The seed of episode k = 0, 1, … of environment e, a function of both."""
-
-    def __call__(self, e: int, k: int) -> int: ...
 
 
 class VectorEnv(Protocol):

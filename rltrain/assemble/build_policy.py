@@ -23,7 +23,7 @@ from rltrain.common.seeding import (
     ENV_STREAM,
     POLICY_STREAM,
     TEST_POLICY_STREAM,
-    EpisodeSeeder,
+    episode_seeds,
     generator,
 )
 from rltrain.config.schema import Settings
@@ -74,7 +74,7 @@ def build_rollout(
     accelerate(settings, policy)
     if settings.run.dataset.write is not None:
         env = recorded(settings, env, policy)
-    seeds = EpisodeSeeder(seed, ENV_STREAM, first)
+    seeds = episode_seeds(seed, ENV_STREAM, first)
     return kind(env=env, policy=policy, seeds=seeds, share=share, **keeps)
 
 

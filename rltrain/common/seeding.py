@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 ENV_STREAM, TEST_STREAM, POLICY_STREAM, TEST_POLICY_STREAM, BUFFER_STREAM, NETWORK_STREAM = range(6)
@@ -20,25 +22,13 @@ def generator(seed: int, *key: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key)))
 
 
-class EpisodeSeeder:
+def episode_seeds(seed: int, stream: int, first: int = 0) -> Callable[[int, int], int]:
     """Seeds of episodes by (seed, stream, e, k) alone; environment 0 is ``first`` of the run."""
-
-    def __init__(self, seed: int, stream: int, first: int = 0) -> None:
-        self.seed, self.stream, self.first = seed, stream, first
-
-    def __call__(self, e: int, k: int) -> int:
-        return seed_key(self.seed, self.stream, self.first + e, k)
+    return lambda e, k: seed_key(seed, stream, first + e, k)
 
 
-class TestSeeds:
+def seeds_of_tests(seed: int, n_envs: int, first: int = 0) -> Callable[[int, int], int]:
     """Test episode i has seed (seed, TEST_STREAM, i), whatever E is; environment i % E plays it.
     Environment 0 here is ``first`` of the E.
     """
-
-    __test__ = False  # its name looks like a test to pytest
-
-    def __init__(self, seed: int, n_envs: int, first: int = 0) -> None:
-        self.seed, self.n_envs, self.first = seed, n_envs, first
-
-    def __call__(self, e: int, k: int) -> int:
-        return seed_key(self.seed, TEST_STREAM, self.first + e + k * self.n_envs)
+    return lambda e, k: seed_key(seed, TEST_STREAM, first + e + k * n_envs)

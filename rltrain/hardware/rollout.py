@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.common.seeding import TestSeeds
+from rltrain.common.seeding import seeds_of_tests
 from rltrain.errors import CONTAINED, Containment, Interrupted
 from rltrain.hardware.env_share import Share
 from rltrain.hardware.steps import first_steps, layout_of
@@ -116,8 +116,7 @@ class Rollout:
         stop: Callable[[], bool] | None = None,
         report: Callable[[int], None] | None = None,
     ) -> list[Episode]:
-        """Exactly ``n`` test episodes in order: episode i has seed i of ``TestSeeds``, environment
-        i % E.
+        """Exactly ``n`` test episodes in order: episode i has seed i of tests, environment i % E.
 
         Which episodes count is fixed in advance, because the first to finish would be the short
         ones. Policy and environment start from scratch, and so does a later ``collect``; the
@@ -129,7 +128,7 @@ class Rollout:
         """
         env, n_envs = self.env, self.env.n_envs
         before = self.policy.state_dict()
-        self._start(TestSeeds(seed, self.share.total, self.share.first))
+        self._start(seeds_of_tests(seed, self.share.total, self.share.first))
         episodes: dict[int, Episode] = {}
         played = [0] * n_envs  # episodes of each environment
         for step in itertools.count():

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rltrain.common.seeding import ENV_STREAM, EpisodeSeeder, seed_key
+from rltrain.common.seeding import ENV_STREAM, episode_seeds, seed_key
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import EnvError
 from rltrain.hardware.rollout import Rollout
@@ -115,16 +115,16 @@ def test_the_policy_reads_the_clock_it_is_given() -> None:
 
 
 def test_episode_seeds_are_keyed_by_stream_environment_and_episode() -> None:
-    seeds = EpisodeSeeder(3, ENV_STREAM)
+    seeds = episode_seeds(3, ENV_STREAM)
     assert seeds(2, 5) == seed_key(3, ENV_STREAM, 2, 5)
     found = {
-        EpisodeSeeder(s, m)(e, k) for s in (0, 1) for m in (0, 1) for e in (0, 1) for k in (0, 1)
+        episode_seeds(s, m)(e, k) for s in (0, 1) for m in (0, 1) for e in (0, 1) for k in (0, 1)
     }
     assert len(found) == 16
 
 
 def test_an_environment_plays_the_same_episodes_whatever_their_number() -> None:
-    few, many = (rollout(n, seeds=EpisodeSeeder(0, ENV_STREAM)).collect(30, CLOCK) for n in (2, 5))
+    few, many = (rollout(n, seeds=episode_seeds(0, ENV_STREAM)).collect(30, CLOCK) for n in (2, 5))
     np.testing.assert_array_equal(few.obs, many.obs[:, :2])
 
 

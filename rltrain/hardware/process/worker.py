@@ -112,7 +112,7 @@ class Worker:
         self.rollout.abandon(episodes)
 
 
-class CountedSeeds(EpisodeSeeds):
+class CountedSeeds:
     """Seeds of episodes, with the number of the first that was not used yet."""
 
     def __init__(self, seeds: EpisodeSeeds) -> None:
