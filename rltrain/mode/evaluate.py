@@ -21,6 +21,7 @@ from rltrain.assemble.build_learner import load_mixer
 from rltrain.assemble.evaluation import Evaluated, build_evaluation, build_scripted_evaluation
 from rltrain.common import checkpoint
 from rltrain.common.files import number_of, put_text
+from rltrain.common.folders import new_folder
 from rltrain.common.metrics import summarize
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
@@ -153,7 +154,7 @@ def evaluated(
     settings: Settings, rollout: Evaluated, source: checkpoint.Found | None
 ) -> Evaluation:
     """Play, count and write; with ``record``, write videos."""
-    place = home(source) if source else new_folder()
+    place = home(source) if source else new_folder("evaluate")
     evaluation = played(settings, rollout, source, place)
     return replace(evaluation, path=write(place, evaluation.record))
 
@@ -260,15 +261,9 @@ def home(source: checkpoint.Found) -> Path:
     one if it was downloaded.
     """
     if source.folder.is_relative_to(cache()):
-        return new_folder()
+        return new_folder("evaluate")
     run_dir = source.folder.parent.parent
     return run_dir if (run_dir / "run.json").exists() else source.folder
-
-
-def new_folder() -> Path:
-    """``outputs/evaluate/<date>_<time>/``, for results beside which nothing can be written."""
-    wanted = Path.cwd() / "outputs" / "evaluate" / time.strftime("%Y-%m-%d_%H-%M-%S")
-    return made(wanted)
 
 
 def made(wanted: Path) -> Path:
@@ -290,26 +285,27 @@ def recordings_folder(place: Path, step: int) -> Path:
             raise NotADirectoryError(place / "recordings")
         return made(place / "recordings" / str(step))
     except OSError:
-        return made(new_folder() / "recordings" / str(step))
+        return made(new_folder("evaluate") / "recordings" / str(step))
 
 
 def write(place: Path, record: Mapping[str, object]) -> Path:
     """``evaluation.json`` in a folder, earlier ones kept; in one of its own if that cannot be
     written.
     """
-    folder, text = place, json.dumps(record, indent=1)
+    text = json.dumps(record, indent=1)
     try:
-        path = folder / "evaluation.json"
+        path = place / "evaluation.json"
         if path.exists():
-            paths = folder.glob("evaluation-*.json")
+            paths = place.glob("evaluation-*.json")
             numbers = [number_of(p.stem.partition("-")[2]) or 0 for p in paths]
-            path.rename(folder / f"evaluation-{max(numbers, default=0) + 1}.json")
+            path.rename(place / f"evaluation-{max(numbers, default=0) + 1}.json")
+        place.mkdir(parents=True, exist_ok=True)
         put_text(path, text)
-        return path
     except OSError:
-        path = new_folder() / "evaluation.json"
+        path = new_folder("evaluate") / "evaluation.json"
+        path.parent.mkdir(parents=True)
         put_text(path, text)
-        return path
+    return path
 
 
 def show(evaluation: Evaluation) -> None:

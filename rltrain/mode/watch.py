@@ -13,12 +13,13 @@ from rich.live import Live
 from rich.text import Text
 
 from rltrain.assemble.evaluation import Evaluated, build_evaluation, build_scripted_evaluation
+from rltrain.common.folders import new_folder
 from rltrain.config.schema import Settings
 from rltrain.errors import usage_errors
 from rltrain.hardware.device import set_allocator_policy
 from rltrain.interfaces import VectorEnv, Watch
 from rltrain.logger.screen import Screen, shown
-from rltrain.mode.evaluate import home, new_folder, open_checkpoint, recordings_folder
+from rltrain.mode.evaluate import home, open_checkpoint, recordings_folder
 from rltrain.periodic_tests import Watches
 from rltrain.types import Clock, Episode
 from rltrain.video.blocks import Blocks
@@ -47,28 +48,24 @@ def watch_script(settings: Settings) -> None:
     """The same with a scripted policy."""
     with usage_errors():
         rollout = build_scripted_evaluation(settings)
-    play(settings, rollout, new_folder, 0, Screen())
+    play(settings, rollout, new_folder("evaluate"), 0, Screen())
 
 
 def play(
     settings: Settings,
     rollout: Evaluated,
-    place: Path | Callable[[], Path],
+    place: Path,
     step: int,
     screen: Screen,
     wait: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Play the episodes, show them if ``screen`` is a terminal, and write their videos.
-
-    Args:
-        place: where the videos go, or what makes that folder.
-        step: env steps of the checkpoint.
-        wait: passes the time between images.
+    """Play the episodes with a checkpoint of ``step`` env steps, show them if ``screen`` is a
+    terminal, between whose images ``wait`` passes the time, and write their videos into ``place``.
     """
     try:
         env, n = rollout.env, settings.run.test.episodes
         require_drawable(env, settings.choices["env"], "mode=watch", "mode=evaluate")
-        folder = recordings_folder(place if isinstance(place, Path) else place(), step)
+        folder = recordings_folder(place, step)
         recorder, stage = recorder_of(env, folder, n), ImageDisplay(settings.title, n, screen, wait)
         if not screen.is_terminal:
             screen.lines("The output is no terminal, so episodes are only recorded.")

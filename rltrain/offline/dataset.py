@@ -77,15 +77,9 @@ def open_dataset(folder: Path, spec: EnvSpec) -> Dataset:
         whole.append(flags.astype(np.bool_))
     if not shard:
         raise DatasetError(f"{folder} lists no shards: nothing was recorded.")
-    return Dataset(
-        folder=folder,
-        spec=spec,
-        shards=index["shards"],
-        shard=np.concatenate(shard),
-        start=np.concatenate(start),
-        length=np.concatenate(length),
-        whole=np.concatenate(whole),
-    )
+    join = np.concatenate
+    pieces = join(shard), join(start), join(length), join(whole)
+    return Dataset(folder, spec, index["shards"], *pieces)
 
 
 def checked(folder: Path, entry: Mapping[str, Any], spec: EnvSpec) -> Any:

@@ -83,15 +83,9 @@ def python() -> Iterator[Finding]:
 def packages() -> Iterator[Finding]:
     """The packages that rltrain requires and that are missing or too old."""
     for requirement, extra in requirements():
-        fact = "" if extra else lacks(requirement)
-        if fact:
-            yield finding(
-                Requirement(requirement).name,
-                False,
-                fact,
-                install_command(requirement),
-                needed=True,
-            )
+        if not extra and (fact := lacks(requirement)):
+            name, fix = Requirement(requirement).name, install_command(requirement)
+            yield finding(name, False, fact, fix, needed=True)
 
 
 def extras() -> Iterator[Finding]:
