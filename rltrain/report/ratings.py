@@ -1,0 +1,181 @@
+"""Ratings of players from battles between them: Bradley-Terry strengths and Elo, with intervals.
+
+N are players, P rows of results (a pairing may have several, such as one per side), R resamples. A
+draw is half a point for either player. Ratings are on the scale of Elo: a difference of 400 means
+that 10 points are won for 1 that is lost. Their mean is 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from rltrain.report.statistics import Interval, interval
+
+SCALE = 400 / np.log(10)
+"""Elo per unit of log odds."""
+PRIOR = 0.5
+"""Virtual wins, and as many losses, of every player against one of strength 0."""
+K = 16.0
+"""Elo that a battle moves at most."""
+ORDERS = 50
+"""Random orders of the battles that Elo is averaged over."""
+RESAMPLES, ELO_RESAMPLES = 1_000, 100
+CONFIDENCE = 0.95
+LONGEST_STEP, TOLERANCE, MOST_STEPS = 2.0, 1e-9, 50
+"""Of Newton's method, in log odds."""
+
+
+class Results(NamedTuple):
+    """Battles between two players per row; all arrays are [P] of whole numbers."""
+
+    first: np.ndarray
+    second: np.ndarray
+    wins: np.ndarray  # of the first player
+    draws: np.ndarray
+    losses: np.ndarray
+
+    @property
+    def counts(self) -> np.ndarray:
+        """[P, 3]: wins, draws and losses."""
+        return np.stack([self.wins, self.draws, self.losses], -1)
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """What ``rate`` finds. Intervals have arrays of [N], and numbers for ``cyclic``."""
+
+    bradley_terry: Interval
+    elo: Interval
+    cyclic: Interval | None  # share of triples in which each beats another; None: no triples
+    held_back: float | None  # mean error of scores predicted from the other pairings
+    held_back_noise: float | None  # the same by chance alone, if the predictions were true
+
+
+def rate(results: Results, n: int, rng: np.random.Generator) -> Ratings:
+    """Rate ``n`` players. Intervals are 95% percentile intervals of a bootstrap that resamples the
+    battles within each row; for a player who won or lost all battles they are too narrow.
+    """
+    drawn = resampled(results, RESAMPLES, rng)
+    orders = rng.permuted(np.tile(np.arange(results.counts.sum()), (ORDERS, 1)), axis=1)
+    strengths = interval(bradley_terry(results, n, drawn), CONFIDENCE)
+    elos = interval(elo(results, n, orders, drawn[:ELO_RESAMPLES]), CONFIDENCE)
+    cyclic = None
+    if n > 2:
+        shares = interval(cyclic_triples(results, n, drawn), CONFIDENCE)
+        cyclic = Interval(cyclic_triples(results, n), *shares)
+    return Ratings(
+        Interval(bradley_terry(results, n), *strengths),
+        Interval(elo(results, n, orders), *elos),
+        cyclic,
+        *(held_back(results, n) if n > 2 else (None, None)),
+    )
+
+
+def resampled(results: Results, resamples: int, rng: np.random.Generator) -> np.ndarray:
+    """Counts of a bootstrap within rows, [R, P, 3]: whole rows keep their number of battles."""
+    counts = results.counts
+    total = counts.sum(-1)
+    return rng.multinomial(total, counts / total[:, None], size=(resamples, len(total)))
+
+
+def points(results: Results, n: int, counts: np.ndarray) -> np.ndarray:
+    """[..., N, N]: points of player i in all battles against j, of counts [..., P, 3]."""
+    won = counts @ np.array([1.0, 0.5, 0.0])
+    out = np.zeros((*counts.shape[:-2], n, n))
+    for row, (i, j) in enumerate(zip(results.first, results.second, strict=True)):
+        out[..., i, j] += won[..., row]
+        out[..., j, i] += counts[..., row, :].sum(-1) - won[..., row]
+    return out
+
+
+def bradley_terry(results: Results, n: int, counts: np.ndarray | None = None) -> np.ndarray:
+    """Bradley-Terry strengths, of counts [..., P, 3] those [..., N].
+
+    They maximize the likelihood of Bradley and Terry (1952, Biometrika 39, p. 324), in which the
+    odds of i against j are ``exp(s_i - s_j)``, and of the virtual battles of ``PRIOR``, which keep
+    the strength of an undefeated player finite (Hunter, 2004, Ann. Stat. 32, p. 384, on when it is
+    not without them). The logarithm is strictly concave: Newton's method finds the one maximum.
+    """
+    scores = points(results, n, results.counts if counts is None else counts)
+    return fit(scores) * SCALE
+
+
+def fit(scores: np.ndarray) -> np.ndarray:
+    """Strengths [..., N] in log odds with mean 0, from points [..., N, N] of i against j."""
+    battles = scores + np.swapaxes(scores, -1, -2)
+    won = scores.sum(-1) + PRIOR
+    strength = np.zeros(won.shape)
+    own = np.eye(won.shape[-1])
+    for _ in range(MOST_STEPS):
+        p = expected(strength[..., :, None] - strength[..., None, :])
+        p_prior = expected(strength)
+        gradient = won - (battles * p).sum(-1) - 2 * PRIOR * p_prior
+        weight = battles * p * (1 - p)
+        diagonal = weight.sum(-1) + 2 * PRIOR * p_prior * (1 - p_prior)
+        step = np.linalg.solve(diagonal[..., None] * own - weight, gradient[..., None])[..., 0]
+        largest = np.abs(step).max(-1, keepdims=True)
+        strength += step * np.minimum(1.0, LONGEST_STEP / np.maximum(largest, TOLERANCE))
+        if largest.max() < TOLERANCE:
+            break
+    return strength - strength.mean(-1, keepdims=True)
+
+
+def expected(difference: np.ndarray) -> np.ndarray:
+    """Expected points of a battle by the difference in log odds."""
+    return 0.5 * (1 + np.tanh(difference / 2))
+
+
+def elo(
+    results: Results, n: int, orders: np.ndarray, counts: np.ndarray | None = None
+) -> np.ndarray:
+    """Elo ratings after all battles in sequence, of counts [..., P, 3] those [..., N].
+
+    Every battle moves both ratings by ``K (points - expected points)`` (Elo, 1978, The Rating of
+    Chessplayers, section 1.6). Players start at 0, and ratings that are far from it are not reached
+    in few battles: prefer ``bradley_terry``. Returns the mean over ``orders`` [O, battles],
+    permutations of all battles.
+    """
+    counts = results.counts if counts is None else counts
+    row = np.repeat(np.arange(len(results.first)), results.counts.sum(-1))
+    place = np.concatenate([np.arange(size) for size in results.counts.sum(-1)])
+    ends = np.cumsum(counts, -1)[..., row, :]  # [..., battles, 3]; equal battles are neighbors
+    score = 0.5 * ((place < ends[..., 0]).astype(float) + (place < ends[..., 1]))
+    first, second, at = results.first[row], results.second[row], np.arange(len(orders))
+    rating = np.zeros((*counts.shape[:-2], len(orders), n))
+    for battle in orders.T:
+        i, j = first[battle], second[battle]
+        p = expected((rating[..., at, i] - rating[..., at, j]) / SCALE)
+        change = K * (score[..., battle] - p)
+        rating[..., at, i] += change
+        rating[..., at, j] -= change
+    return rating.mean(-2)
+
+
+def cyclic_triples(results: Results, n: int, counts: np.ndarray | None = None) -> np.ndarray:
+    """Share of triples of players in which i beats j, j beats k and k beats i (a Condorcet cycle),
+    of counts [..., P, 3] those [...]; who has more than half of the points of a pairing beats.
+    """
+    scores = points(results, n, results.counts if counts is None else counts)
+    beats = (scores > np.swapaxes(scores, -1, -2)).astype(float)
+    cycles = np.trace(beats @ beats @ beats, axis1=-2, axis2=-1) / 3
+    return cycles / (n * (n - 1) * (n - 2) / 6)
+
+
+def held_back(results: Results, n: int) -> tuple[float, float]:
+    """The mean absolute error of the score of a pairing (points per battle) that Bradley-Terry
+    strengths predict from the battles of all other pairings, and what it would be by chance if the
+    predicted scores were the true ones (and no battle was drawn).
+    """
+    scores = points(results, n, results.counts)
+    battles = scores + scores.T
+    i, j = np.nonzero(np.triu(battles))
+    kept = np.repeat(scores[None], len(i), axis=0)
+    pairing = np.arange(len(i))
+    kept[pairing, i, j] = kept[pairing, j, i] = 0
+    strength = fit(kept)
+    p = expected(strength[pairing, i] - strength[pairing, j])
+    noise = np.sqrt(2 / np.pi * p * (1 - p) / battles[i, j])
+    return float(np.abs(scores[i, j] / battles[i, j] - p).mean()), float(noise.mean())
