@@ -430,7 +430,7 @@ class Trainer:
         Raises:
             UsageError: they belong to another environment or network.
         """
-        model = checkpoint.read(folder, MODEL)
+        model = checkpoint.read_networks(folder)
         check_fits(self.learner.state_dict(), model, folder, self.about)
         self.learner.load_state_dict({**self.learner.state_dict(), **model})
         self.pretrained = True

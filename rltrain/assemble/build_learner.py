@@ -19,7 +19,7 @@ from rltrain.algo.network.distribution import Distribution
 from rltrain.algo.network.grouped import GroupedAgents
 from rltrain.algo.reward_norm import RewardNorm
 from rltrain.common import checkpoint
-from rltrain.common.checkpoint import CONFIG, MODEL, SPEC
+from rltrain.common.checkpoint import CONFIG, SPEC
 from rltrain.common.checkpoint.fit import check_fits
 from rltrain.common.conformance import conform
 from rltrain.common.seeding import NETWORK_STREAM, seed_key
@@ -204,7 +204,7 @@ def load_mixer(settings: Settings, spec: EnvSpec, device: torch.device, folder: 
         ValueError: it is a class of the user's own, which an evaluation does not build.
     """
     mixer: Mixer = settings.nodes["algo.mixer"].build(spec=spec)
-    saved = checkpoint.read(folder, MODEL)["online"].items()
+    saved = checkpoint.read_networks(folder)["online"].items()
     mixer.load_state_dict(
         {name.removeprefix("mixer."): t for name, t in saved if name.startswith("mixer.")}
     )
@@ -219,7 +219,7 @@ def load_agents(settings: Settings, spec: EnvSpec, device: torch.device, folder:
     """
     with seed_networks(seed_key(settings.run.seed, NETWORK_STREAM)):
         agents = build_agents(settings, spec).to(device)
-    saved = checkpoint.read(folder, MODEL).get("online", {})
+    saved = checkpoint.read_networks(folder).get("online", {})
     tensors = saved if isinstance(saved, Mapping) else {}
     own = {name: tensor for name, tensor in tensors.items() if name.startswith("agents.")}
     have = {f"agents.{name}": tensor for name, tensor in agents.state_dict().items()}

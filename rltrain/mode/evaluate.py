@@ -31,7 +31,7 @@ from rltrain.hardware.device import machine, set_allocator_policy
 from rltrain.hardware.rollout import Rollout
 from rltrain.logger import curve
 from rltrain.logger.screen import Screen, plural, shown
-from rltrain.mode.find_run import find_checkpoint, find_checkpoints, other_rules
+from rltrain.mode.find_run import DEMOS, find_checkpoint, find_checkpoints, other_rules
 from rltrain.mode.hub.download import cache
 from rltrain.types import Clock, Episode
 from rltrain.video.episode_recorder import EpisodeRecorder, require_drawing
@@ -258,9 +258,9 @@ def wilson(wins: int, n: int) -> tuple[float, float]:
 
 def home(source: checkpoint.Found) -> Path:
     """Where results of a checkpoint belong: its run's folder, its own if it lies elsewhere, a new
-    one if it was downloaded.
+    one if it was downloaded or came with rltrain.
     """
-    if source.folder.is_relative_to(cache()):
+    if source.folder.is_relative_to(cache()) or source.folder.is_relative_to(DEMOS):
         return new_folder("evaluate")
     run_dir = source.folder.parent.parent
     return run_dir if (run_dir / "run.json").exists() else source.folder

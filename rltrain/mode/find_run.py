@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+import rltrain
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.locate import MANIFEST
 from rltrain.common.files import expanded, json_object, require_plain
@@ -15,6 +16,10 @@ from rltrain.errors import CheckpointError, UsageError
 
 LATEST = "latest"
 """Stands for the newest run below ``outputs/``."""
+DEMO, DEMOS = "demo/", Path(rltrain.__file__).resolve().parent / "demos"
+"""How the name of a trained agent that comes with rltrain begins, and the folder of their runs,
+which ``python -m benchmarks.demos`` makes.
+"""
 
 
 def runs_below(root: Path) -> list[Path]:
@@ -51,6 +56,11 @@ def find_run(typed: str | Path) -> Path:
             f"checkpoint={typed} for a new run that starts from them."
         )
     path = typed_path(typed)
+    if path.is_relative_to(DEMOS):
+        raise UsageError(
+            f"{typed}: agents that come with rltrain have weights only and cannot be continued. "
+            f"Type checkpoint={typed} algo=… env=… for a new run that starts from them."
+        )
     if path.exists() and checkpoint.is_one(path) and not (path / "run.json").is_file():
         path = checkpoint_run(path)
     elif path.name == "checkpoints":
@@ -140,15 +150,35 @@ def find_checkpoints(typed: str | Path) -> list[checkpoint.Found]:
 
 
 def typed_path(typed: str | Path) -> Path:
-    """An absolute path without links; ``latest`` is the folder of all runs. What an ``hf://``
-    address means is downloaded.
+    """An absolute path without links; ``latest`` is the folder of all runs, and ``demo/NAME`` an
+    agent that comes with rltrain unless there is such a path. What an ``hf://`` address means is
+    downloaded.
     """
     if str(typed).startswith("hf:"):
         from rltrain.mode.hub.download import download
 
         return download(str(typed))
     path = Path.cwd() / "outputs" if str(typed) == LATEST else expanded(typed)
+    if str(typed).startswith(DEMO) and not path.exists():
+        path = demo(str(typed))
     return path.resolve()
+
+
+def demo(typed: str) -> Path:
+    """The run of a trained agent that comes with rltrain.
+
+    Raises:
+        CheckpointError: there is none of this name.
+    """
+    demos = {run.parent.name.lower(): run.parent for run in DEMOS.glob("*/run.json")}
+    name = typed.removeprefix(DEMO).rstrip("/").lower()
+    if name not in demos:
+        listed = ", ".join(sorted(DEMO + folder.name for folder in demos.values()))
+        raise CheckpointError(
+            f"{typed}: no such path, and no trained agent of this name comes with rltrain. "
+            f"Expected one of {listed}, or a run of yours (outputs/<algo>-<env>/<run>)."
+        )
+    return demos[name]
 
 
 def no_run(typed: str | Path, path: Path) -> str:

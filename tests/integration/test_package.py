@@ -35,7 +35,12 @@ def test_the_wheel_runs_from_another_directory(wheel, tmp_path):
     elsewhere.mkdir()
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
     subprocess.run([*install, "--target", str(target), str(wheel)], check=True)
-    for file in ("conf/config.yaml", "battles/README.md", "battles/data/start_positions.json"):
+    for file in (
+        "conf/config.yaml",
+        "battles/README.md",
+        "battles/data/start_positions.json",
+        "demos/3m/run.json",
+    ):
         assert (target / "rltrain" / file).exists()
     assert not (target / "conf").exists()
     env = {**os.environ, "PYTHONPATH": str(target)}

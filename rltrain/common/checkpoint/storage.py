@@ -115,6 +115,25 @@ def read(folder: Path, part: str) -> dict[str, Any]:
     return out
 
 
+def read_networks(folder: Path) -> dict[str, Any]:
+    """The networks of a checkpoint, to act or to start a run: weights of half precision become
+    single, and a target network that is not there is as the online one.
+
+    Raises:
+        CheckpointError: unreadable files.
+    """
+
+    def single(weight: Any) -> Any:
+        is_half = isinstance(weight, torch.Tensor) and weight.dtype == torch.float16
+        return weight.float() if is_half else weight
+
+    model = read(folder, MODEL)
+    for name, weights in model.items():
+        if isinstance(weights, dict):
+            model[name] = {key: single(weight) for key, weight in weights.items()}
+    return {"target": model["online"], **model} if "online" in model else model
+
+
 def get_array(path: Path) -> np.ndarray:
     """An array mapped from a file that somebody else may have written.
 

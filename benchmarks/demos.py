@@ -1,0 +1,65 @@
+"""The trained agents that come with rltrain, ``checkpoint=demo/NAME``: python -m benchmarks.demos
+
+Trains them (about half an hour on two idle cores), and writes of each the weights of its best test
+into rltrain/demos/, in half precision and without optimizer. Runs in the folder of ``--runs`` that
+are finished are not repeated. To be repeated when the rules of battles change.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import rltrain
+from benchmarks.runs import record_of, run_all
+from rltrain.common import checkpoint
+from rltrain.common.checkpoint import CONFIG, MODEL, SPEC
+from rltrain.mode.find_run import DEMOS, find_checkpoint
+
+SMAC = ("algo=qmix", "env=smac")
+RUNS = {
+    "cartpole": ("algo=dqn", "env=cartpole", "total_env_steps=50_000"),
+    "3m": (*SMAC, "env.map_name=3m", "total_env_steps=300_000"),
+    "2s3z": (*SMAC, "env.map_name=2s3z", "total_env_steps=500_000"),
+}
+KEPT = ("version", "environment", "env_steps", "updates", "best_test")
+"""Facts of run.json."""
+
+
+def main() -> None:
+    """Train, write and evaluate."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.demos")
+    parser.add_argument("names", nargs="*", default=list(RUNS), help="all, if none is named")
+    parser.add_argument("--runs", type=Path, default=Path("outputs/demos"), help="their folder")
+    chosen = parser.parse_args()
+    run_all([(chosen.runs.absolute() / name, list(RUNS[name])) for name in chosen.names])
+    for name in chosen.names:
+        write(chosen.runs / name, DEMOS / name)
+        metrics = rltrain.evaluate(DEMOS / name, episodes=100).metrics
+        print(name, {k: round(v, 3) for k, v in metrics.items() if k.endswith(("mean", "rate"))})
+
+
+def write(run_dir: Path, folder: Path) -> None:
+    """The demo of a run, in the place of an earlier one."""
+    source = find_checkpoint(run_dir, "best")
+    online = checkpoint.read(source.folder, MODEL)["online"]
+    weights = {
+        key: weight.half() if weight.ndim > 1 and weight.dtype == torch.float32 else weight
+        for key, weight in online.items()
+    }
+    parts: dict[str, Any] = {MODEL: {"online": weights}}
+    parts |= {part: checkpoint.read(source.folder, part) for part in (SPEC, CONFIG)}
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    checkpoint.write(folder / "checkpoints", source.step, parts, "weights")
+    facts = {key: value for key, value in record_of(run_dir).items() if key in KEPT}
+    (folder / "run.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
