@@ -111,14 +111,24 @@ function sized(canvas, height) {
   return pen;
 }
 
-// What the episode needs of the world: a grid is shown whole.
+function line(pen, color, width, points) {
+  pen.strokeStyle = color;
+  pen.lineWidth = width;
+  pen.beginPath();
+  for (const [x, y] of points) pen.lineTo(x, y);
+  pen.stroke();
+}
+
+// What the episode needs of the world: a grid is shown whole, a map as far as there are units.
 function boundsOf() {
-  const [x0, y0, x1, y1] = page.world.bounds, xs = [], ys = [], margin = page.world.cells ? 3 : 0.25;
-  if (page.world.grid) return page.world.bounds;
-  for (let t = 0; t <= nSteps(); t++) for (let i = 0; i < nUnits(); i++) if (lookOf(t, i)) { xs.push(value("x", t, i)); ys.push(value("y", t, i)); }
-  const low = (all, least) => Math.min(...all) - margin < least && page.world.cells ? least : Math.min(...all) - margin;
-  const high = (all, most) => Math.max(...all) + margin > most && page.world.cells ? most : Math.max(...all) + margin;
-  return [low(xs, x0), low(ys, y0), high(xs, x1), high(ys, y1)];
+  const { bounds, cells, grid } = page.world, there = episode.of.look.numbers, margin = cells ? 3 : 0.25;
+  if (grid) return bounds;
+  const ends = (name, k) => {
+    const all = episode.of[name].numbers.filter((_, n) => there[n] !== ABSENT), [low, high] = [Math.min(...all) - margin, Math.max(...all) + margin];
+    return cells ? [Math.max(low, bounds[k]), Math.min(high, bounds[k + 2])] : [low, high];
+  };
+  const [[x0, x1], [y0, y1]] = [ends("x", 0), ends("y", 1)];
+  return [x0, y0, x1, y1];
 }
 
 function layout() {
@@ -137,6 +147,12 @@ function place(i) {
   return Math.hypot(dx, dy) > 5 ? [x, y] : [x + share * dx, y + share * dy];
 }
 
+// Where a unit is in the picture.
+function pointOf(i) {
+  const [x, y] = place(i);
+  return [scale.x(x), scale.y(y)];
+}
+
 function drawGround(pen) {
   const { cells, grid } = page.world, [x0, y0, x1, y1] = episode.bounds, { zoom, x, y } = scale;
   if (!cells) {
@@ -151,18 +167,14 @@ function drawGround(pen) {
     pen.fillRect(left, top, Math.round(x(i + 1)) - left, Math.round(y(j)) - top);
   }));
   if (!grid) return;
-  pen.strokeStyle = colors.line;
-  pen.lineWidth = 1;
-  pen.beginPath();
-  for (let i = x0; i <= x1; i++) { pen.moveTo(x(i), y(y0)); pen.lineTo(x(i), y(y1)); }
-  for (let j = y0; j <= y1; j++) { pen.moveTo(x(x0), y(j)); pen.lineTo(x(x1), y(j)); }
-  pen.stroke();
+  for (let i = x0; i <= x1; i++) line(pen, colors.line, 1, [[x(i), y(y0)], [x(i), y(y1)]]);
+  for (let j = y0; j <= y1; j++) line(pen, colors.line, 1, [[x(x0), y(j)], [x(x1), y(j)]]);
 }
 
 function drawSight(pen, t, i) {
   const look = lookOf(t, i);
   if (!look || !alive(t, i)) return;
-  const [px, py] = place(i), x = scale.x(px), y = scale.y(py);
+  const [x, y] = pointOf(i);
   const ring = (range, dash, fill) => {
     const r = range * scale.zoom, cone = page.world.cone, facing = value("facing", t, i);
     pen.beginPath();
@@ -200,14 +212,9 @@ function drawOrder(pen, t, i) {
   const before = t > 0 ? value("cooldown", t - 1, i) : now, look = lookOf(t, i);
   const spent = look.energy && t > 0 && value("energy", t, i) < value("energy", t - 1, i);
   const fired = now > before + 0.01 || spent;
-  const [ax, ay] = place(i), [bx, by] = place(target);
-  pen.beginPath();
-  pen.moveTo(scale.x(ax), scale.y(ay));
-  pen.lineTo(scale.x(bx), scale.y(by));
-  pen.strokeStyle = look.energy ? colors.good : look.team === 0 ? colors.ally : colors.enemy;
-  pen.lineWidth = fired ? 2.5 : 1;
   pen.globalAlpha *= fired ? 0.9 : 0.35;
-  pen.stroke();
+  const color = look.energy ? colors.good : look.team === 0 ? colors.ally : colors.enemy;
+  line(pen, color, fired ? 2.5 : 1, [i, target].map(pointOf));
 }
 
 function radiusOf(look) {
@@ -218,8 +225,8 @@ function radiusOf(look) {
 // Types of units have shapes: a disc, then polygons.
 const SIDES = [0, 4, 3, 6, 5, 8];
 function outline(pen, x, y, r, look) {
-  const kinds = [...new Set(page.looks.map((each) => each.name))];
-  const sides = page.world.cells ? SIDES[kinds.indexOf(look.name) % SIDES.length] : 0;
+  page.kinds ??= [...new Set(page.looks.map((each) => each.name))];
+  const sides = page.world.cells ? SIDES[page.kinds.indexOf(look.name) % SIDES.length] : 0;
   pen.beginPath();
   if (look.square) pen.roundRect(x - r, y - r, 2 * r, 2 * r, r * 0.25);
   else if (!sides) pen.arc(x, y, r, 0, 2 * Math.PI);
@@ -239,7 +246,7 @@ function arc(pen, x, y, r, share, color, width) {
 }
 
 function drawUnit(pen, t, i) {
-  const look = lookOf(t, i), [px, py] = place(i), x = scale.x(px), y = scale.y(py), r = radiusOf(look);
+  const look = lookOf(t, i), [x, y] = pointOf(i), r = radiusOf(look);
   pen.fillStyle = look.color || [colors.ally, colors.enemy, colors.thing][look.team];
   outline(pen, x, y, r, look);
   pen.fill();
@@ -250,14 +257,7 @@ function drawUnit(pen, t, i) {
     pen.stroke();
   }
   const facing = look.team === 0 ? value("facing", t, i) : null;
-  if (facing !== null) {
-    pen.strokeStyle = colors.ink;
-    pen.lineWidth = 2;
-    pen.beginPath();
-    pen.moveTo(x + 0.4 * r * Math.cos(facing), y - 0.4 * r * Math.sin(facing));
-    pen.lineTo(x + r * Math.cos(facing), y - r * Math.sin(facing));
-    pen.stroke();
-  }
+  if (facing !== null) line(pen, colors.ink, 2, [0.4, 1].map((k) => [x + k * r * Math.cos(facing), y - k * r * Math.sin(facing)]));
   if (look.health) {
     const share = value("health", t, i) / look.health;
     arc(pen, x, y, r + 2.5, 1, colors.line, 2.5);
@@ -274,13 +274,8 @@ function drawUnit(pen, t, i) {
 }
 
 function drawDead(pen, i) {
-  const t = Math.floor(view.time), x = scale.x(value("x", t, i)), y = scale.y(value("y", t, i)), r = 4;
-  pen.strokeStyle = isAgent(i) ? colors.ally : colors.enemy;
-  pen.lineWidth = 1.5;
-  pen.beginPath();
-  pen.moveTo(x - r, y - r); pen.lineTo(x + r, y + r);
-  pen.moveTo(x + r, y - r); pen.lineTo(x - r, y + r);
-  pen.stroke();
+  const [x, y] = pointOf(i), color = isAgent(i) ? colors.ally : colors.enemy;
+  for (const r of [4, -4]) line(pen, color, 1.5, [[x - 4, y - r], [x + 4, y + r]]);
 }
 
 function drawField() {
@@ -290,15 +285,11 @@ function drawField() {
   drawGround(pen);
   if (isAgent(view.unit)) drawSight(pen, t, view.unit);
   const order = [...Array(nUnits()).keys()].filter((i) => lookOf(t, i)).reverse();
-  for (const i of order) {
+  for (const draws of [drawOrder, drawUnit]) for (const i of order) {
     const dead = !alive(t, i);
     pen.globalAlpha = dead ? 0.4 : seenBy(t, view.unit, i) ? 1 : HIDDEN;
-    if (dead) drawDead(pen, i);
-    else { const faded = pen.globalAlpha; drawOrder(pen, t, i); pen.globalAlpha = faded; }
-  }
-  for (const i of order) {
-    pen.globalAlpha = seenBy(t, view.unit, i) ? 1 : HIDDEN;
-    if (alive(t, i)) drawUnit(pen, t, i);
+    if (!dead) draws(pen, t, i);
+    else if (draws === drawOrder) drawDead(pen, i);
   }
   pen.globalAlpha = 1;
 }
@@ -314,13 +305,11 @@ function chart(canvas, lines, bars = null) {
   const y = (v) => h - bottom - (h - top - bottom) * (v - low) / (high - low);
   pen.font = "11px system-ui, sans-serif";
   pen.fillStyle = colors.soft;
-  pen.strokeStyle = colors.line;
-  pen.lineWidth = 1;
   pen.textAlign = "right";
   pen.textBaseline = "middle";
   const levels = low < 0 && high > 0 && Math.min(high, -low) > 0.15 * (high - low) ? [low, 0, high] : [low, high];
   for (const v of levels) {
-    pen.beginPath(); pen.moveTo(left, y(v)); pen.lineTo(w - 6, y(v)); pen.stroke();
+    line(pen, colors.line, 1, [[left, y(v)], [w - 6, y(v)]]);
     pen.fillText(Math.abs(v) >= 100 ? v.toFixed(0) : v.toFixed(2), left - 6, y(v));
   }
   pen.textBaseline = "alphabetic";
@@ -332,18 +321,12 @@ function chart(canvas, lines, bars = null) {
     const thick = Math.max((w - left) / Math.max(nSteps(), 1) - 1, 1);
     bars.forEach((v, t) => pen.fillRect(x(t), Math.min(y(v), y(0)), thick, Math.abs(y(v) - y(0))));
   }
-  for (const line of lines) {
-    pen.strokeStyle = line.color;
-    pen.lineWidth = line.bold ? 2.2 : 1.3;
-    pen.globalAlpha = line.faded ? 0.25 : 1;
-    pen.beginPath();
-    line.numbers.forEach((v, t) => pen.lineTo(x(t + (line.after ? 1 : 0)), y(v)));
-    pen.stroke();
+  for (const { numbers, color, bold, faded } of lines) {
+    pen.globalAlpha = faded ? 0.25 : 1;
+    line(pen, color, bold ? 2.2 : 1.3, numbers.map((v, t) => [x(t), y(v)]));
   }
   pen.globalAlpha = 1;
-  pen.strokeStyle = colors.accent;
-  pen.lineWidth = 1;
-  pen.beginPath(); pen.moveTo(x(view.time), top); pen.lineTo(x(view.time), h - bottom); pen.stroke();
+  line(pen, colors.accent, 1, [[x(view.time), top], [x(view.time), h - bottom]]);
   canvas.onclick = (event) => seek(Math.round((event.offsetX - left) / (w - left - 6) * nSteps()));
 }
 
@@ -552,6 +535,7 @@ function drawTypes() {
 function openEpisode(k, t = 0) {
   view.episode = Math.min(Math.max(k, 0), page.episodes.length - 1);
   episode = page.episodes[view.episode];
+  if (view.unit >= nUnits()) view.unit = null;
   $("episode").value = view.episode;
   $("scrub").max = nSteps();
   const won = episode.win === undefined ? "" : episode.win ? "won" : "lost";
@@ -574,7 +558,7 @@ function pick(event) {
   let best = null, nearest = 18;
   for (let i = 0; i < nUnits(); i++) {
     if (!lookOf(t, i)) continue;
-    const [x, y] = place(i), gap = Math.hypot(scale.x(x) - event.offsetX, scale.y(y) - event.offsetY) - radiusOf(lookOf(t, i));
+    const [x, y] = pointOf(i), gap = Math.hypot(x - event.offsetX, y - event.offsetY) - radiusOf(lookOf(t, i));
     if (gap < nearest && (alive(t, i) || gap < 4)) { best = i; nearest = gap; }
   }
   choose(best);
