@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +32,9 @@ def csv_columns(path: Path, skip: int = 0) -> dict[str, np.ndarray]:
 
 def whole_rows(rows: Iterable[dict[str | Any, Any]]) -> Iterator[dict[str, Any]]:
     """The rows, one at a time, but for a last one that is half written."""
-    before: dict[str | Any, Any] | None = None
-    for row in rows:
-        if before is not None:
-            yield {k: v for k, v in before.items() if isinstance(k, str)}
-        before = row
-    if before is not None and None not in before.values():
-        yield {k: v for k, v in before.items() if isinstance(k, str)}
+    for row, after in pairwise(chain(rows, [None])):
+        if row is not None and (after is not None or None not in row.values()):
+            yield {k: v for k, v in row.items() if isinstance(k, str)}
 
 
 def header(path: Path) -> str:
