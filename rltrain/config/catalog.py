@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -286,7 +286,8 @@ class Catalog:
             )
         repository: Any = vars(loader)["repository"]
         repository.initialize_sources(search_path)
-        vars(repository)["load_config"] = parsed_once(repository.load_config)
+        load = cache(repository.load_config)  # files do not change while a process runs
+        vars(repository)["load_config"] = lambda config_path: copy.deepcopy(load(config_path))
         return loader
 
     @cache  # noqa: B019  a catalog is kept as long as the process runs
@@ -325,18 +326,3 @@ class Catalog:
 
 SHIPPED = Catalog()
 """What rltrain itself has."""
-
-
-def parsed_once(load: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Hydra's ``load_config`` for files that do not change while a process runs."""
-    parsed = cache(load)
-
-    def load_config(config_path: str) -> Any:
-        result = parsed(config_path)  # a composition changes the entries of defaults lists alone
-        return result and replace(
-            result,
-            defaults_list=copy.deepcopy(result.defaults_list),
-            config=copy.deepcopy(result.config),
-        )
-
-    return load_config
