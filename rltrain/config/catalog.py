@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ ONE_OF = {
     "algo.target_update": ("episodes", "env_steps", "updates"),
 }
 """Keys of which exactly one is set, the others are null."""
+NO_GROUP = re.compile(r"(^|/)[._]|shared|hydra|^experiment/")
+"""Folders that are no groups."""
 RECOMMENDED = "${algo}-${env}"
 """The choice that Hydra gets for ``tuned=auto``: the file of that name in ``conf/tuned/``."""
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -72,11 +75,8 @@ def read(path: Path) -> File:
     """Read one YAML file; files do not change while a process runs."""
     text = path.read_text(encoding="utf-8")
     lines = text.splitlines()
-    head = []
-    for line in lines:
-        if not line.startswith("#"):
-            break
-        head.append(line.lstrip("# ").rstrip())
+    comments = takewhile(lambda line: line.startswith("#"), lines)
+    head = [line.lstrip("# ").rstrip() for line in comments]
     root = yaml.compose(text, Loader=LOADER)
     pairs = root.value if isinstance(root, yaml.MappingNode) else []
     defaults = [value for key, value in pairs if key.value == "defaults"]
@@ -166,13 +166,9 @@ class Catalog:
     @cached_property
     def groups(self) -> list[str]:
         """Every group and sub-group: algo, algo/network, env, and so on."""
-        names: dict[str, None] = {}
-        for path in sorted(self.main.rglob("*")):
-            name = path.relative_to(self.main).as_posix()
-            hidden = any(part.startswith((".", "_")) for part in name.split("/"))
-            if path.is_dir() and not hidden and "shared" not in name and "hydra" not in name:
-                names[name] = None
-        return [name for name in names if not name.startswith("experiment/")]
+        folders = (path for path in sorted(self.main.rglob("*")) if path.is_dir())
+        names = (path.relative_to(self.main).as_posix() for path in folders)
+        return [name for name in names if not NO_GROUP.search(name)]
 
     @cache  # noqa: B019  a catalog is kept as long as the process runs
     def options(self, group: str) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rltrain.battles.data.maps import map_names
 from rltrain.battles.data.scenarios import SCENARIOS
+from rltrain.common.metrics import METRICS
 from rltrain.config.catalog import Catalog, Key
 from rltrain.config.suggest.choices import ATARI_GAMES
 
@@ -64,8 +65,6 @@ def values(
     if key == "env.game" and chosen.get("env") == "atari":
         return ATARI_GAMES.split()
     if key == "stop.metric":
-        from rltrain.common.metrics import METRICS
-
         return [*METRICS]
     if key not in keys:
         return []
