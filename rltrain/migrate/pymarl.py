@@ -9,7 +9,7 @@ QPLEX ``si_weight``.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -59,33 +59,23 @@ def load_pymarl(
     Raises:
         ValueError: names or shapes that are not those of the learner's networks; names them.
     """
-    online = {"agent": agent, "mixer": mixer or {}}
+    given = {"agent": (agent, target_agent), "mixer": (mixer or {}, target_mixer)}
     if central_agent is not None or central_mixer is not None:
-        online |= {"central_agent": central_agent or {}, "central_mixer": central_mixer or {}}
-    given = {
-        "agent": target_agent,
-        "mixer": target_mixer,
-        "central_agent": target_central_agent,
-        "central_mixer": target_central_mixer,
-    }
-    target = {
-        part: weights if given[part] is None else given[part] for part, weights in online.items()
-    }
+        given["central_agent"] = central_agent or {}, target_central_agent
+        given["central_mixer"] = central_mixer or {}, target_central_mixer
+    online = {part: own for part, (own, _) in given.items()}
+    target = {part: own if copy is None else copy for part, (own, copy) in given.items()}
     loads = []
     for model, parts, prefix in ((learner.online, online, ""), (learner.target, target, "target_")):
         modules = parts_of(model)
         problems = [
             f"{prefix}{part}: {problem}"
             for part in {**modules, **parts}
-            for problem in differences(modules.get(part), parts.get(part) or {})
+            for problem in differences(modules.get(part), parts.get(part, {}))
         ]
         if problems:
             raise ValueError(f"The weights do not fit the learner's networks. {' '.join(problems)}")
-        loads += [
-            (modules[part], renamed(weights or {}, modules[part]))
-            for part, weights in parts.items()
-            if part in modules
-        ]
+        loads += [(modules[p], renamed(parts[p], modules[p])) for p in parts if p in modules]
     for module, weights in loads:
         module.load_state_dict(weights)
 
@@ -102,18 +92,17 @@ def parts_of(model: Model) -> dict[str, nn.Module]:
     return {**parts, "mixer": critic}
 
 
-def differences(module: nn.Module | None, weights: Weights) -> list[str]:
+def differences(module: nn.Module | None, weights: Weights) -> Iterator[str]:
     """The problems with the names and shapes of one network's weights."""
-    ours = {} if module is None else {n: tuple(t.shape) for n, t in module.state_dict().items()}
-    theirs = {name: tuple(tensor.shape) for name, tensor in renamed(weights, module).items()}
-    problems = [f"{name} is missing." for name in ours.keys() - theirs.keys()]
-    problems += [f"{name} is not expected." for name in theirs.keys() - ours.keys()]
-    problems += [
-        f"{name}: expected {list(ours[name])}, got {list(theirs[name])}."
-        for name in ours.keys() & theirs.keys()
-        if ours[name] != theirs[name]
-    ]
-    return sorted(problems)
+    ours = {} if module is None else {n: list(t.shape) for n, t in module.state_dict().items()}
+    theirs = {name: list(tensor.shape) for name, tensor in renamed(weights, module).items()}
+    for name in sorted({**ours, **theirs}):
+        if name not in theirs:
+            yield f"{name} is missing."
+        elif name not in ours:
+            yield f"{name} is not expected."
+        elif ours[name] != theirs[name]:
+            yield f"{name}: expected {ours[name]}, got {theirs[name]}."
 
 
 def renamed(weights: Weights, module: nn.Module | None = None) -> dict[str, Tensor]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rltrain.errors import UsageError
 from rltrain.report.run_data import Run
@@ -36,31 +37,33 @@ def grouped(
         UsageError: an entry of ``rename`` without an arrow.
     """
     names, ignored = dict(map(renaming, rename)), tuple(ignore)
-    kept = {
-        id(run): {k: v for k, v in run.settings.items() if not k.startswith(ignored)}
+    compared = [
+        replace(
+            run,
+            settings={k: v for k, v in run.settings.items() if not k.startswith(ignored)},
+            choices={k: v for k, v in run.choices.items() if k not in ignore},
+        )
         for run in runs
-    }
-    choices = {id(run): {k: v for k, v in run.choices.items() if k not in ignore} for run in runs}
-    picked = varying(runs, lambda run: (run.method, run.env), lambda run: choices[id(run)])
+    ]
+    picked = varying(compared, lambda run: (run.method, run.env), lambda run: run.choices)
     settings = varying(
-        runs,
-        lambda run: (run.method, run.env, text(of(choices[id(run)], picked[run.method]))),
-        lambda run: kept[id(run)],
+        compared,
+        lambda run: (run.method, run.env, text(of(run.choices, picked[run.method]))),
+        lambda run: run.settings,
     )
-    known: dict[Key, dict[str, None]] = {}
-    for run in runs:
-        names_here = dict.fromkeys([*choices[id(run)], *kept[id(run)]])
-        known.setdefault((run.method, run.env), {}).update(names_here)
-    groups: dict[tuple[str, str], list[Run]] = {}
+    known: dict[Key, set[str]] = defaultdict(set)
+    for run in compared:
+        known[run.method, run.env].update(run.choices, run.settings)
+    groups: dict[tuple[str, str], list[Run]] = defaultdict(list)
     numbers: dict[str, str] = {}
-    for run in runs:
-        parts = of(choices[id(run)], picked[run.method]) | of(kept[id(run)], settings[run.method])
+    for run, own in zip(runs, compared, strict=True):
+        parts = of(own.choices, picked[run.method]) | of(own.settings, settings[run.method])
         here = known[run.method, run.env]  # not what only other environments have
         label = " ".join([run.method, *described({k: v for k, v in parts.items() if k in here})])
         if len(label) > LONGEST:  # the table of settings tells what it is
             label = numbers.setdefault(label, f"{run.method} #{len(numbers) + 1}")
         place = visible(names.get(run.env, run.env)), visible(names.get(label, label))
-        groups.setdefault(place, []).append(run)
+        groups[place].append(run)
     return [RunGroup(label, env, groups[env, label]) for env, label in sorted(groups)]
 
 
@@ -85,15 +88,15 @@ def varying(
     runs: Iterable[Run], bucket: Callable[[Run], Key], values: Callable[[Run], Mapping[str, object]]
 ) -> dict[str, list[str]]:
     """By method, the names whose values differ within one of its buckets."""
-    buckets: dict[Key, list[Run]] = {}
+    buckets: dict[Key, list[Run]] = defaultdict(list)
     for run in runs:
-        buckets.setdefault(bucket(run), []).append(run)
-    out: dict[str, dict[str, None]] = {}
+        buckets[bucket(run)].append(run)
+    out: dict[str, dict[str, None]] = defaultdict(dict)
     for members in buckets.values():
         settings = [values(run) for run in members]
         names = dict.fromkeys(name for each in settings for name in each)
         differ = [n for n in names if len({text(each.get(n)) for each in settings}) > 1]
-        out.setdefault(members[0].method, {}).update(dict.fromkeys(differ))
+        out[members[0].method].update(dict.fromkeys(differ))
     return {method: list(names) for method, names in out.items()}
 
 
