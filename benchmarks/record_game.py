@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.calibrate import CHOOSING, OWN_BATTLES, REPORTING, markdown, published
-from rltrain.battles.data.maps import MapData, find_map, map_names
+from rltrain.battles.data.map_data import MapData
+from rltrain.battles.data.maps import find_map, map_names
 from rltrain.battles.data.units import UNITS
 from rltrain.common.seeding import seed_key
 from rltrain.env.smac.vector import SmacVectorEnv

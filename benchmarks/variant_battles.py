@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rltrain.battles.data.maps import MapData
+from rltrain.battles.data.map_data import MapData
 from rltrain.battles.data.spawn import Layout, attack_goals, start_points
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.engine.world import M, Outcome, P, Scene, U

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from rltrain.battles.data.maps import MapData
+from rltrain.battles.data.map_data import MapData
 from rltrain.battles.data.recorded import RecordedStarts, read_starts
 from rltrain.battles.data.units import UnitType
 from rltrain.battles.option_checks import (

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rltrain.battles.data.maps import MapData
+from rltrain.battles.data.map_data import MapData
 from rltrain.battles.data.terrain import SIZE
 
 Point = tuple[float, float]

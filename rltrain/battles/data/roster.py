@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from rltrain.battles.data.maps import Group, MapData
+from rltrain.battles.data.map_data import Group, MapData
 from rltrain.battles.data.scenarios import MAX_GROUPS, REFLECT, SURROUND_AT, race_of
 from rltrain.battles.data.terrain import SIZE
 from rltrain.battles.engine.tables import build_scene

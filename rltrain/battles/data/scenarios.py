@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rltrain.battles.data.maps import MAPS, Group, MapData
+from rltrain.battles.data.map_data import Group, MapData
+from rltrain.battles.data.maps import MAPS
 from rltrain.battles.option_checks import closest
 
 LIMIT = 200  # env steps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rltrain.battles.data.maps import MapData
+from rltrain.battles.data.map_data import MapData
 from rltrain.battles.data.scenarios import REFLECT, race_of
 from rltrain.battles.data.terrain import SIZE
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rltrain.battles.data.maps import Group, MapData
+from rltrain.battles.data.map_data import Group, MapData
 from rltrain.battles.data.recorded import Point, Positions
 from rltrain.battles.data.terrain import SIZE, pathable_cells, wall_segments
 from rltrain.battles.data.units import UnitType

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rltrain.battles.data import terrain
-from rltrain.battles.data.maps import MapData
+from rltrain.battles.data.map_data import MapData
 from rltrain.battles.data.recorded import Point, Positions
 from rltrain.battles.data.scenarios import SHOOT_RANGES
 from rltrain.battles.data.spawn import OVERLAP, attack_goals, start_points

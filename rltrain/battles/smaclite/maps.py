@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from rltrain.battles.data.maps import MAPS, Group, MapData, find_map
+from rltrain.battles.data.map_data import Group, MapData
+from rltrain.battles.data.maps import MAPS, find_map
 from rltrain.battles.smaclite.units import LITE_UNITS
 
 RULES = ("sc2", "smaclite")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rltrain.battles.data import terrain
-from rltrain.battles.data.maps import MapData
+from rltrain.battles.data.map_data import MapData
 from rltrain.battles.engine.tables import build_scene_at
 from rltrain.battles.engine.world import P, Scene, U
 from rltrain.battles.options import Options

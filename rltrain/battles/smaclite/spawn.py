@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from rltrain.battles.data.maps import Group, MapData
+from rltrain.battles.data.map_data import Group, MapData
 from rltrain.battles.data.recorded import Point
 
 SPAWN_GAP = 0.05

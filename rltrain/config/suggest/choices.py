@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from rltrain.battles.data.field_maps import is_sized
 from rltrain.battles.data.maps import MAPS
 from rltrain.battles.data.scenarios import is_scenario
 from rltrain.config.catalog import Catalog
@@ -83,8 +84,8 @@ def _elsewhere(group: str, value: str, name: str) -> Iterator[Answer]:
 def _environment(value: str, options: list[str]) -> Iterator[Answer]:
     """From maps, games and ids of Gymnasium."""
     maps = {name.lower(): name for name in MAPS}
-    if value.lower() in maps:
-        yield Answer((f"env=smac env.map_name={maps[value.lower()]}",))
+    if value.lower() in maps or is_sized(value):
+        yield Answer((f"env=smac env.map_name={maps.get(value.lower(), value)}",))
     if is_scenario(value.lower()):
         yield Answer((f"env=smacv2 env.map_name={value.lower()}",))
     match = ID.fullmatch(value)

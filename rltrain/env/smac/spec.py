@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rltrain.battles.data.maps import MapData
+from rltrain.battles.data.map_data import MapData
 from rltrain.battles.options import Options, layout_of, sizes_of
 from rltrain.battles.smaclite.maps import find_map_under
 from rltrain.types import EnvSpec
