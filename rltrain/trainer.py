@@ -253,7 +253,8 @@ class Trainer:
         """``compute_actions`` for one observation: a number, or [N] for a team."""
         masks = None if avail_actions is None else [avail_actions]
         action, after = self.actor.act([obs], state, explore, masks, self.clock)
-        single = int(action[0, 0]) if action.shape[1] == 1 else action[0]
+        own = action[0, 0] if action.shape[1] == 1 else action[0]
+        single = int(own) if own.ndim == 0 else own
         return single if after is None else (single, after)
 
     def log(self, row: dict[str, float]) -> dict[str, float]:
