@@ -73,12 +73,14 @@ class Drawing(NamedTuple):
     Attributes:
         world: what is the same at all times, plain values: ``bounds`` [x0, y0, x1, y1], y pointing
             up; optional are ``cells`` (rows of the map from the lowest y: "." is blocked, a digit
-            the height), ``grid`` (draw its lines), ``actions`` (names), ``orders`` (names),
+            the height), ``grid`` (draw its lines), ``lines`` (lists of points), ``whole`` (show all
+            of it at all times), ``actions`` (names), ``orders`` (names),
             ``first_target`` (the action that aims at the first enemy; with ``energy`` agent),
             ``cone`` (radians that agents see around ``facing``), ``rate`` (env steps a second).
         looks: of each unit, plain values: ``name``, ``team`` (0 agents, 1 opponents, 2 things),
             ``radius``; optional are ``color``, ``square``, ``text``, ``sight`` (distance),
-            ``sees_square``, and the largest ``health``, ``shield``, ``energy``, ``cooldown``.
+            ``sees_square``, ``rod`` (to its target), and the largest ``health``, ``shield``,
+            ``energy``, ``cooldown``.
         columns: numbers by name, [units]: ``x``, ``y``; optional are ``there`` (bool), ``health``,
             ``shield``, ``energy``, ``cooldown``, ``order``, ``target`` (a unit, -1 = none),
             ``facing`` (radians); and ``sees`` bool [N, units].

@@ -27,17 +27,18 @@ def require_drawing(env: VectorEnv, name: str, typed: str, instead: str) -> None
 
     Args:
         typed: the override that asks for the page.
-        instead: what to type in its place.
+        instead: what to type in its place, if it has pictures.
 
     Raises:
         UsageError: it does not.
     """
     if not env.has_drawing:
+        instead = instead if env.frames_per_second else "record=false"
         raise UsageError(
             f"{typed}: env '{name}' does not tell where things are, so the page has nothing to "
             "draw. Expected battles of the built-in engine (env=smac, smacv2 or smaclite with "
-            "env.backend=native), stag_hunt, lbf, rware, mpe, or an environment with a method "
-            f"drawing(). Type {instead}."
+            "env.backend=native), stag_hunt, lbf, rware, mpe, cartpole, acrobot, mountaincar, or "
+            f"an environment with a method drawing(). Type {instead}."
         )
 
 

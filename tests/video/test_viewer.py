@@ -23,6 +23,7 @@ from rltrain.types import Clock, EnvSpec
 from rltrain.video.episode_recorder import EpisodeRecorder, mixed, require_drawing
 from rltrain.video.viewer import write_viewer
 from rltrain.video.viewer.page_data import packed
+from tests.env.games.test_classic_control import made
 from tests.env.games.test_stag_hunt import SETTINGS
 from tests.env.team.test_benchmarks import LBF, MPE, RWARE
 from tests.video.viewer import read_page, unpacked
@@ -131,10 +132,13 @@ def test_numbers_of_battles_are_those_that_were_played(tmp_path):
         (StagHunt, SETTINGS, {"agent", "stag"}),
         (mpe_env, {**MPE, "game": "tag"}, {"adversary_0", "agent_0", "landmark 0"}),
         (lbf_env, {**LBF, "max_episode_steps": 9}, {"agent", "food"}),
+        (made, {"id": "CartPole-v1"}, {"cart", "tip"}),
+        (made, {"id": "Acrobot-v1"}, {"tip", "joint", "base"}),
+        (made, {"id": "MountainCar-v0"}, {"car", "flag"}),
         (rware_env, {**RWARE, "max_episode_steps": 9}, {"robot", "shelf", "goal"}),
     ],
 )
-def test_grids_and_particles_have_positions(make, options, names, tmp_path):
+def test_games_and_particles_have_positions(make, options, names, tmp_path):
     env = make(**{**options, "n_envs": 2})
     _, page, steps, _ = played(tmp_path, env, 2)
     for k, episode in enumerate(page["episodes"]):

@@ -16,9 +16,11 @@ import numpy as np
 from gymnasium.envs.classic_control import AcrobotEnv, CartPoleEnv, MountainCarEnv
 from gymnasium.wrappers import OrderEnforcing, TimeLimit
 
+from rltrain.env.games import classic_drawing
 from rltrain.env.gymnasium import GymnasiumEnv
 from rltrain.env.vector import ARRAYS, Env, SyncVectorEnv, require_envs
 from rltrain.errors import EnvError
+from rltrain.types import Drawing
 
 log = logging.getLogger("rltrain")
 
@@ -28,6 +30,7 @@ class Rules(NamedTuple):
 
     kernel: str  # of ``classic_control_kernel``
     values: Callable[[Any], Sequence[float]]  # that a Gymnasium environment is stepped with
+    draw: Callable[[Any, np.ndarray], Drawing]  # it, in a state
 
 
 def cart_pole(env: Any) -> Sequence[float]:
@@ -62,9 +65,9 @@ def acrobot(env: Any) -> Sequence[float]:
 
 
 RULES: Mapping[type, Rules] = {
-    AcrobotEnv: Rules("acrobot", acrobot),
-    CartPoleEnv: Rules("cart_pole", cart_pole),
-    MountainCarEnv: Rules("mountain_car", mountain_car),
+    AcrobotEnv: Rules("acrobot", acrobot, classic_drawing.acrobot),
+    CartPoleEnv: Rules("cart_pole", cart_pole, classic_drawing.cart_pole),
+    MountainCarEnv: Rules("mountain_car", mountain_car, classic_drawing.mountain_car),
 }
 
 
@@ -137,6 +140,7 @@ class ClassicControl(SyncVectorEnv):
         time_limit: Literal["bootstrap", "terminal"],
     ) -> None:
         super().__init__(make=make, n_envs=n_envs, time_limit=time_limit)
+        self.has_drawing = True
         self._rules, self._kernel = rules, kernel_of(rules)
         self._adapters = cast(list[GymnasiumEnv], self.envs)
         values = rules.values(self._adapters[0].env.unwrapped)
@@ -186,6 +190,10 @@ class ClassicControl(SyncVectorEnv):
         """The images, uint8 [H, W, 3], of the last step of these environments."""
         self._to_gymnasium(envs)
         return super().render(envs)
+
+    def drawing(self, e: int) -> Drawing:
+        """Units and positions of the current time step of environment e."""
+        return self._rules.draw(self._adapters[e].env.unwrapped, self._states[e])
 
     def state_dict(self) -> dict[str, Any]:
         """Every array, and the tasks."""

@@ -121,8 +121,8 @@ function line(pen, color, width, points) {
 
 // What the episode needs of the world: a grid is shown whole, a map as far as there are units.
 function boundsOf() {
-  const { bounds, cells, grid } = page.world, there = episode.of.look.numbers, margin = cells ? 3 : 0.25;
-  if (grid) return bounds;
+  const { bounds, cells, grid, whole } = page.world, there = episode.of.look.numbers, margin = cells ? 3 : 0.25;
+  if (grid || whole) return bounds;
   const ends = (name, k) => {
     const all = episode.of[name].numbers.filter((_, n) => there[n] !== ABSENT), [low, high] = [Math.min(...all) - margin, Math.max(...all) + margin];
     return cells ? [Math.max(low, bounds[k]), Math.min(high, bounds[k + 2])] : [low, high];
@@ -134,7 +134,7 @@ function boundsOf() {
 function layout() {
   const [x0, y0, x1, y1] = (episode.bounds ??= boundsOf()), width = $("field").clientWidth;
   const most = Math.max(260, Math.min(innerHeight * 0.62, 640));
-  const zoom = Math.min(width / (x1 - x0), most / (y1 - y0)), height = Math.max((y1 - y0) * zoom, width * 0.5);
+  const zoom = Math.min(width / (x1 - x0), most / (y1 - y0)), height = Math.max((y1 - y0) * zoom, Math.min(width * 0.62, most));
   const left = (width - (x1 - x0) * zoom) / 2, low = (height + (y1 - y0) * zoom) / 2;
   scale = { zoom, height, x: (x) => left + (x - x0) * zoom, y: (y) => low - (y - y0) * zoom };
 }
@@ -166,6 +166,7 @@ function drawGround(pen) {
     const [left, top] = [Math.round(x(i)), Math.round(y(j + 1))]; // no seams
     pen.fillRect(left, top, Math.round(x(i + 1)) - left, Math.round(y(j)) - top);
   }));
+  for (const points of page.world.lines || []) line(pen, colors.soft, 1.5, points.map(([a, b]) => [x(a), y(b)]));
   if (!grid) return;
   for (let i = x0; i <= x1; i++) line(pen, colors.line, 1, [[x(i), y(y0)], [x(i), y(y1)]]);
   for (let j = y0; j <= y1; j++) line(pen, colors.line, 1, [[x(x0), y(j)], [x(x1), y(j)]]);
@@ -212,6 +213,7 @@ function drawOrder(pen, t, i) {
   const before = t > 0 ? value("cooldown", t - 1, i) : now, look = lookOf(t, i);
   const spent = look.energy && t > 0 && value("energy", t, i) < value("energy", t - 1, i);
   const fired = now > before + 0.01 || spent;
+  if (look.rod) return line(pen, colors.thing, 5, [i, target].map(pointOf));
   pen.globalAlpha *= fired ? 0.9 : 0.35;
   const color = look.energy ? colors.good : look.team === 0 ? colors.ally : colors.enemy;
   line(pen, color, fired ? 2.5 : 1, [i, target].map(pointOf));
