@@ -40,6 +40,10 @@ class Series:
     def env(self) -> str:
         return self.group.env
 
+    @property
+    def method(self) -> str:
+        return self.group.runs[0].method
+
 
 @dataclass(frozen=True)
 class Overall:

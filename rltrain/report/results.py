@@ -144,16 +144,11 @@ def efficiency_rows(analysis: Analysis, env: str) -> Iterator[list[object]]:
 def configurations(analysis: Analysis) -> Table:
     """The settings in which configurations of one algorithm on one environment differ."""
     rows: list[Sequence[str]] = []
-    for method in dict.fromkeys(s.group.runs[0].method for s in analysis.series):
+    for method in dict.fromkeys(s.method for s in analysis.series):
         for env in analysis.envs:
-            series = [s for s in analysis.of(env) if s.group.runs[0].method == method]
-            rows += differences(series)
-    return Table(
-        "configurations",
-        "Settings that differ",
-        ["environment", "configuration", "setting", "value"],
-        rows,
-    )
+            rows += differences([s for s in analysis.of(env) if s.method == method])
+    columns = ["environment", "configuration", "setting", "value"]
+    return Table("configurations", "Settings that differ", columns, rows)
 
 
 def differences(series: Sequence[Series]) -> Iterator[list[str]]:

@@ -177,8 +177,8 @@ def disk(outputs: Path) -> Iterator[Finding]:
         yield finding("outputs/", False, fact, "cd to a folder of yours", needed=True)
         return
     free = shutil.disk_usage(existing).free
-    fact, fix = f"{gigabytes(free)} free in {existing}", "there, or cd to a larger disk"
-    fix = f"free {gigabytes(NEEDED_DISK)} {fix}"
+    fact = f"{gigabytes(free)} free in {existing}"
+    fix = f"free {gigabytes(NEEDED_DISK)} there, or cd to a larger disk"
     yield finding("outputs/", free >= NEEDED_DISK, fact, fix, needed=True)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from rltrain.common.files import newest
+from rltrain.config.overrides import pick
 from rltrain.config.schema import Settings
 from rltrain.config.validate.constructor import show
 from rltrain.logger.screen import duration, shown
@@ -97,9 +98,7 @@ def typed_values(settings: Settings) -> str:
     """The settings that were typed, one per line."""
     lines = []
     for key in sorted(settings.typed):
-        value: Any = settings.plain
-        for name in key.split("."):
-            value = value.get(name) if isinstance(value, Mapping) else None
+        value = pick(settings.plain, key)
         if not isinstance(value, Mapping):
             lines.append(f"* `{key}={show(value)}`")
     return "\n".join(lines)

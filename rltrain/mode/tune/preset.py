@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import yaml
@@ -33,7 +33,8 @@ def preset_text(overrides: Sequence[str], about: Sequence[str]) -> str:
     defaults = [{f"override /{group}": name} for group, name in choices.items()]
     defaults.append({"override /tuned": "none"})
     head = "\n".join(["# @package _global_", *(f"# {line}" for line in about)])
-    return f"{head}\n{dumped({'defaults': defaults})}{dumped(values)}"
+    tree = {"defaults": defaults, **values}
+    return f"{head}\n{yaml.dump(tree, Dumper=Dumper, sort_keys=False, allow_unicode=True)}"
 
 
 def chosen(composed: Composition) -> dict[str, str]:
@@ -48,13 +49,6 @@ def chosen(composed: Composition) -> dict[str, str]:
         and group not in ("experiment", "tuned", "tune", "logger", *main)
     }
     return main | others
-
-
-def dumped(tree: Mapping[str, object]) -> str:
-    """A mapping as YAML, lists of values on one line."""
-    if not tree:
-        return ""
-    return str(yaml.dump(tree, Dumper=Dumper, sort_keys=False, allow_unicode=True))
 
 
 def sequence(dumper: Any, values: list[object]) -> Any:
