@@ -109,9 +109,7 @@ def evaluate(
 
 
 def evaluate_all(
-    path: str | Path,
-    overrides: Sequence[str],
-    handed: Callable[[Settings], Settings] | None = None,
+    path: str | Path, overrides: Sequence[str], handed: Callable[[Settings], Settings] | None = None
 ) -> Evaluations:
     """Play the same test episodes with the weights of every checkpoint of a run. UsageError if the
     path means one checkpoint.

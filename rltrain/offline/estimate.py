@@ -55,11 +55,7 @@ class Estimate(Callback):
 
 
 def probabilities(
-    agents: Agents,
-    episodes: Episodes,
-    exploration: Exploration,
-    dataset: Dataset,
-    clock: Clock,
+    agents: Agents, episodes: Episodes, exploration: Exploration, dataset: Dataset, clock: Clock
 ) -> list[np.ndarray]:
     """How likely ``exploration`` makes the recorded actions with the agents' values: [L, N] of each
     episode.
