@@ -33,9 +33,7 @@ logging.getLogger("rltrain").addFilter(escape)
 
 
 class RltrainError(Exception):
-    """One clear paragraph for the person at the keyboard: what was wrong, expected, got, what to
-    type. What it quotes of files is shown as text.
-    """
+    """One clear paragraph: what was wrong, expected, got, what to type; as printable text."""
 
     exit_code = 1
 
@@ -116,9 +114,7 @@ class NotTypedError(UsageError):
 
 
 STOPS = (KeyboardInterrupt, GeneratorExit)
-"""Exceptions that end a program at the user's wish. Anything else that an environment
-raises is a failure of the environment, also ``SystemExit``.
-"""
+"""Exceptions that end a program at the user's wish; all others are the environment's failure."""
 
 
 class Containment:

@@ -86,9 +86,7 @@ class PeriodicTests:
             return self._report(result)
 
     def begin(self) -> bool:
-        """Begin a test of the present weights, and where it is not played beside training, finish
-        it; returns False if the run was interrupted meanwhile.
-        """
+        """Begin a test, and finish it unless it is played apart; False if it was interrupted."""
         trainer, apart = self.trainer, self.trainer.test_rollout.apart
         if apart is None:
             return bool(self.run(trainer.test_episodes))

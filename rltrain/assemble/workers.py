@@ -53,8 +53,7 @@ TEST_ADVICE = (
 MOST_PER_CORE = 8
 """More workers than this on one core only wait for each other, even if their environments sleep."""
 TEST_TIMEOUT, TEST_RESTARTS = 60.0, 20
-"""``env.timeout`` and ``hardware.max_restarts`` of test workers where ``hardware`` has no such
-keys."""
+"""Of test workers where ``hardware`` has no ``env.timeout`` and ``max_restarts``."""
 
 
 def build_process_rollout(

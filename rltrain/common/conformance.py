@@ -49,9 +49,7 @@ def conform(part: Any, interface: type[Interface], name: str) -> Interface:
 
 @cache
 def members(interface: type) -> Mapping[str, tuple[Any, Any]]:
-    """Annotation and default of the attributes of an interface, and of its methods and properties,
-    which have no annotation; inherited ones included.
-    """
+    """Annotation (None of methods and properties) and default of an interface's members."""
     classes = [
         c for c in reversed(interface.__mro__) if c.__module__.split(".")[0] not in LIBRARIES
     ]

@@ -15,9 +15,7 @@ from rltrain.errors import UsageError
 
 
 def public_names(package: str) -> tuple[list[str], Callable[[str], Any]]:
-    """``__all__`` and ``__getattr__`` of a package whose public names are imported on first use:
-    those that its stub ``__init__.pyi`` imports.
-    """
+    """``__all__`` and ``__getattr__`` of a package: what its ``__init__.pyi`` imports, lazily."""
     stub = ast.parse(pkgutil.get_data(package, "__init__.pyi") or b"")
     lines = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
     homes = {alias.name: str(line.module) for line in lines for alias in line.names}

@@ -79,9 +79,7 @@ class Metrics:
 
 
 def episode_metrics(episodes: list[Episode] | tuple[Episode, ...]) -> list[dict[str, float]]:
-    """Metrics of each finished episode; ``win_rate`` only where the environment reports ``win``,
-    and its own metrics (``info["metrics"]``) by name.
-    """
+    """Metrics of each episode; ``win_rate`` where ``win`` is reported, its own by name."""
     out = []
     for e in episodes:
         row = {"return_mean": e.episode_return, "episode_length_mean": float(e.length)}

@@ -43,10 +43,7 @@ class CommandLine:
 
     @property
     def asks(self) -> str | None:
-        """The question that is asked instead of a run: version, help, completion, cfg, or hydra
-        where Hydra itself answers (``--hydra-help``, ``--info``, ``--cfg hydra|all``, the script of
-        ``-sc install=bash``).
-        """
+        """The question that is asked instead of a run; ``hydra`` where Hydra itself answers."""
         scripts = any(
             override.startswith(("install=", "uninstall=")) for override in self.overrides
         )

@@ -43,9 +43,7 @@ LONGEST_SHOWN = 80
 
 
 def quoted(text: str) -> str:
-    """A text as Hydra takes it: the value of ``checkpoint=a b,c=d`` quoted, so that it is one text,
-    ``tuned=auto`` as an interpolation.
-    """
+    """A text as Hydra takes it: a path quoted, ``tuned=auto`` as an interpolation."""
     key, equals, value = text.partition("=")
     if key == "tuned":
         return "tuned=" + re.sub(r"\bauto\b", RECOMMENDED, value)
@@ -237,9 +235,7 @@ def put(tree: dict[str, Any], path: str, value: Any) -> None:
 
 
 def overlaid(tree: Tree, above: Tree) -> dict[str, Any]:
-    """``tree`` with the values of ``above`` in the place of its own, mappings key by key; a node
-    with another ``_target_`` replaces the whole node.
-    """
+    """``tree`` with ``above`` over it, key by key; another ``_target_`` replaces the whole node."""
     out = dict(tree)
     if "_target_" in out and above.get("_target_", out["_target_"]) != out["_target_"]:
         out = {}

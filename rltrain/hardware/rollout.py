@@ -227,9 +227,7 @@ class Rollout:
         self._started, self._skip = False, episodes
 
     def abandon(self, episodes: int) -> None:
-        """Drop the open episodes, also from what was collected before; the next ones are seeded as
-        if every environment had played ``episodes``.
-        """
+        """Drop the open episodes; the next ones are seeded as if ``episodes`` had been played."""
         self._started, self._skip = False, episodes
         self._lost[:] = True
 
@@ -262,9 +260,7 @@ class Rollout:
         return episodes
 
     def _count(self, reward: np.ndarray, last: np.ndarray) -> None:
-        """Add a step to the open episodes: reward [E, R], and where it was a final one, last [E].
-        Crashed environments begin another episode.
-        """
+        """Add a step (reward [E, R], last [E]) to the open episodes; crashed ones begin again."""
         real, lost = ~last, self.env.lost
         self._returns += reward * real[:, None]
         self._lengths += real

@@ -47,9 +47,7 @@ def own_digest(manifest: Mapping[str, Any]) -> str:
 
 
 def drop_part(folder: Path, part: str) -> None:
-    """Remove one part of a finished checkpoint, first from the manifest, then from disk; and what
-    is left of one whose removal was interrupted.
-    """
+    """Remove a part of a finished checkpoint, first from the manifest, or what is left of it."""
     manifest = stored_manifest(folder)
     kept = {n: facts for n, facts in manifest["files"].items() if n.partition(".")[0] != part}
     if len(kept) < len(manifest["files"]):

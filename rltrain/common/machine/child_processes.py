@@ -59,17 +59,13 @@ def kill_group(process: BaseProcess) -> None:
 
 
 def kill_with_parent(kill: bool = True) -> None:
-    """Let the kernel kill this process, even a stopped one, when the thread that started it ends,
-    or no longer. Only Linux can do that.
-    """
+    """Let the kernel kill this process with the thread that started it, or not; on Linux."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL if kill else 0)
 
 
 def end_with_parent() -> None:
-    """Ignore Ctrl-C, which the parent handles, lead a process group of its own, and end when the
-    parent does, even inside a step that does not return.
-    """
+    """Ignore Ctrl-C, lead a process group, and end with the parent, even inside a step."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.setsid()
     parent = parent_process()

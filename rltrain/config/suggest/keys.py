@@ -169,9 +169,7 @@ def for_node(
 
 
 def foreign(name: str, value: str, known: Tree, catalog: Catalog) -> Iterator[Answer]:
-    """Answers from the table of other libraries' names; those that fit this composition first:
-    PyMARL's where updates are counted by episodes.
-    """
+    """Answers from the table of other libraries' names, those that fit this composition first."""
     rows = [
         (library, row)
         for library, sections in tables().items()

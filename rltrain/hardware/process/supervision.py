@@ -18,8 +18,7 @@ from rltrain.hardware.process.process import WorkerLost
 log = logging.getLogger("rltrain")
 HOUR = 3600.0
 START_TIMEOUT = 300.0
-"""Seconds that a worker may take to make its environments, to collect for the first time, which
-may compile something, and to load or give its state."""
+"""Seconds for a worker's start, its first collect, which may compile, and its state."""
 STEPPING = ("collect", "run_episodes")
 """Questions whose answer takes env steps."""
 IN_A_ROW = 3
@@ -52,8 +51,7 @@ class WorkerHandle(Protocol):
 
 
 StartWorker = Callable[[Share, int, int], WorkerHandle]
-"""Starts the worker of a share, given how many of the run were replaced before, and the episodes
-that the worker before it began in each environment."""
+"""Starts a share's worker, given how many were replaced, and the episodes begun before."""
 
 
 class Supervision:

@@ -190,9 +190,7 @@ def serve(connection: Connection, *about: Any) -> None:
 
 
 def packed(message: tuple[Any, ...]) -> bytes:
-    """A message between this process and its own workers. The plain pickler copies tensors, where
-    that of ``Connection.send`` would open a file for each.
-    """
+    """A message to or from a worker; the plain pickler opens no file for a tensor."""
     try:
         return pickle.dumps(message)
     except Exception:  # an exception that cannot be sent
