@@ -28,6 +28,27 @@ def optional(method: Method) -> Method:
     return method
 
 
+class OtherSide(Protocol):
+    """The team that plays against the agents of E environments; arrays as in ``VectorEnv``."""
+
+    spec: EnvSpec  # of this team
+    same_team: bool  # it is equal to the agents' team, so that their policies can play it
+    n_envs: int
+    obs: np.ndarray
+    avail_actions: np.ndarray
+    state: np.ndarray
+    action: np.ndarray  # [E, N] int64, to be written before every step of the environment
+    commanded: np.ndarray  # [E] bool, to be written before an episode begins: ``action`` is carried
+    # out; elsewhere the environment's own opponent plays, and action has to be 0
+
+    def scripted(self, name: str) -> DecisionFunction:
+        """The decision function of a scripted policy of this team.
+
+        Raises:
+            ValueError: the environment has none by this name.
+        """
+
+
 class VectorEnv(Protocol):
     """E environments in lockstep with next-step autoreset: every observation, final ones included,
     has its own time step.
@@ -51,6 +72,7 @@ class VectorEnv(Protocol):
     lost: np.ndarray | None = None  # [E] bool
     frames_per_second: float | None = None  # of its videos; None: it cannot be rendered
     has_drawing: bool = False  # ``drawing`` tells where things are
+    other_side: OtherSide | None = None  # played by opponents, if it was made with ``two_sided``
 
     def reset(self, seeds: EpisodeSeeds) -> None:
         """Begin episode 0 of every environment; ``seeds(e, k)`` is the seed of episode k."""

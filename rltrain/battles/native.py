@@ -43,6 +43,7 @@ class NativeBattles(Battles):
         heuristic_rest: bool = False,
         jitter: float = 0.0,
         recorded: RecordedStarts | None = None,
+        two_sided: bool = False,
     ) -> None:
         super().__init__(
             map_name=map_name,
@@ -52,6 +53,7 @@ class NativeBattles(Battles):
             rules=rules,
             jitter=jitter,
             starts=recorded.starts if recorded else (),
+            two_sided=two_sided,
         )
         about = {"backend": "native"}
         if rules == "sc2":
@@ -110,7 +112,7 @@ class NativeBattles(Battles):
         ValueError for an unknown one."""
         return BattleDecisions(self, name)
 
-    def state_dict(self) -> dict[str, np.ndarray]:
+    def state_dict(self) -> dict[str, Any]:
         """Copies of all arrays of the battles and of the heuristic policy."""
         targets = {} if self._heuristic is None else {"targets": self._heuristic.memory.copy()}
         return {**targets, **super().state_dict()}

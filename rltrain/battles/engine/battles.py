@@ -19,6 +19,7 @@ from rltrain.battles.data.scenarios import find_scenario, is_scenario
 from rltrain.battles.data.units import UNITS, UnitType
 from rltrain.battles.engine import env_step, teams
 from rltrain.battles.engine.compile_cache import MAX_THREADS
+from rltrain.battles.engine.enemy_side import EnemySide
 from rltrain.battles.engine.episode import reset_battle
 from rltrain.battles.engine.tables import build_reward, build_scene, build_view
 from rltrain.battles.engine.world import Outcome, U, World, build_frame, build_world
@@ -58,6 +59,7 @@ class Battles:
     ``sorts_agents=False`` numbers units as SMAClite does, for battles with ``rules="smaclite"``.
     ``jitter`` moves start positions by up to so many cells along each axis, drawn per battle.
     ``starts`` replace the start positions of the map; of several each battle draws one.
+    With ``two_sided`` the enemies can be commanded as the agents are, through ``other``.
     """
 
     def __init__(
@@ -71,7 +73,12 @@ class Battles:
         sorts_agents: bool = True,
         jitter: float = 0.0,
         starts: Sequence[Positions] = (),
+        two_sided: bool = False,
     ) -> None:
+        if two_sided and rules != "sc2":
+            raise ValueError(
+                f"with rules={rules} only the engine commands the enemies: choose rules=sc2."
+            )
         if is_scenario(map_name):
             if rules != "sc2":
                 raise ValueError(
@@ -102,6 +109,8 @@ class Battles:
         self.n_threads = min(n_threads, MAX_THREADS, n_envs)
         self._seed = np.zeros(n_envs, np.uint64)
         self._restart = np.zeros(n_envs, np.bool_)
+        battle = self.scene, self.shown, self.world
+        self.other = EnemySide(self.map_data, options, battle, self.roster) if two_sided else None
 
     def reset(self, seeds: Mapping[int, int]) -> None:
         """Restart the battles e of ``seeds``, each with its own seed; the others stay as they
@@ -112,9 +121,16 @@ class Battles:
         self._recruit(restart)
         for e in seeds:
             reset_battle(self.scene, self.shown, self.world, self.frame, e, self._seed[e])
+        self._show_other(seeds)
 
-    def step(self, action: np.ndarray, restarts: Mapping[int, int] | None = None) -> None:
+    def step(
+        self,
+        action: np.ndarray,
+        restarts: Mapping[int, int] | None = None,
+        other_action: np.ndarray | None = None,
+    ) -> None:
         """One env step with action [E, A]; battles in ``restarts`` (e to seed) restart instead.
+        ``other_action`` [E, enemies] is that of ``other``, and 0 where it commands nothing.
 
         Finished battles that are not restarted stay frozen with reward 0. If ``self.orders`` is
         set, what it returns (in SMAC's numbers, attacks from 6 on) is carried out in place of the
@@ -127,6 +143,11 @@ class Battles:
         for e, seed in (restarts or {}).items():
             self._restart[e], self._seed[e] = True, seed
         self._check(action, any_action=orders is not None)
+        if self.other is not None and other_action is not None:
+            other_action = np.ascontiguousarray(other_action, np.int64)
+            check_shape(other_action, self.other.avail)
+            self._check(other_action, any_action=False, side=self.other)
+            self.other.command(other_action, self._restart)
         if restarts:
             self._recruit(self._restart)
         advance = env_step.advance_serial
@@ -145,6 +166,13 @@ class Battles:
             self._restart,
             self._seed,
         )
+        self._show_other(restarts or {})
+
+    def _show_other(self, seeds: Mapping[int, int]) -> None:
+        if self.other is not None:
+            if seeds:
+                self.other.begin(seeds)
+            self.other.observe()
 
     def _recruit(self, restart: np.ndarray) -> None:
         if self.roster is not None:
@@ -165,12 +193,15 @@ class Battles:
         table: np.ndarray = getattr(self.scene, name)[e * self.scene.per_battle]
         return table
 
-    def _check(self, action: np.ndarray, *, any_action: bool) -> None:
-        wrong = env_step.find_illegal(self.world, self.avail, action, self._restart, any_action)
+    def _check(
+        self, action: np.ndarray, *, any_action: bool, side: EnemySide | None = None
+    ) -> None:
+        avail = self.avail if side is None else side.avail
+        wrong = env_step.find_illegal(self.world, avail, action, self._restart, any_action)
         if wrong < 0:
             return
-        e, agent = divmod(wrong, self.map_data.n_agents)
-        legal = np.flatnonzero(self.avail[e, agent]).tolist()
+        e, agent = divmod(wrong, avail.shape[1])
+        legal = np.flatnonzero(avail[e, agent]).tolist()
         if any_action:
             legal = list(range(self.sizes.n_actions))
         raise IllegalAction.of(e, agent, int(action[e, agent]), legal)
@@ -186,7 +217,8 @@ class Battles:
         return self.world.outcome == Outcome.TIMEOUT
 
     def results(self, envs: Sequence[int]) -> list[dict[str, Any]]:
-        """How these battles stand: won, dead allies and enemies, timed out."""
+        """How these battles stand: won, dead allies and enemies, timed out; of two sides also
+        whether neither won."""
         dead = self.world.unit[envs, U.HEALTH] <= 0
         agents, outcome = self.map_data.n_agents, self.world.outcome[envs]
         columns = {
@@ -195,16 +227,21 @@ class Battles:
             "dead_enemies": np.count_nonzero(dead[:, agents:], axis=1),
             "timeout": outcome == Outcome.TIMEOUT,
         }
+        if self.other is not None:
+            columns["draw"] = (outcome == Outcome.DRAW) | (outcome == Outcome.TIMEOUT)
         rows = zip(*(values.tolist() for values in columns.values()), strict=True)
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
     def refresh(self) -> None:
         """Write all observations, masks and states again from ``world``."""
         env_step.write_frames(self.scene, self.shown, self.world, self.frame)
+        if self.other is not None:
+            self.other.observe(again=True)
 
-    def state_dict(self) -> dict[str, np.ndarray]:
-        """Copies of all arrays of ``World``."""
-        return {name: array.copy() for name, array in self.world._asdict().items()}
+    def state_dict(self) -> dict[str, Any]:
+        """Copies of all arrays of ``World``, and of the other side's."""
+        other = {} if self.other is None else {"other": self.other.state_dict()}
+        return {**other, **{name: array.copy() for name, array in self.world._asdict().items()}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where ``state_dict`` was taken."""
@@ -218,4 +255,6 @@ class Battles:
             mine[...] = given
         if self.roster is not None:
             teams.fit_all(self.roster, self.scene, self.world)
+        if self.other is not None:
+            self.other.load_state_dict(state["other"])
         self.refresh()

@@ -31,6 +31,7 @@ KERNEL_FILES = (
     "engine/movement/sliding",
     "engine/observe",
     "engine/outcome",
+    "engine/reflection",
     "engine/simd",
     "engine/teams",
     "engine/turret",

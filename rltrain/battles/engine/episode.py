@@ -9,7 +9,7 @@ from rltrain.battles.engine.kernel import F, draw, njit, stream_of
 from rltrain.battles.engine.movement.motion import LOOP, push_apart
 from rltrain.battles.engine.observe import write_frame
 from rltrain.battles.engine.outcome import outcome_of, reward_of
-from rltrain.battles.engine.world import M, Outcome, P, U
+from rltrain.battles.engine.world import M, Order, Outcome, P, U
 
 ZERO, HALF, ONE, TWO = F(0), F(0.5), F(1), F(2)
 
@@ -25,6 +25,9 @@ def reset_battle(scene, shown, world, frame, e, seed):
             unit[row, i] = scene.first_unit[own, row, i]
         for row in range(mark.shape[0]):
             mark[row, i] = scene.first_mark[own, row, i]
+    if world.commanded[e] != 0:
+        for i in range(scene.n_agents, unit.shape[1]):
+            mark[M.ORDER, i], mark[M.ARRIVED, i] = Order.IDLE, 0
     if scene.starts.shape[0] > 0:
         k = int(draw(world.rng, e) * F(scene.starts.shape[0]))
         for i in range(unit.shape[1]):
@@ -67,7 +70,7 @@ def number_enemies(enemies, n_agents, rng, e):
 
 @njit()
 def set_out(unit, mark, param, hops, n_agents):
-    """The enemies begin their attack-move one loop before the first observation."""
+    """Enemies with an attack-move begin it one loop before the first observation."""
     choose_desires(unit, mark, param, hops, n_agents)
     for i in range(n_agents, unit.shape[1]):
         unit[U.VX, i], unit[U.VY, i] = unit[U.UX, i], unit[U.UY, i]
@@ -129,7 +132,10 @@ def end_step(scene, shown, rule, world, frame, e):
     """Outcome, reward and frame after the loops of a step."""
     unit, param, A = world.unit[e], scene.param[e * scene.per_battle], scene.n_agents
     world.clock[e] += 1
-    world.outcome[e] = outcome_of(unit, param, A, scene.heals, scene.limit, world.clock[e])
+    commanded = world.commanded[e] != 0
+    world.outcome[e] = outcome_of(
+        unit, param, A, scene.heals, commanded, scene.limit, world.clock[e]
+    )
     frame.reward[e] = reward_of(rule, unit, A, world.outcome[e]) * world.factor[e]
     for i in range(unit.shape[1]):
         if unit[U.HEALTH, i] <= ZERO:

@@ -12,11 +12,11 @@ ZERO = F(0)
 
 
 @njit()
-def outcome_of(unit, param, n_agents, heals, limit, steps):
+def outcome_of(unit, param, n_agents, heals, commanded, limit, steps):
     """Outcome after a step, in SMAC's order: defeat, win, no unit left, time limit.
 
     With healers on the map a team with nothing else left has lost, the agents' one first; then
-    there is no draw.
+    there is no draw, except where the enemies are commanded as the agents are.
     """
     allies = enemies = fighters = 0
     for i in range(unit.shape[1]):
@@ -28,6 +28,8 @@ def outcome_of(unit, param, n_agents, heals, limit, steps):
             elif fights:
                 allies += 1
     if allies == 0:
+        if commanded:
+            return Outcome.DEFEAT if fighters > 0 else Outcome.DRAW
         return Outcome.DEFEAT if enemies > 0 or heals else Outcome.DRAW
     if fighters == 0:
         return Outcome.WIN

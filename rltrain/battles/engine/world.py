@@ -247,6 +247,7 @@ class World(NamedTuple):
     watcher: np.ndarray  # [E, enemies] int32, the agent that saw an enemy first
     watches: np.ndarray  # [E, A, enemies] uint8, 1 = may see it
     blank: np.ndarray  # [E, A] int32, how many enemies zero_enemy_block hides from an agent
+    commanded: np.ndarray  # [E] uint8, 1 = enemies wait for orders as agents do
 
 
 class Frame(NamedTuple):
@@ -279,6 +280,7 @@ def build_world(scene: Scene, n_envs: int) -> World:
         watcher=np.full((n_envs, units - agents), NO_ONE, np.int32),
         watches=np.zeros((n_envs, agents, units - agents), np.uint8),
         blank=np.zeros((n_envs, agents), np.int32),
+        commanded=np.zeros(n_envs, np.uint8),
     )
 
 

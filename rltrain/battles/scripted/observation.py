@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rltrain.battles.engine.battles import Battles
+from rltrain.battles.engine.enemy_side import EnemySide
 from rltrain.battles.engine.field_of_view import FIRST_TURN, IN_RANGE
 from rltrain.battles.engine.observe import EAST, NORTH, SOUTH, STOP, WEST
 from rltrain.battles.engine.world import Effect, P, U
@@ -23,7 +24,7 @@ class BattleObservation(NamedTuple):
     agents.
     """
 
-    battles: Battles
+    battles: Battles | EnemySide
     avail: np.ndarray  # [E, A, n_actions] bool
     heals: np.ndarray  # [E, A] bool
     dx: np.ndarray  # [E, A, K] from agent to target
@@ -49,7 +50,7 @@ class BattleObservation(NamedTuple):
         return self.battles.world.unit[:, row, self.avail.shape[1] :]
 
 
-def observe_battles(battles: Battles) -> BattleObservation:
+def observe_battles(battles: Battles | EnemySide) -> BattleObservation:
     """The current step of all battles."""
     scene, unit, avail = battles.scene, battles.world.unit, battles.avail.astype(bool)
     first_attack = battles.shown.first_attack

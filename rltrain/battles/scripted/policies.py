@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from rltrain.battles.engine.battles import Battles
+from rltrain.battles.engine.enemy_side import EnemySide
 from rltrain.battles.engine.observe import FIRST_ATTACK, STOP
 from rltrain.battles.scripted.observation import (
     NO_TARGET,
@@ -108,7 +109,7 @@ class BattleDecisions:
         ValueError: an unknown name.
     """
 
-    def __init__(self, battles: Battles, name: str) -> None:
+    def __init__(self, battles: Battles | EnemySide, name: str) -> None:
         if name not in DECISIONS:
             raise ValueError(
                 f"unknown scripted policy {name!r}: expected one of {', '.join(DECISIONS)}"

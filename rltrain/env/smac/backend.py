@@ -52,9 +52,15 @@ class BattleBackend(Protocol):
     def start(self, seeds: Mapping[int, int]) -> None:
         """Begin the first episode of every environment e of ``seeds``, from scratch."""
 
-    def step(self, action: np.ndarray, restarts: Mapping[int, int] | None = None) -> None:
+    def step(
+        self,
+        action: np.ndarray,
+        restarts: Mapping[int, int] | None = None,
+        other_action: np.ndarray | None = None,
+    ) -> None:
         """One env step with action [E, A]; environments in ``restarts`` (e to seed) begin an
-        episode instead. Raises IllegalAction.
+        episode instead. ``other_action`` is that of the other side of native battles. Raises
+        IllegalAction.
         """
 
     def results(self, envs: Sequence[int]) -> list[dict[str, Any]]:

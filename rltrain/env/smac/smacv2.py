@@ -11,12 +11,12 @@ from rltrain.battles.data.smacv2_config import MAP_FILE, scenario_options
 from rltrain.battles.native import NativeBattles
 from rltrain.battles.option_checks import check_choice
 from rltrain.battles.options import Smacv2Options
-from rltrain.common.number_types import Count
+from rltrain.common.number_types import Count, Flag
 from rltrain.env.smac.backend import BackendOptions, open_battles
 from rltrain.env.smac.checked_keywords import checked_keywords
 from rltrain.env.smac.spec import spec_of
 from rltrain.env.smac.starcraft2.worker import Recipe
-from rltrain.env.smac.vector import TIME_LIMITS, SmacVectorEnv
+from rltrain.env.smac.vector import TIME_LIMITS, SmacVectorEnv, commanded_natively
 
 
 class Smacv2VectorEnv(SmacVectorEnv):
@@ -38,13 +38,16 @@ class Smacv2VectorEnv(SmacVectorEnv):
         time_limit: Literal["terminal", "bootstrap"] = "terminal",
         play: BackendOptions,
         options: Smacv2Options,
+        two_sided: Flag = False,
     ) -> None:
         check_choice("time_limit", time_limit, TIME_LIMITS)
+        if two_sided:
+            play = commanded_natively(play)
         row = find_scenario(map_name)
         spec = spec_of(row, options)
-        native = partial(NativeBattles, map_name=row.name, options=options)
+        native = partial(NativeBattles, map_name=row.name, options=options, two_sided=two_sided)
         recipe = Recipe("smacv2", {**options.of_smacv2(), **scenario_options(row)})
         battles = open_battles(
             play, native, n_envs=n_envs, spec=spec, recipe=recipe, map_file=MAP_FILE
         )
-        self._open(battles, spec, time_limit)
+        self._open(battles, spec, time_limit, options)

@@ -22,6 +22,7 @@ from rltrain.battles.smaclite.maps import RULES, find_map_under
 from rltrain.common.number_types import Count, Flag
 from rltrain.env.smac.backend import BackendOptions, BattleBackend, open_battles
 from rltrain.env.smac.checked_keywords import checked_keywords
+from rltrain.env.smac.other_side import SmacOtherSide
 from rltrain.env.smac.spec import spec_of
 from rltrain.env.smac.starcraft2.worker import Recipe
 from rltrain.interfaces import DecisionFunction, EpisodeSeeds
@@ -55,10 +56,13 @@ class SmacVectorEnv:
         begin: StartOptions,
         options: SmacOptions,
         program: ProgramOptions,
+        two_sided: Flag = False,
     ) -> None:
         check_choice("rules", rules, RULES)
         check_choice("time_limit", time_limit, TIME_LIMITS)
         row = find_map_under(rules, map_name)
+        if two_sided:
+            play = commanded_natively(play, rules)
         if rules != "sc2":
             if play.backend == "sc2":
                 raise ValueError(
@@ -86,6 +90,7 @@ class SmacVectorEnv:
             heuristic_rest=heuristic_rest,
             jitter=begin.jitter,
             recorded=recorded,
+            two_sided=two_sided,
         )
         of_game = {
             **asdict(options),
@@ -99,9 +104,11 @@ class SmacVectorEnv:
         battles = open_battles(
             play, native, n_envs=n_envs, spec=spec, recipe=recipe, map_file=row.name
         )
-        self._open(battles, spec, time_limit)
+        self._open(battles, spec, time_limit, chosen)
 
-    def _open(self, battles: BattleBackend, spec: EnvSpec, time_limit: str) -> None:
+    def _open(
+        self, battles: BattleBackend, spec: EnvSpec, time_limit: str, options: Options
+    ) -> None:
         """Take over new battles; their first episodes begin with ``reset``."""
         self.battles, self.spec = battles, spec
         self.n_envs, self.about = battles.n_envs, battles.about
@@ -111,6 +118,8 @@ class SmacVectorEnv:
         self.episode = np.zeros(self.n_envs, np.int64)  # k of the episode each environment is in
         self.lost = battles.lost
         self.has_drawing = battles.exact
+        other = battles.other if isinstance(battles, NativeBattles) else None
+        self.other_side = None if other is None else SmacOtherSide(other, options)
         self._bootstrap = time_limit == "bootstrap"
         self._seeds: EpisodeSeeds | None = None
 
@@ -130,7 +139,9 @@ class SmacVectorEnv:
         if self._seeds is None:
             raise RuntimeError("this environment was never reset: call reset(seeds) first")
         over = np.flatnonzero(self.last).tolist()
-        self.battles.step(action, {e: self._seeds(e, int(self.episode[e]) + 1) for e in over})
+        seeds = {e: self._seeds(e, int(self.episode[e]) + 1) for e in over}
+        side = self.other_side
+        self.battles.step(action, seeds, None if side is None else side.action)
         self.episode[over] += 1
         for e in over:
             self.infos[e] = {}
@@ -206,3 +217,19 @@ class SmacVectorEnv:
     def _seed(self, e: int) -> int:
         assert self._seeds is not None, "an episode before reset"
         return self._seeds(e, int(self.episode[e]))
+
+
+def commanded_natively(play: BackendOptions, rules: str = "sc2") -> BackendOptions:
+    """The backend of battles in which opponents command the enemies.
+
+    Raises:
+        ValueError: only the game or the rules can command them.
+    """
+    if play.backend == "sc2" or rules != "sc2":
+        key = "env.backend=sc2" if play.backend == "sc2" else f"env.rules={rules}"
+        raise ValueError(
+            f"An opponent commands the enemies of the built-in engine under its own rules, and "
+            f"with {key} they command themselves: type env.backend=native env.rules=sc2, or "
+            "env.opponent=builtin."
+        )
+    return replace(play, backend="native")

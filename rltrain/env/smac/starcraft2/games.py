@@ -85,9 +85,14 @@ class Games:
         self.lost[:] = False
         self._begin(seeds)
 
-    def step(self, action: np.ndarray, restarts: Mapping[int, int] | None = None) -> None:
+    def step(
+        self,
+        action: np.ndarray,
+        restarts: Mapping[int, int] | None = None,
+        other_action: np.ndarray | None = None,
+    ) -> None:
         """One env step with action [E, A]; environments in ``restarts`` (e to seed) begin an
-        episode instead.
+        episode instead. The game commands the other side.
 
         Raises:
             IllegalAction: an action is not available; nothing was changed.
