@@ -24,6 +24,7 @@ from rltrain.errors import UsageError
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
 from rltrain.mode import evaluate as evaluation
+from rltrain.mode.find_opponents import with_opponents
 from rltrain.mode.messages.warnings import warn
 from rltrain.mode.run_folder import Journal, holds_run, new_run_dir
 from rltrain.mode.signals import SIGNAL_CODES
@@ -264,6 +265,7 @@ def make_trainer(
                 "it out; rltrain.train writes to all loggers, and on_log of a callback sees every "
                 "row."
             )
+    settings = with_opponents(settings)
     folder = Path(run_dir) if run_dir is not None else new_run_dir(settings)
     loggers = Loggers([JsonLines(folder / "metrics.jsonl")])
     trainer = built(settings, folder, loggers, [Journal(folder, settings)])

@@ -253,8 +253,28 @@ class TargetUpdates(Protocol):
     def due(self, clock: Clock) -> bool: ...
 
 
-class RolloutPolicy(Protocol):
-    """Chooses actions; keeps every environment's recurrent state and resets it after ``last``."""
+class SidePolicy(Protocol):
+    """Chooses the actions of one side of environments; keeps the recurrent state of every one and
+    resets it after ``last``.
+    """
+
+    def act(
+        self, obs: np.ndarray, avail_actions: np.ndarray, last: np.ndarray, clock: Clock
+    ) -> np.ndarray:
+        """obs [E, N, *O], avail_actions [E, N, A], last [E] to actions [E, N] int64."""
+
+    def forget(self, envs: np.ndarray) -> None:
+        """The environments marked in [E] bool start an episode."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+    def carry_on(self, state: Mapping[str, Any]) -> None:
+        """Load only what outlives an episode."""
+
+
+class RolloutPolicy(SidePolicy, Protocol):
+    """The policy of the agents, whose steps are stored."""
 
     @property
     def hidden(self) -> np.ndarray:
@@ -268,22 +288,8 @@ class RolloutPolicy(Protocol):
     def q(self) -> np.ndarray | None:
         """[E, N, A] float32: the values of the last ``act``; None: it compares none."""
 
-    def act(
-        self, obs: np.ndarray, avail_actions: np.ndarray, last: np.ndarray, clock: Clock
-    ) -> np.ndarray:
-        """obs [E, N, *O], avail_actions [E, N, A], last [E] to actions [E, N] int64."""
-
     def reset(self) -> None:
         """All environments start an episode."""
-
-    def forget(self, envs: np.ndarray) -> None:
-        """The environments marked in [E] bool start an episode."""
-
-    def state_dict(self) -> dict[str, Any]: ...
-    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
-
-    def carry_on(self, state: Mapping[str, Any]) -> None:
-        """Load only what outlives an episode."""
 
 
 class Rollouts(Protocol):

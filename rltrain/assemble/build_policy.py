@@ -30,6 +30,7 @@ from rltrain.config.schema import Settings
 from rltrain.errors import CheckpointError
 from rltrain.hardware.env_share import Share
 from rltrain.hardware.rollout import Rollout
+from rltrain.hardware.rollout_opponents import Opponents
 from rltrain.interfaces import Agents, VectorEnv
 from rltrain.types import EnvSpec
 
@@ -49,6 +50,7 @@ def build_rollout(
     share: Share | None = None,
     replaced: int = 0,
     kind: type[Rollout] = Rollout,
+    opponents: Opponents | None = None,
     keeps: Mapping[str, bool],
 ) -> Rollout:
     """Experience for learning, collected in ``env``.
@@ -75,7 +77,7 @@ def build_rollout(
     if settings.run.dataset.write is not None:
         env = recorded(settings, env, policy)
     seeds = episode_seeds(seed, ENV_STREAM, first)
-    return kind(env=env, policy=policy, seeds=seeds, share=share, **keeps)
+    return kind(env=env, policy=policy, seeds=seeds, share=share, opponents=opponents, **keeps)
 
 
 def accelerate(settings: Settings, policy: Policy) -> None:
@@ -90,7 +92,11 @@ def n_test_envs(settings: Settings) -> int:
 
 
 def build_test_rollout(
-    settings: Settings, agents: Agents, env: VectorEnv, share: Share | None = None
+    settings: Settings,
+    agents: Agents,
+    env: VectorEnv,
+    share: Share | None = None,
+    opponents: Opponents | None = None,
 ) -> Rollout:
     """Test episodes in ``env``, with their own exploration.
 
@@ -109,7 +115,7 @@ def build_test_rollout(
         rng=generator(settings.run.seed, TEST_POLICY_STREAM),
     )
     accelerate(settings, policy)
-    return Rollout(env=env, policy=policy, share=share)
+    return Rollout(env=env, policy=policy, share=share, opponents=opponents)
 
 
 def build_greedy_policy(settings: Settings, folder: Path, step: int) -> GreedyPolicy:

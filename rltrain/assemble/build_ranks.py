@@ -36,7 +36,7 @@ class RankRollout(Rollout):
     """A rollout that a checkpoint of rank 0 restarts, whatever its number of environments was."""
 
     def restart(self, state: Mapping[str, Any], episodes: int) -> None:
-        self.policy.carry_on(state["policy"])
+        self._carry_on(state)
         self._started, self._skip = False, episodes
 
 

@@ -15,6 +15,7 @@ from rltrain.algo.actor import Actor
 from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.learner import Learner
 from rltrain.assemble.build_learner import about, build_learner, compiles, required
+from rltrain.assemble.build_opponents import build_opponents
 from rltrain.assemble.build_policy import build_exploration, build_rollout, obs_view
 from rltrain.assemble.build_ranks import (
     RankRollout,
@@ -68,12 +69,14 @@ def build_trainer(
     buffer = build_buffer(own, env.spec, learner, device, key)
     rollout: Rollouts
     if own.workers is None:
+        share = None if ranks is None else ranks.share(settings.hardware.n_envs)
         rollout = build_rollout(
             own,
             env,
             learner.online.agents,
             exploration,
-            share=None if ranks is None else ranks.share(settings.hardware.n_envs),
+            share=share,
+            opponents=build_opponents(own, env, training=True, share=share),
             kind=Rollout if ranks is None else RankRollout,
             keeps={"keeps_hidden": buffer.keeps_hidden, "keeps_values": buffer.keeps_values},
         )

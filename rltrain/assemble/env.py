@@ -54,12 +54,19 @@ def build_env(
     announce_compilation()
     run, node = settings.run, settings.nodes["env" if training else "test.env"]
     html = run.test.record == "html"  # drawn in a browser
+    two_sided = settings.is_two_sided(training=training)
+    if two_sided and not node.asks_for("two_sided"):
+        raise ValueError(
+            f"{'env' if training else 'test'}.opponent needs an environment with two sides, and "
+            f"env={settings.choices['env']} has one: type env=smac or env=smacv2, or leave it out."
+        )
     with CONTAINED:
         env = node.build(
             n_envs=n_envs,
             n_threads=n_threads(settings),
             training=training,
             scripted=scripted,
+            two_sided=two_sided,
             record=run.record is True
             or (not training and run.test.video_interval is not None and not html),
         )

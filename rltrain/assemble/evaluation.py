@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rltrain.assemble.build_learner import load_agents
+from rltrain.assemble.build_opponents import build_opponents
 from rltrain.assemble.build_policy import build_test_rollout, n_test_envs
 from rltrain.assemble.env import build_env, ordered_as_saved, prepare_machine, recorded
 from rltrain.callback import Callbacks
@@ -37,7 +38,8 @@ def build_tests(
         ValueError: what workers cannot do.
     """
     if settings.run.test.n_workers is None:
-        return build_test_rollout(settings, agents, env)
+        opponents = build_opponents(settings, env, training=False)
+        return build_test_rollout(settings, agents, env, opponents=opponents)
     from rltrain.assemble.workers import build_process_tests
 
     return build_process_tests(settings, agents, env, watched=callbacks.watch_tests)
@@ -61,7 +63,9 @@ def build_evaluation(settings: Settings, folder: Path) -> Evaluated:
     env = build_test_env(settings)
     agents = load_agents(settings, env.spec, device, folder)
     if settings.run.test.n_workers is None:
-        return recorded_rollout(settings, build_test_rollout(settings, agents, env))
+        opponents = build_opponents(settings, env, training=False)
+        rollout = build_test_rollout(settings, agents, env, opponents=opponents)
+        return recorded_rollout(settings, rollout)
     from rltrain.assemble.workers import build_process_tests
 
     return build_process_tests(settings, agents, env)
@@ -81,7 +85,8 @@ def build_scripted_evaluation(settings: Settings) -> Rollout:
     policy = settings.nodes["algo"].build(
         env=env, epsilon=run.test.epsilon, rng=generator(run.seed, TEST_POLICY_STREAM)
     )
-    return recorded_rollout(settings, Rollout(env=env, policy=policy))
+    opponents = build_opponents(settings, env, training=False)
+    return recorded_rollout(settings, Rollout(env=env, policy=policy, opponents=opponents))
 
 
 def recorded_rollout(settings: Settings, rollout: Rollout) -> Rollout:
@@ -91,4 +96,4 @@ def recorded_rollout(settings: Settings, rollout: Rollout) -> Rollout:
     policy: Any = rollout.policy  # a BehaviorPolicy too
     env = recorded(settings, rollout.env, policy, settings.run.test.episodes)
     env.writer.begin()
-    return Rollout(env=env, policy=policy)
+    return Rollout(env=env, policy=policy, opponents=rollout.opponents)

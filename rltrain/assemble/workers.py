@@ -16,6 +16,7 @@ import torch
 from rltrain.algo.exploration.share import ExplorationOfShare
 from rltrain.algo.learner import Learner
 from rltrain.assemble.build_learner import build_agents
+from rltrain.assemble.build_opponents import build_opponents
 from rltrain.assemble.build_policy import (
     build_exploration,
     build_rollout,
@@ -131,7 +132,14 @@ def make_rollout(
     need_same_spaces(spec, env.spec)
     agents, exploration = build_agents(settings, env.spec), build_exploration(settings)
     rollout = build_rollout(
-        settings, env, agents, exploration, share=share, replaced=replaced, keeps=keeps
+        settings,
+        env,
+        agents,
+        exploration,
+        share=share,
+        replaced=replaced,
+        opponents=build_opponents(settings, env, training=True, share=share),
+        keeps=keeps,
     )
     return rollout, agents
 
@@ -178,7 +186,8 @@ def make_test_rollout(
     env = build_env(settings, share.n_envs, training=False)
     need_same_spaces(spec, env.spec)
     agents = build_agents(settings, env.spec)
-    return build_test_rollout(settings, agents, env, share), agents
+    opponents = build_opponents(settings, env, training=False, share=share)
+    return build_test_rollout(settings, agents, env, share, opponents), agents
 
 
 def need_same_spaces(spec: EnvSpec, own: EnvSpec) -> None:

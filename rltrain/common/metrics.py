@@ -14,6 +14,7 @@ METRICS = (
     "train/return_mean",
     "train/episode_length_mean",
     "train/win_rate",
+    "train/draw_rate",
     "train/epsilon",
     "train/temperature",
     "train/noise_stddev",
@@ -21,6 +22,7 @@ METRICS = (
     "test/return_std",
     "test/episode_length_mean",
     "test/win_rate",
+    "test/draw_rate",
     "learn/loss",
     "learn/td_error_abs",
     "learn/q_taken_mean",
@@ -79,12 +81,18 @@ class Metrics:
 
 
 def episode_metrics(episodes: list[Episode] | tuple[Episode, ...]) -> list[dict[str, float]]:
-    """Metrics of each episode; ``win_rate`` where ``win`` is reported, its own by name."""
+    """Metrics of each episode; ``win_rate`` (also by opponent) and ``draw_rate`` where ``win`` and
+    ``draw`` are reported, its own by name.
+    """
     out = []
     for e in episodes:
         row = {"return_mean": e.episode_return, "episode_length_mean": float(e.length)}
         if "win" in e.info:
             row["win_rate"] = float(e.info["win"])
+            if "opponent" in e.info:
+                row[f"win_rate/{e.info['opponent']}"] = row["win_rate"]
+        if "draw" in e.info:
+            row["draw_rate"] = float(e.info["draw"])
         row |= {f"{name}_mean": value for name, value in e.info.get("metrics", {}).items()}
         out.append(row)
     return out

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 ENV_STREAM, TEST_STREAM, POLICY_STREAM, TEST_POLICY_STREAM, BUFFER_STREAM, NETWORK_STREAM = range(6)
-ACTOR_STREAM, NOISE_STREAM, DATASET_STREAM = 6, 7, 8
+ACTOR_STREAM, NOISE_STREAM, DATASET_STREAM, OPPONENT_STREAM = 6, 7, 8, 9
 
 
 def seed_key(seed: int, *key: int) -> int:

@@ -14,9 +14,11 @@ from hydra.core.override_parser.types import Override, Sweep
 
 from rltrain.common import checkpoint
 from rltrain.common.files import get_json, kept_file
+from rltrain.common.opponent_files import BUILTIN, kept_opponent
 from rltrain.config.catalog import LOADER, SHIPPED, Tree, conf_dir
 from rltrain.config.names import key_problem
 from rltrain.config.overrides import (
+    Leaves,
     differing,
     parse,
     pick,
@@ -102,6 +104,9 @@ def load_config(
         saved |= {"checkpoint": None, "load_step": None}
         if isinstance(saved.get("test"), dict):
             saved["test"] |= {"function": None, "video_interval": None, "record": "videos"}
+            saved["test"] |= {} if env else {"opponent": BUILTIN}
+        if isinstance(saved.get("env"), dict) and "opponents" in saved["env"]:
+            saved["env"] |= {"opponent": BUILTIN, "opponents": None}
         if isinstance(saved.get("hardware"), dict):
             saved["hardware"] |= {
                 name: empty
@@ -121,12 +126,33 @@ def load_config(
         if pick(saved, key) is not None and tuple(key.split(".")) not in typed and kept is not None:
             put(tree, key, str(kept))
             unused.append(key)
+    unused += use_kept_opponents(tree, typed, run_dir)
     left_out = [part for part, target in targets(tree) if not (learns or acts(part, target))]
     left_out += () if env else ENVS
     gate(tree, file, trust=trust, typed=typed, left_out=left_out, unused=unused)
     leave_out(tree, left_out)
     picked: dict[str, Any] = {str(k): v if v is None else str(v) for k, v in choices.items()}
     return tree, picked, changed
+
+
+def use_kept_opponents(tree: dict[str, Any], typed: Leaves, run_dir: Path) -> list[str]:
+    """Put the copies in a run's folder in the place of opponents that were not typed; returns their
+    keys.
+    """
+    keys = []
+    for key in ("env.opponent", "test.opponent"):
+        opponent = pick(tree, key)
+        if isinstance(opponent, str) and tuple(key.split(".")) not in typed:
+            kept = kept_opponent(run_dir, opponent)
+            if kept is not None:
+                put(tree, key, str(kept))
+                keys.append(key)
+    several = pick(tree, "env.opponents")
+    if isinstance(several, dict) and not any(at[:2] == ("env", "opponents") for at in typed):
+        copies = {one: kept_opponent(run_dir, one) for one in several}
+        tree["env"]["opponents"] = {str(copies[one] or one): several[one] for one in several}
+        keys += [f"env.opponents.{copy}" for copy in copies.values() if copy is not None]
+    return keys
 
 
 def apply(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -24,6 +25,7 @@ from rltrain.common.number_types import (
     Threads,
     Whole,
 )
+from rltrain.common.opponent_files import BUILTIN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +37,7 @@ class TestSettings:
     epsilon: Probability
     n_envs: Envs
     n_workers: Count | None
+    opponent: str
     env: dict[str, Any]
     function: str | dict[str, Any] | None
     video_interval: Count | None
@@ -224,6 +227,20 @@ class SupervisionSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OpponentSettings:
+    """The keys of the node ``env`` of environments with two sides."""
+
+    opponent: str
+    opponents: dict[str, Positive] | None
+    opponent_epsilon: Probability
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """How often each opponent plays in training, in proportion."""
+        return self.opponents or {self.opponent: 1.0}
+
+
+@dataclass(frozen=True, kw_only=True)
 class LoggerSettings:
     """The node ``logger``."""
 
@@ -231,8 +248,8 @@ class LoggerSettings:
 
 
 FACTS: Mapping[str, tuple[str, ...]] = {
-    "env": ("n_envs", "n_threads", "training", "scripted", "record"),
-    "test.env": ("n_envs", "n_threads", "training", "scripted", "record"),
+    "env": ("n_envs", "n_threads", "training", "scripted", "record", "two_sided"),
+    "test.env": ("n_envs", "n_threads", "training", "scripted", "record", "two_sided"),
     "buffer": (
         *("spec", "n_envs", "device", "rng"),
         *("n_step", "hidden_dim", "total_env_steps", "targets", "acted_error"),
@@ -290,6 +307,7 @@ class Settings:
     cluster: ClusterSettings | None  # None: workers are processes of this machine
     ranks: RankSettings | None  # None: one process learns
     env: SupervisionSettings | None
+    opponents: OpponentSettings | None  # None: the environment has one side
     logger: LoggerSettings
     nodes: Mapping[str, Node]
     callbacks: tuple[Node, ...]
@@ -299,6 +317,17 @@ class Settings:
     env_chose_algo: bool = False  # no algorithm was typed: it is the one of the environment's file
     typed: frozenset[str] = frozenset()
     agent_order: tuple[str, ...] = ()  # of a team's agents, if it is known; see build.agent_order
+    opponent_folders: Mapping[str, Path] = field(default_factory=dict)  # checkpoints, as typed
+
+    def opponent_weights(self, *, training: bool) -> Mapping[str, float]:
+        """Who plays the other side in training or in tests, as typed, and how often."""
+        if not training:
+            return {self.run.test.opponent: 1.0}
+        return {BUILTIN: 1.0} if self.opponents is None else self.opponents.weights
+
+    def is_two_sided(self, *, training: bool) -> bool:
+        """Whether somebody else than the environment plays its other side."""
+        return set(self.opponent_weights(training=training)) != {BUILTIN}
 
     @property
     def learning(self) -> AlgoSettings:

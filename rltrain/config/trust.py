@@ -32,6 +32,7 @@ OUTSIDE: Mapping[str, Kind] = {
     "env.replay_dir": "place",
     "env.replay_prefix": "place",
     "env.kwargs.*": "free",
+    **dict.fromkeys(("env.opponent", "env.opponents.*", "test.opponent"), "free"),
     "algo.optimizer.*": "free",
     "callbacks": "free",
     "test.function.*": "free",
@@ -263,7 +264,7 @@ def outside(tree: Tree, left_out: Collection[str] = ()) -> Leaves:
         part = next((part for part in own if names[: len(part)] == part), None)
         free = part is not None and names[len(part) :] not in [(name,) for name in NAMES]
         kind = key_kind(names) or ("free" if free else None)
-        harmless = kind in (None, "command") or (kind == "free" and is_plain(value))
+        harmless = kind in (None, "command") or (kind == "free" and is_plain({names[-1]: value}))
         if names == ("callbacks",) and isinstance(value, list):
             harmless = all(is_plain(free_options(node)) for node in value)
         if not harmless and value not in (None, "") and not is_below(".".join(names), left_out):

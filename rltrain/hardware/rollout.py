@@ -14,6 +14,7 @@ import numpy as np
 from rltrain.common.seeding import seeds_of_tests
 from rltrain.errors import CONTAINED, Containment, Interrupted
 from rltrain.hardware.env_share import Share
+from rltrain.hardware.rollout_opponents import Opponents
 from rltrain.hardware.steps import first_steps, layout_of
 from rltrain.interfaces import EpisodeSeeds, RolloutPolicy, VectorEnv, Watch
 from rltrain.types import Clock, Episode, Steps
@@ -51,9 +52,11 @@ class Rollout:
         keeps_hidden: bool = False,
         keeps_values: bool = False,
         share: Share | None = None,
+        opponents: Opponents | None = None,
     ) -> None:
         self.env, self.policy, self.seeds = env, policy, seeds
         self.keeps_hidden, self.keeps_values = keeps_hidden, keeps_values
+        self.opponents = opponents
         self.share = share or Share(0, 0, env.n_envs, env.n_envs)  # the others are elsewhere
         self.about = env.about
         self.seconds = np.zeros(2)  # that collecting took: acting, in the environment
@@ -90,6 +93,8 @@ class Rollout:
             steps.action[t] = self.policy.act(env.obs, env.avail_actions, env.last, clock)
             if self.keeps_values:
                 values.append(self.policy.acted_values)
+            if self.opponents is not None:
+                self.opponents.act(steps.last[t], clock)
             before = time.perf_counter()
             with STEP:
                 steps.reward[t], steps.terminated[t] = env.step(steps.action[t])
@@ -127,7 +132,7 @@ class Rollout:
             Interrupted: ``stop`` returned True; it is called in every time step.
         """
         env, n_envs = self.env, self.env.n_envs
-        before = self.policy.state_dict()
+        before = self._carried()
         self._start(seeds_of_tests(seed, self.share.total, self.share.first))
         episodes: dict[int, Episode] = {}
         played = [0] * n_envs  # episodes of each environment
@@ -151,6 +156,8 @@ class Rollout:
                 report(len(episodes))
             last = env.last.copy()  # the step overwrites it
             action = self.policy.act(env.obs, env.avail_actions, last, clock)
+            if self.opponents is not None:
+                self.opponents.act(last, clock)
             before_step = time.perf_counter()
             with STEP:
                 reward, terminated = env.step(action)
@@ -161,10 +168,23 @@ class Rollout:
         self._end_test(before)
         return [episodes[i] for i in range(n)]
 
-    def _end_test(self, policy: Mapping[str, Any]) -> None:
+    def _carried(self) -> dict[str, Any]:
+        """The states of the policies of both sides."""
+        sides = {"policy": self.policy.state_dict()}
+        return (
+            sides if self.opponents is None else {**sides, "opponents": self.opponents.state_dict()}
+        )
+
+    def _end_test(self, before: Mapping[str, Any]) -> None:
         """Take back the random numbers of a test; the next one uses the same."""
         self._started = False
-        self.policy.carry_on(policy)
+        self._carry_on(before)
+
+    def _carry_on(self, state: Mapping[str, Any]) -> None:
+        """Load of both sides' policies what outlives an episode."""
+        self.policy.carry_on(state["policy"])
+        if self.opponents is not None:
+            self.opponents.carry_on(state["opponents"])
 
     def call(self, method: str, *args: Any) -> list[Any]:
         """Call a method of every environment."""
@@ -179,7 +199,7 @@ class Rollout:
             "started": self._started,
             "skip": self._skip,
             "env": env,
-            "policy": self.policy.state_dict(),
+            **self._carried(),
             "returns": self._returns.copy(),
             "lengths": self._lengths.copy(),
             "lost": self._lost.copy(),
@@ -204,6 +224,8 @@ class Rollout:
                 self.env.reset(self._seed_of)  # sets the seeds of later episodes
                 self.env.load_state_dict(state["env"])
         self.policy.load_state_dict(state["policy"])
+        if self.opponents is not None:
+            self.opponents.load_state_dict(state["opponents"])
         self._returns[:], self._lengths[:] = state["returns"], state["lengths"]
         self._lost[:] = state["lost"]
         if self._started:
@@ -211,7 +233,7 @@ class Rollout:
             lost = lost | (not state["env"].get("exact", True))
             self._returns[lost], self._lengths[lost] = 0, 0
             self._lost |= lost
-            self.policy.forget(lost)
+            self._forget(lost)
 
     def restart(self, state: Mapping[str, Any], episodes: int) -> None:
         """Begin new episodes, seeded as if every environment had played ``episodes``, with what
@@ -223,7 +245,7 @@ class Rollout:
         if state["started"]:
             with CONTAINED:
                 self.env.restart(state["env"])
-        self.policy.carry_on(state["policy"])
+        self._carry_on(state)
         self._started, self._skip = False, episodes
 
     def abandon(self, episodes: int) -> None:
@@ -240,6 +262,8 @@ class Rollout:
 
     def _start(self, seeds: EpisodeSeeds) -> None:
         before = time.perf_counter()
+        if self.opponents is not None:
+            self.opponents.reset(self._skip)
         with Containment("reset"):
             self.env.reset(seeds)
         self.seconds[ENV] += time.perf_counter() - before
@@ -256,6 +280,8 @@ class Rollout:
                 length=int(self._lengths[e]),
                 info=dict(self.env.infos[e]),
             )
+            if self.opponents is not None:
+                episodes[e].info["opponent"] = self.opponents.names[e]
             self._returns[e], self._lengths[e] = 0, 0
         return episodes
 
@@ -267,4 +293,10 @@ class Rollout:
         if lost is not None and lost.any():
             self._returns[lost], self._lengths[lost] = 0, 0
             self._lost |= lost
-            self.policy.forget(lost)
+            self._forget(lost)
+
+    def _forget(self, lost: np.ndarray) -> None:
+        """Crashed environments, [E] bool, begin another episode."""
+        self.policy.forget(lost)
+        if self.opponents is not None:
+            self.opponents.forget(lost)

@@ -15,8 +15,10 @@ from rltrain.types import Clock
 SHOWN = (
     ("test/return_mean", "test return", "{:.2f}"),
     ("test/win_rate", "test win rate", "{:.0%}"),
+    ("test/draw_rate", "test draw rate", "{:.0%}"),
     ("train/return_mean", "train return", "{:.2f}"),
     ("train/win_rate", "train win rate", "{:.0%}"),
+    ("train/draw_rate", "train draw rate", "{:.0%}"),
     ("train/episode_length_mean", "episode length", "{:.1f}"),
     ("train/epsilon", "epsilon", "{:.3f}"),
     ("train/temperature", "temperature", "{:.3f}"),
@@ -26,6 +28,8 @@ SHOWN = (
     ("time/updates_per_s", "updates/s", "{:.1f}"),
 )
 """Metrics of rltrain's own that are shown; the others are in ``metrics.jsonl`` only."""
+AGAINST = "/win_rate/"
+"""Followed by the name of an opponent."""
 
 
 def shown_metrics(row: Mapping[str, float]) -> list[tuple[str, str]]:
@@ -34,12 +38,20 @@ def shown_metrics(row: Mapping[str, float]) -> list[tuple[str, str]]:
 
 
 def added_metrics(row: Mapping[str, float]) -> list[tuple[str, str]]:
-    """Names and values of the metrics that environments and callbacks add."""
-    return [(added_name(key), f"{row[key]:.4g}") for key in row if key not in METRICS]
+    """Names and values of the metrics that environments, opponents and callbacks add."""
+    return [
+        (added_name(key), f"{row[key]:.0%}" if AGAINST in key else f"{row[key]:.4g}")
+        for key in row
+        if key not in METRICS
+    ]
 
 
 def added_name(key: str) -> str:
-    """``test/game_return_mean``: "test game return"; ``custom/angle``: "angle"."""
+    """``test/game_return_mean``: "test game return"; ``custom/angle``: "angle";
+    ``test/win_rate/closest``: "test win rate against closest".
+    """
+    if AGAINST in key:
+        return key.replace(AGAINST, " win rate against ", 1)
     return key.removeprefix("custom/").removesuffix("_mean").replace("/", " ").replace("_", " ")
 
 

@@ -23,6 +23,7 @@ from rltrain.common import checkpoint
 from rltrain.common.files import number_of, put_text
 from rltrain.common.folders import new_folder
 from rltrain.common.metrics import summarize
+from rltrain.common.opponent_files import BUILTIN, opponent_name
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.validate.checker import check
@@ -31,6 +32,7 @@ from rltrain.hardware.device import machine, set_allocator_policy
 from rltrain.hardware.rollout import Rollout
 from rltrain.logger import curve
 from rltrain.logger.screen import Screen, plural, shown
+from rltrain.mode.find_opponents import with_opponents
 from rltrain.mode.find_run import DEMOS, find_checkpoint, find_checkpoints, other_rules
 from rltrain.mode.hub.download import cache
 from rltrain.types import Clock, Episode
@@ -86,6 +88,7 @@ def open_checkpoint(
     )
     tree["mode"] = "evaluate"
     settings = check(tree, choices, {})
+    settings = with_opponents(settings) if plays else settings
     if settings.algo is None:
         raise CheckpointError(f"{source.folder} is of a policy without weights: nothing to load.")
     return source, settings
@@ -143,6 +146,7 @@ def evaluate_all(
 
 def evaluate_script(settings: Settings) -> Evaluation:
     """The same with a scripted policy."""
+    settings = with_opponents(settings)
     with usage_errors():
         rollout = build_scripted_evaluation(settings)
     return evaluated(settings, rollout, None)
@@ -182,6 +186,7 @@ def played(
         "env_steps": step,
         "what": settings.title,
         "environment": dict(rollout.about),
+        **against(settings),
         "seed": settings.run.seed,  # episode i is seeded with (seed, test stream, i)
         "epsilon": settings.run.test.epsilon,
         "n_envs": min(settings.run.test.n_envs, settings.run.test.episodes),
@@ -221,6 +226,13 @@ def episode_recorder(
             remarks.append("The page has no values of the team: the mixer is a class of your own.")
     folder, n = recordings_folder(place, step), settings.run.test.episodes
     return EpisodeRecorder(folder, n, title, rollout.policy, mixer, remarks=remarks)
+
+
+def against(settings: Settings) -> dict[str, str]:
+    """Who plays the other side, in environments that have one."""
+    if settings.opponents is None:
+        return {}
+    return {"opponent": opponent_name(settings.run.test.opponent)}
 
 
 def plain_info(episode: Episode) -> dict[str, Any]:
@@ -313,11 +325,15 @@ def show(evaluation: Evaluation) -> None:
     m = evaluation.metrics
     source = f", checkpoint {evaluation.step:,}" if evaluation.record["checkpoint"] else ""
     columns = (Column(name, justify="right") for name in ("mean", "95% interval"))
-    table = Table("", *columns, title=f"{evaluation.record['what']}{source}")
+    opponent = evaluation.record.get("opponent", BUILTIN)
+    played = "" if opponent == BUILTIN else f" against {opponent}"
+    table = Table("", *columns, title=f"{evaluation.record['what']}{played}{source}")
     table.add_row("return", *return_texts(m))
     if "test/win_rate" in m:
         interval = f"{m['test/win_rate_low']:.1%} … {m['test/win_rate_high']:.1%}"
         table.add_row("win rate", f"{m['test/win_rate']:.1%}", interval)
+    if "test/draw_rate" in m:
+        table.add_row("draws", f"{m['test/draw_rate']:.1%}", "")
     table.add_row("episode length", f"{m['test/episode_length_mean']:.1f}", "")
     for name in sorted({name for e in evaluation.episodes for name in e.info.get("metrics", {})}):
         if (mean := m.get(f"test/{name}_mean")) is not None:  # it may be NaN in every episode

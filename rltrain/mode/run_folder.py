@@ -38,6 +38,7 @@ from rltrain.config.trust import FILES
 from rltrain.errors import UsageError
 from rltrain.hardware.device import machine
 from rltrain.logger.screen import shown
+from rltrain.mode.find_opponents import keep_opponents
 from rltrain.mode.messages.resources import resource_plan
 
 log = logging.getLogger("rltrain")
@@ -228,6 +229,7 @@ class Record(Callback):
         for key in FILES:
             if (source := pick(settings.plain, key)) is not None:
                 keep_file(self.path.parent, key, source)
+        keep_opponents(settings, self.path.parent)
         drop_temporary(self.path.parent, "config.json", "run.json", "README.md")
         put_text(self.path.with_name("config.json"), json.dumps(settings.record, indent=1))
         self.write(trainer, plan=resource_plan(settings, trainer))
@@ -248,6 +250,8 @@ class Record(Callback):
         """Write ``run.json``, unless it cannot be written now."""
         used = {name: round(value, 1) for name, value in trainer.usage.state_dict().items()}
         self.facts |= {**asdict(trainer.clock), **used, "degraded": trainer.disk.degraded, **facts}
+        if against := by_opponent(trainer.latest):
+            self.facts["opponents"] = against
         text = json.dumps(self.facts, indent=1)
         trainer.disk.attempt("run.json", lambda: put_text(self.path, text))
 
@@ -284,6 +288,16 @@ class Journal(Record):
             error = f"{type(value).__name__}: {value}"
             self.write(trainer, status=status, finished=now(), error=error)
         return value
+
+
+def by_opponent(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """The win rates of training and tests against each opponent, by its name."""
+    found: dict[str, dict[str, float]] = {}
+    for key, value in metrics.items():
+        group, against, name = key.partition("/win_rate/")
+        if against:
+            found.setdefault(name, {})[f"{group}/win_rate"] = value
+    return found
 
 
 def leave(path: Path, process: int) -> None:

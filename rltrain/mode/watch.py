@@ -20,6 +20,7 @@ from rltrain.hardware.device import set_allocator_policy
 from rltrain.interfaces import VectorEnv, Watch
 from rltrain.logger.screen import Screen, shown
 from rltrain.mode.evaluate import home, open_checkpoint, recordings_folder
+from rltrain.mode.find_opponents import with_opponents
 from rltrain.periodic_tests import Watches
 from rltrain.types import Clock, Episode
 from rltrain.video.blocks import Blocks
@@ -46,6 +47,7 @@ def watch(
 
 def watch_script(settings: Settings) -> None:
     """The same with a scripted policy."""
+    settings = with_opponents(settings)
     with usage_errors():
         rollout = build_scripted_evaluation(settings)
     play(settings, rollout, new_folder("evaluate"), 0, Screen())
@@ -108,7 +110,9 @@ class ImageDisplay(Watch):
         for e, episode in finished.items():
             if numbers[e] >= self.n:
                 continue
-            won = (", won" if episode.info["win"] else ", lost") if "win" in episode.info else ""
+            ended = "won" if episode.info.get("win") else "lost"
+            ended = "drawn" if episode.info.get("draw") else ended
+            won = f", {ended}" if "win" in episode.info else ""
             self.screen.print(
                 f"episode {numbers[e] + 1}: return {episode.episode_return:.2f}, "
                 f"{episode.length} steps{won}"

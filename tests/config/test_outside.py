@@ -38,6 +38,7 @@ SETTINGS = {
     "": schema.RunSettings,
     "algo": schema.AlgoSettings,
     "hardware": (schema.HardwareSettings, schema.WorkerSettings, schema.ClusterSettings),
+    "env": schema.OpponentSettings,
     "logger": schema.LoggerSettings,
 }
 

@@ -38,6 +38,7 @@ RECORDS = (
     schema.ClusterSettings,
     schema.RankSettings,
     schema.SupervisionSettings,
+    schema.OpponentSettings,
     schema.LoggerSettings,
 )
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from rltrain.battles.data.maps import MapData
+from rltrain.battles.data.map_data import MapData
 from rltrain.battles.engine import reflection, teams
+from rltrain.battles.engine.episode import number_enemies
 from rltrain.battles.engine.field_of_view import forget_all
 from rltrain.battles.engine.kernel import stream_of
 from rltrain.battles.engine.tables import build_view
@@ -95,6 +96,7 @@ class EnemySide:
                 rank = self.roster.order[self._battles.kind[e, own]]
             own[:] = own[np.lexsort((-unit[e, U.Y, own], -unit[e, U.X, own], rank))]
             self.world.rng[e] = stream_of(np.uint64(seed) ^ STREAM)
+            number_enemies(self.world.enemies, n_agents, self.world.rng, e)
             self.world.last_action[e] = -1
             forget_all(self.world.facing[e], self.world.watcher[e], self.world.watches[e])
         self._fit()

@@ -74,7 +74,7 @@ def command(scene, shown, world, other, frame, order, action, restart):
         own = e * scene.per_battle
         give_orders(
             shown, other.unit[e], other.mark[e], scene.param[own], scene.affects[own],
-            other.facing, frame.visible, e, action, False,
+            other.enemies, other.facing, frame.visible, e, action, False,
         )  # fmt: skip
         return_orders(world, other, order, scene.n_agents, e)
 

@@ -23,6 +23,7 @@ from rltrain.common.checkpoint.storage import MODEL as MODEL
 from rltrain.common.checkpoint.storage import REPLAY as REPLAY
 from rltrain.common.checkpoint.storage import SPEC as SPEC
 from rltrain.common.checkpoint.storage import TRAINER as TRAINER
+from rltrain.common.checkpoint.storage import copy_weights as copy_weights
 from rltrain.common.checkpoint.storage import has as has
 from rltrain.common.checkpoint.storage import read as read
 from rltrain.common.checkpoint.storage import read_networks as read_networks

@@ -70,6 +70,19 @@ def write(
     return final
 
 
+def copy_weights(source: Path, folder: Path) -> None:
+    """Copy what acting needs of a checkpoint into a new folder, with a manifest of its own."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = folder.with_name(f".tmp-{folder.name}-{os.getpid()}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    for name in stored_manifest(source)["files"]:
+        if name.partition(".")[0] in (CONFIG, MODEL, SPEC):
+            shutil.copy(source / name, temporary / name)
+    seal(temporary, "weights")
+    os.replace(temporary, folder)
+
+
 def put_tensors(path: Path, tensors: Mapping[str, np.ndarray]) -> None:
     """Write a safetensors file.
 

@@ -26,6 +26,7 @@ from rltrain.config.schema import (
     HardwareSettings,
     LoggerSettings,
     Node,
+    OpponentSettings,
     RankSettings,
     RunSettings,
     Settings,
@@ -66,9 +67,11 @@ def check(plain: Tree, choices: Mapping[str, str], defaults: Tree) -> Settings:
     run = checker.record(RunSettings, plain, "")
     scripted = "_target_" in plain.get("algo", {})
     algo = None if scripted else checker.record(AlgoSettings, plain.get("algo", {}), "algo")
-    machine, env, supervision = plain.get("hardware", {}), plain.get("env"), None
+    machine, env, supervision, opponents = plain.get("hardware", {}), plain.get("env"), None, None
     if isinstance(machine, Mapping) and "n_workers" in machine and isinstance(env, Mapping):
         env, (supervision,) = checker.split(env, "env", SupervisionSettings)
+    if isinstance(env, Mapping) and "opponents" in env:
+        env, (opponents,) = checker.split(env, "env", OpponentSettings)
     added = WorkerSettings, ClusterSettings, RankSettings
     machine, (workers, cluster, ranks) = checker.split(machine, "hardware", *added)
     hardware = checker.record(HardwareSettings, machine, "hardware")
@@ -98,6 +101,7 @@ def check(plain: Tree, choices: Mapping[str, str], defaults: Tree) -> Settings:
     if run:
         checker.problems += metric_problem(run)
     facts = {**({} if run is None else asdict(run)), "algo": {} if algo is None else asdict(algo)}
+    facts["env"] = {} if opponents is None else asdict(opponents)
     given = Facts(facts, choices=choices, scripted=scripted, learns=algo is not None)
     checker.problems += given.messages("settings")
     if checker.problems:
@@ -113,11 +117,14 @@ def check(plain: Tree, choices: Mapping[str, str], defaults: Tree) -> Settings:
         cluster=cluster,
         ranks=ranks,
         env=supervision,
+        opponents=opponents,
         logger=logger,
         nodes={k: n for k, n in nodes.items() if n is not None},
         callbacks=tuple(n for n in callbacks if n is not None),
         choices=dict(choices),
-        plain=converted(plain, run, algo, (hardware, workers, cluster, ranks), supervision, nodes),
+        plain=converted(
+            plain, run, algo, (hardware, workers, cluster, ranks), (supervision, opponents), nodes
+        ),
         typed=frozenset(key for key, value in keys.items() if value != before.get(key, value)),
     )
 
@@ -140,7 +147,7 @@ def converted(
     run: Any,
     algo: Any,
     machine: tuple[Any, ...],
-    supervision: Any,
+    of_env: tuple[Any, ...],
     nodes: Mapping[str, Node | None],
 ) -> dict[str, Any]:
     """``plain`` with the values as converted: 1e6 has become 1000000."""
@@ -158,8 +165,9 @@ def converted(
             continue
         assert node is not None
         put(out, path, {"_target_": node.target, **to_jsonable_python(node.kwargs)})
-    if supervision is not None:
-        out["env"] |= asdict(supervision)
+    for part in of_env:
+        if part is not None:
+            out["env"] |= asdict(part)
     return out
 
 

@@ -210,7 +210,7 @@ def expected(annotation: Any) -> str:
     if origin is list:
         return f"a list, each {expected(inner[0])}"
     if origin is dict:
-        return "a mapping"
+        return "a mapping" if inner[1] is Any else f"a mapping, each value {expected(inner[1])}"
     if origin is tuple:
         return f"a list: {', '.join('…' if a is ... else expected(a) for a in inner)}"
     if origin is Annotated:

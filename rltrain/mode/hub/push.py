@@ -10,7 +10,6 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from rltrain.common import checkpoint
-from rltrain.common.checkpoint.locate import seal, stored_manifest
 from rltrain.common.files import json_object, put_text
 from rltrain.errors import UsageError
 from rltrain.mode.evaluate import open_checkpoint
@@ -18,8 +17,6 @@ from rltrain.mode.hub.download import PREFIX, client
 from rltrain.mode.messages.card import card, pages, videos
 
 SENT = ("config.json", "run.json", "metrics.jsonl", "learning_curve.png")
-TO_ACT = ("config", "model", "spec")
-"""The parts of a checkpoint that are sent."""
 
 
 def push(
@@ -43,7 +40,7 @@ def push(
     api = client(f"hub.repo={repo}")
     with TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        copy_weights(source, folder / "checkpoints" / str(source.step))
+        checkpoint.copy_weights(source.folder, folder / "checkpoints" / str(source.step))
         facts = json_object(run_dir / "run.json")
         if facts:
             for name in [*map(Path, SENT), *videos(run_dir), *pages(run_dir)]:
@@ -60,15 +57,6 @@ def push(
                 "Check the name, and the login: type hf auth login, or set HF_TOKEN."
             ) from error
     return address
-
-
-def copy_weights(source: checkpoint.Found, folder: Path) -> None:
-    """Copy what acting needs of a checkpoint, with a manifest of its own."""
-    folder.mkdir(parents=True)
-    for name in stored_manifest(source.folder)["files"]:
-        if name.partition(".")[0] in TO_ACT:
-            shutil.copy(source.folder / name, folder / name)
-    seal(folder, "weights")
 
 
 def copy(source: Path, target: Path) -> None:

@@ -15,6 +15,7 @@ from rich.text import Text
 
 import rltrain
 from rltrain.common.files import number_of
+from rltrain.common.opponent_files import opponent_name
 from rltrain.common.spec_record import channel_text
 from rltrain.config.schema import Settings
 from rltrain.logger.screen import plural, shown
@@ -30,6 +31,7 @@ def banner(
         **chosen(settings),
         "networks": networks(plan),
         "environment": environment(trainer, plan["n_envs"]),
+        **opponents(settings),
         "replay": replay_text(plan["replay"], plan["available_memory_bytes"]),
         "device": device(plan),
         "loggers": loggers(settings),
@@ -100,6 +102,16 @@ def chosen(settings: Settings) -> dict[str, str]:
 def recommended(tuned: str) -> dict[str, str]:
     """Which recommended settings apply, and what switches them off."""
     return {} if tuned == "none" else {"settings": f"recommended, tuned/{tuned} (off: tuned=none)"}
+
+
+def opponents(settings: Settings) -> dict[str, str]:
+    """Who plays the other side, if it is not the environment's own opponent."""
+    if not any(settings.is_two_sided(training=training) for training in (True, False)):
+        return {}
+    weights = settings.opponent_weights(training=True)
+    shares = [f"{opponent_name(one)} {n / sum(weights.values()):.0%}" for one, n in weights.items()]
+    names = ", ".join(shares if len(shares) > 1 else map(opponent_name, weights))
+    return {"opponents": f"{names}; in tests {opponent_name(settings.run.test.opponent)}"}
 
 
 def networks(plan: Mapping[str, Any]) -> str:

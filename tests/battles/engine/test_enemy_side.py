@@ -68,7 +68,7 @@ def mirrored(name: str, options: Options = EVERYTHING) -> tuple[Battles, Battles
         two.world.mark[e, M.TARGET, at] = np.where(target < 0, target, at[target])
     two.world.clock[:], two.world.outcome[:] = one.world.clock, Outcome.RUNNING
     one.world.outcome[:] = Outcome.RUNNING
-    for part in ("last_action", "facing", "watcher", "watches", "blank"):
+    for part in ("last_action", "enemies", "facing", "watcher", "watches", "blank"):
         getattr(other.world, part)[:] = getattr(one.world, part)
     two.load_state_dict(two.state_dict())
     one.refresh()
@@ -102,9 +102,10 @@ def test_the_other_sides_actions_are_the_mirrored_orders(name: str) -> None:
     assert other is not None
     action = drawn(one.avail, np.random.default_rng(1))
     for e in range(16):
+        world, param, affects = one.world, one.table("param", e), one.table("affects", e)
         env_step.give_orders(
-            one.shown, one.world.unit[e], one.world.mark[e], one.table("param", e),
-            one.table("affects", e), one.world.facing, one.frame.visible, e, action, False,
+            one.shown, world.unit[e], world.mark[e], param, affects, world.enemies, world.facing,
+            one.frame.visible, e, action, False,
         )  # fmt: skip
     other.command(action, np.zeros(16, np.bool_))
     for e, i in np.argwhere(one.avail[:, :, 0] == 0):

@@ -57,7 +57,7 @@ class Whole:
 def made(state: State, folder: Path, *more: str) -> Any:
     """A trainer; of keys given twice the later ones count."""
     typed = typed_words(*state.words, *more)
-    places = {"{folder}": folder, "{dataset}": DATASET[0]}
+    places = {"{folder}": folder, "{dataset}": DATASET[0], "outputs/opponent": OPPONENT[0]}
     words = list(typed.values())
     for name, place in places.items():
         words = [word.replace(name, str(place)) for word in words]
@@ -66,6 +66,8 @@ def made(state: State, folder: Path, *more: str) -> Any:
 
 DATASET: list[Path | None] = [None]
 """The folder of ``dataset.read``, made by the fixture of the same name."""
+OPPONENT: list[Path | None] = [None]
+"""The run that opponents have their weights of, made in the same way."""
 
 
 def whole_run(state: State, folder: Path) -> Whole:

@@ -23,13 +23,17 @@ SAVED_IN = {
     "common.metrics.Metrics": "dqn",
     "env.games.classic_control.ClassicControl": "dqn",
     "env.games.lockstep.GameEnv": "qmix",
+    "algo.scripted.Scripted": "opponents",
     "battles.engine.battles.Battles": "battle",
+    "battles.engine.enemy_side.EnemySide": "opponents",
     "battles.native.NativeBattles": "battle",
+    "battles.scripted.policies.BattleDecisions": "opponents",
     "env.smac.vector.SmacVectorEnv": "battle",
     "env.team.adapter.TeamEnv": "own team",
     "env.vector.SyncVectorEnv": "conv",
     "examples.curriculum.Curriculum": "curriculum",
     "examples.penalty.ActionPenalty": "penalty",
+    "hardware.rollout_opponents.Opponents": "opponents",
     "hardware.process.rollout.ProcessRollout": "overlap",
     "hardware.process.worker.Worker": "overlap",
     "hardware.rollout.Rollout": "dqn",
@@ -43,12 +47,10 @@ SAVED_IN = {
 """Classes with a ``state_dict``, below ``rltrain``, and a state of the table that has them."""
 
 NOT_SAVED_IN_RUNS = {
-    "algo.scripted.Scripted": "policies without learning are only evaluated",
     "algo.scripted.NoDecisions": "policies without learning are only evaluated",
     "callback.hooks.Callback": "the empty state of a callback that keeps nothing",
     "env.atari.AtariVectorEnv": "the package is an extra: tests/env/test_atari.py",
     "env.minatar.MinAtarGame": "the package is an extra: tests/env/test_minatar.py",
-    "battles.scripted.policies.BattleDecisions": "policies without learning are only evaluated",
     "env.smac.starcraft2.games.Games": "StarCraft II cannot save a game: its state says so",
 }
 """Others, and why."""

@@ -192,6 +192,15 @@ STATES: dict[str, State] = {
     "masks": team("qmix", env=Masked),
     "individual rewards": team("iql", "env.reward=individual", env=Team),
     "battle": State((*COMMON, "algo=qmix", *BATTLE), own=(MAP,)),
+    "opponents": State(
+        (
+            *(*COMMON, "algo=qmix", *BATTLE, "env.opponent_epsilon=0.3"),
+            *(
+                "env.opponents={builtin:1,closest:1,outputs/opponent:2}",
+                "test.opponent=outputs/opponent",
+            ),
+        )
+    ),
     # buffers
     "prioritized": one("dqn", "buffer=prioritized"),
     "td_error": one("dqn", "buffer=prioritized", "buffer.initial_priority=td_error"),
@@ -288,6 +297,6 @@ for other, names in ACTS_AS.items():
 
 OF_OTHERS = (
     *("acrobot", "mountaincar", "trading", "two_step", "stag_hunt", "mpe", "lbf", "smacv2"),
-    *("own team", "battle"),
+    *("own team", "battle", "opponents"),
 )
-"""States of environments whose kind of state others have; slow only."""
+"""States whose kind others have, or that have fast tests of their own; slow only."""

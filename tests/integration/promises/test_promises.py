@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from tests.integration.promises.checks import CHECKS, DATASET, Whole, require_refused, whole_run
+from tests.integration.promises.checks import (
+    CHECKS,
+    DATASET,
+    OPPONENT,
+    Whole,
+    require_refused,
+    whole_run,
+)
 from tests.integration.promises.sample import MIXTURES, own_words
 from tests.integration.promises.states import (
     OF_OTHERS,
@@ -36,6 +43,8 @@ def runs(tmp_path_factory):
     def run_of(state: State) -> Whole:
         if "dataset.read={dataset}" in state.words and DATASET[0] is None:
             DATASET[0] = run_of(STATES["dataset.write"]).folder.parent / "data"
+        if any("outputs/opponent" in word for word in state.words) and OPPONENT[0] is None:
+            OPPONENT[0] = run_of(STATES["battle"]).folder
         key = what_runs(state)
         if key not in made:
             made[key] = whole_run(state, tmp_path_factory.mktemp("whole"))

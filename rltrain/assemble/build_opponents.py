@@ -1,0 +1,172 @@
+"""The opponents of rollouts: who plays the other side, how often, and their policies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rltrain.algo.exploration.choice import explore
+from rltrain.algo.exploration.epsilon import FixedEpsilon
+from rltrain.algo.policy import Policy
+from rltrain.algo.scripted import Scripted
+from rltrain.assemble.build_learner import load_agents, read_spec
+from rltrain.assemble.build_policy import accelerate
+from rltrain.common import checkpoint
+from rltrain.common.checkpoint import CONFIG, SPEC
+from rltrain.common.opponent_files import BUILTIN, opponent_name
+from rltrain.common.seeding import OPPONENT_STREAM, generator
+from rltrain.config.overrides import pick
+from rltrain.config.saved_config import load_config
+from rltrain.config.schema import Settings
+from rltrain.config.validate.checker import check
+from rltrain.hardware.device import resolve_device
+from rltrain.hardware.env_share import Share
+from rltrain.hardware.rollout_opponents import Opponents
+from rltrain.interfaces import OtherSide, SidePolicy, VectorEnv
+from rltrain.types import EnvSpec
+
+RANDOM = "random"
+"""The scripted policy that every other side has."""
+SIZES = ("n_agents", "n_actions", "obs_shape", "obs_dtype")
+
+
+def build_opponents(
+    settings: Settings,
+    env: VectorEnv,
+    *,
+    training: bool,
+    share: Share | None = None,
+) -> Opponents | None:
+    """The opponents of a rollout in ``env``; None where the environment's own plays all episodes.
+
+    Args:
+        share: which of the environments of all rollouts are in ``env``; None = all.
+
+    Raises:
+        ValueError: an opponent that does not fit the other side.
+        CheckpointError: a checkpoint that cannot be read or is not trusted.
+    """
+    weights = settings.opponent_weights(training=training)
+    if not settings.is_two_sided(training=training):
+        return None
+    side, seed, first = env.other_side, settings.run.seed, share.first if share else 0
+    assert side is not None, "build_env refuses environments with one side"
+    names = {opponent: opponent_name(opponent) for opponent in weights}
+    if len(set(names.values())) < len(names):
+        raise ValueError(
+            f"env.opponents: two of {', '.join(names)} have the same name in metrics and folders. "
+            "Give one of the runs' folders another name."
+        )
+    epsilon = settings.opponents.opponent_epsilon if training and settings.opponents else 0.0
+    policies: dict[str, SidePolicy | None] = {}
+    for opponent, name in names.items():
+        policies[name] = None
+        if opponent in settings.opponent_folders:
+            policies[name] = checkpoint_policy(settings, opponent, side, training)
+        elif opponent != BUILTIN:
+            policies[name] = scripted_policy(opponent, side, training)
+    return Opponents(
+        side=side,
+        policies=policies,
+        draw=WeightedDraw({names[one]: weight for one, weight in weights.items()}),
+        streams=lambda e, k: generator(seed, OPPONENT_STREAM, int(training), first + e, k),
+        explore=explore,
+        epsilon={name: 1.0 if one == RANDOM else epsilon for one, name in names.items()},
+    )
+
+
+class WeightedDraw:
+    """Draws a name by weight."""
+
+    def __init__(self, weights: Mapping[str, float]) -> None:
+        self.names = list(weights)
+        self.bounds = np.cumsum(list(weights.values()))[:-1] / sum(weights.values())
+
+    def __call__(self, rng: np.random.Generator) -> str:
+        return self.names[int(np.searchsorted(self.bounds, rng.random(), side="right"))]
+
+
+def key_of(training: bool) -> str:
+    """The key that names an opponent."""
+    return "env.opponent" if training else "test.opponent"
+
+
+def scripted_policy(name: str, side: OtherSide, training: bool) -> Scripted:
+    """A scripted policy of the other side.
+
+    Raises:
+        ValueError: there is none by this name.
+    """
+    words: dict[str, Any] = {"policy": name, "env": side}
+    try:
+        return Scripted(epsilon=0.0, rng=np.random.default_rng(0), **words)
+    except ValueError as error:
+        raise ValueError(
+            f"{key_of(training)}={name} is no checkpoint, since there is no such folder here, and "
+            f"{error}."
+        ) from error
+
+
+def checkpoint_policy(settings: Settings, opponent: str, side: OtherSide, training: bool) -> Policy:
+    """The policy of a checkpoint, which plays the other side.
+
+    Raises:
+        ValueError: it belongs to another environment, map or team.
+    """
+    folder, key = settings.opponent_folders[opponent], f"{key_of(training)}={opponent}"
+    trust = f"trust=[{','.join(settings.run.trust)}]"
+    tree, choices, _ = load_config(folder / f"{CONFIG}.json", [trust], learns=False, env=False)
+    own = check(tree, choices, {})
+    if own.algo is None:
+        raise ValueError(f"{key} is a scripted policy without weights: type its name instead.")
+    spec = read_spec(checkpoint.read(folder, SPEC))
+    require_team(settings, own, spec, side, key)
+    agents = load_agents(own, spec, resolve_device(settings.hardware.device), folder)
+    policy = Policy(
+        agents=agents,
+        exploration=FixedEpsilon(epsilon=0.0),
+        spec=spec,
+        n_envs=side.n_envs,
+        rng=np.random.default_rng(0),  # nothing is drawn from it
+        noisy=False,
+    )
+    accelerate(settings, policy)
+    return policy
+
+
+def require_team(
+    settings: Settings, own: Settings, spec: EnvSpec, side: OtherSide, key: str
+) -> None:
+    """ValueError unless a checkpoint's policy can play the other side."""
+    trained, here = (
+        f"{one.choices['env']} {pick(one.plain, 'env.map_name') or ''}".strip()
+        for one in (own, settings)
+    )
+    if trained != here:
+        raise ValueError(
+            f"{key} was trained on {trained}, and this run is on {here}: expected a checkpoint of "
+            "the same map. A scripted policy (closest, focus) plays on every map."
+        )
+    if not side.same_team:
+        raise ValueError(
+            f"{key} commands the agents of {here}, and the other side has other units: a "
+            "checkpoint plays it only where both teams are equal (3m, 8m, 25m, 2s3z, 3s5z, "
+            "1c3s5z, MMM, bane_vs_bane, SMACv2 with n_vs_n). A scripted policy (closest, focus) "
+            "plays on every map."
+        )
+    differing = [name for name in SIZES if getattr(spec, name) != getattr(side.spec, name)]
+    if differing:
+        name = differing[0]
+        raise ValueError(
+            f"{key} has {name} {getattr(spec, name)}, and the other side of this run "
+            f"{getattr(side.spec, name)}: expected a checkpoint that was trained with the same "
+            "options of observations and actions (env.obs_…, env.conic_fov)."
+        )
+
+
+def used_folders(settings: Settings) -> Mapping[str, Path]:
+    """The folders of opponents that are checkpoints, by their names."""
+    return {opponent_name(one): folder for one, folder in settings.opponent_folders.items()}

@@ -1,0 +1,40 @@
+"""Opponents in a run's folder: what is a checkpoint, its name, and the copy of its weights."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from rltrain.common.files import expanded
+
+FOLDER = "opponents"
+"""The folder in a run's, where copies of their weights lie."""
+BUILTIN = "builtin"
+"""The opponent that is part of an environment."""
+PLAIN = ("checkpoints", "/", ".", "..", "~")
+"""Parts of a path that do not tell runs apart."""
+POINTERS = ("best", "latest")
+
+
+def is_checkpoint(opponent: str) -> bool:
+    """Whether an opponent is named by the path of a checkpoint; if not, it is a scripted policy."""
+    if opponent == BUILTIN:
+        return False
+    return "/" in opponent or opponent == "latest" or expanded(opponent).exists()
+
+
+def opponent_name(opponent: str) -> str:
+    """The name of an opponent in metrics and folders: of a checkpoint that of its run."""
+    if not is_checkpoint(opponent):
+        return opponent
+    parts = [part for part in Path(opponent).parts if part not in PLAIN] or ["opponent"]
+    step = len(parts) > 1 and (parts[-1].isdecimal() or parts[-1] in POINTERS)
+    name = "-".join(parts[-2:]) if step else parts[-1]
+    return re.sub(r"[^\w.-]", "-", name)[-80:]
+
+
+def kept_opponent(run_dir: Path, opponent: str) -> Path | None:
+    """The copy of an opponent's weights in the folder of a run, if there is one."""
+    copy = run_dir / FOLDER / opponent_name(opponent)
+    plain = not copy.is_symlink() and not copy.parent.is_symlink()
+    return copy if plain and opponent != BUILTIN and (copy / "manifest.json").is_file() else None

@@ -1,0 +1,114 @@
+"""Opponents: policies of a rollout that play the other side of its environments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from rltrain.interfaces import OtherSide, SidePolicy
+from rltrain.types import Clock
+
+Draw = Callable[[np.random.Generator], str]
+"""Who plays an episode, by name."""
+Explore = Callable[[np.ndarray, np.ndarray, float, np.random.Generator], None]
+"""Replaces actions [1, N], by available ones [1, N, A], with a probability."""
+
+
+class Opponents:
+    """Chooses an opponent for every episode, and acts as those that are playing.
+
+    Args:
+        side: of the environments of a rollout.
+        policies: by name; None: the environment's own opponent.
+        draw: chooses one for an episode.
+        streams: random numbers of episode k of environment e.
+        explore: replaces actions at random; None = never.
+        epsilon: how likely, by name.
+    """
+
+    def __init__(
+        self,
+        *,
+        side: OtherSide,
+        policies: Mapping[str, SidePolicy | None],
+        draw: Draw,
+        streams: Callable[[int, int], np.random.Generator],
+        explore: Explore,
+        epsilon: Mapping[str, float],
+    ) -> None:
+        self.side, self.policies, self.draw, self.streams = side, policies, draw, streams
+        self.explore, self.epsilon = explore, epsilon
+        self.names = [""] * side.n_envs  # who plays in each environment
+        self._episode = np.zeros(side.n_envs, np.int64)  # k of its episode
+        self._rng = [np.random.default_rng(0) for _ in range(side.n_envs)]  # of its episode
+
+    def reset(self, first: int = 0) -> None:
+        """All environments are about to begin episode ``first``."""
+        self._episode[:] = first
+        for e in range(self.side.n_envs):
+            self._begin(e)
+
+    def act(self, last: np.ndarray, clock: Clock) -> None:
+        """Choose the actions of the other side for the coming step, in which new episodes begin
+        where ``last`` [E] is set.
+        """
+        side = self.side
+        side.action[:] = 0
+        for name in dict.fromkeys(self.names):
+            policy = self.policies[name]
+            if policy is not None:
+                plays = np.array([other == name for other in self.names])
+                action = policy.act(side.obs, side.avail_actions, last, clock)
+                side.action[plays] = action[plays]
+                if (epsilon := self.epsilon[name]) > 0:
+                    self._explore(plays, epsilon)
+        for e in np.flatnonzero(last).tolist():
+            self._episode[e] += 1
+            self._begin(e)
+
+    def forget(self, envs: np.ndarray) -> None:
+        """The environments of [E] bool crashed, and begin again against the same opponents."""
+        for _, policy in self._named():
+            policy.forget(envs)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Who plays, and the states of the policies."""
+        policies = {name: policy.state_dict() for name, policy in self._named()}
+        return {
+            "names": list(self.names),
+            "episode": self._episode.copy(),
+            "rng": [rng.bit_generator.state for rng in self._rng],
+            "policies": policies,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from ``state_dict``; the environments keep whom they play against."""
+        self.names[:], self._episode[:] = state["names"], state["episode"]
+        for rng, saved in zip(self._rng, state["rng"], strict=True):
+            rng.bit_generator.state = saved
+        for name, policy in self._named():
+            policy.load_state_dict(state["policies"][name])
+
+    def carry_on(self, state: Mapping[str, Any]) -> None:
+        """Load only what outlives an episode."""
+        for name, policy in self._named():
+            policy.carry_on(state["policies"][name])
+
+    def _begin(self, e: int) -> None:
+        self._rng[e] = self.streams(e, int(self._episode[e]))
+        self.names[e] = name = self.draw(self._rng[e])
+        policy = self.policies[name]
+        self.side.commanded[e] = policy is not None
+        if policy is not None:
+            policy.forget(np.arange(self.side.n_envs) == e)
+
+    def _explore(self, envs: np.ndarray, epsilon: float) -> None:
+        """Random actions in some environments, [E] bool."""
+        for e in np.flatnonzero(envs).tolist():
+            available = self.side.avail_actions[e : e + 1].astype(np.bool_)
+            self.explore(self.side.action[e : e + 1], available, epsilon, self._rng[e])
+
+    def _named(self) -> list[tuple[str, SidePolicy]]:
+        return [(name, policy) for name, policy in self.policies.items() if policy is not None]

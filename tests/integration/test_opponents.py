@@ -1,0 +1,157 @@
+"""Runs against opponents: which are refused, what a run keeps of them, and what it reports."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import rltrain
+from rltrain.errors import CheckpointError, UsageError
+from rltrain.trainer import Trainer
+from tests.integration.promises.checks import resume, workers
+from tests.integration.promises.checks import whole_run as whole_run_of
+from tests.integration.promises.states import BATTLE, COMMON, State, typed_words
+
+SMALL = (*COMMON, "algo=vdn", *BATTLE, "total_env_steps=200", "test.interval=100")
+
+
+def small(*words: str) -> list[str]:
+    """The overrides of a small run; of keys that are given twice the later ones count."""
+    return [*typed_words(*SMALL, *words).values()]
+
+
+def trained(folder: Path, *words: str) -> rltrain.Result:
+    """A small run in a folder, from the command's point of view."""
+    quiet = ("logger=[]", f"hydra.run.dir={folder}")
+    return rltrain.train(small(*words, *quiet), progress=False)
+
+
+def made(folder: Path, *words: str) -> Trainer:
+    """A trainer made by hand."""
+    return rltrain.make_trainer(small(*words), run_dir=folder)
+
+
+@pytest.fixture(scope="session")
+def opponent(tmp_path_factory) -> Path:
+    """A run on 3m."""
+    folder = tmp_path_factory.mktemp("opponents") / "vdn-3m"
+    trainer = made(folder)
+    trainer.train()
+    trainer.close()
+    return folder
+
+
+def test_a_run_keeps_its_opponents_and_goes_on_without_the_originals(opponent, tmp_path):
+    original = shutil.copytree(opponent, tmp_path / "first")
+    words = (f"env.opponents={{builtin: 1, {original}: 1}}", f"test.opponent={original}")
+    result = trained(tmp_path / "run", *words, "log.interval=1000")
+    kept = tmp_path / "run" / "opponents" / "first"
+    assert sorted(path.name for path in kept.iterdir()) == [
+        *("config.json", "manifest.json", "model.json", "model.safetensors", "spec.json")
+    ]
+    assert {"test/win_rate/first", "test/draw_rate"} <= set(result.metrics)
+    facts = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert {"builtin", "first"} == set(facts["opponents"])
+    shutil.rmtree(original)
+    again = rltrain.resume(tmp_path / "run", 300, progress=False)
+    assert "test/win_rate/first" in again.metrics
+    moved = shutil.move(tmp_path / "run", tmp_path / "moved")
+    played = rltrain.evaluate(moved, episodes=2)
+    assert played.metrics["test/win_rate/first"] == played.metrics["test/win_rate"]
+    record = json.loads((Path(moved) / "evaluation.json").read_text())
+    assert record["opponent"] == "first"
+    assert {episode["opponent"] for episode in record["episodes"]} == {"first"}
+
+
+def test_a_copy_that_was_changed_is_not_played_against(opponent, tmp_path):
+    trained(tmp_path / "run", f"env.opponent={opponent}")
+    model = tmp_path / "run" / "opponents" / "vdn-3m" / "model.safetensors"
+    model.write_bytes(model.read_bytes()[:-1] + b"\0")
+    with pytest.raises(CheckpointError, match="is damaged: its checksum"):
+        rltrain.resume(tmp_path / "run", 300, progress=False)
+
+
+def test_an_opponent_that_was_not_copied_has_to_be_typed(opponent, tmp_path):
+    trained(tmp_path / "run", f"env.opponent={opponent}")
+    shutil.rmtree(tmp_path / "run" / "opponents")
+    with pytest.raises(UsageError, match=r"sets env\.opponent, which can reach outside"):
+        rltrain.resume(tmp_path / "run", 300, progress=False)
+
+
+@pytest.mark.parametrize("promise", [resume, workers], ids=["resume", "workers"])
+def test_opponents_play_the_same_again(promise, opponent, tmp_path):
+    words = (
+        f"env.opponents={{builtin: 1, closest: 1, {opponent}: 2}}",
+        f"test.opponent={opponent}",
+    )
+    state = State((*SMALL, *words, "env.opponent_epsilon=0.3", "total_env_steps=400"))
+    whole = whole_run_of(state, tmp_path)
+    promise(state, whole, tmp_path / "again")
+    whole.trainer.close()
+
+
+def test_an_opponent_learns_nothing_and_explores_nothing(opponent, tmp_path):
+    trainer = made(tmp_path / "run", f"env.opponent={opponent}")
+    policy = trainer.rollout.opponents.policies["vdn-3m"]
+    before = {name: each.clone() for name, each in policy.agents.state_dict().items()}
+    trainer.train()
+    trainer.close()
+    assert all((before[name] == each).all() for name, each in policy.agents.state_dict().items())
+
+
+REFUSED = {
+    "another map": (["env.map_name=8m"], r"was trained on smac 3m, and this run is on smac 8m"),
+    "other observations": (["env.obs_last_action=true"], r"has obs_shape \(30,\), and the other"),
+    "the rules of SMAClite": (["env.rules=smaclite"], r"type env\.backend=native env\.rules=sc2"),
+    "StarCraft II": (["env.backend=sc2"], r"type env\.backend=native env\.rules=sc2"),
+    "two of one name": ([], "have the same name"),
+    "both keys": (["env.opponents={closest: 1}"], "takes the place of env.opponent="),
+    "a dataset": (["dataset.read=data"], "play nothing"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_opponents_are_refused_in_one_paragraph(name, opponent, tmp_path):
+    words, message = REFUSED[name]
+    if name == "two of one name":
+        other = shutil.copytree(opponent, tmp_path / "other" / "vdn-3m")
+        words = ["env.opponent=builtin", f"env.opponents={{{opponent}: 1, {other}: 1}}"]
+    with pytest.raises(UsageError, match=message) as refused:
+        made(tmp_path / "run", f"env.opponent={opponent}", *words)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["env.map_name=5m_vs_6m"], "3m, and this run is on smac 5m_vs_6m"),
+        (["env.opponent=closets"], r"no such folder here, and unknown scripted policy 'closets'"),
+        (["env.opponent=outputs/none"], r"outputs/none: there is nothing at"),
+        (["env.opponents={closest: 0}"], r"env\.opponents=\{closest: 0\}: expected a mapping"),
+        (["env.opponent_epsilon=2"], r"env\.opponent_epsilon=2: expected a number from 0 to 1"),
+    ],
+)
+def test_wrong_opponents_are_named(words, message, opponent, tmp_path):
+    with pytest.raises((UsageError, CheckpointError), match=message):
+        made(tmp_path / "run", f"env.opponent={opponent}", *words)
+
+
+def test_a_team_with_other_units_is_no_match_for_a_checkpoint(tmp_path):
+    first = made(tmp_path / "first", "env.map_name=3s_vs_3z")
+    first.train()
+    first.close()
+    with pytest.raises(UsageError, match="the other side has other units"):
+        made(tmp_path / "run", "env.map_name=3s_vs_3z", f"env.opponent={tmp_path / 'first'}")
+
+
+def test_environments_with_one_side_have_no_opponents(tmp_path):
+    words = ["algo=dqn", "env=cartpole", "test.opponent=closest"]
+    with pytest.raises(UsageError, match=r"needs an environment with two sides, and env=cartpole"):
+        rltrain.make_trainer(words, run_dir=tmp_path / "run")
+
+
+@pytest.mark.parametrize("mode", ["evaluate", "watch"])
+def test_only_training_has_the_opponents_of_training(mode, command, opponent):
+    with pytest.raises(UsageError, match=r"Type test\.opponent=NAME instead"):
+        command(f"mode={mode}", f"checkpoint={opponent}", "env.opponent=closest")
