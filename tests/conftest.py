@@ -68,10 +68,10 @@ def own_folder(tmp_path, monkeypatch):
     """The current folder; modules that were imported from it are forgotten."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WANDB_MODE", "disabled")
-    before = set(sys.modules)
+    before = len(sys.modules)
     yield tmp_path
-    for name in sys.modules.keys() - before:
-        if str(getattr(sys.modules[name], "__file__", None)).startswith(f"{tmp_path}{os.sep}"):
+    for name, module in [*sys.modules.items()] if len(sys.modules) > before else ():
+        if str(getattr(module, "__file__", None)).startswith(f"{tmp_path}{os.sep}"):
             del sys.modules[name]
 
 

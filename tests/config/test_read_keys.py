@@ -64,9 +64,10 @@ def targets():
 def read_names():
     """The names that rltrain reads as ``part.name`` or ``tree["name"]``, outside the schema."""
     paths = [path for path in PACKAGE.rglob("*.py") if path.name != "schema.py"]
-    nodes = [n for p in paths for n in ast.walk(ast.parse(p.read_text(encoding="utf-8")))]
-    parts = {n.attr for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load)}
-    trees = [n.slice for n in nodes if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load)]
+    nodes = (n for p in paths for n in ast.walk(ast.parse(p.read_text(encoding="utf-8"))))
+    read = [n for n in nodes if isinstance(getattr(n, "ctx", None), ast.Load)]
+    parts = {n.attr for n in read if isinstance(n, ast.Attribute)}
+    trees = [n.slice for n in read if isinstance(n, ast.Subscript)]
     return parts | {each.value for each in trees if isinstance(each, ast.Constant)}
 
 
