@@ -12,20 +12,21 @@ from rltrain.algo.exploration.choice import explore
 from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.algo.policy import Policy
 from rltrain.algo.scripted import Scripted
-from rltrain.assemble.build_learner import load_agents, read_spec
+from rltrain.assemble.build_learner import build_agents, load_agents, read_spec
 from rltrain.assemble.build_policy import accelerate
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import CONFIG, SPEC
-from rltrain.common.opponent_files import BUILTIN, opponent_name
-from rltrain.common.seeding import OPPONENT_STREAM, generator
+from rltrain.common.opponent_files import BUILTIN, SELF, opponent_name
+from rltrain.common.seeding import NETWORK_STREAM, OPPONENT_STREAM, generator, seed_key
 from rltrain.config.overrides import pick
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.validate.checker import check
-from rltrain.hardware.device import resolve_device
+from rltrain.hardware.device import resolve_device, seed_networks
 from rltrain.hardware.env_share import Share
 from rltrain.hardware.rollout_opponents import Opponents
-from rltrain.interfaces import OtherSide, SidePolicy, VectorEnv
+from rltrain.hardware.self_play import SelfPlay
+from rltrain.interfaces import Agents, OtherSide, SidePolicy, VectorEnv
 from rltrain.types import EnvSpec
 
 RANDOM = "random"
@@ -38,11 +39,13 @@ def build_opponents(
     env: VectorEnv,
     *,
     training: bool,
+    agents: Agents | None = None,
     share: Share | None = None,
 ) -> Opponents | None:
     """The opponents of a rollout in ``env``; None where the environment's own plays all episodes.
 
     Args:
+        agents: those that learn, for self-play.
         share: which of the environments of all rollouts are in ``env``; None = all.
 
     Raises:
@@ -66,7 +69,7 @@ def build_opponents(
         policies[name] = None
         if opponent in settings.opponent_folders:
             policies[name] = checkpoint_policy(settings, opponent, side, training)
-        elif opponent != BUILTIN:
+        elif opponent not in (BUILTIN, SELF):
             policies[name] = scripted_policy(opponent, side, training)
     return Opponents(
         side=side,
@@ -75,7 +78,31 @@ def build_opponents(
         streams=lambda e, k: generator(seed, OPPONENT_STREAM, int(training), first + e, k),
         explore=explore,
         epsilon={name: 1.0 if one == RANDOM else epsilon for one, name in names.items()},
+        self_play=build_self_play(settings, env, side, agents) if SELF in weights else None,
     )
+
+
+def build_self_play(
+    settings: Settings, env: VectorEnv, side: OtherSide, agents: Agents | None
+) -> SelfPlay:
+    """The pool of past weights.
+
+    Raises:
+        ValueError: the agents' policy cannot play the other side, or nothing learns.
+    """
+    if agents is None:
+        raise ValueError(
+            "test.opponent=self: tests are played against an opponent that stays the same. Type "
+            "test.opponent=builtin, a scripted policy or a checkpoint."
+        )
+    require_equal_teams(settings, side, "env.opponent=self")
+
+    def make() -> Policy:
+        with seed_networks(seed_key(settings.run.seed, NETWORK_STREAM)):
+            own = build_agents(settings, env.spec).to(resolve_device(settings.hardware.device))
+        return greedy(settings, own, env.spec, side)
+
+    return SelfPlay(agents=agents, make=make, **vars(settings.run.self_play))
 
 
 class WeightedDraw:
@@ -125,6 +152,11 @@ def checkpoint_policy(settings: Settings, opponent: str, side: OtherSide, traini
     spec = read_spec(checkpoint.read(folder, SPEC))
     require_team(settings, own, spec, side, key)
     agents = load_agents(own, spec, resolve_device(settings.hardware.device), folder)
+    return greedy(settings, agents, spec, side)
+
+
+def greedy(settings: Settings, agents: Agents, spec: EnvSpec, side: OtherSide) -> Policy:
+    """The policy of agents that play the other side."""
     policy = Policy(
         agents=agents,
         exploration=FixedEpsilon(epsilon=0.0),
@@ -150,13 +182,7 @@ def require_team(
             f"{key} was trained on {trained}, and this run is on {here}: expected a checkpoint of "
             "the same map. A scripted policy (closest, focus) plays on every map."
         )
-    if not side.same_team:
-        raise ValueError(
-            f"{key} commands the agents of {here}, and the other side has other units: a "
-            "checkpoint plays it only where both teams are equal (3m, 8m, 25m, 2s3z, 3s5z, "
-            "1c3s5z, MMM, bane_vs_bane, SMACv2 with n_vs_n). A scripted policy (closest, focus) "
-            "plays on every map."
-        )
+    require_equal_teams(settings, side, key)
     differing = [name for name in SIZES if getattr(spec, name) != getattr(side.spec, name)]
     if differing:
         name = differing[0]
@@ -164,6 +190,18 @@ def require_team(
             f"{key} has {name} {getattr(spec, name)}, and the other side of this run "
             f"{getattr(side.spec, name)}: expected a checkpoint that was trained with the same "
             "options of observations and actions (env.obs_…, env.conic_fov)."
+        )
+
+
+def require_equal_teams(settings: Settings, side: OtherSide, key: str) -> None:
+    """ValueError unless a policy of the agents fits the other side."""
+    if not side.same_team:
+        here = f"{settings.choices['env']} {pick(settings.plain, 'env.map_name')}"
+        raise ValueError(
+            f"{key} commands the agents of {here}, and the other side has other units: a trained "
+            "policy plays it only where both teams are equal (3m, 8m, 25m, 2s3z, 3s5z, 1c3s5z, "
+            "MMM, bane_vs_bane, SMACv2 with n_vs_n). A scripted policy (closest, focus) plays on "
+            "every map."
         )
 
 

@@ -76,7 +76,9 @@ def build_trainer(
             learner.online.agents,
             exploration,
             share=share,
-            opponents=build_opponents(own, env, training=True, share=share),
+            opponents=build_opponents(
+                own, env, training=True, agents=learner.online.agents, share=share
+            ),
             kind=Rollout if ranks is None else RankRollout,
             keeps={"keeps_hidden": buffer.keeps_hidden, "keeps_values": buffer.keeps_values},
         )

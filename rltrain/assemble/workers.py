@@ -25,6 +25,7 @@ from rltrain.assemble.build_policy import (
 )
 from rltrain.assemble.env import build_env
 from rltrain.common.install import require_extra
+from rltrain.common.opponent_files import SELF
 from rltrain.common.seeding import NOISE_STREAM, seed_key
 from rltrain.common.spec_record import changes
 from rltrain.config.combinations import require_fit
@@ -75,7 +76,8 @@ def build_process_rollout(
         require_extra("ray", "ray", "hardware=ray")
     cores = available_cores() if settings.cluster is None else None
     check_number(settings, workers.n_workers, hardware.n_envs, "hardware", cores)
-    require_fit("workers", settings, replay=buffer)
+    plays_itself = SELF in settings.opponent_weights(training=True)
+    require_fit("workers", settings, replay=buffer, plays_itself=plays_itself)
     ExplorationOfShare(build_exploration(settings), first=0, total=hardware.n_envs)
     keeps = {"keeps_hidden": buffer.keeps_hidden, "keeps_values": buffer.keeps_values}
     make = partial(make_rollout, sendable(settings), keeps, env.spec)
@@ -138,7 +140,7 @@ def make_rollout(
         exploration,
         share=share,
         replaced=replaced,
-        opponents=build_opponents(settings, env, training=True, share=share),
+        opponents=build_opponents(settings, env, training=True, agents=agents, share=share),
         keeps=keeps,
     )
     return rollout, agents

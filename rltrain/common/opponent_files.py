@@ -9,8 +9,8 @@ from rltrain.common.files import expanded
 
 FOLDER = "opponents"
 """The folder in a run's, where copies of their weights lie."""
-BUILTIN = "builtin"
-"""The opponent that is part of an environment."""
+BUILTIN, SELF = "builtin", "self"
+"""The opponent that is part of an environment, and past weights of the agents themselves."""
 PLAIN = ("checkpoints", "/", ".", "..", "~")
 """Parts of a path that do not tell runs apart."""
 POINTERS = ("best", "latest")
@@ -18,7 +18,7 @@ POINTERS = ("best", "latest")
 
 def is_checkpoint(opponent: str) -> bool:
     """Whether an opponent is named by the path of a checkpoint; if not, it is a scripted policy."""
-    if opponent == BUILTIN:
+    if opponent in (BUILTIN, SELF):
         return False
     return "/" in opponent or opponent == "latest" or expanded(opponent).exists()
 
@@ -36,5 +36,6 @@ def opponent_name(opponent: str) -> str:
 def kept_opponent(run_dir: Path, opponent: str) -> Path | None:
     """The copy of an opponent's weights in the folder of a run, if there is one."""
     copy = run_dir / FOLDER / opponent_name(opponent)
-    plain = not copy.is_symlink() and not copy.parent.is_symlink()
-    return copy if plain and opponent != BUILTIN and (copy / "manifest.json").is_file() else None
+    if opponent in (BUILTIN, SELF) or copy.is_symlink() or copy.parent.is_symlink():
+        return None
+    return copy if (copy / "manifest.json").is_file() else None

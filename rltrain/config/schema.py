@@ -65,6 +65,15 @@ class DatasetSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SelfPlaySettings:
+    """The node ``self_play``: snapshots that play against the agents with env.opponent=self."""
+
+    pool_size: Count
+    interval: Count
+    sampling: Literal["uniform", "latest", "prioritized"]
+
+
+@dataclass(frozen=True, kw_only=True)
 class LogSettings:
     """The node ``log``."""
 
@@ -143,6 +152,7 @@ class RunSettings:
     test: TestSettings
     save: SaveSettings
     dataset: DatasetSettings
+    self_play: SelfPlaySettings
     log: LogSettings
     stop: StopSettings
     sweep: SweepSettings

@@ -74,6 +74,8 @@ class Rollout:
             lost its episode, so that the next Steps begin with the episode that replaces it.
         """
         begun, in_env = time.perf_counter(), float(self.seconds[ENV])
+        if self.opponents is not None:
+            self.opponents.update(clock)
         if not self._started:
             self._start(self._seed_of)
         env = self.env
@@ -281,7 +283,7 @@ class Rollout:
                 info=dict(self.env.infos[e]),
             )
             if self.opponents is not None:
-                episodes[e].info["opponent"] = self.opponents.names[e]
+                self.opponents.finished(e, episodes[e].info)
             self._returns[e], self._lengths[e] = 0, 0
         return episodes
 

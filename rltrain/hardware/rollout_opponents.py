@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from rltrain.common.opponent_files import SELF
+from rltrain.hardware.self_play import SelfPlay
 from rltrain.interfaces import OtherSide, SidePolicy
 from rltrain.types import Clock
 
@@ -26,6 +28,7 @@ class Opponents:
         streams: random numbers of episode k of environment e.
         explore: replaces actions at random; None = never.
         epsilon: how likely, by name.
+        self_play: the policies of the name ``self``.
     """
 
     def __init__(
@@ -37,12 +40,19 @@ class Opponents:
         streams: Callable[[int, int], np.random.Generator],
         explore: Explore,
         epsilon: Mapping[str, float],
+        self_play: SelfPlay | None = None,
     ) -> None:
         self.side, self.policies, self.draw, self.streams = side, policies, draw, streams
-        self.explore, self.epsilon = explore, epsilon
+        self.explore, self.epsilon, self.self_play = explore, epsilon, self_play
         self.names = [""] * side.n_envs  # who plays in each environment
+        self.snapshots = [0] * side.n_envs  # of ``self``: the env steps of its weights
         self._episode = np.zeros(side.n_envs, np.int64)  # k of its episode
         self._rng = [np.random.default_rng(0) for _ in range(side.n_envs)]  # of its episode
+
+    def update(self, clock: Clock) -> None:
+        """Take a snapshot for self-play, if one is due."""
+        if self.self_play is not None:
+            self.self_play.update(clock, self.snapshots)
 
     def reset(self, first: int = 0) -> None:
         """All environments are about to begin episode ``first``."""
@@ -56,10 +66,11 @@ class Opponents:
         """
         side = self.side
         side.action[:] = 0
-        for name in dict.fromkeys(self.names):
-            policy = self.policies[name]
+        playing = list(zip(self.names, self.snapshots, strict=True))
+        for one in dict.fromkeys(playing):
+            name, policy = one[0], self._policy(*one)
             if policy is not None:
-                plays = np.array([other == name for other in self.names])
+                plays = np.array([other == one for other in playing])
                 action = policy.act(side.obs, side.avail_actions, last, clock)
                 side.action[plays] = action[plays]
                 if (epsilon := self.epsilon[name]) > 0:
@@ -68,15 +79,25 @@ class Opponents:
             self._episode[e] += 1
             self._begin(e)
 
+    def finished(self, e: int, info: dict[str, Any]) -> None:
+        """Add to the ``info`` of an episode that ended who played it."""
+        info["opponent"] = self.names[e]
+        if self.names[e] == SELF and self.self_play is not None:
+            info["snapshot"] = self.snapshots[e]
+            self.self_play.count(self.snapshots[e], info)
+
     def forget(self, envs: np.ndarray) -> None:
         """The environments of [E] bool crashed, and begin again against the same opponents."""
-        for _, policy in self._named():
-            policy.forget(envs)
+        for one in set(zip(self.names, self.snapshots, strict=True)):
+            if (policy := self._policy(*one)) is not None:
+                policy.forget(envs)
 
     def state_dict(self) -> dict[str, Any]:
         """Who plays, and the states of the policies."""
         policies = {name: policy.state_dict() for name, policy in self._named()}
         return {
+            "self_play": None if self.self_play is None else self.self_play.state_dict(),
+            "snapshots": list(self.snapshots),
             "names": list(self.names),
             "episode": self._episode.copy(),
             "rng": [rng.bit_generator.state for rng in self._rng],
@@ -86,6 +107,9 @@ class Opponents:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from ``state_dict``; the environments keep whom they play against."""
         self.names[:], self._episode[:] = state["names"], state["episode"]
+        self.snapshots[:] = state["snapshots"]
+        if self.self_play is not None:
+            self.self_play.load_state_dict(state["self_play"])
         for rng, saved in zip(self._rng, state["rng"], strict=True):
             rng.bit_generator.state = saved
         for name, policy in self._named():
@@ -93,16 +117,26 @@ class Opponents:
 
     def carry_on(self, state: Mapping[str, Any]) -> None:
         """Load only what outlives an episode."""
+        if self.self_play is not None:
+            self.self_play.carry_on(state["self_play"])
         for name, policy in self._named():
             policy.carry_on(state["policies"][name])
 
     def _begin(self, e: int) -> None:
         self._rng[e] = self.streams(e, int(self._episode[e]))
         self.names[e] = name = self.draw(self._rng[e])
-        policy = self.policies[name]
+        self.snapshots[e] = 0
+        if name == SELF and self.self_play is not None:
+            self.snapshots[e] = self.self_play.draw(self._rng[e])
+        policy = self._policy(name, self.snapshots[e])
         self.side.commanded[e] = policy is not None
         if policy is not None:
             policy.forget(np.arange(self.side.n_envs) == e)
+
+    def _policy(self, name: str, snapshot: int) -> SidePolicy | None:
+        if name == SELF and self.self_play is not None:
+            return self.self_play.policies[snapshot]
+        return self.policies[name]
 
     def _explore(self, envs: np.ndarray, epsilon: float) -> None:
         """Random actions in some environments, [E] bool."""

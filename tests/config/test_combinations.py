@@ -16,7 +16,7 @@ GIVEN = {
     "own_network",
     *("target_period", "target_percent", "target_half", "target_unit", "target_unset", "network"),
     *("unread_priorities", "unread_memory", "convolutions", "multi_input", "image", "image_keys"),
-    *("masks", "space"),
+    *("masks", "space", "plays_itself"),
 }
 """Facts that callers give beside the keys of a configuration."""
 ROWS = [

@@ -26,6 +26,7 @@ RECORDS = (
     schema.TestSettings,
     schema.SaveSettings,
     schema.DatasetSettings,
+    schema.SelfPlaySettings,
     schema.LogSettings,
     schema.StopSettings,
     schema.ReportSettings,

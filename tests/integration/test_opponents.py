@@ -91,6 +91,42 @@ def test_opponents_play_the_same_again(promise, opponent, tmp_path):
     whole.trainer.close()
 
 
+SELF = ("env.opponents={self:3,builtin:1}", "self_play.interval=80", "self_play.pool_size=2")
+
+
+@pytest.mark.parametrize(
+    ("promise", "sampling"),
+    [(resume, "prioritized"), (resume, "latest"), (workers, "uniform")],
+    ids=lambda each: getattr(each, "__name__", each),
+)
+def test_self_play_is_the_same_again(promise, sampling, tmp_path):
+    state = State((*SMALL, *SELF, f"self_play.sampling={sampling}", "total_env_steps=400"))
+    whole = whole_run_of(state, tmp_path)
+    pool = whole.trainer.rollout.opponents.self_play
+    assert len(pool.pool) == 2
+    assert pool.pool[0] > 80
+    promise(state, whole, tmp_path / "again")
+    whole.trainer.close()
+
+
+def test_prioritized_sampling_counts_the_battles_of_one_process(tmp_path):
+    words = (*SELF, "self_play.sampling=prioritized", "hardware=process", "hardware.n_workers=2")
+    with pytest.raises(UsageError, match=r"self_play\.sampling=prioritized counts the battles"):
+        made(tmp_path / "run", *words)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["test.opponent=self"], "against an opponent that stays the same"),
+        (["env.opponent=self", "env.map_name=5m_vs_6m"], "the other side has other units"),
+    ],
+)
+def test_self_play_is_refused_where_it_has_no_meaning(words, message, tmp_path):
+    with pytest.raises(UsageError, match=message):
+        made(tmp_path / "run", *words)
+
+
 def test_an_opponent_learns_nothing_and_explores_nothing(opponent, tmp_path):
     trainer = made(tmp_path / "run", f"env.opponent={opponent}")
     policy = trainer.rollout.opponents.policies["vdn-3m"]

@@ -36,6 +36,7 @@ SAVED_IN = {
     "hardware.rollout_opponents.Opponents": "opponents",
     "hardware.process.rollout.ProcessRollout": "overlap",
     "hardware.process.worker.Worker": "overlap",
+    "hardware.self_play.SelfPlay": "self_play",
     "hardware.rollout.Rollout": "dqn",
     "logger.loggers.Loggers": "dqn",
     "offline.dataset.Reader": "dataset.read",

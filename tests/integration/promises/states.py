@@ -201,6 +201,12 @@ STATES: dict[str, State] = {
             ),
         )
     ),
+    "self_play": State(
+        (
+            *(*COMMON, "algo=qmix", *BATTLE, "env.opponents={self:3,builtin:1}"),
+            *("self_play.interval=100", "self_play.pool_size=2"),
+        )
+    ),
     # buffers
     "prioritized": one("dqn", "buffer=prioritized"),
     "td_error": one("dqn", "buffer=prioritized", "buffer.initial_priority=td_error"),
@@ -297,6 +303,6 @@ for other, names in ACTS_AS.items():
 
 OF_OTHERS = (
     *("acrobot", "mountaincar", "trading", "two_step", "stag_hunt", "mpe", "lbf", "smacv2"),
-    *("own team", "battle", "opponents"),
+    *("own team", "battle", "opponents", "self_play"),
 )
 """States whose kind others have, or that have fast tests of their own; slow only."""

@@ -1,0 +1,107 @@
+"""Self-play: past weights of the agents that learn, as opponents of a rollout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from torch import nn
+
+from rltrain.interfaces import SidePolicy
+from rltrain.types import Clock
+
+Sampling = Literal["uniform", "latest", "prioritized"]
+
+
+class SnapshotPolicy(SidePolicy, Protocol):
+    """A policy of the other side whose weights are replaced."""
+
+    @property
+    def agents(self) -> nn.Module: ...
+
+
+class SelfPlay:
+    """A pool of snapshots of the agents' weights.
+
+    Args:
+        agents: those that learn.
+        make: makes a policy for a snapshot.
+        pool_size: snapshots that are kept; the oldest one goes first.
+        interval: env steps between snapshots.
+        sampling: which plays an episode: any, the newest, or with a probability that grows with the
+            square of how often it wins (Vinyals et al., 2019).
+    """
+
+    def __init__(
+        self,
+        *,
+        agents: nn.Module,
+        make: Callable[[], SnapshotPolicy],
+        pool_size: int,
+        interval: int,
+        sampling: Sampling,
+    ) -> None:
+        self.agents, self.make, self.pool_size = agents, make, pool_size
+        self.interval, self.sampling = interval, sampling
+        self.pool: list[int] = []  # env steps of snapshots, oldest first
+        self.policies: dict[int, SnapshotPolicy] = {}  # those, and older ones that still play
+        self.results: dict[int, list[float]] = {}  # battles of each, and how many it won
+        self._due = 0
+
+    def update(self, clock: Clock, playing: Sequence[int]) -> None:
+        """Take a snapshot if one is due, and drop the oldest that are not ``playing``."""
+        if clock.env_steps < self._due:
+            return
+        self._due = (clock.env_steps // self.interval + 1) * self.interval
+        self._add(clock.env_steps, self.agents.state_dict())
+        self.pool = [*self.pool, clock.env_steps][-self.pool_size :]
+        self.results[clock.env_steps] = [0.0, 0.0]
+        for step in set(self.policies) - {*self.pool, *playing}:
+            del self.policies[step], self.results[step]
+
+    def draw(self, rng: np.random.Generator) -> int:
+        """The snapshot that plays an episode."""
+        if self.sampling == "latest":
+            return self.pool[-1]
+        weights = np.ones(len(self.pool))
+        if self.sampling == "prioritized":  # one of two battles won before the first
+            results = [self.results[step] for step in self.pool]
+            weights = np.array([((won + 1) / (played + 2)) ** 2 for played, won in results])
+        bounds = np.cumsum(weights)[:-1] / weights.sum()
+        return self.pool[int(np.searchsorted(bounds, rng.random(), side="right"))]
+
+    def count(self, step: int, info: Mapping[str, Any]) -> None:
+        """Count a battle of a snapshot by its result for the agents."""
+        result = self.results[step]
+        result[0] += 1
+        result[1] += 0.5 if info.get("draw") else float(not info.get("win"))
+
+    def state_dict(self) -> dict[str, Any]:
+        """The pool with its weights, and what the policies remember."""
+        return {
+            "pool": list(self.pool),
+            "due": self._due,
+            "results": {str(step): list(result) for step, result in self.results.items()},
+            "weights": {str(n): dict(p.agents.state_dict()) for n, p in self.policies.items()},
+            "policies": {str(n): p.state_dict() for n, p in self.policies.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        self.carry_on(state)
+        for step, policy in self.policies.items():
+            policy.load_state_dict(state["policies"][str(step)])
+
+    def carry_on(self, state: Mapping[str, Any]) -> None:
+        """Load only what outlives an episode."""
+        self.pool, self._due = [int(step) for step in state["pool"]], int(state["due"])
+        self.results = {int(step): [*map(float, r)] for step, r in state["results"].items()}
+        self.policies = {}
+        for step, weights in state["weights"].items():
+            self._add(int(step), weights)
+
+    def _add(self, step: int, weights: Mapping[str, Any]) -> None:
+        policy = self.make()
+        policy.agents.load_state_dict(weights)
+        self.policies[step] = policy

@@ -1,0 +1,100 @@
+"""The pool of snapshots of self-play: when they are taken, and which one plays."""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from rltrain.hardware.self_play import SelfPlay
+from rltrain.types import Clock
+
+
+class Remembering:
+    """A policy with one weight and a memory."""
+
+    def __init__(self) -> None:
+        self.agents = nn.Linear(1, 1, bias=False)
+        self.memory = 0
+
+    def act(self, obs: Any, avail_actions: Any, last: Any, clock: Clock) -> Any:
+        raise AssertionError
+
+    def forget(self, envs: Any) -> None:
+        self.memory = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"memory": self.memory}
+
+    def load_state_dict(self, state: Any) -> None:
+        self.memory = state["memory"]
+
+    def carry_on(self, state: Any) -> None:
+        raise AssertionError
+
+
+def self_play(sampling: str = "uniform", **words: Any) -> SelfPlay:
+    parts: dict[str, Any] = {"pool_size": 2, "interval": 100, "sampling": sampling, **words}
+    return SelfPlay(agents=nn.Linear(1, 1, bias=False), make=Remembering, **parts)
+
+
+def weight(policy: Any) -> float:
+    return float(policy.agents.weight)
+
+
+def trained(pool: SelfPlay, *steps: int) -> SelfPlay:
+    """A pool after updates at these env steps, at each of which the weight is the env step."""
+    for step in steps:
+        with torch.no_grad():
+            pool.agents.weight.fill_(step)  # type: ignore[union-attr, operator]
+        pool.update(Clock(env_steps=step), [])
+    return pool
+
+
+def test_a_snapshot_is_taken_at_the_first_update_at_or_after_its_multiple() -> None:
+    pool = trained(self_play(pool_size=9), 0, 60, 130, 190, 200, 420)
+    assert pool.pool == [0, 130, 200, 420]
+
+
+def test_snapshots_keep_the_weights_that_agents_had() -> None:
+    pool = trained(self_play(), 0, 100)
+    assert [weight(pool.policies[step]) for step in pool.pool] == [0, 100]
+
+
+def test_the_oldest_snapshot_leaves_the_pool_and_plays_its_battles_to_the_end() -> None:
+    pool = trained(self_play(), 0, 100)
+    pool.update(Clock(env_steps=200), [0])
+    assert pool.pool == [100, 200]
+    assert set(pool.policies) == {0, 100, 200}
+    pool.update(Clock(env_steps=300), [])
+    assert set(pool.policies) == {200, 300}
+
+
+@pytest.mark.parametrize(
+    ("sampling", "shares"),
+    [("uniform", {0: 0.5, 100: 0.5}), ("latest", {100: 1.0}), ("prioritized", {0: 0.8, 100: 0.2})],
+)
+def test_sampling_chooses_who_plays(sampling: str, shares: dict[int, float]) -> None:
+    """A snapshot with 4 of 4 battles counts (5 / 6)^2, one with 1.5 of 4 (2.5 / 6)^2: 4 to 1."""
+    pool = trained(self_play(sampling), 0, 100)
+    for _ in range(4):
+        pool.count(0, {"win": False, "draw": False})
+    for won, draw in ((True, False), (True, False), (False, True), (False, False)):
+        pool.count(100, {"win": won, "draw": draw})
+    rng = np.random.default_rng(0)
+    drawn = Counter(pool.draw(rng) for _ in range(4000))
+    assert {step: n / 4000 for step, n in drawn.items()} == pytest.approx(shares, abs=0.03)
+
+
+def test_a_pool_goes_on_from_its_state() -> None:
+    one = trained(self_play("prioritized"), 0, 100)
+    one.count(0, {"win": False, "draw": False})
+    one.policies[100].memory = 7  # type: ignore[attr-defined]
+    two = self_play("prioritized")
+    two.load_state_dict(one.state_dict())
+    assert two.results == one.results == {0: [1.0, 1.0], 100: [0.0, 0.0]}
+    assert [weight(two.policies[step]) for step in two.pool] == [0, 100]
+    assert two.policies[100].memory == 7  # type: ignore[attr-defined]
+    assert trained(two, 150, 200).pool == [100, 200]
