@@ -101,10 +101,11 @@ def load_config(
     saved |= {name: shipped[name] for name in NOT_LOADED}
     if not learns:  # callbacks, datasets and test functions concern training alone
         saved |= {"callbacks": [], "dataset": shipped["dataset"], "stop": shipped["stop"]}
+        saved["self_play"] = shipped["self_play"]
         saved |= {"checkpoint": None, "load_step": None}
         if isinstance(saved.get("test"), dict):
             saved["test"] |= {"function": None, "video_interval": None, "record": "videos"}
-            saved["test"] |= {} if env else {"opponent": BUILTIN}
+            saved["test"]["opponent"] = saved["test"].get("opponent", BUILTIN) if env else BUILTIN
         if isinstance(saved.get("env"), dict) and "opponents" in saved["env"]:
             saved["env"] |= {"opponent": BUILTIN, "opponents": None}
         if isinstance(saved.get("hardware"), dict):

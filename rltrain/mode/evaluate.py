@@ -230,7 +230,7 @@ def episode_recorder(
 
 def against(settings: Settings) -> dict[str, str]:
     """Who plays the other side, in environments that have one."""
-    if settings.opponents is None:
+    if settings.opponents is None and not settings.is_two_sided(training=False):
         return {}
     return {"opponent": opponent_name(settings.run.test.opponent)}
 
