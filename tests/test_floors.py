@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.imports import imported
+
 PACKAGE = Path(__file__).parents[1] / "rltrain"
 FLOORS = {
     "types": 0,
@@ -152,14 +154,7 @@ def test_library_is_imported_in_its_own_rooms_only(library):
 
 
 def test_the_package_imports_nothing_heavy():
-    import subprocess
-    import sys
-
-    code = (
-        "import rltrain, sys; print([m for m in ('torch', 'hydra', 'numba') if m in sys.modules])"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "[]"
+    assert imported("import rltrain", "torch", "hydra", "numba") == []
 
 
 PATH = (

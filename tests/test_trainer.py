@@ -9,7 +9,7 @@ import torch
 import rltrain
 from rltrain.callback import Callback, Callbacks, Due
 from rltrain.errors import EnvError
-from tests.helpers import Failing, rows, traced, trained, weights
+from tests.helpers import Failing, Penalty, rows, traced, trained, weights
 
 SLOW = pytest.mark.slow
 
@@ -194,11 +194,6 @@ def test_saving_and_logging_do_not_change_training(small, tmp_path):
 
 
 def test_user_operators_change_what_is_stored_but_not_what_is_reported(small, tmp_path):
-    class Penalty(Callback):
-        def on_collect(self, trainer, value):
-            value.reward[:] -= 100
-            return value
-
     trainer = rltrain.make_trainer(small, run_dir=tmp_path)
     trainer.callbacks = Callbacks([Penalty(), *trainer.callbacks.callbacks])
     result = trainer.iterate()

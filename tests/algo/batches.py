@@ -282,3 +282,23 @@ def make_learner(model=None, **other) -> Learner:
     if KERNELS == "compiled":
         kernels.compile_gradient_step(learner.gradient_step)
     return learner
+
+
+def require_acting_equals_unrolling(agents, batch, hidden):
+    """One step after the other gives the values of the whole window."""
+    q = []
+    for obs, last_action in zip(batch.obs, batch.last_action, strict=True):
+        values, hidden = agents.step(obs, last_action, hidden)
+        q.append(values)
+    torch.testing.assert_close(torch.stack(q), agents.unroll(batch).q)
+
+
+def one_step(spec, reward=0.5, terminated=False, action=0):
+    """A window of one transition after which every action is available."""
+    batch = make_batch([1], spec=spec, cut_off=[] if terminated else [0])
+    return replace(
+        batch,
+        action=torch.full_like(batch.action, action),
+        reward=torch.full_like(batch.reward, reward),
+        avail_actions=torch.ones_like(batch.avail_actions),
+    )

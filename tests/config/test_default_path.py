@@ -1,48 +1,34 @@
 """What a default command does not need is neither imported nor done twice."""
 
-import subprocess
-import sys
-
 import pytest
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 
 from rltrain.config.compose import compose_checked, compose_choices
+from tests.imports import imported
 
 RARE = ("exchange", "names", "saved_config", "suggest.choices")
 
 
 def test_a_default_command_imports_no_explanations_and_no_exchange_of_parts():
-    program = (
-        "import sys; from rltrain.config.compose import compose_single; "
-        "compose_single(['algo=qmix', 'env=smac', 'seed=1']); "
-        f"print([n for n in {RARE} if 'rltrain.config.' + n in sys.modules])"
+    code = (
+        "from rltrain.config.compose import compose_single; "
+        "compose_single(['algo=qmix', 'env=smac', 'seed=1'])"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout == "[]\n", done.stderr
+    assert imported(code, *(f"rltrain.config.{name}" for name in RARE)) == []
 
 
 @pytest.mark.slow
 def test_training_imports_no_videos_reports_or_hub():
-    program = (
-        "import sys, rltrain.mode.train; "
-        "rare = ('video', 'report', 'mode.tune', 'mode.hub', 'mode.watch', 'callback.video'); "
-        "print([n for n in rare if 'rltrain.' + n in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout == "[]\n", done.stderr
+    rare = ("video", "report", "mode.tune", "mode.hub", "mode.watch", "callback.video")
+    assert imported("import rltrain.mode.train", *(f"rltrain.{name}" for name in rare)) == []
 
 
 @pytest.mark.slow
 def test_a_local_run_imports_no_workers_cluster_or_ranks(tmp_path):
-    program = (
-        "import sys, rltrain; "
-        "rltrain.make_trainer(['algo=iql', 'env=matrix'], run_dir='run').close(); "
-        "own = ('hardware.process', 'hardware.ray', 'hardware.ddp', 'assemble.workers'); "
-        "print([n for n in own if 'rltrain.' + n in sys.modules], "
-        "[n for n in ('ray', 'torch.distributed.run') if n in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout == "[] []\n", done.stderr
+    code = "import rltrain; rltrain.make_trainer(['algo=iql', 'env=matrix'], run_dir='run').close()"
+    own = ("hardware.process", "hardware.ray", "hardware.ddp", "assemble.workers")
+    names = [f"rltrain.{name}" for name in own]
+    assert imported(code, *names, "ray", "torch.distributed.run") == []
 
 
 def test_the_files_of_a_run_need_no_second_composition(monkeypatch, tmp_path):

@@ -186,6 +186,14 @@ def parametrized(layer):
     parametrize.register_parametrization(layer, "weight", Doubled())
 
 
+def qmix_model():
+    torch.manual_seed(0)
+    return Model(
+        GRUAgents(spec=SPEC, hidden_dim=5, last_action=True, agent_id=True),
+        QMix(spec=SPEC, embed_dim=4, hypernet_layers=2, hypernet_dim=6),
+    )
+
+
 @pytest.mark.parametrize("change", [pruned, parametrized])
 @pytest.mark.parametrize("layer", ["agents.fc1", "agents.fc2", "mixer.V.2", "mixer.hyper_b_1"])
 def test_parametrized_and_pruned_layers_are_left_to_pytorch(change, layer):
@@ -194,11 +202,7 @@ def test_parametrized_and_pruned_layers_are_left_to_pytorch(change, layer):
 
     results = []
     for compiled in (False, True):
-        torch.manual_seed(0)
-        model = Model(
-            GRUAgents(spec=SPEC, hidden_dim=5, last_action=True, agent_id=True),
-            QMix(spec=SPEC, embed_dim=4, hypernet_layers=2, hypernet_dim=6),
-        )
+        model = qmix_model()
         change(model.get_submodule(layer))
         loss = TDLoss(gamma=0.9, double=True, n_step=1)
         if compiled:
@@ -245,11 +249,7 @@ def test_hyper_networks_of_another_form_train_rightly(change, name, lines):
     from rltrain.algo.loss.td import TDLoss
     from rltrain.kernels import compile_loss
 
-    torch.manual_seed(0)
-    model = Model(
-        GRUAgents(spec=SPEC, hidden_dim=5, last_action=True, agent_id=True),
-        QMix(spec=SPEC, embed_dim=4, hypernet_layers=2, hypernet_dim=6),
-    )
+    model = qmix_model()
     assert misfit(model) is None
     change(model.mixer, name)
     loss = TDLoss(gamma=0.9, double=True, n_step=1)

@@ -108,6 +108,18 @@ POINTS = {
 }
 
 
+def require_equal_steps(plain, models, batch):
+    """The compiled loss has the values and gradients of the plain one, with the same noise."""
+    compiled = kernels.compile_loss(plain, models[0])
+    assert compiled is not plain
+    results = []
+    for each in (compiled, plain):
+        torch.manual_seed(5)
+        results.append(loss_and_grads(each, *models, batch))
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs.to(ours.dtype), rtol=2e-5, atol=5e-6)
+
+
 @each_once(loss=POINTS, changes=OTHER, double=[True, False])
 def test_the_compiled_step_equals_losses_of_distributions_and_noisy_networks(loss, changes, double):
     """Windows of an episode's middle, its end and its last transition; one transition each is
@@ -122,16 +134,7 @@ def test_the_compiled_step_equals_losses_of_distributions_and_noisy_networks(los
     models = [make_model("mlp", "independent", spec, seed, **settings) for seed in range(2)]
     batch = make_batch([2, 2, 1, 2], spec=spec, cut_off=[0, 2])
     batch = replace(batch, weight=torch.linspace(0.1, 1, 4), mask_end=1, eta=0.9)
-    plain = POINTS[loss](double)
-    compiled = kernels.compile_loss(plain, models[0])
-    assert compiled is not plain
-    results = []
-    for each in (compiled, plain):
-        torch.manual_seed(5)
-        results.append(loss_and_grads(each, *models, batch))
-        assert len(results[-1]) == len(results[0])
-    for ours, theirs in zip(*results, strict=True):
-        torch.testing.assert_close(ours, theirs.to(ours.dtype), rtol=2e-5, atol=5e-6)
+    require_equal_steps(POINTS[loss](double), models, batch)
 
 
 @pytest.mark.parametrize("dueling", [True, False])
@@ -140,15 +143,7 @@ def test_the_compiled_step_equals_implicit_quantiles_of_pictures(dueling):
     settings = {"distribution": DISTRIBUTIONS["implicit_quantile"], **BARE, "dueling": dueling}
     models = [make_model("conv", "independent", spec, seed, **settings) for seed in range(2)]
     batch = make_batch([2, 3, 1], spec=spec)
-    plain = POINTS["implicit_quantile"](True)
-    compiled = kernels.compile_loss(plain, models[0])
-    assert compiled is not plain
-    results = []
-    for each in (compiled, plain):
-        torch.manual_seed(5)
-        results.append(loss_and_grads(each, *models, batch))
-    for ours, theirs in zip(*results, strict=True):
-        torch.testing.assert_close(ours, theirs.to(ours.dtype), rtol=2e-5, atol=5e-6)
+    require_equal_steps(POINTS["implicit_quantile"](True), models, batch)
 
 
 @each_once(

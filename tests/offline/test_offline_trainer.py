@@ -5,10 +5,10 @@ import pytest
 import torch
 
 import rltrain
-from rltrain.callback import Callback, Callbacks
+from rltrain.callback import Callbacks
 from rltrain.errors import UsageError
 from tests.conftest import SMALL
-from tests.helpers import trained, weights
+from tests.helpers import Penalty, trained, weights
 
 RANDOM = ["algo.exploration.start=1", "algo.exploration.end=1"]
 
@@ -98,11 +98,6 @@ def test_a_smaller_replay_is_fed_as_the_clock_goes(offline, tmp_path):
 
 @pytest.mark.slow
 def test_operators_between_reading_and_storing_are_asked(offline, tmp_path):
-    class Penalty(Callback):
-        def on_collect(self, trainer, value):
-            value.reward[:] -= 100
-            return value
-
     trainer = rltrain.make_trainer(offline, run_dir=tmp_path / "run")
     trainer.callbacks = Callbacks([Penalty(), *trainer.callbacks.callbacks])
     trainer.run(100)

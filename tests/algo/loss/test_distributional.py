@@ -1,5 +1,6 @@
 import math
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from rltrain.algo.network.distribution import Categorical, ImplicitQuantile, Qua
 from rltrain.interfaces import Model
 from rltrain.types import Clock, EnvSpec, Output
 from tests.algo.batches import make_batch
+from tests.algo.batches import one_step as of_spec
 
 SPEC = EnvSpec(n_agents=1, n_actions=2, obs_shape=(1,))
 ATOMS = Categorical(atoms=3, v_min=-1.0, v_max=1.0)
@@ -46,15 +48,7 @@ def models(distribution, online, target, **other):
     ]
 
 
-def one_step(reward=0.5, terminated=False, action=0):
-    """A window of one transition."""
-    batch = make_batch([1], spec=SPEC, cut_off=[] if terminated else [0])
-    return replace(
-        batch,
-        action=torch.full_like(batch.action, action),
-        reward=torch.full_like(batch.reward, reward),
-        avail_actions=torch.ones_like(batch.avail_actions),
-    )
+one_step = partial(of_spec, SPEC)
 
 
 def logs(*prob):

@@ -1,5 +1,6 @@
 import math
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer.sum import Independent, Sum
 from rltrain.interfaces import Model
 from rltrain.types import Clock, EnvSpec
-from tests.algo.batches import Table, make_batch
+from tests.algo.batches import Table, make_batch, one_step
 
 SPEC = EnvSpec(n_agents=1, n_actions=3, obs_shape=(1,))
 TAU, ALPHA, GAMMA = 0.5, 0.9, 0.5
@@ -26,14 +27,7 @@ def models():
     return Model(Table([0.0, 0.0, 0.0]), mixer), Model(Table(Q), mixer)
 
 
-def step(action=0, terminated=False):
-    batch = make_batch([1], spec=SPEC, cut_off=[] if terminated else [0])
-    return replace(
-        batch,
-        action=torch.full_like(batch.action, action),
-        reward=torch.full_like(batch.reward, 2.0),
-        avail_actions=torch.ones_like(batch.avail_actions),
-    )
+step = partial(one_step, SPEC, reward=2.0)
 
 
 def target_mean(loss, batch):
@@ -42,7 +36,7 @@ def target_mean(loss, batch):
 
 @pytest.mark.parametrize(("action", "policy"), [(0, 1 / 8), (1, 3 / 8), (2, 4 / 8)])
 def test_the_scaled_log_policy_of_the_action_taken_is_added_to_the_reward(action, policy):
-    y = target_mean(loss_of(), step(action, terminated=True))
+    y = target_mean(loss_of(), step(action=action, terminated=True))
     assert y == pytest.approx(2 + ALPHA * TAU * math.log(policy), rel=1e-5)
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rltrain.algo.network.grouped import GroupedAgents
-from tests.algo.batches import AGENTS, SPEC, make_batch
+from tests.algo.batches import AGENTS, SPEC, make_batch, require_acting_equals_unrolling
 
 TRIO = replace(SPEC, n_agents=3)
 
@@ -40,11 +40,7 @@ def test_agents_of_a_group_share_a_network_and_others_do_not(kind):
 def test_acting_gives_the_values_of_learning():
     agents = agents_of([[2, 0], [1]])
     batch = make_batch([3], spec=TRIO)
-    hidden, found = torch.zeros(1, 3, agents.hidden_dim), []
-    for t in range(4):
-        q, hidden = agents.step(batch.obs[t], batch.last_action[t], hidden)
-        found.append(q)
-    torch.testing.assert_close(torch.stack(found), agents.unroll(batch).q)
+    require_acting_equals_unrolling(agents, batch, torch.zeros(1, 3, agents.hidden_dim))
 
 
 def test_networks_are_as_large_as_the_agents_of_their_group():

@@ -7,7 +7,13 @@ import torch
 
 from rltrain.algo.network.hpn import HPNAgents
 from rltrain.env.smac.spec import env_spec
-from tests.algo.batches import SPEC, accelerated, make_batch, with_garbage
+from tests.algo.batches import (
+    SPEC,
+    accelerated,
+    make_batch,
+    require_acting_equals_unrolling,
+    with_garbage,
+)
 
 MAP = env_spec("2s3z")
 MOVE, ENEMIES, ALLIES = 6, 5, 4
@@ -52,11 +58,7 @@ def test_units_have_a_part_in_the_values():
 
 def test_acting_gives_the_values_of_learning():
     agents, batch = agents_of(), make_batch([3], spec=MAP)
-    hidden, found = torch.zeros(1, MAP.n_agents, 8), []
-    for t in range(4):
-        q, hidden = agents.step(batch.obs[t], batch.last_action[t], hidden)
-        found.append(q)
-    torch.testing.assert_close(torch.stack(found), agents.unroll(batch).q)
+    require_acting_equals_unrolling(agents, batch, torch.zeros(1, MAP.n_agents, 8))
 
 
 def test_garbage_in_the_padding_changes_no_value():

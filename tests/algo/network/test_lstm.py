@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from rltrain.algo.network.lstm import LSTMAgents, PackedLSTM
-from tests.algo.batches import AGENTS, SPEC, make_batch
+from tests.algo.batches import AGENTS, SPEC, make_batch, require_acting_equals_unrolling
 
 
 def lstm(**settings):
@@ -35,11 +35,7 @@ def test_packed_windows_equal_padded_ones():
 
 def test_acting_gives_the_values_of_learning():
     agents, batch = lstm(layer_norm=True), make_batch([3])
-    hidden, found = torch.zeros(1, 2, agents.hidden_dim), []
-    for t in range(4):
-        q, hidden = agents.step(batch.obs[t], batch.last_action[t], hidden)
-        found.append(q)
-    torch.testing.assert_close(torch.stack(found), agents.unroll(batch).q)
+    require_acting_equals_unrolling(agents, batch, torch.zeros(1, 2, agents.hidden_dim))
     assert agents.hidden_dim == 16
 
 

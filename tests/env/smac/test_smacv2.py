@@ -11,6 +11,7 @@ from rltrain.battles.engine.field_of_view import IN_RANGE
 from rltrain.battles.engine.world import NO_ONE, M, Order, P, U
 from rltrain.env.smac import Smacv2VectorEnv, StarCraftCapabilityEnv, parallel_env
 from tests.battles.conftest import NORTH, STOP, actions, enlist, place, random_legal, seeds
+from tests.env.smac.test_vector import play
 from tests.marks import each_once
 
 PUBLISHED: dict[str, Any] = {
@@ -32,16 +33,6 @@ def make(map_name: str = "protoss_5_vs_5", n_envs: int = 2, **options: Any) -> S
     env = Smacv2VectorEnv(map_name=map_name, n_envs=n_envs, **(PUBLISHED | options))
     env.reset(seeds)
     return env
-
-
-def play(env: Smacv2VectorEnv, steps: int, seed: int = 0) -> list[bytes]:
-    """Everything that ``steps`` steps of random play return."""
-    rng, seen = np.random.default_rng(seed), []
-    for _ in range(steps):
-        reward, terminated = env.step(random_legal(env.avail_actions, rng))
-        shown = env.obs, env.avail_actions, env.state, env.last, reward, terminated
-        seen.append(b"".join(array.tobytes() for array in shown))
-    return seen
 
 
 def test_shapes_follow_the_spec() -> None:

@@ -9,6 +9,7 @@ import torch
 import rltrain
 from rltrain.errors import EnvError, UsageError
 from tests.hardware.process import faults
+from tests.integration.promises.checks import leaves
 from tests.marks import slow_except
 
 SMALL = [
@@ -24,18 +25,6 @@ def faults_folder(tmp_path, monkeypatch):
     """Workers have the environment variables of the server that forks them, so a new one starts."""
     monkeypatch.setenv("FAULTS", str(tmp_path))
     forkserver._forkserver._stop()
-
-
-def leaves(tree, path=""):
-    """Every value of nested containers by its path."""
-    if isinstance(tree, dict):
-        for name, value in tree.items():
-            yield from leaves(value, f"{path}.{name}")
-    elif isinstance(tree, (list, tuple)):
-        for i, value in enumerate(tree):
-            yield from leaves(value, f"{path}[{i}]")
-    else:
-        yield path, tree
 
 
 def differences(one, other):

@@ -24,6 +24,7 @@ from rltrain.mode.doctor.machine import (
     tools,
 )
 from tests.env.smac.starcraft2.stand_in import install_game, install_package
+from tests.imports import imported
 
 
 def by_name(findings):
@@ -202,14 +203,7 @@ def test_missing_is_what_stops_the_main_job():
 
 
 def test_the_doctor_itself_needs_no_torch():
-    import subprocess
-
-    code = (
-        "import rltrain.mode.doctor.machine, sys; "
-        "print([m for m in ('torch', 'numba') if m in sys.modules])"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "[]"
+    assert imported("import rltrain.mode.doctor.machine", "torch", "numba") == []
 
 
 def test_ffmpeg_is_found_or_the_package_that_brings_it_is_named(monkeypatch):
