@@ -356,10 +356,7 @@ function perAgent(of) {
 let charts = [];
 function makeCharts() {
   charts = chartData().map((data) => ({ ...data, canvas: el("canvas") }));
-  $("charts").replaceChildren(...charts.map(({ title, canvas, agents }) => {
-    const legend = agents && page.n_agents > 1 && page.n_agents <= 30 ? [el("div", { className: "legend" }, agents.map((_, i) => el("span", {}, [dot(agentColor(i)), nameOf(i)])))] : [];
-    return el("div", { className: "chart" }, [el("h3", { textContent: title, style: "margin-top:0" }), canvas, ...legend]);
-  }));
+  $("charts").replaceChildren(...charts.map(({ title, canvas }) => el("div", { className: "chart" }, [el("h3", { textContent: title, style: "margin-top:0" }), canvas])));
 }
 
 function drawCharts() {
