@@ -24,7 +24,7 @@ from rltrain.assemble.build_ranks import (
     rank_settings,
     shared_tensors,
 )
-from rltrain.assemble.callbacks import build_callbacks, obs_statistics, video_recorder
+from rltrain.assemble.callbacks import build_callbacks, obs_statistics, snapshots, video_recorder
 from rltrain.assemble.env import build_env, need_same_sizes, ordered_as, prepare_machine
 from rltrain.assemble.evaluation import build_test_env, build_tests
 from rltrain.callback import Callback, Callbacks, Health
@@ -90,7 +90,7 @@ def build_trainer(
         rollout = build_process_rollout(own, env, learner, buffer)
     watchers = Callbacks([Health()])
     if ranks is None or ranks.rank == 0:
-        first += video_recorder(own, test_env, loggers)
+        first += video_recorder(own, test_env, loggers) + snapshots(own)
         watchers = build_callbacks(own, loggers, exploration, first, callbacks)
     parts: dict[str, Any] = {
         "rollout": rollout,

@@ -16,9 +16,11 @@ from rltrain.callback import (
     Log,
     ObsStatistics,
     Save,
+    SaveSnapshots,
     Stop,
     Test,
 )
+from rltrain.common.opponent_files import SELF
 from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
 from rltrain.errors import usage_errors
@@ -84,6 +86,14 @@ def video_recorder(settings: Settings, env: VectorEnv, loggers: Loggers) -> list
         return [RecordVideo(interval=interval, env=env, loggers=loggers, page=settings.title)]
     require_drawable(env, name, f"{key}={interval}", f"{key}=null")
     return [RecordVideo(interval=interval, env=env, loggers=loggers)]
+
+
+def snapshots(settings: Settings) -> list[Callback]:
+    """Build the callback that writes the pool of self-play, if there is one."""
+    if SELF not in settings.opponent_weights(training=True):
+        return []
+    chosen = settings.run.self_play
+    return [SaveSnapshots(interval=chosen.interval, pool_size=chosen.pool_size)]
 
 
 def build_loggers(settings: Settings, run_dir: Path) -> list[Logger]:

@@ -6,6 +6,7 @@ from rltrain.callback.hooks import Callback, Callbacks, Due
 from rltrain.callback.log import Log
 from rltrain.callback.obs_statistics import ObsStatistics
 from rltrain.callback.save import Save
+from rltrain.callback.snapshots import SaveSnapshots
 from rltrain.callback.stop import Stop
 from rltrain.callback.test import Test
 from rltrain.callback.training import Training
@@ -19,6 +20,7 @@ __all__ = [
     "Log",
     "ObsStatistics",
     "Save",
+    "SaveSnapshots",
     "Stop",
     "Test",
     "Training",

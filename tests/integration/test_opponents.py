@@ -109,6 +109,19 @@ def test_self_play_is_the_same_again(promise, sampling, tmp_path):
     whole.trainer.close()
 
 
+def test_the_pool_of_self_play_lies_in_the_run_folder_and_can_be_played(tmp_path):
+    result = trained(tmp_path / "run", *SELF)
+    pool = sorted(int(path.name) for path in (tmp_path / "run" / "pool").iterdir())
+    assert len(pool) == 2
+    assert 80 < pool[0] < pool[1] <= 210
+    shutil.copytree(tmp_path / "run" / "pool" / str(pool[1]), tmp_path / "run" / "pool" / "9999")
+    rltrain.resume(tmp_path / "run", 210, progress=False)  # 9999 is of a lost end
+    assert not (tmp_path / "run" / "pool" / "9999").exists()
+    snapshot = tmp_path / "run" / "pool" / str(pool[1])
+    played = rltrain.evaluate(snapshot, episodes=2, overrides=[f"test.opponent={result.run_dir}"])
+    assert "test/draw_rate" in played.metrics
+
+
 def test_prioritized_sampling_counts_the_battles_of_one_process(tmp_path):
     words = (*SELF, "self_play.sampling=prioritized", "hardware=process", "hardware.n_workers=2")
     with pytest.raises(UsageError, match=r"self_play\.sampling=prioritized counts the battles"):

@@ -17,6 +17,7 @@ SAVED_IN = {
     "callback.hooks.Callbacks": "dqn",
     "callback.log.Log": "dqn",
     "callback.save.Save": "dqn",
+    "callback.snapshots.SaveSnapshots": "self_play",
     "callback.test.Test": "dqn",
     "callback.video.RecordVideo": "video",
     "common.machine.usage.Usage": "dqn",
