@@ -9,7 +9,6 @@ import pytest
 
 from rltrain.errors import CheckpointError, RltrainError
 from rltrain.main import run
-from rltrain.mode.hub import push
 
 LINKED = (
     "checkpoints",
@@ -157,7 +156,7 @@ def test_only_what_the_manifest_lists_is_sent(trained, own_folder):
     from rltrain.common import checkpoint
 
     (trained / "checkpoints/162/model.txt").write_text("mine")
-    push.copy_weights(checkpoint.find(trained), own_folder / "sent")
+    checkpoint.copy_weights(checkpoint.find(trained).folder, own_folder / "sent")
     sent = {path.name for path in (own_folder / "sent").iterdir()}
     parts = {"config.json", "model.json", "model.safetensors", "spec.json"}
     assert sent == {*parts, "manifest.json"}

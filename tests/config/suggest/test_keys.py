@@ -32,7 +32,10 @@ NAMES = {
     "last part": (["lr=0.001"], "Type algo.optimizer.lr=0.001."),
     "last part below its group": (["algo.lr=0.001"], "Type algo.optimizer.lr=0.001."),
     "last part and its parent": (["wandb.mode=online"], "Type logger.wandb.mode=online."),
-    "last part of several": (["interval=9"], "Did you mean test.interval=9, save.interval=9 or"),
+    "last part of several": (
+        ["interval=9"],
+        "Did you mean test.interval=9, save.interval=9, self_play.interval=9 or log.interval=9?",
+    ),
     "not of tests": (["n_envs=4"], "Type hardware.n_envs=4 "),
     "a map of smac": (["map_name=8m"], "Type env.map_name=8m."),
     "id of another env": (["id=CartPole-v1"], "env=gymnasium env.id=CartPole-v1?"),
