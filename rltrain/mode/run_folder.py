@@ -49,6 +49,7 @@ KEPT_ON_RESUME = (
     "algo.",
     "buffer.",
     "dataset.",
+    "self_play.",
     "checkpoint",
     "load_step",
     "hardware.n_envs",

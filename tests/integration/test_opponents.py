@@ -117,6 +117,8 @@ def test_the_pool_of_self_play_lies_in_the_run_folder_and_can_be_played(tmp_path
     shutil.copytree(tmp_path / "run" / "pool" / str(pool[1]), tmp_path / "run" / "pool" / "9999")
     rltrain.resume(tmp_path / "run", 210, progress=False)  # 9999 is of a lost end
     assert not (tmp_path / "run" / "pool" / "9999").exists()
+    with pytest.raises(UsageError, match=r"A resumed run keeps its self_play\.interval"):
+        rltrain.resume(tmp_path / "run", overrides={"self_play.interval": 7}, progress=False)
     snapshot = tmp_path / "run" / "pool" / str(pool[1])
     played = rltrain.evaluate(snapshot, episodes=2, overrides=[f"test.opponent={result.run_dir}"])
     assert "test/draw_rate" in played.metrics
