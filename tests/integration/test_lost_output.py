@@ -1,6 +1,7 @@
 """Output that cannot be written ends nothing: every fault, in every command, from any moment on."""
 
 import gc
+import itertools
 import json
 import os
 import pty
@@ -66,8 +67,25 @@ def lose(monkeypatch):
     return install
 
 
-def carried_out(command, small, trained, own_folder, name):
-    """Carry out one of COMMANDS and look at what it leaves."""
+SAMPLE = [
+    ("full disk", "train", False, 0),
+    ("vanished terminal", "train, warned", True, 3),
+    ("closed pipe", "resume", False, 2),
+    ("closed descriptor", "evaluate", False, 0),
+    ("closed file", "list", True, 0),
+]
+EVERY = itertools.product(FAILURES, COMMANDS, [False, True], [0, 1, 3, 6])
+OTHERS = [pytest.param(*case, marks=pytest.mark.slow) for case in EVERY if case not in SAMPLE]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "terminal", "after"),
+    [*SAMPLE, *OTHERS],
+)
+def test_a_command_ends_as_usual(
+    command, small, trained, own_folder, lose, kind, name, terminal, after
+):
+    lose(kind, terminal, after)
     words = COMMANDS[name]
     if name in RUNS:
         words = [*small, *words]
@@ -83,35 +101,6 @@ def carried_out(command, small, trained, own_folder, name):
         assert get_json(Path("run/evaluation.json"))
     elif name == "report":
         assert list(own_folder.glob("outputs/report/*/report.html"))
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "terminal", "after"),
-    [
-        ("full disk", "train", False, 0),
-        ("vanished terminal", "train, warned", True, 3),
-        ("closed pipe", "resume", False, 2),
-        ("closed descriptor", "evaluate", False, 0),
-        ("closed file", "list", True, 0),
-    ],
-)
-def test_a_command_ends_as_usual(
-    command, small, trained, own_folder, lose, kind, name, terminal, after
-):
-    lose(kind, terminal, after)
-    carried_out(command, small, trained, own_folder, name)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("after", [0, 1, 3, 6])
-@pytest.mark.parametrize("terminal", [False, True])
-@pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.parametrize("kind", FAILURES)
-def test_every_command_ends_as_usual_after_every_fault(
-    command, small, trained, own_folder, lose, kind, name, terminal, after
-):
-    lose(kind, terminal, after)
-    carried_out(command, small, trained, own_folder, name)
 
 
 def gone_terminal():

@@ -99,30 +99,26 @@ def inputs(agents, n_envs, n_agents=3, obs_shape=(4,)):
     return torch.randn(n_envs, n_agents, *obs_shape), last, torch.rand(n_envs, n_agents, 20)
 
 
+def require_equal_steps(agents, *given):
+    ours = recurrent_step(RecurrentStep(agents), agents, *given)
+    theirs = GRUAgents.step(agents, *given)
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("n_envs", [1, 7, 40])
 @pytest.mark.parametrize("n_agents", [1, 3])
 @torch.inference_mode()
 def test_the_recurrent_step_equals_the_tensor_operations(n_agents, n_envs):
     """One agent has no id among its inputs."""
     agents = made(n_agents=n_agents, obs_shape=(2, 2), obs_scale=0.5)
-    given = inputs(agents, n_envs, n_agents, (2, 2))
-    ours, theirs = (
-        recurrent_step(RecurrentStep(agents), agents, *given),
-        GRUAgents.step(agents, *given),
-    )
-    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+    require_equal_steps(agents, *inputs(agents, n_envs, n_agents, (2, 2)))
 
 
 @torch.inference_mode()
 def test_without_previous_action_and_agent_id():
     spec = EnvSpec(n_agents=3, n_actions=5, obs_shape=(4,))
     agents = GRUAgents(spec=spec, hidden_dim=20, last_action=False, agent_id=False)
-    given = inputs(agents, 2)
-    ours, theirs = (
-        recurrent_step(RecurrentStep(agents), agents, *given),
-        GRUAgents.step(agents, *given),
-    )
-    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+    require_equal_steps(agents, *inputs(agents, 2))
 
 
 @torch.inference_mode()
