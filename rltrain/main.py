@@ -10,6 +10,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 import rltrain
 from rltrain.common.files import require_places
@@ -127,9 +128,11 @@ def require_overrides(line: CommandLine, arguments: Sequence[str]) -> None:
         UsageError: the command to type instead.
     """
     if line.strange:
+        from rltrain.config.compose import refusal
         from rltrain.config.suggest.translate import command_problem
 
-        raise UsageError(command_problem(arguments, catalog_for(line)))
+        catalog = catalog_for(line)
+        raise UsageError(command_problem(arguments, catalog, partial(refusal, catalog, [])))
 
 
 def catalog_for(line: CommandLine) -> Catalog:

@@ -31,6 +31,8 @@ VALUED = {
     "--config-dir": "config_dir",
 }
 """Flags with a value, ``--cfg job`` or ``--cfg=job``."""
+PROGRAM = re.compile(r"python[\d.]*|(?!.*=).*\.(py|sh)|rllib|rl_zoo3|poetry|uv|bash")
+"""The first word of a command of another program, whose flags are not ours."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,8 @@ def read(arguments: Sequence[str]) -> CommandLine:
     Raises:
         UsageError: a value that a flag does not have.
     """
+    if arguments and PROGRAM.fullmatch(arguments[0]):
+        return CommandLine(frozenset(), {}, tuple(arguments))
     switches, values, others = set(), {}, []
     rest = iter(arguments)
     for argument in rest:

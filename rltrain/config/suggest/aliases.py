@@ -8,7 +8,8 @@ The file of a library holds sections, a section rows, a row up to four columns:
    a mapping says what to type for each value of theirs; empty if there is nothing to set;
 3. a note for the documents;
 4. how a number of theirs becomes one of ours: ``reciprocal``, ``share`` of the run's env steps, or
-   ``tau``: below 1 a share that the target network moves at every update.
+   ``tau``: below 1 a share that the target network moves at every update, ``layers`` of that many
+   units, two of them, ``range`` of that many seeds, or the mean ``return`` that ends a run.
 """
 
 from __future__ import annotations
@@ -76,8 +77,25 @@ def tables() -> Mapping[str, Mapping[str, tuple[Row, ...]]]:
 def choice_aliases() -> Mapping[str, tuple[Choice, ...]]:
     """Read the choices that stand for names which a group does not have, by group."""
     groups = _read("choices")
-    del groups["reasons"]  # repeated below by their YAML anchors
+    del groups["reasons"], groups["ids"]
     return {group: tuple(Choice(*row) for row in rows) for group, rows in groups.items()}
+
+
+@cache
+def commands() -> Mapping[str, Mapping[str, str]]:
+    """Words of other programs: ``words`` and what they mean here, ``absent`` ones and what there
+    is instead, and their ``flags`` and whose keys those are.
+    """
+    table = _read("commands")
+    words = {word: ours for ours, names in table["meanings"].items() for word in names.split()}
+    absent = {word: why for why, names in table["absent"].items() for word in names.split()}
+    return {"words": words, "absent": absent, "flags": table["flags"]}
+
+
+@cache
+def id_aliases() -> tuple[Choice, ...]:
+    """Ids of environments as regular expressions."""
+    return tuple(Choice(*row) for row in _read("choices")["ids"])
 
 
 @cache

@@ -10,7 +10,7 @@ from rltrain.battles.data.field_maps import is_sized
 from rltrain.battles.data.maps import MAPS
 from rltrain.battles.data.scenarios import is_scenario
 from rltrain.config.catalog import Catalog
-from rltrain.config.suggest.aliases import choice_aliases
+from rltrain.config.suggest.aliases import choice_aliases, id_aliases
 from rltrain.errors import closest, normal, one_edit
 
 FEW = 8
@@ -54,6 +54,17 @@ def for_choice(group: str, value: str, catalog: Catalog) -> Answer:
     return next(_answers(group, value, catalog), Answer())
 
 
+def longest_known(group: str, value: str, catalog: Catalog) -> tuple[str, Answer]:
+    """The longest beginning of ``a_b_c`` that a group has or knows, and the answer for it."""
+    parts = value.split("_")
+    for n in range(len(parts), 0, -1):
+        name = "_".join(parts[:n])
+        answer = for_choice(group, name, catalog)
+        if name in catalog.options(group) or (answer.typed and answer.sure):
+            return name, answer
+    return value, for_choice(group, value, catalog)
+
+
 def _answers(group: str, value: str, catalog: Catalog) -> Iterator[Answer]:
     options, name = catalog.options(group), normal(value)
     yield from (Answer((f"{group}={o}",)) for o in options if normal(o) == name)
@@ -88,6 +99,11 @@ def _environment(value: str, options: list[str]) -> Iterator[Answer]:
         yield Answer((f"env=smac env.map_name={maps.get(value.lower(), value)}",))
     if is_scenario(value.lower()):
         yield Answer((f"env=smacv2 env.map_name={value.lower()}",))
+    for row in id_aliases():
+        if found := re.fullmatch(row.theirs, value, re.IGNORECASE):
+            ours = found.expand(row.ours)
+            ours = ours.lower() if "env.game=" in ours else ours
+            yield Answer((ours,), why=row.why and f"the nearest: {value} {row.why}")
     match = ID.fullmatch(value)
     name = normal(match[1] if match else value.rpartition("/")[2])
     atari_id = value.lower().startswith("ale/") or bool(match and match[2])

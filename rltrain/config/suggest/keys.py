@@ -89,14 +89,17 @@ def _key_answers(key: str, value: str, known: Tree, catalog: Catalog) -> Iterato
             typed_overrides = tuple(pasteable(k, value, known, catalog) for k in keys)
             yield Answer(typed_overrides, sure and len(typed_overrides) == 1, why)
 
+    if "." in key:
+        yield from foreign(key.lower(), value, known, catalog)
     yield from typed(*(k for k in values if k.lower() == name))
     yield from _group_answers(name, value, catalog)
     if name in catalog.homes and name not in known:
         yield from typed(name, why=f"{name} belongs to {', '.join(catalog.homes[name])}")
     same_end = [k for k in values if k.endswith(f".{name}")]
-    if len(same_end) == 1:
-        yield from typed(*same_end)
-    yield from foreign(name, value, known, catalog)
+    theirs, own = [*foreign(name, value, known, catalog)], [*typed(*same_end)]
+    if len(same_end) == 1 and (not theirs or own[0].typed == theirs[0].typed):
+        yield from own
+    yield from theirs
     yield from typed(*same_end)
     groups = [g for g in catalog.groups if g != "experiment"]
     near = [k for k in (*values, *groups) if one_edit(name, k.replace("/", ".")) and len(k) > 2]
@@ -179,7 +182,9 @@ def foreign(name: str, value: str, known: Tree, catalog: Catalog) -> Iterator[An
     ]
     answers = [(_row_answer(row, name, value, known, catalog), library) for library, row in rows]
     by_steps = known.get("algo.updates_per_episode") is None
-    answers.sort(key=lambda pair: (not pair[0].typed, by_steps and pair[1] == "PyMARL"))
+    answers.sort(
+        key=lambda pair: (not pair[0].typed, not pair[0].sure, by_steps and pair[1] == "PyMARL")
+    )
     for answer, library in answers:
         why = ", ".join(part for part in (library and f"{name} in {library}", answer.why) if part)
         yield Answer(answer.typed, answer.sure, why if answer.typed else answer.why)
@@ -201,9 +206,11 @@ def _row_answer(row: Row, name: str, value: str, known: Tree, catalog: Catalog) 
         if row.convert == "tau" and is_share(value):
             tau = f"algo.target_update.tau={value}"
             return Answer((f"{pasteable(key, '1', known, catalog)} {tau}",))
+        if row.convert == "return":
+            return Answer((f"stop.metric=train/return_mean stop.value={value}",))
         share = f"{value} of {known.get('total_env_steps')} env steps"
         why = share if row.convert == "share" else ""
-        return Answer((pasteable(key, converted(row, value, known), known, catalog),), why=why)
+        return Answer((pasteable(key, converted(row, key, value, known), known, catalog),), why=why)
     if row.values:
         return Answer(tuple(dict.fromkeys(w for w in row.values.values() if w)), sure=False)
     return nothing
@@ -217,12 +224,16 @@ def is_share(value: str) -> bool:
         return False
 
 
-def converted(row: Row, value: str, known: Tree) -> str:
+def converted(row: Row, key: str, value: str, known: Tree) -> str:
     """A value of theirs as one of ours."""
     try:
         number = float(value)
+        if row.convert == "range":
+            return f"range({int(number)})"
         if row.convert == "reciprocal":
             return f"{1 / number:g}"
+        if row.convert == "layers" and key.endswith("hidden_sizes"):
+            return f"[{value},{value}]"
         if row.convert == "share" and number <= 1:
             return str(round(number * float(known["total_env_steps"])))
     except (ValueError, ZeroDivisionError, KeyError):

@@ -2,43 +2,32 @@
 
 from __future__ import annotations
 
+import ast
+import json
+import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import yaml
+
+from rltrain.battles.data.maps import MAPS
 from rltrain.config.catalog import Catalog, Tree
-from rltrain.config.suggest.aliases import EVALUATE
-from rltrain.config.suggest.choices import for_choice
-from rltrain.config.suggest.keys import for_key
+from rltrain.config.suggest.aliases import EVALUATE, commands
+from rltrain.config.suggest.choices import longest_known
+from rltrain.config.suggest.keys import Refusal, for_key, not_tried
 from rltrain.config.suggest.value_forms import quoted
 
-FLAGS = {
-    "config": "algo",
-    "env_config": "env",
-    "env_id": "env",
-    "run": "algo",
-    "n": "total_env_steps",
-    "s": "seed",
-    "a": "algo",
-    "e": "env",
-}
-"""Flags of PyMARL, RLlib and rl-baselines3-zoo whose names are no keys of theirs."""
-MODES = ("list", "report", "tune", "watch", "export", "import", "push")
-"""Modes of rltrain's that are typed as a word or a flag."""
-COMMANDS = {
-    **dict.fromkeys(("train", "learn", "run", "fit"), ""),
-    **dict.fromkeys(("evaluate", "eval", "test", "enjoy", "play"), EVALUATE),
-    **dict.fromkeys(("doctor", "check", "info"), "mode=doctor"),
-    **dict.fromkeys(("sweep", "multirun"), "-m"),
-    **dict.fromkeys(("help", "usage"), "--help"),
-    **{mode: f"mode={mode}" for mode in MODES},
-    "resume": "resume=latest",
-    "version": "--version",
-}
-"""Words that other programs have for what is a mode or a flag here."""
-SILENT = ("with", "rltrain", "python", "python3")
+SCRIPT = re.compile(r".*\.py|rl_zoo3\.\w+|ray\.rllib\.\w+")
+NUMBER = re.compile(r"-[\d.]+(e-?\d+)?")
+LOADS = ("evaluate", "watch", "push", "export")
+"""Modes that take everything but their own settings from a checkpoint."""
+OF_LOADED = re.compile(r"mode|checkpoint|load_step|record|seed|trust|test\..*|hub\..*|hardware\..*")
+FOREIGN_MODEL = re.compile(r".*\.(zip|pkl|pt|pth)|(.*/)?checkpoint[-_]\d+")
+"""Files and folders of Stable-Baselines3's and RLlib's models."""
 
 
 @dataclass
@@ -52,8 +41,28 @@ class Translation:
         """Add pasteable overrides; a path that was typed stays where ``latest`` is proposed."""
         for override in shlex.split(text):
             key, _, value = override.partition("=")
+            if key == "env" and self.overrides.get("env", override) != override:
+                for of_other in ("env.id", "env.game", "env.map_name"):
+                    self.overrides.pop(of_other, None)
             if value != "latest" or key not in self.overrides:
                 self.overrides[key] = quoted(override)
+
+    def value(self, key: str) -> str:
+        """The value of an override, "" if there is none."""
+        return "".join(shlex.split(self.overrides.get(key, ""))).partition("=")[2]
+
+    def take_out(self, keys: Sequence[str], why: str) -> None:
+        """Leave overrides out for a reason."""
+        for key in keys:
+            del self.overrides[key]
+        if keys:
+            self.left_out.append(f"{', '.join(keys)} ({why})")
+
+    @property
+    def tried(self) -> str:
+        """The overrides of a single run."""
+        keys = [k for k in self.overrides if not k.startswith(("-", "hydra."))]
+        return "" if "-m" in self.overrides else " ".join(self.overrides[k] for k in keys)
 
     def __str__(self) -> str:
         """The command, algorithm and environment first."""
@@ -62,83 +71,184 @@ class Translation:
         return " ".join(["rltrain", *(self.overrides[key] for key in keys)])
 
 
-def command_problem(arguments: Sequence[str], catalog: Catalog) -> str:
+def command_problem(
+    arguments: Sequence[str], catalog: Catalog, refusal: Refusal = not_tried
+) -> str:
     """Return the message about words that are neither ``key=value`` nor a flag of rltrain's."""
-    done = translated(arguments, catalog)
+    done = translated(arguments, catalog, refusal)
     wrong = [word for word in arguments if word.startswith("-") or "=" not in word]
     first = next(word for word in wrong if word not in ("-m", "--multirun"))
     text = f"{first}: expected key=value, -m for a sweep, or --help."
     if done.overrides or not done.left_out:
         text += f" Type\n  {done}"
-        text += f"\nLeft out: {'; '.join(done.left_out)}." if done.left_out else ""
-    return text
+    return text + (f"\nLeft out: {'; '.join(done.left_out)}." if done.left_out else "")
 
 
-def translated(arguments: Sequence[str], catalog: Catalog) -> Translation:
-    """Overrides for what was typed, as far as there are any."""
-    pairs = list(_pairs(arguments))
+def translated(
+    arguments: Sequence[str], catalog: Catalog, refusal: Refusal = not_tried
+) -> Translation:
+    """Overrides for what was typed, as far as there are any; ``refusal`` tries them."""
+    script, pairs = _pairs(arguments)
+    pairs = [_meant(name, value, script) for name, value in _with_ratio(pairs)]
     done = Translation()
     for _ in range(2):  # the second time with the keys of the choices found in the first
-        chosen = [(k, v.partition("=")[2]) for k, v in done.overrides.items()]
-        known = catalog.known({k: v for k, v in chosen if v in catalog.options(k)})
-        evaluates = "mode" in done.overrides
-        if "total_env_steps" in done.overrides:
-            known["total_env_steps"] = done.overrides["total_env_steps"].partition("=")[2]
-        done = Translation()
+        before, done = done, Translation()
+        known = _known(before, catalog)
         for name, value in pairs:
             if name:
-                _setting(name, value, known, catalog, done, evaluates)
+                _setting(name, value, known, catalog, done, before)
             else:
                 _word(value, catalog, done)
+    known = _known(done, catalog)
+    for key in [k for k in done.overrides if k not in known]:
+        for home in catalog.homes.get(key, ()):  # that was chosen for the sake of the key
+            if before.overrides.get(home.partition("=")[0]) == home:
+                done.add(home)
+    _finish(done, script)
+    while why := refusal(done.tried):
+        wrong = [k for k in done.overrides if re.search(rf"(?<![\w.]){re.escape(k)}(?![\w.])", why)]
+        if not wrong or wrong == ["mode"]:
+            break
+        done.take_out(wrong[:1], why.rstrip("."))
     return done
 
 
-def _pairs(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Names and values of flags and ``key=value``; words without a name have the empty one."""
+def _known(done: Translation, catalog: Catalog) -> dict[str, Any]:
+    """Every key beside the choices in a command, and the length of the run."""
+    chosen = {k: done.value(k) for k in done.overrides}
+    known = catalog.known({k: v for k, v in chosen.items() if v in catalog.options(k)})
+    steps = chosen.get("total_env_steps")
+    return known if steps is None else {**known, "total_env_steps": steps}
+
+
+def _pairs(arguments: Sequence[str]) -> tuple[str, list[tuple[str, str]]]:
+    """The script that was to run, and names and values of flags and ``key=value``; words without
+    a name have the empty one.
+    """
+    script, before, pairs = "", "", []
     words = list(arguments)
     while words:
         word = words.pop(0)
         name, equals, value = word.lstrip("-").partition("=")
-        follows = bool(words) and not words[0].startswith("-") and "=" not in words[0]
-        if word in ("-m", "--multirun"):
-            yield "", "sweep"
+        follows = bool(words) and (
+            bool(NUMBER.fullmatch(words[0]) or words[0].startswith(("{", "dict(")))
+            or not (words[0].startswith("-") or "=" in words[0])
+        )
+        if word == "-m" and before.startswith("python"):
+            pass  # Python's own: what follows is a module
+        elif SCRIPT.fullmatch(word) and not script:
+            script = word.removesuffix(".py").replace("/", ".").rpartition(".")[2]
+            pairs.append(("", script))
+        elif word in ("-m", "--multirun") and not (script and follows):
+            pairs.append(("", "sweep"))
         elif word.startswith("-"):
-            name = FLAGS.get(name.replace("-", "_"), name.replace("-", "_"))
-            if not equals and name in MODES:
-                yield "", name
+            name = name.replace("-", "_")
+            name = commands()["flags"].get(name.lower() if len(name) < 2 else name, name)
+            if not equals and re.fullmatch(r"mode=\w+|--\w+", commands()["words"].get(name, "")):
+                pairs.append(("", name))
             elif not equals and name.startswith("no_"):
-                yield name.removeprefix("no_"), "false"
+                pairs.append((name.removeprefix("no_"), "false"))
+            elif name in ("hyperparams", "hyperparameters", "env_kwargs"):
+                words = [value, *words] if equals else words
+                while words and re.match(r"\w+:", words[0]):
+                    pairs += _several(name, words.pop(0))
             else:
-                yield name, value if equals else words.pop(0) if follows else "true"
+                value = value if equals else words.pop(0) if follows else "true"
+                pairs += _several(name, value)
         elif words[:1] == ["="] and len(words) > 1:
-            yield word, words[1]
+            pairs.append((word, words[1]))
             words = words[2:]
         elif equals:
-            yield name, value if value or not follows else words.pop(0)
+            pairs += _several(name, value if value or not follows else words.pop(0))
         else:
-            yield "", word
+            pairs.append(("", word))
+        before = word
+    return script, pairs
+
+
+def _several(name: str, value: str) -> list[tuple[str, str]]:
+    """The settings inside ``{"lr": 0.1}``, ``dict(net_arch=[64])`` and ``lr:0.1``, or the one."""
+    tree: Any = None
+    if value.startswith("{"):
+        with suppress(yaml.YAMLError):
+            tree = yaml.safe_load(value)
+    elif name in ("hyperparams", "hyperparameters", "env_kwargs"):
+        key, _, text = value.partition(":")
+        return _several(f"+env.kwargs.{key}" if name == "env_kwargs" else key, text)
+    elif value.startswith("dict("):
+        with suppress(SyntaxError, ValueError):
+            call: Any = ast.parse(value, mode="eval").body
+            tree = {word.arg: ast.literal_eval(word.value) for word in call.keywords}
+    if not isinstance(tree, dict):
+        return [(name, value)]
+    prefix = f"{name}." if name in ("stop", "exploration_config") else ""
+    return [
+        pair
+        for key, inner in tree.items()
+        for pair in _several(f"{prefix}{key}", inner if isinstance(inner, str) else compact(inner))
+    ]
+
+
+def compact(value: Any) -> str:
+    """A value as an override has it: ``true``, ``[64,64]``."""
+    return json.dumps(value, separators=(",", ":" if not isinstance(value, dict) else ": "))
+
+
+def _with_ratio(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """``train_freq`` and ``gradient_steps``, or ``replay_ratio``, as one setting."""
+    named = dict(pairs)
+    try:
+        freq, steps = float(named["train_freq"]), float(named["gradient_steps"])
+        ratio = steps / freq if steps > 0 else 1.0
+    except (KeyError, ValueError, ZeroDivisionError):
+        return pairs
+    others = [pair for pair in pairs if pair[0] not in ("train_freq", "gradient_steps")]
+    return [*others, ("algo.updates_per_env_step", f"{ratio:g}")]
+
+
+def _meant(name: str, value: str, script: str) -> tuple[str, str]:
+    """A setting whose name depends on its value or on the script."""
+    if name == "log_folder" and value.endswith((".yaml", ".yml")):
+        return "conf_file", value
+    if name in ("key", "env_args.key"):
+        return "env", value
+    if name == "env" and "atari" in script and "/" not in value:
+        return "env", f"ALE/{value}"
+    return name, value
 
 
 def _setting(
-    name: str, value: str, known: Tree, catalog: Catalog, done: Translation, evaluates: bool
+    name: str, value: str, known: Tree, catalog: Catalog, done: Translation, before: Translation
 ) -> None:
-    """One name with its value."""
+    """One name with its value; ``before`` is what all of them came to."""
     if name in catalog.groups:
         meant = [_choice(name, option, catalog, done) for option in value.split(",")]
         if len(meant) > 1 and all(text.startswith(f"{name}=") for text in meant):
             meant = [f"{name}={','.join(text.partition('=')[2] for text in meant)}"]
         done.add(" ".join(meant))
         return
+    if name.endswith("map_name") and f"env={value}" == before.overrides.get("env"):
+        return
+    if name in ("checkpoint", "checkpoint_path", "trained_agent", "load_model"):
+        _model(value, done)
+        return
     if name in known or name.startswith("+"):
         done.add(quoted(f"{name}={value}"))
         return
+    if name in ("orga", "organization"):
+        done.add(quoted(f"hub.repo={value}/{before.value('algo')}-{before.value('env')}"))
+        return
     answer = for_key(name, value, known, catalog)
     typed = answer.typed[0] if answer.typed else ""
+    if name == "use_lstm" and before.value("algo") not in ("", "dqn", "drqn"):
+        typed = typed.partition(" ")[2]
+    other = re.search(r"(?:^|\s)(?:algo|env)=", typed) and name != "use_lstm"
+    evaluates = "mode" in before.overrides or "checkpoint" in before.overrides
     if typed.startswith(EVALUATE) and typed != EVALUATE and not evaluates:
         done.left_out.append(f"{name} (type rltrain {typed} afterward)")
-    elif answer.sure and typed:
+    elif answer.sure and typed and not other:
         done.add(typed)
-    elif answer.why:
+    elif not typed and answer.why:
         done.left_out.append(f"{name} ({answer.why[:1].lower()}{answer.why[1:]})")
     else:
         done.left_out.append(f"{name}={value}")
@@ -148,8 +258,10 @@ def _choice(group: str, option: str, catalog: Catalog, done: Translation) -> str
     """``group=option``, or what to type where there is no such choice, or nothing."""
     if option in catalog.options(group):
         return f"{group}={option}"
-    answer = for_choice(group, option, catalog)
-    if answer.why or not answer.typed:
+    name, answer = longest_known(group, option, catalog)
+    if name in catalog.options(group):
+        return f"{group}={name}"
+    if (answer.why and " is a choice of " not in answer.why) or not answer.typed:
         done.left_out.append(f"{option} ({answer.why})" if answer.why else f"{group}={option}")
     return answer.typed[0] if answer.typed else ""
 
@@ -162,23 +274,86 @@ def is_there(word: str) -> bool:
 
 
 def _word(word: str, catalog: Catalog, done: Translation) -> None:
-    """A word without a name: a command, a choice, a path."""
-    if word in SILENT or word.endswith(".py"):
-        return
-    if word.lower() in COMMANDS:
-        if COMMANDS[word.lower()]:
-            done.add(COMMANDS[word.lower()])
-        return
-    if word in catalog.groups:
+    """A word without a name: a command, a script, a choice, a path."""
+    means = commands()["words"].get(word.lower())
+    if means is not None or re.fullmatch(r"python[\d.]*|.*\.sh", word):
+        done.add(means or "")
+    elif word in commands()["absent"]:
+        done.left_out.append(f"{word} ({commands()['absent'][word]})")
+    elif word.endswith((".yaml", ".yml")):
+        _setting("conf_file", word, {}, catalog, done, done)
+    elif word in catalog.groups:
         if "--help" in done.overrides:
             done.add(word)
-        return
-    if "/" in word or is_there(word):
-        done.add(quoted(f"{'resume' if 'resume' in done.overrides else 'checkpoint'}={word}"))
-        return
-    for group in ("algo", "env"):
-        answer = for_choice(group, word, catalog)
-        if word in catalog.options(group) or (answer.typed and answer.sure):
-            done.add(_choice(group, word, catalog, done))
+    elif "resume" in done.overrides:
+        done.add(quoted(f"resume={word}"))
+    elif word.lower().endswith("policy"):
+        _setting("policy", word, {}, catalog, done, done)
+    elif FOREIGN_MODEL.fullmatch(word) or (
+        ("/" in word or is_there(word)) and not re.match(r"(ALE|MinAtar)/", word)
+    ):
+        _model(word, done)
+    else:
+        for group in ("algo", "env"):
+            name, answer = longest_known(group, word, catalog)
+            if name in catalog.options(group) or (answer.typed and answer.sure):
+                done.add(_choice(group, word, catalog, done))
+                return
+        done.left_out.append(word)
+
+
+def _model(path: str, done: Translation) -> None:
+    """A model: a run or checkpoint of ours, one of PyMARL to import, or another library's."""
+    with suppress(OSError):
+        if not path.startswith("hf:") and next(Path(path).expanduser().rglob("agent.th"), None):
+            done.add(quoted(f"checkpoint={path}") + " mode=import")
             return
-    done.left_out.append(word)
+    if FOREIGN_MODEL.fullmatch(path):
+        done.left_out.append(f"{path} (a model of another library cannot be loaded here)")
+    else:
+        done.add(quoted(f"checkpoint={path}"))
+
+
+def _finish(done: Translation, script: str) -> None:
+    """Complete what a script or a mode implies, and leave out what the mode does not take."""
+    overrides, mode = done.overrides, done.value("mode")
+    if script and script not in commands()["words"] and "env" not in overrides and not mode:
+        done.add("env=atari env.game=breakout" if "atari" in script else "env=cartpole")
+    if done.value("experiment").startswith("apex/") and done.value("env") in ("atari", "minatar"):
+        done.add(f"experiment=apex/{done.value('env')}")
+    if groups := "algo.network.groups" in overrides and _groups(done):
+        done.add(groups)
+    values = [done.value(key) for key in overrides]
+    if any(value.startswith("range(") for value in values):
+        done.add("-m")
+    elif "-m" in overrides and not any("," in value for value in values):
+        done.take_out(["-m"], "no key has several values, such as seed=1,2,3")
+    if mode in LOADS and "checkpoint" in overrides:
+        if "hardware" in overrides:
+            done.add(f"hardware.device={done.value('hardware')}")
+            del overrides["hardware"]
+        steps = [k for k in ("total_env_steps",) if k in overrides]
+        done.take_out(steps, "episodes are counted, test.episodes")
+        own = [k for k in overrides if not OF_LOADED.fullmatch(k) or k == "hardware.n_envs"]
+        done.take_out(own, "the run has its own")
+    elif mode == "report":
+        keeps = re.compile(r"mode|runs|report\..*")
+        done.take_out([k for k in overrides if not keeps.fullmatch(k)], "runs=… names the runs")
+    elif mode == "import":
+        keeps = re.compile(r"mode|checkpoint|load_step|algo.*|env.*|seed")
+        done.take_out([k for k in overrides if not keeps.fullmatch(k)], "nothing is played")
+        done.left_out.append("playing it (type rltrain mode=evaluate checkpoint=latest afterward)")
+    if any(word.split(" ")[0] in commands()["absent"] for word in done.left_out):
+        overrides.clear()
+
+
+def _groups(done: Translation) -> str:
+    """A network for each agent of the environment, where its name says how many there are."""
+    map_name = done.value("env.map_name")
+    if done.value("env") == "smac" and map_name in MAPS:
+        n_agents = MAPS[map_name].n_agents
+    elif number := re.search(r"-(\d+)(?:p|ag)-", done.value("env.id")):
+        n_agents = int(number[1])
+    else:
+        return ""
+    return f"'algo.network.groups=[{','.join(f'[{i}]' for i in range(n_agents))}]'"

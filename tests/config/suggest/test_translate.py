@@ -1,12 +1,13 @@
 """Commands that are typed in another way are answered with one that can be pasted."""
 
 import shlex
+from functools import partial
 
 import pytest
 
 from rltrain import main as entry
 from rltrain.config.catalog import SHIPPED
-from rltrain.config.compose import compose_checked
+from rltrain.config.compose import compose_checked, refusal
 from rltrain.config.suggest.translate import command_problem, translated
 from rltrain.errors import UsageError
 
@@ -19,7 +20,7 @@ COMMANDS = {
     ),
     "with env_args.map_name=3m": "env.map_name=3m",
     "--config=qmix with evaluate=True checkpoint_path=results/x save_replay=True": (
-        "mode=evaluate algo=qmix checkpoint=results/x record=true"
+        "mode=evaluate checkpoint=results/x record=true"
     ),
     "--algo dqn --env CartPole-v1 -n 50000": "algo=dqn env=cartpole total_env_steps=50000",
     "--run DQN --env CartPole-v1": "algo=dqn env=cartpole",
@@ -45,6 +46,7 @@ COMMANDS = {
     "resume": "resume=latest",
     "resume outputs/x": "resume=outputs/x",
     "dqn cartpole": "algo=dqn env=cartpole",
+    "--algo rainbow --v-min -10 --stop-reward -110": "algo=rainbow algo.distribution.v_min=-10",
     "qmix 3m": "algo=qmix env=smac env.map_name=3m",
     "algo = dqn env= cartpole": "algo=dqn env=cartpole",
 }
@@ -69,13 +71,20 @@ def test_what_has_no_counterpart_is_named():
     assert said.endswith("x=1.")
 
 
+def test_what_was_used_is_not_left_out():
+    said = command_problem(["dqn", "cartpole", "10000"], SHIPPED)
+    assert said.endswith("Type\n  rltrain algo=dqn env=cartpole\nLeft out: 10000.")
+
+
 def test_values_with_blanks_stay_pasteable():
     done = translated(["--checkpoint", "a b", "--net-arch", "64"], SHIPPED)
-    assert str(done) == "rltrain 'checkpoint=a b' 'algo.network.hidden_sizes=[64]'"
+    assert str(done) == (
+        "rltrain 'checkpoint=a b' 'algo.network.hidden_sizes=[64]' algo/network=mlp"
+    )
 
 
 @pytest.mark.parametrize("typed", [["doctor"], ["--algo", "dqn"], ["algo=dqn", "seed"], ["-x"]])
 def test_command_line_refuses_them_with_it(typed):
     with pytest.raises(UsageError) as caught:
         entry.run(typed)
-    assert str(caught.value) == command_problem(typed, SHIPPED)
+    assert str(caught.value) == command_problem(typed, SHIPPED, partial(refusal, SHIPPED, []))
