@@ -1,8 +1,8 @@
 """rltrain: value-based reinforcement learning, single-agent and cooperative multi-agent.
 
 The command is ``rltrain``; the same from Python is ``train``, ``resume``, ``evaluate``,
-``load_policy``, ``load_runs``, ``make_trainer`` and ``make_learner``. Nothing heavy is imported
-until one of them is used.
+``match``, ``load_policy``, ``load_runs``, ``make_trainer`` and ``make_learner``. Nothing heavy is
+imported until one of them is used.
 """
 
 from __future__ import annotations

@@ -25,6 +25,9 @@ from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
 from rltrain.mode import evaluate as evaluation
 from rltrain.mode.find_opponents import with_opponents
+from rltrain.mode.match.match_results import Match
+from rltrain.mode.match.request import requested
+from rltrain.mode.match.round_robin import match as play_match
 from rltrain.mode.messages.warnings import warn
 from rltrain.mode.run_folder import Journal, holds_run, new_run_dir
 from rltrain.mode.signals import SIGNAL_CODES
@@ -36,11 +39,13 @@ from rltrain.types import EnvSpec
 
 __all__ = [
     "GreedyPolicy",
+    "Match",
     "Result",
     "evaluate",
     "load_policy",
     "make_learner",
     "make_trainer",
+    "match",
     "resume",
     "train",
 ]
@@ -221,6 +226,33 @@ def evaluate(
         return {one.step: Result(every.path.parent, one.metrics) for one in every.each}
     done = evaluation.evaluate(path, typed, load_step, handed)
     return Result(done.path.parent, done.metrics)
+
+
+def match(
+    checkpoints: Sequence[str | Path],
+    battles: int | None = None,
+    trust: Sequence[str] = (),
+    *,
+    overrides: Overrides = (),
+    progress: bool = True,
+) -> Match:
+    """Let agents play each other on both sides, and rate them: the numbers of mode=match.
+
+    Args:
+        checkpoints: paths as those of ``evaluate``, names of scripted policies, and ``builtin``
+            for the enemies of the environment itself.
+        battles: of each pairing; None for the default of ``match.battles``.
+        trust: packages of one's own that the agents' configurations may name.
+        overrides: what else would follow ``mode=match``, such as ``{"env.map_name": "8m"}``.
+        progress: print a line for each pairing.
+
+    Raises:
+        CheckpointError: a checkpoint that is not there or cannot be trusted.
+        UsageError: agents that cannot play each other.
+    """
+    typed = [f"checkpoints=[{','.join(map(str, checkpoints))}]", *as_texts(overrides)]
+    typed += [f"match.battles={battles}"] if battles is not None else []
+    return play_match(requested([*typed, *trusted(trust)]), loud=progress)
 
 
 def make_trainer(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -27,6 +28,7 @@ PATH_KEYS = (
     "resume",
     "config",
     "runs",
+    "checkpoints",
     "dataset.write",
     "dataset.read",
     "hydra.run.dir",
@@ -53,6 +55,13 @@ def quoted(text: str) -> str:
     if not equals or not is_path or value[:1] in ("'", '"') or value in ("", "null"):
         return text
     return f"{key}={in_quotes(value)}"
+
+
+def typed_list(typed: str) -> list[str]:
+    """The paths and names of ``runs=PATH`` or ``runs=[PATH, PATH]``."""
+    if not (typed.startswith("[") and typed.endswith("]")) or os.path.exists(expanded(typed)):
+        return [typed]
+    return [path.strip() for path in typed[1:-1].split(",") if path.strip()]
 
 
 def is_file(value: Any) -> bool:

@@ -133,6 +133,13 @@ class TuneSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MatchSettings:
+    """The node ``match``: battles of agents against each other."""
+
+    battles: Count
+
+
+@dataclass(frozen=True, kw_only=True)
 class HubSettings:
     """The node ``hub``: where mode=push sends a run."""
 
@@ -145,7 +152,17 @@ class RunSettings:
     """The top level of a configuration."""
 
     mode: Literal[
-        "train", "evaluate", "watch", "push", "export", "import", "doctor", "list", "report", "tune"
+        "train",
+        "evaluate",
+        "watch",
+        "push",
+        "export",
+        "import",
+        "doctor",
+        "list",
+        "report",
+        "tune",
+        "match",
     ]
     seed: Seed
     total_env_steps: Count
@@ -163,8 +180,10 @@ class RunSettings:
     record: Flag | Literal["html"]
     trust: list[str]
     runs: str | None
+    checkpoints: str | None
     report: ReportSettings
     tune: TuneSettings
+    match: MatchSettings
     hub: HubSettings
 
 
@@ -300,7 +319,7 @@ class Node:
         return locate(self.target)(**self.kwargs, **wanted)
 
 
-OF_COMMANDS = ("sweep", "report", "hub")
+OF_COMMANDS = ("sweep", "report", "match", "hub")
 """Nodes that concern a command and no run: a run's own record does not have them."""
 
 

@@ -43,8 +43,10 @@ OUTSIDE: Mapping[str, Kind] = {
     "logger.trackio.*": "place",
     "logger.wandb.*": "place",
     "checkpoint": "place",
-    **dict.fromkeys(("mode", "config", "resume", "runs", "trust", "record"), "command"),
-    **dict.fromkeys(("hub.*", "report.*", "sweep.*", "tune.*"), "command"),
+    **dict.fromkeys(
+        ("mode", "config", "resume", "runs", "checkpoints", "trust", "record"), "command"
+    ),
+    **dict.fromkeys(("hub.*", "match.*", "report.*", "sweep.*", "tune.*"), "command"),
 }
 """``file``: read by the environment, and copied into the run's folder when it begins. ``place``: a
 path or an address. ``free``: of any form, of which numbers and single words are harmless.

@@ -18,7 +18,10 @@ from rltrain.config.overrides import PATH_KEYS, original_cwd, typed_value
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError
 
-OF_MODES = {"runs": "report", "report": "report", "tune": "tune", "hub": "push"}
+OF_MODES = {
+    **{"runs": "report", "report": "report", "tune": "tune", "hub": "push"},
+    **{"checkpoints": "match", "match": "match"},
+}
 """Settings that only one mode reads, by the first part of their key."""
 TYPED_ONCE = ("mode", "load_step", *PATH_KEYS)
 """Keys that choose a command and its files. Of other keys the last value counts."""
@@ -185,6 +188,18 @@ def report_mode(overrides: Sequence[str]) -> int:
     return 0
 
 
+def match_mode(overrides: Sequence[str]) -> int:
+    """Let agents play each other, on both sides."""
+    from rltrain.mode.match.request import requested
+
+    request = requested(overrides)
+    from rltrain.mode.match.match_results import show
+    from rltrain.mode.match.round_robin import match
+
+    show(match(request))
+    return 0
+
+
 def tune_mode(overrides: Sequence[str]) -> int:
     """Search hyperparameters; without ``tune=NAME`` in the search space of the algorithm."""
     from rltrain.config.catalog import SHIPPED
@@ -226,6 +241,7 @@ MODES: Mapping[str, Callable[[Sequence[str]], int]] = {
     "export": export_mode,
     "import": import_mode,
     "report": report_mode,
+    "match": match_mode,
     "tune": tune_mode,
     "resume": resume_mode,
 }
@@ -250,7 +266,7 @@ def require_single(overrides: Sequence[str], mode: str, multirun: bool) -> None:
             f"{own[0]}: Hydra's own settings are for new training runs. Leave it out; "
             f"{mode}.dir=FOLDER chooses the folder."
         )
-    if of_hydra and mode in ("evaluate", "watch", "push", "export", "resume"):
+    if of_hydra and mode in ("evaluate", "watch", "push", "export", "resume", "match"):
         raise UsageError(
             f"{of_hydra[0]}: Hydra's own settings are for new training runs. Leave it out: a "
             "resumed run stays in its folder, and an evaluation writes beside its checkpoint or, "

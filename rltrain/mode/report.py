@@ -12,6 +12,7 @@ from rich.table import Table as RichTable
 
 from rltrain.common.files import expanded, require_plain, require_writable
 from rltrain.common.folders import new_folder, require_empty
+from rltrain.config.overrides import typed_list
 from rltrain.config.schema import RunSettings
 from rltrain.errors import UsageError
 from rltrain.logger.screen import Screen, shown
@@ -52,7 +53,7 @@ def report(run: RunSettings) -> Report:
         require_empty(folder, "a report", advice)
     require_writable(folder.absolute(), "report.dir")
     problems: list[str] = []
-    runs = find_runs(places(run.runs), problems)
+    runs = find_runs(typed_list(run.runs), problems)
     analysis = analyze(runs, run.report, problems)
     tables = tables_of(analysis)
     for table in tables:
@@ -61,13 +62,6 @@ def report(run: RunSettings) -> Report:
     figures = draw_all(analysis, folder / "figures")
     write_page(folder / "report.html", analysis, tables, figures)
     return Report(folder, analysis, tables)
-
-
-def places(typed: str) -> list[str]:
-    """The paths and patterns of ``runs=PATH`` or ``runs=[PATH, PATH]``."""
-    if not (typed.startswith("[") and typed.endswith("]")) or expanded(typed).exists():
-        return [typed]
-    return [path.strip() for path in typed[1:-1].split(",")]
 
 
 def write(path: Path, text: str) -> None:

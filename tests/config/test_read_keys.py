@@ -32,6 +32,7 @@ RECORDS = (
     schema.ReportSettings,
     schema.SweepSettings,
     schema.TuneSettings,
+    schema.MatchSettings,
     schema.HubSettings,
     schema.AlgoSettings,
     schema.HardwareSettings,

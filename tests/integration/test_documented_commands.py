@@ -28,7 +28,7 @@ PAGES = [
 ]
 ELSEWHERE = re.compile(
     r"…|<|\.\.\.|NAME|RUN|FOLDER|mine\.|my_package|=rock|my\.yaml|my_preset|prices\.csv|outputs/|=latest|"
-    r"backend=sc2|hf:|hardware=cuda|--|mode=(?:doctor|report|tune)"
+    r"backend=sc2|hf:|hardware=cuda|--|mode=(?:doctor|report|tune|match)"
 )
 """Placeholders, files and runs of the reader, flags, the real game: other tests type these."""
 OF_READERS = re.compile(r"=mine:|=row:|=HEAD:|=DIR")

@@ -12,8 +12,8 @@ import pytest
 
 from rltrain.common import files, numba_cache
 from rltrain.config.compose import compose_checked
+from rltrain.config.overrides import typed_list
 from rltrain.main import run
-from rltrain.mode.report import places
 from rltrain.report.readers import find_runs
 from tests.marks import slow_except
 
@@ -33,16 +33,16 @@ def test_a_run_is_found_whatever_its_folder_is_named(trained, own_folder, name):
     assert new.run_dir() == own_folder / name
     trained.rename(own_folder / name)
     assert run(["mode=evaluate", f"checkpoint={name}", "test.episodes=1"]) == 0
-    (found,) = find_runs(places(name))
+    (found,) = find_runs(typed_list(name))
     assert found.folder == own_folder / name
     assert run([f"resume={name}", "total_env_steps=155"]) == 0
     assert {path.name for path in own_folder.iterdir()} == {name, "outputs"}
 
 
 def test_several_paths_of_a_report_are_a_list(own_folder):
-    assert places("[a, b]") == ["a", "b"]
+    assert typed_list("[a, b]") == ["a", "b"]
     (own_folder / "[a, b]").mkdir()
-    assert places("[a, b]") == ["[a, b]"]
+    assert typed_list("[a, b]") == ["[a, b]"]
 
 
 NEW = ["-m", "rltrain", "algo=dqn", "env=cartpole", "total_env_steps=300", "test.episodes=1"]

@@ -15,7 +15,7 @@ from rltrain.config.catalog import Catalog, Key
 from rltrain.config.suggest.choices import ATARI_GAMES
 
 FLAGS = ("-m", "--help", "--version", "--cfg", "--config-dir", "--multirun", "--resolve")
-PATHS = ("checkpoint", "resume", "config", "runs", "dataset.write", "dataset.read")
+PATHS = ("checkpoint", "resume", "config", "runs", "checkpoints", "dataset.write", "dataset.read")
 NEWEST = ("checkpoint", "resume")
 """Keys that take ``latest`` for the newest run."""
 

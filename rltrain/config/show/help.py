@@ -26,13 +26,13 @@ USUAL = (
     "algo.batch_size",
     "algo.optimizer.lr",
     "algo.loss.gamma",
-    "algo.exploration.",
+    "algo.exploration.env_steps",
     "algo.target_update.episodes",
     "buffer.capacity",
     "env.map_name",
 )
 """Keys of the default choices that the overview shows."""
-RARE = ("dataset.", "sweep.", "report.", "tune.", "hub.")
+RARE = ("dataset.", "self_play.", "sweep.", "report.", "tune.", "match.", "hub.")
 """Keys of which the overview shows the node alone."""
 HEADER = """\
 rltrain trains value-based agents: teams (IQL, VDN, QMIX) and single ones (DQN to Rainbow, PQN).
@@ -41,6 +41,7 @@ rltrain trains value-based agents: teams (IQL, VDN, QMIX) and single ones (DQN t
   rltrain mode=evaluate checkpoint=latest      test episodes of a trained run, with a 95% interval
   rltrain resume=latest                        continue the newest run in its folder
   rltrain mode=report runs=outputs             compare runs: curves, tables and report.html
+  rltrain mode=match checkpoints='[A, B]'      agents play each other: ratings and match.html
   rltrain --help WORD …                        about a group, choice or key: algo, env=smac, test
   rltrain --cfg job | --version | mode=doctor  the configuration | the version | what is installed
   rltrain mode=list                            every algorithm, environment, logger and preset\

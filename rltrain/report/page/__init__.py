@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import os
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from importlib.resources import files
 from pathlib import Path
@@ -45,8 +45,8 @@ def write_page(
     envs = analysis.envs
     where = ", ".join(envs) if len(envs) <= MANY else f"{len(envs)} environments"
     title = f"{where}: {metric_name(analysis)}"
-    now = datetime.now().strftime("%Y-%m-%d %H:%M")
     fields = {
+        "mode": "report",
         "title": html.escape(title),
         "summary": html.escape(
             f"{size_text(analysis)}. Lines and points are "
@@ -56,12 +56,18 @@ def write_page(
         "warnings": warnings(analysis.warnings),
         "tables": "\n".join(map(section, tables)),
         "episodes": episodes(analysis, path.parent),
-        "footer": html.escape(f"rltrain {rltrain.__version__}, {now}"),
         "figures": "\n".join(figure(each) for each in figures if each.suffix == ".svg"),
     }
-    fields["css"] = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
+    put_page(path, fields)
+
+
+def put_page(path: Path, fields: Mapping[str, str]) -> None:
+    """Write a page with these fields, which are HTML, its style and its footer."""
+    now = datetime.now().strftime("%Y-%m-%d %H:%M")
+    footer = html.escape(f"rltrain {rltrain.__version__}, {now}")
+    css = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
     path.parent.mkdir(parents=True, exist_ok=True)
-    page = filled(__package__, "page.html", fields)
+    page = filled(__package__, "page.html", {**fields, "footer": footer, "css": css})
     path.write_text(page, encoding="utf-8", errors="backslashreplace")
 
 

@@ -1,0 +1,1 @@
+"""mode=match: a round robin of agents, with ratings, tables and a page."""

@@ -1,0 +1,198 @@
+"""What a match gave: tables for the terminal, and a page."""
+
+from __future__ import annotations
+
+import html
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from rltrain.common.files import open_plain
+from rltrain.common.opponent_files import BUILTIN
+from rltrain.logger.screen import Screen, plural, shown
+from rltrain.mode.evaluate import wilson
+from rltrain.mode.report import rich_table
+from rltrain.report.page import put_page, section
+from rltrain.report.printed_tables import Table
+from rltrain.report.ratings import ORDERS, PRIOR, K, Ratings
+from rltrain.report.statistics import Interval
+
+EMBEDDED = 1 << 25
+"""Bytes of videos that a page contains; it links the others."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """A finished match.
+
+    Attributes:
+        title: the environment and the number of agents.
+        names: of the agents, as in the arrays [N] of ``ratings``.
+        pairings: as in ``match.json``: agents, and by side wins, draws and losses.
+    """
+
+    folder: Path
+    title: str
+    names: tuple[str, ...]
+    pairings: Sequence[dict[str, Any]]
+    ratings: Ratings
+
+    @property
+    def sides(self) -> list[dict[str, Any]]:
+        """The battles of each pairing and side."""
+        return [one for each in self.pairings for one in each["sides"]]
+
+    def counts(self, name: str, enemy: str | None = None) -> tuple[int, int, int]:
+        """Wins, draws and losses of an agent, against one other or against all."""
+        won, drawn, lost = 0, 0, 0
+        for one in self.sides:
+            for own, other, gain, loss in (
+                ("agents", "enemies", "wins", "losses"),
+                ("enemies", "agents", "losses", "wins"),
+            ):
+                if one[own] == name and enemy in (None, one[other]):
+                    won, drawn, lost = won + one[gain], drawn + one["draws"], lost + one[loss]
+        return won, drawn, lost
+
+
+def as_json(rated: Ratings, names: Sequence[str]) -> dict[str, Any]:
+    """Ratings by agent with their intervals, and what they cannot say."""
+    kinds = {"bradley_terry": rated.bradley_terry, "elo": rated.elo}
+    return {
+        **{
+            kind: {name: [float(bound[i]) for bound in found] for i, name in enumerate(names)}
+            for kind, found in kinds.items()
+        },
+        "cyclic": None if rated.cyclic is None else [float(bound) for bound in rated.cyclic],
+        "held_back": rated.held_back,
+        "held_back_noise": rated.held_back_noise,
+    }
+
+
+def tables_of(match: Match, *, wide: bool) -> list[Table]:
+    """Ratings, the win matrix (if ``wide`` with intervals), and the battles of each side."""
+    rated, ranked = match.ratings, match.ratings.bradley_terry.value.argsort()[::-1].tolist()
+    names = [match.names[i] for i in ranked]
+    ratings = Table(
+        "ratings",
+        "Ratings",
+        ("agent", "Bradley-Terry", "Elo", "wins", "draws", "losses"),
+        [
+            (
+                match.names[i],
+                rounded(rated.bradley_terry, i),
+                rounded(rated.elo, i),
+                *match.counts(match.names[i]),
+            )
+            for i in ranked
+        ],
+        "400 points mean ten wins for one loss; the mean of all agents is 0. 95% intervals of a "
+        "bootstrap over the battles of each pairing and side; of an agent that has won or lost all "
+        f"they are too narrow. A draw is half a win. Bradley-Terry: with {PRIOR:g} wins and losses "
+        f"against an agent of rating 0. Elo: K = {K:g}, mean of {ORDERS} random orders.",
+    )
+    wins = Table(
+        "wins",
+        "Win rate of rows against columns",
+        ("agent", *names),
+        [(name, *(win_rate(match, name, enemy, wide) for enemy in names)) for name in names],
+        "With 95% intervals (Wilson). A battle that neither side won is a draw, and no win.",
+    )
+    columns = ("agents", "enemies", "wins", "draws", "losses")
+    battles = Table(
+        "battles",
+        "Battles by side",
+        columns,
+        [[one[column] for column in columns] for one in match.sides],
+        f"The battles of a pairing begin alike on both sides. {BUILTIN} plays the enemies only.",
+    )
+    return [ratings, wins, battles]
+
+
+def rounded(rating: Interval, i: int) -> str:
+    """``92 [35, 162]``."""
+    value, low, high = (round(float(bound[i])) for bound in rating)
+    return f"{value} [{low}, {high}]"
+
+
+def win_rate(match: Match, name: str, enemy: str, wide: bool) -> str:
+    """``65%``, if ``wide`` with its interval, ``65% [58, 71]``."""
+    if name == enemy:
+        return ""
+    counts = match.counts(name, enemy)
+    low, high = wilson(counts[0], sum(counts))
+    interval = f" [{100 * low:.0f}, {100 * high:.0f}]" if wide else ""
+    return f"{counts[0] / sum(counts):.0%}{interval}"
+
+
+def remarks(match: Match) -> Iterator[str]:
+    """What the ratings cannot say."""
+    rated = match.ratings
+    if rated.cyclic is not None:
+        value, low, high = (float(bound) for bound in rated.cyclic)
+        yield (
+            f"{value:.1%} of the triples are cyclic: each of the three beats another one (95% "
+            f"interval {low:.1%} … {high:.1%}). No rating shows that."
+        )
+    if rated.held_back is not None and rated.held_back_noise is not None:
+        yield (
+            f"Bradley-Terry ratings of all other battles predict the score of a pairing with an "
+            f"error of {rated.held_back:.1%} on average; {rated.held_back_noise:.1%} is chance."
+        )
+
+
+def row_of(pairing: dict[str, Any]) -> str:
+    """A pairing in one line."""
+    first, second = pairing["first"], pairing["second"]
+    sides = pairing["sides"]
+    won = [
+        sum(s["wins" if s["agents"] == name else "losses"] for s in sides)
+        for name in (first, second)
+    ]
+    drawn = sum(side["draws"] for side in sides)
+    one = f", all with {sides[0]['enemies']} as the enemies" if len(sides) == 1 else ""
+    return f"{first} {won[0]:,} : {won[1]:,} {second}, {plural(drawn, 'draw')}{one}"
+
+
+def write_page(match: Match) -> Path:
+    """Write ``match.html``."""
+    path = match.folder / "match.html"
+    texts = "".join(f"<p>{html.escape(text)}</p>" for text in remarks(match))
+    tables = "\n".join(map(section, tables_of(match, wide=True)))
+    fields = {"mode": "match", "title": html.escape(match.title), "summary": "", "figures": ""}
+    fields |= {"warnings": texts, "tables": tables, "episodes": recordings(match)}
+    put_page(path, fields)
+    return path
+
+
+def recordings(match: Match) -> str:
+    """The recorded battles: animated images in the page, and links to pages and to the rest."""
+    parts, room = [], EMBEDDED
+    for side in match.sides:
+        text = html.escape(f"{side['agents']} against {side['enemies']}")
+        for name in side["files"]:
+            size = (match.folder / name).stat().st_size if name.endswith(".gif") else 0
+            if 0 < size <= room:
+                room -= size
+                with open_plain(match.folder / name) as file:
+                    image = f"data:image/gif;base64,{b64encode(file.read()).decode()}"
+                seen = f'<img alt="{text}" src="{image}">'
+                parts.append(f"<details><summary>{text}</summary>{seen}</details>")
+            elif name.endswith((".gif", ".html")):
+                parts.append(f'<p><a href="{quote(name)}">{text}</a></p>')
+    return f"<section><h2>Battles</h2>{''.join(parts)}</section>" if parts else ""
+
+
+def show(match: Match) -> None:
+    """Print the ratings, the win matrix and what was written."""
+    screen = Screen()
+    for table in tables_of(match, wide=False)[:2]:
+        screen.print(rich_table(table))
+    screen.lines(
+        *remarks(match),
+        f"Every battle counts in {shown(match.folder / 'match.json')}; "
+        f"open {shown(match.folder / 'match.html')}.",
+    )

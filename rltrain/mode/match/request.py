@@ -1,0 +1,57 @@
+"""What a match is asked for, checked before anything is opened."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rltrain.common.opponent_files import BUILTIN
+from rltrain.config.compose import compose_single
+from rltrain.config.overrides import typed_list, typed_value
+from rltrain.errors import UsageError
+
+MANY = 1_000
+"""From so many pairings on a number of battles has to be typed."""
+OWN = ("mode", "match.battles", "checkpoints")
+
+
+class Request(NamedTuple):
+    """A match: its agents as typed, the battles of each pairing, and the other overrides."""
+
+    agents: tuple[str, ...]
+    battles: int
+    overrides: tuple[str, ...]
+
+
+def requested(overrides: Sequence[str]) -> Request:
+    """The match that was typed.
+
+    Raises:
+        UsageError: too few or too many agents, one of them twice, or an odd number of battles.
+    """
+    others = [override for override in overrides if override.partition("=")[0] not in OWN]
+    _, settings = compose_single([override for override in overrides if override not in others])
+    agents, battles = typed_list(settings.run.checkpoints or "[]"), settings.run.match.battles
+    n = len(agents)
+    if n < 2:
+        raise UsageError(
+            f"A match has two agents or more, got {n}: type checkpoints='[A, B, builtin, closest]' "
+            "with paths of checkpoints, names of scripted policies, and builtin for the enemies of "
+            "the environment itself."
+        )
+    if several := [name for name, times in Counter(agents).items() if times > 1]:
+        raise UsageError(f"checkpoints: {several[0]} is there twice. Keep one of them.")
+    pairings = n * (n - 1) // 2
+    if pairings >= MANY and typed_value(overrides, "match.battles") is None:
+        raise UsageError(
+            f"{n} agents are {pairings:,} pairings, with match.battles={battles} "
+            f"{pairings * battles:,} battles: type match.battles=N if you mean that, or leave out "
+            "some agents."
+        )
+    if battles % 2 and n - (BUILTIN in agents) > 1:
+        raise UsageError(
+            f"match.battles={battles}: the agents of a pairing play half of the battles on each "
+            "side. Expected an even number."
+        )
+    return Request(tuple(agents), battles, tuple(others))

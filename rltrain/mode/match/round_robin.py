@@ -1,0 +1,157 @@
+"""Plays a match: every pairing once, its battles on both sides, each recorded when it is over."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rltrain.common.files import json_object, put_text, require_plain
+from rltrain.common.folders import new_folder
+from rltrain.common.locks import take
+from rltrain.errors import UsageError, usage_errors
+from rltrain.hardware.device import set_allocator_policy
+from rltrain.logger.screen import Screen, plural, shown
+from rltrain.mode.evaluate import played
+from rltrain.mode.match.agents import Agent, open_agents, playing
+from rltrain.mode.match.match_results import Match, as_json, row_of, write_page
+from rltrain.mode.match.request import Request
+from rltrain.report.ratings import Results, rate
+
+FILE = "match.json"
+
+
+def match(asked: Request, *, loud: bool = True) -> Match:
+    """Play a match, or the rest of one that the same request has begun.
+
+    Raises:
+        CheckpointError: a checkpoint that is not there or cannot be trusted.
+        UsageError: agents that cannot play each other; before anything is played.
+    """
+    set_allocator_policy()
+    agents, number = open_agents(asked.agents, asked.overrides), asked.battles
+    request = {
+        "agents": {agent.name: agent.source and str(agent.source.folder) for agent in agents},
+        "battles": number,
+        "overrides": sorted(asked.overrides),
+        "environment": require_able(agents),
+    }
+    folder, pairings = begun(request)
+    screen = Screen(quiet=not loud)
+    every = list(itertools.combinations(agents, 2))
+    screen.lines(
+        f"Match {shown(folder)}: {plural(len(every), 'pairing')} of {number:,} battles"
+        + (f", {len(pairings):,} of them done." if pairings else ".")
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        if take(handle) is False:
+            raise UsageError(f"Another process plays this match, in {folder}. Wait for it.")
+        pairings = begun(request)[1]
+        for first, second in every[len(pairings) :]:
+            pairings.append(pairing(first, second, number, folder))
+            record = {"request": request, "pairings": pairings}
+            put_text(folder / FILE, json.dumps(record, indent=1))
+            screen.lines(row_of(pairings[-1]))
+    finally:
+        os.close(handle)
+    names = tuple(agent.name for agent in agents)
+    found = rate(results(names, pairings), len(names), np.random.default_rng(0))
+    done = Match(folder, title(agents), names, pairings, found)
+    record = {"request": request, "pairings": pairings, "ratings": as_json(found, names)}
+    put_text(folder / FILE, json.dumps(record, indent=1))
+    write_page(done)
+    return done
+
+
+def title(agents: Sequence[Agent]) -> str:
+    """``smac 3m: match of 4 agents``."""
+    settings = next(agent.settings for agent in agents if agent.settings is not None)
+    scenario = settings.title.partition(" on ")[2].partition(",")[0]
+    return f"{scenario}: match of {len(agents)} agents"
+
+
+def require_able(agents: Sequence[Agent]) -> dict[str, Any]:
+    """Build every agent once on each side; returns what the environment says of itself.
+
+    Raises:
+        UsageError: an agent that cannot play a side.
+    """
+    about: dict[str, Any] = {}
+    for first, second in zip(agents, [*agents[1:], agents[0]], strict=True):
+        for one, other in ((first, second), (second, first)):
+            if one.settings is None:
+                continue
+            _, build = playing(one, other, 1)
+            try:
+                with usage_errors():
+                    rollout = build()
+            except UsageError as error:
+                raise UsageError(f"{one.name} cannot play {other.name}: {error}") from error
+            about = dict(rollout.about)
+            rollout.close()
+    return about
+
+
+def begun(request: dict[str, Any]) -> tuple[Path, list[dict[str, Any]]]:
+    """The folder of a match that this request has begun, and its finished pairings; else a new
+    folder.
+
+    Raises:
+        CheckpointError: there is a link or a device in it.
+    """
+    same = json.loads(json.dumps(request))
+    for path in sorted(Path.cwd().glob(f"outputs/match/*/{FILE}"), reverse=True):
+        record = json_object(path)
+        if record.get("request") == same:
+            require_plain(path.parent)
+            return path.parent, record["pairings"]
+    return new_folder("match"), []
+
+
+def pairing(first: Agent, second: Agent, battles: int, folder: Path) -> dict[str, Any]:
+    """Play the battles of two agents, half of them on each side; of one without settings all."""
+    sides = [(a, b) for a, b in ((first, second), (second, first)) if a.settings is not None]
+    return {
+        "first": first.name,
+        "second": second.name,
+        "sides": [side(a, b, battles // len(sides), folder) for a, b in sides],
+    }
+
+
+def side(agent: Agent, enemy: Agent, battles: int, folder: Path) -> dict[str, Any]:
+    """Play battles of an agent against another one, and with ``record`` the first one again."""
+    settings, build = playing(agent, enemy, battles, record=False)
+    done = played(settings, build(), agent.source, folder)
+    infos = [episode.info for episode in done.episodes]
+    wins = sum(bool(info["win"]) for info in infos)
+    draws = sum(bool(info["draw"] if "draw" in info else info["timeout"]) for info in infos)
+    row: dict[str, Any] = {
+        "agents": agent.name,
+        "enemies": enemy.name,
+        "wins": wins,
+        "draws": draws,
+        "losses": battles - wins - draws,
+        "files": [],
+    }
+    assert agent.settings is not None
+    if agent.settings.run.record:
+        shot, build = playing(agent, enemy, 1)
+        recorded = played(shot, build(), agent.source, folder)
+        row["files"] = recorded.record["episodes"][0]["files"]
+    return row
+
+
+def results(names: Sequence[str], pairings: Sequence[dict[str, Any]]) -> Results:
+    """Battles by row, of each pairing and side one."""
+    numbers = {name: i for i, name in enumerate(names)}
+    sides = [one for each in pairings for one in each["sides"]]
+    first, second = ([numbers[one[key]] for one in sides] for key in ("agents", "enemies"))
+    counts = ([one[key] for one in sides] for key in ("wins", "draws", "losses"))
+    return Results(*(np.array(column) for column in (first, second, *counts)))

@@ -1,0 +1,207 @@
+"""Matches: what is played and counted, what an interrupted one repeats, and what is refused."""
+
+import json
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rltrain
+from rltrain.errors import CheckpointError, UsageError
+from rltrain.main import run
+from rltrain.mode.match import round_robin
+from rltrain.mode.match.request import requested
+from tests.integration.promises.states import BATTLE, COMMON, typed_words
+
+MAP = ("env=smac", "env.map_name=3m", "hardware.threads=1")
+OWN = "algo.network={_target_: tests.integration.own_parts.Net}"
+SMALL = (*COMMON, "algo=vdn", *BATTLE, "total_env_steps=100", "test.interval=100")
+
+
+def words(agents, battles=4, *more):
+    return ["mode=match", f"checkpoints=[{agents}]", f"match.battles={battles}", *more]
+
+
+def trained(folder, *more):
+    kept = (word for word in SMALL if OWN not in more or "hidden_dim" not in word)
+    trainer = rltrain.make_trainer([*typed_words(*kept, *more).values()], run_dir=folder)
+    trainer.train()
+    trainer.close()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def teams(tmp_path_factory):
+    """Two runs on 3m."""
+    folder = tmp_path_factory.mktemp("teams")
+    return [trained(folder / f"team{seed}", f"seed={seed}") for seed in range(2)]
+
+
+def record():
+    """The match.json of the only match."""
+    (path,) = Path.cwd().glob("outputs/match/*/match.json")
+    return json.loads(path.read_text())
+
+
+def test_every_pairing_plays_its_battles_on_both_sides(teams, capsys):
+    assert run(words(f"{teams[0]}, {teams[1]}, closest, builtin", 6)) == 0
+    pairings = record()["pairings"]
+    assert len(pairings) == 6
+    for each in pairings:
+        one_sided = each["second"] == "builtin"
+        assert len(each["sides"]) == (1 if one_sided else 2)
+        for side in each["sides"]:
+            played = side["wins"] + side["draws"] + side["losses"]
+            assert played == (6 if one_sided else 3)
+        sides = [(side["agents"], side["enemies"]) for side in each["sides"]]
+        assert (
+            sides
+            == [(each["first"], each["second"]), (each["second"], each["first"])][: len(sides)]
+        )
+    printed = capsys.readouterr().out
+    assert "all with builtin as the enemies" in printed
+    assert "Bradley-Terry" in printed
+    assert "of the triples are cyclic" in printed
+    (page,) = Path.cwd().glob("outputs/match/*/match.html")
+    text = page.read_text()
+    assert "smac 3m: match of 4 agents" in text
+    assert not re.search(r'(src|href)="?http', text)
+
+
+def test_a_match_that_was_interrupted_goes_on_and_ends_as_one_that_was_not(monkeypatch, capsys):
+    command = words("closest, focus, kite", 4, *MAP)
+    assert run(command) == 0
+    whole = record()
+    shutil.rmtree("outputs")
+    play, played = round_robin.pairing, []
+
+    def interrupted(first, second, *rest):
+        if len(played) == 2:
+            raise KeyboardInterrupt
+        played.append((first.name, second.name))
+        return play(first, second, *rest)
+
+    def counted(*of):
+        played.append(of)
+        return play(*of)
+
+    monkeypatch.setattr(round_robin, "pairing", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(command)
+    assert len(record()["pairings"]) == 2
+    monkeypatch.setattr(round_robin, "pairing", counted)
+    capsys.readouterr()
+    assert run(command) == 0
+    assert len(played) == 3
+    assert "2 of them done" in capsys.readouterr().out
+    assert record() == whole
+    assert run(command) == 0  # all of it is there
+    assert len(played) == 3
+    assert record() == whole
+    assert run([*command, "seed=1"]) == 0  # another match
+    assert len(played) == 6
+
+
+def test_the_same_match_from_python(teams):
+    agents = [teams[0], "closest"]
+    found = rltrain.match(agents, 4, overrides={"seed": 3}, progress=False)
+    assert found.names[1] == "closest"
+    assert found.ratings.bradley_terry.value.sum() == pytest.approx(0)
+    assert [*found.counts("closest")] == [*found.counts(found.names[0])][::-1]
+    stored = record()
+    assert stored["pairings"] == found.pairings
+    assert stored["ratings"]["elo"]["closest"][0] == found.ratings.elo.value[1]
+
+
+def test_an_evaluation_against_the_other_agent_is_one_side_of_a_match(teams):
+    found = rltrain.match([teams[0], "closest"], 8, progress=False)
+    played = rltrain.evaluate(teams[0], episodes=4, seed=0, overrides={"test.opponent": "closest"})
+    wins = found.pairings[0]["sides"][0]["wins"]
+    assert played.metrics["test/win_rate"] == wins / 4
+
+
+def test_the_first_battle_of_each_side_is_recorded(teams):
+    found = rltrain.match([teams[0], "closest"], 2, overrides={"record": True}, progress=False)
+    for side in found.sides:
+        assert any(name.endswith(".gif") for name in side["files"])
+        assert all((found.folder / name).is_file() for name in side["files"])
+    page = (found.folder / "match.html").read_text()
+    assert page.count("data:image/gif;base64,") == 2
+
+
+def test_ratings_are_those_of_the_counted_battles():
+    found = rltrain.match(["closest", "focus"], 20, overrides=MAP, progress=False)
+    won, drawn, lost = found.counts("closest")
+    assert won + drawn + lost == 20
+    odds = (won + drawn / 2) - (lost + drawn / 2)
+    assert np.sign(found.ratings.bradley_terry.value[0]) == np.sign(odds)
+
+
+REFUSED = {
+    "one agent": ("closest", 4, (), "two agents or more, got 1"),
+    "none": ("", 4, (), "two agents or more, got 0"),
+    "twice": ("closest, focus, closest", 4, (), "closest is there twice"),
+    "odd": ("closest, focus", 5, (), "Expected an even number"),
+    "one battle": ("closest, focus", 1, (), "Expected an even number"),
+    "no battle": ("closest, focus", 0, (), r"match\.battles=0: expected"),
+    "unknown": ("closest, closets", 4, MAP, "'closets' is no agent: expected builtin, a scripted"),
+    "one side": ("random, builtin", 4, ("env=cartpole",), "needs an environment with two sides"),
+    "own opponent": ("closest, focus", 4, (*MAP, "test.opponent=kite"), "all agents of a match"),
+    "episodes": ("closest, focus", 4, (*MAP, "test.episodes=8"), "Leave it out"),
+    "load_step": ("closest, focus", 4, (*MAP, "load_step=best"), "a path chooses a checkpoint"),
+    "only builtin": ("builtin", 4, MAP, "two agents or more"),
+    "StarCraft II": ("closest, focus", 4, (*MAP, "env.rules=smaclite"), "cannot play"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_bad_matches_are_refused_in_one_paragraph(name):
+    agents, battles, more, message = REFUSED[name]
+    with pytest.raises(UsageError, match=message) as refused:
+        run(words(agents, battles, *more))
+    assert "\n" not in str(refused.value)
+    assert not Path("outputs/match").exists()
+
+
+def test_a_thousand_pairings_need_a_number_of_battles():
+    agents = ", ".join(f"agent{i}" for i in range(46))
+    many = "46 agents are 1,035 pairings, with match.battles=200 207,000 battles"
+    with pytest.raises(UsageError, match=many):
+        run(["mode=match", f"checkpoints=[{agents}]", *MAP])
+    with pytest.raises(UsageError, match="'agent0' is no agent"):  # with a number: it is looked for
+        run(words(agents, 2, *MAP))
+
+
+def test_checkpoints_of_another_map_or_another_size_are_refused(teams, tmp_path):
+    other = trained(tmp_path / "other", "env.map_name=8m")
+    with pytest.raises(UsageError, match=r"env\.map_name=3m and .*env\.map_name=8m.*another map"):
+        rltrain.match([teams[0], other], 4)
+    wide = trained(tmp_path / "wide", "env.obs_last_action=true")
+    with pytest.raises(UsageError, match=r"env\.obs_last_action=False and .*=True"):
+        rltrain.match([teams[0], wide], 4)
+    with pytest.raises(UsageError, match=r"cannot play .*has obs_shape"):
+        rltrain.match([teams[0], wide], 4, overrides={"env.obs_last_action": False})
+
+
+def test_missing_and_foreign_checkpoints_are_named(teams, tmp_path):
+    with pytest.raises(CheckpointError, match="nothing at"):
+        rltrain.match([teams[0], "outputs/none"], 4)
+    foreign = trained(tmp_path / "foreign", OWN)
+    with pytest.raises(CheckpointError, match=r"own_parts\.Net.*trust=\[tests\]"):
+        rltrain.match([teams[0], foreign], 4)
+    assert not Path("outputs/match").exists()
+    found = rltrain.match([teams[0], foreign], 2, trust=["tests"], progress=False)
+    assert found.names[1].startswith("foreign")
+
+
+def test_the_commands_of_the_page_are_matches():
+    text = (Path(__file__).parents[3] / "docs" / "matches.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^rltrain (mode=match .*?)(?:  +#.*)?$", text, re.MULTILINE)
+    assert len(commands) > 3
+    for command in commands:
+        assert len(requested(shlex.split(command)).agents) > 1
+    shown = next(one for one in commands if "outputs" not in one)
+    assert run([*shlex.split(shown), "match.battles=2", "hardware.threads=1"]) == 0
