@@ -75,27 +75,23 @@ def tables() -> Mapping[str, Mapping[str, tuple[Row, ...]]]:
 
 @cache
 def choice_aliases() -> Mapping[str, tuple[Choice, ...]]:
-    """Read the choices that stand for names which a group does not have, by group."""
+    """Read the choices that stand for names which a group does not have, by group, and those for
+    ``ids`` of environments, which are regular expressions.
+    """
     groups = _read("choices")
-    del groups["reasons"], groups["ids"]
+    del groups["reasons"]  # repeated below by their YAML anchors
     return {group: tuple(Choice(*row) for row in rows) for group, rows in groups.items()}
 
 
 @cache
 def commands() -> Mapping[str, Mapping[str, str]]:
-    """Words of other programs: ``words`` and what they mean here, ``absent`` ones and what there
-    is instead, and their ``flags`` and whose keys those are.
+    """Read ``words`` of other programs and what they mean here, ``absent`` ones and what there is
+    instead, and the keys that ``flags`` and ``names`` stand for.
     """
-    table = _read("commands")
-    words = {word: ours for ours, names in table["meanings"].items() for word in names.split()}
-    absent = {word: why for why, names in table["absent"].items() for word in names.split()}
-    return {"words": words, "absent": absent, "flags": table["flags"]}
-
-
-@cache
-def id_aliases() -> tuple[Choice, ...]:
-    """Ids of environments as regular expressions."""
-    return tuple(Choice(*row) for row in _read("choices")["ids"])
+    return {
+        part: {word: ours for ours, names in rows.items() for word in names.split()}
+        for part, rows in _read("commands").items()
+    }
 
 
 @cache

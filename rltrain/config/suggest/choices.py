@@ -10,7 +10,7 @@ from rltrain.battles.data.field_maps import is_sized
 from rltrain.battles.data.maps import MAPS
 from rltrain.battles.data.scenarios import is_scenario
 from rltrain.config.catalog import Catalog
-from rltrain.config.suggest.aliases import choice_aliases, id_aliases
+from rltrain.config.suggest.aliases import choice_aliases
 from rltrain.errors import closest, normal, one_edit
 
 FEW = 8
@@ -99,7 +99,7 @@ def _environment(value: str, options: list[str]) -> Iterator[Answer]:
         yield Answer((f"env=smac env.map_name={maps.get(value.lower(), value)}",))
     if is_scenario(value.lower()):
         yield Answer((f"env=smacv2 env.map_name={value.lower()}",))
-    for row in id_aliases():
+    for row in choice_aliases()["ids"]:
         if found := re.fullmatch(row.theirs, value, re.IGNORECASE):
             ours = found.expand(row.ours)
             ours = ours.lower() if "env.game=" in ours else ours

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from os.path import exists
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,16 @@ from rltrain.config.suggest.value_forms import quoted
 
 SCRIPT = re.compile(r".*\.py|rl_zoo3\.\w+|ray\.rllib\.\w+")
 NUMBER = re.compile(r"-[\d.]+(e-?\d+)?")
-LOADS = ("evaluate", "watch", "push", "export")
-"""Modes that take everything but their own settings from a checkpoint."""
-OF_LOADED = re.compile(r"mode|checkpoint|load_step|record|seed|trust|test\..*|hub\..*|hardware\..*")
+OF_LOADED = (
+    r"mode|checkpoint|load_step|record|seed|trust|test\..*|hub\..*|hardware\.device|-.*",
+    "the run has its own; test.episodes are played",
+)
+TAKEN = {
+    **dict.fromkeys(("evaluate", "watch", "push", "export"), OF_LOADED),
+    "report": (r"mode|runs|report\..*", "runs=… names the runs"),
+    "import": (r"mode|checkpoint|load_step|seed|algo.*|env.*", "an import trains nothing"),
+}
+"""Which overrides a mode takes, and why not the others."""
 FOREIGN_MODEL = re.compile(r".*\.(zip|pkl|pt|pth)|(.*/)?checkpoint[-_]\d+")
 """Files and folders of Stable-Baselines3's and RLlib's models."""
 
@@ -44,7 +52,8 @@ class Translation:
             if key == "env" and self.overrides.get("env", override) != override:
                 for of_other in ("env.id", "env.game", "env.map_name"):
                     self.overrides.pop(of_other, None)
-            if value != "latest" or key not in self.overrides:
+            kept = value == "latest" or self.overrides.get(key) == "mode=import"
+            if key not in self.overrides or not kept:
                 self.overrides[key] = quoted(override)
 
     def value(self, key: str) -> str:
@@ -89,7 +98,6 @@ def translated(
 ) -> Translation:
     """Overrides for what was typed, as far as there are any; ``refusal`` tries them."""
     script, pairs = _pairs(arguments)
-    pairs = [_meant(name, value, script) for name, value in _with_ratio(pairs)]
     done = Translation()
     for _ in range(2):  # the second time with the keys of the choices found in the first
         before, done = done, Translation()
@@ -151,30 +159,35 @@ def _pairs(arguments: Sequence[str]) -> tuple[str, list[tuple[str, str]]]:
             elif name in ("hyperparams", "hyperparameters", "env_kwargs"):
                 words = [value, *words] if equals else words
                 while words and re.match(r"\w+:", words[0]):
-                    pairs += _several(name, words.pop(0))
+                    pairs += _several(name, words.pop(0), script)
             else:
                 value = value if equals else words.pop(0) if follows else "true"
-                pairs += _several(name, value)
+                pairs += _several(name, value, script)
         elif words[:1] == ["="] and len(words) > 1:
             pairs.append((word, words[1]))
             words = words[2:]
         elif equals:
-            pairs += _several(name, value if value or not follows else words.pop(0))
+            pairs += _several(name, value if value or not follows else words.pop(0), script)
         else:
             pairs.append(("", word))
         before = word
-    return script, pairs
+    return script, _with_ratio(pairs)
 
 
-def _several(name: str, value: str) -> list[tuple[str, str]]:
+def _several(name: str, value: str, script: str) -> list[tuple[str, str]]:
     """The settings inside ``{"lr": 0.1}``, ``dict(net_arch=[64])`` and ``lr:0.1``, or the one."""
     tree: Any = None
+    name = commands()["names"].get(name, name)
+    if name == "log_folder" and value.endswith((".yaml", ".yml")):
+        name = "conf_file"
+    if name == "env" and "atari" in script and "/" not in value:
+        value = f"ALE/{value}"
     if value.startswith("{"):
         with suppress(yaml.YAMLError):
             tree = yaml.safe_load(value)
     elif name in ("hyperparams", "hyperparameters", "env_kwargs"):
         key, _, text = value.partition(":")
-        return _several(f"+env.kwargs.{key}" if name == "env_kwargs" else key, text)
+        return _several(f"+env.kwargs.{key}" if name == "env_kwargs" else key, text, script)
     elif value.startswith("dict("):
         with suppress(SyntaxError, ValueError):
             call: Any = ast.parse(value, mode="eval").body
@@ -182,20 +195,15 @@ def _several(name: str, value: str) -> list[tuple[str, str]]:
     if not isinstance(tree, dict):
         return [(name, value)]
     prefix = f"{name}." if name in ("stop", "exploration_config") else ""
-    return [
-        pair
+    texts = {
+        key: inner if isinstance(inner, str) else json.dumps(inner, separators=(",", ":"))
         for key, inner in tree.items()
-        for pair in _several(f"{prefix}{key}", inner if isinstance(inner, str) else compact(inner))
-    ]
-
-
-def compact(value: Any) -> str:
-    """A value as an override has it: ``true``, ``[64,64]``."""
-    return json.dumps(value, separators=(",", ":" if not isinstance(value, dict) else ": "))
+    }
+    return [each for key in texts for each in _several(f"{prefix}{key}", texts[key], script)]
 
 
 def _with_ratio(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """``train_freq`` and ``gradient_steps``, or ``replay_ratio``, as one setting."""
+    """``train_freq`` and ``gradient_steps`` as one setting."""
     named = dict(pairs)
     try:
         freq, steps = float(named["train_freq"]), float(named["gradient_steps"])
@@ -204,17 +212,6 @@ def _with_ratio(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
         return pairs
     others = [pair for pair in pairs if pair[0] not in ("train_freq", "gradient_steps")]
     return [*others, ("algo.updates_per_env_step", f"{ratio:g}")]
-
-
-def _meant(name: str, value: str, script: str) -> tuple[str, str]:
-    """A setting whose name depends on its value or on the script."""
-    if name == "log_folder" and value.endswith((".yaml", ".yml")):
-        return "conf_file", value
-    if name in ("key", "env_args.key"):
-        return "env", value
-    if name == "env" and "atari" in script and "/" not in value:
-        return "env", f"ALE/{value}"
-    return name, value
 
 
 def _setting(
@@ -229,14 +226,13 @@ def _setting(
         return
     if name.endswith("map_name") and f"env={value}" == before.overrides.get("env"):
         return
-    if name in ("checkpoint", "checkpoint_path", "trained_agent", "load_model"):
+    if name == "checkpoint":
         _model(value, done)
         return
+    if name in ("orga", "organization"):
+        name, value = "hub.repo", f"{value}/{before.value('algo')}-{before.value('env')}"
     if name in known or name.startswith("+"):
         done.add(quoted(f"{name}={value}"))
-        return
-    if name in ("orga", "organization"):
-        done.add(quoted(f"hub.repo={value}/{before.value('algo')}-{before.value('env')}"))
         return
     answer = for_key(name, value, known, catalog)
     typed = answer.typed[0] if answer.typed else ""
@@ -266,13 +262,6 @@ def _choice(group: str, option: str, catalog: Catalog, done: Translation) -> str
     return answer.typed[0] if answer.typed else ""
 
 
-def is_there(word: str) -> bool:
-    """Whether a word is the path of something."""
-    with suppress(OSError):  # too long for a path
-        return Path(word).exists()
-    return False
-
-
 def _word(word: str, catalog: Catalog, done: Translation) -> None:
     """A word without a name: a command, a script, a choice, a path."""
     means = commands()["words"].get(word.lower())
@@ -290,7 +279,7 @@ def _word(word: str, catalog: Catalog, done: Translation) -> None:
     elif word.lower().endswith("policy"):
         _setting("policy", word, {}, catalog, done, done)
     elif FOREIGN_MODEL.fullmatch(word) or (
-        ("/" in word or is_there(word)) and not re.match(r"(ALE|MinAtar)/", word)
+        ("/" in word or exists(word)) and not re.match(r"(ALE|MinAtar)/", word)
     ):
         _model(word, done)
     else:
@@ -305,9 +294,9 @@ def _word(word: str, catalog: Catalog, done: Translation) -> None:
 def _model(path: str, done: Translation) -> None:
     """A model: a run or checkpoint of ours, one of PyMARL to import, or another library's."""
     with suppress(OSError):
-        if not path.startswith("hf:") and next(Path(path).expanduser().rglob("agent.th"), None):
-            done.add(quoted(f"checkpoint={path}") + " mode=import")
-            return
+        folder = Path(path).expanduser()
+        if any(next(folder.glob(f"{deep}agent.th"), None) for deep in ("", "*/", "*/*/")):
+            done.add("mode=import")
     if FOREIGN_MODEL.fullmatch(path):
         done.left_out.append(f"{path} (a model of another library cannot be loaded here)")
     else:
@@ -321,39 +310,28 @@ def _finish(done: Translation, script: str) -> None:
         done.add("env=atari env.game=breakout" if "atari" in script else "env=cartpole")
     if done.value("experiment").startswith("apex/") and done.value("env") in ("atari", "minatar"):
         done.add(f"experiment=apex/{done.value('env')}")
-    if groups := "algo.network.groups" in overrides and _groups(done):
-        done.add(groups)
+    if "algo.network.groups" in overrides:
+        done.add(_groups(done))
     values = [done.value(key) for key in overrides]
     if any(value.startswith("range(") for value in values):
         done.add("-m")
     elif "-m" in overrides and not any("," in value for value in values):
         done.take_out(["-m"], "no key has several values, such as seed=1,2,3")
-    if mode in LOADS and "checkpoint" in overrides:
-        if "hardware" in overrides:
-            done.add(f"hardware.device={done.value('hardware')}")
-            del overrides["hardware"]
-        steps = [k for k in ("total_env_steps",) if k in overrides]
-        done.take_out(steps, "episodes are counted, test.episodes")
-        own = [k for k in overrides if not OF_LOADED.fullmatch(k) or k == "hardware.n_envs"]
-        done.take_out(own, "the run has its own")
-    elif mode == "report":
-        keeps = re.compile(r"mode|runs|report\..*")
-        done.take_out([k for k in overrides if not keeps.fullmatch(k)], "runs=… names the runs")
-    elif mode == "import":
-        keeps = re.compile(r"mode|checkpoint|load_step|algo.*|env.*|seed")
-        done.take_out([k for k in overrides if not keeps.fullmatch(k)], "nothing is played")
-        done.left_out.append("playing it (type rltrain mode=evaluate checkpoint=latest afterward)")
+    if "hardware" in overrides and mode in ("evaluate", "watch"):
+        done.add(f"hardware.device={done.value('hardware')}")
+    if mode != "evaluate" or "checkpoint" in overrides:
+        takes, why = TAKEN.get(mode, (".*", ""))
+        done.take_out([k for k in overrides if not re.fullmatch(takes, k)], why)
+    if mode == "import":
+        done.left_out.append("playing (type rltrain mode=evaluate checkpoint=latest afterward)")
     if any(word.split(" ")[0] in commands()["absent"] for word in done.left_out):
         overrides.clear()
 
 
 def _groups(done: Translation) -> str:
-    """A network for each agent of the environment, where its name says how many there are."""
+    """A network for each agent of the environment, of which its name says how many there are."""
     map_name = done.value("env.map_name")
-    if done.value("env") == "smac" and map_name in MAPS:
-        n_agents = MAPS[map_name].n_agents
-    elif number := re.search(r"-(\d+)(?:p|ag)-", done.value("env.id")):
-        n_agents = int(number[1])
-    else:
-        return ""
+    number = re.search(r"[-_](\d+)(p-|ag-|_vs)", f"{done.value('env.id')} {map_name}")
+    n_agents = int(number[1]) if number else 2
+    n_agents = MAPS[map_name].n_agents if map_name in MAPS else n_agents
     return f"'algo.network.groups=[{','.join(f'[{i}]' for i in range(n_agents))}]'"
