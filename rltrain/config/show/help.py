@@ -93,7 +93,7 @@ def _overview(catalog: Catalog) -> Iterator[str]:
         if not path.startswith(RARE):
             yield _row(f"{path}={keys[path].value}", keys[path].meaning, 36)
     rest = " ".join(f"{node}…" for node in RARE)
-    yield f"  {rest}   and their keys: rltrain --help {RARE[0].rstrip('.')}"
+    yield f"  {rest}   their keys: rltrain --help {RARE[0].rstrip('.')}"
     yield f"\n{FOOTER}"
 
 
