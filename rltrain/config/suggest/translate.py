@@ -22,7 +22,7 @@ from rltrain.config.suggest.choices import longest_known
 from rltrain.config.suggest.keys import Refusal, for_key, not_tried
 from rltrain.config.suggest.value_forms import quoted
 
-SCRIPT = re.compile(r".*\.py|rl_zoo3\.\w+|ray\.rllib\.\w+")
+SCRIPT = re.compile(r".*\.py|(rl_zoo3|ray\.rllib|cleanrl\w*)\.[\w.]+")
 NUMBER = re.compile(r"-[\d.]+(e-?\d+)?")
 OF_LOADED = (
     r"mode|checkpoint|load_step|record|seed|trust|test\..*|hub\..*|hardware\.device|-.*",
@@ -142,8 +142,8 @@ def _pairs(arguments: Sequence[str]) -> tuple[str, list[tuple[str, str]]]:
             bool(NUMBER.fullmatch(words[0]) or words[0].startswith(("{", "dict(")))
             or not (words[0].startswith("-") or "=" in words[0])
         )
-        if word == "-m" and before.startswith("python"):
-            pass  # Python's own: what follows is a module
+        if before.startswith("python") and word.startswith("-"):
+            word = before  # Python's own, as -m before a module
         elif SCRIPT.fullmatch(word) and not script:
             script = word.removesuffix(".py").replace("/", ".").rpartition(".")[2]
             pairs.append(("", script))
@@ -187,14 +187,16 @@ def _several(name: str, value: str, script: str) -> list[tuple[str, str]]:
             tree = yaml.safe_load(value)
     elif name in ("hyperparams", "hyperparameters", "env_kwargs"):
         key, _, text = value.partition(":")
-        return _several(f"+env.kwargs.{key}" if name == "env_kwargs" else key, text, script)
+        prefix = "+env.kwargs." if name == "env_kwargs" else ""
+        return _several(f"{prefix}{key}", text.strip("'"), script)
     elif value.startswith("dict("):
         with suppress(SyntaxError, ValueError):
             call: Any = ast.parse(value, mode="eval").body
             tree = {word.arg: ast.literal_eval(word.value) for word in call.keywords}
     if not isinstance(tree, dict):
         return [(name, value)]
-    prefix = f"{name}." if name in ("stop", "exploration_config") else ""
+    prefixes = {"env_config": "+env.kwargs.", "stop": "stop.", "exploration_config": f"{name}."}
+    prefix = prefixes.get(name, "")
     texts = {
         key: inner if isinstance(inner, str) else json.dumps(inner, separators=(",", ":"))
         for key, inner in tree.items()
