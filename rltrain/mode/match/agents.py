@@ -33,7 +33,7 @@ Environments = tuple[str, Leaves]
 
 
 @dataclass(frozen=True)
-class Agent:
+class MatchAgent:
     """One of a match. Without settings it is the environment's own, which plays one side only."""
 
     name: str
@@ -46,7 +46,7 @@ class Agent:
         return str(self.source.folder) if self.source else self.name
 
 
-def open_agents(typed: Sequence[str], overrides: Sequence[str]) -> list[Agent]:
+def open_agents(typed: Sequence[str], overrides: Sequence[str]) -> list[MatchAgent]:
     """The agents that were typed, all with the same environment.
 
     Raises:
@@ -58,16 +58,16 @@ def open_agents(typed: Sequence[str], overrides: Sequence[str]) -> list[Agent]:
         if key in keys:
             raise UsageError(f"{keys[key]}: {instead}. Leave it out.")
     words = [*overrides, *(word for word in DEFAULTS if word.partition("=")[0] not in keys)]
-    agents = [Agent(BUILTIN)] * len(typed)
+    agents = [MatchAgent(BUILTIN)] * len(typed)
     for i, path in enumerate(typed):
         if is_checkpoint(path):
             alone = [*words, f"test.opponent={BUILTIN}"]
             source, settings = open_checkpoint(path, alone, None, plays=True)
-            agents[i] = Agent(opponent_name(str(source.folder)), source, settings)
+            agents[i] = MatchAgent(opponent_name(str(source.folder)), source, settings)
     trained = [agent.settings for agent in agents if agent.settings is not None]
     for i, name in enumerate(typed):
         if agents[i].source is None and name != BUILTIN:
-            agents[i] = Agent(name, settings=scripted(name, trained, words))
+            agents[i] = MatchAgent(name, settings=scripted(name, trained, words))
     require_same_environment(agents)
     return agents
 
@@ -92,7 +92,7 @@ def scripted(name: str, trained: Sequence[Settings], words: Sequence[str]) -> Se
     return check(tree, {**groups, "algo": "scripted"}, {})
 
 
-def require_same_environment(agents: Sequence[Agent]) -> None:
+def require_same_environment(agents: Sequence[MatchAgent]) -> None:
     """UsageError unless all agents play in the same environment, and their names differ."""
     names = Counter(agent.name for agent in agents)
     if several := [name for name, times in names.items() if times > 1]:
@@ -124,7 +124,7 @@ def require_same_environment(agents: Sequence[Agent]) -> None:
         )
 
 
-def environment(agent: Agent) -> Environments:
+def environment(agent: MatchAgent) -> Environments:
     """The name of the environment of tests and its options, without those of opponents."""
     assert agent.settings is not None
     plain = agent.settings.plain
@@ -138,7 +138,7 @@ def environment(agent: Agent) -> Environments:
 
 
 def playing(
-    agent: Agent, enemy: Agent, episodes: int, **changes: Any
+    agent: MatchAgent, enemy: MatchAgent, episodes: int, **changes: Any
 ) -> tuple[Settings, Callable[[], Evaluated]]:
     """The settings of battles of an agent against another one, and what builds their rollout."""
     assert agent.settings is not None

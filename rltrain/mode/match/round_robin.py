@@ -18,7 +18,7 @@ from rltrain.errors import UsageError, usage_errors
 from rltrain.hardware.device import set_allocator_policy
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.evaluate import played
-from rltrain.mode.match.agents import Agent, open_agents, playing
+from rltrain.mode.match.agents import MatchAgent, open_agents, playing
 from rltrain.mode.match.match_results import Match, as_json, row_of, write_page
 from rltrain.mode.match.request import Request
 from rltrain.report.ratings import Results, rate
@@ -70,14 +70,14 @@ def match(asked: Request, *, loud: bool = True) -> Match:
     return done
 
 
-def title(agents: Sequence[Agent]) -> str:
+def title(agents: Sequence[MatchAgent]) -> str:
     """``smac 3m: match of 4 agents``."""
     settings = next(agent.settings for agent in agents if agent.settings is not None)
     scenario = settings.title.partition(" on ")[2].partition(",")[0]
     return f"{scenario}: match of {len(agents)} agents"
 
 
-def require_able(agents: Sequence[Agent]) -> dict[str, Any]:
+def require_able(agents: Sequence[MatchAgent]) -> dict[str, Any]:
     """Build every agent once on each side; returns what the environment says of itself.
 
     Raises:
@@ -115,7 +115,7 @@ def begun(request: dict[str, Any]) -> tuple[Path, list[dict[str, Any]]]:
     return new_folder("match"), []
 
 
-def pairing(first: Agent, second: Agent, battles: int, folder: Path) -> dict[str, Any]:
+def pairing(first: MatchAgent, second: MatchAgent, battles: int, folder: Path) -> dict[str, Any]:
     """Play the battles of two agents, half of them on each side; of one without settings all."""
     sides = [(a, b) for a, b in ((first, second), (second, first)) if a.settings is not None]
     return {
@@ -125,7 +125,7 @@ def pairing(first: Agent, second: Agent, battles: int, folder: Path) -> dict[str
     }
 
 
-def side(agent: Agent, enemy: Agent, battles: int, folder: Path) -> dict[str, Any]:
+def side(agent: MatchAgent, enemy: MatchAgent, battles: int, folder: Path) -> dict[str, Any]:
     """Play battles of an agent against another one, and with ``record`` the first one again."""
     settings, build = playing(agent, enemy, battles, record=False)
     done = played(settings, build(), agent.source, folder)
