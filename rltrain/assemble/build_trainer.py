@@ -17,13 +17,6 @@ from rltrain.algo.learner import Learner
 from rltrain.assemble.build_learner import about, build_learner, compiles, required
 from rltrain.assemble.build_opponents import build_opponents
 from rltrain.assemble.build_policy import build_exploration, build_rollout, obs_view
-from rltrain.assemble.build_ranks import (
-    RankRollout,
-    build_ranks,
-    check_ranks,
-    rank_settings,
-    shared_tensors,
-)
 from rltrain.assemble.callbacks import build_callbacks, obs_statistics, snapshots, video_recorder
 from rltrain.assemble.env import build_env, need_same_sizes, ordered_as, prepare_machine
 from rltrain.assemble.evaluation import build_test_env, build_tests
@@ -38,7 +31,6 @@ from rltrain.interfaces import Buffer, Rollouts, VectorEnv
 from rltrain.logger.loggers import Loggers
 from rltrain.offline.dataset_recorder import DatasetRecorder, RecordedEnv
 from rltrain.periodic_tests import TestFunction
-from rltrain.rank_trainer import RankTrainer
 from rltrain.trainer import Trainer
 from rltrain.types import EnvSpec
 
@@ -52,8 +44,20 @@ def build_trainer(
         ValueError: parts that do not fit, such as a mixer without a team reward.
     """
     device, exploration = prepare_machine(settings), build_exploration(settings)
-    ranks = None if settings.ranks is None else build_ranks(settings, device)
-    own = settings if ranks is None else rank_settings(settings, ranks)
+    ranks, own = None, settings
+    kind: type[Rollout] = Rollout
+    if settings.ranks is not None:
+        from rltrain.assemble.build_ranks import (
+            RankRollout,
+            build_ranks,
+            check_ranks,
+            rank_settings,
+            shared_tensors,
+        )
+        from rltrain.rank_trainer import RankTrainer
+
+        ranks = build_ranks(settings, device)
+        own, kind = rank_settings(settings, ranks), RankRollout
     key = () if ranks is None else (ranks.rank,)  # every rank draws its own numbers
     torch.manual_seed(seed_key(own.run.seed, NOISE_STREAM, *key))  # noisy layers, quantile levels
     n_envs = own.hardware.n_envs if own.workers is None else 1  # for its sizes
@@ -79,7 +83,7 @@ def build_trainer(
             opponents=build_opponents(
                 own, env, training=True, agents=learner.online.agents, share=share
             ),
-            kind=Rollout if ranks is None else RankRollout,
+            kind=kind,
             keeps={"keeps_hidden": buffer.keeps_hidden, "keeps_values": buffer.keeps_values},
         )
         if isinstance(rollout.env, RecordedEnv):

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from rltrain.errors import UsageError
 
+EPISODES = "episodes.html"
+"""The page of recorded episodes, in the folder of a recording."""
 SHOWN = 3
 """Names that a message lists."""
 

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from rltrain.common.folders import EPISODES
 from rltrain.errors import UsageError
 from rltrain.interfaces import Mixer, RolloutPolicy, VectorEnv, Watch
 from rltrain.types import Drawing, Episode
-from rltrain.video.viewer import FILE, write_viewer
+from rltrain.video.viewer import write_viewer
 
 ABSENT = -1
 """The look of a unit that is not there."""
@@ -83,7 +84,7 @@ class EpisodeRecorder(Watch):
                 continue
             self._done[number] = self._episode(env, number, finished[e])
             del self._steps[number]
-            self.files[number] = [self.folder / FILE]
+            self.files[number] = [self.folder / EPISODES]
         if len(self._done) == self.n_episodes and finished:
             self._write(env)
 
@@ -140,7 +141,7 @@ class EpisodeRecorder(Watch):
             "world": self._world,
             "looks": [json.loads(look) for look in self._looks],
         }
-        write_viewer(self.folder / FILE, page, [self._done[n] for n in sorted(self._done)])
+        write_viewer(self.folder / EPISODES, page, [self._done[n] for n in sorted(self._done)])
 
 
 def padded(row: np.ndarray, n_units: int, empty: int) -> np.ndarray:

@@ -10,11 +10,11 @@ from typing import Any
 import yaml
 
 from rltrain.common.files import newest
+from rltrain.common.folders import EPISODES
 from rltrain.config.overrides import pick
 from rltrain.config.schema import Settings
 from rltrain.config.validate.constructor import show
 from rltrain.logger.screen import duration, shown
-from rltrain.video.viewer import FILE
 
 COLUMNS = {
     "env_steps": ("env steps", ","),
@@ -111,4 +111,4 @@ def videos(run_dir: Path) -> list[Path]:
 
 def pages(run_dir: Path) -> list[Path]:
     """The newest page of episodes, relative to the run's folder."""
-    return newest(run_dir, f"recordings/*/{FILE}")
+    return newest(run_dir, f"recordings/*/{EPISODES}")

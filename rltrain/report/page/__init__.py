@@ -13,11 +13,11 @@ from urllib.parse import quote
 
 import rltrain
 from rltrain.common.files import newest, open_plain
+from rltrain.common.folders import EPISODES
 from rltrain.common.page import filled
 from rltrain.report.comparison import Analysis
 from rltrain.report.printed_tables import Table
 from rltrain.report.results import interval_name, metric_name, size_text
-from rltrain.video.viewer import FILE
 
 FIGURES = {
     "curves": ("Learning curves", ""),
@@ -99,7 +99,7 @@ def episodes(analysis: Analysis, folder: Path) -> str:
     links = []
     for series in analysis.series:
         for run in series.group.runs:
-            for page in newest(run.folder, f"recordings/*/{FILE}"):
+            for page in newest(run.folder, f"recordings/*/{EPISODES}"):
                 place = Path(os.path.relpath(run.folder / page, folder)).as_posix()
                 text = html.escape(f"{series.env}, {series.label}, seed {run.seed}")
                 links.append(f'<li><a href="{quote(place)}">{text}</a></li>')

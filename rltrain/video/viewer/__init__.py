@@ -13,8 +13,6 @@ from rltrain.common.files import put_text
 from rltrain.common.page import filled
 from rltrain.video.viewer.page_data import packed_page
 
-FILE = "episodes.html"
-
 
 def write_viewer(
     path: Path, page: Mapping[str, Any], episodes: Sequence[Mapping[str, Any]]
