@@ -14,7 +14,7 @@ import numpy as np
 from rltrain.common.files import json_object, put_text, require_plain
 from rltrain.common.folders import new_folder
 from rltrain.common.locks import take
-from rltrain.errors import UsageError, usage_errors
+from rltrain.errors import CheckpointError, UsageError, usage_errors
 from rltrain.hardware.device import set_allocator_policy
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.evaluate import played
@@ -104,13 +104,21 @@ def begun(request: dict[str, Any]) -> tuple[Path, list[dict[str, Any]]]:
     folder.
 
     Raises:
-        CheckpointError: there is a link or a device in it.
+        CheckpointError: its file is damaged, or there is a link or a device in it.
     """
+    names = tuple(request["agents"])
     same = json.loads(json.dumps(request))
     for path in sorted(Path.cwd().glob(f"outputs/match/*/{FILE}"), reverse=True):
         record = json_object(path)
         if record.get("request") == same:
             require_plain(path.parent)
+            try:
+                results(names, record["pairings"])
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                raise CheckpointError(
+                    f"{shown(path)} is damaged: its finished pairings cannot be read ({error!r}). "
+                    "Delete its folder, and the same command begins the match again."
+                ) from error
             return path.parent, record["pairings"]
     return new_folder("match"), []
 

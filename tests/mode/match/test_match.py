@@ -105,6 +105,19 @@ def test_a_match_that_was_interrupted_goes_on_and_ends_as_one_that_was_not(monke
     assert len(played) == 6
 
 
+@pytest.mark.parametrize(
+    "pairings",
+    [None, 3, [3], [{}], [{"sides": [{"agents": "focus"}]}], [{"sides": 0}], {"sides": []}, "all"],
+)
+def test_a_damaged_match_is_named(pairings):
+    command = words("closest, focus", 2, *MAP)
+    assert run(command) == 0
+    (path,) = Path("outputs/match").glob("*/match.json")
+    path.write_text(json.dumps({**record(), "pairings": pairings}))
+    with pytest.raises(CheckpointError, match=r"match\.json is damaged"):
+        run(command)
+
+
 def test_the_same_match_from_python(teams):
     agents = [teams[0], "closest"]
     found = rltrain.match(agents, 4, overrides={"seed": 3}, progress=False)
