@@ -12,6 +12,7 @@ from rltrain.trainer import Trainer
 from tests.integration.promises.checks import resume, workers
 from tests.integration.promises.checks import whole_run as whole_run_of
 from tests.integration.promises.states import BATTLE, COMMON, State, typed_words
+from tests.marks import slow_except
 
 SMALL = (*COMMON, "algo=vdn", *BATTLE, "total_env_steps=200", "test.interval=100")
 
@@ -79,7 +80,7 @@ def test_an_opponent_that_was_not_copied_has_to_be_typed(opponent, tmp_path):
         rltrain.resume(tmp_path / "run", 300, progress=False)
 
 
-@pytest.mark.parametrize("promise", [resume, workers], ids=["resume", "workers"])
+@pytest.mark.parametrize("promise", slow_except((resume,), (resume, workers)))
 def test_opponents_play_the_same_again(promise, opponent, tmp_path):
     words = (
         f"env.opponents={{builtin: 1, closest: 1, {opponent}: 2}}",
