@@ -20,7 +20,7 @@ from rltrain.video.viewer import write_viewer
 ABSENT = -1
 """The look of a unit that is not there."""
 MOST_OBS = 512
-"""Numbers of one agent's observation that are kept, where it is not told which units it sees."""
+"""Numbers of one agent's observation that are kept, where no layout names what it sees."""
 
 
 def require_drawing(env: VectorEnv, name: str, typed: str, instead: str) -> None:

@@ -64,11 +64,12 @@ def drawn_last(action: np.ndarray, available: np.ndarray, epsilon: float, rng: A
 def opponents(plays: list[list[str]], **epsilon: float) -> tuple[Opponents, dict[str, Always]]:
     """Opponents a, b and the built-in one; ``plays[e][k]`` plays episode k of environment e."""
     policies = {"a": Always(1), "b": Always(2)}
+    named: Any = lambda e, k: plays[e][k]  # noqa: E731 - a name in place of a random stream
     made = Opponents(
         side=Side(),
         policies={"builtin": None, **policies},
         draw=lambda rng: str(rng),
-        streams=lambda e, k: plays[e][k],  # type: ignore[arg-type, return-value]
+        streams=named,
         explore=drawn_last,
         epsilon={"builtin": 0.0, "a": 0.0, "b": 0.0, **epsilon},
     )

@@ -46,9 +46,10 @@ def weight(policy: Any) -> float:
 
 def trained(pool: SelfPlay, *steps: int) -> SelfPlay:
     """A pool after updates at these env steps, at each of which the weight is the env step."""
+    agents: Any = pool.agents
     for step in steps:
         with torch.no_grad():
-            pool.agents.weight.fill_(step)  # type: ignore[union-attr, operator]
+            agents.weight.fill_(step)
         pool.update(Clock(env_steps=step), [])
     return pool
 
@@ -91,10 +92,12 @@ def test_sampling_chooses_who_plays(sampling: str, shares: dict[int, float]) -> 
 def test_a_pool_goes_on_from_its_state() -> None:
     one = trained(self_play("prioritized"), 0, 100)
     one.count(0, {"win": False, "draw": False})
-    one.policies[100].memory = 7  # type: ignore[attr-defined]
+    before: Any = one.policies[100]
+    before.memory = 7
     two = self_play("prioritized")
     two.load_state_dict(one.state_dict())
+    after: Any = two.policies[100]
     assert two.results == one.results == {0: [1.0, 1.0], 100: [0.0, 0.0]}
     assert [weight(two.policies[step]) for step in two.pool] == [0, 100]
-    assert two.policies[100].memory == 7  # type: ignore[attr-defined]
+    assert after.memory == 7
     assert trained(two, 150, 200).pool == [100, 200]

@@ -83,7 +83,8 @@ class TupleTeam(ParallelEnv):
     @property
     def drawing(self) -> Any:
         """The environment's method of this name."""
-        return self.env.drawing  # type: ignore[attr-defined]
+        env: Any = self.env  # Gymnasium's class has no such method
+        return env.drawing
 
     def close(self) -> None:
         self.env.close()
