@@ -23,7 +23,7 @@ def compile_kernels() -> None:
         total_env_steps=1,
         capacity=64,
         max_bytes=None,
-        storage="float32",
+        precision="float32",
         sampler="proportional",
         alpha=0.6,
         beta=0.4,

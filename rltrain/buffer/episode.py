@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rltrain.buffer import store_state
 from rltrain.buffer.fields import bytes_per_step
-from rltrain.buffer.packed_obs import Storage
+from rltrain.buffer.packed_obs import Precision
 from rltrain.buffer.priorities import Priorities
 from rltrain.buffer.sizes import episode_blocks, require_batch, require_first_blocks
 from rltrain.buffer.step_check import StepCheck
@@ -32,7 +32,7 @@ class EpisodeBuffer:
         rng: draws the episodes.
         capacity: finished episodes stored at most.
         max_bytes: bytes used at most, open episodes included; null = 60% of the memory free now.
-        storage: how observations and states are stored; uint8 observations stay uint8.
+        precision: how observations and states are stored; uint8 observations stay uint8.
         sampler, alpha, beta, beta_end, beta_env_steps, priority_floor: as of ``ReplayBuffer``; an
             episode's priority is its mean absolute TD error.
 
@@ -54,7 +54,7 @@ class EpisodeBuffer:
         rng: np.random.Generator,
         capacity: Count,
         max_bytes: Count | None,
-        storage: Storage,
+        precision: Precision,
         sampler: Literal["uniform", "proportional"] = "uniform",
         alpha: Probability = 0.6,
         beta: Probability = 0.4,
@@ -65,15 +65,15 @@ class EpisodeBuffer:
     ) -> None:
         self.spec, self.n_envs, self.device, self.rng = spec, n_envs, device, rng
         self.capacity = capacity
-        self._step_check = StepCheck(spec, n_envs, storage=storage)
-        step_bytes, cap = bytes_per_step(spec, storage), memory_cap(max_bytes)
+        self._step_check = StepCheck(spec, n_envs, precision=precision)
+        step_bytes, cap = bytes_per_step(spec, precision), memory_cap(max_bytes)
         n_blocks = cap // (BLOCK * step_bytes)
         if spec.max_steps is not None:  # do not reserve more than capacity can fill
             n_blocks = min(n_blocks, episode_blocks(capacity, spec.max_steps, n_envs))
         require_first_blocks(n_blocks, cap, n_envs, step_bytes)
         require_memory(n_blocks * BLOCK * step_bytes, capacity)
         self.store = Store(
-            spec=spec, n_envs=n_envs, n_blocks=n_blocks, storage=storage, device=device
+            spec=spec, n_envs=n_envs, n_blocks=n_blocks, precision=precision, device=device
         )
         # Finished episodes by age: episode i has row i % size of the index.
         self._size = min(capacity, n_blocks * BLOCK // 2)  # an episode has two steps or more

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rltrain.buffer.packed_obs import PackedObs, Storage
+from rltrain.buffer.packed_obs import PackedObs, Precision
 from rltrain.types import EnvSpec
 
 TRANSITION = ("action", "reward", "terminated")
@@ -15,16 +15,16 @@ TRANSITION = ("action", "reward", "terminated")
 
 
 def step_fields(
-    spec: EnvSpec, storage: Storage, hidden_dim: int = 0, keeps_values: bool = False
+    spec: EnvSpec, precision: Precision, hidden_dim: int = 0, keeps_values: bool = False
 ) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
     """Shape and stored type of every field of a time step; ``hidden`` only where H is not 0,
     ``values`` only if they are kept.
     """
-    n_agents, real = spec.n_agents, np.dtype(storage)
+    n_agents, real = spec.n_agents, np.dtype(precision)
     action = np.dtype(np.uint8 if spec.n_actions <= 256 else np.int16)
     obs = (n_agents, *spec.obs_shape), np.dtype(np.uint8 if spec.obs_dtype == "uint8" else real)
     if spec.obs_bytes:
-        obs = (n_agents, PackedObs(spec, storage).n_bytes), np.dtype(np.uint8)
+        obs = (n_agents, PackedObs(spec, precision).n_bytes), np.dtype(np.uint8)
     fields = {
         "obs": obs,
         "avail_actions": ((n_agents, spec.n_actions), np.dtype(np.bool_)),
@@ -42,10 +42,10 @@ def step_fields(
 
 
 def bytes_per_step(
-    spec: EnvSpec, storage: Storage, hidden_dim: int = 0, keeps_values: bool = False
+    spec: EnvSpec, precision: Precision, hidden_dim: int = 0, keeps_values: bool = False
 ) -> int:
     """Bytes of one stored time step."""
-    return n_bytes(step_fields(spec, storage, hidden_dim, keeps_values))
+    return n_bytes(step_fields(spec, precision, hidden_dim, keeps_values))
 
 
 def n_bytes(fields: Mapping[str, tuple[tuple[int, ...], np.dtype]]) -> int:

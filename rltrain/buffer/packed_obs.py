@@ -11,19 +11,19 @@ from torch import Tensor
 
 from rltrain.types import EnvSpec
 
-Storage = Literal["float32", "float16"]
+Precision = Literal["float32", "float16"]
 
 
 class PackedObs:
     """Flat observations [..., D] as bytes [..., n_bytes]: first the columns of ``spec.obs_bytes``,
-    a byte each, then the other numbers as ``storage``. Pixels are unpacked as they were.
+    a byte each, then the other numbers as ``precision``. Pixels are unpacked as they were.
     """
 
-    def __init__(self, spec: EnvSpec, storage: Storage) -> None:
+    def __init__(self, spec: EnvSpec, precision: Precision) -> None:
         (self.width,), self.pixels = spec.obs_shape, spec.obs_bytes
         edges = [0, *(edge for start, stop, _ in self.pixels for edge in (start, stop)), self.width]
         self.others = [pair for pair in list(pairwise(edges))[::2] if pair[0] < pair[1]]
-        self.real = np.dtype(storage)
+        self.real = np.dtype(precision)
         self.n_pixels = sum(stop - start for start, stop, _ in self.pixels)
         self.n_bytes = self.n_pixels + (self.width - self.n_pixels) * self.real.itemsize
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from rltrain.buffer import store_state
 from rltrain.buffer.fields import bytes_per_step
-from rltrain.buffer.packed_obs import Storage
+from rltrain.buffer.packed_obs import Precision
 from rltrain.buffer.priorities import ActedError, ActedPriorities, Sampling
 from rltrain.buffer.single_agent import one_agent
 from rltrain.buffer.sizes import require_bytes, require_window
@@ -42,7 +42,7 @@ class ReplayBuffer:
         total_env_steps: length of the run.
         capacity: steps stored at most.
         max_bytes: bytes used at most; null = 60% of the memory free now.
-        storage: how observations and states are stored; uint8 observations stay uint8.
+        precision: how observations and states are stored; uint8 observations stay uint8.
         sampling: the fields of ``Sampling``.
         acted_error: absolute TD errors by the values of acting, ``Loss.acted_error``.
         sequence_length: transitions of a window that are learned from.
@@ -68,7 +68,7 @@ class ReplayBuffer:
         total_env_steps: int,
         capacity: Count,
         max_bytes: Count | None,
-        storage: Storage,
+        precision: Precision,
         sampling: Sampling,
         sequence_length: Count,
         burn_in: Whole,
@@ -92,8 +92,8 @@ class ReplayBuffer:
             "hidden_dim": stored_hidden,
             "keeps_values": acted_error is not None,
         }
-        self._step_check = StepCheck(spec, n_envs, storage=storage, **kept)
-        step_bytes = bytes_per_step(spec, storage, **kept)
+        self._step_check = StepCheck(spec, n_envs, precision=precision, **kept)
+        step_bytes = bytes_per_step(spec, precision, **kept)
         n_blocks = n_envs * (self.steps_per_env // BLOCK + 3)
         needed = n_blocks * BLOCK * step_bytes
         require_bytes(needed, memory_cap(max_bytes), capacity, n_envs, step_bytes)
@@ -105,7 +105,7 @@ class ReplayBuffer:
             spec=spec,
             n_envs=n_envs,
             n_blocks=n_blocks,
-            storage=storage,
+            precision=precision,
             device=device,
             **kept,
         )

@@ -73,7 +73,7 @@ def require_batch(
             f"The buffer may use {decimal(n_blocks * block_bytes, precision=2)}, but one batch of "
             f"{batch_size} episodes of {spec.max_steps} steps, beside the {n_envs} open episodes, "
             f"needs {decimal(needed * block_bytes, precision=2)} ({step_bytes} bytes a step): set "
-            f"buffer.max_bytes={needed * block_bytes}, or buffer.storage=float16, or a smaller "
+            f"buffer.max_bytes={needed * block_bytes}, or buffer.precision=float16, or a smaller "
             "algo.batch_size."
         )
 

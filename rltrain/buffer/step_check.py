@@ -6,7 +6,7 @@ from statistics import mode
 
 import numpy as np
 
-from rltrain.buffer.packed_obs import Storage
+from rltrain.buffer.packed_obs import Precision
 from rltrain.common.number_types import is_finite
 from rltrain.errors import EnvError, UsageError
 from rltrain.types import EnvSpec, Steps
@@ -25,7 +25,7 @@ class StepCheck:
     Args:
         spec: sizes.
         n_envs: environments, E.
-        storage: how observations and states are stored.
+        precision: how observations and states are stored.
         hidden_dim: H where recurrent states are stored, else 0.
         keeps_values: whether values of acting are stored.
     """
@@ -35,7 +35,7 @@ class StepCheck:
         spec: EnvSpec,
         n_envs: int,
         *,
-        storage: Storage = "float32",
+        precision: Precision = "float32",
         hidden_dim: int = 0,
         keeps_values: bool = False,
     ) -> None:
@@ -58,8 +58,8 @@ class StepCheck:
             self.fields["values"] = ((*agents, 2), ("float32",))
         self.numbers = ["reward", *(["state"] if spec.state_dim else [])]
         self.numbers += [] if spec.obs_dtype == "uint8" else ["obs"]
-        self.half = ["state"] if storage == "float16" else []
-        if storage == "float16" and spec.obs_dtype != "uint8":
+        self.half = ["state"] if precision == "float16" else []
+        if precision == "float16" and spec.obs_dtype != "uint8":
             self.half.append("obs")
         self.accepted: Signature = []
 
@@ -69,7 +69,7 @@ class StepCheck:
         Raises:
             ValueError: the first field that does not, what was expected and what it is.
             EnvError: the environments gave a number that is not finite, or no available action.
-            UsageError: numbers too large for ``storage=float16``.
+            UsageError: numbers too large for ``precision=float16``.
         """
         arrays = [getattr(steps, name) for name in self.fields]
         signature = [(a.shape, a.dtype) if isinstance(a, np.ndarray) else None for a in arrays]
@@ -145,7 +145,7 @@ def _require_half(name: str, values: np.ndarray) -> None:
     size = float(np.abs(values).max(initial=0))
     if size > HALF_MAX:
         raise UsageError(
-            f"buffer.storage=float16 holds numbers up to {HALF_MAX:,.0f}, but {name} has one of "
-            f"the size {size:,.0f}. Type buffer.storage=float32, or scale what the environment "
+            f"buffer.precision=float16 holds numbers up to {HALF_MAX:,.0f}, but {name} has one of "
+            f"the size {size:,.0f}. Type buffer.precision=float32, or scale what the environment "
             "gives."
         )

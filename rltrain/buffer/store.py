@@ -20,7 +20,7 @@ from rich.filesize import decimal
 from torch import Tensor
 
 from rltrain.buffer.fields import TRANSITION, bytes_per_step, step_fields
-from rltrain.buffer.packed_obs import PackedObs, Storage
+from rltrain.buffer.packed_obs import PackedObs, Precision
 from rltrain.common.array_batch import ArrayBatch
 from rltrain.types import Batch, EnvSpec
 
@@ -42,7 +42,7 @@ class Store:
         spec: EnvSpec,
         n_envs: int,
         n_blocks: int,
-        storage: Storage,
+        precision: Precision,
         device: torch.device,
         hidden_dim: int = 0,
         keeps_values: bool = False,
@@ -50,14 +50,14 @@ class Store:
         self.n_envs, self.n_blocks, self.device = n_envs, n_blocks, device
         self.n_frames = spec.frame_stack
         self.padding = n_blocks * BLOCK
-        self.bytes_per_step = bytes_per_step(spec, storage, hidden_dim, keeps_values)
+        self.bytes_per_step = bytes_per_step(spec, precision, hidden_dim, keeps_values)
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.arrays: dict[str, np.ndarray] = {}  # [n_blocks * BLOCK + 1, features]
-        fields = step_fields(spec, storage, hidden_dim, keeps_values)
+        fields = step_fields(spec, precision, hidden_dim, keeps_values)
         for name, (shape, dtype) in fields.items():
             self.shapes[name] = shape
             self.arrays[name] = _reserve(self.padding + 1, math.prod(shape), dtype)
-        self._packed = PackedObs(spec, storage) if spec.obs_bytes else None
+        self._packed = PackedObs(spec, precision) if spec.obs_bytes else None
         kinds = {self.arrays[name].dtype.name for name in ("obs", "state")}
         single = self.n_frames == 1 and device.type == "cpu"
         self.as_in_batches = single and kinds == {"float32"}  # nothing to stack or convert

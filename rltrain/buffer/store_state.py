@@ -83,7 +83,7 @@ def require_fields(state: Mapping[str, Any], store: Store) -> None:
             raise ValueError(
                 f"The saved buffer does not fit: '{name}' of a step should be {array.dtype} "
                 f"{shape}, got {saved.dtype} {saved.shape[1:]}. Use the env and the "
-                "buffer.storage that it was written with."
+                "buffer.precision that it was written with."
             )
 
 

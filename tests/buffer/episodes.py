@@ -23,7 +23,7 @@ def make(**given: Any) -> EpisodeBuffer:
         "rng": generator(7, 4),
         "capacity": 20,
         "max_bytes": None,
-        "storage": "float32",
+        "precision": "float32",
     }
     return EpisodeBuffer(**{**values, **given})
 

@@ -25,7 +25,7 @@ def make(**given: Any) -> ReplayBuffer:
         "total_env_steps": 1000,
         "capacity": 300,
         "max_bytes": None,
-        "storage": "float32",
+        "precision": "float32",
         "sampler": "uniform",
         "alpha": 1.0,
         "beta": 1.0,

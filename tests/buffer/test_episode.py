@@ -158,7 +158,7 @@ def test_update_priority_changes_nothing() -> None:
 
 
 def test_float16_rounds_obs_and_state_and_nothing_else() -> None:
-    half, full, stream = make(storage="float16"), make(), Stream(3)
+    half, full, stream = make(precision="float16"), make(), Stream(3)
     steps = stream.steps(60)
     half.add(steps)
     full.add(steps)

@@ -94,7 +94,7 @@ def test_a_state_of_another_environment_is_refused() -> None:
 
 def test_a_buffer_that_cannot_hold_a_batch_is_refused_with_what_to_type() -> None:
     buffer = make(capacity=32, max_bytes=10 * BLOCK * STEP_BYTES)
-    with pytest.raises(ValueError, match=r"max_bytes=(\d+), or buffer\.storage=float16") as error:
+    with pytest.raises(ValueError, match=r"max_bytes=(\d+), or buffer\.precision=float16") as error:
         buffer.check(32)
     assert f"{STEP_BYTES} bytes a step" in str(error.value)
     enough = int(str(error.value).split("buffer.max_bytes=")[1].split(",")[0])

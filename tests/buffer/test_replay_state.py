@@ -51,7 +51,7 @@ REFUSED = [
     ({"capacity": 400}, r"has 100 steps per environment, this one 134: use the buffer\.capacity"),
     ({"n_step": 3}, r"has 1 transitions in a window, this one 3: use the algo\.loss\.n_step"),
     ({"sampler": "proportional"}, r"use the buffer\.sampler and buffer\.agents"),
-    ({"storage": "float16"}, r"'obs' of a step should be float16.*float32"),
+    ({"precision": "float16"}, r"'obs' of a step should be float16.*float32"),
     ({"spec": replace(SPEC, obs_shape=(5,))}, r"'obs' of a step should be float32 \(2, 5\)"),
 ]
 

@@ -155,13 +155,13 @@ def test_masks_may_be_bytes_or_booleans() -> None:
 @pytest.mark.parametrize("name", ["obs", "state"])
 @pytest.mark.parametrize("value", [-65_600.0, 1e9])
 def test_float16_refuses_numbers_that_it_would_make_infinite(name: str, value: float) -> None:
-    buffer, stream = test_episode.make(storage="float16"), Stream(0)
+    buffer, stream = test_episode.make(precision="float16"), Stream(0)
     steps = stream.steps(4)
     getattr(steps, name).flat[5] = 65_504
     buffer.add(steps)
     before, in_use = saved(buffer), buffer.store.bytes_in_use
     getattr(steps, name).flat[5] = value
-    with pytest.raises(UsageError, match=rf"storage=float16 .* but {name} has one"):
+    with pytest.raises(UsageError, match=rf"precision=float16 .* but {name} has one"):
         buffer.add(steps)
     assert_same_state(before, saved(buffer))
     assert buffer.store.bytes_in_use == in_use

@@ -15,7 +15,7 @@ SPEC = EnvSpec(n_agents=2, n_actions=3, obs_shape=(4,), state_dim=5)
 
 
 def store(n_envs: int = 2, n_blocks: int = 8) -> Store:
-    return Store(spec=SPEC, n_envs=n_envs, n_blocks=n_blocks, storage="float32", device=CPU)
+    return Store(spec=SPEC, n_envs=n_envs, n_blocks=n_blocks, precision="float32", device=CPU)
 
 
 def numbered(first: int, n_steps: int, n_envs: int = 2) -> dict[str, np.ndarray]:
@@ -47,13 +47,13 @@ def test_many_actions_take_two_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("storage", "step_goal", "total_goal"), [("float32", 36465, 11.5e9), ("float16", 18735, 6e9)]
+    ("precision", "step_goal", "total_goal"), [("float32", 36465, 11.5e9), ("float16", 18735, 6e9)]
 )
 def test_5000_episodes_of_27m_vs_30m_fit_the_goal(
-    storage: str, step_goal: int, total_goal: float
+    precision: str, step_goal: int, total_goal: float
 ) -> None:
     spec = EnvSpec(n_agents=27, n_actions=36, obs_shape=(285,), state_dim=1170, max_steps=180)
-    assert bytes_per_step(spec, storage) == step_goal
+    assert bytes_per_step(spec, precision) == step_goal
     assert 5_000 * 61 * step_goal <= total_goal
 
 
@@ -145,7 +145,9 @@ def test_memory_follows_the_written_steps_not_the_cap() -> None:
     process = psutil.Process()
     before = process.memory_info().rss
     spec = EnvSpec(n_agents=1, n_actions=2, obs_shape=(1 << 18,))  # 1 MiB a step
-    s = Store(spec=spec, n_envs=1, n_blocks=1 << 8, storage="float32", device=CPU)  # 8 GiB reserved
+    s = Store(
+        spec=spec, n_envs=1, n_blocks=1 << 8, precision="float32", device=CPU
+    )  # 8 GiB reserved
     reserved = process.memory_info().rss
     assert reserved - before < 32 << 20
     fields = {

@@ -32,7 +32,7 @@ def fields_of_keys(keys: np.ndarray) -> dict[str, np.ndarray]:
 
 def store(n_envs: int, n_blocks: int) -> Store:
     device = torch.device("cpu")
-    return Store(spec=SPEC, n_envs=n_envs, n_blocks=n_blocks, storage="float32", device=device)
+    return Store(spec=SPEC, n_envs=n_envs, n_blocks=n_blocks, precision="float32", device=device)
 
 
 class PlainStore:
@@ -215,7 +215,7 @@ def test_an_episode_buffer_keeps_episodes_that_grow_while_old_ones_go(seeds: ran
             rng=rng,
             capacity=int(rng.integers(2, 60)),
             max_bytes=max_bytes,
-            storage="float32",
+            precision="float32",
         )
         crash = float(rng.choice([0.0, 0.05]))
         for _ in range(4):

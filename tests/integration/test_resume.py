@@ -126,7 +126,7 @@ KEPT = """seed=1 algo.batch_size=4 algo.loss.gamma=0.5 algo.loss.double=false
     algo.optimizer.lr=0.1 algo.max_grad_norm=1 algo.network.hidden_dim=8 algo.updates_per_episode=2
     algo.steps_per_collect=4 algo.learning_starts=9 algo.exploration.end=0.5
     algo.exploration.env_steps=99 algo.target_update.episodes=3 buffer.capacity=32
-    buffer.max_bytes=1e9 buffer.storage=float16 hardware.n_envs=2"""
+    buffer.max_bytes=1e9 buffer.precision=float16 hardware.n_envs=2"""
 CHANGED = """total_env_steps=450 test.interval=60 test.episodes=2 test.epsilon=0.1 test.n_envs=1
     save.interval=30 save.keep_last=1 save.replay_buffer=false log.interval=30 logger.console=true
     stop.hours=1 hardware.threads=2"""

@@ -109,7 +109,7 @@ def test_every_bit_is_that_of_the_plain_loop(name, tmp_path, monkeypatch):
         ("algo=munchausen_dqn",),
         ("algo=dqn", "algo/optimizer=rmsprop"),
         ("algo=dqn", "env.frame_stack=2"),
-        ("algo=dqn", "buffer.storage=float16"),
+        ("algo=dqn", "buffer.precision=float16"),
         ("algo=dqn", "algo.reward_norm=scale"),
         ("algo=dqn", "algo.network.last_action=true"),
         ("algo=dqn", "env=two_step", "algo.network.agent_id=true"),

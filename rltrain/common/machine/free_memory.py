@@ -53,5 +53,5 @@ def require_memory(needed: int, capacity: int) -> None:
         f"The buffer may grow to {decimal(needed, precision=2)} (buffer.capacity={capacity}), but "
         f"{decimal(free, precision=2)} of memory are free here: set "
         f"buffer.capacity={max(int(share * capacity), 1)} or less, or "
-        f"buffer.max_bytes={int(SHARE * free)}, or buffer.storage=float16."
+        f"buffer.max_bytes={int(SHARE * free)}, or buffer.precision=float16."
     )

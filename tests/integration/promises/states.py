@@ -219,8 +219,8 @@ STATES: dict[str, State] = {
         "buffer.burn_in=2",
         "buffer.capacity=150",
     ),
-    "float16": one("dqn", "buffer.storage=float16"),
-    "team float16": team("qmix", "buffer.storage=float16"),
+    "float16": one("dqn", "buffer.precision=float16"),
+    "team float16": team("qmix", "buffer.precision=float16"),
     "beta": one("dqn", "buffer=prioritized", "buffer.beta_env_steps=80"),
     # rewards and returns
     "reward scale": one(

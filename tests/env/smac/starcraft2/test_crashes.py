@@ -88,7 +88,7 @@ def test_crashed_episode_is_not_stored_in_the_buffer(env: SmacVectorEnv) -> None
     rollout = Rollout(env=env, policy=policy, seeds=seeds)
     replay = EpisodeBuffer(
         spec=env.spec, n_envs=2, device=torch.device("cpu"), rng=generator(0), capacity=10,
-        max_bytes=None, storage="float32",
+        max_bytes=None, precision="float32",
     )  # fmt: skip
     found = []
     first = rollout.collect(8, Clock())
