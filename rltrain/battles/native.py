@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rltrain.battles.battle_view import BattleView
+from rltrain.battles.data.map_data import MapData
 from rltrain.battles.data.recorded import RecordedStarts
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.options import Options
@@ -34,7 +35,8 @@ class NativeBattles(Battles):
     def __init__(
         self,
         *,
-        map_name: str,
+        map_name: str = "",
+        map_data: MapData | None = None,
         n_envs: int,
         options: Options,
         n_threads: int = 1,
@@ -47,6 +49,7 @@ class NativeBattles(Battles):
     ) -> None:
         super().__init__(
             map_name=map_name,
+            map_data=map_data,
             n_envs=n_envs,
             options=options,
             n_threads=n_threads,

@@ -23,7 +23,6 @@ from rltrain.battles.option_checks import (
     check_choice,
     check_ranges,
 )
-from rltrain.battles.smaclite.maps import find_map_under
 
 N_ACTIONS_NO_ATTACK, N_ACTIONS_MOVE = 6, 4
 STARTS = ("fixed", "jittered")
@@ -108,7 +107,7 @@ class StartOptions:
         check_choice("start", self.start, STARTS)
         check_ranges(self)
 
-    def recorded(self, map_name: str, rules: str) -> RecordedStarts | None:
+    def recorded(self, map_data: MapData, rules: str) -> RecordedStarts | None:
         """The start positions of the file for a map. Raises ValueError if it cannot be used."""
         if self.start_positions is None:
             return None
@@ -117,7 +116,7 @@ class StartOptions:
                 f"start_positions replaces the start positions of StarCraft II, and rules={rules} "
                 "has its own: choose rules=sc2, or leave start_positions out."
             )
-        return read_starts(self.start_positions, find_map_under(rules, map_name))
+        return read_starts(self.start_positions, map_data)
 
     @property
     def jitter(self) -> float:

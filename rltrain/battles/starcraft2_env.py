@@ -23,7 +23,7 @@ from rltrain.battles.engine.world import U
 from rltrain.battles.native import NativeBattles
 from rltrain.battles.option_checks import check_choice, did_you_mean
 from rltrain.battles.options import N_ACTIONS_MOVE, STARTS, Options, ProgramOptions, StartOptions
-from rltrain.battles.smaclite.maps import RULES
+from rltrain.battles.smaclite.maps import RULES, find_map_under
 
 PROGRAM_OPTIONS = frozenset(f.name for f in fields(ProgramOptions))
 """Accepted and not used: this environment has no window, log or replay file."""
@@ -68,6 +68,9 @@ class StarCraft2Env(BattleView):
         begin = StartOptions(
             start=start, start_jitter=start_jitter, start_positions=start_positions
         )
+        starts = None
+        if begin.start_positions is not None:
+            starts = begin.recorded(find_map_under(rules, map_name), rules)
         battles = NativeBattles(
             map_name=map_name,
             n_envs=1,
@@ -76,7 +79,7 @@ class StarCraft2Env(BattleView):
             heuristic_ai=heuristic_ai,
             heuristic_rest=heuristic_rest,
             jitter=begin.jitter,
-            recorded=begin.recorded(map_name, rules),
+            recorded=starts,
         )
         super().__init__(battles, 0)
         row = self.map_data

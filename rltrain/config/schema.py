@@ -369,8 +369,8 @@ class Settings:
         """``qmix on smac 3m, seed 0``, ``scripted closest on smac 3m, seed 0``."""
         env, scripted = self.nodes["env"].kwargs, self.nodes.get("algo")
         preset = self.choices["env"] not in ("gymnasium", "pettingzoo", "lbf", "rware", "own")
-        keys = ("map_name", "game") if preset else ("maker", "id")
-        scenario = str(next((env[key] for key in keys if env.get(key)), ""))
+        keys = ("map_file", "map_name", "game") if preset else ("maker", "id")
+        scenario = Path(str(next((env[key] for key in keys if env.get(key)), ""))).name
         name = " ".join(filter(None, [self.choices["env"], scenario]))
         algo = self.choices["algo"] + (f" {scripted.kwargs['policy']}" if scripted else "")
         return f"{algo} on {name}, seed {self.run.seed}"

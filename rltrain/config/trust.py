@@ -29,6 +29,7 @@ Kind = Literal["file", "place", "free", "command"]
 OUTSIDE: Mapping[str, Kind] = {
     "env.prices": "file",
     "env.start_positions": "file",
+    "env.map_file": "file",
     "env.replay_dir": "place",
     "env.replay_prefix": "place",
     "env.kwargs.*": "free",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import rltrain
+from rltrain.battles.data.map_file import SHIPPED
 from rltrain.common.checkpoint.locate import seal, stored_manifest
 from rltrain.config.overrides import put
 from rltrain.errors import CheckpointError, NotTypedError, UsageError
@@ -85,6 +86,24 @@ def test_project_name_group_tags_and_mode_of_a_logger_are_kept(command, trained)
     forged(trained, logger__wandb__project="/a b", logger__wandb__tags=["x/y"])
     forged(trained, logger__wandb__name="n/m", logger__wandb__group="../g")
     assert command(f"resume={trained}", "total_env_steps=200") == 0
+
+
+def test_a_map_of_ones_own_is_copied_into_the_run(command, own_folder, capsys):
+    own = own_folder / "mine.yaml"
+    shutil.copy(SHIPPED / "chokepoint.yaml", own)
+    small = ["algo=qmix", "env=smac", "env.map_file=mine.yaml", *TRADING[5:8], "save.interval=30"]
+    small += ["algo.batch_size=2", "buffer.capacity=10", "hardware.n_envs=2", "logger=[]"]
+    assert command("mode=doctor", "env=smac", "env.map_file=mine.yaml") == 0
+    assert "6 agents, 16 actions" in capsys.readouterr().out
+    assert command(*small, "hydra.run.dir=run") == 0
+    assert "qmix on smac mine.yaml, seed 0" in capsys.readouterr().out
+    shutil.move("run", "moved")
+    assert Path("moved/files/env.map_file").read_bytes() == own.read_bytes()
+    own.unlink()
+    assert command("mode=evaluate", "checkpoint=moved", "test.episodes=2", "record=html") == 0
+    assert list(Path("moved").rglob("*.html"))
+    assert command("mode=export", "checkpoint=moved") == 0
+    assert command("resume=moved", "total_env_steps=90") == 0
 
 
 def test_control_characters_are_not_printed_for_pasting(command, trained):

@@ -73,7 +73,7 @@ def sized_map(name: str) -> MapData:
         name,
         next(limit for most, limit in limits if larger <= most),
         _race(allies) + _race(enemies),
-        _map_type(set(allies), set(enemies)),
+        map_type(set(allies), set(enemies)),
         allies,
         enemies,
         terrain="open" if kiting else "field",
@@ -99,11 +99,6 @@ def _team(name: str, text: str) -> dict[str, int]:
             f"the map {name!r} has a team of {text}: expected 1 to {MOST_UNITS} units in all, and "
             "at least one of every type that is named."
         )
-    if len({LETTERS[letter][1] for _, letter in PART.findall(text)}) > 1:
-        raise ValueError(
-            f"the map {name!r} has a team of two races, {text}: SMAC's observations have shields "
-            "for Protoss teams only. Choose units of one race for each team."
-        )
     return team
 
 
@@ -111,7 +106,7 @@ def _race(team: Mapping[str, int]) -> str:
     return next(race for unit, race in LETTERS.values() if unit in team)
 
 
-def _map_type(allies: set[str], enemies: set[str]) -> str:
+def map_type(allies: set[str], enemies: set[str]) -> str:
     """SMAC's name for maps with these unit types, or the types themselves."""
     both = allies | enemies
     if len(allies) == len(enemies) == 1:

@@ -38,15 +38,15 @@ class MapData:
     allies: tuple[Group, ...]
     enemies: tuple[Group, ...]
     limit: int  # env steps
-    races: str  # allies and enemies: T, P or Z
     map_type: str  # SMAC's name; decides the unit type bits
-    terrain: str
+    terrain: str  # a name or a picture, see terrain.py
     attack_point: tuple[float, float] | None  # end of the enemies' attack-move; null: they stay
     attack_span: tuple[float, float] = (0.0, 0.0)  # that end is drawn from the segment point + span
     hunts: bool = False  # enemies attack the nearest agent at all times instead
     chases: bool = False  # enemies attack the agent nearest to them until it is dead, then another
     drawn_from: tuple[str, ...] = ()  # unit types of teams drawn for every battle; then the
     # groups only say how many units there are
+    races: str = ""  # allies and enemies of SMAC's maps: T, P or Z
     units: Mapping[str, UnitType] = field(default_factory=lambda: UNITS, repr=False, compare=False)
     sorts_agents: bool = True  # by type and place, as SMAC; or agents keep their creation order
     enemy_order: tuple[str, ...] = ()  # types in the order of enemy ids; none: creation order
@@ -75,8 +75,12 @@ class MapData:
 
     @property
     def shield_bits(self) -> tuple[int, int]:
-        """1 where a side (allies, enemies) is Protoss."""
-        return int(self.races[0] == "P"), int(self.races[1] == "P")
+        """1 where a side (allies, enemies) has units with shields."""
+        allies, enemies = (
+            any(self.units[group.unit].shield for group in team)
+            for team in (self.allies, self.enemies)
+        )
+        return int(allies), int(enemies)
 
     @property
     def type_orders(self) -> tuple[tuple[str, ...], ...]:

@@ -95,18 +95,24 @@ def map_names() -> list[str]:
 
 
 def find_map(name: str) -> MapData:
-    """The map's row, or one of the size that the name tells (``field_maps``); ValueError with the
-    nearest names if there is none."""
+    """The map's row, one of ``map_files/``, or one of the size that the name tells
+    (``field_maps``); ValueError with the nearest names if there is none."""
+    from rltrain.battles.data.map_file import shipped_map, shipped_names  # NumPy and YAML
+
     name = ALIASES.get(name, name)
     if name in MAPS:
         return MAPS[name]
+    if name in shipped_names():
+        return shipped_map(name)
     if is_sized(str(name)):
         return sized_map(name)
     if re.fullmatch(r"(terran|protoss|zerg)_\d+_vs_\d+", str(name)):
         hint = "it is a scenario of SMACv2: make a StarCraftCapabilityEnv, or for rltrain "
         hint += f"type env=smacv2 env.map_name={name}."
-    elif near := closest(str(name), MAPS):
+    elif near := closest(str(name), (*MAPS, *shipped_names())):
         hint = f"did you mean {' or '.join(near)}?"
     else:
-        hint = f"expected one of {', '.join(MAPS)}, or a size such as 7m_vs_8m."
+        hint = (
+            f"expected one of {', '.join((*MAPS, *shipped_names()))}, or a size such as 7m_vs_8m."
+        )
     raise ValueError(f"unknown SMAC map {name!r}: {hint}")

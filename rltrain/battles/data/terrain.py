@@ -1,9 +1,10 @@
 """Terrains as data: which of the 32 x 32 cells units can walk on, and the walls that follow from
 it.
 
-A new terrain is one more row of ``PATHABLE``: row y to inclusive ranges of x. Origin bottom-left, y
-points north. Terrain heights are not part of the published map data: ground and blocked cells get
-one level each.
+A terrain is a name, or a picture: lines of "." (units can walk) and "#", the last one of them
+y = 0. A new name is one more row of ``PATHABLE``: row y to inclusive ranges of x. Origin
+bottom-left, y points north. Terrain heights are not part of the published map data: ground and
+blocked cells get one level each.
 """
 
 from __future__ import annotations
@@ -95,8 +96,12 @@ plateau that two side ramps lead up to."""
 
 
 def pathable_cells(name: str) -> np.ndarray:
-    """uint8 [32, 32], indexed [x, y]: 1 where a unit can walk."""
+    """uint8 [32, 32], indexed [x, y]: 1 where a unit can walk; outside of a picture none can."""
     cells = np.zeros((SIZE, SIZE), np.uint8)
+    if "\n" in name:
+        for y, line in enumerate(reversed(name.splitlines())):
+            cells[: len(line), y] = [cell == "." for cell in line]
+        return cells
     for (first, last), ranges in PATHABLE[name].items():
         for x0, x1 in ranges:
             cells[x0 : x1 + 1, first : last + 1] = 1

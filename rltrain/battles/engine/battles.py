@@ -13,6 +13,7 @@ import numba
 import numpy as np
 
 from rltrain.battles.data import terrain
+from rltrain.battles.data.map_data import MapData
 from rltrain.battles.data.recorded import Positions
 from rltrain.battles.data.roster import build_drawn_scene, build_roster
 from rltrain.battles.data.scenarios import find_scenario, is_scenario
@@ -54,7 +55,7 @@ def check_shape(action: np.ndarray, avail: np.ndarray) -> None:
 
 class Battles:
     """Arrays obs [E, A, O], avail [E, A, n_actions], state [E, S], reward [E] show the current step
-    of E battles.
+    of E battles of the map of a name, or of ``map_data`` itself, made for these rules.
 
     ``sorts_agents=False`` numbers units as SMAClite does, for battles with ``rules="smaclite"``.
     ``jitter`` moves start positions by up to so many cells along each axis, drawn per battle.
@@ -65,7 +66,8 @@ class Battles:
     def __init__(
         self,
         *,
-        map_name: str,
+        map_name: str = "",
+        map_data: MapData | None = None,
         n_envs: int,
         options: Options,
         n_threads: int = 1,
@@ -79,7 +81,9 @@ class Battles:
             raise ValueError(
                 f"with rules={rules} only the engine commands the enemies: choose rules=sc2."
             )
-        if is_scenario(map_name):
+        if map_data is not None:
+            self.map_data = map_data
+        elif is_scenario(map_name):
             if rules != "sc2":
                 raise ValueError(
                     f"the scenario {map_name!r} cannot be played with rules={rules}: it has no "

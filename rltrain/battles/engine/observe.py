@@ -155,7 +155,7 @@ def write_unit(view, param, type_bit, unit, i, k, shield, obs, at):
         obs[i, p] = unit[U.HEALTH, k] / param[P.HEALTH, k]
         p += 1
         if shield:
-            obs[i, p] = unit[U.SHIELD, k] / param[P.SHIELD, k]
+            obs[i, p] = unit[U.SHIELD, k] / max(param[P.SHIELD, k], ONE)
             p += 1
     if view.type_bits > 0:
         obs[i, p + type_bit[k]] = ONE
@@ -199,7 +199,7 @@ def write_own(view, param, type_bit, unit, facing, e, i, obs):
         obs[i, at] = unit[U.HEALTH, i] / param[P.HEALTH, i]
         at += 1
         if view.shield_ally:
-            obs[i, at] = unit[U.SHIELD, i] / param[P.SHIELD, i]
+            obs[i, at] = unit[U.SHIELD, i] / max(param[P.SHIELD, i], ONE)
             at += 1
     if view.own_position:
         obs[i, at], obs[i, at + 1] = unit[U.X, i] / SIZE, unit[U.Y, i] / SIZE
@@ -231,7 +231,7 @@ def write_state(view, param, type_bit, unit, enemies, facing, last_action, e, ti
             x, y = unit[U.X, k] - CENTER, unit[U.Y, k] - CENTER
             state[p], state[p + 1] = x / view.max_distance, y / view.max_distance
             if shield:
-                state[p + 2] = unit[U.SHIELD, k] / param[P.SHIELD, k]
+                state[p + 2] = unit[U.SHIELD, k] / max(param[P.SHIELD, k], ONE)
             if turns:
                 state[p + 2 + shield], state[p + 3 + shield] = facing[e, k, 0], facing[e, k, 1]
             if view.type_bits > 0:

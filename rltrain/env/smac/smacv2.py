@@ -45,7 +45,7 @@ class Smacv2VectorEnv(SmacVectorEnv):
             play = commanded_natively(play)
         row = find_scenario(map_name)
         spec = spec_of(row, options)
-        native = partial(NativeBattles, map_name=row.name, options=options, two_sided=two_sided)
+        native = partial(NativeBattles, map_data=row, options=options, two_sided=two_sided)
         recipe = Recipe("smacv2", {**options.of_smacv2(), **scenario_options(row)})
         battles = open_battles(
             play, native, n_envs=n_envs, spec=spec, recipe=recipe, map_file=MAP_FILE

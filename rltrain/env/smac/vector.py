@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+from rltrain.battles.data.map_file import read_map
 from rltrain.battles.native import NativeBattles
 from rltrain.battles.option_checks import check_choice
 from rltrain.battles.options import (
@@ -32,8 +33,8 @@ TIME_LIMITS = ("terminal", "bootstrap")
 
 
 class SmacVectorEnv:
-    """E environments of one SMAC map in lock-step; see ``rltrain.interfaces.VectorEnv`` for the
-    meaning of the arrays.
+    """E environments of one SMAC map, or of that in ``map_file``, in lock-step; see
+    ``rltrain.interfaces.VectorEnv`` for the meaning of the arrays.
 
     ``time_limit`` sets what a time-out is: "terminal" as in SMAC, or "bootstrap" (``last`` without
     ``terminated``). ``about`` is the backend that plays. The other options are SMAC's own, with
@@ -47,6 +48,7 @@ class SmacVectorEnv:
         self,
         *,
         map_name: str,
+        map_file: str | None = None,
         n_envs: Count,
         rules: Literal["sc2", "smaclite"] = "sc2",
         time_limit: Literal["terminal", "bootstrap"] = "terminal",
@@ -60,7 +62,14 @@ class SmacVectorEnv:
     ) -> None:
         check_choice("rules", rules, RULES)
         check_choice("time_limit", time_limit, TIME_LIMITS)
-        row = find_map_under(rules, map_name)
+        row = find_map_under(rules, map_name) if map_file is None else read_map(map_file)
+        if map_file is not None and (play.backend == "sc2" or rules != "sc2"):
+            raise ValueError(
+                f"env.map_file={map_file} is a map of the built-in engine under its own rules: "
+                "type env.backend=native env.rules=sc2, or env.map_file=null."
+            )
+        if map_file is not None:
+            play = replace(play, backend="native")
         if two_sided:
             play = commanded_natively(play, rules)
         if rules != "sc2":
@@ -70,7 +79,7 @@ class SmacVectorEnv:
                     "others: type env.rules=sc2, or env.backend=native."
                 )
             play = replace(play, backend="native")
-        recorded = begin.recorded(map_name, rules)
+        recorded = begin.recorded(row, rules)
         if begin.jitter or recorded:
             if play.backend == "sc2":
                 raise ValueError(
@@ -83,7 +92,7 @@ class SmacVectorEnv:
         spec = spec_of(row, chosen)
         native = partial(
             NativeBattles,
-            map_name=row.name,
+            map_data=row,
             options=chosen,
             rules=rules,
             heuristic_ai=heuristic_ai,

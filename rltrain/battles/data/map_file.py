@@ -1,0 +1,202 @@
+"""Maps of one's own as YAML: teams, places, terrain, time limit and what the enemies do.
+
+The files in ``map_files/`` beside this one are maps that can be named as SMAC's; each explains the
+keys that it uses. Nothing that a file holds is executed, and what it may hold is bounded.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from rltrain.battles.data.field_maps import MOST_UNITS, map_type
+from rltrain.battles.data.map_data import Group, MapData
+from rltrain.battles.data.spawn import OVERLAP, Ground, measured_points, start_points
+from rltrain.battles.data.terrain import MAX_WALLS, PATHABLE, SIZE, pathable_cells, wall_segments
+from rltrain.battles.data.units import UNITS
+from rltrain.battles.option_checks import did_you_mean
+
+SHIPPED = Path(__file__).with_name("map_files")
+MOST_BYTES, MOST_STEPS = 65536, 10_000
+KEYS = {"name", "limit", "allies", "enemies", "terrain", "order"}
+NEEDED = ("name", "limit", "allies", "enemies")
+ORDERS = ("attack", "wait", "hunt", "chase")
+"""What the enemies do: attack-move to where the agents begin; stay where they are until agents come
+near; attack the nearest agent at all times; attack one agent until it is dead, then the nearest."""
+TERRAINS = tuple(name for name in PATHABLE if not name.startswith("lite_"))
+
+
+class Fault(ValueError):
+    """What is wrong with a file."""
+
+
+@cache
+def shipped_names() -> tuple[str, ...]:
+    """The maps in ``map_files/``."""
+    return tuple(sorted(path.stem for path in SHIPPED.glob("*.yaml")))
+
+
+@cache
+def shipped_map(name: str) -> MapData:
+    """One of ``shipped_names``."""
+    return read_map(str(SHIPPED / f"{name}.yaml"))
+
+
+def read_map(path: str) -> MapData:
+    """The map of a file. Raises ValueError, one sentence about the first fault."""
+    try:
+        return _map_of(_loaded(Path(os.path.expanduser(path))))
+    except Fault as fault:
+        raise ValueError(f"map_file: the file {path} {fault}.") from None
+
+
+def _loaded(path: Path) -> Any:
+    try:
+        with path.open("rb") as file:
+            text = file.read(MOST_BYTES + 1)
+        if len(text) > MOST_BYTES:
+            raise Fault(f"is larger than {MOST_BYTES} bytes, which no map needs")
+        if any(isinstance(each, yaml.AliasToken) for each in yaml.scan(text)):
+            raise Fault("has references (*name): write everything out")
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        keys = [key.value for key, _ in root.value] if isinstance(root, yaml.MappingNode) else []
+        if twice := [str(key) for key in keys if keys.count(key) > 1]:
+            raise Fault(f"has {twice[0]} twice")
+        return yaml.safe_load(text)
+    except OSError as error:
+        raise Fault(f"cannot be read: {error.strerror}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        if isinstance(error, Fault):
+            raise
+        mark = getattr(error, "problem_mark", None)
+        raise Fault("is no YAML" + (f", see line {mark.line + 1}" if mark else "")) from None
+
+
+def _map_of(found: Any) -> MapData:
+    keys = _mapping("a map", found, KEYS, NEEDED)
+    name, limit, order = keys["name"], keys["limit"], keys.get("order", "attack")
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][\w-]{0,39}", name):
+        raise Fault(f"has name: {name!r}, expected a word that begins with a letter")
+    if name in measured_points():
+        raise Fault(f"has the name of a map of SMAC, {name}: choose another one")
+    if order not in ORDERS:
+        raise Fault(f"has order: {order!r}, expected one of {', '.join(ORDERS)}")
+    terrain = _terrain(keys.get("terrain", "open"))
+    allies, enemies = (_team(team, keys[team]) for team in ("allies", "enemies"))
+    _require_places(Ground(terrain), (*allies, *enemies))
+    types = {group.unit for group in allies}, {group.unit for group in enemies}
+    goal = np.mean([(group.x, group.y) for group in allies for _ in range(group.count)], axis=0)
+    made = MapData(
+        name=name,
+        limit=_whole("limit", limit, MOST_STEPS),
+        map_type=map_type(*types),
+        terrain=terrain,
+        attack_point=(float(goal[0]), float(goal[1])) if order == "attack" else None,
+        allies=allies,
+        enemies=enemies,
+        hunts=order == "hunt",
+        chases=order == "chase",
+    )
+    try:
+        start_points(made)
+    except ValueError as error:
+        raise Fault(f"has {error}") from None
+    return made
+
+
+def _terrain(found: Any) -> str:
+    """A name, or a picture as ``terrain.pathable_cells`` reads it."""
+    if found in TERRAINS:
+        return str(found)
+    lines = found.strip("\n").split("\n") if isinstance(found, str) else []
+    if len(lines) < 2:
+        names = ", ".join(TERRAINS)
+        raise Fault(f'has terrain: {found!r}, expected lines of "." and "#", or one of {names}')
+    if len(lines) > SIZE or max(map(len, lines)) > SIZE:
+        raise Fault(
+            f"has a terrain of {max(map(len, lines))} × {len(lines)}: at most {SIZE} × {SIZE}"
+        )
+    if others := sorted(set("".join(lines)) - {".", "#"}):
+        raise Fault(f'has {others[0]!r} in its terrain: "." is ground, "#" a wall')
+    picture = "\n".join(lines) + "\n"
+    walls = len(wall_segments(pathable_cells(picture)))
+    if not 0 < walls <= MAX_WALLS:
+        raise Fault(f"has a terrain with {walls} straight walls: expected 1 to {MAX_WALLS}")
+    return picture
+
+
+def _team(team: str, found: Any) -> tuple[Group, ...]:
+    """Groups of units around one point, and units at places of their own."""
+    if not isinstance(found, list) or not found:
+        raise Fault(f"has no units in {team}: expected - {{unit: marine, count: 5, at: [9, 16]}}")
+    groups: list[Group] = []
+    for each in found:
+        keys = _mapping(f"a group of {team}", each, {"unit", "count", "at", "places"}, ("unit",))
+        unit = keys["unit"]
+        if not isinstance(unit, str) or unit not in UNITS:
+            near = did_you_mean(str(unit), UNITS) or f" Known are {', '.join(UNITS)}"
+            raise Fault(f"has the unknown unit {unit!r} in {team}.{near.removesuffix('?')}")
+        if set(keys) == {"unit", "count", "at"}:
+            groups.append(
+                Group(unit, _whole("count", keys["count"], MOST_UNITS), *_point(keys["at"]))
+            )
+        elif set(keys) == {"unit", "places"} and isinstance(keys["places"], list):
+            groups += [Group(unit, 1, *_point(place)) for place in keys["places"]]
+        else:
+            raise Fault(f"has {unit}s in {team} without count and at, or places instead of both")
+    if not 0 < sum(group.count for group in groups) <= MOST_UNITS:
+        total = sum(group.count for group in groups)
+        raise Fault(f"has {total} units in {team}: expected 1 to {MOST_UNITS}")
+    return tuple(groups)
+
+
+def _require_places(ground: Ground, groups: tuple[Group, ...]) -> None:
+    for group in groups:
+        if not ground.fits(UNITS[group.unit], group.x, group.y):
+            raise Fault(
+                f"has a {group.unit} at [{group.x:g}, {group.y:g}], in a wall or beside one"
+            )
+    for one, other in combinations(groups, 2):
+        units = UNITS[one.unit], UNITS[other.unit]
+        room = sum(unit.separation_radius for unit in units) - OVERLAP
+        near = math.dist((one.x, one.y), (other.x, other.y)) < room
+        if near and units[0].layer == units[1].layer:
+            raise Fault(
+                f"has a {one.unit} and a {other.unit} on one place, [{one.x:g}, {one.y:g}] and "
+                f"[{other.x:g}, {other.y:g}]"
+            )
+
+
+def _point(found: Any) -> tuple[float, float]:
+    if isinstance(found, list) and len(found) == 2:
+        x, y = found
+        if all(type(each) in (int, float) and 0 <= each < SIZE for each in found):
+            return float(x), float(y)
+    raise Fault(f"has the place {found!r}: expected [x, y], two numbers from 0 to {SIZE}")
+
+
+def _whole(key: str, found: Any, most: int) -> int:
+    if type(found) is not int or not 0 < found <= most:
+        raise Fault(f"has {key}: {found!r}, expected a whole number from 1 to {most:,}")
+    return found
+
+
+def _mapping(what: str, found: Any, keys: set[str], needed: tuple[str, ...]) -> Mapping[str, Any]:
+    if not isinstance(found, dict):
+        raise Fault(f"has {what} that is no mapping: expected the keys {', '.join(sorted(keys))}")
+    for key in found:
+        if key not in keys:
+            raise Fault(f"has {what} with the key {key!r}: expected {', '.join(sorted(keys))}")
+    for key in needed:
+        if key not in found:
+            raise Fault(f"has {what} without {key}")
+    return found
