@@ -48,6 +48,7 @@ class Policy:
         self._frames = Frames(spec, n_envs) if spec.frame_stack > 1 else None
         self._acted: tuple[np.ndarray, np.ndarray, np.ndarray, Clock] | None = None
 
+    # twin: kernels/collecting.py
     def act(
         self, obs: np.ndarray, avail_actions: np.ndarray, last: np.ndarray, clock: Clock
     ) -> np.ndarray:

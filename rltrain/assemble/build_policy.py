@@ -77,7 +77,10 @@ def build_rollout(
     if settings.run.dataset.write is not None:
         env = recorded(settings, env, policy)
     seeds = episode_seeds(seed, ENV_STREAM, first)
-    return kind(env=env, policy=policy, seeds=seeds, share=share, opponents=opponents, **keeps)
+    rollout = kind(env=env, policy=policy, seeds=seeds, share=share, opponents=opponents, **keeps)
+    if compiles(settings):
+        kernels.compile_collecting(rollout, required(settings))
+    return rollout
 
 
 def accelerate(settings: Settings, policy: Policy) -> None:

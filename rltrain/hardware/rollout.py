@@ -86,24 +86,15 @@ class Rollout:
         episodes: list[Episode] = []
         hidden: list[np.ndarray] = []
         values: list[np.ndarray] = []
-        for t in range(n_steps):
+        t = 0
+        while t < n_steps:
             if self.keeps_hidden:
                 hidden.append(self.policy.hidden)
-            steps.obs[t], steps.avail_actions[t] = env.obs, env.avail_actions
-            steps.state[t], steps.last[t] = env.state, env.last
-            episodes += self._finished().values()
-            steps.action[t] = self.policy.act(env.obs, env.avail_actions, env.last, clock)
+            t = self.advance(steps, t, clock, episodes)
             if self.keeps_values:
                 values.append(self.policy.acted_values)
-            if self.opponents is not None:
-                self.opponents.act(steps.last[t], clock)
-            before = time.perf_counter()
-            with STEP:
-                steps.reward[t], steps.terminated[t] = env.step(steps.action[t])
-            self.seconds[ENV] += time.perf_counter() - before
-            self._count(steps.reward[t], steps.last[t])
             if self._lost.any():
-                steps = first_steps(steps, t + 1)
+                steps = first_steps(steps, t)
                 break
         in_env = float(self.seconds[ENV]) - in_env
         self.seconds[ACTING] += time.perf_counter() - begun - in_env
@@ -113,6 +104,25 @@ class Rollout:
             hidden=np.stack(hidden) if self.keeps_hidden else None,
             values=np.stack(values) if self.keeps_values else None,
         )
+
+    # twin: kernels/collecting.py
+    def advance(self, steps: Steps, t: int, clock: Clock, episodes: list[Episode]) -> int:
+        """Make time step ``t`` of ``steps`` and add the episodes that end there; returns the next
+        one.
+        """
+        env = self.env
+        steps.obs[t], steps.avail_actions[t] = env.obs, env.avail_actions
+        steps.state[t], steps.last[t] = env.state, env.last
+        episodes += self._finished().values()
+        steps.action[t] = self.policy.act(env.obs, env.avail_actions, env.last, clock)
+        if self.opponents is not None:
+            self.opponents.act(steps.last[t], clock)
+        before = time.perf_counter()
+        with STEP:
+            steps.reward[t], steps.terminated[t] = env.step(steps.action[t])
+        self.seconds[ENV] += time.perf_counter() - before
+        self._count(steps.reward[t], steps.last[t])
+        return t + 1
 
     def run_episodes(
         self,
@@ -273,6 +283,7 @@ class Rollout:
         self._returns[:], self._lengths[:] = 0, 0
         self._started = True
 
+    # twin: kernels/collecting.py
     def _finished(self) -> dict[int, Episode]:
         """Episodes that end at the current time step, by environment; their sums are reset."""
         episodes = {}
@@ -287,6 +298,7 @@ class Rollout:
             self._returns[e], self._lengths[e] = 0, 0
         return episodes
 
+    # twin: kernels/collecting.py
     def _count(self, reward: np.ndarray, last: np.ndarray) -> None:
         """Add a step (reward [E, R], last [E]) to the open episodes; crashed ones begin again."""
         real, lost = ~last, self.env.lost

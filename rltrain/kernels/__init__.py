@@ -109,6 +109,26 @@ def compile_learning(trainer: Any, required: bool = False) -> None:
         replace_method(trainer, "learn", CompiledLearning(learner, buffer))
 
 
+def compile_collecting(rollout: Any, required: bool = False) -> None:
+    """Let a rollout make its time steps without tensors, if environment and policy are compiled and
+    plain.
+
+    Raises:
+        ValueError: their plain code was changed, and compiled code is required.
+    """
+    from rltrain.kernels.digests import doubled
+    from rltrain.kernels.module_watch import replace_method
+    from rltrain.kernels.table import COLLECTING
+
+    if (type(rollout).__name__, type(rollout.env).__name__) != ("Rollout", "ClassicControl"):
+        return  # without importing what is not needed
+    from rltrain.kernels.collecting import CompiledCollecting
+
+    objects = [rollout, rollout.env, rollout.policy, rollout.policy.exploration]
+    if CompiledCollecting.fits(rollout) and doubled(COLLECTING, objects, required):
+        replace_method(rollout, "advance", CompiledCollecting(rollout))
+
+
 def _compile(part: Any, objects: list[Any], required: bool) -> None:
     """Replace a method of an object, whose parts are ``objects``, if it has a counterpart."""
     from rltrain.kernels.module_watch import replace_method

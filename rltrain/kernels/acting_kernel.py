@@ -97,16 +97,20 @@ def fill(out, bias):
 def choose(q, available, epsilon, drawn, action):
     """Fill ``action`` [E, N]: the best available one, the first of equals, or where ``drawn[0]`` is
     below ``epsilon`` [E] the available one that ``drawn[1]`` stands for; 0 where none is available.
+    Whether all values are numbers.
 
     Args:
         q, available: [E, N, A].
         drawn: [2, E, N] from 0 to 1.
     """
     n_envs, n_agents, n_actions = q.shape
+    numbers = True
     for e in range(n_envs):
         for n in range(n_agents):
             values, may = q[e, n], available[e, n]
             chosen = 0
+            for a in range(n_actions):
+                numbers &= values[a] == values[a]
             if drawn[0, e, n] < epsilon[e]:
                 count = 0
                 for a in range(n_actions):
@@ -124,3 +128,4 @@ def choose(q, available, epsilon, drawn, action):
                     if may[a] and values[a] > highest:
                         chosen, highest = a, values[a]
             action[e, n] = chosen
+    return numbers

@@ -163,7 +163,23 @@ LEARNING = (
         ("algo.network.normalization:RunningNorm.forward",),
     ),
 )
-TWINS = (*LEARNING, *PACKED, *STACK, *TD_STEP, *TEAM_STEP, *RECURRENT, *ACTING, *STEP)
+COLLECTING = (
+    Twin(
+        "collecting.py",
+        "hardware.rollout:Rollout",
+        (
+            *("hardware.rollout:Rollout.advance", "hardware.rollout:Rollout._count"),
+            "hardware.rollout:Rollout._finished",
+        ),
+    ),
+    Twin("collecting.py", "algo.policy:Policy", ("algo.policy:Policy.act",)),
+    Twin(
+        "collecting.py",
+        "env.games.classic_control:ClassicControl",
+        ("env.games.classic_control:ClassicControl.step",),
+    ),
+)
+TWINS = (*LEARNING, *COLLECTING, *PACKED, *STACK, *TD_STEP, *TEAM_STEP, *RECURRENT, *ACTING, *STEP)
 
 
 def layers_only(agents: nn.Module) -> bool:

@@ -150,6 +150,7 @@ class ClassicControl(SyncVectorEnv):
         limit = self.spec.max_steps
         self._limit = np.iinfo(np.int64).max if limit is None else limit
 
+    # twin: kernels/collecting.py
     def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """``action`` [E, N] to (reward [E, R], terminated [E]); a new episode where ``last``."""
         assert self._seeds is not None, "step before reset"
@@ -157,15 +158,7 @@ class ClassicControl(SyncVectorEnv):
         self.lost[:] = False
         playing = ~self.last
         reward, terminated = np.zeros((self.n_envs, 1), np.float32), np.empty(self.n_envs, np.bool_)
-        results = self.obs, reward[:, 0], terminated
-        failed = self._kernel(self._values, self._states, action, playing, *results)
-        if failed >= 0:
-            env = self._adapters[failed]
-            env.t = int(self._t[failed]) + 1
-            raise EnvError(
-                f"Environment {failed}: {env.where()} gave the observation {self.obs[failed, 0]} "
-                f"after the action {action[failed, 0]}."
-            )
+        self.move(action, playing, self.obs, reward, terminated)
         self._t += playing
         truncated = (self._t >= self._limit) & playing
         begins = np.flatnonzero(self.last)
@@ -175,6 +168,42 @@ class ClassicControl(SyncVectorEnv):
         if self.time_limit == "terminal":
             terminated |= truncated
         return reward, terminated
+
+    def move(
+        self,
+        action: np.ndarray,
+        playing: np.ndarray,
+        obs: np.ndarray,
+        reward: np.ndarray,
+        terminated: np.ndarray,
+    ) -> None:
+        """Step the environments that are ``playing`` [E]: fill obs [E, N, O], reward [E, 1] and
+        terminated [E].
+        """
+        results = obs, reward[:, 0], terminated
+        failed = self._kernel(self._values, self._states, action, playing, *results)
+        if failed >= 0:
+            env = self._adapters[failed]
+            env.t = int(self._t[failed]) + 1
+            raise EnvError(
+                f"Environment {failed}: {env.where()} gave the observation {obs[failed, 0]} "
+                f"after the action {action[failed, 0]}."
+            )
+
+    @property
+    def steps_to_limit(self) -> int:
+        """Env steps until the first of the current episodes reaches the time limit."""
+        return int(self._limit - self._t.max())
+
+    def moved(self, n: int, terminated: np.ndarray) -> None:
+        """Count ``n`` calls of ``move`` in which all played, and of which only the last one, which
+        filled ``terminated`` [E], ended episodes.
+        """
+        self._t += n
+        truncated = self._t >= self._limit
+        np.logical_or(terminated, truncated, out=self.last)
+        if self.time_limit == "terminal":
+            terminated |= truncated
 
     def call(self, method: str, *args: Any) -> list[Any]:
         """Call a method of every environment; attributes that it sets are in force at once."""

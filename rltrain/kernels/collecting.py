@@ -1,0 +1,114 @@
+"""The loop of time steps of compiled environments and plain networks without tensors: values,
+choice and step, one compiled call after the other.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from rltrain.algo.exploration.epsilon import EpsilonGreedy
+from rltrain.algo.policy import Policy
+from rltrain.errors import Containment
+from rltrain.kernels.module_watch import CompiledMethod
+from rltrain.kernels.stack import Stack
+from rltrain.types import Clock, Episode, Steps
+
+STEP = Containment("step")
+
+
+class CompiledCollecting:
+    """``Rollout.advance`` up to the next end of an episode, for a rollout that ``fits`` accepts.
+
+    Results are those of the plain methods, to the last bit. These make the steps at which episodes
+    begin, those with values that are NaN, and all others while something is hooked or replaced.
+    """
+
+    def __init__(self, rollout: Any) -> None:
+        self.parts = rollout.env, rollout.policy, *methods_of(rollout)
+        self.stack = methods_of(rollout)[0].args[0]
+        self.plain = plain_methods(rollout)
+
+    @staticmethod
+    def fits(rollout: Any) -> bool:
+        """Whether its parts are compiled, and hand over nothing but arrays."""
+        values, choose = methods_of(rollout)
+        return (
+            type(rollout.policy) is Policy
+            and rollout.opponents is None
+            and not (rollout.keeps_hidden or rollout.keeps_values)
+            and rollout.policy._frames is None
+            and isinstance(choose, CompiledMethod)
+            and isinstance(values, CompiledMethod)
+            and isinstance(stack := values.args[0], Stack)
+            and not (stack.draws_noise or stack.levels)
+        )
+
+    def __call__(
+        self, rollout: Any, steps: Steps, t: int, clock: Clock, episodes: list[Episode]
+    ) -> int:
+        """Make time steps from ``t`` on; returns the one behind them."""
+        env, policy = rollout.env, rollout.policy
+        n = min(len(steps.last) - t, env.steps_to_limit)
+        if n < 1 or env.last.any() or not self._computes(rollout):
+            return type(rollout).advance(rollout, steps, t, clock, episodes)
+        from rltrain.kernels import acting_kernel, stack_kernel
+
+        stack, n_envs, first, in_env = self.stack, env.n_envs, t, 0.0
+        if policy.agents.training != policy.noisy:
+            policy.agents.train(policy.noisy)
+        levels = stack.draw_levels(n_envs, "acting")
+        network = levels, stack.parameters(), stack.shapes, stack.cut, *stack.outputs
+        available = env.avail_actions.astype(bool, copy=False)
+        epsilon, playing = np.full(n_envs, policy.exploration.epsilon(clock)), ~env.last
+        drawn = policy.rng.random((n, 2, n_envs, 1))
+        shape, rows = (n_envs, 1, -1), env.obs.reshape(n_envs, -1)
+        for number in drawn:
+            steps.obs[t], action, terminated = env.obs, steps.action[t], steps.terminated[t]
+            q = stack_kernel.expected(rows, *network).reshape(shape)
+            if not acting_kernel.choose(q, available, epsilon, number, action):
+                break
+            begun = time.perf_counter()
+            with STEP:
+                env.move(action, playing, env.obs, steps.reward[t], terminated)
+            in_env += time.perf_counter() - begun
+            t += 1
+            if True in terminated.tolist():
+                break
+        if t < first + n:
+            policy.rng.bit_generator.advance(-2 * n_envs * (first + n - t))
+        if t == first:
+            return type(rollout).advance(rollout, steps, t, clock, episodes)
+        made = slice(first, t)
+        steps.avail_actions[made], steps.state[made], steps.last[made] = available, env.state, False
+        env.moved(t - first, steps.terminated[t - 1])
+        policy.last_action[:] = steps.action[t - 1]
+        policy._acted = q, available, steps.action[t - 1], clock
+        rollout._returns += steps.reward[made].sum(0, dtype=np.float64)
+        rollout._lengths += t - first
+        rollout.seconds[-1] += in_env
+        return t
+
+    def _computes(self, rollout: Any) -> bool:
+        """Whether nothing was replaced since this object was made."""
+        parts = rollout.env, rollout.policy, *methods_of(rollout)
+        same = all(x is y for x, y in zip(parts, self.parts, strict=True))
+        replaced = {"step", "move"} & vars(rollout.env).keys()
+        replaced |= {"act"} & vars(rollout.policy).keys()
+        plain = plain_methods(rollout) == self.plain and rollout.opponents is None
+        return same and plain and not replaced and self.stack.compiles
+
+
+def methods_of(rollout: Any) -> tuple[Any, Any]:
+    """The methods of the policy and of its exploration that compiled code has replaced."""
+    policy = rollout.policy
+    return vars(policy).get("values"), vars(policy.exploration).get("choose")
+
+
+def plain_methods(rollout: Any) -> tuple[Any, ...]:
+    """The methods of classes that the loop makes no call of."""
+    own = type(rollout)
+    of_rollout = own.advance, own._count, own._finished
+    return *of_rollout, type(rollout.env).step, Policy.act, Policy.values, EpsilonGreedy.choose
