@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from rltrain.algo.exploration.epsilon import EpsilonGreedy
+from rltrain.algo.network.agent_input import AgentInput
 from rltrain.algo.network.gru import GRUAgents
+from rltrain.algo.network.normalization import CLIP
 from rltrain.algo.policy import Policy
 from rltrain.interfaces import Agents
 from rltrain.kernels.module_watch import ModuleWatch
@@ -33,14 +37,37 @@ def compiled_values(
     obs: np.ndarray,
     hidden: Tensor,
 ) -> tuple[np.ndarray, Tensor]:
-    """``Policy.values`` of agents that get observations as they are."""
+    """``Policy.values`` of agents that get observations alone, as they are or normalized."""
     if agents is not policy.agents or not compiled.compiles:
         return Policy.values(policy, agents, obs, hidden)
     if agents.training != policy.noisy:
         agents.train(policy.noisy)
     rows = obs.reshape(*obs.shape[:2], -1).astype(np.float32, copy=False)
+    if (statistics := statistics_of(agents)) is not None:
+        rows = normalized(rows, *statistics)
     q, after = compiled(rows, policy.last_action, hidden.numpy())
     return q, torch.from_numpy(after)
+
+
+def obs_alone(entry: Any) -> bool:
+    """Whether the input of agents is observations alone, as they are or normalized."""
+    kept = type(entry) is AgentInput and entry.norm is not None and entry.rest.dim == 0
+    return entry.bare or kept
+
+
+def statistics_of(agents: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """Shift and scale [D] of observations; None if they are not normalized."""
+    norm = agents.input.norm if type(agents.input) is AgentInput else None
+    return None if norm is None else (norm.shift.numpy(), norm.scale.numpy())
+
+
+def normalized(
+    rows: np.ndarray, shift: np.ndarray, scale: np.ndarray, out: np.ndarray | None = None
+) -> np.ndarray:
+    """``RunningNorm.forward`` on observations [..., D]."""
+    out = np.subtract(rows, shift, out=out)
+    out *= scale
+    return np.minimum(np.maximum(out, -CLIP, out=out), CLIP, out=out)
 
 
 def choose(

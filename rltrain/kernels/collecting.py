@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from rltrain.algo.exploration.epsilon import EpsilonGreedy
+from rltrain.algo.network.normalization import RunningNorm
 from rltrain.algo.policy import Policy
 from rltrain.errors import Containment
+from rltrain.kernels.acting import normalized, statistics_of
 from rltrain.kernels.module_watch import CompiledMethod
 from rltrain.kernels.stack import Stack
 from rltrain.types import Clock, Episode, Steps
@@ -64,9 +66,12 @@ class CompiledCollecting:
         available = env.avail_actions.astype(bool, copy=False)
         epsilon, playing = np.full(n_envs, policy.exploration.epsilon(clock)), ~env.last
         drawn = policy.rng.random((n, 2, n_envs, 1))
-        shape, rows = (n_envs, 1, -1), env.obs.reshape(n_envs, -1)
+        shape, seen = (n_envs, 1, -1), env.obs.reshape(n_envs, -1)
+        statistics, rows = statistics_of(policy.agents), seen
         for number in drawn:
             steps.obs[t], action, terminated = env.obs, steps.action[t], steps.terminated[t]
+            if statistics is not None:
+                rows = normalized(seen, *statistics)
             q = stack_kernel.expected(rows, *network).reshape(shape)
             if not acting_kernel.choose(q, available, epsilon, number, action):
                 break
@@ -110,5 +115,5 @@ def methods_of(rollout: Any) -> tuple[Any, Any]:
 def plain_methods(rollout: Any) -> tuple[Any, ...]:
     """The methods of classes that the loop makes no call of."""
     own = type(rollout)
-    of_rollout = own.advance, own._count, own._finished
-    return *of_rollout, type(rollout.env).step, Policy.act, Policy.values, EpsilonGreedy.choose
+    parts = own.advance, own._count, own._finished, type(rollout.env).step
+    return *parts, Policy.act, Policy.values, EpsilonGreedy.choose, RunningNorm.forward

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 
 from rltrain.algo.learner import Learner
-from rltrain.algo.network.agent_input import AgentInput
 from rltrain.algo.network.feed_forward import FeedForward
-from rltrain.algo.network.normalization import CLIP, RunningNorm
+from rltrain.algo.network.normalization import RunningNorm
 from rltrain.algo.optimizer import GradientStep
 from rltrain.buffer.replay import ReplayBuffer
 from rltrain.buffer.windows import windows
+from rltrain.kernels.acting import normalized, obs_alone, statistics_of
 from rltrain.kernels.gradient_step import AdamStep, plain_adam
 from rltrain.kernels.module_watch import CompiledMethod, ModuleWatch
 from rltrain.kernels.td_step import NAMES, CompiledTDLoss, draw, loss_means, loss_options
@@ -111,7 +111,8 @@ class CompiledLearning:
             first = np.zeros_like(step)
             read = windows(buffer.store, env, step, buffer.length, first, self._mask_end)
             if statistics is not None:
-                normalize(read.obs, *statistics)
+                rows = read.obs.reshape(len(read.obs), -1)
+                normalized(rows, *statistics, out=rows)
             batch = BatchArrays(
                 obs=read.obs.reshape(*read.rows.shape, n_agents, -1),
                 avail_actions=read.avail_actions.reshape(*read.rows.shape, n_agents, -1),
@@ -152,27 +153,11 @@ class CompiledLearning:
         """Shift and scale of the observations of ``n_rows`` agents [n_rows · O]; None if they are
         not normalized.
         """
-        norm = self.agents.input.norm
-        if norm is None:
-            return None
-        return np.tile(norm.shift.numpy(), n_rows), np.tile(norm.scale.numpy(), n_rows)
+        of_one = statistics_of(self.agents)
+        return None if of_one is None else (np.tile(of_one[0], n_rows), np.tile(of_one[1], n_rows))
 
 
 def plain_methods() -> tuple[Any, ...]:
     """The methods of classes that the loop makes no call of."""
     own = Learner.update, Learner._update_target, ReplayBuffer.sample, ReplayBuffer.batch_of
     return *own, ReplayBuffer.update_priority, RunningNorm.forward, GradientStep.take
-
-
-def obs_alone(entry: Any) -> bool:
-    """Whether the input of agents is observations alone, as they are or normalized."""
-    normalized = type(entry) is AgentInput and entry.norm is not None and entry.rest.dim == 0
-    return entry.bare or normalized
-
-
-def normalize(obs: np.ndarray, shift: np.ndarray, scale: np.ndarray) -> None:
-    """``RunningNorm.forward`` on observations [T+1, B, N · O], in place."""
-    rows = obs.reshape(len(obs), -1)
-    rows -= shift
-    rows *= scale
-    np.minimum(np.maximum(rows, -CLIP, out=rows), CLIP, out=rows)

@@ -138,6 +138,11 @@ RECURRENT = (
 ACTING = (
     Twin("acting.py", "algo.policy:Policy", ("algo.policy:Policy.values",)),
     Twin("acting.py", "algo.exploration.epsilon:EpsilonGreedy", CHOICE),
+    Twin(
+        "acting.py",
+        "algo.network.normalization:RunningNorm",
+        ("algo.network.normalization:RunningNorm.forward",),
+    ),
 )
 STEP = (
     Twin(
@@ -198,9 +203,9 @@ def recurrent_only(agents: nn.Module) -> bool:
     return all(type(x) is kind for x, kind in zip(parts, kinds, strict=True))
 
 
-def bare_layers(policy: Policy) -> bool:
-    """Whether a policy's agents are layers that get observations as they are."""
-    return layers_only(policy.agents) and cast(FeedForward, policy.agents).input.bare
+def obs_layers(policy: Policy) -> bool:
+    """Whether a policy's agents are layers that get observations alone."""
+    return layers_only(policy.agents) and acting.obs_alone(cast(FeedForward, policy.agents).input)
 
 
 def independent_layers(loss: Any, model: Model) -> bool:
@@ -263,7 +268,7 @@ COUNTERPARTS = (
     Counterpart(
         (Policy,),
         "values",
-        bare_layers,
+        obs_layers,
         lambda policy: partial(acting.compiled_values, Stack.required(policy.agents)),
         (*ACTING, *STACK),
     ),

@@ -29,6 +29,7 @@ ENVS = {
 ALGOS = {
     "dqn": ("algo=dqn", "algo.steps_per_collect=7", "algo.exploration.env_steps=500"),
     "auto": ("algo=dqn", "algo.updates_per_env_step=0.05"),
+    "normalized": ("algo=dqn", "algo.network.normalize_obs=true", "algo.steps_per_collect=7"),
     "c51": ("algo=c51", "algo.steps_per_collect=20"),
     "half_life": ("algo=dqn", "algo/exploration=exponential", "algo.steps_per_collect=5"),
     "dueling": ("algo=dqn", "algo.network.dueling=true", "algo.steps_per_collect=1"),
