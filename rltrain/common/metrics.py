@@ -7,6 +7,8 @@ import numbers
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from rltrain.types import Episode
 
@@ -66,6 +68,14 @@ class Metrics:
             key = f"{group}/{name}"
             self.sums[key] = self.sums.get(key, 0.0) + value
             self.counts[key] = self.counts.get(key, 0) + 1
+
+    def add_all(self, group: str, columns: Mapping[str, np.ndarray]) -> None:
+        """As ``add`` for each row of columns [n] of float32, one after the other."""
+        for name, column in columns.items():
+            key = f"{group}/{name}"
+            before = np.float32(self.sums.get(key, 0.0))
+            self.sums[key] = np.add.accumulate(np.append(before, column))[-1]
+            self.counts[key] = self.counts.get(key, 0) + len(column)
 
     def take(self) -> dict[str, float]:
         """The means since the last call."""

@@ -18,7 +18,7 @@ from rltrain.buffer.windows import windows
 from rltrain.kernels.acting import normalized, obs_alone, statistics_of
 from rltrain.kernels.gradient_step import AdamStep, plain_adam
 from rltrain.kernels.module_watch import CompiledMethod, ModuleWatch
-from rltrain.kernels.td_step import NAMES, CompiledTDLoss, draw, loss_means, loss_options
+from rltrain.kernels.td_step import NAMES, CompiledTDLoss, draw, loss_options
 from rltrain.types import UpdateResult
 
 
@@ -100,19 +100,18 @@ class CompiledLearning:
         adam = AdamStep(learner.gradient_step)
         stack, target = (loss.stack(model.agents) for model in (learner.online, learner.target))
         options, n_agents = loss_options(loss.loss, buffer.eta), buffer.spec.n_agents
-        names = NAMES if loss.outputs[0] == 1 else NAMES[:-1]
         sizes = buffer.length, trainer.batch_size, n_agents
         given: Any = None  # networks and levels, where nothing in them is drawn
         statistics = self._statistics(trainer.batch_size * n_agents)
-        ones = np.ones(trainer.batch_size, np.float32)
+        ones, rows = np.ones(trainer.batch_size, np.float32), []
         for _ in range(n_updates):
             clock = trainer.clock
             env, step, _, item, weight = buffer.starts.draw(trainer.batch_size, buffer.rng, clock)
             first = np.zeros_like(step)
             read = windows(buffer.store, env, step, buffer.length, first, self._mask_end)
             if statistics is not None:
-                rows = read.obs.reshape(len(read.obs), -1)
-                normalized(rows, *statistics, out=rows)
+                seen = read.obs.reshape(len(read.obs), -1)
+                normalized(seen, *statistics, out=seen)
             batch = BatchArrays(
                 obs=read.obs.reshape(*read.rows.shape, n_agents, -1),
                 avail_actions=read.avail_actions.reshape(*read.rows.shape, n_agents, -1),
@@ -138,16 +137,26 @@ class CompiledLearning:
                 learner.check.require_indices(buffer.batch_of(env, step, None, item, weight))
                 raise IndexError("the batch does not fit the network")
             skipped, norm = adam(stack.parameter_gradient(gradient, noise), sums)
-            if learner.target_update.due(clock.after_update()):
-                learner._update_target(learner.target_update.tau)
-            metrics = {**loss_means(sums, names), "grad_norm": norm, "skipped_updates": skipped}
-            made = UpdateResult(torch.from_numpy(priority), {**metrics, **shown})
-            made = trainer.callbacks.on_update(trainer, made)
-            if weight is not None:
-                buffer.update_priority(torch.from_numpy(item), made.priority)
-            trainer.metrics.add("learn", made.metrics)
-            trainer.stopwatch.lap("learning")
             trainer.clock = clock.after_update()
+            if learner.target_update.due(trainer.clock):
+                learner._update_target(learner.target_update.tau)
+            if weight is not None:
+                buffer.update_priority(torch.from_numpy(item), torch.from_numpy(priority))
+            rows.append((*(sums / max(sums[1], 1)), norm, skipped))
+            trainer.stopwatch.lap("learning")
+        self._report(trainer, np.array(rows, np.float32), shown)
+
+    def _report(self, trainer: Any, rows: np.ndarray, shown: dict[str, Any]) -> None:
+        """Add the metrics of all updates, and let callbacks count those that were undone."""
+        names = NAMES if self.loss.outputs[0] == 1 else NAMES[:-1]
+        columns = {"loss": rows[:, 0], **dict(zip(names, rows[:, 2:].T, strict=False))}
+        columns |= {"grad_norm": rows[:, -2], "skipped_updates": rows[:, -1]}
+        columns |= {name: np.full(len(rows), value) for name, value in shown.items()}
+        trainer.metrics.add_all("learn", columns)
+        undone = rows[:, -1]
+        for skipped in undone if undone.any() else undone[:1]:
+            counted = UpdateResult(torch.empty(0), {"skipped_updates": skipped})
+            trainer.callbacks.on_update(trainer, counted)
 
     def _statistics(self, n_rows: int) -> tuple[np.ndarray, np.ndarray] | None:
         """Shift and scale of the observations of ``n_rows`` agents [n_rows · O]; None if they are

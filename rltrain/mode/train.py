@@ -4,6 +4,7 @@ the processes that learn with it.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import time
@@ -169,6 +170,7 @@ def trained(
     code, status = 0, "finished"
     try:
         introduce()
+        gc.freeze()  # what is loaded by now stays to the end: nothing to look through for garbage
         trainer.train()
     except KeyboardInterrupt:
         trainer.stop("KeyboardInterrupt", interrupted=True)
