@@ -156,6 +156,7 @@ class Agents(nn.Module):
     """Per-agent action values with shared parameters."""
 
     hidden_dim: Annotated[int, "size of the recurrent state, 0 for feed-forward agents"]
+    any_size: bool = False  # its weights fit every number of units; absent ones change nothing
 
     @property
     def uses_last_action(self) -> bool:
@@ -193,6 +194,7 @@ class Mixer(nn.Module):
 
     n_streams: Annotated[int, "M, value streams after mixing: 1, or n_agents"]
     uses_greedy: bool = True  # False: it does not read greedy_q
+    any_size: bool = False  # its weights fit every number of units; absent ones change nothing
     penalty: Callable[[Tensor], Tensor] | None = None  # states [T, B, S] to [T, B], for the loss
 
 

@@ -15,6 +15,7 @@ from rltrain.algo.loss.qtran import QTranLoss as QTranLoss
 from rltrain.algo.loss.td import TDLoss as TDLoss
 from rltrain.algo.loss.weighted import CentralCritic as CentralCritic
 from rltrain.algo.loss.weighted import WeightedLoss as WeightedLoss
+from rltrain.algo.mixer.entities import EntityQMix as EntityQMix
 from rltrain.algo.mixer.qatten import Qatten as Qatten
 from rltrain.algo.mixer.qmix import QMix as QMix
 from rltrain.algo.mixer.qmix import no_critic as no_critic
@@ -22,6 +23,7 @@ from rltrain.algo.mixer.qplex import QPlex as QPlex
 from rltrain.algo.mixer.qplex import QPlexAttention as QPlexAttention
 from rltrain.algo.mixer.sum import Independent as Independent
 from rltrain.algo.mixer.sum import Sum as Sum
+from rltrain.algo.network.attention import AttentionAgents as AttentionAgents
 from rltrain.algo.network.conv import conv_agents as conv_agents
 from rltrain.algo.network.distribution import Categorical as Categorical
 from rltrain.algo.network.distribution import ImplicitQuantile as ImplicitQuantile

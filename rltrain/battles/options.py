@@ -7,10 +7,10 @@ Everything is computed from tables: no world is built and nothing is compiled.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from rltrain.battles.data.map_data import MapData
+from rltrain.battles.data.map_data import Group, MapData
 from rltrain.battles.data.recorded import RecordedStarts, read_starts
 from rltrain.battles.data.units import UnitType
 from rltrain.battles.option_checks import (
@@ -209,6 +209,31 @@ def layout_of(map_data: MapData, options: Options) -> dict[str, Any]:
         ("timestep", 1, int(options.state_timestep_number)),
     )
     return {"obs": obs, "state": state}
+
+
+def largest(maps: Sequence[MapData]) -> MapData:
+    """A map with the sizes of the largest team of agents, of enemies and of targets of an action
+    among maps ``for_any``, to lay all of them out alike."""
+    agents, heals = max(row.n_agents for row in maps), any(row.heals for row in maps)
+    enemies = max(max(row.n_enemies, row.n_agents * row.heals) for row in maps)
+    return replace(
+        maps[0],
+        map_type="",
+        limit=max(row.limit for row in maps),
+        allies=(Group("marine", agents, 8, 16),),
+        enemies=(Group("marine", max(enemies, agents * heals), 24, 16),),
+        drawn_from=(),
+    )
+
+
+def columns(small: dict[str, Any], large: dict[str, Any]) -> list[int]:
+    """Where each number of an array with the blocks ``small`` belongs in one with ``large``."""
+    return [
+        large[name]["start"] + row * large[name]["size"] + k
+        for name, block in small.items()
+        for row in range(block["count"])
+        for k in range(block["size"])
+    ]
 
 
 def _blocks(*rows: tuple[str, int, int]) -> dict[str, dict[str, int]]:

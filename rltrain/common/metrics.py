@@ -91,16 +91,16 @@ class Metrics:
 
 
 def episode_metrics(episodes: list[Episode] | tuple[Episode, ...]) -> list[dict[str, float]]:
-    """Metrics of each episode; ``win_rate`` (also by opponent) and ``draw_rate`` where ``win`` and
-    ``draw`` are reported, its own by name.
+    """Metrics of each episode; ``win_rate`` (also by opponent and map) and ``draw_rate`` where
+    ``win`` and ``draw`` are reported, its own by name.
     """
     out = []
     for e in episodes:
         row = {"return_mean": e.episode_return, "episode_length_mean": float(e.length)}
         if "win" in e.info:
             row["win_rate"] = float(e.info["win"])
-            if "opponent" in e.info:
-                row[f"win_rate/{e.info['opponent']}"] = row["win_rate"]
+            named = [e.info[kind] for kind in ("opponent", "map") if kind in e.info]
+            row |= {f"win_rate/{name}": row["win_rate"] for name in named}
         if "draw" in e.info:
             row["draw_rate"] = float(e.info["draw"])
         row |= {f"{name}_mean": value for name, value in e.info.get("metrics", {}).items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,8 +28,19 @@ def episode_seeds(seed: int, stream: int, first: int = 0) -> Callable[[int, int]
     return lambda e, k: seed_key(seed, stream, first + e, k)
 
 
-def seeds_of_tests(seed: int, n_envs: int, first: int = 0) -> Callable[[int, int], int]:
-    """Test episode i has seed (seed, TEST_STREAM, i), whatever E is; environment i % E plays it.
-    Environment 0 here is ``first`` of the E.
+@dataclass(frozen=True)
+class SeedsOfTests:
+    """Seeds of test episodes by (e, k): episode i has seed (seed, TEST_STREAM, i), whatever E is;
+    environment i % E plays it. Environment 0 here is ``first`` of the E.
     """
-    return lambda e, k: seed_key(seed, TEST_STREAM, first + e + k * n_envs)
+
+    seed: int
+    n_envs: int
+    first: int = 0
+
+    def __call__(self, e: int, k: int) -> int:
+        return seed_key(self.seed, TEST_STREAM, self.number(e, k))
+
+    def number(self, e: int, k: int) -> int:
+        """Which of all test episodes it is."""
+        return self.first + e + k * self.n_envs

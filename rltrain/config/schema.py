@@ -319,6 +319,11 @@ class Node:
         return locate(self.target)(**self.kwargs, **wanted)
 
 
+def scenario_name(played: Any) -> str:
+    """What is played in an environment, by a name, the path of a file or a list of names."""
+    return ",".join(played) if isinstance(played, list) else Path(str(played)).name
+
+
 OF_COMMANDS = ("sweep", "report", "match", "hub")
 """Nodes that concern a command and no run: a run's own record does not have them."""
 
@@ -369,8 +374,8 @@ class Settings:
         """``qmix on smac 3m, seed 0``, ``scripted closest on smac 3m, seed 0``."""
         env, scripted = self.nodes["env"].kwargs, self.nodes.get("algo")
         preset = self.choices["env"] not in ("gymnasium", "pettingzoo", "lbf", "rware", "own")
-        keys = ("map_file", "map_name", "game") if preset else ("maker", "id")
-        scenario = Path(str(next((env[key] for key in keys if env.get(key)), ""))).name
+        keys = ("maps", "map_file", "map_name", "game") if preset else ("maker", "id")
+        scenario = scenario_name(next((env[key] for key in keys if env.get(key)), ""))
         name = " ".join(filter(None, [self.choices["env"], scenario]))
         algo = self.choices["algo"] + (f" {scripted.kwargs['policy']}" if scripted else "")
         return f"{algo} on {name}, seed {self.run.seed}"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.common.seeding import seeds_of_tests
+from rltrain.common.seeding import SeedsOfTests
 from rltrain.errors import CONTAINED, Containment, Interrupted
 from rltrain.hardware.env_share import Share
 from rltrain.hardware.rollout_opponents import Opponents
@@ -145,7 +145,7 @@ class Rollout:
         """
         env, n_envs = self.env, self.env.n_envs
         before = self._carried()
-        self._start(seeds_of_tests(seed, self.share.total, self.share.first))
+        self._start(SeedsOfTests(seed, self.share.total, self.share.first))
         episodes: dict[int, Episode] = {}
         played = [0] * n_envs  # episodes of each environment
         for step in itertools.count():

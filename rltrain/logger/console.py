@@ -28,7 +28,7 @@ SHOWN = (
     ("time/updates_per_s", "updates/s", "{:.1f}"),
 )
 """Metrics of rltrain's own that are shown; the others are in ``metrics.jsonl`` only."""
-AGAINST = "/win_rate/"
+WIN_RATE = "/win_rate/"
 """Followed by the name of an opponent."""
 
 
@@ -40,7 +40,7 @@ def shown_metrics(row: Mapping[str, float]) -> list[tuple[str, str]]:
 def added_metrics(row: Mapping[str, float]) -> list[tuple[str, str]]:
     """Names and values of the metrics that environments, opponents and callbacks add."""
     return [
-        (added_name(key), f"{row[key]:.0%}" if AGAINST in key else f"{row[key]:.4g}")
+        (added_name(key), f"{row[key]:.0%}" if WIN_RATE in key else f"{row[key]:.4g}")
         for key in row
         if key not in METRICS
     ]
@@ -48,10 +48,10 @@ def added_metrics(row: Mapping[str, float]) -> list[tuple[str, str]]:
 
 def added_name(key: str) -> str:
     """``test/game_return_mean``: "test game return"; ``custom/angle``: "angle";
-    ``test/win_rate/closest``: "test win rate against closest".
+    ``test/win_rate/closest``: "test win rate (closest)", an opponent's or a map's name.
     """
-    if AGAINST in key:
-        return key.replace(AGAINST, " win rate against ", 1)
+    if WIN_RATE in key:
+        return key.replace(WIN_RATE, " win rate (", 1) + ")"
     return key.removeprefix("custom/").removesuffix("_mean").replace("/", " ").replace("_", " ")
 
 

@@ -332,6 +332,8 @@ def show(evaluation: Evaluation) -> None:
     if "test/win_rate" in m:
         interval = f"{m['test/win_rate_low']:.1%} … {m['test/win_rate_high']:.1%}"
         table.add_row("win rate", f"{m['test/win_rate']:.1%}", interval)
+        for name in sorted({e.info["map"] for e in evaluation.episodes if "map" in e.info}):
+            table.add_row(f"win rate ({name})", f"{m[f'test/win_rate/{name}']:.1%}", "")
     if "test/draw_rate" in m:
         table.add_row("draws", f"{m['test/draw_rate']:.1%}", "")
     table.add_row("episode length", f"{m['test/episode_length_mean']:.1f}", "")

@@ -65,7 +65,6 @@ class EpisodeRecorder(Watch):
     _acting: dict[int, dict[str, Any]] = field(default_factory=dict)  # by environment
     _done: dict[int, dict[str, Any]] = field(default_factory=dict)
     _looks: dict[str, int] = field(default_factory=dict)  # JSON to number
-    _world: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(
         self, env: VectorEnv, numbers: Sequence[int], finished: Mapping[int, Episode]
@@ -98,7 +97,6 @@ class EpisodeRecorder(Watch):
     def _step(self, env: VectorEnv, e: int) -> dict[str, Any]:
         """The time step before its actions."""
         drawing = Drawing(*env.drawing(e))
-        self._world = drawing.world
         there = drawing.columns.get("there", np.ones(len(drawing.looks), np.bool_))
         looks = [
             self._looks.setdefault(json.dumps(look), len(self._looks)) if here else ABSENT
@@ -109,14 +107,14 @@ class EpisodeRecorder(Watch):
         small = len(env.spec.obs_shape) == 1 and env.spec.obs_shape[0] <= MOST_OBS
         if small and "sees" not in step:
             step["obs"] = env.obs[e].copy()
-        return step | {"state": env.state[e].copy()}
+        return step | {"state": env.state[e].copy(), "world": drawing.world}
 
     def _episode(self, env: VectorEnv, number: int, episode: Episode) -> dict[str, Any]:
         """The arrays [T, …] or [T + 1, …] of a finished episode, and its result."""
         steps = self._steps[number]
         n_units = max(len(step["look"]) for step in steps)
-        arrays = {}
-        for name in steps[0]:
+        arrays, world = {}, steps[-1]["world"]
+        for name in [name for name in steps[0] if name != "world"]:
             rows = [step[name] for step in steps if name in step]
             if name in ("avail", "obs", "state", "action", "reward", "q"):
                 arrays[name] = np.stack(rows)
@@ -129,7 +127,7 @@ class EpisodeRecorder(Watch):
             arrays |= mixed(self.mixer, arrays, state)
         result = {"number": number, "return": episode.episode_return, "length": episode.length}
         won = {"win": bool(episode.info["win"])} if "win" in episode.info else {}
-        return {**result, **won, "arrays": arrays}
+        return {**result, **won, "world": world, "arrays": arrays}
 
     def _write(self, env: VectorEnv) -> None:
         names = [name for name, *_ in env.spec.agents or ()]
@@ -138,7 +136,6 @@ class EpisodeRecorder(Watch):
             "n_agents": env.spec.n_agents,
             "n_actions": env.spec.n_actions,
             "names": names,
-            "world": self._world,
             "looks": [json.loads(look) for look in self._looks],
         }
         write_viewer(self.folder / EPISODES, page, [self._done[n] for n in sorted(self._done)])

@@ -24,6 +24,7 @@ INSIDE = {
     "env.id": "passes from an exact list only",
     "env.game": "a name of ALE's, which has no folders",
     "env.map_name": "a name in a table of maps",
+    "env.maps": "names in that table, or that of env.map_file",
     "env.game_version": "a name among the installed versions",
     "stop.metric": "compared with the metrics of a run",
     "test.function": "a class, which needs trust",

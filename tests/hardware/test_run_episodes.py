@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rltrain.common.seeding import TEST_STREAM, seed_key, seeds_of_tests
+from rltrain.common.seeding import TEST_STREAM, SeedsOfTests, seed_key
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import EnvError, Interrupted
 from rltrain.hardware.rollout import Rollout
@@ -14,7 +14,7 @@ from tests.hardware.walks import CLOCK, Counter, Walk, crashing, rollout
 
 @pytest.mark.parametrize("n_envs", [1, 3, 8])
 def test_test_episode_i_has_seed_i_in_environment_i_modulo_their_number(n_envs: int) -> None:
-    seeds = seeds_of_tests(4, n_envs)
+    seeds = SeedsOfTests(4, n_envs)
     found = [seeds(i % n_envs, i // n_envs) for i in range(20)]
     assert found == [seed_key(4, TEST_STREAM, i) for i in range(20)]
 

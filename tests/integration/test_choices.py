@@ -43,8 +43,8 @@ OF_METHODS = {"on_policy", "sequence", "prioritized_sequence"}
 
 IMAGES = {"conv"}  # networks that see nothing else
 
-OF_OBSERVATIONS = {"hpn", "multi_input"}
-"""Networks for observations of units and of keys, which have tests of their own."""
+OF_OBSERVATIONS = {"hpn", "attention", "entities", "multi_input"}
+"""Networks and mixers for observations of units and of keys, which have tests of their own."""
 
 NEEDS = {"lunarlander": "Box2D", "minatar": "minatar", "atari": "ale_py"}  # of environments
 

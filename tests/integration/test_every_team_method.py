@@ -67,11 +67,14 @@ def test_every_method_learns_in_every_kind_of_environment(tmp_path, algo, env):
     assert found["learn/skipped_updates"] == 0
 
 
+@pytest.mark.parametrize(
+    "part", ["algo/network=hpn", "algo/network=attention", "algo/mixer=entities"]
+)
 @pytest.mark.parametrize("env", ENVS)
-def test_agents_for_units_learn_in_battles_and_are_refused_elsewhere(tmp_path, env):
-    overrides = ["algo=qmix", "algo/network=hpn", "algo.network.hyper_dim=8"]
+def test_parts_for_units_learn_in_battles_and_are_refused_elsewhere(tmp_path, env, part):
+    overrides = ["algo=qmix", part]
     if env != "3m":
-        with pytest.raises(UsageError, match=r"blocks enemies and allies.*Type env=smac"):
+        with pytest.raises(UsageError, match=r"the blocks (allies|enemies) and .*Type env=smac"):
             trainer_of(env, tmp_path, *overrides)
         return
     trainer = trainer_of(env, tmp_path, *overrides)

@@ -29,6 +29,8 @@ GROUPS = (
 ALGOS = [name for name in SHIPPED.options("algo") if name != "scripted"]
 REFUSED = Path(__file__).parents[1] / "data" / "exchanges.json"
 """The refused exchanges, each with what its message says to type instead."""
+OF_UNITS = ("hpn", "attention", "entities")
+"""Parts for observations and states that name units."""
 TINY = (
     *("total_env_steps=1000", "test.n_envs=1", "algo.batch_size=4", "algo.steps_per_collect=4"),
     *("hardware.n_envs=2", "hardware.threads=1", "logger.console=false"),
@@ -64,7 +66,7 @@ def words_for(algo, group, option):
     if option == "multi_input":
         overrides = [w for w in overrides if not w.startswith("env=")]
         overrides += ["env._target_=tests.integration.own_parts.keyed_team"]
-    if option == "hpn":  # its observations have units
+    if option in OF_UNITS:
         overrides = [w for w in overrides if not w.startswith("env=")] + ["env=smac"]
     return [*overrides, "algo.learning_starts=8"] if found.learning_starts > 0 else overrides
 

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
 
-import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from rltrain.algo.network.agent_input import AgentInput
-from rltrain.algo.network.gru import GRUAgents
-from rltrain.algo.network.packing import zero_outside
+from rltrain.algo.network.entities import EntityAgents, hypernet
 from rltrain.common.number_types import Count, Flag
-from rltrain.types import Batch, EnvSpec, Output
+from rltrain.types import EnvSpec
 
 
-class HPNAgents(GRUAgents):
+class HPNAgents(EntityAgents):
     """Hyper policy network (Hao et al. 2023) with one head: the features of every unit choose the
     weights that they are multiplied with.
 
-    Own features pass a linear layer; to its output every enemy x_j adds x_j W(x_j), every ally the
-    same with a network of its own: their order does not matter. After the GRU cell, actions
-    without a target have a linear layer, and the value of attacking enemy j is h · w(x_j) + c(x_j):
-    it moves with the enemy. Healers' actions are read as attacks on the enemy of the same number.
+    To the output of the layer of own features every enemy x_j adds x_j W(x_j), every ally the same
+    with a network of its own: their order does not matter.
 
     Args:
         hyper_dim: hidden units of the networks of W, w and c.
 
     Raises:
-        ValueError: the environment names no blocks of units, or has no attack for each enemy.
+        ValueError: as ``EntityAgents``.
     """
 
     def __init__(
@@ -41,76 +35,18 @@ class HPNAgents(GRUAgents):
         agent_id: Flag,
     ) -> None:
         super().__init__(
-            spec=spec, hidden_dim=hidden_dim, last_action=last_action, agent_id=agent_id
+            spec=spec,
+            hidden_dim=hidden_dim,
+            hyper_dim=hyper_dim,
+            last_action=last_action,
+            agent_id=agent_id,
         )
-        blocks = (spec.layout or {}).get("obs", {})
-        if not {"enemies", "allies"} <= set(blocks) or spec.frame_stack > 1:
-            raise ValueError(
-                "HPNAgents (algo.network) needs observations with the blocks enemies and allies, "
-                "which this environment does not name. Type env=smac, or algo/network=gru."
-            )
-        self.blocks = {name: dict(block) for name, block in blocks.items()}
-        self.n_plain = spec.n_actions - self.blocks["enemies"]["count"]
-        if self.n_plain < 1:
-            raise ValueError(
-                f"HPNAgents (algo.network): {spec.n_actions} actions cannot have an attack for "
-                f"each of {self.blocks['enemies']['count']} enemies. Type algo/network=gru."
-            )
-        own = sum(b["count"] * b["size"] for n, b in self.blocks.items() if n not in UNITS)
-        self.input = AgentInput(
-            spec=replace(spec, obs_shape=(own,)), last_action=last_action, agent_id=agent_id
-        )
-        self.fc1 = nn.Linear(self.input.dim, hidden_dim)
-        self.fc2 = nn.Linear(hidden_dim, self.n_plain)
-        sizes = {name: self.blocks[name]["size"] for name in UNITS}
         self.hyper_in = nn.ModuleDict(
-            {name: hypernet(size, hyper_dim, size * hidden_dim) for name, size in sizes.items()}
+            {n: hypernet(size, hyper_dim, size * hidden_dim) for n, size in self.sizes.items()}
         )
-        self.hyper_attack = hypernet(sizes["enemies"], hyper_dim, hidden_dim + 1)
 
-    def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:
-        """The values of whole windows; see ``GRUAgents``."""
-        plain = super().unroll(batch, start, stop)
-        obs = zero_outside(batch.obs, batch.real)  # 0 times NaN would reach a gradient
-        q = torch.cat([plain.q, self._attacks(obs, plain.hidden)], -1)
-        return Output(zero_outside(q, batch.real), plain.hidden)
-
-    def step(self, obs: Tensor, last_action: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """Acting: obs [E, N, O], last_action [E, N], hidden [E, N, H] to (q, next hidden)."""
-        q, after = super().step(obs, last_action, hidden)
-        return torch.cat([q, self._attacks(obs, after)], -1), after
-
-    def _attacks(self, obs: Tensor, hidden: Tensor) -> Tensor:
-        """Values [..., m] of attacking each enemy: obs [..., O], hidden [..., H]."""
-        made = self.hyper_attack(self._units("enemies", obs))  # [..., m, H + 1]
-        weight, bias = made[..., :-1], made[..., -1]
-        return (weight @ hidden.unsqueeze(-1)).squeeze(-1) + bias
-
-    def _embed(self, obs: Tensor, last_action: Tensor, agent: Tensor | None) -> Tensor:
-        """Input of the recurrent cell [X, N, H]."""
-        own = [
-            obs.narrow(-1, block["start"], block["count"] * block["size"])
-            for name, block in self.blocks.items()
-            if name not in UNITS
-        ]
-        x = self.fc1(self.input(torch.cat(own, -1), last_action, agent))
-        for name in UNITS:
-            units = self._units(name, obs)  # [X, N, m, k]
-            weight = self.hyper_in[name](units).unflatten(-1, (units.shape[-1], -1))
-            x = x + (units.unsqueeze(-1) * weight).sum((-3, -2))
-        return F.relu_(x)
-
-    def _units(self, name: str, obs: Tensor) -> Tensor:
-        """The rows of a block: [..., O] to [..., m, k]."""
-        block = self.blocks[name]
-        rows = obs.narrow(-1, block["start"], block["count"] * block["size"])
-        return rows.unflatten(-1, (block["count"], block["size"]))
-
-
-UNITS = ("enemies", "allies")
-"""Blocks of observations whose rows are units."""
-
-
-def hypernet(n_in: int, width: int, n_out: int) -> nn.Sequential:
-    """Linear, ReLU, Linear."""
-    return nn.Sequential(nn.Linear(n_in, width), nn.ReLU(), nn.Linear(width, n_out))
+    def _join(self, x: Tensor, units: Mapping[str, Tensor]) -> Tensor:
+        for name, rows in units.items():
+            weight = self.hyper_in[name](rows).unflatten(-1, (rows.shape[-1], -1))
+            x = x + (rows.unsqueeze(-1) * weight).sum((-3, -2))
+        return x

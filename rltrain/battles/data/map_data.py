@@ -47,6 +47,7 @@ class MapData:
     drawn_from: tuple[str, ...] = ()  # unit types of teams drawn for every battle; then the
     # groups only say how many units there are
     races: str = ""  # allies and enemies of SMAC's maps: T, P or Z
+    for_any: bool = False  # all maps show the same features of a unit: a column for every type
     units: Mapping[str, UnitType] = field(default_factory=lambda: UNITS, repr=False, compare=False)
     sorts_agents: bool = True  # by type and place, as SMAC; or agents keep their creation order
     enemy_order: tuple[str, ...] = ()  # types in the order of enemy ids; none: creation order
@@ -76,6 +77,8 @@ class MapData:
     @property
     def shield_bits(self) -> tuple[int, int]:
         """1 where a side (allies, enemies) has units with shields."""
+        if self.for_any:
+            return 1, 1
         allies, enemies = (
             any(self.units[group.unit].shield for group in team)
             for team in (self.allies, self.enemies)
@@ -92,7 +95,7 @@ class MapData:
 
     @property
     def unit_type_bits(self) -> int:
-        return max(map(len, self.type_orders))
+        return len(UNITS) if self.for_any else max(map(len, self.type_orders))
 
     @property
     def unit_types(self) -> tuple[UnitType, ...]:
@@ -108,7 +111,7 @@ class MapData:
     @property
     def type_bits(self) -> tuple[int, ...]:
         """Index of each unit's type bit, agents then enemies; -1 where the map has none."""
-        allies, enemies = self.type_orders
+        allies, enemies = (tuple(UNITS),) * 2 if self.for_any else self.type_orders
         if not allies:
             return (-1,) * (self.n_agents + self.n_enemies)
         return tuple(map(allies.index, self.ally_types)) + tuple(

@@ -82,7 +82,9 @@ def observe_battles(battles: Battles | EnemySide) -> BattleObservation:
         dx=dx,
         dy=dy,
         distance=distance,
-        strength=np.where(heals[..., None], health / whole, health + of(unit[:, None, U.SHIELD])),
+        strength=np.where(
+            heals[..., None], health / np.maximum(whole, 1), health + of(unit[:, None, U.SHIELD])
+        ),
         wanted=wanted,
         goals=np.where(wanted.any(-1, keepdims=True), wanted, alive),
         near=near,

@@ -76,7 +76,10 @@ def check_fits(
                 f"its {name} is {there}, here {here}. Choose another checkpoint."
             )
             raise UsageError(f"The checkpoint {folder} does not fit: {why}")
-        changed = changes(spec, about[SPEC])
+        several = (about[CONFIG].get("env") or {}).get(
+            "maps"
+        )  # networks that fit teams of any size
+        changed = "" if several else changes(spec, about[SPEC])
     except UNFIT as error:
         raise CheckpointError(
             f"{folder} has a damaged spec.json or config.json: {error!r}"

@@ -101,7 +101,11 @@ def check(plain: Tree, choices: Mapping[str, str], defaults: Tree) -> Settings:
     if run:
         checker.problems += metric_problem(run)
     facts = {**({} if run is None else asdict(run)), "algo": {} if algo is None else asdict(algo)}
-    facts["env"] = {} if opponents is None else asdict(opponents)
+    env = plain.get("env")
+    facts["env"] = {
+        **(env if isinstance(env, Mapping) else {}),
+        **({} if opponents is None else asdict(opponents)),
+    }
     given = Facts(facts, choices=choices, scripted=scripted, learns=algo is not None)
     checker.problems += given.messages("settings")
     if checker.problems:

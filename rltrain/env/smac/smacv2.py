@@ -14,6 +14,7 @@ from rltrain.battles.options import Smacv2Options
 from rltrain.common.number_types import Count, Flag
 from rltrain.env.smac.backend import BackendOptions, open_battles
 from rltrain.env.smac.checked_keywords import checked_keywords
+from rltrain.env.smac.several_maps import SeveralMaps, SeveralOptions
 from rltrain.env.smac.spec import spec_of
 from rltrain.env.smac.starcraft2.worker import Recipe
 from rltrain.env.smac.vector import TIME_LIMITS, SmacVectorEnv, commanded_natively
@@ -34,6 +35,7 @@ class Smacv2VectorEnv(SmacVectorEnv):
         self,
         *,
         map_name: str,
+        several: SeveralOptions,
         n_envs: Count,
         time_limit: Literal["terminal", "bootstrap"] = "terminal",
         play: BackendOptions,
@@ -41,6 +43,13 @@ class Smacv2VectorEnv(SmacVectorEnv):
         two_sided: Flag = False,
     ) -> None:
         check_choice("time_limit", time_limit, TIME_LIMITS)
+        if several.maps is not None:
+            make = partial(NativeBattles, options=options)
+            many = SeveralMaps(
+                several, play, find_scenario, options, make, n_envs=n_envs, two_sided=two_sided
+            )
+            self._open(many, many.spec, time_limit, options)
+            return
         if two_sided:
             play = commanded_natively(play)
         row = find_scenario(map_name)

@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+from rltrain.battles.data.map_data import MapData
 from rltrain.battles.data.map_file import read_map
 from rltrain.battles.native import NativeBattles
 from rltrain.battles.option_checks import check_choice
@@ -21,9 +22,11 @@ from rltrain.battles.options import (
 )
 from rltrain.battles.smaclite.maps import RULES, find_map_under
 from rltrain.common.number_types import Count, Flag
+from rltrain.common.seeding import SeedsOfTests
 from rltrain.env.smac.backend import BackendOptions, BattleBackend, open_battles
 from rltrain.env.smac.checked_keywords import checked_keywords
 from rltrain.env.smac.other_side import SmacOtherSide
+from rltrain.env.smac.several_maps import SeveralMaps, SeveralOptions
 from rltrain.env.smac.spec import spec_of
 from rltrain.env.smac.starcraft2.worker import Recipe
 from rltrain.interfaces import DecisionFunction, EpisodeSeeds
@@ -33,8 +36,8 @@ TIME_LIMITS = ("terminal", "bootstrap")
 
 
 class SmacVectorEnv:
-    """E environments of one SMAC map, or of that in ``map_file``, in lock-step; see
-    ``rltrain.interfaces.VectorEnv`` for the meaning of the arrays.
+    """E environments of one SMAC map, of that in ``map_file`` or of several ``maps``, in lock-step;
+    see ``rltrain.interfaces.VectorEnv`` for the meaning of the arrays.
 
     ``time_limit`` sets what a time-out is: "terminal" as in SMAC, or "bootstrap" (``last`` without
     ``terminated``). ``about`` is the backend that plays. The other options are SMAC's own, with
@@ -49,6 +52,7 @@ class SmacVectorEnv:
         *,
         map_name: str,
         map_file: str | None = None,
+        several: SeveralOptions,
         n_envs: Count,
         rules: Literal["sc2", "smaclite"] = "sc2",
         time_limit: Literal["terminal", "bootstrap"] = "terminal",
@@ -62,14 +66,32 @@ class SmacVectorEnv:
     ) -> None:
         check_choice("rules", rules, RULES)
         check_choice("time_limit", time_limit, TIME_LIMITS)
-        row = find_map_under(rules, map_name) if map_file is None else read_map(map_file)
-        if map_file is not None and (play.backend == "sc2" or rules != "sc2"):
+        own = None if map_file is None else read_map(map_file)
+        if own is not None and (play.backend == "sc2" or rules != "sc2"):
             raise ValueError(
                 f"env.map_file={map_file} is a map of the built-in engine under its own rules: "
                 "type env.backend=native env.rules=sc2, or env.map_file=null."
             )
-        if map_file is not None:
+        if own is not None:
             play = replace(play, backend="native")
+
+        def find(name: str) -> MapData:
+            """The map of the file by its name, and all others."""
+            named = own is not None and own.name == name
+            return own if own is not None and named else find_map_under(rules, name)
+
+        chosen = Options(**asdict(options))
+        heuristic: dict[str, Any] = {"heuristic_ai": heuristic_ai, "heuristic_rest": heuristic_rest}
+        if several.maps is not None:
+            make = partial(
+                NativeBattles, options=chosen, rules=rules, jitter=begin.jitter, **heuristic
+            )
+            many = SeveralMaps(
+                several, play, find, chosen, make, n_envs=n_envs, two_sided=two_sided
+            )
+            self._open(many, many.spec, time_limit, chosen)
+            return
+        row = find_map_under(rules, map_name) if own is None else own
         if two_sided:
             play = commanded_natively(play, rules)
         if rules != "sc2":
@@ -88,15 +110,13 @@ class SmacVectorEnv:
                     "fixed env.start_positions=null, or env.backend=native."
                 )
             play = replace(play, backend="native")
-        chosen = Options(**asdict(options))
         spec = spec_of(row, chosen)
         native = partial(
             NativeBattles,
             map_data=row,
             options=chosen,
             rules=rules,
-            heuristic_ai=heuristic_ai,
-            heuristic_rest=heuristic_rest,
+            **heuristic,
             jitter=begin.jitter,
             recorded=recorded,
             two_sided=two_sided,
@@ -104,8 +124,7 @@ class SmacVectorEnv:
         of_game = {
             **asdict(options),
             "map_name": row.name,
-            "heuristic_ai": heuristic_ai,
-            "heuristic_rest": heuristic_rest,
+            **heuristic,
             **asdict(program),
             "difficulty": str(program.difficulty),
         }
@@ -138,7 +157,7 @@ class SmacVectorEnv:
         """
         self._seeds = seeds
         self.episode[:] = 0
-        self.battles.start({e: seeds(e, 0) for e in range(self.n_envs)})
+        self.battles.start({e: self._begin(e, 0) for e in range(self.n_envs)})
         self.last[:] = False
         self.infos[:] = [{} for _ in range(self.n_envs)]
 
@@ -148,7 +167,7 @@ class SmacVectorEnv:
         if self._seeds is None:
             raise RuntimeError("this environment was never reset: call reset(seeds) first")
         over = np.flatnonzero(self.last).tolist()
-        seeds = {e: self._seeds(e, int(self.episode[e]) + 1) for e in over}
+        seeds = {e: self._begin(e, int(self.episode[e]) + 1) for e in over}
         side = self.other_side
         self.battles.step(action, seeds, None if side is None else side.action)
         self.episode[over] += 1
@@ -178,7 +197,7 @@ class SmacVectorEnv:
 
     def drawing(self, e: int) -> Drawing:
         """Units and positions of the current time step of battle e, on the built-in engine."""
-        return Drawing(*cast(NativeBattles, self.battles).drawing(e))
+        return Drawing(*cast(NativeBattles | SeveralMaps, self.battles).drawing(e))
 
     def save_replay(self, e: int, folder: str, prefix: str) -> list[str]:
         """Have the game write ``<prefix>_<date>.SC2Replay`` into a folder: all episodes of that
@@ -222,6 +241,21 @@ class SmacVectorEnv:
     def close(self) -> None:
         """End the games; no process and no file belongs to a battle of the built-in engine."""
         self.battles.close()
+
+    def _begin(self, e: int, k: int) -> int:
+        """The seed of episode k of environment e, whose map is chosen if there are several."""
+        seeds = self._seeds
+        assert seeds is not None, "an episode before reset"
+        seed = seeds(e, k)
+        if isinstance(self.battles, SeveralMaps):
+            number = seeds.number(e, k) if isinstance(seeds, SeedsOfTests) else None
+            self.battles.choose(e, seed, number)
+        return seed
+
+    def restart(self, state: Mapping[str, Any]) -> None:
+        """Take over how often battles on each map were won."""
+        if isinstance(self.battles, SeveralMaps):
+            self.battles.wins[:] = state["wins"]
 
     def _seed(self, e: int) -> int:
         assert self._seeds is not None, "an episode before reset"

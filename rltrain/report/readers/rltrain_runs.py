@@ -10,9 +10,10 @@ import numpy as np
 
 from rltrain.common.files import json_object
 from rltrain.common.json_lines import json_lines, left_out, row_of
+from rltrain.config.schema import scenario_name
 from rltrain.report.run_data import Run, columns_of, flat
 
-SCENARIO = ("map_name", "game", "maker", "id")
+SCENARIO = ("maps", "map_file", "map_name", "game", "maker", "id")
 """Keys of an environment that name what is played in it."""
 NO_SETTINGS = (
     "mode",
@@ -77,8 +78,9 @@ def env_name(choice: str, env: Mapping[str, Any]) -> str:
     """``CartPole-v1`` where Gymnasium or PettingZoo have a name for it, else ``smac 3m``."""
     if isinstance(env.get("id"), str):
         return str(env["id"]).rpartition(":")[2]
-    scenario = [str(env[key]) for key in SCENARIO if env.get(key)]
-    return " ".join([choice, *scenario])
+    played = [scenario_name(env[key]) for key in SCENARIO if env.get(key)]
+    several = bool({"maps", "map_file"} & {key for key in SCENARIO if env.get(key)})
+    return " ".join([choice, *(played[:1] if several else played)])
 
 
 def metrics_of(path: Path, problems: list[str]) -> dict[str, np.ndarray]:

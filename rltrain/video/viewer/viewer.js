@@ -534,6 +534,7 @@ function drawTypes() {
 function openEpisode(k, t = 0) {
   view.episode = Math.min(Math.max(k, 0), page.episodes.length - 1);
   episode = page.episodes[view.episode];
+  page.world = episode.world;
   if (view.unit >= nUnits()) view.unit = null;
   $("episode").value = view.episode;
   $("scrub").max = nSteps();

@@ -96,6 +96,7 @@ MIXTURES = (
     mixture("compiled", TEAM, "qplex", "corrected"),
     mixture("compiled", TEAM, "vdn", "team munchausen"),
     Mixture("compiled", STATES["hpn"], ("hpn",)),
+    Mixture("resume", STATES["several maps"], ("several maps",)),
     mixture("compiled", GREEDY, "noisy"),
     *(mixture("compiled", DQN, name) for name in ("c51", "qrdqn", "iqn", "munchausen_dqn")),
     *(mixture("compiled", TEAM, name) for name in ("qatten", "qplex_attention", "qtran")),

@@ -68,6 +68,10 @@ PQN = (
     *("algo.batch_size=16", "algo.steps_per_collect=8", "algo.updates_per_env_step=0.1"),
 )
 HPN = ("algo/network=hpn", "algo.network.hyper_dim=4")
+SEVERAL = (
+    *("env.maps=[3m,4m_vs_3m]", "algo/network=attention", "algo.network.embed_dim=8"),
+    "algo/mixer=entities",
+)
 MLP = ("algo/network=mlp", "algo.network.hidden_sizes=[8]")
 NOISE = {
     "workers": "every worker draws noise of its own (docs/scaling.md)",
@@ -166,6 +170,9 @@ STATES: dict[str, State] = {
         without=dict(LAST_BITS),
     ),
     "team lstm": team("qmix", "algo/network=lstm", without=dict(LAST_BITS)),
+    "several maps": State(
+        (*COMMON, "algo=qmix", *BATTLE, *SEVERAL), own=SEVERAL, without=dict(LAST_BITS)
+    ),
     "hpn": State((*COMMON, "algo=vdn", *BATTLE, *HPN), own=HPN),
     "groups": team("qmix", "algo.network.groups=[[1],[0]]"),
     "conv": one("dqn", "algo/network=conv", "algo.network.filters=[[4,3,2]]", env=Images),

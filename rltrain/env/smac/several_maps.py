@@ -1,0 +1,239 @@
+"""``SeveralMaps``: battles of several maps side by side, in the layout of the largest of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from rltrain.battles.data.map_data import MapData
+from rltrain.battles.engine.battles import IllegalAction
+from rltrain.battles.engine.world import Outcome
+from rltrain.battles.native import NativeBattles
+from rltrain.battles.options import Options, columns, largest, layout_of
+from rltrain.battles.render.drawing import BattleDrawing
+from rltrain.common.number_types import Positive
+from rltrain.common.seeding import generator
+from rltrain.env.smac.backend import BackendOptions
+from rltrain.env.smac.spec import spec_of
+from rltrain.interfaces import DecisionFunction
+
+LEAST_WEIGHT = 0.1  # by_difficulty: of a map on which all battles are won
+MEMORY = 20  # by_difficulty: battles of a map that its running win rate remembers
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeveralOptions:
+    """The maps of a run, and how often each is played in training."""
+
+    maps: list[str] | None = None
+    map_weights: list[Positive] | Literal["by_difficulty"] | None = None  # None: all alike
+
+
+class SeveralMaps:
+    """E battles, each on one of several maps; see ``BattleBackend``.
+
+    Agents, enemies and actions that a map does not have are absent: their rows are zero, and an
+    absent agent has action 0 only. All maps show the same features of a unit, so that the sizes of
+    rows are those of every map. ``choose`` draws the map of an episode from its seed; with
+    ``by_difficulty`` a map's weight is ``LEAST_WEIGHT`` and the share of its battles that were not
+    won.
+    """
+
+    exact = True
+
+    def __init__(
+        self,
+        chosen: SeveralOptions,
+        play: BackendOptions,
+        find: Callable[[str], MapData],
+        options: Options,
+        native: Callable[..., NativeBattles],
+        *,
+        n_envs: int,
+        two_sided: bool,
+    ) -> None:
+        names, weights = chosen.maps or [], chosen.map_weights
+        if not names or len(set(names)) < len(names):
+            raise ValueError(f"env.maps={names}: expected one map at least, and none twice.")
+        if isinstance(weights, list) and len(weights) != len(names):
+            raise ValueError(
+                f"env.map_weights={weights}: expected {len(names)} numbers, one for each of "
+                f"env.maps={names}, or by_difficulty, or null."
+            )
+        if play.backend == "sc2" or two_sided:
+            key = "env.backend=sc2" if play.backend == "sc2" else "an opponent"
+            raise ValueError(
+                f"env.maps={names} needs the built-in engine and its own enemies, and {key} was "
+                "chosen: type env.backend=native and no opponent, or env.maps=null."
+            )
+        rows = [replace(find(name), for_any=True) for name in names]
+        whole = largest(rows)
+        self.spec, layout, self.n_envs = spec_of(whole, options), layout_of(whole, options), n_envs
+        self.names = [row.name for row in rows]
+        self.parts = [native(map_data=row, n_envs=n_envs, n_threads=play.n_threads) for row in rows]
+        self._places = [
+            tuple(
+                np.array(columns(layout_of(row, options)[kind], layout[kind]))
+                for kind in ("obs", "state")
+            )
+            for row in rows
+        ]
+        self.about: Mapping[str, str] = self.parts[0].about
+        self.by_difficulty = weights == "by_difficulty"
+        fixed = weights if isinstance(weights, list) else [1.0] * len(names)
+        self._weights = np.array(fixed, np.float64)
+        self.wins = np.zeros(len(names))  # running win rates
+        self.which = np.full(n_envs, -1, np.int64)  # the map of each battle, -1 before the first
+        N, A = self.spec.n_agents, self.spec.n_actions
+        self.obs = np.zeros((n_envs, N, *self.spec.obs_shape), np.float32)
+        self.avail = np.zeros((n_envs, N, A), np.uint8)
+        self.state = np.zeros((n_envs, self.spec.state_dim), np.float32)
+        self.reward, self.lost = np.zeros(n_envs), np.zeros(n_envs, np.bool_)
+        for part in self.parts:
+            part.world.outcome[:] = Outcome.TIMEOUT  # nothing is played there
+
+    def choose(self, e: int, seed: int, number: int | None) -> None:
+        """The map of the next episode of environment e; test episodes, which have a number, take
+        all maps in turn."""
+        m = int(self.which[e])
+        if m >= 0 and (outcome := self.parts[m].world.outcome[e]) != Outcome.RUNNING:
+            self.wins[m] += (float(outcome == Outcome.WIN) - self.wins[m]) / MEMORY
+        weights = 1 + LEAST_WEIGHT - self.wins if self.by_difficulty else self._weights
+        ends = weights.cumsum() / weights.sum()
+        drawn = int(np.searchsorted(ends[:-1], generator(seed).random(), side="right"))
+        self.which[e] = drawn if number is None else number % len(self.parts)
+        for part in self.parts:
+            part.world.outcome[e] = Outcome.TIMEOUT
+
+    def _playing(self) -> Iterator[tuple[int, NativeBattles, np.ndarray]]:
+        """Yield the maps on which battles are played now, and the environments of these."""
+        for m, part in enumerate(self.parts):
+            if len(envs := np.flatnonzero(self.which == m)):
+                yield m, part, envs
+
+    def start(self, seeds: Mapping[int, int]) -> None:
+        """Begin the first episodes on the maps that were chosen."""
+        for m, part, _ in self._playing():
+            part.start({e: seed for e, seed in seeds.items() if self.which[e] == m})
+        self._show(list(seeds))
+
+    def step(
+        self,
+        action: np.ndarray,
+        restarts: Mapping[int, int] | None = None,
+        other_action: np.ndarray | None = None,
+    ) -> None:
+        """One env step; environments in ``restarts`` begin on the maps that were chosen."""
+        seeds = restarts or {}
+        for m, part, envs in self._playing():
+            absent = action[envs, part.map_data.n_agents :]
+            if absent.any():
+                k, i = np.argwhere(absent)[0]
+                agent = part.map_data.n_agents + int(i)
+                if int(envs[k]) not in seeds:
+                    raise IllegalAction.of(int(envs[k]), agent, int(absent[k, i]), [0])
+            mine = {e: seed for e, seed in seeds.items() if self.which[e] == m}
+            part.step(action[:, : part.map_data.n_agents], mine)
+        self._show(list(seeds))
+
+    def _show(self, begun: Sequence[int]) -> None:
+        """Copy the frames of all battles to where the layout has them."""
+        self.obs[begun], self.state[begun], self.avail[begun] = 0, 0, 0
+        self.avail[begun, :, 0] = 1
+        for m, part, envs in self._playing():
+            of_obs, of_state = self._places[m]
+            n, k = part.avail.shape[1:]
+            rows = envs[:, None]
+            self.obs[rows[..., None], np.arange(n)[:, None], of_obs] = part.obs[envs]
+            self.state[rows, of_state] = part.state[envs]
+            self.avail[envs, :n, :k] = part.avail[envs]
+            self.reward[envs] = part.reward[envs]
+
+    def _each(self, name: str) -> np.ndarray:
+        """An array [E] of the maps that are played."""
+        return np.array([getattr(self.parts[m], name)[e] for e, m in enumerate(self.which)])
+
+    @property
+    def ended(self) -> np.ndarray:
+        """bool [E]."""
+        return self._each("ended")
+
+    @property
+    def timeout(self) -> np.ndarray:
+        """bool [E]: ended by the time limit only."""
+        return self._each("timeout")
+
+    def results(self, envs: Sequence[int]) -> list[dict[str, Any]]:
+        """How these battles stand, with the names of their maps."""
+        which = [(e, int(self.which[e])) for e in envs]
+        return [{**self.parts[m].results([e])[0], "map": self.names[m]} for e, m in which]
+
+    def call(self, method: str, *args: Any) -> list[Any]:
+        """Call a method of ``BattleView`` on every battle."""
+        found = [part.call(method, *args) for part in self.parts]
+        return [found[m][e] for e, m in enumerate(self.which)]
+
+    def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
+        """Images [H, W, 3] of these battles since they were rendered last."""
+        return [self.parts[self.which[e]].render([e])[0] for e in envs]
+
+    def drawing(self, e: int) -> BattleDrawing:
+        """Units, orders and what each agent sees, as numbers; absent agents stand behind the
+        others, so that agents and enemies have the numbers of the largest map."""
+        part = self.parts[self.which[e]]
+        world, looks, columns = part.drawing(e)
+        n, n_units, absent = part.map_data.n_agents, len(looks), self.spec.n_agents
+        order = np.r_[:n, np.zeros(absent - n, np.int64), n:n_units]
+        columns = {name: values[..., order] for name, values in columns.items()}
+        columns["target"] = np.where(columns["target"] >= n, absent - n, 0) + columns["target"]
+        columns["sees"] = np.pad(columns["sees"], ((0, absent - n), (0, 0)))
+        columns["there"] = np.r_[np.ones(n), np.zeros(absent - n), np.ones(n_units - n)] > 0
+        return world, [looks[i] for i in order], columns
+
+    def save_replay(self, e: int, folder: str, prefix: str) -> list[str]:
+        """Only StarCraft II writes them."""
+        return self.parts[0].save_replay(e, folder, prefix)
+
+    def scripted(self, name: str) -> DecisionFunction:
+        """The decision function of a scripted policy on every map. Raises ValueError."""
+        return SeveralDecisions(self, name)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Copies of all arrays of the battles on every map."""
+        parts = {name: p.state_dict() for name, p in zip(self.names, self.parts, strict=True)}
+        return {"which": self.which.copy(), "wins": self.wins.copy(), "parts": parts}
+
+    def resume(self, state: Mapping[str, Any], seed_of: Callable[[int], int]) -> None:
+        """Continue exactly where ``state_dict`` was taken."""
+        self.which[:], self.wins[:] = state["which"], state["wins"]
+        for name, part in zip(self.names, self.parts, strict=True):
+            part.resume(state["parts"][name], seed_of)
+        self._show(range(self.n_envs))
+
+    def close(self) -> None:
+        """Do nothing: there is no process and no file to close."""
+
+
+class SeveralDecisions(DecisionFunction):
+    """A scripted policy's decisions on several maps."""
+
+    def __init__(self, battles: SeveralMaps, name: str) -> None:
+        self._battles = battles
+        self._parts = [part.scripted(name) for part in battles.parts]
+
+    def __call__(self) -> np.ndarray:
+        """Available actions [E, N] int64; 0 for absent agents."""
+        action = np.zeros(self._battles.obs.shape[:2], np.int64)
+        for m, part, envs in self._battles._playing():
+            action[envs, : part.map_data.n_agents] = self._parts[m]()[envs]
+        return action
+
+    def state_dict(self) -> dict[str, Any]:
+        return {str(m): part.state_dict() for m, part in enumerate(self._parts)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        for m, part in enumerate(self._parts):
+            part.load_state_dict(state[str(m)])
