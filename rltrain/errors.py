@@ -84,6 +84,12 @@ class StorageError(RltrainError):
     """Files of a run cannot be written, and it ends."""
 
 
+class FullDiskError(StorageError):
+    """The steps of a buffer do not fit on the disk; the last checkpoint is kept."""
+
+    exit_code = 4
+
+
 class EnvError(RltrainError):
     """The environment or a worker is broken beyond the retry budget."""
 

@@ -343,3 +343,13 @@ class Buffer(Protocol):
 
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+    @optional
+    def saved(self, with_steps: bool) -> None:
+        """Called when the newest checkpoint is complete, with or without the state."""
+        return
+
+    @optional
+    def close(self) -> None:
+        """Remove files that no checkpoint refers to."""
+        return

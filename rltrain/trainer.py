@@ -280,6 +280,7 @@ class Trainer:
 
     def close(self) -> None:
         close_all("a rollout", [self.rollout, self.test_rollout])
+        self.buffer.close()
 
     @property
     def untrained(self) -> bool:
@@ -316,6 +317,7 @@ class Trainer:
             folder = checkpoint.write(self.checkpoints, step, parts, kind)
             if kind == "full":
                 checkpoint.make_latest(self.checkpoints, step, self.keep_last, REPLAY)
+                self.buffer.saved(with_replay)
             return folder
 
     @property

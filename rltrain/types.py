@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -303,6 +304,7 @@ class Plan:
     cap_bytes: int  # never more than this
     capacity: int  # of what the buffer counts: episodes or steps
     steps: int | None = None  # steps stored at most, if the buffer counts steps
+    folder: Path | None = None  # of its files; None: it is in memory
 
 
 def module_device(module: nn.Module) -> torch.device:

@@ -70,7 +70,7 @@ def build_trainer(
     if ranks is not None:
         check_ranks(settings, ranks.world_size, statistics=bool(first))
         learner.gradient_step.sum_over_ranks = ranks.sum
-    buffer = build_buffer(own, env.spec, learner, device, key)
+    buffer = build_buffer(own, env.spec, learner, device, run_dir, key)
     rollout: Rollouts
     if own.workers is None:
         share = None if ranks is None else ranks.share(settings.hardware.n_envs)
@@ -119,9 +119,10 @@ def build_buffer(
     spec: EnvSpec,
     learner: Learner,
     device: torch.device,
+    run_dir: Path,
     key: tuple[int, ...] = (),
 ) -> Buffer:
-    """The replay for a loss and agents; ``key`` tells apart the random streams of several.
+    """The replay for a loss and agents; ``key`` tells apart random streams and files of several.
 
     Raises:
         ValueError: it could never be sampled, or does not fit in memory.
@@ -137,6 +138,8 @@ def build_buffer(
         total_env_steps=settings.run.total_env_steps,
         targets=partial(targets, learner.online) if targets is not None else None,
         acted_error=loss.acted_error,
+        own_folder=run_dir / "-".join(["replay", *map(str, key)]),
+        saves_steps=settings.run.save.replay_buffer,
     )
     buffer = conform(built, Buffer, "buffer")
     require_fit(

@@ -65,7 +65,7 @@ def build_offline_trainer(
     learner = build_learner(settings, spec, device)
     # one environment: the pieces of a dataset follow each other
     single = replace(settings, hardware=replace(settings.hardware, n_envs=1))
-    buffer = build_buffer(single, spec, learner, device)
+    buffer = build_buffer(single, spec, learner, device, run_dir)
     require_readable(settings, dataset, held_out, buffer)
     chosen = np.flatnonzero(~held_out)
     statistics = obs_statistics(learner) + video_recorder(settings, test_env, loggers)

@@ -9,14 +9,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rltrain.buffer import store_state
+from rltrain.buffer.disk_store import Place
 from rltrain.buffer.fields import bytes_per_step
 from rltrain.buffer.packed_obs import Precision
 from rltrain.buffer.priorities import Priorities
-from rltrain.buffer.sizes import episode_blocks, require_batch, require_first_blocks
+from rltrain.buffer.sizes import (
+    episode_blocks,
+    require_batch,
+    require_first_blocks,
+    require_n_envs,
+)
 from rltrain.buffer.step_check import StepCheck
-from rltrain.buffer.store import BLOCK, Store
-from rltrain.common.machine.free_memory import memory_cap, require_memory
+from rltrain.buffer.store import BLOCK
+from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import Count, Positive, Probability
 from rltrain.types import Batch, Clock, EnvSpec, Plan, Steps
 
@@ -31,7 +36,7 @@ class EpisodeBuffer:
         device: where batches go.
         rng: draws the episodes.
         capacity: finished episodes stored at most.
-        max_bytes: bytes used at most, open episodes included; null = 60% of the memory free now.
+        place: the fields of ``Place``; open episodes take some of the bytes.
         precision: how observations and states are stored; uint8 observations stay uint8.
         sampler, alpha, beta, beta_end, beta_env_steps, priority_floor: as of ``ReplayBuffer``; an
             episode's priority is its mean absolute TD error.
@@ -45,6 +50,7 @@ class EpisodeBuffer:
     keeps_hidden = False
     unique_index = True
 
+    @flat_keywords
     def __init__(
         self,
         *,
@@ -53,7 +59,7 @@ class EpisodeBuffer:
         device: torch.device,
         rng: np.random.Generator,
         capacity: Count,
-        max_bytes: Count | None,
+        place: Place,
         precision: Precision,
         sampler: Literal["uniform", "proportional"] = "uniform",
         alpha: Probability = 0.6,
@@ -66,13 +72,14 @@ class EpisodeBuffer:
         self.spec, self.n_envs, self.device, self.rng = spec, n_envs, device, rng
         self.capacity = capacity
         self._step_check = StepCheck(spec, n_envs, precision=precision)
-        step_bytes, cap = bytes_per_step(spec, precision), memory_cap(max_bytes)
+        self._place, cap = place, place.cap
+        self._step_bytes = step_bytes = bytes_per_step(spec, precision) * place.copies
         n_blocks = cap // (BLOCK * step_bytes)
         if spec.max_steps is not None:  # do not reserve more than capacity can fill
             n_blocks = min(n_blocks, episode_blocks(capacity, spec.max_steps, n_envs))
         require_first_blocks(n_blocks, cap, n_envs, step_bytes)
-        require_memory(n_blocks * BLOCK * step_bytes, capacity)
-        self.store = Store(
+        place.require_free(n_blocks * BLOCK * step_bytes, capacity)
+        self.store = place.store(
             spec=spec, n_envs=n_envs, n_blocks=n_blocks, precision=precision, device=device
         )
         # Finished episodes by age: episode i has row i % size of the index.
@@ -106,13 +113,14 @@ class EpisodeBuffer:
 
     def plan(self) -> Plan:
         """Sizes for the banner."""
-        longest, step_bytes = self.spec.max_steps, self.store.bytes_per_step
+        longest, step_bytes = self.spec.max_steps, self._step_bytes
         worst = None if longest is None else self.capacity * (longest + 1) * step_bytes
         return Plan(
-            bytes_per_step=step_bytes,
+            bytes_per_step=self.store.bytes_per_step,
             worst_case_bytes=worst,
             cap_bytes=self.store.n_blocks * BLOCK * step_bytes,
             capacity=self.capacity,
+            folder=self._place.path,
         )
 
     def check(self, batch_size: int) -> None:
@@ -121,8 +129,8 @@ class EpisodeBuffer:
         Raises:
             ValueError: with what is needed, what there is and what to type.
         """
-        blocks, step_bytes = self.store.n_blocks, self.store.bytes_per_step
-        require_batch(batch_size, self.capacity, blocks, self.spec, self.n_envs, step_bytes)
+        sizes = self.store.n_blocks, self.spec, self.n_envs, self._step_bytes
+        require_batch(batch_size, self.capacity, *sizes)
 
     def add(self, steps: Steps) -> None:
         """Store T steps of all E environments; an episode can be sampled once its final step is
@@ -157,6 +165,7 @@ class EpisodeBuffer:
         index = episode % self._size
         env, start, length = self._env[index], self._start[index], self._length[index]
         store, rows = self.store, self.store.window_rows(env, start, length)  # [T+1, B]
+        store.touch(*rows.shape[::-1])
         action = store.tensor("action", rows[:-1]).to(torch.int64)  # [T, B, N]
         mask = store.to_device(np.arange(length[0])[:, None] < length)  # [T, B]
         last_action = torch.full((len(rows), *action.shape[1:]), -1, device=self.device)
@@ -215,7 +224,7 @@ class EpisodeBuffer:
             "length": self._length[row],
             "open_length": open_length,
             **self._priority_state(row),
-            **store_state.saved_pieces(self.store, rows),
+            **self.store.saved_steps(rows),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -225,9 +234,8 @@ class EpisodeBuffer:
             ValueError: the state is of another number of environments or of another environment.
             RuntimeError: the open episodes alone exceed ``max_bytes``.
         """
-        store_state.require_n_envs(state, self.n_envs)
-        store_state.require_fields(state, self.store)
-        self.store.restart(state["begin"])  # the same blocks as before, so they last as long
+        require_n_envs(state, self.n_envs)
+        self.store.restore(state)
         self._open[:] = state["begin"]
         self._oldest = self._next = int(state["oldest"])
         self.n_steps = 0
@@ -244,6 +252,12 @@ class EpisodeBuffer:
             self.priorities.tree.set(row, state["priority"][len(state["priority"]) - len(row) :])
             self.priorities.largest = float(state["largest"])
         self.rng.bit_generator.state = state["rng"]
+
+    def saved(self, with_steps: bool) -> None:
+        self.store.saved(with_steps)
+
+    def close(self) -> None:
+        self.store.close()
 
     def _priority_state(self, row: np.ndarray) -> dict[str, Any]:
         """Priorities of the finished episodes by age, and the largest ever set."""
@@ -290,4 +304,4 @@ class EpisodeBuffer:
     def _restore(self, e: int, first: int, n_steps: int, state: Mapping[str, Any]) -> None:
         """Append the steps ``first … first + n_steps`` of a saved state to environment ``e``."""
         self._make_room(self.store.blocks_to_append(n_steps, np.array([e])))
-        store_state.append_saved(self.store, e, state, first, n_steps)
+        self.store.append_saved(e, state, first, n_steps)

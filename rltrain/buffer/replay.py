@@ -14,18 +14,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rltrain.buffer import store_state
+from rltrain.buffer.disk_store import Place
 from rltrain.buffer.fields import bytes_per_step
 from rltrain.buffer.packed_obs import Precision
 from rltrain.buffer.priorities import ActedError, ActedPriorities, Sampling
 from rltrain.buffer.single_agent import one_agent
-from rltrain.buffer.sizes import require_bytes, require_window
+from rltrain.buffer.sizes import require_bytes, require_window, require_windows
 from rltrain.buffer.step_check import StepCheck
-from rltrain.buffer.store import BLOCK, Store
+from rltrain.buffer.store import BLOCK
 from rltrain.buffer.window_starts import WindowStarts
 from rltrain.buffer.windows import look_back, seen_in, windows
 from rltrain.common.keywords import flat_keywords
-from rltrain.common.machine.free_memory import memory_cap, require_memory
 from rltrain.common.number_types import Count, Whole
 from rltrain.types import Batch, Clock, EnvSpec, Plan, Steps
 
@@ -41,7 +40,7 @@ class ReplayBuffer:
         hidden_dim: H of the agents, 0 without recurrent states.
         total_env_steps: length of the run.
         capacity: steps stored at most.
-        max_bytes: bytes used at most; null = 60% of the memory free now.
+        place: the fields of ``Place``.
         precision: how observations and states are stored; uint8 observations stay uint8.
         sampling: the fields of ``Sampling``.
         acted_error: absolute TD errors by the values of acting, ``Loss.acted_error``.
@@ -67,7 +66,7 @@ class ReplayBuffer:
         hidden_dim: int,
         total_env_steps: int,
         capacity: Count,
-        max_bytes: Count | None,
+        place: Place,
         precision: Precision,
         sampling: Sampling,
         sequence_length: Count,
@@ -95,13 +94,14 @@ class ReplayBuffer:
         self._step_check = StepCheck(spec, n_envs, precision=precision, **kept)
         step_bytes = bytes_per_step(spec, precision, **kept)
         n_blocks = n_envs * (self.steps_per_env // BLOCK + 3)
-        needed = n_blocks * BLOCK * step_bytes
-        require_bytes(needed, memory_cap(max_bytes), capacity, n_envs, step_bytes)
-        require_memory(needed, capacity)
+        self._place = place
+        needed = n_blocks * BLOCK * step_bytes * place.copies
+        require_bytes(needed, place.cap, capacity, n_envs, step_bytes * place.copies)
+        place.require_free(needed, capacity)
         looks_back = max(spec.frame_stack - 1, 1)
         least = self.length + looks_back + 2  # two starts, of which at most one is final
         require_window(self.length, least, capacity, n_envs)
-        self.store = Store(
+        self.store = place.store(
             spec=spec,
             n_envs=n_envs,
             n_blocks=n_blocks,
@@ -144,13 +144,14 @@ class ReplayBuffer:
 
     def plan(self) -> Plan:
         """Sizes for the banner."""
-        n_bytes = self.store.n_blocks * BLOCK * self.store.bytes_per_step
+        n_bytes = self.store.n_blocks * BLOCK * self.store.bytes_per_step * self._place.copies
         return Plan(
             bytes_per_step=self.store.bytes_per_step,
             worst_case_bytes=n_bytes,
             cap_bytes=n_bytes,
             capacity=self.capacity,
             steps=self.capacity,
+            folder=self._place.path,
         )
 
     def check(self, batch_size: int) -> None:
@@ -272,7 +273,7 @@ class ReplayBuffer:
             "end": self.store.end.copy(),
             "open": self._open.copy(),
             **self.starts.state_dict(),
-            **store_state.saved_pieces(self.store, rows),
+            **self.store.saved_steps(rows),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -282,12 +283,18 @@ class ReplayBuffer:
             ValueError: the state is of another environment or of other settings.
         """
         sizes = self.steps_per_env, self.length, self.starts.n_items
-        store_state.require_windows(state, self.store, *sizes)
-        self.store.restart(state["begin"])
+        require_windows(state, self.n_envs, *sizes)
+        self.store.restore(state)
         first = 0
         for e, n_steps in enumerate((state["end"] - state["begin"]).tolist()):
-            store_state.append_saved(self.store, e, state, first, n_steps)
+            self.store.append_saved(e, state, first, n_steps)
             first += n_steps
         self._open[:] = state["open"]
         self.starts.load_state_dict(state)
         self.rng.bit_generator.state = state["rng"]
+
+    def saved(self, with_steps: bool) -> None:
+        self.store.saved(with_steps)
+
+    def close(self) -> None:
+        self.store.close()

@@ -1,6 +1,9 @@
-"""Refusals of buffer sizes that cannot work, each with what to type."""
+"""Refusals of sizes that cannot work and of saved states that do not fit, with what to type."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from rich.filesize import decimal
 
@@ -82,3 +85,46 @@ def episode_blocks(n_episodes: int, max_steps: int, n_envs: int) -> int:
     """Blocks that always hold ``n_episodes`` full-length episodes beside the open ones."""
     n_steps = (n_episodes + n_envs) * (max_steps + 1)
     return -(-n_steps // BLOCK) + 3 * n_envs
+
+
+def require_n_envs(state: Mapping[str, Any], n_envs: int) -> None:
+    """Refuse the state of another number of environments.
+
+    Raises:
+        ValueError: with both numbers and what to type.
+    """
+    if state["n_envs"] != n_envs:
+        raise ValueError(
+            f"The saved buffer was filled by {state['n_envs']} environments, this run has "
+            f"{n_envs}: set hardware.n_envs={state['n_envs']}."
+        )
+
+
+def require_equal(what: str, saved: int, here: int, keys: str) -> None:
+    """Refuse the state of a buffer with other settings.
+
+    Raises:
+        ValueError: with both numbers and the keys to restore.
+    """
+    if saved != here:
+        raise ValueError(
+            f"The saved buffer has {saved} {what}, this one {here}: use the {keys} that it was "
+            "written with."
+        )
+
+
+def require_windows(
+    state: Mapping[str, Any], n_envs: int, steps_per_env: int, length: int, n_priorities: int
+) -> None:
+    """Refuse the state of a step buffer that does not fit another one.
+
+    Raises:
+        ValueError: what differs, and what to type.
+    """
+    require_n_envs(state, n_envs)
+    window = "algo.loss.n_step, buffer.sequence_length and buffer.burn_in"
+    items, sampler = len(state.get("priority", ())), "buffer.sampler and buffer.agents"
+    same, steps = require_equal, state["steps_per_env"]
+    same("steps per environment", steps, steps_per_env, "buffer.capacity")
+    same("transitions in a window", state["length"], length, window)
+    same("priorities", items, n_priorities, sampler)

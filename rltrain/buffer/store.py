@@ -11,7 +11,7 @@ import math
 import mmap
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,12 @@ from torch import Tensor
 from rltrain.buffer.fields import TRANSITION, bytes_per_step, step_fields
 from rltrain.buffer.packed_obs import PackedObs, Precision
 from rltrain.common.array_batch import ArrayBatch
-from rltrain.types import Batch, EnvSpec
+from rltrain.types import Batch, EnvSpec, Pieces
 
 BLOCK = 32
 """Steps in a block. An environment leaves less than two blocks unused."""
+PIECE = 4096
+"""Steps that a checkpoint reads at once."""
 
 
 class Store:
@@ -49,30 +51,43 @@ class Store:
     ) -> None:
         self.n_envs, self.n_blocks, self.device = n_envs, n_blocks, device
         self.n_frames = spec.frame_stack
-        self.padding = n_blocks * BLOCK
         self.bytes_per_step = bytes_per_step(spec, precision, hidden_dim, keeps_values)
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.arrays: dict[str, np.ndarray] = {}  # [n_blocks * BLOCK + 1, features]
         fields = step_fields(spec, precision, hidden_dim, keeps_values)
         for name, (shape, dtype) in fields.items():
             self.shapes[name] = shape
-            self.arrays[name] = _reserve(self.padding + 1, math.prod(shape), dtype)
+            self.arrays[name] = np.empty((0, math.prod(shape)), dtype)
+        self._n_actions = spec.n_actions
         self._packed = PackedObs(spec, precision) if spec.obs_bytes else None
         kinds = {self.arrays[name].dtype.name for name in ("obs", "state")}
         single = self.n_frames == 1 and device.type == "cpu"
         self.as_in_batches = single and kinds == {"float32"}  # nothing to stack or convert
-        self.arrays["last"][self.padding] = True
-        self.arrays["avail_actions"][self.padding, :: spec.n_actions] = True
         self.begin = np.zeros(n_envs, np.int64)  # [E] number of the oldest stored step
         self.end = np.zeros(n_envs, np.int64)  # [E] number of the next step
         self.table = np.zeros((n_envs, 8), np.int64)  # block of step n: n // BLOCK % width
         self._all_envs = np.arange(n_envs)
         self._unused = 0  # blocks from this one on were never used
         self._freed: list[int] = []
+        self._reserve(n_blocks)
+
+    def _reserve(self, n_blocks: int) -> None:
+        """Make the arrays for so many blocks."""
+        n_rows = n_blocks * BLOCK
+        self._use({n: _zeroed(n_rows + 1, a) for n, a in self.arrays.items()}, n_rows)
+
+    def _use(self, arrays: dict[str, np.ndarray], padding: int) -> None:
+        """Store steps in ``arrays``, whose row ``padding`` becomes the empty step."""
+        self.arrays, self.padding = arrays, padding
+        for array in arrays.values():
+            array[self.padding] = 0
+        arrays["last"][self.padding] = True
+        arrays["avail_actions"][self.padding, :: self._n_actions] = True
 
     @property
     def free_blocks(self) -> int:
-        return self.n_blocks - self._unused + len(self._freed)
+        used = blocks_until(self.end) - self.begin // BLOCK
+        return self.n_blocks - int(used.sum())
 
     @property
     def bytes_in_use(self) -> int:
@@ -82,7 +97,7 @@ class Store:
     def blocks_to_append(self, n_steps: int, env: np.ndarray | None = None) -> int:
         """Blocks that ``append`` of ``n_steps`` steps takes from the pool."""
         end = self.end[self._all_envs if env is None else env]
-        return int((_blocks_until(end + n_steps) - _blocks_until(end)).sum())
+        return int((blocks_until(end + n_steps) - blocks_until(end)).sum())
 
     def append(self, fields: Mapping[str, np.ndarray], env: np.ndarray | None = None) -> None:
         """Add T steps to the environments ``env`` [K], None for all of them; fields [T, K, …].
@@ -91,7 +106,7 @@ class Store:
         """
         env = self._all_envs if env is None else env
         last, end = fields["last"], self.end[env]
-        taken, needed = _blocks_until(end), _blocks_until(end + len(last))
+        taken, needed = blocks_until(end), blocks_until(end + len(last))
         self._widen(int((needed - self.begin[env] // BLOCK).max()))
         for k in np.flatnonzero(needed > taken).tolist():
             self._take_blocks(int(env[k]), int(taken[k]), int(needed[k]))
@@ -108,8 +123,7 @@ class Store:
     def release(self, e: int, step: int) -> None:
         """Remove the steps of environment ``e`` before ``step``; empty blocks become free."""
         assert step <= self.end[e], "steps released before they were stored"
-        for block in range(int(self.begin[e]) // BLOCK, step // BLOCK):
-            self._freed.append(int(self.table[e, block % self.table.shape[1]]))
+        self._free(e, int(self.begin[e]) // BLOCK, step // BLOCK)
         self.begin[e] = step
 
     def release_all(self, step: np.ndarray) -> None:
@@ -120,8 +134,7 @@ class Store:
 
     def rewind(self, e: int, step: int) -> None:
         """Remove the steps of environment ``e`` from ``step`` on, as if never appended."""
-        for block in range(_blocks_until(step), _blocks_until(int(self.end[e]))):
-            self._freed.append(int(self.table[e, block % self.table.shape[1]]))
+        self._free(e, blocks_until(step), blocks_until(int(self.end[e])))
         self.end[e] = step
 
     def restart(self, step: np.ndarray) -> None:
@@ -158,7 +171,7 @@ class Store:
         when the array is deleted.
         """
         array = self.arrays[name]
-        out = _reserve(rows.size, array.shape[1], array.dtype)
+        out = _zeroed(rows.size, array)
         np.take(array, rows.reshape(-1), axis=0, out=out, mode="clip")  # "raise" would buffer
         return out.reshape(rows.shape + self.shapes[name])
 
@@ -215,14 +228,76 @@ class Store:
         frame_rows[rows == self.padding] = self.padding
         return frame_rows
 
+    def touch(self, n_windows: int, n_steps: int) -> None:
+        """Called before so many windows of consecutive steps are read or written."""
+
+    def saved_steps(self, rows: np.ndarray) -> dict[str, Any]:
+        """The part of a state that holds the steps ``rows``: every field in ``Pieces``, which are
+        read from the arrays only when they are taken.
+        """
+
+        def field(name: str) -> Pieces:
+            def pieces() -> Iterator[np.ndarray]:
+                for i in range(0, len(rows), PIECE):
+                    yield self.read(name, rows[i : i + PIECE])
+
+            return Pieces((len(rows), *self.shapes[name]), self.arrays[name].dtype, pieces)
+
+        return {f"steps.{name}": field(name) for name in self.arrays}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Remove everything; ``append_saved`` then adds the steps of ``state``.
+
+        Raises:
+            ValueError: they are of other shapes or types.
+        """
+        if "steps.obs" not in state:
+            raise ValueError(
+                "The steps of the saved buffer are on disk: use the buffer.storage=disk that it "
+                "was written with."
+            )
+        for name, array in self.arrays.items():
+            saved = state[f"steps.{name}"]
+            self._require_field(name, saved.dtype, saved.shape[1:], array.dtype)
+        self.restart(state["begin"])  # the same blocks as before, so they last as long
+
+    def append_saved(self, e: int, state: Mapping[str, Any], first: int, n_steps: int) -> None:
+        """Append the saved steps ``first … first + n_steps`` to environment ``e``."""
+        saved = slice(first, first + n_steps)
+        fields = {name: state[f"steps.{name}"][saved, None] for name in self.arrays}
+        self.append(fields, np.array([e]))
+
+    def saved(self, with_steps: bool) -> None:
+        """Called when the newest checkpoint is complete, with or without ``saved_steps``."""
+
+    def close(self) -> None:
+        """Remove what nothing refers to."""
+
+    def _require_field(self, name: str, dtype: Any, shape: Any, here: np.dtype) -> None:
+        if tuple(shape) != self.shapes[name] or dtype != here:
+            raise ValueError(
+                f"The saved buffer does not fit: '{name}' of a step should be {here} "
+                f"{self.shapes[name]}, got {dtype} {tuple(shape)}. Use the env and the "
+                "buffer.precision that it was written with."
+            )
+
+    def _free(self, e: int, first: int, stop: int) -> None:
+        for block in range(first, stop):
+            self._free_block(int(self.table[e, block % self.table.shape[1]]))
+
+    def _free_block(self, block: int) -> None:
+        self._freed.append(block)
+
     def _take_blocks(self, e: int, first: int, stop: int) -> None:
         for block in range(first, stop):
-            if self._freed:
-                row = self._freed.pop()
-            else:
-                assert self._unused < self.n_blocks, "more blocks taken than there are"
-                row, self._unused = self._unused, self._unused + 1
-            self.table[e, block % self.table.shape[1]] = row
+            self.table[e, block % self.table.shape[1]] = self._take_block()
+
+    def _take_block(self) -> int:
+        if self._freed:
+            return self._freed.pop()
+        assert self._unused < self.n_blocks, "more blocks taken than there are"
+        self._unused += 1
+        return self._unused - 1
 
     def _widen(self, n_blocks: int) -> None:
         """Make the table wide enough for ``n_blocks`` blocks of one environment.
@@ -236,7 +311,7 @@ class Store:
             return
         self.table = np.zeros((self.n_envs, width), np.int64)
         for e in range(self.n_envs):
-            block = np.arange(self.begin[e] // BLOCK, _blocks_until(self.end[e]))
+            block = np.arange(self.begin[e] // BLOCK, blocks_until(self.end[e]))
             self.table[e, block % self.table.shape[1]] = old[e, block % old.shape[1]]
 
 
@@ -245,13 +320,14 @@ def join_frames(frames: Tensor) -> Tensor:
     return frames.transpose(2, 3).flatten(3, 4)
 
 
-def _blocks_until(step: Any) -> Any:
+def blocks_until(step: Any) -> Any:
     """Blocks of the steps before ``step``."""
     return -(-step // BLOCK)
 
 
-def _reserve(n_rows: int, width: int, dtype: np.dtype) -> np.ndarray:
-    """A zeroed array [n_rows, width] of pages that cost nothing until they are written."""
+def _zeroed(n_rows: int, like: np.ndarray) -> np.ndarray:
+    """An array of ``n_rows`` such rows, of pages that cost nothing until they are written."""
+    width, dtype = like.shape[1], like.dtype
     n_bytes = n_rows * width * dtype.itemsize
     if n_bytes == 0:
         return np.zeros((n_rows, width), dtype)

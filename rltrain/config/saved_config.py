@@ -106,6 +106,8 @@ def load_config(
         if isinstance(saved.get("test"), dict):
             saved["test"] |= {"function": None, "video_interval": None, "record": "videos"}
             saved["test"]["opponent"] = saved["test"].get("opponent", BUILTIN) if env else BUILTIN
+        if isinstance(saved.get("buffer"), dict) and "folder" in saved["buffer"]:
+            saved["buffer"]["folder"] = None
         if isinstance(saved.get("env"), dict) and "opponents" in saved["env"]:
             saved["env"] |= {"opponent": BUILTIN, "opponents": None}
         if isinstance(saved.get("hardware"), dict):

@@ -282,6 +282,7 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     "buffer": (
         *("spec", "n_envs", "device", "rng"),
         *("n_step", "hidden_dim", "total_env_steps", "targets", "acted_error"),
+        *("own_folder", "saves_steps"),
     ),
     "algo": ("env", "epsilon", "rng"),
     "algo.network": ("spec", "distribution"),

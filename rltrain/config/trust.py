@@ -39,6 +39,7 @@ OUTSIDE: Mapping[str, Kind] = {
     "test.function.*": "free",
     "dataset.write": "place",
     "dataset.read": "place",
+    "buffer.folder": "place",
     "hardware.address": "place",
     "hardware.worker_resources.*": "free",
     "logger.trackio.*": "place",

@@ -1,14 +1,17 @@
-"""Memory that this process may still use: what the machine has free, or less in a container."""
+"""Memory that this process may still use: what the machine has free, or less in a container; and
+room on its disks.
+"""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import psutil
 from rich.filesize import decimal
 
 SHARE = 0.6
-"""Share of the free memory that a buffer may fill where ``max_bytes`` is null."""
+"""Share of the free memory or disk that a buffer may fill where ``max_bytes`` is null."""
 LIMITS = (
     ("memory.max", "memory.current"),  # cgroup v2, then v1
     ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
@@ -34,24 +37,31 @@ def available_memory(groups: Path = Path("/sys/fs/cgroup")) -> int:
     return free
 
 
-def memory_cap(max_bytes: int | None) -> int:
-    """Bytes that a buffer may use; null = a share of the memory that is free now."""
-    return int(SHARE * available_memory()) if max_bytes is None else max_bytes
+def free_disk(folder: Path) -> int:
+    """Bytes that the files of a folder, which need not be there, may have: those of its files, and
+    what its disk has free.
+    """
+    files = list(folder.iterdir()) if folder.is_dir() else []
+    while not folder.exists():
+        folder = folder.parent
+    return sum(file.lstat().st_blocks * 512 for file in files) + shutil.disk_usage(folder).free
 
 
-def require_memory(needed: int, capacity: int) -> None:
+def require_free(needed: int, capacity: int, free: int, where: str) -> None:
     """Refuse a buffer of ``needed`` bytes that this machine cannot hold.
+
+    Args:
+        where: what is free, as in "of memory are free here".
 
     Raises:
         ValueError: with what it needs, what there is and what to type.
     """
-    free = available_memory()
     if needed <= free:
         return
     share = SHARE * free / needed
     raise ValueError(
         f"The buffer may grow to {decimal(needed, precision=2)} (buffer.capacity={capacity}), but "
-        f"{decimal(free, precision=2)} of memory are free here: set "
+        f"{decimal(free, precision=2)} {where}: set "
         f"buffer.capacity={max(int(share * capacity), 1)} or less, or "
         f"buffer.max_bytes={int(SHARE * free)}, or buffer.precision=float16."
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -148,12 +149,14 @@ def device(plan: Mapping[str, Any]) -> str:
 
 
 def replay_text(plan: Mapping[str, Any], available: int) -> str:
-    """5,000 episodes of 1,234 bytes a step, up to 1.5 GB; with the free memory where it may be
-    short.
+    """5,000 episodes of 1,234 bytes a step, up to 1.5 GB; with the folder on disk, or the free
+    memory where it may be short.
     """
     if not plan["capacity"]:
         return f"the last collected steps, {plan['bytes_per_step']:,} bytes each"
     short = f" of {decimal(available)} of free memory" if 2 * plan["bytes"] > available else ""
+    if plan["folder"] is not None:
+        short = f" on disk, in {shown(Path(plan['folder']))}"
     most = (
         f"or as many as {decimal(plan['bytes'])}{short} hold (buffer.max_bytes)"
         if plan["unit"] == "episodes" and plan["bytes"] == plan["max_bytes"]

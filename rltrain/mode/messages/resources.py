@@ -46,6 +46,7 @@ def resource_plan(settings: Settings, trainer: Training) -> dict[str, Any]:
             "bytes_per_step": plan.bytes_per_step,
             "bytes": replay_bytes(plan),
             "max_bytes": plan.cap_bytes,
+            "folder": None if plan.folder is None else str(plan.folder),
         },
         "available_memory_bytes": available_memory(),
     }

@@ -1,8 +1,10 @@
 """Memory that is really there: the machine's, or what a container leaves."""
 
+from types import SimpleNamespace
+
 import pytest
 
-from rltrain.common.machine.free_memory import available_memory, require_memory
+from rltrain.common.machine.free_memory import available_memory, free_disk, require_free
 
 
 @pytest.fixture(autouse=True)
@@ -41,6 +43,13 @@ def test_control_groups_of_the_first_kind(tmp_path):
 
 
 def test_a_replay_larger_than_memory_is_refused():
-    require_memory(1000, 100)
+    require_free(1000, 100, 1000, "are free")
     with pytest.raises(ValueError, match=r"buffer\.capacity=30 or less, or buffer\.max_bytes=600"):
-        require_memory(2000, 100)
+        require_free(2000, 100, 1000, "are free")
+
+
+def test_the_room_for_a_folder_is_what_is_free_beside_its_own_files(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=1000))
+    assert free_disk(tmp_path / "not" / "there") == 1000
+    (tmp_path / "file").write_bytes(b"x" * 8192)
+    assert free_disk(tmp_path) == 1000 + 8192

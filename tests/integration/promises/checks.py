@@ -22,7 +22,7 @@ from rltrain.hardware.ddp.ranks import Ranks
 from rltrain.mode.evaluate import evaluate, open_checkpoint
 from rltrain.mode.export.network import written
 from rltrain.types import Batch, Clock
-from tests.integration.promises.states import State, typed_words
+from tests.integration.promises.states import ON_DISK, State, typed_words
 
 PROCESS = ("hardware=process", "hardware.n_workers=2")
 RAY = ("hardware=ray", "hardware.n_workers=2", "hardware.worker_cpus=1")
@@ -30,6 +30,7 @@ EXTRA = {
     "workers": PROCESS,
     "ray": RAY,
     "test_workers": ("test.n_workers=2",),
+    "disk": (ON_DISK,),
     "ddp": ("hardware=ddp",),
 }
 """What a promise adds to the overrides of a state."""
@@ -39,8 +40,10 @@ KERNELS = (
 )
 OF_WINDOWS = ("weight", "index", "hidden", "agent")
 """Fields of a batch whose first axis is that of windows; elsewhere it is the second."""
-CLOCKS = ("seconds", "time/")
-"""Metrics that differ between equal runs."""
+CLOCKS = ("seconds", "time/", ".replay.disk.blocks")
+"""Metrics that differ between equal runs, and places of steps, whose checksums are compared."""
+STORED = (".replay.steps.", ".replay.disk.")
+"""What differs between a replay in memory and one on disk."""
 STOP = 53
 """Env steps at which a run is stopped, amid its episodes."""
 
@@ -149,6 +152,11 @@ def ray(state: State, whole: Whole, folder: Path) -> None:
     if find_spec("ray") is None:
         pytest.skip("the extra ray is not installed")
     require_same(whole.result, run_again(state, folder, *RAY))
+
+
+def disk(state: State, whole: Whole, folder: Path) -> None:
+    both = whole.result, run_again(state, folder, ON_DISK)
+    require_same(*({k: v for k, v in o.items() if not k.startswith(STORED)} for o in both))
 
 
 def resume(state: State, whole: Whole, folder: Path) -> None:
@@ -326,6 +334,7 @@ CHECKS = {
     "workers": workers,
     "test_workers": test_workers,
     "ray": ray,
+    "disk": disk,
     "resume": resume,
     "evaluate": evaluate_,
     "export": export,

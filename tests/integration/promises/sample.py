@@ -56,11 +56,12 @@ MIXTURES = (
         "per_env",
         "tau",
         "lr_factors",
+        "on disk",
     ),
     mixture("resume", DQN, "boltzmann", "video", "penalty"),
     mixture("resume", DQN, "parameter_noise", "curriculum", "dataset.write"),
     mixture("resume", GREEDY, "overlap", "exponential"),
-    mixture("resume", IMAGES, "conv", "frame_stack of images", env=Images),
+    mixture("resume", IMAGES, "conv", "frame_stack of images", "on disk", env=Images),
     mixture(
         "resume",
         ("algo=vdn", *OWN),
@@ -72,6 +73,7 @@ MIXTURES = (
         "team float16",
         "reward standardize",
         "trace",
+        "team on disk",
         env=Everything,
     ),
     mixture(
@@ -79,6 +81,10 @@ MIXTURES = (
     ),
     mixture("resume", RECURRENT, "r2d2", "lstm"),
     mixture("resume", (), "pqn"),
+    mixture("disk", GREEDY, "prioritized", "n_step", "frame_stack"),
+    mixture("disk", IMAGES, "conv", "frame_stack of images", env=Images),
+    mixture("disk", ("algo=qmix", *TEAM), "qmix"),
+    mixture("disk", RECURRENT, "r2d2"),
     mixture(
         "workers", GREEDY, "normalize_obs", "frame_stack", "piecewise", "reward scale", "rmsprop"
     ),

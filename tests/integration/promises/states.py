@@ -17,6 +17,7 @@ PROMISES = {
     "evaluate": "the last test of a run is what mode=evaluate plays",
     "export": "the exported file gives the policy's values",
     "compiled": "compiled code learns and acts as PyTorch does, within rounding",
+    "disk": "the same bytes where the replay is on disk",
     "ddp": "two processes learn what one learns from their batches together",
 }
 
@@ -85,6 +86,7 @@ ONE_NOISE = dict.fromkeys(("workers", "ray", "ddp"), Refused("parameter_noise ad
 RECORDED = Refused(r"Type .*dataset\.write=null")
 PLAYED_HERE = {"test_workers": Refused(r"Type test\.n_workers=null")}
 NO_CALLBACKS = Refused(r"Type callbacks=\[\]")
+ON_DISK = "buffer.storage=disk"
 PENALTY = "{_target_:rltrain.examples.ActionPenalty,actions:[1],weight:0.1,limit:0.2,rate:0.3}"
 CURRICULUM = (
     "{_target_:rltrain.examples.Curriculum,metric:train/return_mean,threshold:9,"
@@ -141,7 +143,9 @@ STATES: dict[str, State] = {
     "munchausen_dqn": one("munchausen_dqn"),
     "rainbow": without_epsilon(one("rainbow", without=dict(NOISE))),
     "noisy": without_epsilon(one("noisy", without=dict(NOISE))),
-    "pqn": State((*COMMON, *PQN), own=PQN),
+    "pqn": State(
+        (*COMMON, *PQN), own=PQN, without={"disk": Refused(r"buffer\.storage.* not a key")}
+    ),
     "drqn": recurrent("drqn", "buffer.sequence_length=4"),
     "r2d2": recurrent("r2d2", "buffer.sequence_length=4", "buffer.burn_in=3"),
     # methods of teams
@@ -228,6 +232,8 @@ STATES: dict[str, State] = {
     ),
     "float16": one("dqn", "buffer.precision=float16"),
     "team float16": team("qmix", "buffer.precision=float16"),
+    "on disk": one("dqn", ON_DISK),
+    "team on disk": team("qmix", ON_DISK),
     "beta": one("dqn", "buffer=prioritized", "buffer.beta_env_steps=80"),
     # rewards and returns
     "reward scale": one(
@@ -295,12 +301,12 @@ ACTS_AS = {
         *("simple_q", "munchausen_dqn", "prioritized", "td_error", "float16", "beta", "n_step"),
         *("reward scale", "boltzmann", "exponential", "greedy", "per_env", "piecewise", "tau"),
         *("parameter_noise", "lr_factors", "rmsprop", "overlap", "dataset.write", "dataset.read"),
-        *("test function", "video"),
+        *("test function", "video", "on disk"),
     ),
     "qmix": (
         *("iql", "vdn", "qatten", "qplex", "qplex_attention", "qtran", "ow_qmix", "cw_qmix"),
         *("prioritized_episode", "team float16", "reward standardize", "trace", "corrected"),
-        *("team munchausen", "target_cache"),
+        *("team munchausen", "target_cache", "team on disk"),
     ),
 }
 """States that act with the network of another one."""

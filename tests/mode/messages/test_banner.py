@@ -67,11 +67,17 @@ def test_a_job_of_a_sweep_gets_one_line(tmp_path):
             "9 episodes of 7 bytes a step, or as many as 6 bytes hold (buffer.max_bytes)",
         ),
         ((0, "steps", 7, 0, 0), 10**10, "the last collected steps, 7 bytes each"),
+        (
+            (9, "steps", 7, 6, 9, "/a/b"),
+            1,
+            "9 steps of 7 bytes a step, up to 6 bytes on disk, in /a/b",
+        ),
     ],
 )
 def test_replays_in_words(plan, free, words):
-    names = ("capacity", "unit", "bytes_per_step", "bytes", "max_bytes")
-    assert replay_text(dict(zip(names, plan, strict=True)), free).startswith(words)
+    names = ("capacity", "unit", "bytes_per_step", "bytes", "max_bytes", "folder")
+    facts = dict.fromkeys(names) | dict(zip(names, plan, strict=False))
+    assert replay_text(facts, free).startswith(words)
 
 
 def test_run_json_says_whether_the_working_copy_was_changed(tmp_path, small):

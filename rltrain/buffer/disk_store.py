@@ -1,0 +1,361 @@
+"""Where a buffer stores its steps: in memory, or in memory-mapped files."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import mmap
+import os
+import stat
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from rltrain.buffer.store import BLOCK, Store, blocks_until
+from rltrain.common.files import expanded, require_writable, sync
+from rltrain.common.folders import require_empty
+from rltrain.common.machine.free_memory import SHARE, available_memory, free_disk, require_free
+from rltrain.common.number_types import Count
+from rltrain.errors import CheckpointError, FullDiskError
+from rltrain.logger.train_log import NOTICE
+
+log = logging.getLogger("rltrain")
+CHUNK = 1 << 24
+"""Bytes that are allocated at once."""
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+AROUND = 1 << 16
+"""Bytes that Linux maps around a page that is read."""
+ADVICE = (
+    "The steps are nowhere else: put the files back as they were, or start a new run from the "
+    "weights: rltrain checkpoint=RUN_FOLDER."
+)
+CHECKPOINT, BEGUN = 1, 2
+"""The newest checkpoint that is complete, and a state that may have become a newer one."""
+LARGE, RESIDENT = 1 << 24, 1 << 27
+"""Smaller files stay in resident memory; of larger ones at most about so many bytes together."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where the steps of a buffer are stored, and how many bytes they may take there.
+
+    Raises:
+        UsageError: the folder cannot be written, or holds something else.
+    """
+
+    max_bytes: Count | None  # null = 60% of what is free
+    storage: Literal["memory", "disk"] = "memory"
+    folder: str | None = None  # in which the run has a folder of its own; null = the run's folder
+    own_folder: Path | None = None  # in the run's folder
+    saves_steps: bool = False  # checkpoints refer to them
+
+    def __post_init__(self) -> None:
+        if self.path is None or self.own_folder is None or self.folder is None:
+            return
+        require_writable(self.path, "buffer.folder")
+        if not self.own_folder.with_name("run.json").exists():
+            require_empty(self.path, "a replay buffer", "Choose another buffer.folder.")
+
+    @cached_property
+    def path(self) -> Path | None:
+        """The folder of the files; None in memory."""
+        if self.storage == "memory":
+            return None
+        assert self.own_folder is not None, "steps on disk need a folder"
+        own = self.own_folder.absolute()
+        return own if self.folder is None else expanded(self.folder) / own.parent.name / own.name
+
+    @property
+    def copies(self) -> int:
+        """How often a step may be stored: a removed one stays until the next checkpoint."""
+        return 2 if self.path is not None and self.saves_steps else 1
+
+    @cached_property
+    def free(self) -> int:
+        """Bytes of memory or of the disk that can be used."""
+        return available_memory() if self.path is None else free_disk(self.path)
+
+    @property
+    def cap(self) -> int:
+        """Bytes that the buffer may use."""
+        return int(SHARE * self.free) if self.max_bytes is None else self.max_bytes
+
+    def require_free(self, needed: int, capacity: int) -> None:
+        """Refuse a buffer of ``needed`` bytes that there is no room for.
+
+        Raises:
+            ValueError: with what it needs, what there is and what to type.
+        """
+        where = "of memory are free here" if self.path is None else f"are free for {self.path}"
+        require_free(needed, capacity, self.free, where)
+
+    def store(self, **sizes: Any) -> Store:
+        """The store, with the keywords of ``Store``."""
+        if self.path is None:
+            return Store(**sizes)
+        log.info("steps will be stored in %s", self.path)
+        return DiskStore(folder=self.path, copies=self.copies, **sizes)
+
+
+class DiskStore(Store):
+    """Steps in memory-mapped files, one of each field, made when the first step is stored.
+
+    A state has the places of the blocks and their checksums. A block that the newest checkpoint
+    refers to is not written again, whatever is removed: what replaces it goes to other blocks until
+    there is a newer checkpoint. So the files hold what it refers to whenever the process is killed.
+
+    Blocks are allocated before they are written, so that a full disk is an error and no signal.
+    """
+
+    def __init__(self, *, folder: Path, copies: int, **sizes: Any) -> None:
+        self.folder, self._copies = folder, copies
+        self._pages: list[mmap.mmap] = []  # of the open files
+        super().__init__(**sizes)
+
+    def _reserve(self, n_blocks: int) -> None:
+        self._most = n_blocks * self._copies + 1
+        self._unused = 1  # block 0 has the empty step
+        self._held: list[int] = []  # removed, but a checkpoint refers to them
+        self._sums = np.zeros((0, len(self.shapes)), np.uint32)  # of each block of the files
+        self._summed = np.zeros(0, np.bool_)
+        self._kept = np.zeros(0, np.uint8)  # CHECKPOINT refers to it, or BEGUN
+        rows = [array.shape[1] * array.itemsize for array in self.arrays.values()]
+        self._n_large = sum(self._most * BLOCK * row > LARGE for row in rows)
+        self._touched = 0
+
+    def touch(self, n_windows: int, n_steps: int) -> None:
+        """Unmap the pages, which stay in the system's cache, before too many are resident."""
+        if self._n_large:
+            around = 2 * AROUND * self._n_large
+            steps = n_steps + self.n_frames - 1
+            self._touched += n_windows * (steps * self.bytes_per_step + around)
+            if self._touched > RESIDENT:
+                self._touched = 0
+                for pages in self._pages:
+                    pages.madvise(mmap.MADV_DONTNEED)
+
+    def append(self, fields: Mapping[str, np.ndarray], env: np.ndarray | None = None) -> None:
+        self.touch(self.n_envs, len(fields["last"]))
+        super().append(fields, env)
+
+    def rewind(self, e: int, step: int) -> None:
+        super().rewind(e, step)
+        block = step // BLOCK
+        if n := step % BLOCK:  # what follows must not be written into a block that is kept
+            old = int(self.table[e, block % self.table.shape[1]])
+            self._summed[old] = False
+            if self._kept[old]:
+                self._take_blocks(e, block, block + 1)
+                new = int(self.table[e, block % self.table.shape[1]])
+                for array in self.arrays.values():
+                    array[new * BLOCK : new * BLOCK + n] = array[old * BLOCK : old * BLOCK + n]
+                self._free_block(old)
+
+    def saved_steps(self, rows: np.ndarray) -> dict[str, Any]:
+        env, number, n_rows = _blocks(self.begin, self.end)
+        blocks = self._at(env, number)
+        for block, n in zip(blocks.tolist(), n_rows.tolist(), strict=True):
+            if not self._summed[block]:
+                self._sums[block] = self._sum(block, n)
+                self._summed[block] = n == BLOCK
+        for pages in self._pages:
+            pages.flush()
+        self._keep(self._kept & CHECKPOINT, blocks, BEGUN)
+        saved = {
+            "fields": {n: [a.dtype.name, [*self.shapes[n]]] for n, a in self.arrays.items()},
+            "end": self.end.copy(),
+            "blocks": blocks,
+            "sums": self._sums[blocks],
+        }
+        return {"disk": saved}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over the blocks of ``state``; ``append_saved`` then counts their steps.
+
+        Raises:
+            ValueError: they are of other shapes or types, or not on disk.
+            CheckpointError: a file is missing or damaged.
+            FullDiskError: the disk is full.
+        """
+        if "disk" not in state:
+            raise ValueError(
+                "The steps of the saved buffer are in its checkpoint: use the "
+                "buffer.storage=memory that it was written with."
+            )
+        saved, begin = state["disk"], state["begin"]
+        for name, array in self.arrays.items():
+            dtype, shape = saved["fields"][name]
+            self._require_field(name, dtype, shape, array.dtype)
+        end, blocks, sums = saved["end"], saved["blocks"], saved["sums"]
+        fits = begin.shape == end.shape == self.begin.shape and (begin >= 0).all()
+        if not (fits and (blocks_until(end) - begin // BLOCK).sum() == len(blocks)):
+            raise ValueError("its environments are others")
+        if len(np.unique(blocks)) < len(blocks) or (blocks <= 0).any():
+            raise ValueError("the places of its steps are none")
+        env, number, n_rows = _blocks(begin, end)
+        self._unused = int(blocks.max(initial=0)) + 1
+        if len(blocks):
+            self._open(self._unused, again=True)
+        self._held = []
+        self._keep(np.zeros_like(self._kept), blocks)
+        self._freed = (np.flatnonzero(self._kept[1 : self._unused] == 0) + 1).tolist()
+        self.begin[:], self.end[:], self._saved_end = begin, begin, end
+        self.table = np.zeros((self.n_envs, 8), np.int64)
+        self._widen(int(np.bincount(env, minlength=1).max()))
+        self.table[env, number % self.table.shape[1]] = blocks
+        for block, n, expected in zip(blocks.tolist(), n_rows.tolist(), sums, strict=True):
+            self._check(block, n, expected)
+        self._sums[blocks], self._summed[blocks] = sums, n_rows == BLOCK
+
+    def append_saved(self, e: int, state: Mapping[str, Any], first: int, n_steps: int) -> None:
+        if self.end[e] + n_steps > self._saved_end[e]:
+            raise ValueError("it counts more steps than it has")
+        self.end[e] += n_steps
+
+    def saved(self, with_steps: bool) -> None:
+        env, number, _ = _blocks(self.begin, self.end)
+        self._keep(np.zeros_like(self._kept), self._at(env, number)[: None if with_steps else 0])
+
+    def close(self) -> None:
+        """Remove the files unless a checkpoint refers to them."""
+        if not self._pages or self._kept.any():
+            return
+        for name in self.arrays:
+            self._path(name).unlink(missing_ok=True)
+        with suppress(OSError):
+            self.folder.rmdir()
+            self.folder.parent.rmdir()  # the run's in buffer.folder
+        log.log(NOTICE, "%s was removed: no checkpoint refers to the steps in it", self.folder)
+
+    def _keep(self, kept: np.ndarray, blocks: np.ndarray, by: int = CHECKPOINT) -> None:
+        """Keep what ``kept`` says, and ``blocks``."""
+        self._kept, removed = kept, self._held
+        self._kept[blocks] |= by
+        self._held = []
+        for block in removed:
+            self._free_block(block)
+
+    def _at(self, env: np.ndarray, number: np.ndarray) -> np.ndarray:
+        """The blocks number ``number`` of environments ``env``."""
+        return self.table[env, number % self.table.shape[1]]
+
+    def _free_block(self, block: int) -> None:
+        (self._held if self._kept[block] else self._freed).append(block)
+
+    def _take_block(self) -> int:
+        if not self._freed and self._unused >= len(self._kept):
+            more = max(CHUNK // (BLOCK * self.bytes_per_step), 1)
+            self._open(max(min(self._unused + more, self._most), self._unused + 1))
+        if not self._freed:
+            self._freed.append(self._unused)
+            self._unused += 1
+        block = self._freed.pop()
+        self._summed[block] = False
+        return block
+
+    def _sum(self, block: int, n_rows: int) -> list[int]:
+        """Checksums of the first rows of a block, of every field."""
+        self.touch(1, n_rows)
+        rows = slice(block * BLOCK, block * BLOCK + n_rows)
+        return [zlib.crc32(array[rows].data) for array in self.arrays.values()]
+
+    def _check(self, block: int, n_rows: int, expected: np.ndarray) -> None:
+        differing = np.flatnonzero(self._sum(block, n_rows) != expected)
+        if len(differing):
+            path = self._path(list(self.arrays)[differing[0]])
+            raise CheckpointError(
+                f"{path} is damaged: rows {block * BLOCK:,} to {block * BLOCK + n_rows - 1:,} do "
+                f"not have the checksum of the checkpoint. {ADVICE}"
+            )
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.bin"
+
+    def _open(self, n_blocks: int, *, again: bool = False) -> None:
+        """Map the files, with so many blocks or more.
+
+        Args:
+            again: a checkpoint refers to steps in them; otherwise files that are not open are new.
+        """
+        before, flags = len(self._kept), 0
+        held = n_blocks if again else before
+        n_blocks = max(n_blocks, before)
+        arrays, pages = {}, []
+        with self._writing(again):
+            if not (self._pages or again):
+                self.folder.mkdir(parents=True, exist_ok=True)
+                flags = os.O_CREAT | os.O_TRUNC
+            for name, array in self.arrays.items():
+                n_bytes = BLOCK * array.shape[1] * array.itemsize
+                rows = np.empty((n_blocks * BLOCK, 0), array.dtype)
+                if n_bytes:
+                    taken = 0 if again else held  # a copy of the files may have holes
+                    sizes = (n * n_bytes for n in (held, taken, n_blocks))
+                    pages.append(_map_file(self._path(name), flags, *sizes))
+                    rows = np.frombuffer(pages[-1], array.dtype).reshape(-1, array.shape[1])
+                arrays[name] = rows
+            sync(self.folder)
+            sync(self.folder.parent)
+        self._use(arrays, 0)
+        self._pages, more = pages, n_blocks - before
+        self._kept, self._summed = np.pad(self._kept, (0, more)), np.pad(self._summed, (0, more))
+        self._sums = np.pad(self._sums, ((0, more), (0, 0)))
+
+    @contextmanager
+    def _writing(self, again: bool) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if again and error.errno not in FULL:
+                raise CheckpointError(
+                    f"{error.filename or self.folder} cannot be used ({error.strerror or error}), "
+                    f"and the checkpoint refers to steps in it. {ADVICE}"
+                ) from error
+            raise FullDiskError(
+                f"The steps of the buffer cannot be written into {self.folder} "
+                f"({error.strerror or error}). Make room on its disk, then resume the run from its "
+                "last checkpoint."
+            ) from error
+
+
+def _blocks(begin: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of every block with steps from ``begin`` [E] up to ``end`` [E]: its environment, its number
+    there, and how many of its rows are written.
+    """
+    counts = blocks_until(end) - begin // BLOCK
+    env = np.repeat(np.arange(len(begin)), counts)
+    number = np.arange(counts.sum()) - np.repeat(
+        np.cumsum(counts) - counts - begin // BLOCK, counts
+    )
+    return env, number, np.minimum(end[env] - number * BLOCK, BLOCK)
+
+
+def _map_file(path: Path, flags: int, held: int, taken: int, n_bytes: int) -> mmap.mmap:
+    """The first ``n_bytes`` bytes of a file, which get room on the disk.
+
+    Args:
+        flags: to open it with.
+        held: bytes that it must have.
+        taken: bytes that have room already.
+    """
+    handle = os.open(path, FLAGS | flags, 0o666)
+    try:
+        facts = os.fstat(handle)
+        if not stat.S_ISREG(facts.st_mode):
+            raise OSError(0, "it is no plain file", str(path))
+        if facts.st_size < held:
+            raise OSError(0, f"it has {facts.st_size:,} of {held:,} bytes", str(path))
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(handle, taken, n_bytes - taken)
+        elif facts.st_size < n_bytes:  # a full disk is found too late
+            os.ftruncate(handle, n_bytes)
+        return mmap.mmap(handle, n_bytes)
+    finally:
+        os.close(handle)
