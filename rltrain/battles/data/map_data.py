@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rltrain.battles.data.units import UNITS, UnitType
+from rltrain.battles.data.units import AGENT_UNITS, UNITS, UnitType
 
 # Index of a unit type's bit, allies and enemies, per map type. Enemies of stalkers_and_zealots are
 # reversed in SMAC.
@@ -49,6 +49,9 @@ class MapData:
     races: str = ""  # allies and enemies of SMAC's maps: T, P or Z
     for_any: bool = False  # all maps show the same features of a unit: a column for every type
     units: Mapping[str, UnitType] = field(default_factory=lambda: UNITS, repr=False, compare=False)
+    agent_units: Mapping[str, UnitType] = field(
+        default_factory=lambda: AGENT_UNITS, repr=False, compare=False
+    )
     sorts_agents: bool = True  # by type and place, as SMAC; or agents keep their creation order
     enemy_order: tuple[str, ...] = ()  # types in the order of enemy ids; none: creation order
     knows_walls: bool = True  # units start clear of walls and walk around them
@@ -100,7 +103,8 @@ class MapData:
     @property
     def unit_types(self) -> tuple[UnitType, ...]:
         """Agents in agent order, then enemies."""
-        return tuple(self.units[name] for name in self.ally_types + self.enemy_types)
+        agents = tuple(self.agent_units[name] for name in self.ally_types)
+        return agents + tuple(self.units[name] for name in self.enemy_types)
 
     @property
     def heals(self) -> bool:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from rltrain.battles.data.field_maps import MOST_UNITS, map_type
 from rltrain.battles.data.map_data import Group, MapData
@@ -60,6 +59,8 @@ def read_map(path: str) -> MapData:
 
 
 def _loaded(path: Path) -> Any:
+    import yaml  # battles by name need no library for it
+
     try:
         with path.open("rb") as file:
             text = file.read(MOST_BYTES + 1)

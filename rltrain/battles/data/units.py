@@ -2,8 +2,8 @@
 
 Source: SC2Mapster/SC2GameData at db03e82a (4.10.0.75689), mods/liberty.sc2mod and what
 libertymulti (spine crawler's period, medivac's speed) and voidmulti (stalker, colossus,
-hydralisk's period, scan ranges) change in it. Policies that were trained in the game play here as
-there with these numbers only.
+hydralisk's period and health, scan ranges) change in it. Policies that were trained in the game
+play here as there with these numbers only.
 
 A new unit type is one more row of ``UNITS``. Seconds are Normal game seconds, 16 simulation loops
 each; lengths are map cells. Nothing here is compiled.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 LOOPS_PER_SECOND = 16
 
@@ -104,7 +104,7 @@ UNITS: Mapping[str, UnitType] = {
         radius=0.375, separation_radius=0.375, sight=8, health_regeneration=0.2734, cooldown_norm=1,
     ),
     "hydralisk": UnitType(
-        sc2_id=107, health=80, speed=2.25, weapon_range=5, damage=12, period=0.825,
+        sc2_id=107, health=90, speed=2.25, weapon_range=5, damage=12, period=0.825,
         damage_point=0.208, attributes=("light", "biological"), radius=0.625, separation_radius=0.5,
         sight=9, min_scan_range=5.5, health_regeneration=0.2734, hits_air=True, weapon="missile",
         missile_speed=40, cooldown_norm=10,
@@ -116,6 +116,14 @@ UNITS: Mapping[str, UnitType] = {
         sight=11, health_regeneration=0.2734, turn_rate=360,
     ),
 }  # fmt: skip
+
+AGENT_UNITS: Mapping[str, UnitType] = {
+    **UNITS,
+    "medivac": replace(UNITS["medivac"], speed=2.75, acceleration=2.3125),
+    "hydralisk": replace(UNITS["hydralisk"], health=80),
+}
+"""Agents' unit types. The maps define them as copies of the base data, which multiplayer numbers do
+not reach (UnitData.xml in all map files of oxwhirl/smacv2 577ab5a2)."""
 
 
 def damage_per_hit(attacker: UnitType, target: UnitType) -> float:

@@ -17,7 +17,7 @@ from rltrain.battles.data.map_data import MapData
 from rltrain.battles.data.recorded import Positions
 from rltrain.battles.data.roster import build_drawn_scene, build_roster
 from rltrain.battles.data.scenarios import find_scenario, is_scenario
-from rltrain.battles.data.units import UNITS, UnitType
+from rltrain.battles.data.units import UnitType
 from rltrain.battles.engine import env_step, teams
 from rltrain.battles.engine.compile_cache import MAX_THREADS
 from rltrain.battles.engine.enemy_side import EnemySide
@@ -186,7 +186,9 @@ class Battles:
         """Agents, then enemies, as battle e has them."""
         if self.roster is None:
             return self.map_data.unit_types
-        return tuple(UNITS[self.map_data.drawn_from[k]] for k in self.world.kind[e])
+        names = [self.map_data.drawn_from[k] for k in self.world.kind[e]]
+        own = [self.map_data.agent_units[name] for name in names[: self.map_data.n_agents]]
+        return (*own, *(self.map_data.units[name] for name in names[self.map_data.n_agents :]))
 
     def max_reward(self, e: int) -> float:
         """Unscaled reward of a win in battle e in which every enemy dies once."""

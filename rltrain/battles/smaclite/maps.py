@@ -49,7 +49,8 @@ def find_map_under(rules: str, name: str, *, sorts_agents: bool = True) -> MapDa
             f"map {row.name!r} cannot be played with rules=smaclite: SMAClite has no "
             f"{_what_lacks(row)}. Maps with these rules: {names}. Choose one of them, or rules=sc2."
         )
-    changes: dict[str, Any] = {"units": LITE_UNITS, "terrain": TERRAINS[row.terrain]}
+    changes: dict[str, Any] = {"units": LITE_UNITS, "agent_units": LITE_UNITS}
+    changes["terrain"] = TERRAINS[row.terrain]
     if row.name in _ATTACK_POINTS:
         changes["attack_point"] = _ATTACK_POINTS[row.name]
     return replace(

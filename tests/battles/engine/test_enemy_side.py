@@ -194,8 +194,11 @@ def won(name: str, n: int) -> np.ndarray:
     other = battles.other
     assert other is not None
     other.commanded[:] = True
-    if battles.roster is not None:  # agents in the west, not surrounded
-        battles.roster = battles.roster._replace(reflects=np.float32(1))
+    if (roster := battles.roster) is not None:  # agents in the west, not surrounded
+        battles.roster = roster._replace(reflects=np.float32(1))
+        types = roster.param.shape[1] // 2
+        for table in (roster.param, roster.first_unit):  # agents' hydralisks have less health
+            table[:, :types] = table[:, types:]
     battles.reset({e: 7919 * e for e in range(n)})
     unit, agents = battles.world.unit, battles.map_data.n_agents
     rng = np.random.default_rng(0)
