@@ -77,10 +77,14 @@ class EntityAgents(GRUAgents):
 
     def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:
         """The values of whole windows; see ``GRUAgents``."""
-        plain = super().unroll(batch, start, stop)
-        obs = zero_outside(batch.obs, batch.real)  # 0 times NaN would reach a gradient
-        q = torch.cat([plain.q, self._attacks(obs, plain.hidden)], -1)
-        return Output(zero_outside(q, batch.real), plain.hidden)
+        plain, real = super().unroll(batch, start, stop), batch.real
+        if real is None or not real.is_cpu:
+            obs = zero_outside(batch.obs, real)  # 0 times NaN would reach a gradient
+            attacks = zero_outside(self._attacks(obs, plain.hidden), real)
+        else:
+            found = self._attacks(batch.obs[real], plain.hidden[real])
+            attacks = found.new_zeros(*real.shape, *found.shape[1:]).index_put((real,), found)
+        return Output(torch.cat([plain.q, attacks], -1), plain.hidden)
 
     def step(self, obs: Tensor, last_action: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """Acting: obs [E, N, O], last_action [E, N], hidden [E, N, H] to (q, next hidden)."""
@@ -88,10 +92,15 @@ class EntityAgents(GRUAgents):
         return torch.cat([q, self._attacks(obs, after)], -1), after
 
     def _attacks(self, obs: Tensor, hidden: Tensor) -> Tensor:
-        """Values [..., m] of attacking each enemy: obs [..., O], hidden [..., H]."""
-        made = self.hyper_attack(self._units("enemies", obs))  # [..., m, H + 1]
-        weight, bias = made[..., :-1], made[..., -1]
-        return (weight @ hidden.unsqueeze(-1)).squeeze(-1) + bias
+        """Values [..., m] of attacking each enemy: obs [..., O], hidden [..., H]. The last layer of
+        ``hyper_attack`` meets h before x_j, which is the same and cheaper.
+        """
+        last = self.hyper_attack[-1]
+        assert isinstance(last, nn.Linear)
+        unit = self.hyper_attack[:-1](self._units("enemies", obs))  # [..., m, D]
+        hidden = F.pad(hidden, (0, 1), value=1.0)  # [..., H + 1], the 1 for c
+        query, constant = hidden @ last.weight, hidden @ last.bias  # [..., D], [...]
+        return (unit * query.unsqueeze(-2)).sum(-1) + constant.unsqueeze(-1)
 
     def _embed(self, obs: Tensor, last_action: Tensor, agent: Tensor | None) -> Tensor:
         """Input of the recurrent cell [X, N, H]."""

@@ -46,7 +46,14 @@ class HPNAgents(EntityAgents):
         )
 
     def _join(self, x: Tensor, units: Mapping[str, Tensor]) -> Tensor:
+        """Units are summed as products of features and hidden units, before the last layer."""
         for name, rows in units.items():
-            weight = self.hyper_in[name](rows).unflatten(-1, (rows.shape[-1], -1))
-            x = x + (rows.unsqueeze(-1) * weight).sum((-3, -2))
+            made = self.hyper_in[name]
+            assert isinstance(made, nn.Sequential)
+            last = made[-1]
+            assert isinstance(last, nn.Linear)
+            products = rows.transpose(-1, -2) @ made[:-1](rows)  # [X, N, k, D]
+            weight = last.weight.unflatten(0, (rows.shape[-1], -1)).transpose(1, 2)  # [k, D, H]
+            x = x + products.flatten(-2) @ weight.flatten(0, 1)
+            x = x + rows.sum(-2) @ last.bias.unflatten(0, (rows.shape[-1], -1))
         return x
