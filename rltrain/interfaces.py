@@ -33,6 +33,9 @@ class OtherSide(Protocol):
 
     spec: EnvSpec  # of this team
     same_team: bool  # it is equal to the agents' team, so that their policies can play it
+    builtin: bool  # the environment itself plays it where ``commanded`` is not set
+    policies: str  # scripted ones, for messages
+    equal_teams: str  # where both teams are equal, for messages: "both teams …"
     n_envs: int
     obs: np.ndarray
     avail_actions: np.ndarray

@@ -18,14 +18,13 @@ from rltrain.common import checkpoint
 from rltrain.common.checkpoint import CONFIG, SPEC
 from rltrain.common.opponent_files import BUILTIN, SELF, opponent_name
 from rltrain.common.seeding import NETWORK_STREAM, OPPONENT_STREAM, generator, seed_key
-from rltrain.config.overrides import pick
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.validate.checker import check
 from rltrain.hardware.device import resolve_device, seed_networks
 from rltrain.hardware.env_share import Share
 from rltrain.hardware.rollout_opponents import Opponents
-from rltrain.hardware.self_play import SelfPlay
+from rltrain.hardware.self_play import NewestSnapshot, SelfPlay
 from rltrain.interfaces import Agents, OtherSide, SidePolicy, VectorEnv
 from rltrain.types import EnvSpec
 
@@ -41,12 +40,14 @@ def build_opponents(
     training: bool,
     agents: Agents | None = None,
     share: Share | None = None,
+    pool: SelfPlay | None = None,
 ) -> Opponents | None:
     """The opponents of a rollout in ``env``; None where the environment's own plays all episodes.
 
     Args:
         agents: those that learn, for self-play.
         share: which of the environments of all rollouts are in ``env``; None = all.
+        pool: that of training, for tests against its newest snapshot.
 
     Raises:
         ValueError: an opponent that does not fit the other side.
@@ -57,6 +58,11 @@ def build_opponents(
         return None
     side, seed, first = env.other_side, settings.run.seed, share.first if share else 0
     assert side is not None, "build_env refuses environments with one side"
+    if BUILTIN in weights and not side.builtin:
+        raise ValueError(
+            f"{key_of(training)}: the other team has no policy of its own (builtin). Type random, "
+            "self or a checkpoint."
+        )
     names = {opponent: opponent_name(opponent) for opponent in weights}
     if len(set(names.values())) < len(names):
         raise ValueError(
@@ -78,22 +84,28 @@ def build_opponents(
         streams=lambda e, k: generator(seed, OPPONENT_STREAM, int(training), first + e, k),
         explore=explore,
         epsilon={name: 1.0 if one == RANDOM else epsilon for one, name in names.items()},
-        self_play=build_self_play(settings, env, side, agents) if SELF in weights else None,
+        self_play=build_self_play(settings, env, side, agents, pool) if SELF in weights else None,
     )
 
 
 def build_self_play(
-    settings: Settings, env: VectorEnv, side: OtherSide, agents: Agents | None
+    settings: Settings,
+    env: VectorEnv,
+    side: OtherSide,
+    agents: Agents | None,
+    pool: SelfPlay | None,
 ) -> SelfPlay:
-    """The pool of past weights.
+    """The pool of past weights, or for tests the newest of them.
 
     Raises:
-        ValueError: the agents' policy cannot play the other side, or nothing learns.
+        ValueError: the agents' policy cannot play the other side, or there is no pool.
     """
-    if agents is None:
+    if agents is None and pool is None:
         raise ValueError(
-            "test.opponent=self: tests are played against an opponent that stays the same. Type "
-            "test.opponent=builtin, a scripted policy or a checkpoint."
+            "test.opponent=self is the newest snapshot of self-play in this process: it needs "
+            "env.opponent=self, and neither workers nor test.n_workers. Type test.opponent="
+            f"{BUILTIN if side.builtin else RANDOM}, a scripted policy or a checkpoint "
+            "(RUN/pool/<env_steps>)."
         )
     require_equal_teams(settings, side, "env.opponent=self")
 
@@ -102,6 +114,9 @@ def build_self_play(
             own = build_agents(settings, env.spec).to(resolve_device(settings.hardware.device))
         return greedy(settings, own, env.spec, side)
 
+    if agents is None:
+        assert pool is not None
+        return NewestSnapshot(pool, make)
     return SelfPlay(agents=agents, make=make, **vars(settings.run.self_play))
 
 
@@ -173,36 +188,40 @@ def require_team(
     settings: Settings, own: Settings, spec: EnvSpec, side: OtherSide, key: str
 ) -> None:
     """ValueError unless a checkpoint's policy can play the other side."""
-    trained, here = (
-        f"{one.choices['env']} {pick(one.plain, 'env.map_name') or ''}".strip()
-        for one in (own, settings)
-    )
+    trained, here = played(own), played(settings)
     if trained != here:
         raise ValueError(
             f"{key} was trained on {trained}, and this run is on {here}: expected a checkpoint of "
-            "the same map. A scripted policy (closest, focus) plays on every map."
+            f"the same map or game. A scripted policy ({side.policies}) plays on every one."
         )
-    require_equal_teams(settings, side, key)
+    theirs = [name for name, *_ in spec.agents or ()]
+    if not theirs or theirs != [name for name, *_ in side.spec.agents or ()]:
+        require_equal_teams(settings, side, key)
     differing = [name for name in SIZES if getattr(spec, name) != getattr(side.spec, name)]
     if differing:
         name = differing[0]
         raise ValueError(
             f"{key} has {name} {getattr(spec, name)}, and the other side of this run "
             f"{getattr(side.spec, name)}: expected a checkpoint that was trained with the same "
-            "options of observations and actions (env.obs_…, env.conic_fov)."
+            "options of observations and actions (env.obs_…, env.conic_fov, env.kwargs)."
         )
 
 
 def require_equal_teams(settings: Settings, side: OtherSide, key: str) -> None:
     """ValueError unless a policy of the agents fits the other side."""
     if not side.same_team:
-        here = f"{settings.choices['env']} {pick(settings.plain, 'env.map_name')}"
         raise ValueError(
-            f"{key} commands the agents of {here}, and the other side has other units: a trained "
-            "policy plays it only where both teams are equal (3m, 8m, 25m, 2s3z, 3s5z, 1c3s5z, "
-            "MMM, bane_vs_bane, SMACv2 with n_vs_n). A scripted policy (closest, focus) plays on "
-            "every map."
+            f"{key} commands the agents of {played(settings)}, and the other side has other units: "
+            "a trained policy plays it only if it was trained as that team (env.team), or where "
+            f"both teams {side.equal_teams}. A scripted policy ({side.policies}) plays every team."
         )
+
+
+def played(settings: Settings) -> str:
+    """The environment, and what is played in it: a map, a game or an id."""
+    options = settings.plain["env"]
+    names = (options[key] for key in ("map_name", "game", "id") if options.get(key))
+    return " ".join([str(settings.choices["env"]), *names])
 
 
 def used_folders(settings: Settings) -> Mapping[str, Path]:

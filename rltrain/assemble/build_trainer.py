@@ -72,17 +72,20 @@ def build_trainer(
         learner.gradient_step.sum_over_ranks = ranks.sum
     buffer = build_buffer(own, env.spec, learner, device, run_dir, key)
     rollout: Rollouts
+    pool = None
     if own.workers is None:
         share = None if ranks is None else ranks.share(settings.hardware.n_envs)
+        opponents = build_opponents(
+            own, env, training=True, agents=learner.online.agents, share=share
+        )
+        pool = None if opponents is None else opponents.self_play
         rollout = build_rollout(
             own,
             env,
             learner.online.agents,
             exploration,
             share=share,
-            opponents=build_opponents(
-                own, env, training=True, agents=learner.online.agents, share=share
-            ),
+            opponents=opponents,
             kind=kind,
             keeps={"keeps_hidden": buffer.keeps_hidden, "keeps_values": buffer.keeps_values},
         )
@@ -98,7 +101,7 @@ def build_trainer(
         watchers = build_callbacks(own, loggers, exploration, first, callbacks)
     parts: dict[str, Any] = {
         "rollout": rollout,
-        "test_rollout": build_tests(own, learner.online.agents, test_env, watchers),
+        "test_rollout": build_tests(own, learner.online.agents, test_env, watchers, pool),
         "buffer": buffer,
         "learner": learner,
         "actor": build_actor(own, learner, env, exploration),

@@ -58,7 +58,8 @@ def build_env(
     if two_sided and not node.asks_for("two_sided"):
         raise ValueError(
             f"{'env' if training else 'test'}.opponent needs an environment with two sides, and "
-            f"env={settings.choices['env']} has one: type env=smac or env=smacv2, or leave it out."
+            f"env={settings.choices['env']} has one: type env=smac, env=smacv2 or env.team "
+            "of env=pettingzoo, env=mpe or env=magent, or leave it out."
         )
     with CONTAINED:
         env = node.build(

@@ -16,6 +16,7 @@ from rltrain.common.seeding import TEST_POLICY_STREAM, generator
 from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
 from rltrain.hardware.rollout import Rollout
+from rltrain.hardware.self_play import SelfPlay
 from rltrain.interfaces import Agents, VectorEnv
 
 
@@ -26,19 +27,24 @@ def build_test_env(settings: Settings) -> VectorEnv:
 
 
 def build_tests(
-    settings: Settings, agents: Agents, env: VectorEnv, callbacks: Callbacks
+    settings: Settings,
+    agents: Agents,
+    env: VectorEnv,
+    callbacks: Callbacks,
+    pool: SelfPlay | None = None,
 ) -> EvaluationRollouts:
     """Test episodes in this process, or in ``test.n_workers`` others.
 
     Args:
         env: what ``build_test_env`` gave.
         callbacks: of the run.
+        pool: of self-play.
 
     Raises:
         ValueError: what workers cannot do.
     """
     if settings.run.test.n_workers is None:
-        opponents = build_opponents(settings, env, training=False)
+        opponents = build_opponents(settings, env, training=False, pool=pool)
         return build_test_rollout(settings, agents, env, opponents=opponents)
     from rltrain.assemble.workers import build_process_tests
 

@@ -12,16 +12,18 @@ from rltrain.common.keywords import flat_keywords
 from rltrain.env.actions import component_sizes
 from rltrain.env.env_options import EnvOptions
 from rltrain.env.gymnasium import GymnasiumEnv
+from rltrain.env.team.team_names import Teams
 from rltrain.env.vector import Env
 
 
 @flat_keywords
-def adapted(env: Any, *, options: EnvOptions) -> Env:
+def adapted(env: Any, *, options: EnvOptions, teams: Teams | None = None) -> Env:
     """An environment as rltrain steps it.
 
     Args:
         env: a Gymnasium environment, or a parallel or AEC environment of PettingZoo.
         options: all but ``time_limit``.
+        teams: of an environment of PettingZoo's, if opponents play one of them.
 
     Raises:
         ValueError: no environment of these, or spaces that do not fit.
@@ -32,7 +34,7 @@ def adapted(env: Any, *, options: EnvOptions) -> Env:
             "Hand over its class; hardware.n_envs sets how many are stepped together."
         )
     if not isinstance(env, gymnasium.Env):
-        return team(env, options)
+        return team(env, options, teams)
     space = getattr(env, "action_space", None)
     if env.spec is not None:
         options = replace(options, max_episode_steps=env.spec.max_episode_steps)
@@ -55,7 +57,7 @@ def adapted(env: Any, *, options: EnvOptions) -> Env:
     )
 
 
-def team(env: Any, options: EnvOptions) -> Env:
+def team(env: Any, options: EnvOptions, teams: Teams | None = None) -> Env:
     """A parallel environment, or an AEC environment that PettingZoo can make parallel."""
     from pettingzoo import AECEnv
     from pettingzoo.utils.conversions import aec_to_parallel
@@ -86,13 +88,17 @@ def team(env: Any, options: EnvOptions) -> Env:
             f"{name} is no environment: it has no {', '.join(lacks)}. Expected a gymnasium.Env, or "
             "a ParallelEnv or AECEnv of PettingZoo."
         )
-    return TeamEnv(
-        env,
-        reward=options.reward,
-        max_episode_steps=options.max_episode_steps,
-        frame_stack=options.frame_stack,
-        channels=options.channels,
-    )
+    seen: dict[str, Any] = {
+        "reward": options.reward,
+        "max_episode_steps": options.max_episode_steps,
+        "frame_stack": options.frame_stack,
+        "channels": options.channels,
+    }
+    if teams is not None:
+        from rltrain.env.team.two_teams import TwoTeamEnv
+
+        return TwoTeamEnv(env, teams, **seen)
+    return TeamEnv(env, **seen)
 
 
 def is_team_class(maker: Any) -> bool:

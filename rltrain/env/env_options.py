@@ -11,6 +11,8 @@ Channels = Literal["auto", "first", "last"]
 """The axis of images with their channels; auto: as their sizes suggest."""
 Reward = Literal["sum", "mean", "individual"]
 TimeLimit = Literal["bootstrap", "terminal"]
+Names = str | list[str]
+"""How the names of a team's agents begin, or the list of them."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ from rltrain.env.adapt import adapted
 from rltrain.env.env_options import EnvOptions
 from rltrain.env.games.classic_control import NAMES, RULES, ClassicControl, rules_of
 from rltrain.env.gymnasium_advice import advice, missing_packages
+from rltrain.env.team.team_names import Teams
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import reason
 from rltrain.interfaces import VectorEnv
@@ -71,20 +72,30 @@ def gymnasium_env(
 
 
 def in_lockstep(
-    make: Callable[[], Any], n_envs: int, training: bool, options: EnvOptions, classic: bool
+    make: Callable[[], Any],
+    n_envs: int,
+    training: bool,
+    options: EnvOptions,
+    classic: bool,
+    teams: Teams | None = None,
 ) -> SyncVectorEnv:
     """``n_envs`` environments that ``make`` makes; rewards are clipped in training only.
 
     Args:
         classic: whether they may be those of ``classic_control``.
+        teams: if opponents play one of two.
     """
     clip = options.reward_clip if training else None
     rules = rules_of(make()) if classic and options.compiled and clip is None else None
+    vector: Callable[..., SyncVectorEnv]
     vector = SyncVectorEnv if rules is None else partial(ClassicControl, rules)
-    seen = {**vars(options), "reward_clip": clip}
-    return vector(
-        make=lambda: adapted(make(), **seen), n_envs=n_envs, time_limit=options.time_limit
-    )
+    if teams is not None:
+        from rltrain.env.team.two_teams import TwoTeamVectorEnv
+
+        vector = TwoTeamVectorEnv
+    seen = {**vars(options), "reward_clip": clip, "teams": teams}
+    parts: dict[str, Any] = {"make": lambda: adapted(make(), **seen)}
+    return vector(**parts, n_envs=n_envs, time_limit=options.time_limit)
 
 
 def own_maker(id: str) -> Callable[..., Any] | None:
@@ -133,6 +144,7 @@ def from_class(
     record: bool,
     kwargs: Mapping[str, Any],
     options: EnvOptions,
+    teams: Teams | None = None,
 ) -> VectorEnv:
     """``n_envs`` environments of a class or factory of Gymnasium or PettingZoo, made with
     ``kwargs``. A keyword ``training`` is set to whether they are for training or for tests, a
@@ -189,7 +201,8 @@ def from_class(
             env = gymnasium.wrappers.TimeLimit(env, options.max_episode_steps)
         return env
 
-    return in_lockstep(make, n_envs, training, options, classic=single and maker in RULES)
+    classic = single and maker in RULES
+    return in_lockstep(make, n_envs, training, options, classic=classic, teams=teams)
 
 
 def draws(maker: Callable[..., Any]) -> bool:

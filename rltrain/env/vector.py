@@ -131,6 +131,7 @@ class SyncVectorEnv(VectorEnv):
                     "expected the same in all. Their constructor must not draw them."
                 )
         self._make_arrays()
+        self.n_acting = spec.n_agents  # agents that ``step`` of an ``Env`` takes actions of
         self._infos: list[Mapping[str, Any]] = [{} for _ in range(n_envs)]
         self.infos: Sequence[Mapping[str, Any]] = self._infos
         self._episode = np.zeros(n_envs, np.int64)  # k of each environment's current episode
@@ -210,7 +211,7 @@ class SyncVectorEnv(VectorEnv):
         """
         states = [env.state_dict() for env in self.envs]
         actions = [
-            np.array(taken).reshape(-1, self.spec.n_agents) if state is None else None
+            np.array(taken).reshape(-1, self.n_acting) if state is None else None
             for taken, state in zip(self._actions, states, strict=True)
         ]
         return {

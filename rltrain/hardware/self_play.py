@@ -75,7 +75,7 @@ class SelfPlay:
         """Count a battle of a snapshot by its result for the agents."""
         result = self.results[step]
         result[0] += 1
-        result[1] += 0.5 if info.get("draw") else float(not info.get("win"))
+        result[1] += 0.5 if info.get("draw", "win" not in info) else float(not info["win"])
 
     def state_dict(self) -> dict[str, Any]:
         """The pool with its weights, and what the policies remember."""
@@ -105,3 +105,21 @@ class SelfPlay:
         policy = self.make()
         policy.agents.load_state_dict(weights)
         self.policies[step] = policy
+
+
+class NewestSnapshot(SelfPlay):
+    """The newest snapshot of another pool, for rollouts of tests."""
+
+    def __init__(self, of: SelfPlay, make: Callable[[], SnapshotPolicy]) -> None:
+        super().__init__(agents=of.agents, make=make, pool_size=1, interval=1, sampling="latest")
+        self.of = of
+
+    def draw(self, rng: np.random.Generator) -> int:
+        """The newest snapshot, of which the first test makes the first one."""
+        if not self.of.pool:
+            self.of.update(Clock(), ())
+        newest = self.of.pool[-1]
+        if self.pool != [newest]:
+            self.pool, self.policies, self.results = [newest], {}, {newest: [0.0, 0.0]}
+            self._add(newest, self.of.policies[newest].agents.state_dict())
+        return newest

@@ -88,7 +88,7 @@ def open_checkpoint(
     )
     tree["mode"] = "evaluate"
     settings = check(tree, choices, {})
-    settings = with_opponents(settings) if plays else settings
+    settings = with_opponents(settings, home(source)) if plays else settings
     if settings.algo is None:
         raise CheckpointError(f"{source.folder} is of a policy without weights: nothing to load.")
     return source, settings

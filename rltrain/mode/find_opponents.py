@@ -6,23 +6,42 @@ from dataclasses import replace
 from pathlib import Path
 
 from rltrain.assemble.build_opponents import used_folders
-from rltrain.common.checkpoint import copy_weights
-from rltrain.common.opponent_files import FOLDER, is_checkpoint
+from rltrain.callback.snapshots import POOL
+from rltrain.common.checkpoint import copy_weights, steps_of
+from rltrain.common.opponent_files import BUILTIN, FOLDER, SELF, is_checkpoint
 from rltrain.config.schema import Settings
 from rltrain.mode.find_run import find_checkpoint
 
 
-def with_opponents(settings: Settings) -> Settings:
-    """The settings with the folders of opponents that are checkpoints.
+def with_opponents(settings: Settings, run_dir: Path | None = None) -> Settings:
+    """The settings with the opponent of tests, and the folders of those that are checkpoints.
+
+    Args:
+        run_dir: of the run that is evaluated.
 
     Raises:
         CheckpointError: there is none, or it cannot be trusted.
     """
-    named = {**settings.opponent_weights(training=False)}
-    if settings.run.mode == "train":
-        named |= settings.opponent_weights(training=True)
-    folders = {one: find_checkpoint(one).folder for one in named if is_checkpoint(one)}
+    tested, trains = tested_against(settings, run_dir), settings.run.mode == "train"
+    test = replace(settings.run.test, opponent=tested)
+    plain = {**settings.plain, "test": {**settings.plain["test"], "opponent": tested}}
+    settings = replace(settings, run=replace(settings.run, test=test), plain=plain)
+    named = {tested, *(settings.opponent_weights(training=True) if trains else ())}
+    folders = {one: find_checkpoint(one).folder for one in sorted(named) if is_checkpoint(one)}
     return replace(settings, opponent_folders=folders)
+
+
+def tested_against(settings: Settings, run_dir: Path | None) -> str:
+    """``test.opponent``. In the place of ``builtin``, where the environment has none, stands the
+    most frequent one of training, self-play first. The newest snapshot of a run that is over is a
+    checkpoint.
+    """
+    tested, training = settings.run.test.opponent, settings.opponent_weights(training=True)
+    if tested == BUILTIN and settings.plain["env"].get("team") and BUILTIN not in training:
+        tested = SELF if SELF in training else max(training, key=training.__getitem__)
+    if tested == SELF and run_dir is not None and (steps := steps_of(run_dir / POOL)):
+        tested = str(run_dir / POOL / str(steps[0]))
+    return tested
 
 
 def keep_opponents(settings: Settings, run_dir: Path) -> None:

@@ -23,6 +23,8 @@ INSIDE = {
     "test.env": "options over those of env, and marked as they are",
     "env.id": "passes from an exact list only",
     "env.game": "a name of ALE's, which has no folders",
+    "env.team": "compared with the names of agents",
+    "env.opponent_team": "compared with the names of agents",
     "env.map_name": "a name in a table of maps",
     "env.maps": "names in that table, or that of env.map_file",
     "env.game_version": "a name among the installed versions",

@@ -134,7 +134,7 @@ def test_prioritized_sampling_counts_the_battles_of_one_process(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["test.opponent=self"], "against an opponent that stays the same"),
+        (["test.opponent=self"], "it needs env.opponent=self, and neither workers"),
         (["env.opponent=self", "env.map_name=5m_vs_6m"], "the other side has other units"),
     ],
 )

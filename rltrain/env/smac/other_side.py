@@ -13,6 +13,11 @@ from rltrain.env.smac.spec import spec_of
 class SmacOtherSide:
     """The other side of ``SmacVectorEnv``; see ``rltrain.interfaces.OtherSide``."""
 
+    builtin, policies = True, "closest, focus"
+    equal_teams = (
+        "are equal (3m, 8m, 25m, 2s3z, 3s5z, 1c3s5z, MMM, bane_vs_bane, SMACv2 with n_vs_n)"
+    )
+
     def __init__(self, side: EnemySide, options: Options) -> None:
         self._side, self.spec = side, spec_of(side.map_data, options)
         self.obs, self.avail_actions, self.state = side.obs, side.avail, side.state

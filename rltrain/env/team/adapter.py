@@ -147,9 +147,7 @@ class TeamEnv(Env):
         """Raises EnvError where the environment fails, or what it returns is not of its spaces."""
         self._t += 1
         acting = self._present
-        given = {
-            name: self._agent(name).actions.own(int(action[self._index[name]])) for name in acting
-        }
+        given = self.given(action)
         try:
             obs, rewards, terminated, truncated, infos = self.env.step(given)
         except STOPS:
@@ -177,6 +175,11 @@ class TeamEnv(Env):
         )
         observation = self._observation(obs, infos, shown, final=final)
         return observation, reward, over and not cut, (over and bool(cut)) or timeout, outcome
+
+    def given(self, action: np.ndarray) -> dict[str, Any]:
+        """``action`` [N] of the agents that are there, as the environment takes them."""
+        each = {name: int(action[self._index[name]]) for name in self._present}
+        return {name: self._agent(name).actions.own(chosen) for name, chosen in each.items()}
 
     def render(self) -> Any:
         """The environment's image, if it was made with ``render_mode: rgb_array``."""

@@ -18,9 +18,11 @@ from rltrain.common.install import install_extra
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import Count
 from rltrain.env.adapt import adapted
-from rltrain.env.env_options import Reward, TimeLimit
+from rltrain.env.env_options import Names, Reward, TimeLimit
 from rltrain.env.gymnasium_advice import advice
 from rltrain.env.make_gymnasium import draw_without_display
+from rltrain.env.team.make_pettingzoo import needs_opponent
+from rltrain.env.team.team_names import Teams
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import reason
 
@@ -32,14 +34,14 @@ MPE = {
     "reference": "simple_reference_v3",
 }
 """Modules of mpe2 by game."""
-OPPONENTS = {"adversary": ("adversary_", "follow"), "tag": ("agent_", "flee")}
-"""How the names of a game's agents that do not learn begin, and their scripted policy."""
+TEAMS = {"adversary": ("agent_", "follow"), "tag": ("adversary_", "flee")}
+"""How the names of a game's agents that learn begin, and the scripted policy of the others."""
 MAGENT = {
-    "battle": ("battle_v4", "blue"),
-    "battlefield": ("battlefield_v5", "blue"),
-    "adversarial_pursuit": ("adversarial_pursuit_v4", "prey"),
+    "battle": ("battle_v4", "red"),
+    "battlefield": ("battlefield_v5", "red"),
+    "adversarial_pursuit": ("adversarial_pursuit_v4", "predator"),
 }
-"""Modules of magent2 by game, and the team that does not learn."""
+"""Modules of magent2 by game, and the team that learns."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,14 +59,21 @@ class SharedOptions:
 def mpe_env(
     *,
     game: Literal["spread", "speaker_listener", "adversary", "tag", "reference"],
-    opponent: Literal["scripted", "random"],
+    team: Names | None = None,
+    training: bool = True,
+    two_sided: bool = False,
     record: bool,
     options: SharedOptions,
 ) -> SyncVectorEnv:
     """``n_envs`` multi-particle environments (Lowe et al., 2017).
 
+    Args:
+        game: which of them.
+        team: the agents that learn, in a game of two teams; None = those against a scripted policy.
+        two_sided: whether opponents play the others.
+
     Raises:
-        ValueError: mpe2 is missing, or keywords that it does not have.
+        ValueError: mpe2 is missing, keywords that it does not have, or no such team.
     """
     need("mpe", "mpe2")
     draw_without_display()
@@ -72,45 +81,59 @@ def mpe_env(
 
     maker = importlib.import_module(f"mpe2.{MPE[game]}").parallel_env
     drawn = {"render_mode": "rgb_array"} if record else {}
-    side, policy = OPPONENTS.get(game, (None, ""))
-    choose = opponents.random_action if opponent == "random" else getattr(opponents, policy, None)
+    usual, policy = TEAMS.get(game, (None, ""))
+    if usual is None and (two_sided or team is not None):
+        raise ValueError(
+            f"env.game={game} has one team, so that nobody can be its opponent: leave out env.team "
+            "and opponents, or type env.game=tag or env.game=adversary."
+        )
+    choose = getattr(opponents, policy) if usual is not None and team is None else None
+    if team is not None and not two_sided:
+        raise ValueError(needs_opponent(training, f"env.team={team}"))
+    own = team or usual
+    teams = None if own is None else Teams(own, choose=choose)
 
     def make() -> Any:
-        env = maker(**{"max_cycles": options.max_episode_steps, **drawn, **options.kwargs})
-        if choose is None or side is None:
-            return env
-        others = [agent for agent in env.possible_agents if agent.startswith(side)]
-        return opponents.FixedOpponents(env, others, choose)
+        return maker(**{"max_cycles": options.max_episode_steps, **drawn, **options.kwargs})
 
-    return lockstep("mpe", make, options, options.max_episode_steps)
+    return lockstep("mpe", make, options, options.max_episode_steps, teams, two_sided)
 
 
 @flat_keywords
 def magent_env(
     *,
     game: Literal["battle", "battlefield", "adversarial_pursuit"],
+    team: Names | None = None,
+    training: bool = True,
+    two_sided: bool = False,
     record: bool,
     options: SharedOptions,
 ) -> SyncVectorEnv:
-    """``n_envs`` grid worlds of many agents (Zheng et al., 2018) against a random team.
+    """``n_envs`` grid worlds of many agents (Zheng et al., 2018), as a rule against a random team.
+
+    Args:
+        game: which of them.
+        team: the agents that learn; None = red, or the predators.
+        two_sided: whether opponents play the others.
 
     Raises:
-        ValueError: magent2 is missing, or keywords that it does not have.
+        ValueError: magent2 is missing, keywords that it does not have, or no such team.
     """
     need("magent", "magent2")
     draw_without_display()
-    from rltrain.env.team.opponents import FixedOpponents, random_action
+    from rltrain.env.team.opponents import random_action
 
-    module, other = MAGENT[game]
+    module, usual = MAGENT[game]
     maker = importlib.import_module(f"magent2.environments.{module}").parallel_env
     drawn = {"render_mode": "rgb_array"} if record else {}
 
     def make() -> Any:
-        env = maker(**{"max_cycles": options.max_episode_steps, **drawn, **options.kwargs})
-        names = [agent for agent in env.possible_agents if agent.startswith(other)]
-        return FixedOpponents(env, names, random_action)
+        return maker(**{"max_cycles": options.max_episode_steps, **drawn, **options.kwargs})
 
-    return lockstep("magent", make, options, options.max_episode_steps)
+    if team is not None and not two_sided:
+        raise ValueError(needs_opponent(training, f"env.team={team}"))
+    teams = Teams(team or usual, choose=random_action if team is None else None)
+    return lockstep("magent", make, options, options.max_episode_steps, teams, two_sided)
 
 
 class NoTraces(gymnasium.Wrapper):
@@ -206,18 +229,34 @@ def lockstep(
     make: Callable[[], Any],
     options: SharedOptions,
     max_episode_steps: int | None = None,
+    teams: Teams | None = None,
+    two_sided: bool = False,
 ) -> SyncVectorEnv:
     """``n_envs`` environments that ``make`` makes.
+
+    Args:
+        teams: of games of two; the second one is part of the environment, unless ``two_sided``.
 
     Raises:
         ValueError: it cannot.
     """
+    vector: Callable[..., SyncVectorEnv] = SyncVectorEnv
+    if teams is not None:
+        from rltrain.env.team.opponents import FixedOpponents
+        from rltrain.env.team.two_teams import TwoTeamVectorEnv
+
+        vector = TwoTeamVectorEnv if two_sided else SyncVectorEnv
 
     def made() -> Any:
         try:
             env = make()
         except (TypeError, AssertionError) as error:
             raise ValueError(f"env={name} cannot be made: {reason(error)}.") from error
-        return adapted(env, max_episode_steps=max_episode_steps, reward=options.reward)
+        seen = {"max_episode_steps": max_episode_steps, "reward": options.reward}
+        if teams is not None and two_sided:
+            return adapted(env, teams=teams, **seen)
+        if teams is not None:
+            env = FixedOpponents(env, teams.others(env), teams.choose)
+        return adapted(env, **seen)
 
-    return SyncVectorEnv(make=made, n_envs=options.n_envs, time_limit=options.time_limit)
+    return vector(make=made, n_envs=options.n_envs, time_limit=options.time_limit)

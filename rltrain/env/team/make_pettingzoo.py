@@ -10,8 +10,9 @@ from typing import Any
 from rltrain.common.imports import beside_user
 from rltrain.common.install import install_extra
 from rltrain.common.keywords import flat_keywords
-from rltrain.env.env_options import TeamOptions
+from rltrain.env.env_options import Names, TeamOptions
 from rltrain.env.make_gymnasium import from_class
+from rltrain.env.team.team_names import Teams
 from rltrain.errors import reason
 from rltrain.interfaces import VectorEnv
 
@@ -29,6 +30,9 @@ def pettingzoo_env(
     training: bool,
     record: bool,
     kwargs: Mapping[str, Any],
+    team: Names | None = None,
+    opponent_team: Names | None = None,
+    two_sided: bool = False,
     options: TeamOptions,
 ) -> VectorEnv:
     """``n_envs`` environments of PettingZoo's, parallel or AEC.
@@ -36,12 +40,33 @@ def pettingzoo_env(
     Args:
         id: a module with ``parallel_env`` or ``env`` (mpe2.simple_spread_v3), or ``module:Name`` of
             a class or function.
+        team: how the names of the agents that learn begin, or a list of them; None = all learn.
+        opponent_team: the same of the others; None = all others.
+        two_sided: whether opponents play the others.
 
     Raises:
-        ValueError: there is none by that name, or spaces that do not fit.
+        ValueError: there is none by that name, spaces that do not fit, or no such teams.
     """
     given = {"training": training, "record": record, "kwargs": kwargs, **vars(options)}
-    return from_class(find_maker(id), n_envs=n_envs, **given)
+    if team is None and (two_sided or opponent_team is not None):
+        raise ValueError(
+            "env.opponent and env.opponent_team need env.team, the agents that learn: all agents "
+            "are one side otherwise. Type env.team=NAME, how the names of these agents begin."
+        )
+    if team is None:
+        return from_class(find_maker(id), n_envs=n_envs, **given)
+    if not two_sided:
+        raise ValueError(needs_opponent(training, f"env.team={team}"))
+    return from_class(find_maker(id), n_envs=n_envs, teams=Teams(team, opponent_team), **given)
+
+
+def needs_opponent(training: bool, why: str) -> str:
+    """What to type where the environment has no opponent of its own."""
+    key = "env" if training else "test"
+    return (
+        f"{why}: the other agents have no policy of their own (builtin). Type {key}.opponent=random"
+        f"{', self' if training else ''} or a checkpoint."
+    )
 
 
 def find_maker(id: str) -> Callable[..., Any]:

@@ -4,22 +4,25 @@ are the team.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 from pettingzoo.utils import BaseParallelWrapper
 
-Choose = Callable[[Any, str, np.random.Generator], int]
-"""(environment, agent, random stream) to an action."""
+from rltrain.env.team.team_names import Choose
 
 
 class FixedOpponents(BaseParallelWrapper):
-    """An environment without the agents in ``names``, for which ``choose`` acts."""
+    """An environment without the agents in ``names``, for which ``choose`` acts, unless their
+    actions are ``given``. ``of_others`` is what they saw in the last step.
+    """
 
-    def __init__(self, env: Any, names: Collection[str], choose: Choose) -> None:
+    def __init__(self, env: Any, names: Collection[str], choose: Choose | None) -> None:
         super().__init__(env)
         self._names, self._choose = frozenset(names), choose
+        self.given: dict[str, Any] | None = None
+        self.of_others: tuple[Any, ...] = ()
         self.possible_agents = [a for a in env.possible_agents if a not in self._names]
         self._rng, self._kept = np.random.default_rng(0), set[str]()
 
@@ -35,18 +38,26 @@ class FixedOpponents(BaseParallelWrapper):
             self._rng = np.random.default_rng(seed)
         self._kept = set()
         obs, infos = self.env.reset(seed=seed, options=options)
+        self.of_others = self._others(obs), self._others(infos)
         return self._team(obs), self._team(infos)
 
     def step(self, actions: dict[str, Any]) -> tuple[dict[str, Any], ...]:
         others = [a for a in self.env.agents if a in self._names and a not in self._kept]
-        chosen = {agent: self._choose(self.env, agent, self._rng) for agent in others}
+        chosen = self.given
+        if chosen is None:
+            assert self._choose is not None, "opponents play every episode"
+            chosen = {agent: self._choose(self.env, agent, self._rng) for agent in others}
         returned = self.env.step({**actions, **chosen})
+        self.of_others = tuple(self._others(each) for each in returned)
         ended = {agent for agent in others if returned[2][agent] or returned[3][agent]}
         self._kept = (self._kept | ended).intersection(self.env.agents)
         return tuple(self._team(each) for each in returned)
 
     def _team(self, returned: dict[str, Any]) -> dict[str, Any]:
         return {agent: value for agent, value in returned.items() if agent not in self._names}
+
+    def _others(self, returned: dict[str, Any]) -> dict[str, Any]:
+        return {agent: value for agent, value in returned.items() if agent in self._names}
 
 
 def random_action(env: Any, agent: str, rng: np.random.Generator) -> int:

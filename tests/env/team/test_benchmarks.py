@@ -11,7 +11,7 @@ from rltrain.env.team.opponents import flee, toward
 from tests.marks import each_once
 
 COMMON = {"n_envs": 1, "kwargs": {}, "reward": "sum", "time_limit": "bootstrap"}
-MPE = {**COMMON, "record": False, "opponent": "scripted", "max_episode_steps": 25}
+MPE = {**COMMON, "record": False, "max_episode_steps": 25}
 
 
 def last_step(env, n_steps):
@@ -55,7 +55,7 @@ def test_grids_are_drawn_without_a_display(make, options):
 
 
 SMALL = {
-    "mpe": (mpe_env, {**MPE, "game": "tag", "opponent": "random"}),
+    "mpe": (mpe_env, {**MPE, "game": "tag"}),
     "lbf": (lbf_env, {**LBF, "max_episode_steps": 50}),
     "rware": (rware_env, {**RWARE, "max_episode_steps": 50}),
     "magent": (
@@ -96,10 +96,10 @@ SIDES += [
 SIDES += [("adversary", {"N": n}, n, "agent") for n in (2, 3, 5)]
 
 
-@each_once(sides=SIDES, opponent=["scripted", "random"])
-def test_opponents_are_no_agents_of_the_team(sides, opponent):
+@each_once(sides=SIDES, two_sided=[False, True])
+def test_opponents_are_no_agents_of_the_team(sides, two_sided):
     game, kwargs, n, side = sides
-    env = mpe_env(**{**MPE, "game": game, "opponent": opponent, "kwargs": kwargs})
+    env = mpe_env(**{**MPE, "game": game, "two_sided": two_sided, "kwargs": kwargs})
     assert [name for name, *_ in env.spec.agents] == [f"{side}_{i}" for i in range(n)]
     assert last_step(env, 25) == (False, True)
 
@@ -113,13 +113,18 @@ def test_each_of_several_prey_flees_from_the_predators_only():
     assert [flee(env, name, None) for name in ("agent_0", "agent_1")] == [2, 2]
 
 
-def distance_of_prey(opponent):
+def distance_of_prey(scripted):
     """How far the nearest predator is from the prey after an episode in which none moves."""
-    env = mpe_env(**{**MPE, "game": "tag", "opponent": opponent, "max_episode_steps": 12})
+    env = mpe_env(**{**MPE, "game": "tag", "two_sided": not scripted, "max_episode_steps": 12})
+    rng = np.random.default_rng(0)
+    if not scripted:
+        env.other_side.commanded[:] = True
     found = []
     for seed in range(8):
         env.reset(lambda e, k, seed=seed: seed)
         for _ in range(12):
+            if not scripted:
+                env.other_side.action[:] = rng.integers(5, size=(1, 1))
             env.step(np.zeros((1, 3), np.int64))
         *predators, prey = env.envs[0].env.unwrapped.world.agents
         away = [np.linalg.norm(prey.state.p_pos - each.state.p_pos) for each in predators]
@@ -128,7 +133,7 @@ def distance_of_prey(opponent):
 
 
 def test_the_scripted_prey_flees():
-    assert distance_of_prey("scripted") > distance_of_prey("random") + 0.1
+    assert distance_of_prey(scripted=True) > distance_of_prey(scripted=False) + 0.1
 
 
 @pytest.mark.parametrize(("x", "y", "action"), [(-2, 1, 1), (2, 1, 2), (1, -2, 3), (1, 2, 4)])
