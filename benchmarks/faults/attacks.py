@@ -89,6 +89,12 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
             "start_positions": "{outside}/secret",
         }
     },
+    "env.map_file": {
+        "env": {
+            **{"_target_": "rltrain.env.smac.SmacVectorEnv", "map_name": "3m"},
+            "map_file": "{outside}/secret",
+        }
+    },
     "env.replay_dir": {
         "env": {
             **{"_target_": "rltrain.env.smac.SmacVectorEnv", "map_name": "3m"},
@@ -128,6 +134,7 @@ OVERRIDES = [
     *("checkpoint=/tmp/run", "checkpoint=hf://a/b", "dataset.write=/tmp/x", "dataset.read=/tmp/x"),
     *("hardware=ray\nhardware.address=ray://x:1", "env=trading\nenv.prices=/etc/passwd"),
     *("+logger.wandb.dir=/tmp", "+logger.wandb.entity=x", "env=smac\nenv.start_positions=/etc/x"),
+    "env=smac\nenv.map_file=/etc/passwd",
     *("tuned=${oc.env:HOME}", "env.game=${oc.env:HOME}", "env=smac\nenv.map_name=${oc.env:HOME}"),
     *("~algo", "report.dir=/tmp", "mode=report", "tune.dir=/tmp"),
     *("experiment=pkg://evil", "algo.loss.gamma='${oc.env:HOME}'", "stop.metric='a${seed}'"),

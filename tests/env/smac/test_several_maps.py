@@ -131,6 +131,11 @@ def test_a_loaded_state_goes_on_as_the_saved_one(weights):
     assert other.infos == env.infos
     after = [play(each, 9, np.random.default_rng(1)) for each in (env, other)]
     assert after[0] == after[1]
+    decide, again = env.scripted("heuristic"), env.scripted("heuristic")
+    for _ in range(5):
+        env.step(np.where(env.last[:, None], 0, decide()))
+    again.load_state_dict(decide.state_dict())
+    assert np.array_equal(decide(), again())
     fresh = made(map_weights=weights)
     fresh.restart(env.state_dict())
     assert np.array_equal(fresh.battles.wins, env.battles.wins)

@@ -29,6 +29,7 @@ SAVED_IN = {
     "battles.engine.enemy_side.EnemySide": "opponents",
     "battles.native.NativeBattles": "battle",
     "battles.scripted.policies.BattleDecisions": "opponents",
+    "env.smac.several_maps.SeveralMaps": "several maps",
     "env.smac.vector.SmacVectorEnv": "battle",
     "env.team.adapter.TeamEnv": "own team",
     "env.vector.SyncVectorEnv": "conv",
@@ -53,6 +54,7 @@ NOT_SAVED_IN_RUNS = {
     "callback.hooks.Callback": "the empty state of a callback that keeps nothing",
     "env.atari.AtariVectorEnv": "the package is an extra: tests/env/test_atari.py",
     "env.minatar.MinAtarGame": "the package is an extra: tests/env/test_minatar.py",
+    "env.smac.several_maps.SeveralDecisions": "policies without learning are only evaluated",
     "env.smac.starcraft2.games.Games": "StarCraft II cannot save a game: its state says so",
 }
 """Others, and why."""
