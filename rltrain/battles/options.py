@@ -214,14 +214,14 @@ def layout_of(map_data: MapData, options: Options) -> dict[str, Any]:
 def largest(maps: Sequence[MapData]) -> MapData:
     """A map with the sizes of the largest team of agents, of enemies and of targets of an action
     among maps ``for_any``, to lay all of them out alike."""
-    agents, heals = max(row.n_agents for row in maps), any(row.heals for row in maps)
+    agents = max(row.n_agents for row in maps)
     enemies = max(max(row.n_enemies, row.n_agents * row.heals) for row in maps)
     return replace(
         maps[0],
         map_type="",
         limit=max(row.limit for row in maps),
         allies=(Group("marine", agents, 8, 16),),
-        enemies=(Group("marine", max(enemies, agents * heals), 24, 16),),
+        enemies=(Group("marine", enemies, 24, 16),),
         drawn_from=(),
     )
 
