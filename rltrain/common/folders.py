@@ -10,13 +10,15 @@ from rltrain.errors import UsageError
 
 EPISODES = "episodes.html"
 """The page of recorded episodes, in the folder of a recording."""
+TRIALS = "trials"
+"""The folder in that of a search, with the runs of its trials."""
 SHOWN = 3
 """Names that a message lists."""
 
 
-def new_folder(group: str, mark: str = "") -> Path:
-    """``outputs/<group>/<date>_<time><mark>-<4 hex>``."""
-    name = datetime.now().strftime(f"%Y-%m-%d_%H-%M-%S{mark}-{secrets.token_hex(2)}")
+def new_folder(group: str, mark: str = "", name: str | None = None) -> Path:
+    """``outputs/<group>/<date>_<time><mark>-<4 hex>``, or ``outputs/<group>/<name>``."""
+    name = name or datetime.now().strftime(f"%Y-%m-%d_%H-%M-%S{mark}-{secrets.token_hex(2)}")
     return Path.cwd() / "outputs" / group / name
 
 

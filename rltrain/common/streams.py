@@ -9,7 +9,8 @@ import os
 import re
 import sys
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from rltrain.errors import printable
@@ -87,6 +88,24 @@ def keep_streams() -> None:
             write_through=stream.write_through,
         )
         setattr(sys, name, text)
+
+
+WARNED: set[str] = set()
+"""What ``warnings_once`` has shown."""
+
+
+@contextmanager
+def warnings_once() -> Iterator[None]:
+    """Show what is warned of inside only if this process has not shown it before."""
+    caught: list[warnings.WarningMessage] = []
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            yield
+    finally:
+        for each in caught:
+            if (text := str(each.message)) not in WARNED:
+                WARNED.add(text)
+                warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
 
 
 def lost_output() -> OSError | None:

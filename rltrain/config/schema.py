@@ -165,6 +165,7 @@ class RunSettings:
         "match",
     ]
     seed: Seed
+    name: Annotated[str, Field(pattern=r"^\w[\w.-]{0,80}$")] | None
     total_env_steps: Count
     test: TestSettings
     save: SaveSettings

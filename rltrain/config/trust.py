@@ -46,7 +46,7 @@ OUTSIDE: Mapping[str, Kind] = {
     "logger.wandb.*": "place",
     "checkpoint": "place",
     **dict.fromkeys(
-        ("mode", "config", "resume", "runs", "checkpoints", "trust", "record"), "command"
+        ("mode", "name", "config", "resume", "runs", "checkpoints", "trust", "record"), "command"
     ),
     **dict.fromkeys(("hub.*", "match.*", "report.*", "sweep.*", "tune.*"), "command"),
 }

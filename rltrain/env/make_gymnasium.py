@@ -20,6 +20,7 @@ import gymnasium
 
 from rltrain.common.imports import beside_user
 from rltrain.common.keywords import flat_keywords
+from rltrain.common.streams import warnings_once
 from rltrain.env.adapt import adapted
 from rltrain.env.env_options import EnvOptions
 from rltrain.env.games.classic_control import NAMES, RULES, ClassicControl, rules_of
@@ -86,7 +87,8 @@ def in_lockstep(
         teams: if opponents play one of two.
     """
     clip = options.reward_clip if training else None
-    rules = rules_of(make()) if classic and options.compiled and clip is None else None
+    with warnings_once():
+        rules = rules_of(make()) if classic and options.compiled and clip is None else None
     vector: Callable[..., SyncVectorEnv]
     vector = SyncVectorEnv if rules is None else partial(ClassicControl, rules)
     if teams is not None:

@@ -15,6 +15,7 @@ import numpy as np
 from rltrain.common.conformance import conform
 from rltrain.common.failures import close_all
 from rltrain.common.spec_record import changes
+from rltrain.common.streams import warnings_once
 from rltrain.errors import CONTAINED, STOPS, EnvError, reason
 from rltrain.interfaces import EpisodeSeeds, VectorEnv, optional
 from rltrain.types import Drawing, EnvSpec
@@ -116,7 +117,8 @@ class SyncVectorEnv(VectorEnv):
         n_envs: int,
         time_limit: Literal["bootstrap", "terminal"] = "bootstrap",
     ) -> None:
-        self.envs: list[Env] = [conform(make(), Env, "env") for _ in range(n_envs)]
+        with warnings_once():
+            self.envs: list[Env] = [conform(make(), Env, "env") for _ in range(n_envs)]
         self.n_envs, self.time_limit = n_envs, time_limit
         self.about: Mapping[str, Any] = {}
         self.lost: np.ndarray | None = np.zeros(n_envs, np.bool_)  # only after load_state_dict

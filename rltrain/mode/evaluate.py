@@ -259,7 +259,7 @@ def summary(episodes: Sequence[Episode]) -> dict[str, float]:
     return {k: v for k, v in out.items() if not math.isnan(v)}
 
 
-def wilson(wins: int, n: int) -> tuple[float, float]:
+def wilson(wins: float, n: int) -> tuple[float, float]:
     """The 95% interval of a proportion (Wilson, 1927, J. Am. Stat. Assoc. 22, p. 209)."""
     p, z2 = wins / n, Z95 * Z95
     center, spread = p + z2 / (2 * n), Z95 * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))

@@ -12,6 +12,7 @@ import rltrain
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.locate import MANIFEST
 from rltrain.common.files import expanded, json_object, require_plain
+from rltrain.common.folders import TRIALS
 from rltrain.errors import CheckpointError, UsageError
 
 LATEST = "latest"
@@ -23,9 +24,13 @@ which ``python -m benchmarks.demos`` makes.
 
 
 def runs_below(root: Path) -> list[Path]:
-    """Run folders below ``root``, the one written last first; links are not followed."""
+    """Run folders below ``root``, the one written last first, without the trials of a search below
+    it; links are not followed.
+    """
     runs = []
     for folder, inner, files in os.walk(root):
+        if TRIALS in inner and Path(folder) != root:
+            inner.remove(TRIALS)
         if "run.json" in files:
             runs.append(Path(folder))
             inner.clear()

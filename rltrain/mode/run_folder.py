@@ -28,7 +28,7 @@ from rltrain.common.files import (
     put_text,
     require_writable,
 )
-from rltrain.common.folders import new_folder, require_empty
+from rltrain.common.folders import TRIALS, new_folder, require_empty
 from rltrain.common.locks import take
 from rltrain.common.metrics import test_score
 from rltrain.config.overrides import pick
@@ -60,9 +60,9 @@ KEPT_ON_RESUME = (
 
 
 def new_run_dir(settings: Settings) -> Path:
-    """``outputs/<algo>-<env>/<date>_<time>-s<seed>-<4 hex>``."""
+    """``outputs/<algo>-<env>/<date>_<time>-s<seed>-<4 hex>`` or ``…/<name>``."""
     group = f"{settings.choices['algo']}-{settings.choices['env']}"
-    return new_folder(group, f"-s{settings.run.seed}")
+    return new_folder(group, f"-s{settings.run.seed}", settings.run.name)
 
 
 def holds_run(folder: Path) -> bool:
@@ -155,9 +155,11 @@ def record_failure(run_dir: Path, error: str, exit_code: int) -> None:
 
 
 def link_latest(run_dir: Path) -> None:
-    """Let ``outputs/latest`` lead to this run, if it lies below ``outputs``; where links cannot be
-    made there is none.
+    """Let ``outputs/latest`` lead to this run, if it lies below ``outputs`` and is no trial of a
+    search; where links cannot be made there is none.
     """
+    if run_dir.parent.name == TRIALS:
+        return
     outputs = Path.cwd() / "outputs"
     link, temporary = outputs / "latest", outputs / f".latest-{secrets.token_hex(4)}"
     if outputs not in run_dir.absolute().parents or (link.exists() and not link.is_symlink()):

@@ -6,12 +6,13 @@ import io
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
 import rltrain
-from rltrain.common.streams import Lenient, lost_output, say
+from rltrain.common.streams import Lenient, lost_output, say, warnings_once
 
 PACKAGE = Path(rltrain.__file__).parent
 PRINTS = {"common/streams.py"}
@@ -123,3 +124,15 @@ def test_a_process_that_keeps_its_streams_ends_as_if_nothing_had_happened(to):
         failure = file.read()
     assert done.returncode == 0
     assert (failure == "None") == (to in ("/dev/null", "&-"))
+
+
+def test_what_every_environment_warns_of_is_shown_once(monkeypatch, recwarn):
+    monkeypatch.setattr("rltrain.common.streams.WARNED", set())
+    for _ in range(3):
+        with warnings_once():
+            for text in ("the same", "the same", "another"):
+                warnings.warn(text, stacklevel=1)
+    assert [str(each.message) for each in recwarn] == ["the same", "another"]
+    with pytest.raises(ZeroDivisionError), warnings_once():
+        1 / (warnings.warn("before", stacklevel=1) or 0)
+    assert str(recwarn[-1].message) == "before"

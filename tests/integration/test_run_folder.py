@@ -15,7 +15,9 @@ from omegaconf import OmegaConf
 import rltrain
 from rltrain import main as entry
 from rltrain.errors import UsageError
+from rltrain.logger import Wandb
 from rltrain.mode import train as train_mode
+from rltrain.mode.find_run import find_run
 
 
 def test_a_run_leaves_what_the_contract_names(trained):
@@ -69,6 +71,30 @@ def test_outputs_latest_leads_to_the_newest_run(command, small, own_folder):
     assert command("mode=evaluate", "checkpoint=outputs/latest", "test.episodes=1") == 0
     assert command("resume=outputs/latest", "total_env_steps=80") == 0
     assert json.loads((link / "run.json").read_text())["env_steps"] >= 80
+
+
+def test_a_search_leaves_outputs_latest_alone(command, small, own_folder):
+    assert command(*small, "total_env_steps=40") == 0
+    before = (own_folder / "outputs/latest").readlink()
+    trial = "hydra.run.dir=outputs/tune/study/trials/0001"
+    assert command(*small, "total_env_steps=40", trial) == 0
+    assert (own_folder / "outputs/latest").readlink() == before
+    assert find_run("latest").parent.parent == own_folder / "outputs"
+    assert find_run("outputs/tune/study").name == "0001"  # the search itself was named
+
+
+def test_a_name_is_that_of_the_folder_and_of_the_run_in_loggers(command, small, own_folder):
+    assert command(*small, "total_env_steps=40", "name=my_run") == 0
+    folder = own_folder / "outputs/qmix-two_step/my_run"
+    assert json.loads((folder / "run.json").read_text())["status"] == "finished"
+    given = {"mode": "offline", "project": "p", "group": None, "tags": None}
+    assert Wandb(run_dir=folder, config={}, **given).options["name"] == "my_run"
+    with pytest.raises(UsageError, match="my_run already holds a run"):
+        command(*small, "name=my_run")
+    with pytest.raises(UsageError, match="name="):
+        command(*small, "name=../elsewhere")
+    assert command(f"config={folder}", "total_env_steps=40", *small[-1:]) == 0  # has its own name
+    assert len(list((own_folder / "outputs").glob("*-*/*"))) == 2
 
 
 @pytest.mark.slow

@@ -18,7 +18,6 @@ from rltrain.errors import UsageError
 
 WIDTH = 100
 USUAL = (
-    "hardware.device",
     "hardware.threads",
     "hardware.kernels",
     "hardware.n_envs",
@@ -27,7 +26,6 @@ USUAL = (
     "algo.optimizer.lr",
     "algo.loss.gamma",
     "algo.exploration.env_steps",
-    "algo.target_update.episodes",
     "buffer.capacity",
     "env.map_name",
 )
@@ -90,7 +88,9 @@ def _overview(catalog: Catalog) -> Iterator[str]:
     keys = catalog.keys({})
     shown = [*catalog.root.keys, *(path for path in keys if path.startswith(USUAL))]
     for path in shown:
-        if not path.startswith(RARE):
+        if path == "mode":
+            yield from _wrapped(f"mode={keys[path].value}", keys[path].meaning.split(";")[0], 36)
+        elif not path.startswith(RARE):
             yield _row(f"{path}={keys[path].value}", keys[path].meaning, 36)
     rest = " ".join(f"{node}…" for node in RARE)
     yield f"  {rest}   their keys: rltrain --help {RARE[0].rstrip('.')}"
@@ -183,11 +183,11 @@ def _keys(name: str, value: str, typed: Mapping[str, str], catalog: Catalog) -> 
     for path, key in described.items():
         yield from _wrapped(f"{path}={key.value}", key.meaning, 40)
         listed = values(path, "", here, catalog.choices(typed), catalog)
-        if len(listed) > 1 and not key.values:
+        if len(listed) > 1 and not key.values and listed != ["true", "false"]:
             yield from _wrapped("", f"one of {', '.join(listed)}", 40)
         homes = catalog.homes.get(path, [])
         if homes and not (path in here and len(homes) > 8):
-            yield from _wrapped("", f"({', '.join(homes)})", 40)
+            yield from _wrapped("", f"(set in {', '.join(homes)})", 40)
 
 
 def _row(name: str, text: str, column: int) -> str:

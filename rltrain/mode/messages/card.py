@@ -65,6 +65,8 @@ def card(
     typed_next = [command for command in commands if command.startswith("rltrain ")]
     if address is None:
         typed_next.append(f"rltrain config={shlex.quote(path)} seed={settings.run.seed + 1}")
+        if any((run_dir / "wandb").glob("offline-run-*")):
+            typed_next.append(f"wandb sync {shlex.quote(path)}/wandb/offline-run-*")
     parts.append("\n".join(["```bash", *typed_next, "```"]))
     python = ["import rltrain", "", f"policy = rltrain.load_policy({path!r})  # greedy"]
     python += [command for command in commands if command.startswith("rltrain.")]

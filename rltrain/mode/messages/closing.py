@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,28 +15,35 @@ from rltrain.config.schema import Settings
 from rltrain.config.trust import packages
 from rltrain.errors import NotTypedError, RltrainError
 from rltrain.logger.screen import duration, shown
+from rltrain.mode.evaluate import Z95, wilson
 from rltrain.mode.messages.banner import JobName
 from rltrain.mode.messages.card import card
 from rltrain.trainer import Trainer
 
 
 def closing_text(facts: Mapping[str, Any], trainer: Trainer, trust: str | None) -> str:
-    """The result, and what to type next, with the package that a loaded run must ``trust``."""
-    commands = (f"  {command}" for command in next_commands(facts, trainer, trust))
-    return "\n".join([*result(facts, trainer), "", *commands])
+    """The result, where the curve is, and one command each to watch, to evaluate and to continue,
+    with the package that a loaded run must ``trust``.
+    """
+    curve = trainer.run_dir / "learning_curve.png"
+    next_lines = [shown(curve)] if curve.exists() else []
+    next_lines += next_commands(facts, trainer, trust)
+    return "\n".join([*result(facts, trainer), *(f"  {line}" for line in next_lines)])
 
 
 def result(facts: Mapping[str, Any], trainer: Trainer) -> list[str]:
-    """How a run with these ``facts`` of ``run.json`` ended, and its last and best test."""
+    """How a run with these ``facts`` of ``run.json`` ended, with its last and best test."""
     env_steps, status = trainer.clock.env_steps, facts["status"]
     verb = {"finished": "Finished", "interrupted": "Stopped", "failed": "Failed"}[status]
     reason = f": {trainer.stopping}" if trainer.stopping and status == "finished" else ""
     lines = [f"{verb} at {env_steps:,} env steps after {duration(trainer.seconds)}{reason}."]
+    last, best = facts["final_test"], facts["best_test"]
+    if last and (text := score_text(last, trainer.about["config"]["test"]["episodes"])):
+        lines[0] += f" Last test: {text}" + ("" if best and best != last else ", the best") + "."
+    if best and best != last and (text := score_text(best)):
+        lines[0] += f" Best test, at {best['env_steps']:,} (load_step=best): {text}."
     if status != "finished":
         lines[0] += f" {kept_text(trainer.run_dir / 'checkpoints', env_steps)}"
-    last, best = facts["final_test"], facts["best_test"]
-    lines += [f"Last test: {test_text(last)}"] if last else []
-    lines += [f"Best test: {test_text(best)}"] if best and best != last else []
     if "error" in facts:
         lines += [facts["error"], f"The traceback is in {shown(trainer.run_dir)}/train.log."]
     return lines
@@ -46,12 +54,21 @@ def one_line(lines: Sequence[str]) -> str:
     return " ".join(line if line.endswith(".") else f"{line}." for line in lines)
 
 
-def test_text(test: Mapping[str, Any]) -> str:
-    """return 12.34, win rate 50% (at 10,000 env steps)."""
-    mean, wins = test.get("test/return_mean"), test.get("test/win_rate")
-    words = [] if mean is None else [f"return {mean:.2f}"]
-    words += [] if wins is None else [f"win rate {wins:.0%}"]
-    return f"{', '.join(words)} (at {test['env_steps']:,} env steps)".lstrip()
+def score_text(test: Mapping[str, Any], n_episodes: int = 0) -> str:
+    """win rate 50% [25%, 75%], return 12.34; with the 95% interval of the first if ``n_episodes``
+    are known.
+    """
+    mean, wins, words = test.get("test/return_mean"), test.get("test/win_rate"), []
+    if wins is not None:
+        low, high = wilson(wins * n_episodes, n_episodes) if n_episodes else (wins, wins)
+        words.append(f"win rate {wins:.0%}" + (f" [{low:.0%}, {high:.0%}]" if n_episodes else ""))
+    if mean is not None:
+        words.append(f"return {mean:.2f}")
+        spread, known = test.get("test/return_std"), wins is None and n_episodes > 1
+        if known and spread is not None:
+            half = Z95 * spread / math.sqrt(n_episodes - 1)
+            words[0] += f" [{mean - half:.2f}, {mean + half:.2f}]"
+    return ", ".join(words)
 
 
 def kept_text(checkpoints: Path, env_steps: int) -> str:
@@ -70,24 +87,30 @@ TORCHRUN = "torchrun --nproc-per-node=2 -m rltrain"
 
 
 def next_commands(facts: Mapping[str, Any], trainer: Trainer, trust: str | None) -> list[str]:
-    """List the commands that can be typed next, and files to look at."""
+    """List the commands that can be typed next: to watch, to evaluate, to continue."""
     run_dir, path = trainer.run_dir, shown(trainer.run_dir)
-    checkpoints, folder = run_dir / "checkpoints", shlex.quote(path)
+    checkpoints = run_dir / "checkpoints"
     latest, best = checkpoint.newest_full(checkpoints), checkpoint.pointed(checkpoints, "best")
     more = 2 * trainer.total_env_steps if facts["status"] == "finished" else None
-    commands = []
-    if best is not None and best != latest:
-        commands.append(evaluate_command(f"{path}/checkpoints/best", trust))
+    if latest is None and best is None:
+        return []
+    evaluate = evaluate_command(path if latest is not None else f"{path}/checkpoints/best", trust)
+    watchable = trust != "__main__" and can_be_drawn(trainer)
+    commands = [evaluate.replace("mode=evaluate", "mode=watch")] if watchable else []
+    commands.append(evaluate)
     if latest is not None:
-        commands.append(evaluate_command(path, trust))
         ranks = "rank_timeout" in trainer.about["config"]["hardware"]
         resume = " ".join([resume_command(path, trust, more), *keys_to_type(run_dir, trust)])
         commands.append(resume.replace("rltrain", TORCHRUN, 1) if ranks else resume)
-    if any((run_dir / "wandb").glob("offline-run-*")):
-        commands.append(f"wandb sync {folder}/wandb/offline-run-*")
-    if (run_dir / "learning_curve.png").exists():
-        commands.append(f"{folder}/learning_curve.png")
     return commands
+
+
+def can_be_drawn(trainer: Trainer) -> bool:
+    """Whether mode=watch can show the environments of tests."""
+    env = getattr(trainer.test_rollout, "env", None)
+    first = getattr(next(iter(getattr(env, "envs", ())), None), "env", None)
+    modes = getattr(first, "metadata", {}).get("render_modes", ())
+    return getattr(env, "frames_per_second", None) is not None or "rgb_array" in modes
 
 
 def keys_to_type(run_dir: Path, trust: str | None) -> list[str]:

@@ -157,11 +157,13 @@ def plan_for(
 
     Args:
         settings: of every job, in order.
-        typed: the folder of ``hydra.sweep.dir``.
+        typed: the folder of ``hydra.sweep.dir``; None for a new one, or one of their ``name``.
 
     Raises:
         UsageError: the typed folder holds something else.
     """
+    if typed is None and settings[0].run.name is not None:
+        typed = new_folder("multirun", name=settings[0].run.name)
     wanted = SweepPlan(
         folder=typed or new_folder("multirun"),
         overrides=tuple(sorted(o for o in overrides if not o.startswith(HOW))),

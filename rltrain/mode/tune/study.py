@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rltrain.common.folders import TRIALS
 from rltrain.common.install import install_extra
 from rltrain.common.locks import take
 from rltrain.config.schema import RunSettings
@@ -130,7 +131,7 @@ def suggest(study: Study, trial: Trial, space: Sequence[Parameter], run: RunSett
 
 def trial_dir(folder: Path, number: int) -> Path:
     """The run folder of a trial."""
-    return folder / "trials" / f"{number:04d}"
+    return folder / TRIALS / f"{number:04d}"
 
 
 @contextmanager

@@ -1,11 +1,13 @@
 """``rltrain --help``: short, complete, from the comments of the YAML files."""
 
 import re
+import typing
 
 import pytest
 
 from rltrain.config.catalog import PRESETS, SHIPPED
 from rltrain.config.compose import compose_checked
+from rltrain.config.schema import RunSettings
 from rltrain.config.show.help import FOOTER, WIDTH, help_text
 from rltrain.errors import UsageError
 from tests.imports import imported
@@ -20,6 +22,16 @@ def test_overview_fits_a_reader():
     assert len(lines) - choices - presets <= 85
     assert max(len(line) for line in lines) <= WIDTH
     assert "_target_" not in OVERVIEW
+
+
+def test_overview_lists_all_modes_and_cuts_no_sentence():
+    row = OVERVIEW[OVERVIEW.index("\n  mode=train ") :].partition("\n  seed=")[0]
+    modes = typing.get_args(typing.get_type_hints(RunSettings)["mode"])
+    assert {*row.split()[1:]} == {*modes, "|"}
+    keys = OVERVIEW.partition("\nKeys and their defaults")[2].partition("\nExamples")[0]
+    assert [line for line in keys.splitlines() if line.endswith("…")] == []
+    assert "(set in hardware=ddp)" in help_text(["save"])
+    assert "one of true, false" not in help_text(["save"])
 
 
 def test_overview_has_every_choice_with_a_line():
@@ -64,7 +76,7 @@ SAID = {
     ("algo=dqn",): ["  algo.batch_size=64 ", "algo.network.dueling=false", "buffer=prioritized"],
     ("algo=pqn", "algo/network=conv"): ["algo.network.filters=[[32", "A convolutional network"],
     ("env=minatar",): ["MinAtar's five arcade games", "env.game=breakout"],
-    ("env.map_name",): ["25m", "2c_vs_64zg", "(env=smac, env=smaclite, env=smacv2)"],
+    ("env.map_name",): ["25m", "2c_vs_64zg", "(set in env=smac, env=smaclite, env=smacv2)"],
     ("test",): ["test.interval=10_000", "test.epsilon=0.0"],
     ("buffer.alpha",): ["exponent of the priorities", "buffer=replay"],
     ("lr",): ["algo.optimizer.lr=5e-4", "learning rate"],

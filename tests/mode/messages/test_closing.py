@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from rltrain.common import checkpoint
+from rltrain.mode.messages import closing
 from rltrain.mode.messages.closing import closing_text, kept_text, one_line, result
 from rltrain.types import Clock
 
@@ -15,13 +16,14 @@ FACTS = {"status": "finished", "final_test": LAST, "best_test": BEST}
 
 @pytest.fixture
 def trainer(own_folder):
-    about = {"config": {"hardware": {}}}
+    about = {"config": {"hardware": {}, "test": {"episodes": 8}}}
     return SimpleNamespace(
         clock=Clock(300),
         seconds=75.0,
         total_env_steps=300,
         stopping=None,
         about=about,
+        test_rollout=SimpleNamespace(env=SimpleNamespace(frames_per_second=5.0)),
         run_dir=own_folder / "run",
     )
 
@@ -35,17 +37,34 @@ def saved(folder, full=(), best=None):
         checkpoint.name_pointer(folder / "checkpoints", "best", best)
 
 
-def test_a_finished_run(trainer, own_folder):
+def test_a_finished_run_ends_in_five_lines(trainer, own_folder):
     saved(own_folder / "run", full=[300], best=200)
+    (own_folder / "run/learning_curve.png").touch()
+    (own_folder / "run/wandb/offline-run-1").mkdir(parents=True)
     assert closing_text(FACTS, trainer, "mine").splitlines() == [
-        "Finished at 300 env steps after 75 s.",
-        "Last test: return 7.00, win rate 25% (at 300 env steps)",
-        "Best test: return 8.00 (at 200 env steps)",
-        "",
-        "  rltrain mode=evaluate checkpoint=run/checkpoints/best trust=[mine]",
+        "Finished at 300 env steps after 75 s. Last test: win rate 25% [7%, 59%], return 7.00. "
+        "Best test, at 200 (load_step=best): return 8.00.",
+        "  run/learning_curve.png",
+        "  rltrain mode=watch checkpoint=run trust=[mine]",
         "  rltrain mode=evaluate checkpoint=run trust=[mine]",
         "  rltrain resume=run total_env_steps=600 trust=[mine]",
     ]
+
+
+def test_the_result_of_a_test_has_the_interval_that_mode_evaluate_prints():
+    test = {"test/return_mean": 7.0, "test/return_std": 2.0}
+    assert closing.score_text(test, 5) == "return 7.00 [5.04, 8.96]"  # 1.96 · 2 / √4
+    assert closing.score_text(test) == closing.score_text(test, 1) == "return 7.00"
+    assert closing.score_text({"custom/score": 1.0}, 5) == ""
+
+
+def test_what_cannot_be_drawn_is_not_watched(trainer, own_folder):
+    saved(own_folder / "run", full=[300])
+    trainer.test_rollout.env.frames_per_second = None
+    assert "mode=watch" not in closing_text(FACTS, trainer, None)
+    game = SimpleNamespace(metadata={"render_modes": ["rgb_array"]})
+    trainer.test_rollout.env.envs = [SimpleNamespace(env=game)]
+    assert "mode=watch" in closing_text(FACTS, trainer, None)
 
 
 def test_a_class_of_a_notebook_is_handed_over_again(trainer, own_folder):
@@ -60,9 +79,9 @@ def test_a_class_of_a_notebook_is_handed_over_again(trainer, own_folder):
 def test_a_job_of_a_sweep_ends_with_sentences(trainer, own_folder):
     facts = {**FACTS, "status": "failed", "error": "ValueError: no money"}
     assert one_line(result(facts, trainer)) == (
-        "Failed at 300 env steps after 75 s. Nothing is kept: there was no checkpoint yet. "
-        "Last test: return 7.00, win rate 25% (at 300 env steps). "
-        "Best test: return 8.00 (at 200 env steps). ValueError: no money. "
+        "Failed at 300 env steps after 75 s. Last test: win rate 25% [7%, 59%], return 7.00. "
+        "Best test, at 200 (load_step=best): return 8.00. "
+        "Nothing is kept: there was no checkpoint yet. ValueError: no money. "
         "The traceback is in run/train.log."
     )
 
@@ -70,25 +89,23 @@ def test_a_job_of_a_sweep_ends_with_sentences(trainer, own_folder):
 def test_a_result_that_is_the_best_is_said_once(trainer, own_folder):
     saved(own_folder / "run", full=[300])
     checkpoint.name_pointer(own_folder / "run/checkpoints", "best", 300)
-    overrides = closing_text({**FACTS, "best_test": LAST}, trainer, None)
-    assert "Best test" not in overrides
-    assert overrides.count("mode=evaluate") == 1
+    text = closing_text({**FACTS, "best_test": LAST}, trainer, None)
+    assert "return 7.00, the best." in text
+    assert text.count("mode=evaluate") == 1
 
 
-def test_an_offline_record_and_the_curve_are_named(trainer, own_folder):
-    (own_folder / "run/wandb/offline-run-1").mkdir(parents=True)
-    (own_folder / "run/learning_curve.png").touch()
-    overrides = closing_text(FACTS, trainer, None)
-    assert overrides.splitlines()[-2:] == [
-        "  wandb sync run/wandb/offline-run-*",
-        "  run/learning_curve.png",
+def test_without_a_full_checkpoint_the_best_weights_are_evaluated(trainer, own_folder):
+    saved(own_folder / "run", best=200)
+    assert closing_text(FACTS | {"status": "interrupted"}, trainer, None).splitlines()[1:] == [
+        "  rltrain mode=watch checkpoint=run/checkpoints/best",
+        "  rltrain mode=evaluate checkpoint=run/checkpoints/best",
     ]
 
 
 def test_a_failed_run_names_its_error_and_what_is_kept(trainer, own_folder):
     facts = FACTS | {"status": "failed", "error": "ValueError: no"}
     lines = result(facts, trainer)
-    assert lines[0].endswith("after 75 s. Nothing is kept: there was no checkpoint yet.")
+    assert lines[0].endswith("return 8.00. Nothing is kept: there was no checkpoint yet.")
     assert lines[-2:] == ["ValueError: no", "The traceback is in run/train.log."]
 
 
