@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from rltrain.buffer.replay import ReplayBuffer
+from rltrain.common.file_rows import move_rows
 from rltrain.types import Clock, EnvSpec, Steps
 
 SPEC = EnvSpec(n_agents=1, n_actions=2, obs_shape=(2,))
@@ -54,6 +55,7 @@ def compile_kernels() -> None:
     buffer.update_priority(batch.index, torch.ones(2))
     buffer.starts.priorities = None
     buffer.sample(2, Clock())
+    move_rows(-1, np.zeros((0, 1, 1), np.int64), np.zeros((0, 1)), write=False)
 
 
 if __name__ == "__main__":

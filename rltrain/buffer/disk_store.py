@@ -7,6 +7,7 @@ import logging
 import mmap
 import os
 import stat
+import weakref
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from rltrain.buffer.store import BLOCK, Store, blocks_until
+from rltrain.common.file_rows import move_rows
 from rltrain.common.files import expanded, require_writable, sync
 from rltrain.common.folders import require_empty
 from rltrain.common.machine.free_memory import SHARE, available_memory, free_disk, require_free
@@ -30,16 +32,16 @@ CHUNK = 1 << 24
 """Bytes that are allocated at once."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-AROUND = 1 << 16
-"""Bytes that Linux maps around a page that is read."""
 ADVICE = (
     "The steps are nowhere else: put the files back as they were, or start a new run from the "
     "weights: rltrain checkpoint=RUN_FOLDER."
 )
 CHECKPOINT, BEGUN = 1, 2
 """The newest checkpoint that is complete, and a state that may have become a newer one."""
-LARGE, RESIDENT = 1 << 24, 1 << 27
-"""Smaller files stay in resident memory; of larger ones at most about so many bytes together."""
+LARGE = 1 << 26
+"""A file of more bytes is read and written without pages that stay in this process's memory."""
+READ = ("obs", "avail_actions", "state", "hidden")
+"""Fields that batches take by ``Store.tensor`` alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,24 +128,26 @@ class DiskStore(Store):
         self._sums = np.zeros((0, len(self.shapes)), np.uint32)  # of each block of the files
         self._summed = np.zeros(0, np.bool_)
         self._kept = np.zeros(0, np.uint8)  # CHECKPOINT refers to it, or BEGUN
-        rows = [array.shape[1] * array.itemsize for array in self.arrays.values()]
-        self._n_large = sum(self._most * BLOCK * row > LARGE for row in rows)
-        self._touched = 0
+        self._large: dict[str, int] = {}  # handles of open files
+        for name in READ:
+            array = self.arrays.get(name)
+            if array is not None and self._most * BLOCK * _width(array) > LARGE:
+                self._large[name] = -1
+                self.as_in_batches = False
 
-    def touch(self, n_windows: int, n_steps: int) -> None:
-        """Unmap the pages, which stay in the system's cache, before too many are resident."""
-        if self._n_large:
-            around = 2 * AROUND * self._n_large
-            steps = n_steps + self.n_frames - 1
-            self._touched += n_windows * (steps * self.bytes_per_step + around)
-            if self._touched > RESIDENT:
-                self._touched = 0
-                for pages in self._pages:
-                    pages.madvise(mmap.MADV_DONTNEED)
+    def _put(self, name: str, rows: np.ndarray, values: np.ndarray) -> None:
+        if name in self._large:
+            own = np.ascontiguousarray(values, self.arrays[name].dtype)
+            move_rows(self._large[name], rows[:, None, None], own, write=True)
+        else:
+            super()._put(name, rows, values)
 
-    def append(self, fields: Mapping[str, np.ndarray], env: np.ndarray | None = None) -> None:
-        self.touch(self.n_envs, len(fields["last"]))
-        super().append(fields, env)
+    def _take(self, name: str, rows: np.ndarray, out: np.ndarray) -> None:
+        if name in self._large:
+            as_frames = rows.reshape((*rows.shape, 1, 1)[:3])
+            move_rows(self._large[name], as_frames, out, write=False)
+        else:
+            super()._take(name, rows, out)
 
     def rewind(self, e: int, step: int) -> None:
         super().rewind(e, step)
@@ -155,7 +159,7 @@ class DiskStore(Store):
                 self._take_blocks(e, block, block + 1)
                 new = int(self.table[e, block % self.table.shape[1]])
                 for array in self.arrays.values():
-                    array[new * BLOCK : new * BLOCK + n] = array[old * BLOCK : old * BLOCK + n]
+                    array[new * BLOCK :][:n] = array[old * BLOCK :][:n]
                 self._free_block(old)
 
     def saved_steps(self, rows: np.ndarray) -> dict[str, Any]:
@@ -254,6 +258,10 @@ class DiskStore(Store):
             more = max(CHUNK // (BLOCK * self.bytes_per_step), 1)
             self._open(max(min(self._unused + more, self._most), self._unused + 1))
         if not self._freed:
+            for name in self._large:  # in larger pieces of the system's cache it is read faster
+                rows = np.arange(self._unused * BLOCK, (self._unused + 1) * BLOCK)
+                array = self.arrays[name]
+                self._put(name, rows, np.zeros((BLOCK, array.shape[1]), array.dtype))
             self._freed.append(self._unused)
             self._unused += 1
         block = self._freed.pop()
@@ -262,9 +270,12 @@ class DiskStore(Store):
 
     def _sum(self, block: int, n_rows: int) -> list[int]:
         """Checksums of the first rows of a block, of every field."""
-        self.touch(1, n_rows)
-        rows = slice(block * BLOCK, block * BLOCK + n_rows)
-        return [zlib.crc32(array[rows].data) for array in self.arrays.values()]
+        sums, rows = [], np.arange(block * BLOCK, block * BLOCK + n_rows)
+        for name, array in self.arrays.items():
+            written = np.empty((n_rows, array.shape[1]), array.dtype)
+            self._take(name, rows, written)
+            sums.append(zlib.crc32(written.data))
+        return sums
 
     def _check(self, block: int, n_rows: int, expected: np.ndarray) -> None:
         differing = np.flatnonzero(self._sum(block, n_rows) != expected)
@@ -293,7 +304,7 @@ class DiskStore(Store):
                 self.folder.mkdir(parents=True, exist_ok=True)
                 flags = os.O_CREAT | os.O_TRUNC
             for name, array in self.arrays.items():
-                n_bytes = BLOCK * array.shape[1] * array.itemsize
+                n_bytes = BLOCK * _width(array)
                 rows = np.empty((n_blocks * BLOCK, 0), array.dtype)
                 if n_bytes:
                     taken = 0 if again else held  # a copy of the files may have holes
@@ -304,6 +315,10 @@ class DiskStore(Store):
             sync(self.folder)
             sync(self.folder.parent)
         self._use(arrays, 0)
+        if not self._pages:
+            for name in self._large:
+                self._large[name] = handle = os.open(self._path(name), FLAGS)
+                weakref.finalize(self, os.close, handle)
         self._pages, more = pages, n_blocks - before
         self._kept, self._summed = np.pad(self._kept, (0, more)), np.pad(self._summed, (0, more))
         self._sums = np.pad(self._sums, ((0, more), (0, 0)))
@@ -323,6 +338,11 @@ class DiskStore(Store):
                 f"({error.strerror or error}). Make room on its disk, then resume the run from its "
                 "last checkpoint."
             ) from error
+
+
+def _width(array: np.ndarray) -> int:
+    """Bytes of a row."""
+    return array.shape[1] * array.itemsize
 
 
 def _blocks(begin: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

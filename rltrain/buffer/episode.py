@@ -165,7 +165,6 @@ class EpisodeBuffer:
         index = episode % self._size
         env, start, length = self._env[index], self._start[index], self._length[index]
         store, rows = self.store, self.store.window_rows(env, start, length)  # [T+1, B]
-        store.touch(*rows.shape[::-1])
         action = store.tensor("action", rows[:-1]).to(torch.int64)  # [T, B, N]
         mask = store.to_device(np.arange(length[0])[:, None] < length)  # [T, B]
         last_action = torch.full((len(rows), *action.shape[1:]), -1, device=self.device)

@@ -117,7 +117,9 @@ class Store:
             if name == "obs" and self._packed is not None and field.dtype != np.uint8:
                 field = self._packed.pack(field)  # what comes from a checkpoint is packed
             field = field.reshape(len(rows), array.shape[1])
-            array[rows] = np.where(real, field, 0) if ended and name in TRANSITION else field
+            self._put(
+                name, rows, np.where(real, field, 0) if ended and name in TRANSITION else field
+            )
         self.end[env] += len(last)
 
     def release(self, e: int, step: int) -> None:
@@ -188,7 +190,7 @@ class Store:
             out = torch.empty(shape, dtype=dtype, pin_memory=self.device.type == "cuda")
             flat = out.numpy().reshape(rows.size, array.shape[1])
         if flat.size:
-            array.take(rows.reshape(-1), 0, out=flat, mode="clip")  # "raise" would buffer
+            self._take(name, rows, flat)
         if self.device.type != "cpu":
             out = out.to(self.device, non_blocking=True)
         if 0 in shape:
@@ -227,9 +229,6 @@ class Store:
         frame_rows = self.rows(env[:, None], frames)
         frame_rows[rows == self.padding] = self.padding
         return frame_rows
-
-    def touch(self, n_windows: int, n_steps: int) -> None:
-        """Called before so many windows of consecutive steps are read or written."""
 
     def saved_steps(self, rows: np.ndarray) -> dict[str, Any]:
         """The part of a state that holds the steps ``rows``: every field in ``Pieces``, which are
@@ -280,6 +279,14 @@ class Store:
                 f"{self.shapes[name]}, got {dtype} {tuple(shape)}. Use the env and the "
                 "buffer.precision that it was written with."
             )
+
+    def _put(self, name: str, rows: np.ndarray, values: np.ndarray) -> None:
+        """Write ``values`` [B, features] to the rows [B] of a field."""
+        self.arrays[name][rows] = values
+
+    def _take(self, name: str, rows: np.ndarray, out: np.ndarray) -> None:
+        """Read rows [T, B, n_frames], [T, B] or [T] of a field into ``out`` [rows, features]."""
+        self.arrays[name].take(rows.reshape(-1), 0, out=out, mode="clip")  # "raise" would buffer
 
     def _free(self, e: int, first: int, stop: int) -> None:
         for block in range(first, stop):

@@ -48,7 +48,6 @@ def windows(
     [B]; the mask is set on ``n_learned`` transitions of each, from ``first_learned`` [B] on. What
     agents see is part of them where the store has it as batches do.
     """
-    store.touch(len(env), length + 1)
     arrays = store.arrays
     stored = tuple(arrays[name] for name in ("last", "action", "reward", "terminated"))
     seen = NO_FLOATS, NO_FLAGS, NO_FLOATS

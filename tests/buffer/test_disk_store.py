@@ -25,8 +25,9 @@ KINDS = {
 
 
 @pytest.fixture(params=KINDS)
-def pair(request, tmp_path):
+def pair(request, tmp_path, monkeypatch, large):
     """Makes a buffer in memory and its equal on disk."""
+    monkeypatch.setattr(disk_store, "LARGE", large)
     make, given = KINDS[request.param]
     twice = {**given, "max_bytes": given["max_bytes"] * 2} if "max_bytes" in given else given
     place = {"storage": "disk", "own_folder": tmp_path / "replay", "saves_steps": True}
@@ -61,7 +62,8 @@ def load(folder: Path, buffer, step: int) -> None:
     buffer.load_state_dict(checkpoint.read(folder / str(step), "replay"))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("large", [1, 1 << 26])
+@pytest.mark.parametrize("seed", range(4))
 def test_batches_are_those_of_memory_also_after_kills(pair, tmp_path, seed):
     rng, stream = np.random.default_rng(seed), None
     memory, disk = pair()
@@ -86,6 +88,7 @@ def test_batches_are_those_of_memory_also_after_kills(pair, tmp_path, seed):
             disk.state_dict()
 
 
+@pytest.mark.parametrize("large", [1 << 26])
 def test_a_checkpoint_of_steps_on_disk_is_small_and_is_not_read_elsewhere(pair, tmp_path):
     memory, disk = pair()
     steps = Stream(0, spec=memory.spec).steps(90)
@@ -208,15 +211,3 @@ def test_runs_have_folders_of_their_own_in_a_given_one(tmp_path):
         disk_buffer(tmp_path, **given)
     buffer.close()
     assert list((tmp_path / "fast").iterdir()) == []
-
-
-def test_few_pages_of_large_files_stay_mapped(tmp_path, monkeypatch):
-    monkeypatch.setattr(disk_store, "LARGE", 1)
-    monkeypatch.setattr(disk_store, "RESIDENT", 1 << 20)
-    buffer, memory = disk_buffer(tmp_path), replays.make()
-    stream = Stream(0)
-    for _ in range(30):
-        steps = stream.steps(20)
-        buffer.add(steps)
-        memory.add(steps)
-        require_equal(drawn(memory), drawn(buffer))

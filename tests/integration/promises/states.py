@@ -144,7 +144,7 @@ STATES: dict[str, State] = {
     "rainbow": without_epsilon(one("rainbow", without=dict(NOISE))),
     "noisy": without_epsilon(one("noisy", without=dict(NOISE))),
     "pqn": State(
-        (*COMMON, *PQN), own=PQN, without={"disk": Refused(r"buffer\.storage.* not a key")}
+        (*COMMON, *PQN), own=PQN, without={"disk": Refused(r"Type buffer=replay buffer\.storage")}
     ),
     "drqn": recurrent("drqn", "buffer.sequence_length=4"),
     "r2d2": recurrent("r2d2", "buffer.sequence_length=4", "buffer.burn_in=3"),
