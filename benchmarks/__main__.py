@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from rich.console import Console
 
 import rltrain
 from benchmarks.speed import growth
-from benchmarks.speed.cases import GROUPS
+from benchmarks.speed.cases import GROUPS, replay_cases
 from benchmarks.speed.machine import SIZES
 from benchmarks.speed.programs import SOURCES, Peers, source_folder
 from benchmarks.speed.report import FORMAT, load, markdown, regressions
@@ -42,6 +43,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=7, help="of each program, in turns")
     parser.add_argument("--seconds", type=float, default=1.0, help="of a round")
     parser.add_argument("--threads", type=int, default=1, help="of groups update and engine")
+    parser.add_argument(
+        "--steps", type=int, default=1_000_000, help="of group replay, 7 kB of memory and disk each"
+    )
     parser.add_argument("--output", type=Path, default=OUTPUT, metavar="DIR")
     parser.add_argument("--baseline", metavar="FILE", help="results.json of an earlier run")
     parser.add_argument(
@@ -92,10 +96,11 @@ def chosen(options: argparse.Namespace) -> list[Case]:
     """
     folders = {name: getattr(options, name) for name in SOURCES}
     peers = Peers(**{name: f and source_folder(name, f) for name, f in folders.items()})
+    groups = {**GROUPS, "replay": partial(replay_cases, steps=options.steps)}
     cases = [
         case
         for group in options.groups
-        for case in (growth.cases() if group == "growth" else GROUPS[group](peers, options.threads))
+        for case in (growth.cases() if group == "growth" else groups[group](peers, options.threads))
         if options.only in case.name
     ]
     if not cases:

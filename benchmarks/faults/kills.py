@@ -22,6 +22,11 @@ RUNS = {
     "r2d2": (["algo=r2d2", "algo.batch_size=8", *CARTPOLE], 10),
     "pqn": (["algo=pqn", "env=cartpole", "total_env_steps=3000", *SHORT], 10),
     "qplex": (["algo=qplex", "env=two_step", "total_env_steps=600", *SHORT], 10),
+    "disk": (["algo=rainbow", "buffer.storage=disk", "buffer.capacity=600", *CARTPOLE], 25),
+    "episodes on disk": (
+        ["algo=qplex", "env=two_step", "total_env_steps=600", "buffer.storage=disk", *SHORT],
+        10,
+    ),
     "offline": (["algo=dqn", "dataset.read={dataset}", *CARTPOLE], 10),
 }
 """Overrides and the number of kills of every run; ``{dataset}`` is recorded first."""

@@ -14,6 +14,7 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Any
 
+from rltrain.common import checkpoint
 from rltrain.common.files import digest
 from rltrain.logger import curve
 from rltrain.main import main, run
@@ -102,6 +103,9 @@ def result_of(run_dir: Path) -> dict[str, str]:
     folder = run_dir / "checkpoints" / latest
     arrays = [p for p in sorted(folder.iterdir()) if p.suffix in (".safetensors", ".npy")]
     found = {path.name: digest(path) for path in arrays}
+    if (run_dir / "replay").is_dir():  # places of steps may differ, their checksums may not
+        sums = checkpoint.read(folder, checkpoint.REPLAY)["disk"]["sums"]
+        found["replay.safetensors"] = hashlib.sha256(sums.tobytes()).hexdigest()
     lines = (run_dir / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.dumps(without_clocks(json.loads(line)), sort_keys=True) for line in lines]
     found["metrics.jsonl"] = hashlib.sha256("\n".join(rows).encode()).hexdigest()

@@ -179,8 +179,8 @@ def engine_cases(peers: Peers, threads: int) -> Iterator[Case]:
         )
 
 
-def replay_cases(peers: Peers, threads: int) -> Iterator[Case]:
-    """Prioritized sampling."""
+def replay_cases(peers: Peers, threads: int, steps: int = 1_000_000) -> Iterator[Case]:
+    """Prioritized sampling; stacks of ``steps`` Atari frames on disk and in memory."""
     arguments = {"capacity": 1_000_000, "batch_size": 256}
     yield Case(
         name="prioritized replay",
@@ -188,6 +188,16 @@ def replay_cases(peers: Peers, threads: int) -> Iterator[Case]:
         unit="sample",
         programs=[Program("rltrain", f"{OURS}:sum_tree", arguments)],
         settings="1,000,000 items: draw 256 with importance weights, set their priorities",
+    )
+    yield Case(
+        name="replay on disk",
+        group="replay",
+        unit="sample",
+        programs=[
+            Program(f"rltrain, {s}", f"{OURS}:atari_stacks", {"capacity": steps, "storage": s})
+            for s in ("disk", "memory")
+        ],
+        settings=f"32 windows of stacks of four from {steps:,} Atari frames of 84 × 84",
     )
 
 

@@ -16,12 +16,13 @@ import rltrain
 from benchmarks.speed.free_env import FreeEnv
 from benchmarks.speed.plain_learner import PlainLearner
 from benchmarks.speed.qmix_update import MAPS, make_batch, make_learner, smac_like
+from rltrain.api import settings_from
 from rltrain.battles.engine.kernel import draw, njit
 from rltrain.buffer.priorities import Priorities
 from rltrain.common.seeding import seed_key
 from rltrain.env.smac.vector import SmacVectorEnv
 from rltrain.hardware.device import set_allocator_policy
-from rltrain.types import Clock
+from rltrain.types import Clock, EnvSpec, Steps
 
 Work = Callable[[], float]
 QUIET = "logger.wandb.mode=disabled logger.console=false"
@@ -109,6 +110,36 @@ def sum_tree(capacity: int, batch_size: int) -> Work:
         return 1.0
 
     return do
+
+
+def atari_stacks(capacity: int, storage: str, batch_size: int = 32) -> Work:
+    """Batches of a full replay of Atari frames, four to a stack; its files lie below ``TMPDIR`` and
+    are removed as soon as they are written, while they are open.
+    """
+    folder = Path(tempfile.mkdtemp())
+    words = f"algo=dqn env=atari buffer.capacity={capacity} buffer.storage={storage}"
+    settings = settings_from(words.split())
+    spec = EnvSpec(n_agents=1, n_actions=4, obs_shape=(1, 84, 84), obs_dtype="uint8", frame_stack=4)
+    facts = {"n_envs": 8, "device": torch.device("cpu"), "rng": np.random.default_rng(0)}
+    facts |= {"n_step": 1, "hidden_dim": 0, "total_env_steps": capacity, "acted_error": None}
+    facts |= {"own_folder": folder / "replay", "saves_steps": True, "targets": None}
+    buffer = settings.nodes["buffer"].build(spec=spec, **facts)
+    shape = 32, 8
+    rng = np.random.default_rng(1)
+    steps = Steps(
+        obs=rng.integers(0, 256, (*shape, 1, 1, 84, 84), np.uint8),
+        avail_actions=np.ones((*shape, 1, 4), np.uint8),
+        state=np.zeros((*shape, 0), np.float32),
+        last=rng.random(shape) < 0.002,
+        action=np.zeros((*shape, 1), np.int64),
+        reward=np.zeros((*shape, 1), np.float32),
+        terminated=np.zeros(shape, np.bool_),
+        lost=np.zeros(8, np.bool_),
+    )
+    while not buffer.full:
+        buffer.add(steps)
+    shutil.rmtree(folder)
+    return counted(partial(buffer.sample, batch_size, Clock()), 1.0)
 
 
 def counted(do: Callable[[], object], work: float) -> Work:
