@@ -73,6 +73,9 @@ def test_environments_have_the_names_of_their_makers():
     assert env_name("cartpole", {"id": "CartPole-v1"}) == "CartPole-v1"
     assert env_name("gymnasium", {"id": "my_package:Mine-v0"}) == "Mine-v0"
     assert env_name("smac", {"map_name": "3m"}) == "smac 3m"
+    several = {"maps": ["3m", "8m"], "map_file": None, "map_name": "3m"}
+    assert env_name("smac", several) == "smac 3m,8m"
+    assert env_name("smac", {"map_file": "maps/mine.yaml", "map_name": "3m"}) == "smac mine.yaml"
     assert env_name("two_step", {}) == "two_step"
 
 
