@@ -32,6 +32,9 @@ def advice(id: str, error: Exception) -> str:
         newest[base] = max(int(number or 0), newest.get(base, 0))
     if name in newest:
         return f"there is no version {version} of it. Type env.id={name}-v{newest[name]}."
+    if re.match(r"(MiniGrid|BabyAI)-", id):
+        command = install_command("minigrid")
+        return f"it is of the package minigrid. Type {command}, then env.id=minigrid:{id}."
     near = [f"{base}-v{newest[base]}" for base in closest(name or id, newest, n=1)]
     if near:
         return f"there is no such id. Did you mean env.id={near[0]}?"

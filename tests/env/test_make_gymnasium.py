@@ -10,7 +10,7 @@ import pytest
 from gymnasium import spaces
 
 from rltrain.common.install import install_extra
-from rltrain.env.make_gymnasium import from_class
+from rltrain.env.make_gymnasium import from_class, gymnasium_env
 from tests.env.scripted import DEFAULTS, Scripted, made
 
 IDS = {
@@ -146,3 +146,10 @@ def test_a_constructor_that_fails_is_named_with_its_error() -> None:
     gymnasium.register("Unmakeable-v0", entry_point=make)
     with pytest.raises(ValueError, match=r"env.id=Unmakeable-v0 .*KeyError: 'prices.csv'"):
         made("Unmakeable-v0")
+
+
+def test_an_id_of_minigrid_names_its_package():
+    with pytest.raises(
+        ValueError, match=r"pip install minigrid, then env.id=minigrid:MiniGrid-X-v0"
+    ):
+        gymnasium_env(id="MiniGrid-X-v0", n_envs=1, training=True, record=False, kwargs={})

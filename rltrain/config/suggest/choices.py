@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from rltrain.battles.data.field_maps import is_sized
 from rltrain.battles.data.maps import MAPS
@@ -71,6 +72,8 @@ def _answers(group: str, value: str, catalog: Catalog) -> Iterator[Answer]:
     yield from _elsewhere(group, value, name)
     if group == "env":
         yield from _environment(value, options)
+    if group == "experiment" and Path(f"{value}.yaml").is_file():
+        yield Answer((f"experiment=./{value}.yaml",))
     if group == "experiment":
         folder = [o for o in options if o.startswith(f"{value.rstrip('/')}/")]
         within = folder or [o for o in options if name and name in normal(o)]
@@ -120,6 +123,11 @@ def _environment(value: str, options: list[str]) -> Iterator[Answer]:
         yield from _elsewhere("env", value, name)
     if match or re.fullmatch(r"[\w.]+:[\w/-]+", value):
         yield Answer((f"env=gymnasium env.id={value}",))
+    if own := re.fullmatch(r"([\w.]+)\.([A-Z]\w*)", value):
+        yield Answer((f"env=gymnasium env.id={own[1]}:{own[2]}",))
+    if value.endswith(".py"):
+        module = value.removesuffix(".py").replace("/", ".")
+        yield Answer(why=f"A class in it is env=gymnasium env.id={module}:ClassName")
     near = [m for m in MAPS if one_edit(m.lower(), value.lower())] if value[:1].isdigit() else []
     if near:
         yield Answer(tuple(f"env=smac env.map_name={m}" for m in near), sure=False)

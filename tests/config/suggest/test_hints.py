@@ -76,6 +76,21 @@ def test_a_suggestion_is_accepted(word):
 
 
 @pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("mode=optimize", "Type mode=tune."),
+        ("mode=plots", "Type mode=report."),
+        ("env=myenv.MyEnv", "Type env=gymnasium env.id=myenv:MyEnv."),
+        ("env=envs/mine.py", "env=gymnasium env.id=envs.mine:ClassName."),
+        ("experiment=exp", "Type experiment=./exp.yaml."),
+    ],
+)
+def test_files_classes_and_words_of_other_tools_are_answered(word, told, own_folder):
+    (own_folder / "exp.yaml").write_text("# @package _global_\nseed: 3\n")
+    assert told in refusal([word])
+
+
+@pytest.mark.parametrize(
     ("word", "text"),
     [
         ("~algo.loss.gamma", "keys cannot be removed. Leave it out."),
