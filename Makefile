@@ -10,7 +10,7 @@ FAULTS := overrides lines hostile foreign misplaced corruptions omissions determ
 unexport PYTHONDONTWRITEBYTECODE # many processes read the modules that one has compiled
 
 .DEFAULT_GOAL := help
-.PHONY: help install $(COMPILED) train test test-all soak mutants bench docs extras format lint type clean
+.PHONY: help install $(COMPILED) train test test-all soak mutants bench docs extras lowest format lint type clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ docs: install ## build the documentation site in site/
 extras: $(STAMP) ## check that all optional dependencies can be installed together
 	@$(BIN)/python -m pip install --dry-run --quiet -c constraints.txt -e '.[$(EXTRAS)]'
 
+lowest: $(STAMP) ## install the lowest allowed versions in .venv-lowest and try the main commands
+	$(BIN)/python -m benchmarks.lowest
+
 format: $(STAMP) ## format the code and apply the linter's fixes
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
@@ -71,5 +74,5 @@ type: $(STAMP) ## check types
 	@$(BIN)/mypy --no-error-summary
 
 clean: ## remove .venv and caches, but not outputs/
-	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-lowest build dist site .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -158,6 +158,7 @@ class RunSettings:
         "push",
         "export",
         "import",
+        "init",
         "doctor",
         "list",
         "report",

@@ -155,6 +155,19 @@ def push_mode(overrides: Sequence[str]) -> int:
     return 0
 
 
+def init_mode(overrides: Sequence[str]) -> int:
+    """Write a small project into the folder ``name``."""
+    compose_single(overrides)
+    if others := [o for o in overrides if not o.startswith(("mode=", "name="))]:
+        raise UsageError(
+            f"mode=init writes a project and has the key name= only: leave out {', '.join(others)}."
+        )
+    from rltrain.mode.init import write_project
+
+    say(write_project(original_cwd(str(typed_value(overrides, "name") or "my_project"))))
+    return 0
+
+
 def import_mode(overrides: Sequence[str]) -> int:
     """Make a run of a checkpoint of PyMARL."""
     path, load_step, others = loaded(overrides)
@@ -240,6 +253,7 @@ MODES: Mapping[str, Callable[[Sequence[str]], int]] = {
     "push": push_mode,
     "export": export_mode,
     "import": import_mode,
+    "init": init_mode,
     "report": report_mode,
     "match": match_mode,
     "tune": tune_mode,

@@ -15,8 +15,8 @@ import rltrain
 from rltrain.common.streams import Lenient, lost_output, say, warnings_once
 
 PACKAGE = Path(rltrain.__file__).parent
-PRINTS = {"common/streams.py"}
-"""The only file that prints, with the ``__main__`` files, which are commands of their own."""
+PRINTS = {"common/streams.py", "mode/export/act.py"}
+"""The only files that print, with the ``__main__`` files; the second is a script of an export."""
 OUTLETS = ("print", "print_exc", "print_exception", "Console", "RichConsole", "tqdm")
 CONSOLES = {"logger/screen.py"}
 FAILURES = {

@@ -8,11 +8,13 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
 
 import rltrain
+from benchmarks.lowest import lowest
 from tests.imports import imported
 
 ROOT = Path(__file__).parents[2]
@@ -81,8 +83,38 @@ def test_every_extra_is_checked_with_the_others():
     assert sorted(line.split(",")) == sorted(project["optional-dependencies"])
 
 
-def test_the_citation_has_the_version():
+def test_the_citation_and_the_changelog_have_the_version():
     assert f"version: {rltrain.__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+    changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    released = re.findall(r"^## \[?(\d+\.\d+\.\d+)", changelog, re.MULTILINE)
+    assert released[:1] == [rltrain.__version__] or (
+        released == [] and "No version has been released yet." in changelog
+    )
+
+
+def test_the_lowest_versions_are_those_of_the_project():
+    pins = lowest()
+    assert "numba==0.68" in pins
+    assert "hydra-core==1.3.8" in pins
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert len(pins) == len(project["dependencies"]) - 1  # without PyTorch
+
+
+@pytest.mark.slow
+def test_a_wheel_of_the_source_distribution_has_the_same_files(wheel, tmp_path):
+    sdist = build("sdist", tmp_path / "sdist")
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index"]
+    command += ["--no-build-isolation", "--wheel-dir", str(tmp_path / "again"), str(sdist)]
+    subprocess.run(command, check=True)
+    (again,) = (tmp_path / "again").glob("*.whl")
+    names = {each: set(zipfile.ZipFile(each).namelist()) for each in (wheel, again)}
+    assert names[wheel] == names[again]
+    parts = {
+        "rltrain/conf/config.yaml",
+        "rltrain/py.typed",
+        "rltrain/mode/init/project/Makefile.txt",
+    }
+    assert parts <= names[again]
 
 
 @pytest.mark.slow

@@ -5,6 +5,8 @@ exported is said.
 import importlib.util
 import json
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -232,3 +234,31 @@ def test_a_folder_that_cannot_be_written_is_named_before_anything_is_built(own_f
 def test_an_export_needs_a_checkpoint(command, small):
     with pytest.raises(UsageError, match="mode=export checkpoint=RUN_FOLDER"):
         command("mode=export", *small)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "printed"),
+    [
+        (["algo=dqn", "env=cartpole"], r"CartPole-v1: return \d+ in \d+ steps"),
+        (
+            ["algo=qmix", "env=two_step"],
+            r"qmix on two_step.*: observations of zeros give .* \[\d \d\]",
+        ),
+    ],
+)
+def test_the_script_plays_when_it_is_run(overrides, printed, own_folder):
+    done = export(saved(overrides, own_folder / "run"), ["test.episodes=2"], None)
+    ran = subprocess.run(
+        [sys.executable, "act.py"], cwd=done.folder, capture_output=True, text=True, check=True
+    )
+    assert re.fullmatch(printed, ran.stdout.strip())
+
+
+def test_the_script_takes_an_observation_as_gymnasium_gives_it(own_folder):
+    run = saved(["algo=dqn", "env=cartpole", "env.frame_stack=2"], own_folder / "run")
+    exported = loaded_script(export(run, ["test.episodes=2"], None).folder)
+    policy = rltrain.load_policy(run)
+    for obs in np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32):
+        action = exported.act(obs)
+        assert isinstance(action, int)
+        assert action == policy.act(obs[None])[0]

@@ -1,6 +1,9 @@
-"""Acts greedily with policy.onnx; needs numpy and onnxruntime, not rltrain."""
+"""Acts greedily with policy.onnx; needs numpy and onnxruntime, not rltrain. ``python act.py`` plays
+an episode where Gymnasium has the environment, and acts on zeros elsewhere.
+"""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -26,9 +29,13 @@ class OnnxPolicy:
         self.hidden = np.zeros(self.shapes.get("hidden", 0), np.float32)
         self.frames: list[np.ndarray] = []
 
-    def act(self, obs: np.ndarray, avail_actions: np.ndarray | None = None) -> np.ndarray:
-        """One observation per agent [N, …] and available actions [N, A] to actions [N]."""
+    def act(self, obs: np.ndarray, avail_actions: np.ndarray | None = None) -> Any:
+        """One observation per agent [N, …] and available actions [N, A] to actions [N]; of a single
+        agent also as Gymnasium gives and takes them, […] and [A] to a number.
+        """
         obs = np.asarray(obs, self.obs_type)
+        if alone := self.shapes["obs"][1] == 1 and obs.ndim == len(self.shapes["obs"]) - 2:
+            obs = obs[None]
         n_frames = int(self.about["frame_stack"])
         self.frames = [*(self.frames or [obs] * n_frames)[1:], obs]
         every = np.ones(self.shapes["avail_actions"], bool)
@@ -40,4 +47,29 @@ class OnnxPolicy:
         }
         self.last_action, _, *memory = self.session.run(None, {k: inputs[k] for k in self.shapes})
         self.hidden = memory[0] if memory else self.hidden
-        return self.last_action[0] + int(self.about["first_action"])
+        action = self.last_action[0] + int(self.about["first_action"])
+        return int(action[0]) if alone else action
+
+
+def main() -> None:
+    """Play one episode, or act once."""
+    policy = OnnxPolicy()
+    about, (_, n_agents, first, *rest) = policy.about, policy.shapes["obs"]
+    shape = (first // int(about["frame_stack"]), *rest)
+    if about.get("gymnasium_id"):
+        import gymnasium
+
+        env = gymnasium.make(about["gymnasium_id"])
+        if env.observation_space.shape == shape:
+            (obs, _), total, n_steps, over = env.reset(seed=0), 0.0, 0, False
+            while not over:
+                obs, reward, terminated, truncated, _ = env.step(policy.act(obs))
+                total, n_steps, over = total + float(reward), n_steps + 1, terminated or truncated
+            print(f"{about['gymnasium_id']}: return {total:g} in {n_steps} steps")
+            return
+    actions = policy.act(np.zeros((n_agents, *shape)))
+    print(f"{about['what']}: observations of zeros give the actions {actions}")
+
+
+if __name__ == "__main__":
+    main()

@@ -194,6 +194,9 @@ def written(settings: Settings, source: checkpoint.Found, folder: Path) -> dict[
             "first_action": str(env.spec.first_action),
             "rltrain": rltrain.__version__,
         }
+        node = settings.nodes["env"]
+        if node.target == "rltrain.env.gymnasium_env" and ":" not in node.kwargs["id"]:
+            about["gymnasium_id"] = node.kwargs["id"]  # for the script
         write_onnx(network, folder / POLICY, about)
         compared = ComparedAgents(network, folder / POLICY)
         rollout = build_test_rollout(settings, compared, env)

@@ -1,0 +1,32 @@
+"""mode=init: a small project that trains and tests an environment of one's own."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from rltrain.common.files import put_text, require_writable
+from rltrain.common.folders import require_empty
+from rltrain.common.install import install_command
+
+PROJECT = Path(__file__).parent / "project"
+"""Its files, whose names have ``.txt`` behind them."""
+
+
+def write_project(folder: Path) -> str:
+    """Write the files into a new or an empty folder; returns what to type next.
+
+    Raises:
+        UsageError: the folder holds files, or cannot be written.
+    """
+    require_empty(folder, "a project", "Type name=FOLDER with a new name.")
+    require_writable(folder, "name")
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in sorted(PROJECT.iterdir()):
+        text = path.read_text(encoding="utf-8").replace("{python}", sys.executable)
+        put_text(folder / path.name.removesuffix(".txt"), text)
+    names = ", ".join(sorted(path.name for path in folder.iterdir()))
+    lines = [f"{folder.name}/ has {names}. To train, and to test what was learned:"]
+    lines += [] if find_spec("pytest") else [f"  {install_command('pytest')}"]
+    return "\n".join([*lines, f"  make -C {folder.name} train", f"  make -C {folder.name} test"])
