@@ -6,7 +6,6 @@ import errno
 import logging
 import mmap
 import os
-import stat
 import weakref
 import zlib
 from collections.abc import Iterator, Mapping
@@ -19,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from rltrain.buffer.store import BLOCK, Store, blocks_until
-from rltrain.common.file_rows import move_rows
+from rltrain.common.file_rows import FLAGS, map_file, move_rows
 from rltrain.common.files import expanded, require_writable, sync
 from rltrain.common.folders import require_empty
 from rltrain.common.machine.free_memory import SHARE, available_memory, free_disk, require_free
@@ -31,7 +30,6 @@ log = logging.getLogger("rltrain")
 CHUNK = 1 << 24
 """Bytes that are allocated at once."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 ADVICE = (
     "The steps are nowhere else: put the files back as they were, or start a new run from the "
     "weights: rltrain checkpoint=RUN_FOLDER."
@@ -309,7 +307,7 @@ class DiskStore(Store):
                 if n_bytes:
                     taken = 0 if again else held  # a copy of the files may have holes
                     sizes = (n * n_bytes for n in (held, taken, n_blocks))
-                    pages.append(_map_file(self._path(name), flags, *sizes))
+                    pages.append(map_file(self._path(name), flags, *sizes))
                     rows = np.frombuffer(pages[-1], array.dtype).reshape(-1, array.shape[1])
                 arrays[name] = rows
             sync(self.folder)
@@ -355,27 +353,3 @@ def _blocks(begin: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray,
         np.cumsum(counts) - counts - begin // BLOCK, counts
     )
     return env, number, np.minimum(end[env] - number * BLOCK, BLOCK)
-
-
-def _map_file(path: Path, flags: int, held: int, taken: int, n_bytes: int) -> mmap.mmap:
-    """The first ``n_bytes`` bytes of a file, which get room on the disk.
-
-    Args:
-        flags: to open it with.
-        held: bytes that it must have.
-        taken: bytes that have room already.
-    """
-    handle = os.open(path, FLAGS | flags, 0o666)
-    try:
-        facts = os.fstat(handle)
-        if not stat.S_ISREG(facts.st_mode):
-            raise OSError(0, "it is no plain file", str(path))
-        if facts.st_size < held:
-            raise OSError(0, f"it has {facts.st_size:,} of {held:,} bytes", str(path))
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(handle, taken, n_bytes - taken)
-        elif facts.st_size < n_bytes:  # a full disk is found too late
-            os.ftruncate(handle, n_bytes)
-        return mmap.mmap(handle, n_bytes)
-    finally:
-        os.close(handle)

@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import errno
+import mmap
 import os
+import stat
+from pathlib import Path
 
 import numpy as np
 from numba import types
@@ -15,8 +18,34 @@ VECTORS = types.intp(types.int32, types.uintp, types.int32, types.int64)
 preadv = types.ExternalFunction("preadv", VECTORS)
 pwritev = types.ExternalFunction("pwritev", VECTORS)
 memcpy = types.ExternalFunction("memcpy", types.uintp(types.uintp, types.uintp, types.uintp))
+FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+"""How a file of rows is opened."""
 MOST = 1024
 """Pieces of memory in one system call."""
+
+
+def map_file(path: Path, flags: int, held: int, taken: int, n_bytes: int) -> mmap.mmap:
+    """The first ``n_bytes`` bytes of a file, which get room on the disk.
+
+    Args:
+        flags: to open it with.
+        held: bytes that it must have.
+        taken: bytes that have room already.
+    """
+    handle = os.open(path, FLAGS | flags, 0o666)
+    try:
+        facts = os.fstat(handle)
+        if not stat.S_ISREG(facts.st_mode):
+            raise OSError(0, "it is no plain file", str(path))
+        if facts.st_size < held:
+            raise OSError(0, f"it has {facts.st_size:,} of {held:,} bytes", str(path))
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(handle, taken, n_bytes - taken)
+        elif facts.st_size < n_bytes:  # a full disk is found too late
+            os.ftruncate(handle, n_bytes)
+        return mmap.mmap(handle, n_bytes)
+    finally:
+        os.close(handle)
 
 
 def move_rows(handle: int, rows: np.ndarray, values: np.ndarray, *, write: bool) -> None:
