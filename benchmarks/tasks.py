@@ -144,7 +144,7 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
             published=published,
             seeds=2,
         )
-        for race, published in {"protoss": "55%", "terran": "65%", "zerg": "44%"}.items()
+        for race, published in {"protoss": "52%", "terran": "62%", "zerg": "41%"}.items()
     },
     "smaclite": {
         "smaclite-2s3z": Task(

@@ -15,7 +15,7 @@ from rltrain.algo.loss.qtran import QTranLoss as QTranLoss
 from rltrain.algo.loss.td import TDLoss as TDLoss
 from rltrain.algo.loss.weighted import CentralCritic as CentralCritic
 from rltrain.algo.loss.weighted import WeightedLoss as WeightedLoss
-from rltrain.algo.mixer.entities import EntityQMix as EntityQMix
+from rltrain.algo.mixer.entity_qmix import EntityQMix as EntityQMix
 from rltrain.algo.mixer.qatten import Qatten as Qatten
 from rltrain.algo.mixer.qmix import QMix as QMix
 from rltrain.algo.mixer.qmix import no_critic as no_critic

@@ -7,9 +7,9 @@ import numbers
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 if TYPE_CHECKING:
+    import numpy as np
+
     from rltrain.types import Episode
 
 METRICS = (
@@ -71,6 +71,8 @@ class Metrics:
 
     def add_all(self, group: str, columns: Mapping[str, np.ndarray]) -> None:
         """As ``add`` for each row of columns [n] of float32, one after the other."""
+        import numpy as np  # the names of metrics need no arrays
+
         for name, column in columns.items():
             key = f"{group}/{name}"
             before = np.float32(self.sums.get(key, 0.0))

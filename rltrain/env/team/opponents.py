@@ -45,8 +45,8 @@ class FixedOpponents(BaseParallelWrapper):
         others = [a for a in self.env.agents if a in self._names and a not in self._kept]
         chosen = self.given
         if chosen is None:
-            assert self._choose is not None, "opponents play every episode"
-            chosen = {agent: self._choose(self.env, agent, self._rng) for agent in others}
+            choose = self._choose or random_action  # nobody's: where an export tries a network
+            chosen = {agent: choose(self.env, agent, self._rng) for agent in others}
         returned = self.env.step({**actions, **chosen})
         self.of_others = tuple(self._others(each) for each in returned)
         ended = {agent for agent in others if returned[2][agent] or returned[3][agent]}

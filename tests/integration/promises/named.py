@@ -32,6 +32,8 @@ SAVED_IN = {
     "env.smac.several_maps.SeveralMaps": "several maps",
     "env.smac.vector.SmacVectorEnv": "battle",
     "env.team.adapter.TeamEnv": "own team",
+    "env.team.two_teams.TwoTeamEnv": "two teams",
+    "env.team.two_teams.TwoTeamVectorEnv": "two teams",
     "env.vector.SyncVectorEnv": "conv",
     "examples.curriculum.Curriculum": "curriculum",
     "examples.penalty.ActionPenalty": "penalty",

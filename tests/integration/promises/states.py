@@ -197,6 +197,11 @@ STATES: dict[str, State] = {
         env=Images,
     ),
     "own team": team("qmix", env=Team),
+    "two teams": of_env(
+        "vdn",
+        "mpe",
+        *("env.game=tag", "env.team=agent", "env.opponent=random", "env.max_episode_steps=5"),
+    ),
     "unequal agents": team("vdn", env=Unequal),
     "unequal agents in groups": team("vdn", "algo.network.groups=[[0],[1,2]]", env=Unequal),
     "dead agents": team("qmix", env=Dying),
@@ -316,6 +321,6 @@ for other, names in ACTS_AS.items():
 
 OF_OTHERS = (
     *("acrobot", "mountaincar", "trading", "two_step", "stag_hunt", "mpe", "lbf", "smacv2"),
-    *("own team", "battle", "opponents", "self_play"),
+    *("own team", "two teams", "battle", "opponents", "self_play"),
 )
 """States whose kind others have, or that have fast tests of their own; slow only."""

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rltrain.algo.loss.td import TDLoss
-from rltrain.algo.mixer.entities import EntityQMix
+from rltrain.algo.mixer.entity_qmix import EntityQMix
 from rltrain.algo.network.attention import AttentionAgents
 from rltrain.algo.network.hpn import HPNAgents
 from rltrain.interfaces import Model
