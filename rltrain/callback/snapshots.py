@@ -1,7 +1,10 @@
-"""The pool of self-play in the run folder, for matches and evaluations of past weights."""
+"""The pool of self-play in the run folder, for matches and evaluations of past weights, and the
+results of its battles, for reports.
+"""
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,6 +13,9 @@ from typing import Any
 from rltrain.callback.hooks import Callback, Due
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
+from rltrain.common.files import put_text
+from rltrain.common.opponent_files import RESULTS
+from rltrain.types import Steps
 
 POOL = "pool"
 """The folder in a run's."""
@@ -22,7 +28,8 @@ class SaveSnapshots(Callback):
     """
 
     def __init__(self, *, interval: int, pool_size: int) -> None:
-        self.due, self.pool_size = Due(interval), pool_size
+        self.due, self.pool_size, self.newest = Due(interval), pool_size, 0
+        self.results: dict[str, dict[str, list[int]]] = {}
 
     def on_train_start(self, trainer: Training, value: None = None) -> None:
         now, pool = trainer.clock.env_steps, trainer.run_dir / POOL
@@ -32,14 +39,31 @@ class SaveSnapshots(Callback):
     def on_iteration(self, trainer: Training, value: None = None) -> None:
         pool = trainer.run_dir / POOL
         if self.due(trainer.clock.env_steps):
+            self.on_train_end(trainer)
+            self.newest = trainer.clock.env_steps
             trainer.disk.attempt("a snapshot", lambda: trainer.export(pool))
             delete(pool, checkpoint.steps_of(pool)[self.pool_size :])
 
+    def on_collect(self, trainer: Training, value: Steps) -> Steps:
+        for info in (episode.info for episode in value.episodes):
+            if "snapshot" in info and "win" in info:
+                of_now = self.results.setdefault(str(self.newest), {})
+                counts = of_now.setdefault(str(info["snapshot"]), [0, 0, 0])
+                counts[0 if info["win"] else 1 if info.get("draw") else 2] += 1
+        return value
+
+    def on_train_end(self, trainer: Training, value: None = None) -> None:
+        path, text = trainer.run_dir / RESULTS, json.dumps(self.results)
+        trainer.disk.attempt(RESULTS, lambda: put_text(path, text))
+
     def state_dict(self) -> dict[str, Any]:
-        return {"at": self.due.at}
+        return {"at": self.due.at, "newest": self.newest, "results": self.results}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.due.at = int(state["at"])
+        self.due.at, self.newest = int(state["at"]), int(state["newest"])
+        self.results = {
+            k: {n: [*each] for n, each in v.items()} for k, v in state["results"].items()
+        }
 
 
 def delete(pool: Path, steps: Sequence[int]) -> None:

@@ -9,6 +9,10 @@ from rltrain.common.files import expanded
 
 FOLDER = "opponents"
 """The folder in a run's, where copies of their weights lie."""
+RESULTS = "self_play.json"
+"""The file in a run's folder with wins, draws and losses of the agents: by the env steps of the
+newest snapshot, then by those of the one that played.
+"""
 BUILTIN, SELF = "builtin", "self"
 """The opponent that is part of an environment, and past weights of the agents themselves."""
 PLAIN = ("checkpoints", "/", ".", "..", "~")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from rltrain.report.comparison import Analysis
 from rltrain.report.results import AXES, metric_name
+from rltrain.report.self_play_ratings import ratings_over_time
 from rltrain.report.statistics import Interval
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ def figures(analysis: Analysis) -> dict[str, tuple[bool, Callable[[Analysis], Fi
         "final_scores": (True, final_scores),
         "profile": (len(analysis.profiles.fractions) > 1, profile),
         "improvement": (bool(analysis.improvement), improvement),
+        "self_play": (any(True for _ in self_play_runs(analysis)), self_play),
     }
 
 
@@ -183,6 +185,26 @@ def improvement(analysis: Analysis) -> Figure:
     axes.set_xlim(-0.02, 1.02)
     axes.set_xlabel("probability of improvement")
     axes.grid(axis="y", visible=False)
+    return figure
+
+
+def self_play_runs(analysis: Analysis) -> Iterator[tuple[str, np.ndarray, Interval]]:
+    """Yield label, env steps and ratings of every run of self-play."""
+    for s in analysis.series:
+        for run in s.group.runs:
+            if (found := ratings_over_time(run.folder)) is not None:
+                yield s.label, *found
+
+
+def self_play(analysis: Analysis) -> Figure:
+    """Ratings over training time, a line for each run of self-play."""
+    figure = figure_with_legend(analysis)
+    axes = figure.subplots()
+    for label, steps, rating in self_play_runs(analysis):
+        band(axes, steps, rating, **style_of(analysis.labels, label))
+    axes.set_xlabel(AXES["env_steps"])
+    axes.set_ylabel("rating against own past")
+    legend(figure, analysis)
     return figure
 
 

@@ -11,18 +11,25 @@ from rltrain.report.comparison import Analysis, Series
 from rltrain.report.printed_tables import Table
 from rltrain.report.run_groups import text
 from rltrain.report.scores import POINTS
-from rltrain.report.statistics import iqm, mean, optimality_gap
+from rltrain.report.self_play_ratings import ratings_over_time
+from rltrain.report.statistics import Interval, iqm, mean, optimality_gap
 
 SHARES = (0.5, 0.75, 0.9)
 """Thresholds of sample efficiency, between the lowest start and the highest final score."""
 DETAILS = ("std", "lowest", "highest", "mean over training", "mean", "IQM", "median")
 """Columns of tables that the terminal has no room for."""
+SELF_PLAY = (
+    "Bradley-Terry ratings of the agents while they trained, exploring, from their battles against "
+    "greedy snapshots of their own past. The first snapshot has 0; 400 points mean ten wins for a "
+    "loss. Ratings of different runs do not compare: they have no opponent in common."
+)
+"""The note of the table."""
 AXES = {"env_steps": "env steps", "updates": "updates", "minutes": "minutes"}
 
 
 def tables_of(analysis: Analysis) -> list[Table]:
     """Every table that has rows."""
-    kinds = (final_scores, overall, improvement, sample_efficiency, configurations, runs)
+    kinds = (final_scores, overall, improvement, sample_efficiency, self_play, configurations, runs)
     return [table for kind in kinds if (table := kind(analysis)).rows]
 
 
@@ -158,6 +165,19 @@ def differences(series: Sequence[Series]) -> Iterator[list[str]]:
         if len({text(settings.get(name)) for settings in chosen}) > 1:
             for s, settings in zip(series, chosen, strict=True):
                 yield [s.env, s.label, name, text(settings.get(name))]
+
+
+def self_play(analysis: Analysis) -> Table:
+    """Ratings over training time of the runs of self-play."""
+    rows = [
+        [s.env, s.label, "" if run.seed is None else run.seed, int(step), Interval(*rating)]
+        for s in analysis.series
+        for run in s.group.runs
+        if (found := ratings_over_time(run.folder)) is not None
+        for step, *rating in zip(found[0], *found[1], strict=True)
+    ]
+    columns = ("environment", "configuration", "seed", "env steps", "rating")
+    return Table("self_play", "Self-play: ratings over training time", columns, rows, SELF_PLAY)
 
 
 def runs(analysis: Analysis) -> Table:

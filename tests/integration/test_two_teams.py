@@ -57,6 +57,11 @@ def test_a_team_plays_itself_and_its_newest_snapshot_in_tests(promise, tmp_path)
     words = (*DUEL, RED, "env.opponent=self", "self_play.interval=60", "self_play.pool_size=2")
     whole = whole_run_of(State((*words, "test.interval=60")), tmp_path)
     assert whole.trainer.latest["test/win_rate/self"] == whole.trainer.latest["test/win_rate"]
+    battles = json.loads((whole.folder / "self_play.json").read_text())
+    each = [sum(counts) for of_now in battles.values() for counts in of_now.values()]
+    assert sum(each) == whole.trainer.clock.episodes
+    assert [*map(int, battles)] == sorted(map(int, battles))
+    assert len(battles) > 2
     if promise is resume:
         promise(State((*words, "test.interval=60")), whole, tmp_path / "again")
     else:

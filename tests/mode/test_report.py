@@ -1,4 +1,5 @@
 import csv
+import json
 
 import pytest
 
@@ -33,6 +34,21 @@ def test_report_of_runs(runs, capsys):
     printed = capsys.readouterr().out
     assert "10 runs of 2 configurations on 1 environment" in printed
     assert "here/report.html" in printed
+
+
+def test_runs_of_self_play_have_ratings_over_time(runs):
+    battles = {"0": {"0": [5, 2, 3]}, "100": {"0": [8, 1, 1], "100": [5, 0, 5]}}
+    (runs / "outputs/dqn/run0/self_play.json").write_text(json.dumps(battles))
+    assert run(["mode=report", "runs=outputs", "report.dir=here", "report.resamples=50"]) == 0
+    with (runs / "here/tables/self_play.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["configuration"], row["env steps"]) for row in rows] == [
+        ("dqn", "0"),
+        ("dqn", "100"),
+    ]
+    assert float(rows[0]["rating"]) < float(rows[1]["rating"])
+    assert (runs / "here/figures/self_play.svg").stat().st_size > 100
+    assert "ratings over training time" in (runs / "here/report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

@@ -28,6 +28,7 @@ FIGURES = {
         "Probability of improvement",
         "How likely a run of the first configuration scores higher than one of the second.",
     ),
+    "self_play": ("Self-play: ratings over training time", ""),
 }
 """Title and note of each figure."""
 FOLDED = ("configurations", "runs")

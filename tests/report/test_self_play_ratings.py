@@ -1,0 +1,54 @@
+"""Ratings over training time of runs of self-play."""
+
+import json
+
+import numpy as np
+import pytest
+
+from rltrain.report.ratings import SCALE, expected
+from rltrain.report.self_play_ratings import ratings_over_time
+
+TRUE = np.array([0.0, 150.0, 280.0, 390.0, 470.0])
+"""Of the agents of five intervals; snapshots are 40 points stronger, since they do not explore."""
+
+
+def counts(first, second, n, rng):
+    """Wins, draws and losses of n battles."""
+    won = rng.binomial(n, expected((first - second) / SCALE))
+    return [int(won), 0, int(n - won)]
+
+
+def write(folder, seed, n=400):
+    """Battles of every interval against at most the three newest snapshots."""
+    rng = np.random.default_rng(seed)
+    strengths = np.append(0.0, TRUE[:-1] + 40)  # a snapshot is made where an interval begins
+    results = {
+        str(1000 * k): {
+            str(1000 * j): counts(TRUE[k], strengths[j], n, rng)
+            for j in range(max(0, k - 2), k + 1)
+        }
+        for k in range(5)
+    }
+    (folder / "self_play.json").write_text(json.dumps(results))
+
+
+def test_strengths_of_simulated_battles_are_found(tmp_path):
+    inside = []
+    for seed in range(20):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        write(folder, seed)
+        steps, (rating, low, high) = ratings_over_time(folder)
+        assert steps.tolist() == [0, 1000, 2000, 3000, 4000]
+        assert np.abs(rating - TRUE).max() < 80
+        inside += [*((low <= TRUE) & (high >= TRUE))]
+    assert np.mean(inside) == pytest.approx(0.95, abs=0.06)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"a": {"b": [1, 2, 3]}}', '{"0": {"0": [0, 0, 0]}}', '{"0": [1]}']
+)
+def test_other_files_have_no_ratings(tmp_path, content):
+    (tmp_path / "self_play.json").write_text(content)
+    assert ratings_over_time(tmp_path) is None
+    assert ratings_over_time(tmp_path / "nowhere") is None
