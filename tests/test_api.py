@@ -1,8 +1,11 @@
 """rltrain from Python, as a notebook uses it."""
 
+import gc
 import json
 import os
 import signal
+import weakref
+from contextlib import suppress
 
 import gymnasium
 import numpy as np
@@ -71,6 +74,32 @@ def test_a_result_has_the_history_of_every_metric(small):
 def test_progress_is_what_the_command_shows(progress, capsys):
     rltrain.train({**DQN, "logger.console": True, "logger": {}}, env=Coin, progress=progress)
     assert ("Finished at 60 env steps" in capsys.readouterr().out) is progress
+
+
+class Remember(Callback):
+    """Keeps weak references to the buffers of runs, and ends these as it is asked to."""
+
+    def __init__(self, error):
+        self.error, self.buffers = error, []
+
+    def on_iteration(self, trainer, value=None):
+        if trainer.clock.env_steps > 20:
+            self.buffers.append(weakref.ref(trainer.buffer))
+            if self.error is not None:
+                raise self.error
+
+
+@pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt])
+def test_nothing_of_a_run_stays_in_memory(small, error):
+    """A sweep makes many in one process."""
+    seen = Remember(error)
+    for seed in range(2):
+        with suppress(Exception, KeyboardInterrupt):
+            rltrain.train([*small, f"seed={seed}"], callbacks=[seen])
+    gc.collect()
+    assert len(seen.buffers) >= 2
+    assert {buffer() for buffer in seen.buffers} == {None}
+    assert gc.get_freeze_count() == 0
 
 
 def test_an_environment_of_ones_own_is_trained_resumed_and_evaluated():

@@ -97,7 +97,7 @@ def fill(out, bias):
 def choose(q, available, epsilon, drawn, action):
     """Fill ``action`` [E, N]: the best available one, the first of equals, or where ``drawn[0]`` is
     below ``epsilon`` [E] the available one that ``drawn[1]`` stands for; 0 where none is available.
-    Whether all values are numbers.
+    Returns whether no value is NaN.
 
     Args:
         q, available: [E, N, A].

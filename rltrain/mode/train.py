@@ -170,7 +170,7 @@ def trained(
     code, status = 0, "finished"
     try:
         introduce()
-        gc.freeze()  # what is loaded by now stays to the end: nothing to look through for garbage
+        gc.freeze()  # what there is by now stays to the end of the run: it is no garbage
         trainer.train()
     except KeyboardInterrupt:
         trainer.stop("KeyboardInterrupt", interrupted=True)
@@ -178,6 +178,8 @@ def trained(
         code, status = exit_code_of(error), "failed"
         log.error("%s", traceback.format_exc())
         record.facts["error"] = f"{type(error).__name__}: {error}"
+    finally:
+        gc.unfreeze()  # the process may go on, and shall not keep what this run leaves
     if trainer.interrupted:
         code, status = interrupts.exit_code, "interrupted"
     ended = {"status": status, "exit_code": code, "finished": now()}

@@ -154,7 +154,9 @@ class SeveralMaps:
 
     def _each(self, name: str) -> np.ndarray:
         """An array [E] of the maps that are played."""
-        return np.array([getattr(self.parts[m], name)[e] for e, m in enumerate(self.which)])
+        arrays = np.stack([getattr(part, name) for part in self.parts])
+        each: np.ndarray = arrays[self.which, np.arange(self.n_envs)]
+        return each
 
     @property
     def ended(self) -> np.ndarray:

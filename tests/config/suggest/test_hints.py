@@ -76,7 +76,7 @@ def test_a_suggestion_is_accepted(word):
 
 
 @pytest.mark.parametrize(
-    ("word", "told"),
+    ("word", "hint"),
     [
         ("mode=optimize", "Type mode=tune."),
         ("mode=plots", "Type mode=report."),
@@ -85,9 +85,9 @@ def test_a_suggestion_is_accepted(word):
         ("experiment=exp", "Type experiment=./exp.yaml."),
     ],
 )
-def test_files_classes_and_words_of_other_tools_are_answered(word, told, own_folder):
+def test_files_classes_and_words_of_other_tools_are_answered(word, hint, own_folder):
     (own_folder / "exp.yaml").write_text("# @package _global_\nseed: 3\n")
-    assert told in refusal([word])
+    assert hint in refusal([word])
 
 
 @pytest.mark.parametrize(
