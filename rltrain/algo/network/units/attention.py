@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rltrain.algo.network.entities import EntityAgents
+from rltrain.algo.network.units.entities import EntityAgents
 from rltrain.common.number_types import Count, Flag
 from rltrain.types import EnvSpec
 

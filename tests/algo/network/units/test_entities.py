@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 import torch
 
-from rltrain.algo.network.attention import AttentionAgents
-from rltrain.algo.network.hpn import HPNAgents
+from rltrain.algo.network.units.attention import AttentionAgents
+from rltrain.algo.network.units.hpn import HPNAgents
 from rltrain.env.smac.spec import env_spec
 from tests.algo.batches import (
     SPEC,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from torch import Tensor, nn
 
-from rltrain.algo.network.entities import EntityAgents, hypernet
+from rltrain.algo.network.units.entities import EntityAgents, hypernet
 from rltrain.common.number_types import Count, Flag
 from rltrain.types import EnvSpec
 

@@ -1,0 +1,1 @@
+"""Networks over the units that an observation lists: allies and enemies."""
