@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.api import settings_from
-from rltrain.assemble.evaluation import build_scripted_evaluation
+from rltrain.assemble.evaluation import build_evaluation
 from rltrain.battles.data.maps import find_map, map_names
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.native import RULES_VERSION
@@ -128,7 +128,7 @@ def words(map_name: str, policy: str, episodes: int) -> list[str]:
 def play(map_name: str, policy: str, episodes: int) -> dict[str, float]:
     """Metrics of that many battles, as computed by ``mode=evaluate``."""
     settings = settings_from(words(map_name, policy, episodes))
-    rollout = build_scripted_evaluation(settings)
+    rollout = build_evaluation(settings, None)
     played = rollout.run_episodes(episodes, settings.run.seed, Clock())
     rollout.close()
     return summary(played)

@@ -158,7 +158,7 @@ def built_only() -> Iterator[None]:
         patch("rltrain.mode.sweep.run.begin", lambda overrides, settings: 0),
         patch("rltrain.mode.tune.command.start", lambda *args: 0),
         patch("rltrain.mode.tune.command.write_results", lambda *args: 0),
-        patch("rltrain.mode.watch.watch_script", lambda settings: None),
+        patch("rltrain.mode.watch.watch", lambda settings, source: None),
         patch.dict(os.environ, {"NO_COLOR": "1"}),
     ):
         yield

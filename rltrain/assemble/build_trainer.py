@@ -101,7 +101,9 @@ def build_trainer(
         watchers = build_callbacks(own, loggers, exploration, first, callbacks)
     parts: dict[str, Any] = {
         "rollout": rollout,
-        "test_rollout": build_tests(own, learner.online.agents, test_env, watchers, pool),
+        "test_rollout": build_tests(
+            own, learner.online.agents, test_env, watched=watchers.watch_tests, pool=pool
+        ),
         "buffer": buffer,
         "learner": learner,
         "actor": build_actor(own, learner, env, exploration),

@@ -10,11 +10,11 @@ from rltrain.assemble.build_learner import load_agents
 from rltrain.assemble.build_opponents import build_opponents
 from rltrain.assemble.build_policy import build_test_rollout, n_test_envs
 from rltrain.assemble.env import build_env, ordered_as_saved, prepare_machine, recorded
-from rltrain.callback import Callbacks
 from rltrain.callback.training import EvaluationRollouts
 from rltrain.common.seeding import TEST_POLICY_STREAM, generator
 from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
+from rltrain.hardware.device import set_allocator_policy
 from rltrain.hardware.rollout import Rollout
 from rltrain.hardware.self_play import SelfPlay
 from rltrain.interfaces import Agents, VectorEnv
@@ -26,18 +26,26 @@ def build_test_env(settings: Settings) -> VectorEnv:
     return build_env(settings, n_envs, training=False)
 
 
+class Evaluated(EvaluationRollouts, Protocol):
+    """Rollouts of tests or of an evaluation."""
+
+    about: Mapping[str, Any]
+    env: VectorEnv  # one of its environments at least
+
+
 def build_tests(
     settings: Settings,
     agents: Agents,
     env: VectorEnv,
-    callbacks: Callbacks,
+    *,
+    watched: bool = False,
     pool: SelfPlay | None = None,
-) -> EvaluationRollouts:
+) -> Evaluated:
     """Test episodes in this process, or in ``test.n_workers`` others.
 
     Args:
         env: what ``build_test_env`` gave.
-        callbacks: of the run.
+        watched: a callback wants to see their steps.
         pool: of self-play.
 
     Raises:
@@ -48,58 +56,36 @@ def build_tests(
         return build_test_rollout(settings, agents, env, opponents=opponents)
     from rltrain.assemble.workers import build_process_tests
 
-    return build_process_tests(settings, agents, env, watched=callbacks.watch_tests)
+    return build_process_tests(settings, agents, env, watched=watched)
 
 
-class Evaluated(EvaluationRollouts, Protocol):
-    """Rollouts of an evaluation."""
-
-    about: Mapping[str, Any]
-    env: VectorEnv  # one of its environments at least
-
-
-def build_evaluation(settings: Settings, folder: Path) -> Evaluated:
-    """Environments and a policy with a checkpoint's weights, here or in ``test.n_workers``
-    processes.
+def build_evaluation(settings: Settings, folder: Path | None) -> Evaluated:
+    """Environments and a policy: that of the checkpoint in ``folder``, here or in
+    ``test.n_workers`` processes, or the scripted one of ``algo``. What is played here is recorded
+    if ``dataset.write`` is set.
 
     Raises:
-        ValueError: what workers cannot do.
+        ValueError: what workers cannot do, or a script that the environments do not have.
     """
-    device, settings = prepare_machine(settings), ordered_as_saved(settings, folder)
-    env = build_test_env(settings)
-    agents = load_agents(settings, env.spec, device, folder)
-    if settings.run.test.n_workers is None:
-        opponents = build_opponents(settings, env, training=False)
-        rollout = build_test_rollout(settings, agents, env, opponents=opponents)
-        return recorded_rollout(settings, rollout)
-    from rltrain.assemble.workers import build_process_tests
-
-    return build_process_tests(settings, agents, env)
-
-
-def build_scripted_evaluation(settings: Settings) -> Rollout:
-    """Environments and a scripted policy, for evaluation.
-
-    Raises:
-        ValueError: the environments have no such policy, or workers were asked for.
-    """
+    set_allocator_policy()
     run = settings.run
-    require_fit("scripted policies", settings)
-    prepare_machine(settings)
-    scripted = settings.nodes["algo"].kwargs["policy"] != "random"
-    env = build_env(settings, n_test_envs(settings), training=False, scripted=scripted)
-    policy = settings.nodes["algo"].build(
-        env=env, epsilon=run.test.epsilon, rng=generator(run.seed, TEST_POLICY_STREAM)
-    )
-    opponents = build_opponents(settings, env, training=False)
-    return recorded_rollout(settings, Rollout(env=env, policy=policy, opponents=opponents))
-
-
-def recorded_rollout(settings: Settings, rollout: Rollout) -> Rollout:
-    """The rollout of an evaluation, recorded if ``dataset.write`` is set."""
-    if settings.run.dataset.write is None:
+    if folder is not None:
+        device, settings = prepare_machine(settings), ordered_as_saved(settings, folder)
+        env = build_test_env(settings)
+        agents = load_agents(settings, env.spec, device, folder)
+        rollout = build_tests(settings, agents, env)
+    else:
+        require_fit("scripted policies", settings)
+        prepare_machine(settings)
+        node, rng = settings.nodes["algo"], generator(run.seed, TEST_POLICY_STREAM)
+        scripted = node.kwargs["policy"] != "random"
+        env = build_env(settings, n_test_envs(settings), training=False, scripted=scripted)
+        policy = node.build(env=env, epsilon=run.test.epsilon, rng=rng)
+        opponents = build_opponents(settings, env, training=False)
+        rollout = Rollout(env=env, policy=policy, opponents=opponents)
+    if run.dataset.write is None or not isinstance(rollout, Rollout):
         return rollout
-    policy: Any = rollout.policy  # a BehaviorPolicy too
-    env = recorded(settings, rollout.env, policy, settings.run.test.episodes)
-    env.writer.begin()
-    return Rollout(env=env, policy=policy, opponents=rollout.opponents)
+    plays: Any = rollout.policy  # a BehaviorPolicy too
+    recording = recorded(settings, rollout.env, plays, run.test.episodes)
+    recording.writer.begin()
+    return Rollout(env=recording, policy=plays, opponents=rollout.opponents)

@@ -84,7 +84,9 @@ def build_offline_trainer(
     return OfflineTrainer(
         reader=Reader(dataset=dataset, chosen=chosen, rng=generator(run.seed, DATASET_STREAM)),
         env_steps_per_iteration=algo.time_steps(n_envs) * n_envs,
-        test_rollout=build_tests(settings, learner.online.agents, test_env, watchers),
+        test_rollout=build_tests(
+            settings, learner.online.agents, test_env, watched=watchers.watch_tests
+        ),
         buffer=buffer,
         learner=learner,
         actor=build_actor(settings, learner, test_env, FixedEpsilon(epsilon=0)),

@@ -44,15 +44,9 @@ def dispatch(overrides: Sequence[str], *, multirun: bool) -> int:
 
 
 def new_mode(overrides: Sequence[str]) -> int:
-    """Start a new run, or evaluate a policy that needs no checkpoint."""
+    """Start a new run."""
     composed, settings = compose_single(overrides)
     require_effect(overrides)
-    if settings.run.mode == "evaluate":
-        require_checkpoint("evaluate", None, scripted=settings.algo is None)
-        from rltrain.mode.evaluate import evaluate_script, show
-
-        show(evaluate_script(settings))
-        return 0
     require_training(settings)
     from rltrain.mode.run_folder import new_run_dir
     from rltrain.mode.train import run_training
@@ -100,14 +94,15 @@ def doctor_mode(overrides: Sequence[str]) -> int:
 def evaluate_mode(overrides: Sequence[str]) -> int:
     """Evaluate a checkpoint or a scripted policy."""
     path, load_step, others = loaded(overrides, ("best", "all"))
-    if path is None:
-        return new_mode(overrides)
+    settings = None if path else scripted("evaluate", overrides)
     from rltrain.mode import evaluate
 
-    if load_step == "all":
-        evaluate.show_all(evaluate.evaluate_all(path, others))
+    if settings is not None:
+        evaluate.show(evaluate.evaluated(settings, None))
+    elif load_step == "all":
+        evaluate.show_all(evaluate.evaluate_all(str(path), others))
     else:
-        evaluate.show(evaluate.evaluate(path, others, load_step))
+        evaluate.show(evaluate.evaluate(str(path), others, load_step))
     return 0
 
 
@@ -122,16 +117,15 @@ def watch_mode(overrides: Sequence[str]) -> int:
     typed = {override.partition("=")[0] for override in others}
     episodes = [] if "test.episodes" in typed else ["test.episodes=3"]
     changed = [*others, *episodes, "test.n_envs=1", "record=true"]
-    if path is None:
-        _, settings = compose_single(["mode=watch", *changed])
-        require_checkpoint("watch", None, scripted=settings.algo is None)
-        from rltrain.mode.watch import watch_script
-
-        watch_script(settings)
-        return 0
+    settings = None if path else scripted("watch", ["mode=watch", *changed])
+    from rltrain.mode.evaluate import open_checkpoint
     from rltrain.mode.watch import watch
 
-    watch(path, changed, load_step)
+    source = None
+    if settings is None:
+        source, settings = open_checkpoint(str(path), changed, load_step, plays=True)
+
+    watch(settings, source)
     return 0
 
 
@@ -260,6 +254,16 @@ MODES: Mapping[str, Callable[[Sequence[str]], int]] = {
     "resume": resume_mode,
 }
 """All modes but training."""
+
+
+def scripted(mode: str, overrides: Sequence[str]) -> Settings:
+    """The settings of a scripted policy; UsageError for others, which need a checkpoint."""
+    _, settings = compose_single(overrides)
+    require_effect(overrides)
+    require_checkpoint(mode, None, scripted=settings.algo is None)
+    from rltrain.mode.find_opponents import with_opponents
+
+    return with_opponents(settings)
 
 
 def require_checkpoint(mode: str, path: str | None, **facts: object) -> str:

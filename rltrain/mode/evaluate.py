@@ -18,7 +18,7 @@ import torch
 from rich.table import Column, Table
 
 from rltrain.assemble.build_learner import load_mixer
-from rltrain.assemble.evaluation import Evaluated, build_evaluation, build_scripted_evaluation
+from rltrain.assemble.evaluation import Evaluated, build_evaluation
 from rltrain.common import checkpoint
 from rltrain.common.files import number_of, put_text
 from rltrain.common.folders import new_folder
@@ -28,7 +28,7 @@ from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.validate.checker import check
 from rltrain.errors import CheckpointError, UsageError, usage_errors
-from rltrain.hardware.device import machine, set_allocator_policy
+from rltrain.hardware.device import machine
 from rltrain.hardware.rollout import Rollout
 from rltrain.logger import curve
 from rltrain.logger.screen import Screen, plural, shown
@@ -103,12 +103,8 @@ def evaluate(
     """Play the episodes and write ``evaluation.json``; ``handed`` puts an environment that was
     handed over from Python in the place of the named one.
     """
-    set_allocator_policy()
     source, settings = open_checkpoint(path, overrides, load_step, plays=handed is None)
-    settings = settings if handed is None else handed(settings)
-    with usage_errors():
-        rollout = build_evaluation(settings, source.folder)
-    return evaluated(settings, rollout, source)
+    return evaluated(settings if handed is None else handed(settings), source)
 
 
 def evaluate_all(
@@ -117,7 +113,6 @@ def evaluate_all(
     """Play the same test episodes with the weights of every checkpoint of a run. UsageError if the
     path means one checkpoint.
     """
-    set_allocator_policy()
     every = find_checkpoints(path)
     plays = handed is None
     opened = [open_checkpoint(source.folder, overrides, None, plays=plays) for source in every]
@@ -129,9 +124,7 @@ def evaluate_all(
     place, done = home(every[0]), []
     for source, saved in opened:
         settings = saved if handed is None else handed(saved)
-        with usage_errors():
-            rollout = build_evaluation(settings, source.folder)
-        done.append(played(settings, rollout, source, place))
+        done.append(played(settings, build(settings, source), source, place))
     common = ("what", "environment", "seed", "epsilon", "n_envs", "machine")
     record = {name: done[0].record[name] for name in common}
     record["checkpoints"] = [
@@ -144,21 +137,17 @@ def evaluate_all(
     return Evaluations(tuple(done), file, drawn, tuple(dict.fromkeys(remarks)))
 
 
-def evaluate_script(settings: Settings) -> Evaluation:
-    """The same with a scripted policy."""
-    settings = with_opponents(settings)
-    with usage_errors():
-        rollout = build_scripted_evaluation(settings)
-    return evaluated(settings, rollout, None)
-
-
-def evaluated(
-    settings: Settings, rollout: Evaluated, source: checkpoint.Found | None
-) -> Evaluation:
-    """Play, count and write; with ``record``, write videos."""
-    place = home(source) if source else new_folder("evaluate")
-    evaluation = played(settings, rollout, source, place)
+def evaluated(settings: Settings, source: checkpoint.Found | None) -> Evaluation:
+    """Play with a checkpoint or the scripted policy of ``algo``, count and write."""
+    place = home(source)
+    evaluation = played(settings, build(settings, source), source, place)
     return replace(evaluation, path=write(place, evaluation.record))
+
+
+def build(settings: Settings, source: checkpoint.Found | None) -> Evaluated:
+    """The rollout of an evaluation, with what its parts refuse put as a usage error."""
+    with usage_errors():
+        return build_evaluation(settings, None if source is None else source.folder)
 
 
 def played(
@@ -266,11 +255,11 @@ def wilson(wins: float, n: int) -> tuple[float, float]:
     return max(0.0, (center - spread) / (1 + z2 / n)), min(1.0, (center + spread) / (1 + z2 / n))
 
 
-def home(source: checkpoint.Found) -> Path:
+def home(source: checkpoint.Found | None) -> Path:
     """Where results of a checkpoint belong: its run's folder, its own if it lies elsewhere, a new
-    one if it was downloaded or came with rltrain.
+    one if it was downloaded or came with rltrain, or if there is none.
     """
-    if source.folder.is_relative_to(cache()) or source.folder.is_relative_to(DEMOS):
+    if source is None or any(map(source.folder.is_relative_to, (cache(), DEMOS))):
         return new_folder("evaluate")
     run_dir = source.folder.parent.parent
     return run_dir if (run_dir / "run.json").exists() else source.folder

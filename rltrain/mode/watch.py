@@ -5,22 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from rltrain.assemble.evaluation import Evaluated, build_evaluation, build_scripted_evaluation
-from rltrain.common.folders import new_folder
+from rltrain.assemble.evaluation import Evaluated
+from rltrain.common.checkpoint import Found
 from rltrain.config.schema import Settings
-from rltrain.errors import usage_errors
-from rltrain.hardware.device import set_allocator_policy
 from rltrain.interfaces import VectorEnv, Watch
 from rltrain.logger.screen import Screen, shown
-from rltrain.mode.evaluate import home, open_checkpoint, recordings_folder
-from rltrain.mode.find_opponents import with_opponents
+from rltrain.mode.evaluate import build, home, recordings_folder
 from rltrain.periodic_tests import Watches
 from rltrain.types import Clock, Episode
 from rltrain.video.blocks import Blocks
@@ -29,28 +25,14 @@ from rltrain.video.recorder import Recorder, recorder_of, require_drawable
 PAUSE = 1.0  # seconds between two episodes
 
 
-def watch(
-    path: str | Path, overrides: Sequence[str], load_step: int | Literal["best"] | None
-) -> None:
-    """Show episodes played with the weights of a checkpoint.
+def watch(settings: Settings, source: Found | None) -> None:
+    """Show episodes played with the weights of a checkpoint, or by the scripted policy of ``algo``.
 
     Raises:
-        CheckpointError: nothing trustworthy there.
         UsageError: an environment that cannot be drawn.
     """
-    set_allocator_policy()
-    source, settings = open_checkpoint(path, overrides, load_step, plays=True)
-    with usage_errors():
-        rollout = build_evaluation(settings, source.folder)
-    play(settings, rollout, home(source), source.step, Screen())
-
-
-def watch_script(settings: Settings) -> None:
-    """The same with a scripted policy."""
-    settings = with_opponents(settings)
-    with usage_errors():
-        rollout = build_scripted_evaluation(settings)
-    play(settings, rollout, new_folder("evaluate"), 0, Screen())
+    step = source.step if source else 0
+    play(settings, build(settings, source), home(source), step, Screen())
 
 
 def play(

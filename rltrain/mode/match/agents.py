@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rltrain.assemble.evaluation import Evaluated, build_evaluation, build_scripted_evaluation
 from rltrain.battles.scripted.policies import DECISIONS
 from rltrain.common import checkpoint
 from rltrain.common.opponent_files import BUILTIN, is_checkpoint, opponent_name
@@ -137,18 +136,11 @@ def environment(agent: MatchAgent) -> Environments:
     return agent.settings.choices["env"], found
 
 
-def playing(
-    agent: MatchAgent, enemy: MatchAgent, episodes: int, **changes: Any
-) -> tuple[Settings, Callable[[], Evaluated]]:
-    """The settings of battles of an agent against another one, and what builds their rollout."""
+def playing(agent: MatchAgent, enemy: MatchAgent, episodes: int, **changes: Any) -> Settings:
+    """The settings of battles of an agent against another one."""
     assert agent.settings is not None
     run = agent.settings.run
     test = replace(run.test, opponent=enemy.opponent, episodes=episodes)
     folders = {enemy.opponent: enemy.source.folder} if enemy.source else {}
-    settings = replace(
-        agent.settings, run=replace(run, test=test, **changes), opponent_folders=folders
-    )
-    source = agent.source
-    if source is None:
-        return settings, lambda: build_scripted_evaluation(settings)
-    return settings, lambda: build_evaluation(settings, source.folder)
+    run = replace(run, test=test, **changes)
+    return replace(agent.settings, run=run, opponent_folders=folders)

@@ -14,10 +14,9 @@ import numpy as np
 from rltrain.common.files import json_object, put_text, require_plain
 from rltrain.common.folders import new_folder
 from rltrain.common.locks import take
-from rltrain.errors import CheckpointError, UsageError, usage_errors
-from rltrain.hardware.device import set_allocator_policy
+from rltrain.errors import CheckpointError, UsageError
 from rltrain.logger.screen import Screen, plural, shown
-from rltrain.mode.evaluate import played
+from rltrain.mode.evaluate import build, played
 from rltrain.mode.match.agents import MatchAgent, open_agents, playing
 from rltrain.mode.match.match_results import Match, as_json, row_of, write_page
 from rltrain.mode.match.request import Request
@@ -33,7 +32,6 @@ def match(asked: Request, *, loud: bool = True) -> Match:
         CheckpointError: a checkpoint that is not there or cannot be trusted.
         UsageError: agents that cannot play each other; before anything is played.
     """
-    set_allocator_policy()
     agents, number = open_agents(asked.agents, asked.overrides), asked.battles
     request = {
         "agents": {agent.name: agent.source and str(agent.source.folder) for agent in agents},
@@ -88,10 +86,8 @@ def require_able(agents: Sequence[MatchAgent]) -> dict[str, Any]:
         for one, other in ((first, second), (second, first)):
             if one.settings is None:
                 continue
-            _, build = playing(one, other, 1)
             try:
-                with usage_errors():
-                    rollout = build()
+                rollout = build(playing(one, other, 1), one.source)
             except UsageError as error:
                 raise UsageError(f"{one.name} cannot play {other.name}: {error}") from error
             about = dict(rollout.about)
@@ -135,8 +131,8 @@ def pairing(first: MatchAgent, second: MatchAgent, battles: int, folder: Path) -
 
 def side(agent: MatchAgent, enemy: MatchAgent, battles: int, folder: Path) -> dict[str, Any]:
     """Play battles of an agent against another one, and with ``record`` the first one again."""
-    settings, build = playing(agent, enemy, battles, record=False)
-    done = played(settings, build(), agent.source, folder)
+    settings = playing(agent, enemy, battles, record=False)
+    done = played(settings, build(settings, agent.source), agent.source, folder)
     infos = [episode.info for episode in done.episodes]
     wins = sum(bool(info["win"]) for info in infos)
     draws = sum(bool(info["draw"] if "draw" in info else info["timeout"]) for info in infos)
@@ -150,8 +146,8 @@ def side(agent: MatchAgent, enemy: MatchAgent, battles: int, folder: Path) -> di
     }
     assert agent.settings is not None
     if agent.settings.run.record:
-        shot, build = playing(agent, enemy, 1)
-        recorded = played(shot, build(), agent.source, folder)
+        shot = playing(agent, enemy, 1)
+        recorded = played(shot, build(shot, agent.source), agent.source, folder)
         row["files"] = recorded.record["episodes"][0]["files"]
     return row
 
