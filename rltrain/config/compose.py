@@ -81,8 +81,10 @@ class Composition:
             UsageError: every problem at once.
         """
         from rltrain.config.validate.checker import check
+        from rltrain.config.validate.env_names import require_environment
 
         settings = check(self.plain, self.choices, self.defaults)
+        require_environment(settings.nodes["env"])
         return replace(settings, remarks=self.remarks, env_chose_algo=self.env_chose_algo)
 
     def run_dir(self) -> Path | None:
@@ -148,7 +150,10 @@ def compose_checked(overrides: Sequence[str]) -> Composition:
             env_chose_algo=not {"algo", "experiment"} & {o.key_or_group for o in choices},
         )
     except (HydraException, OmegaConfBaseException, YAMLError) as error:
-        raise UsageError(f"The configuration cannot be composed: {problem_line(error)}") from error
+        files = ", ".join(map(str, catalog.files.values()))
+        of_files = f" (with {files})" if files else ""
+        text = f"The configuration cannot be composed: {problem_line(error)}{of_files}"
+        raise UsageError(text) from error
 
 
 def compose_single(overrides: Sequence[str]) -> tuple[Composition, Settings]:

@@ -251,7 +251,7 @@ def is_registered(kind: str, id: str) -> bool:
     """Whether an id is of those that a class finds in Gymnasium's registry."""
     if re.fullmatch(REGISTERED[kind], id) is None:
         return False
-    from rltrain.env.make_gymnasium import registered_ids
+    from rltrain.env.gymnasium_advice import registered_ids
 
     return kind != GYMNASIUM or id in registered_ids()
 

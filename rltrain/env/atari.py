@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rltrain.common.install import install_extra
 from rltrain.common.number_types import (
     Count,
     Flag,
@@ -17,8 +16,8 @@ from rltrain.common.number_types import (
     Probability,
     Whole,
 )
+from rltrain.env.gymnasium_advice import require_game
 from rltrain.env.vector import require_envs
-from rltrain.errors import did_you_mean
 from rltrain.interfaces import EpisodeSeeds
 from rltrain.types import EnvSpec
 
@@ -200,19 +199,8 @@ def emulators(game: str, **given: Any) -> tuple[Any, list[int]]:
     Raises:
         ValueError: the package is missing, or it has no such game.
     """
-    try:
-        import ale_py
-        from ale_py.vector_env import AtariVectorEnv as Emulators
-    except ImportError as error:
-        raise ValueError(
-            "env=atari needs the package ale-py, which is not installed. "
-            f"Type {install_extra('atari')}"
-        ) from error
-    games = ale_py.roms.get_all_rom_ids()
-    if game not in games:
-        raise ValueError(
-            f"env.game={game}: expected one of ALE's {len(games)} games in its spelling, such as "
-            f"pong or space_invaders.{did_you_mean(game, sorted(games))}"
-        )
+    require_game(game)
+    from ale_py.vector_env import AtariVectorEnv as Emulators
+
     made = Emulators(game, **given)
     return made, [int(action.value) for action in made.ale.get_action_set()]

@@ -1,4 +1,4 @@
-"""Why Gymnasium cannot make an environment, in our words, and what to type instead."""
+"""Why an environment of Gymnasium or ALE cannot be made, and what to type instead."""
 
 from __future__ import annotations
 
@@ -7,10 +7,51 @@ import re
 import gymnasium
 
 from rltrain.common.install import install_command, install_extra, requirements
-from rltrain.errors import closest
+from rltrain.errors import closest, did_you_mean
 
 ATARI = re.compile(r"NoFrameskip|Deterministic|^ALE/|-ram\b")
 """Parts of the ids of Atari games."""
+
+
+def require_registered(id: str) -> None:
+    """Refuse an id that is not in Gymnasium's registry.
+
+    Raises:
+        ValueError: what to type instead.
+    """
+    if id not in registered_ids():
+        error = gymnasium.error.UnregisteredEnv()
+        raise ValueError(f"env.id={id} cannot be made: {advice(id, error)}")
+
+
+def registered_ids() -> set[str]:
+    """The ids in Gymnasium's registry, also without their versions."""
+    return {
+        name
+        for spec in gymnasium.registry.values()
+        for name in (spec.id, spec.id.rpartition("-v")[0])
+    }
+
+
+def require_game(game: str) -> None:
+    """Refuse a game that ALE does not have.
+
+    Raises:
+        ValueError: the package is missing, or it has no such game.
+    """
+    try:
+        import ale_py
+    except ImportError as error:
+        raise ValueError(
+            "env=atari needs the package ale-py, which is not installed. "
+            f"Type {install_extra('atari')}"
+        ) from error
+    games = ale_py.roms.get_all_rom_ids()
+    if game not in games:
+        raise ValueError(
+            f"env.game={game}: expected one of ALE's {len(games)} games in its spelling, such as "
+            f"pong or space_invaders.{did_you_mean(game, sorted(games))}"
+        )
 
 
 def advice(id: str, error: Exception) -> str:

@@ -236,12 +236,3 @@ def named(maker: str) -> Callable[..., Any]:
             f"({error}). Hand it over again: rltrain.evaluate(RUN_FOLDER, env=YOUR_CLASS)."
         ) from error
     return imported
-
-
-def registered_ids() -> set[str]:
-    """The ids in Gymnasium's registry, also without their versions."""
-    return {
-        name
-        for spec in gymnasium.registry.values()
-        for name in (spec.id, spec.id.rpartition("-v")[0])
-    }

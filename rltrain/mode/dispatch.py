@@ -17,6 +17,7 @@ from rltrain.config.compose import compose_checked, compose_single
 from rltrain.config.overrides import PATH_KEYS, original_cwd, typed_value
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError
+from rltrain.mode.find_run import find_run, require_any
 
 OF_MODES = {
     **{"runs": "report", "report": "report", "tune": "tune", "hub": "push"},
@@ -48,6 +49,7 @@ def new_mode(overrides: Sequence[str]) -> int:
     composed, settings = compose_single(overrides)
     require_effect(overrides)
     require_training(settings)
+    require_any(settings.run.checkpoint)
     from rltrain.mode.run_folder import new_run_dir
     from rltrain.mode.train import run_training
 
@@ -235,6 +237,7 @@ def resume_mode(overrides: Sequence[str]) -> int:
         from rltrain.mode.sweep.run import resume_sweep
 
         return resume_sweep(original_cwd(path), others)
+    find_run(path)
     from rltrain.mode.train import resume
 
     return resume(path, others).exit_code
@@ -350,6 +353,8 @@ def loaded(
             f"load_step={load_step}: expected the env step of a checkpoint, or {listed}."
         )
     others = other_overrides(overrides, ("mode", "load_step", "checkpoint"), ("resume",))
+    if typed_value(overrides, "mode") != "import":
+        require_any(path)
     return None if path is None else str(path), load_step, others
 
 

@@ -106,30 +106,46 @@ def find_checkpoint(
         CheckpointError: there is none, or it cannot be trusted.
         UsageError: a step beside a single checkpoint.
     """
+    require_any(typed)
     path = typed_path(typed)
-    if (path / "agent.th").is_file() or any(path.glob("*/agent.th")):
-        raise CheckpointError(
-            f"{typed} holds weights of PyMARL: expected a run of rltrain. Type rltrain mode=import "
-            f"checkpoint={typed} algo=… env=…, then mode=evaluate checkpoint=latest."
-        )
-    inside = checkpoint.folder_of(path)
-    has_any = checkpoint.is_one(path) or any(
-        os.path.lexists(inside / str(step) / MANIFEST) for step in checkpoint.steps_of(inside)
-    )
+    has_any = has_checkpoint(path)
     if has_any or os.path.lexists(run_home(path) / "run.json"):
         require_plain(run_home(path))
     if has_any:
         return checkpoint.find(path, load_step)
-    runs = runs_below(path)
-    if not runs:
-        raise CheckpointError(no_run(typed, path))
-    saved = [run for run in runs if checkpoint.steps_of(run / "checkpoints")]
+    saved = [run for run in runs_below(path) if checkpoint.steps_of(run / "checkpoints")]
     if not saved:
         raise CheckpointError(f"No run in {path} has written a checkpoint yet.")
     require_plain(saved[0])
     newest = checkpoint.find(saved[0], load_step)
     which = f"The newest run below {path} with a checkpoint is {saved[0]}."
     return replace(newest, remarks=(which, *newest.remarks))
+
+
+def require_any(typed: str | Path | None) -> None:
+    """Refuse a path without a checkpoint or run at or below it; none is read, nor the Hub asked.
+
+    Raises:
+        CheckpointError: what there is instead.
+    """
+    if typed is None or str(typed).startswith("hf:"):
+        return
+    path = typed_path(typed)
+    if (path / "agent.th").is_file() or any(path.glob("*/agent.th")):
+        raise CheckpointError(
+            f"{typed} holds weights of PyMARL: expected a run of rltrain. Type rltrain mode=import "
+            f"checkpoint={typed} algo=… env=…, then mode=evaluate checkpoint=latest."
+        )
+    if not (has_checkpoint(path) or runs_below(path)):
+        raise CheckpointError(no_run(typed, path))
+
+
+def has_checkpoint(path: Path) -> bool:
+    """Whether a path is a checkpoint or a folder with one."""
+    inside = checkpoint.folder_of(path)
+    return checkpoint.is_one(path) or any(
+        os.path.lexists(inside / str(step) / MANIFEST) for step in checkpoint.steps_of(inside)
+    )
 
 
 def find_checkpoints(typed: str | Path) -> list[checkpoint.Found]:

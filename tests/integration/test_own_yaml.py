@@ -125,7 +125,7 @@ BROKEN = [
     ("sed: 3\n", r"Unknown key 'sed' in .*/broken\.yaml. Did you mean 'seed'"),
     ("algo:\n  loss:\n    gama: 0.9\n", r"algo\.loss\.gama"),
     ("algo:\n  batch_size: many\n", r"algo\.batch_size=many: expected a whole number"),
-    ("defaults:\n  - override /algo: dqnn\n", r"dqnn"),
+    ("defaults:\n  - override /algo: dqnn\n", r"dqnn.*/broken\.yaml"),
     ("algo: [\n", r"cannot be composed: .*broken\.yaml"),
 ]
 

@@ -1,0 +1,62 @@
+"""Maps, games and ids of environments, looked up before torch is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from typing import Any
+
+from rltrain.config.schema import Node
+from rltrain.errors import usage_errors
+
+Keywords = Mapping[str, Any]
+
+
+def require_environment(node: Node) -> None:
+    """Refuse a map, game or id that there is not; environments of one's own are not looked up.
+
+    Raises:
+        UsageError: as the environment itself would say it.
+    """
+    with usage_errors():
+        LOOKED_UP.get(node.target, lambda kwargs: None)(node.kwargs)
+
+
+def gymnasium_id(kwargs: Keywords) -> None:
+    """Refuse an id that Gymnasium does not have; classes and ids of a module pass."""
+    from rltrain.env.gymnasium_advice import require_registered
+
+    if ":" not in kwargs["id"]:
+        require_registered(kwargs["id"])
+
+
+def atari_game(kwargs: Keywords) -> None:
+    """Refuse a game that ALE does not have."""
+    from rltrain.env.gymnasium_advice import require_game
+
+    if find_spec("ale_py"):  # the environment names the package where it is missing
+        require_game(kwargs["game"])
+
+
+def smac_map(kwargs: Keywords) -> None:
+    """Refuse a map that SMAC does not have, where its name is typed alone."""
+    from rltrain.battles.smaclite.maps import find_map_under
+
+    if not (kwargs.get("map_file") or kwargs.get("maps")):
+        find_map_under(kwargs["rules"], kwargs["map_name"])
+
+
+def scenario(kwargs: Keywords) -> None:
+    """Refuse a scenario that SMACv2 does not have, where its name is typed alone."""
+    from rltrain.battles.data.scenarios import find_scenario
+
+    if not kwargs.get("maps"):
+        find_scenario(kwargs["map_name"])
+
+
+LOOKED_UP: Mapping[str, Callable[[Keywords], None]] = {
+    "rltrain.env.gymnasium_env": gymnasium_id,
+    "rltrain.env.AtariVectorEnv": atari_game,
+    "rltrain.env.smac.SmacVectorEnv": smac_map,
+    "rltrain.env.smac.Smacv2VectorEnv": scenario,
+}
