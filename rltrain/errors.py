@@ -47,6 +47,10 @@ class UsageError(RltrainError):
     exit_code = 2
 
 
+class NamesError(UsageError):
+    """Names in a command that do not exist, a line for each."""
+
+
 @contextmanager
 def usage_errors() -> Iterator[None]:
     """Context that turns a part's ``ValueError`` and ``MemoryError`` into a UsageError.

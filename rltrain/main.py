@@ -17,7 +17,7 @@ from rltrain.common.files import require_places
 from rltrain.common.streams import keep_streams, lost_output, say
 from rltrain.config.catalog import SHIPPED, Catalog
 from rltrain.config.command_line import CommandLine, read
-from rltrain.errors import NotTypedError, RltrainError, UsageError
+from rltrain.errors import NamesError, NotTypedError, RltrainError, UsageError
 
 
 def main() -> None:
@@ -26,7 +26,7 @@ def main() -> None:
     try:
         sys.exit(run(sys.argv[1:]))
     except RltrainError as error:
-        say(f"rltrain: {error}", error=True)
+        say(f"rltrain: {error}{in_one(error, sys.argv[1:])}", error=True)
         sys.exit(error.exit_code)
     except KeyboardInterrupt as stopped:
         sys.exit(next(iter(stopped.args), 130))
@@ -58,6 +58,20 @@ def run(arguments: Sequence[str]) -> int:
     except NotTypedError as error:
         command = shlex.join(["rltrain", *arguments, *error.overrides])
         raise UsageError(f"{error.reason} Type it all, if you know it:\n  {command}") from error
+
+
+def in_one(error: RltrainError, arguments: Sequence[str]) -> str:
+    """The command with all names as they are here, where several were wrong and all are known."""
+    if not isinstance(error, NamesError) or "\n" not in str(error):
+        return ""
+    from rltrain.config.compose import refusal
+    from rltrain.config.suggest.translate import translated
+
+    line = read(arguments)
+    catalog, sweep = catalog_for(line), ["-m"] if "multirun" in line.switches else []
+    done = translated([*sweep, *line.overrides], catalog, partial(refusal, catalog, []))
+    known = all(" (" in text for text in done.left_out)  # with the reason
+    return f"\nIn one command:\n  {done}" if known else ""
 
 
 def answered() -> int:

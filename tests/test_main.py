@@ -126,6 +126,26 @@ def test_errors_are_one_paragraph_on_stderr(monkeypatch, capsys):
     assert len(said.splitlines()) <= 6
 
 
+@pytest.mark.parametrize(
+    ("typed", "shown"),
+    [
+        (
+            "env=sc2 map_name=3m lr=0.1 seed=3",
+            "rltrain env=smac env.map_name=3m algo.optimizer.lr=0.1",
+        ),
+        ("-m env=sc2 map_name=3m lr=0.1 seed=1,2", "rltrain -m env=smac"),
+        ("algo=qmix evaluate=True checkpoint_path=a/b", "rltrain mode=evaluate checkpoint=a/b\n"),
+        ("env=cartpole lrr=3 mystery=3", None),
+    ],
+)
+def test_several_wrong_names_are_answered_with_one_command(monkeypatch, capsys, typed, shown):
+    monkeypatch.setattr(sys, "argv", ["rltrain", *typed.split()])
+    with pytest.raises(SystemExit):
+        entry.main()
+    _, one, command = capsys.readouterr().err.partition("In one command:\n  ")
+    assert command.startswith(shown) if shown else not one
+
+
 def test_every_refusal_has_an_exit_code():
     codes = {kind.__name__: kind.exit_code for kind in RltrainError.__subclasses__()}
     assert codes == {

@@ -34,6 +34,9 @@ VALUED = {
 PROGRAM = re.compile(r"python[\d.]*|(?!.*=).*\.(py|sh)|rllib|rl_zoo3|poetry|uv|bash")
 """The first word of a command of another program, whose flags are not ours."""
 
+STRANGE = re.compile(r"-|(?!~)[^=]*\Z|[^=]*=dict\(|(policy_kwargs|env_args|\w*config)=\{")
+"""An argument that is neither ``key=value`` nor ``~key``: a flag, a word, a call of Python's."""
+
 
 @dataclass(frozen=True)
 class CommandLine:
@@ -69,12 +72,8 @@ class CommandLine:
 
     @property
     def strange(self) -> list[str]:
-        """Arguments that are neither a flag nor ``key=value``."""
-        return [
-            override
-            for override in self.overrides
-            if override.startswith("-") or not ("=" in override or override.startswith("~"))
-        ]
+        """Arguments that are neither a flag of ours nor ``key=value``."""
+        return [override for override in self.overrides if STRANGE.match(override)]
 
 
 def read(arguments: Sequence[str]) -> CommandLine:

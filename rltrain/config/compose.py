@@ -179,9 +179,10 @@ def refusal(catalog: Catalog, choices: Sequence[Override], typed: str) -> str:
         typed: the overrides as a shell takes them.
     """
     from rltrain.config.validate.checker import check
+    from rltrain.config.validate.env_names import require_environment
 
     try:
-        parsed = parse(shlex.split(typed))
+        parsed = [o for o in parse(shlex.split(typed)) if not sets_hydra(o)]
         groups = [o for o in parsed if o.key_or_group in catalog.groups]
         replaced = {o.key_or_group for o in groups}
         others = [o for o in choices if o.key_or_group not in replaced]
@@ -196,7 +197,8 @@ def refusal(catalog: Catalog, choices: Sequence[Override], typed: str) -> str:
             else:
                 problems.append(f"{o.input_line}: there is no such key.")
         if not problems:
-            check(resolved(tree, lambda: chosen.hydra), chosen.picked, {})
+            settings = check(resolved(tree, lambda: chosen.hydra), chosen.picked, {})
+            require_environment(settings.nodes["env"])
     except (UsageError, HydraException, OmegaConfBaseException) as error:
         problems = [str(error)]
     return problems[0].splitlines()[0] if problems else ""

@@ -17,7 +17,7 @@ from rltrain.config.suggest.keys import (
     for_node,
     not_tried,
 )
-from rltrain.errors import UsageError
+from rltrain.errors import NamesError
 
 OF_A_RUN = ("hydra.run.dir", "hydra.searchpath")
 """Hydra's own settings that a single run takes."""
@@ -41,7 +41,7 @@ def refuse_wrong(
         refusal: tries what a suggestion says to type.
 
     Raises:
-        UsageError: every problem at once.
+        NamesError: every problem at once.
     """
     problems = [text for texts in wrong.values() for text in texts]
     for o in values:
@@ -50,7 +50,7 @@ def refuse_wrong(
         elif o.key_or_group.partition(".")[0] not in wrong:
             problems += key_problem(o, known, custom, catalog, refusal)
     if problems:
-        raise UsageError("\n".join(problems))
+        raise NamesError("\n".join(problems))
 
 
 def hydra_problem(o: Override) -> list[str]:

@@ -81,9 +81,11 @@ def parse(overrides: Sequence[str]) -> list[Override]:
             parsed.append(_parse(quoted(text)))
         except (HydraException, ValueError):  # ValueError: a number of thousands of digits
             shown = text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+            key, _, value = text.partition("=")
+            example = f"{key}='{value}'" if shown == text and "'" not in value else "key='a b'"
             problems.append(
-                f"'{shown}' cannot be read: expected key=value (a value with blanks, "
-                f"commas or brackets needs quotes: \"key='a b'\")."
+                f"'{shown}' cannot be read: expected key=value. Text with blanks, commas, brackets "
+                f'or = needs both kinds of quotes: "{example}".'
             )
     if problems:
         raise UsageError("\n".join(problems))

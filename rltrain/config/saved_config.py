@@ -60,9 +60,11 @@ def read_config(path: Path) -> dict[str, Any]:
     try:
         tree = get_json(path, CONFIG_BYTES)
     except (FileNotFoundError, IsADirectoryError) as error:
+        names = SHIPPED.options("algo")
+        other = f" The algorithm is algo={path.name}." if path.name in names else ""
         raise CheckpointError(
             f"{path} is {'a folder' if path.is_dir() else 'not there'}: expected the config.json "
-            "of a run, such as outputs/<algo>-<env>/<run>/config.json."
+            f"of a run, such as outputs/<algo>-<env>/<run>/config.json.{other}"
         ) from error
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path} cannot be read as JSON: {error}.") from error

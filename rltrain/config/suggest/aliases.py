@@ -9,7 +9,8 @@ The file of a library holds sections, a section rows, a row up to four columns:
 3. a note for the documents;
 4. how a number of theirs becomes one of ours: ``reciprocal``, ``share`` of the run's env steps, or
    ``tau``: below 1 a share that the target network moves at every update, ``layers`` of that many
-   units, two of them, ``range`` of that many seeds, or the mean ``return`` that ends a run.
+   units, two of them, ``range`` of that many seeds, or the mean ``return`` that ends a run;
+   ``tests``: it counts those, not the length of the run.
 """
 
 from __future__ import annotations

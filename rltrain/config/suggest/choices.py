@@ -118,11 +118,19 @@ def _environment(value: str, options: list[str]) -> Iterator[Answer]:
     ]
     if played:
         yield Answer(tuple(played))
-    if match:
+    if match and ("/" not in value or atari_id):
         yield from (Answer((f"env={o}",)) for o in options if normal(o) == name)
         yield from _elsewhere("env", value, name)
-    if match or re.fullmatch(r"[\w.]+:[\w/-]+", value):
+    if match:
+        from rltrain.env.gymnasium_advice import registered_ids  # imports gymnasium
+
+        known = value in registered_ids()
+        why = "" if known else "my_package being the one that registers it"
+        yield Answer((f"env=gymnasium env.id={'' if known else 'my_package:'}{value}",), why=why)
+    if re.fullmatch(r"[\w.]+:[\w/-]+", value):
         yield Answer((f"env=gymnasium env.id={value}",))
+    if re.fullmatch(r"[A-Z]\w*[a-z]Env", value):
+        yield Answer(why=f"A class of your own is env=gymnasium env.id=my_module:{value}")
     if own := re.fullmatch(r"([\w.]+)\.([A-Z]\w*)", value):
         yield Answer((f"env=gymnasium env.id={own[1]}:{own[2]}",))
     if value.endswith(".py"):

@@ -209,7 +209,9 @@ def _row_answer(row: Row, name: str, value: str, known: Tree, catalog: Catalog) 
         if row.convert == "return":
             return Answer((f"stop.metric=train/return_mean stop.value={value}",))
         share = f"{value} of {known.get('total_env_steps')} env steps"
-        why = share if row.convert == "share" else ""
+        why = {"share": share, "tests": "total_env_steps is the length of a run"}.get(
+            row.convert, ""
+        )
         return Answer((pasteable(key, converted(row, key, value, known), known, catalog),), why=why)
     if row.values:
         return Answer(tuple(dict.fromkeys(w for w in row.values.values() if w)), sure=False)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import json
 import re
 import shlex
 from collections.abc import Sequence
@@ -13,17 +11,15 @@ from os.path import exists
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from rltrain.battles.data.maps import MAPS
 from rltrain.config.catalog import Catalog, Tree
+from rltrain.config.command_line import STRANGE
 from rltrain.config.suggest.aliases import EVALUATE, commands
 from rltrain.config.suggest.choices import longest_known
-from rltrain.config.suggest.keys import Refusal, for_key, not_tried
+from rltrain.config.suggest.keys import FREE_FORM, Refusal, for_key, not_tried
+from rltrain.config.suggest.named_values import PYTHON, named_values
 from rltrain.config.suggest.value_forms import quoted
 
-SCRIPT = re.compile(r".*\.py|(rl_zoo3|ray\.rllib|cleanrl\w*)\.[\w.]+")
-NUMBER = re.compile(r"-[\d.]+(e-?\d+)?")
 OF_LOADED = (
     r"mode|checkpoint|load_step|record|seed|trust|test\..*|hub\..*|hardware\.device|-.*",
     "the run has its own; test.episodes are played",
@@ -85,7 +81,7 @@ def command_problem(
 ) -> str:
     """Return the message about words that are neither ``key=value`` nor a flag of rltrain's."""
     done = translated(arguments, catalog, refusal)
-    wrong = [word for word in arguments if word.startswith("-") or "=" not in word]
+    wrong = [word for word in arguments if STRANGE.match(word)]
     first = next(word for word in wrong if word not in ("-m", "--multirun"))
     text = f"{first}: expected key=value, -m for a sweep, or --help."
     if done.overrides or not done.left_out:
@@ -97,7 +93,7 @@ def translated(
     arguments: Sequence[str], catalog: Catalog, refusal: Refusal = not_tried
 ) -> Translation:
     """Overrides for what was typed, as far as there are any; ``refusal`` tries them."""
-    script, pairs = _pairs(arguments)
+    script, pairs = named_values(arguments)
     done = Translation()
     for _ in range(2):  # the second time with the keys of the choices found in the first
         before, done = done, Translation()
@@ -129,93 +125,6 @@ def _known(done: Translation, catalog: Catalog) -> dict[str, Any]:
     return known if steps is None else {**known, "total_env_steps": steps}
 
 
-def _pairs(arguments: Sequence[str]) -> tuple[str, list[tuple[str, str]]]:
-    """The script that was to run, and names and values of flags and ``key=value``; words without
-    a name have the empty one.
-    """
-    script, before, pairs = "", "", []
-    words = list(arguments)
-    while words:
-        word = words.pop(0)
-        name, equals, value = word.lstrip("-").partition("=")
-        follows = bool(words) and (
-            bool(NUMBER.fullmatch(words[0]) or words[0].startswith(("{", "dict(")))
-            or not (words[0].startswith("-") or "=" in words[0])
-        )
-        if before.startswith("python") and word.startswith("-"):
-            word = before  # Python's own, as -m before a module
-        elif SCRIPT.fullmatch(word) and not script:
-            script = word.removesuffix(".py").replace("/", ".").rpartition(".")[2]
-            pairs.append(("", script))
-        elif word in ("-m", "--multirun") and not (script and follows):
-            pairs.append(("", "sweep"))
-        elif word.startswith("-"):
-            name = name.replace("-", "_")
-            name = commands()["flags"].get(name.lower() if len(name) < 2 else name, name)
-            if not equals and re.fullmatch(r"mode=\w+|--\w+", commands()["words"].get(name, "")):
-                pairs.append(("", name))
-            elif not equals and name.startswith("no_"):
-                pairs.append((name.removeprefix("no_"), "false"))
-            elif name in ("hyperparams", "hyperparameters", "env_kwargs"):
-                words = [value, *words] if equals else words
-                while words and re.match(r"\w+:", words[0]):
-                    pairs += _several(name, words.pop(0), script)
-            else:
-                value = value if equals else words.pop(0) if follows else "true"
-                pairs += _several(name, value, script)
-        elif words[:1] == ["="] and len(words) > 1:
-            pairs.append((word, words[1]))
-            words = words[2:]
-        elif equals:
-            pairs += _several(name, value if value or not follows else words.pop(0), script)
-        else:
-            pairs.append(("", word))
-        before = word
-    return script, _with_ratio(pairs)
-
-
-def _several(name: str, value: str, script: str) -> list[tuple[str, str]]:
-    """The settings inside ``{"lr": 0.1}``, ``dict(net_arch=[64])`` and ``lr:0.1``, or the one."""
-    tree: Any = None
-    name = commands()["names"].get(name, name)
-    if name == "log_folder" and value.endswith((".yaml", ".yml")):
-        name = "conf_file"
-    if name == "env" and "atari" in script and "/" not in value:
-        value = f"ALE/{value}"
-    if value.startswith("{"):
-        with suppress(yaml.YAMLError):
-            tree = yaml.safe_load(value)
-    elif name in ("hyperparams", "hyperparameters", "env_kwargs"):
-        key, _, text = value.partition(":")
-        prefix = "+env.kwargs." if name == "env_kwargs" else ""
-        return _several(f"{prefix}{key}", text.strip("'"), script)
-    elif value.startswith("dict("):
-        with suppress(SyntaxError, ValueError):
-            call: Any = ast.parse(value, mode="eval").body
-            tree = {word.arg: ast.literal_eval(word.value) for word in call.keywords}
-    if not isinstance(tree, dict):
-        return [(name, value)]
-    prefixes = {"env_config": "+env.kwargs.", "stop": "stop.", "exploration_config": f"{name}."}
-    prefix = prefixes.get(name, "")
-    texts = {
-        key: inner if isinstance(inner, str) else json.dumps(inner, separators=(",", ":"))
-        for key, inner in tree.items()
-    }
-    return [each for key in texts for each in _several(f"{prefix}{key}", texts[key], script)]
-
-
-def _with_ratio(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """``train_freq`` and ``gradient_steps`` as one setting."""
-    named = dict(pairs)
-    try:
-        freq, steps = float(named["train_freq"]), float(named["gradient_steps"])
-        ratio = steps / freq if steps > 0 else 1.0
-    except (KeyError, ValueError, ZeroDivisionError):
-        return pairs
-    others = [pair for pair in pairs if pair[0] not in ("train_freq", "gradient_steps")]
-    return [*others, ("algo.updates_per_env_step", f"{ratio:g}")]
-
-
 def _setting(
     name: str, value: str, known: Tree, catalog: Catalog, done: Translation, before: Translation
 ) -> None:
@@ -233,7 +142,7 @@ def _setting(
         return
     if name in ("orga", "organization"):
         name, value = "hub.repo", f"{value}/{before.value('algo')}-{before.value('env')}"
-    if name in known or name.startswith("+"):
+    if name in known or name.startswith(tuple(f"+{node}." for node in FREE_FORM)):
         done.add(quoted(f"{name}={value}"))
         return
     answer = for_key(name, value, known, catalog)
@@ -261,13 +170,15 @@ def _choice(group: str, option: str, catalog: Catalog, done: Translation) -> str
         return f"{group}={name}"
     if (answer.why and " is a choice of " not in answer.why) or not answer.typed:
         done.left_out.append(f"{option} ({answer.why})" if answer.why else f"{group}={option}")
+    if group == "env" and not answer.typed:
+        done.add("env=gymnasium env.id=my_module:MyEnv")
     return answer.typed[0] if answer.typed else ""
 
 
 def _word(word: str, catalog: Catalog, done: Translation) -> None:
     """A word without a name: a command, a script, a choice, a path."""
-    means = commands()["words"].get(word.lower())
-    if means is not None or re.fullmatch(r"python[\d.]*|.*\.sh", word):
+    means = commands()["words"].get(word.lower().removesuffix(".sh"))
+    if means is not None or word.endswith(".sh") or PYTHON.fullmatch(word):
         done.add(means or "")
     elif word in commands()["absent"]:
         done.left_out.append(f"{word} ({commands()['absent'][word]})")
@@ -278,6 +189,8 @@ def _word(word: str, catalog: Catalog, done: Translation) -> None:
             done.add(word)
     elif "resume" in done.overrides:
         done.add(quoted(f"resume={word}"))
+    elif done.value("mode") == "report" and ("/" in word or exists(word)):
+        done.add(quoted(f"runs={word}"))
     elif word.lower().endswith("policy"):
         _setting("policy", word, {}, catalog, done, done)
     elif FOREIGN_MODEL.fullmatch(word) or (
@@ -308,7 +221,7 @@ def _model(path: str, done: Translation) -> None:
 def _finish(done: Translation, script: str) -> None:
     """Complete what a script or a mode implies, and leave out what the mode does not take."""
     overrides, mode = done.overrides, done.value("mode")
-    if script and script not in commands()["words"] and "env" not in overrides and not mode:
+    if script and script not in commands()["words"] and {"algo", "env"} & {*overrides} == {"algo"}:
         done.add("env=atari env.game=breakout" if "atari" in script else "env=cartpole")
     if done.value("experiment").startswith("apex/") and done.value("env") in ("atari", "minatar"):
         done.add(f"experiment=apex/{done.value('env')}")

@@ -55,7 +55,7 @@ def _other_forms(value: Any, text: str) -> Iterator[tuple[Any, str]]:
         digits = number[1].replace(",", "").replace("_", "")
         shown = f"{digits}e{3 if number[2] in 'kK' else 6}"
         yield from ((float(shown), shown) for _ in range(digits.count(".") < 2))
-    if re.fullmatch(r"\d{1,3}([.,' ]\d{3})+", text):
+    if re.fullmatch(r"[1-9]\d{0,2}([.,' ]\d{3})+", text):
         digits = re.sub(r"\D", "", text)
         yield int(digits), re.sub(r"\D", "_", text)
     if power := re.fullmatch(r"10\*\*(\d+)", text):

@@ -18,8 +18,9 @@ def require_environment(node: Node) -> None:
     Raises:
         UsageError: as the environment itself would say it.
     """
-    with usage_errors():
-        LOOKED_UP.get(node.target, lambda kwargs: None)(node.kwargs)
+    if node.target in LOOKED_UP:
+        with usage_errors():
+            LOOKED_UP[node.target](node.kwargs)
 
 
 def gymnasium_id(kwargs: Keywords) -> None:
@@ -38,25 +39,23 @@ def atari_game(kwargs: Keywords) -> None:
         require_game(kwargs["game"])
 
 
-def smac_map(kwargs: Keywords) -> None:
-    """Refuse a map that SMAC does not have, where its name is typed alone."""
+def battle_map(kwargs: Keywords) -> None:
+    """Refuse a map of SMAC or a scenario of SMACv2 that there is not, if its name counts."""
+    from rltrain.battles.data.scenarios import find_scenario
     from rltrain.battles.smaclite.maps import find_map_under
 
-    if not (kwargs.get("map_file") or kwargs.get("maps")):
-        find_map_under(kwargs["rules"], kwargs["map_name"])
-
-
-def scenario(kwargs: Keywords) -> None:
-    """Refuse a scenario that SMACv2 does not have, where its name is typed alone."""
-    from rltrain.battles.data.scenarios import find_scenario
-
-    if not kwargs.get("maps"):
-        find_scenario(kwargs["map_name"])
+    name = kwargs["map_name"]
+    if kwargs.get("map_file") or kwargs.get("maps"):
+        return
+    try:
+        find_map_under(kwargs["rules"], name) if "rules" in kwargs else find_scenario(name)
+    except ValueError as error:
+        raise ValueError(f"env.map_name={name}: {error}") from error
 
 
 LOOKED_UP: Mapping[str, Callable[[Keywords], None]] = {
     "rltrain.env.gymnasium_env": gymnasium_id,
     "rltrain.env.AtariVectorEnv": atari_game,
-    "rltrain.env.smac.SmacVectorEnv": smac_map,
-    "rltrain.env.smac.Smacv2VectorEnv": scenario,
+    "rltrain.env.smac.SmacVectorEnv": battle_map,
+    "rltrain.env.smac.Smacv2VectorEnv": battle_map,
 }

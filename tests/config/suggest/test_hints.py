@@ -65,6 +65,14 @@ FEW = {
     "target_update_interval=1000": "algo.target_update.env_steps=1000",
     "exploration_config.type=EpsilonGreedy": "algo/exploration=epsilon_greedy",
     "learning_rate=1e-3": "algo.optimizer.lr=1e-3",
+    "target_network_frequency=500": "algo.target_update.env_steps=500",
+    "hidden_layers=[64,64]": "algo.network.hidden_sizes=[64,64]",
+    "hidden=128": "algo.network.hidden_sizes=[128]",
+    "target_reward=475": "stop.value=475",
+    "epsilon=0.1": "algo.exploration.end=0.1",
+    "workers=4": "hardware.n_workers=4",
+    "batch=64": "algo.batch_size=64",
+    "replay_buffer_class=PrioritizedReplayBuffer": "buffer=prioritized",
 }
 
 
@@ -83,6 +91,11 @@ def test_a_suggestion_is_accepted(word):
         ("env=myenv.MyEnv", "Type env=gymnasium env.id=myenv:MyEnv."),
         ("env=envs/mine.py", "env=gymnasium env.id=envs.mine:ClassName."),
         ("experiment=exp", "Type experiment=./exp.yaml."),
+        ("env=MyEnv", "env=gymnasium env.id=my_module:MyEnv."),
+        ("env=seals/CartPole-v0", "Type env=gymnasium env.id=my_package:seals/CartPole-v0"),
+        ("env=MiniGrid-Empty-5x5-v0", "Type env=gymnasium env.id=minigrid:MiniGrid-Empty-5x5-v0."),
+        ("config=qmix", "The algorithm is algo=qmix."),
+        ("name=qmix_env=8", "needs both kinds of quotes: \"name='qmix_env=8'\"."),
     ],
 )
 def test_files_classes_and_words_of_other_tools_are_answered(word, hint, own_folder):
@@ -95,12 +108,22 @@ def test_files_classes_and_words_of_other_tools_are_answered(word, hint, own_fol
     [
         ("~algo.loss.gamma", "keys cannot be removed. Leave it out."),
         ("learning_rate=abc", "Here it is algo.optimizer.lr. algo.optimizer.lr=abc: expected"),
+        ("eps_decay=0.995", "algo.exploration.env_steps=0.995: expected a whole number"),
+        ("early_stopping=true", "stop.metric and stop.value end a run"),
+        ("epochs=10", "total_env_steps is the length of a run"),
+        ("replay_buffer_class=HerReplayBuffer", "no hindsight replay"),
+        ("callback=EvalCallback", "tests and checkpoints are built in"),
+        ("normalize=True", "algo.network.normalize_obs=true"),
     ],
 )
 def test_what_would_be_refused_is_not_suggested(word, text):
     answer = refusal([*DQN, word])
     assert text in answer
     assert not list(suggested(answer))
+
+
+def test_a_folder_is_suggested():
+    assert "Type hydra.run.dir=/tmp/r (" in refusal([*DQN, "local_results_path=/tmp/r"])
 
 
 @pytest.mark.slow
