@@ -66,8 +66,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, page in COPIED.items():
         text = (ROOT / name).read_text(encoding="utf-8")
         files.append(File.generated(config, page, content=LINK.sub(_from_root, text)))
+    seen: set[str] = set()  # a class that two modules name is on the page of the first
     for module, title in REFERENCE.items():
-        text = f"# {title}: {module}\n\n" + "\n".join(_members(module))
+        members = [member for member in _members(module) if member not in seen]
+        seen.update(members)
+        text = f"# {title}: {module}\n\n" + "\n".join(members)
         files.append(File.generated(config, f"reference/{module}.md", content=text))
     for path in sorted(_linked_sources()):
         text = f"# {path}\n" + "".join(map(_code, sorted(_files(ROOT / path))))

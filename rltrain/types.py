@@ -74,8 +74,9 @@ class Drawing(NamedTuple):
     Attributes:
         world: what is the same at all times, plain values: ``bounds`` [x0, y0, x1, y1], y pointing
             up; optional are ``cells`` (rows of the map from the lowest y: "." is blocked, a digit
-            the height), ``grid`` (draw its lines), ``lines`` (lists of points), ``whole`` (show all
-            of it at all times), ``actions`` (names), ``orders`` (names),
+            the height), ``picture`` (``bounds`` in pixels of ``render``'s images), ``grid`` (draw
+            its lines), ``lines`` (lists of points), ``whole`` (show all of it at all times),
+            ``actions`` (names), ``orders`` (names),
             ``first_target`` (the action that aims at the first enemy; with ``energy`` agent),
             ``cone`` (radians that agents see around ``facing``), ``rate`` (env steps a second).
         looks: of each unit, plain values: ``name``, ``team`` (0 agents, 1 opponents, 2 things),

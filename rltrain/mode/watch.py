@@ -23,6 +23,7 @@ from rltrain.video.blocks import Blocks
 from rltrain.video.recorder import Recorder, recorder_of, require_drawable
 
 PAUSE = 1.0  # seconds between two episodes
+AROUND = 2.0  # cells shown around the units of a battle
 
 
 def watch(settings: Settings, source: Found | None) -> None:
@@ -56,11 +57,38 @@ def play(
         elif isinstance(recorder, Recorder):
             stage.seconds = 1 / (env.frames_per_second or 1)
             recorder.show = stage.show
+            if env.has_drawing:
+                stage.cropped = Units(env)
         with stage.live:
             rollout.run_episodes(n, settings.run.seed, Clock(), Watches([recorder, stage]))
     finally:
         rollout.close()
     screen.lines(*recorder.remarks, f"The recordings are in {shown(folder)}.")
+
+
+class Units:
+    """The part of an environment's images in which its units have been in the current episode."""
+
+    def __init__(self, env: VectorEnv) -> None:
+        self.env = env
+        self.box = np.zeros(4)
+
+    def __call__(self, image: np.ndarray, begins: bool) -> np.ndarray:
+        """A part of the image; ``begins`` with the first image of an episode."""
+        world, _, columns = self.env.drawing(0)
+        if "picture" not in world:
+            return image
+        x0, y0, x1, _ = world["bounds"]
+        left, top, right, bottom = world["picture"]
+        scale, there = (right - left) / (x1 - x0), columns["health"] > 0
+        x = left + (columns["x"][there] - x0) * scale
+        y = bottom - (columns["y"][there] - y0) * scale
+        if there.any():
+            box = np.array([x.min(), y.min(), -x.max(), -y.max()]) - AROUND * scale
+            self.box = box if begins else np.minimum(self.box, box)
+        box = np.clip(self.box * [1, 1, -1, -1], [left, top] * 2, [right, bottom] * 2)
+        left, top, right, bottom = box.astype(int)
+        return image[top:bottom, left:right]
 
 
 class ImageDisplay(Watch):
@@ -74,6 +102,7 @@ class ImageDisplay(Watch):
         self.title, self.n, self.screen, self.wait = title, n, screen, wait
         self.live = Live(console=screen, auto_refresh=False, transient=True)
         self.seconds = 0.0  # that an image is shown
+        self.cropped: Callable[[np.ndarray, bool], np.ndarray] = lambda image, begins: image
         self.due = time.monotonic()  # of the next image
         self.steps, self.total = 0, 0.0  # of the current episode
 
@@ -81,7 +110,7 @@ class ImageDisplay(Watch):
         """Show the next images of an episode."""
         caption = f"{self.title} · episode {number + 1} of {self.n} · step {self.steps}"
         line = Text(f"{caption} · return {self.total:.2f}", no_wrap=True, overflow="ellipsis")
-        for image in images:
+        for image in (self.cropped(image, self.steps == 0) for image in images):
             self.wait(max(0.0, self.due - time.monotonic()))
             self.due = max(self.due, time.monotonic() - self.seconds) + self.seconds
             self.live.update(Group(Blocks(image, self.screen.height - 2), line), refresh=True)

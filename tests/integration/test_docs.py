@@ -183,6 +183,24 @@ def test_links_lead_somewhere():
     assert [(at.name, link) for at, link in links if not (at.parent / link).exists()] == []
 
 
+def headings(document):
+    """The anchors of a page, as GitHub and MkDocs make them."""
+    text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
+    found = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\s-]", "", title).strip().lower().replace(" ", "-") for title in found}
+
+
+def test_links_lead_to_headings():
+    links = [
+        (document, link, document.parent / path if path else document, anchor)
+        for document in DOCUMENTS
+        for link in re.findall(r"\]\(([^):]*#[^)]*)\)", document.read_text(encoding="utf-8"))
+        for path, _, anchor in [link.partition("#")]
+    ]
+    assert len(links) > 40
+    assert [(at.name, link) for at, link, to, anchor in links if anchor not in headings(to)] == []
+
+
 def test_the_index_lists_every_page():
     text = "".join(page.read_text(encoding="utf-8") for page in DOCS.rglob("index.md"))
     listed = {Path(link).name for link in re.findall(r"\]\(([\w/]+\.md)\)", text)}

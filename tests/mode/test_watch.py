@@ -3,11 +3,15 @@
 from io import StringIO
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from rltrain.battles.engine.world import U
+from rltrain.battles.render.sprites import TEAMS
+from rltrain.env.smac import SmacVectorEnv
 from rltrain.errors import UsageError
 from rltrain.logger.screen import Screen
-from rltrain.mode.watch import play
+from rltrain.mode.watch import AROUND, Units, play
 from tests.helpers import nothing_written
 from tests.video.test_recorder import rollout
 
@@ -51,6 +55,23 @@ def test_without_a_terminal_episodes_are_recorded_only(tmp_path):
     assert "is no terminal" in out.getvalue()
     assert "▀" not in out.getvalue()
     assert len(list((tmp_path / "recordings/500").glob("*.gif"))) == 2
+
+
+def test_a_battle_is_shown_as_far_as_its_units_are():
+    env = SmacVectorEnv(map_name="3m", n_envs=1)
+    env.reset(lambda e, k: 0)
+    units = Units(env)
+    whole = env.render([0])[0][-1]
+    part = units(whole, True)
+    x, y = env.drawing(0).columns["x"], env.drawing(0).columns["y"]
+    ratio = (np.ptp(x) + 2 * AROUND) / (np.ptp(y) + 2 * AROUND)
+    assert part.shape[1] / part.shape[0] == pytest.approx(ratio, rel=0.05)
+    assert part.size < whole.size / 3
+    for color in ("body", "light"):
+        seen = {team[color]: (part == team[color]).all(-1).sum() for team in TEAMS}
+        assert seen == {team[color]: (whole[24:-26] == team[color]).all(-1).sum() for team in TEAMS}
+    env.battles.world.unit[0, U.X, 0] += 3
+    assert units(whole, False).size >= part.size, "it only grows"
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from PIL import Image, ImageDraw
 
 from rltrain.battles.data import terrain
 
+WIDTH = 480  # pixels of a finished picture
 FINE = 2  # a picture is drawn this much larger and reduced, which smooths its edges
 HEADER, FOOTER = 24, 26  # pixels of the finished picture
 MARGIN, ABOVE = 0.5, 1.25  # cells around the pathable ones, and over them, for bars

@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw
 
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.engine.world import AIR, COLOSSUS, GROUND, NO_ONE, M, Outcome, P, U
-from rltrain.battles.render.canvas import FINE, FOOTER, canvas_of, ground
+from rltrain.battles.render.canvas import FINE, FOOTER, WIDTH, canvas_of, ground
 from rltrain.battles.render.effects import draw_event
 from rltrain.battles.render.events import (
     Event,
@@ -25,7 +25,6 @@ from rltrain.battles.render.events import (
 from rltrain.battles.render.overlay import banner, bars, footer, header
 from rltrain.battles.render.sprites import ALLY, ENEMY, TEAMS, heading_of, paste, shadow, sprite
 
-WIDTH = 480  # pixels
 SUBFRAMES = 4  # images per env step
 TAIL = 6  # images after the end, while the dead fade
 

@@ -94,7 +94,8 @@ CHOICE = {
     "env=CartPole-v1": "env=cartpole.",
     "env=LunarLander-v2": "env=lunarlander.",
     "env=my_package:MyEnv-v0": "env=gymnasium env.id=my_package:MyEnv-v0.",
-    "env=Some-v3": "env=gymnasium env.id=Some-v3.",
+    "env=Some-v3": "env=gymnasium env.id=my_package:Some-v3 (my_package being the one that "
+    "registers it).",
     "env=dqn": "algo=dqn (dqn is a choice of algo).",
     "hardware=gpu": "hardware=cuda.",
     "buffer=per": "buffer=prioritized.",
