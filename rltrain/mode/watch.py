@@ -58,7 +58,7 @@ def play(
             stage.seconds = 1 / (env.frames_per_second or 1)
             recorder.show = stage.show
             if env.has_drawing:
-                stage.cropped = Units(env)
+                stage.cropped = UnitCamera(env)
         with stage.live:
             rollout.run_episodes(n, settings.run.seed, Clock(), Watches([recorder, stage]))
     finally:
@@ -66,7 +66,7 @@ def play(
     screen.lines(*recorder.remarks, f"The recordings are in {shown(folder)}.")
 
 
-class Units:
+class UnitCamera:
     """The part of an environment's images in which its units have been in the current episode."""
 
     def __init__(self, env: VectorEnv) -> None:

@@ -11,7 +11,7 @@ from rltrain.battles.render.sprites import TEAMS
 from rltrain.env.smac import SmacVectorEnv
 from rltrain.errors import UsageError
 from rltrain.logger.screen import Screen
-from rltrain.mode.watch import AROUND, Units, play
+from rltrain.mode.watch import AROUND, UnitCamera, play
 from tests.helpers import nothing_written
 from tests.video.test_recorder import rollout
 
@@ -60,7 +60,7 @@ def test_without_a_terminal_episodes_are_recorded_only(tmp_path):
 def test_a_battle_is_shown_as_far_as_its_units_are():
     env = SmacVectorEnv(map_name="3m", n_envs=1)
     env.reset(lambda e, k: 0)
-    units = Units(env)
+    units = UnitCamera(env)
     whole = env.render([0])[0][-1]
     part = units(whole, True)
     x, y = env.drawing(0).columns["x"], env.drawing(0).columns["y"]
