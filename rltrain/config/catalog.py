@@ -286,6 +286,21 @@ class Catalog:
         vars(repository)["load_config"] = lambda config_path: copy.deepcopy(load(config_path))
         return loader
 
+    @cached_property
+    def hydra(self) -> Any:
+        """Hydra's own part before it knows a job, which no choice changes: composed alone."""
+        from hydra.types import RunMode
+        from omegaconf import open_dict
+
+        lists = [entry for entry in self.root.defaults if isinstance(entry, dict)]
+        options = {k.removeprefix("override "): v for entry in lists for k, v in entry.items()}
+        chosen = [f"{k}={v}" for k, v in options.items() if k.startswith("hydra/")]
+        config = self.loader.load_configuration(None, chosen, RunMode.RUN)
+        with open_dict(config):
+            config.merge_with({"hydra": self.loader.repository.load_config("config").config.hydra})
+        config.hydra.job.config_name = "config"
+        return config
+
     @cache  # noqa: B019  a catalog is kept as long as the process runs
     def layers(self, *overrides: str) -> tuple[tuple[Layer, ...], dict[str, str | None]]:
         """The files that ``group=option`` overrides compose, in order, and every group's option."""

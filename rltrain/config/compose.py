@@ -19,7 +19,6 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.types import Override, OverrideType
 from hydra.errors import HydraException
-from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
@@ -33,6 +32,7 @@ from rltrain.config.overrides import (
     require_one_value,
     set_value,
     sets_hydra,
+    stacked,
     typed_targets,
     typed_value,
     with_targets,
@@ -51,7 +51,7 @@ class Composition:
         choices: what was chosen in each group.
         defaults: the same without the typed values, resolved.
         overrides: what was typed, ``key=value``.
-        shipped_hydra: Hydra's own part before it knows this job.
+        catalog: what there was to choose from.
         remarks: what a person should know about the choices.
         env_chose_algo: the algorithm is that of the environment's file; none was typed.
     """
@@ -60,14 +60,14 @@ class Composition:
     choices: dict[str, str]
     defaults: dict[str, Any]
     overrides: tuple[str, ...]
-    shipped_hydra: DictConfig
+    catalog: Catalog = SHIPPED
     remarks: tuple[str, ...] = ()
     env_chose_algo: bool = False
 
     @cached_property
     def hydra(self) -> DictConfig:
         """Hydra's own part."""
-        return hydra_part(self.shipped_hydra, parse(self.overrides), self.choices)
+        return hydra_part(self.catalog, parse(self.overrides), self.choices)
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -143,9 +143,9 @@ def compose_checked(overrides: Sequence[str]) -> Composition:
         return Composition(
             tree,
             picked,
-            resolved(defaults, lambda: hydra_part(chosen.hydra, parsed, picked)),
+            resolved(defaults, lambda: hydra_part(catalog, parsed, picked)),
             tuple(overrides),
-            chosen.hydra,
+            catalog,
             tuple(chosen.remarks),
             env_chose_algo=not {"algo", "experiment"} & {o.key_or_group for o in choices},
         )
@@ -197,7 +197,7 @@ def refusal(catalog: Catalog, choices: Sequence[Override], typed: str) -> str:
             else:
                 problems.append(f"{o.input_line}: there is no such key.")
         if not problems:
-            settings = check(resolved(tree, lambda: chosen.hydra), chosen.picked, {})
+            settings = check(resolved(tree, lambda: catalog.hydra), chosen.picked, {})
             require_environment(settings.nodes["env"])
     except (UsageError, HydraException, OmegaConfBaseException) as error:
         problems = [str(error)]
@@ -228,8 +228,7 @@ def repeated(overrides: Sequence[str]) -> Composition:
         raise UsageError("\n".join(problems))
     others = [str(o.input_line) for o in parsed if not sets_hydra(o)]
     tree, choices, _ = load_config(file, others, learns=True)
-    hydra = compose_choices((), frozenset()).hydra
-    return Composition({**tree, "config": str(path)}, choices, tree, tuple(overrides), hydra)
+    return Composition({**tree, "config": str(path)}, choices, tree, tuple(overrides))
 
 
 @dataclass(frozen=True)
@@ -238,7 +237,6 @@ class Choices:
 
     tree: dict[str, Any]  # without Hydra's own part, interpolations as they stand
     picked: dict[str, str]  # the option of every group
-    hydra: DictConfig  # Hydra's own part
     wrong: Mapping[str, list[str]]  # problems of the overrides that are left out, by group
     remarks: Sequence[str] = ()
 
@@ -265,22 +263,20 @@ def compose_choices(
         for o in choices
         if o.key_or_group not in wrong and o.value() is not None  # experiment=null: none
     }
-    config = catalog.loader.load_configuration("config", list(right.values()), RunMode.RUN)
-    tree: Any = OmegaConf.to_container(config, resolve=False)
-    del tree["hydra"]
-    picked = {g: o for g, o in config.hydra.runtime.choices.items() if not g.startswith("hydra/")}
+    layers, options = catalog.layers(*right.values())
+    tree = stacked(layer.tree for layer in layers)
+    picked: dict[str, Any] = dict(options)
     picked["logger"] = f"[{','.join(k for k, v in tree['logger'].items() if isinstance(v, dict))}]"
     if picked["tuned"] not in catalog.options("tuned"):
         picked["tuned"] = "none"  # no recommended settings for this pair
-    chosen = Choices(tree, picked, OmegaConf.masked_copy(config, "hydra"), wrong)
     if catalog is SHIPPED and not custom and set(WHOLE).issuperset(right):
-        return chosen
+        return Choices(tree, picked, wrong)
     from rltrain.config.exchange import exchanged, require_known_keys
 
     require_known_keys(catalog, list(right.values()))
     tree, changed, problems, remarks = exchanged(picked, right, custom, catalog)
     wrong = {**wrong, **({"partners": problems} if problems else {})}
-    return Choices(tree, {**picked, **changed}, chosen.hydra, wrong, remarks)
+    return Choices(tree, {**picked, **changed}, wrong, remarks)
 
 
 def are_names(choices: Sequence[Override], catalog: Catalog) -> bool:
@@ -296,10 +292,10 @@ def are_names(choices: Sequence[Override], catalog: Catalog) -> bool:
 
 
 def hydra_part(
-    part: DictConfig, overrides: Sequence[Override], choices: Mapping[str, str]
+    catalog: Catalog, overrides: Sequence[Override], choices: Mapping[str, str]
 ) -> DictConfig:
     """Hydra's own part for a run of these overrides."""
-    config = copy.deepcopy(part)
+    config = copy.deepcopy(catalog.hydra)
     lines = {str(o.input_line): sets_hydra(o) for o in overrides}
     config.hydra.overrides.hydra = [line for line, of_hydra in lines.items() if of_hydra]
     config.hydra.overrides.task = [line for line, of_hydra in lines.items() if not of_hydra]

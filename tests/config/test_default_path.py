@@ -1,8 +1,11 @@
 """What a default command does not need is neither imported nor done twice."""
 
+from functools import partial, partialmethod
+
 import pytest
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 
+from rltrain.config.catalog import SHIPPED
 from rltrain.config.compose import compose_checked, compose_choices
 from tests.imports import imported
 
@@ -53,15 +56,17 @@ def test_a_local_run_imports_no_workers_cluster_or_ranks(tmp_path):
 
 def test_the_files_of_a_run_need_no_second_composition(monkeypatch, tmp_path):
     composed = []
-    load = ConfigLoaderImpl.load_configuration
 
-    def counted(self, *args, **kwargs):
-        composed.append(args)
-        return load(self, *args, **kwargs)
+    def counted(make, self, config_name, *args, **kwargs):
+        composed.append(config_name)
+        return make(self, config_name, *args, **kwargs)
 
-    monkeypatch.setattr(ConfigLoaderImpl, "load_configuration", counted)
+    for name in ("load_configuration", "compute_defaults_list"):
+        method = partialmethod(partial(counted, getattr(ConfigLoaderImpl, name)))
+        monkeypatch.setattr(ConfigLoaderImpl, name, method)
     compose_choices.cache_clear()
+    SHIPPED.layers.cache_clear()
     texts = compose_checked(["algo=vdn", "env=matrix"]).files(tmp_path)
-    assert len(composed) == 1
+    assert composed.count("config") == 1
     assert f"dir: {tmp_path}" in texts["hydra.yaml"]
     assert "algo: vdn" in texts["hydra.yaml"]
