@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # many processes read what one has compiled
@@ -96,6 +97,15 @@ def maps_only_for_interpolations():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(defaults_list, "_create_interpolation_map", map_of)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def frozen_to_the_end():
+    """A run unfreezes at its end also what was collected here, and garbage collections read it."""
+    with pytest.MonkeyPatch.context() as patch:
+        unused = SimpleNamespace(freeze=lambda: None, unfreeze=lambda: None)
+        patch.setattr("rltrain.mode.train.gc", unused)
         yield
 
 
