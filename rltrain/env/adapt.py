@@ -52,9 +52,7 @@ def adapted(env: Any, *, options: EnvOptions, teams: Teams | None = None) -> Env
         from rltrain.env.team.gymnasium_team import FactoredActions
 
         return team(FactoredActions(env, sizes, options.channels), options)
-    return GymnasiumEnv(
-        env, options.frame_stack, options.reward_clip, options.max_episode_steps, options.channels
-    )
+    return GymnasiumEnv(env, options)
 
 
 def team(env: Any, options: EnvOptions, teams: Teams | None = None) -> Env:
@@ -88,17 +86,11 @@ def team(env: Any, options: EnvOptions, teams: Teams | None = None) -> Env:
             f"{name} is no environment: it has no {', '.join(lacks)}. Expected a gymnasium.Env, or "
             "a ParallelEnv or AECEnv of PettingZoo."
         )
-    seen: dict[str, Any] = {
-        "reward": options.reward,
-        "max_episode_steps": options.max_episode_steps,
-        "frame_stack": options.frame_stack,
-        "channels": options.channels,
-    }
     if teams is not None:
         from rltrain.env.team.two_teams import TwoTeamEnv
 
-        return TwoTeamEnv(env, teams, **seen)
-    return TeamEnv(env, **seen)
+        return TwoTeamEnv(env, options, teams)
+    return TeamEnv(env, options)
 
 
 def is_team_class(maker: Any) -> bool:

@@ -47,3 +47,6 @@ class EnvOptions(TeamOptions):
     reward_clip: Positive | None = None
     factored: Flag = False
     compiled: Flag = True
+
+
+USUAL = EnvOptions()

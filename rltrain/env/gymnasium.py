@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 from rltrain.common.number_types import is_finite
 from rltrain.env.actions import components, numbered
-from rltrain.env.env_options import Channels
+from rltrain.env.env_options import USUAL, EnvOptions
 from rltrain.env.spaces import to_record, viewed
 from rltrain.env.tasks import begin_task, require_task
 from rltrain.env.vector import Env, Observation
@@ -39,30 +39,21 @@ class GymnasiumEnv(Env):
 
     Args:
         env: the environment, time limit included.
-        frame_stack: observations that the network sees together.
-        reward_clip: rewards are clipped to ± this, and the return before that is reported as
-            ``game_return``; null = not at all.
-        max_steps: the longest episode, where the environment's own ``spec`` does not say.
-        channels: the axis of images with their channels.
+        options: with ``reward_clip`` the return before clipping is reported as ``game_return``;
+            ``max_episode_steps`` is the limit where the environment's own ``spec`` does not say.
 
     Raises:
         ValueError: actions that are not discrete, or observations without a fixed, bounded shape.
     """
 
-    def __init__(
-        self,
-        env: gymnasium.Env,
-        frame_stack: int = 1,
-        reward_clip: float | None = None,
-        max_steps: int | None = None,
-        channels: Channels = "auto",
-    ) -> None:
+    def __init__(self, env: gymnasium.Env, options: EnvOptions = USUAL) -> None:
         name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
         need_spaces(env, name)
         self._actions = numbered(env.action_space, name, "Type env.factored=true: an agent each.")
-        self.env, self.name, self.reward_clip = env, name, reward_clip
+        self.env, self.name, self.reward_clip = env, name, options.reward_clip
+        channels = options.channels
         self._view = viewed(env.observation_space, name, channels)
-        limit = env.spec.max_episode_steps if env.spec is not None else max_steps
+        limit = options.max_episode_steps if env.spec is None else env.spec.max_episode_steps
         discrete = isinstance(env.action_space, spaces.Discrete)
         self.spec = EnvSpec(
             n_agents=1,
@@ -71,7 +62,7 @@ class GymnasiumEnv(Env):
             max_steps=limit,
             obs_dtype=self._view.dtype,
             obs_scale=self._view.scale,
-            frame_stack=frame_stack,
+            frame_stack=options.frame_stack,
             obs_space=to_record(env.observation_space, channels),
             channels=channels,
             obs_bytes=self._view.byte_columns,

@@ -22,15 +22,13 @@ from rltrain.common.imports import beside_user
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.streams import warnings_once
 from rltrain.env.adapt import adapted
-from rltrain.env.env_options import EnvOptions
+from rltrain.env.env_options import USUAL, EnvOptions
 from rltrain.env.games.classic_control import NAMES, RULES, ClassicControl, rules_of
 from rltrain.env.gymnasium_advice import advice, missing_packages
 from rltrain.env.team.team_names import Teams
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import reason
 from rltrain.interfaces import VectorEnv
-
-USUAL = EnvOptions()
 
 
 @flat_keywords

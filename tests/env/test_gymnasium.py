@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from rltrain.env.env_options import EnvOptions
 from rltrain.env.gymnasium import GymnasiumEnv
 from rltrain.errors import EnvError
 from rltrain.hardware.rollout import Rollout
@@ -17,7 +18,7 @@ from tests.env.scripted import BROKEN_OBS, Counting, Scripted, go, made
     ("clip", "seen"), [(None, [-3, 0.5, 9]), (1.0, [-1, 0.5, 1]), (4.0, [-3, 0.5, 4])]
 )
 def test_rewards_are_clipped_only_if_asked_for(clip: float | None, seen: list[float]) -> None:
-    env = GymnasiumEnv(Scripted(rewards=(-3, 0.5, 9)), reward_clip=clip)
+    env = GymnasiumEnv(Scripted(rewards=(-3, 0.5, 9)), EnvOptions(reward_clip=clip))
     env.reset(0)
     rewards = [go(env)[1] for _ in range(3)]
     assert np.concatenate(rewards).tolist() == seen

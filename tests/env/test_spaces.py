@@ -9,6 +9,7 @@ import pytest
 from gymnasium import spaces
 
 from rltrain.common.spec_record import channel_side, channel_text
+from rltrain.env.env_options import EnvOptions
 from rltrain.env.gymnasium import GymnasiumEnv
 from rltrain.env.spaces import recorded_view, to_record, viewed
 from rltrain.errors import EnvError
@@ -55,7 +56,7 @@ def test_a_guess_is_said_with_the_key_to_type(shape: tuple[int, ...]) -> None:
     spec = GymnasiumEnv(Scripted(Box(0, 1, shape))).spec.record
     other = {"first": "last", "last": "first"}[channel_side(shape)[0]]
     assert f"else type env.channels={other}" in channel_text(spec)
-    chosen = GymnasiumEnv(Scripted(Box(0, 1, shape)), channels=other).spec.record
+    chosen = GymnasiumEnv(Scripted(Box(0, 1, shape)), EnvOptions(channels=other)).spec.record
     assert channel_text(chosen) == f"channels {other}"
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from rltrain.common.number_types import is_finite
-from rltrain.env.env_options import Channels
+from rltrain.env.env_options import USUAL, TeamOptions
 from rltrain.env.gymnasium import FRAMES_PER_SECOND, NO_STATE, as_mask, finite_reward
 from rltrain.env.tasks import begin_task, require_task
 from rltrain.env.team.agent_spaces import MASK, Agent, team_spaces
@@ -21,7 +21,6 @@ from rltrain.env.vector import Env, Observation
 from rltrain.errors import STOPS, EnvError, reason
 from rltrain.types import Drawing, EnvSpec
 
-Reward = Literal["sum", "mean", "individual"]
 HIDDEN = (
     "{} has an attribute state, which hides PettingZoo's method state(): the global state is all "
     "observations, one after the other. To give another one, rename the attribute and define the "
@@ -44,28 +43,16 @@ class TeamEnv(Env):
 
     Args:
         env: the environment.
-        reward: of the team: ``sum`` or ``mean`` over the agents that acted; ``individual``: each
-            agent's own.
-        max_episode_steps: time steps after which an episode is truncated; None = never.
-        frame_stack: observations that the network sees together.
-        channels: the axis of images with their channels.
+        options: the reward of the team is the ``sum`` or ``mean`` over the agents that acted, or
+            ``individual``, each agent's own.
 
     Raises:
         ValueError: spaces that do not fit.
     """
 
-    def __init__(
-        self,
-        env: Any,
-        *,
-        reward: Reward = "sum",
-        max_episode_steps: int | None = None,
-        frame_stack: int = 1,
-        channels: Channels = "auto",
-    ) -> None:
-        self.env, self.name, self._reward = env, name_of(env), reward
+    def __init__(self, env: Any, options: TeamOptions = USUAL) -> None:
+        self.env, self.name, self._options = env, name_of(env), options
         self._inner = getattr(env, "unwrapped", env)
-        self._limit = max_episode_steps
         first = first_episode(env, self.name)  # some know their spaces only from then on
         names = list(getattr(env, "possible_agents", ()))
         if not names:
@@ -79,8 +66,6 @@ class TeamEnv(Env):
                 "expected a name of its own for every agent."
             )
         self._state_dim, self._masks = first.state_dim, first.has_masks
-        self._frame_stack = frame_stack
-        self._channels: Channels = channels
         self._lay_out(names)
         self._seed_bits = int(getattr(self._inner, "seed_bits", SEED_BITS))
         self._seed, self._t, self._present, self._kept = 0, 0, list[str](), set[str]()
@@ -100,9 +85,9 @@ class TeamEnv(Env):
 
     def _lay_out(self, names: Sequence[str]) -> None:
         """The spec of agents in this order."""
-        env, n = self.env, len(names)
+        env, n, options = self.env, len(names), self._options
         spaces = team_spaces(
-            names, env.observation_space, env.action_space, self.name, self._channels
+            names, env.observation_space, env.action_space, self.name, options.channels
         )
         self._agents, self._index = spaces.agents, {name: i for i, name in enumerate(names)}
         self._shape = (len(names), *spaces.obs_shape)
@@ -111,13 +96,13 @@ class TeamEnv(Env):
             n_actions=spaces.n_actions,
             obs_shape=spaces.obs_shape,
             state_dim=self._joint_dim() if self._state_dim is None else self._state_dim,
-            n_rewards=n if self._reward == "individual" else 1,
-            max_steps=self._limit,
+            n_rewards=n if options.reward == "individual" else 1,
+            max_steps=options.max_episode_steps,
             obs_dtype=spaces.obs_dtype,
             obs_scale=spaces.obs_scale,
-            frame_stack=self._frame_stack,
-            agents=agents_record(names, env.observation_space, env.action_space, self._channels),
-            channels=self._channels,
+            frame_stack=options.frame_stack,
+            agents=agents_record(names, env.observation_space, env.action_space, options.channels),
+            channels=options.channels,
             masks_actions=self._masks
             or spaces.action_sizes is not None
             or any(agent.has_mask for agent in spaces.agents),
@@ -165,7 +150,7 @@ class TeamEnv(Env):
         over = not self._present
         if self._kept and (self.kept is None or not (self.kept[2] or over)):
             self.kept = min(self._kept, key=self._index.__getitem__), self._t, not over
-        timeout = not over and self._t == self._limit
+        timeout = not over and self._t == self._options.max_episode_steps
         shown = set(self._present) | (cut if over else set())
         if over and not cut:  # nothing bootstraps from what they see, if they see anything
             shown = set(acting).intersection(obs)
@@ -229,9 +214,9 @@ class TeamEnv(Env):
         each = np.zeros(len(self._index))
         for name in acting:
             each[self._index[name]] = finite_reward(rewards.get(name, 0.0), self._where)
-        if self._reward == "individual":
+        if self._options.reward == "individual":
             return each.astype(np.float32)
-        total = math.fsum(each) / (len(acting) if self._reward == "mean" else 1)
+        total = math.fsum(each) / (len(acting) if self._options.reward == "mean" else 1)
         return np.array([total], np.float32)
 
     def _observation(

@@ -22,7 +22,7 @@ from rltrain.env.env_options import Names, Reward, TimeLimit
 from rltrain.env.gymnasium_advice import advice
 from rltrain.env.make_gymnasium import draw_without_display
 from rltrain.env.team.make_pettingzoo import needs_opponent
-from rltrain.env.team.team_names import Teams
+from rltrain.env.team.team_names import Choose, Teams
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import reason
 
@@ -55,22 +55,30 @@ class SharedOptions:
     max_episode_steps: Count
 
 
+@dataclass(frozen=True, kw_only=True)
+class TwoTeamOptions(SharedOptions):
+    """Options of games that have two teams.
+
+    Attributes:
+        record: made for rendering.
+        team: the agents that learn; None = those against a scripted team.
+        training: for learning, not for tests.
+        two_sided: opponents play the others.
+    """
+
+    record: bool
+    team: Names | None = None
+    training: bool = True
+    two_sided: bool = False
+
+
 @flat_keywords
 def mpe_env(
     *,
     game: Literal["spread", "speaker_listener", "adversary", "tag", "reference"],
-    team: Names | None = None,
-    training: bool = True,
-    two_sided: bool = False,
-    record: bool,
-    options: SharedOptions,
+    options: TwoTeamOptions,
 ) -> SyncVectorEnv:
     """``n_envs`` multi-particle environments (Lowe et al., 2017).
-
-    Args:
-        game: which of them.
-        team: the agents that learn, in a game of two teams; None = those against a scripted policy.
-        two_sided: whether opponents play the others.
 
     Raises:
         ValueError: mpe2 is missing, keywords that it does not have, or no such team.
@@ -79,42 +87,22 @@ def mpe_env(
     draw_without_display()
     from rltrain.env.team import opponents
 
-    maker = importlib.import_module(f"mpe2.{MPE[game]}").parallel_env
-    drawn = {"render_mode": "rgb_array"} if record else {}
     usual, policy = TEAMS.get(game, (None, ""))
-    if usual is None and (two_sided or team is not None):
+    if usual is None and (options.two_sided or options.team is not None):
         raise ValueError(
             f"env.game={game} has one team, so that nobody can be its opponent: leave out env.team "
             "and opponents, or type env.game=tag or env.game=adversary."
         )
-    choose = getattr(opponents, policy) if usual is not None and team is None else None
-    if team is not None and not two_sided:
-        raise ValueError(needs_opponent(training, f"env.team={team}"))
-    own = team or usual
-    teams = None if own is None else Teams(own, choose=choose)
-
-    def make() -> Any:
-        return maker(**{"max_cycles": options.max_episode_steps, **drawn, **options.kwargs})
-
-    return lockstep("mpe", make, options, options.max_episode_steps, teams, two_sided)
+    return of_teams("mpe", f"mpe2.{MPE[game]}", options, usual, getattr(opponents, policy, None))
 
 
 @flat_keywords
 def magent_env(
     *,
     game: Literal["battle", "battlefield", "adversarial_pursuit"],
-    team: Names | None = None,
-    training: bool = True,
-    two_sided: bool = False,
-    record: bool,
-    options: SharedOptions,
+    options: TwoTeamOptions,
 ) -> SyncVectorEnv:
     """``n_envs`` grid worlds of many agents (Zheng et al., 2018), as a rule against a random team.
-
-    Args:
-        game: which of them.
-        team: the agents that learn; None = red, or the predators.
-        two_sided: whether opponents play the others.
 
     Raises:
         ValueError: magent2 is missing, keywords that it does not have, or no such team.
@@ -124,16 +112,7 @@ def magent_env(
     from rltrain.env.team.opponents import random_action
 
     module, usual = MAGENT[game]
-    maker = importlib.import_module(f"magent2.environments.{module}").parallel_env
-    drawn = {"render_mode": "rgb_array"} if record else {}
-
-    def make() -> Any:
-        return maker(**{"max_cycles": options.max_episode_steps, **drawn, **options.kwargs})
-
-    if team is not None and not two_sided:
-        raise ValueError(needs_opponent(training, f"env.team={team}"))
-    teams = Teams(team or usual, choose=random_action if team is None else None)
-    return lockstep("magent", make, options, options.max_episode_steps, teams, two_sided)
+    return of_teams("magent", f"magent2.environments.{module}", options, usual, random_action)
 
 
 class NoTraces(gymnasium.Wrapper):
@@ -222,6 +201,36 @@ def registered(
         )
     except (gymnasium.error.Error, TypeError, AssertionError) as error:
         raise ValueError(f"env.id={id} cannot be made: {advice(id, error)}") from error
+
+
+def of_teams(
+    name: str,
+    module: str,
+    options: TwoTeamOptions,
+    usual: str | None,
+    choose: Choose | None,
+) -> SyncVectorEnv:
+    """``n_envs`` environments of a module with ``parallel_env``.
+
+    Args:
+        usual: the team that learns if none is chosen; None: there is one only.
+        choose: the scripted policy of the others then.
+
+    Raises:
+        ValueError: opponents play the others of a chosen team, and there are none.
+    """
+    if options.team is not None and not options.two_sided:
+        raise ValueError(needs_opponent(options.training, f"env.team={options.team}"))
+    maker, limit = importlib.import_module(module).parallel_env, options.max_episode_steps
+    drawn = {"render_mode": "rgb_array"} if options.record else {}
+    own = options.team or usual
+    scripted = choose if options.team is None else None
+    teams = None if own is None else Teams(own, choose=scripted)
+
+    def make() -> Any:
+        return maker(**{"max_cycles": limit, **drawn, **options.kwargs})
+
+    return lockstep(name, make, options, limit, teams, options.two_sided)
 
 
 def lockstep(

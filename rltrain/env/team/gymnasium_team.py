@@ -20,7 +20,27 @@ from rltrain.env.team.agent_spaces import MASK
 Stepped = tuple[dict[str, Any], Any, dict[str, bool], dict[str, bool], dict[str, Any]]
 
 
-class TupleTeam(ParallelEnv):
+class GymnasiumTeam(ParallelEnv):
+    """The agents ``possible_agents`` of one Gymnasium environment."""
+
+    def __init__(self, env: gymnasium.Env, names: Sequence[str]) -> None:
+        self.env, self.metadata, self.render_mode = env, env.metadata, env.render_mode
+        self.possible_agents = list(names)
+        self.agents: list[str] = []
+
+    @property
+    def unwrapped(self) -> Any:
+        """Gymnasium's environment below all wrappers."""
+        return self.env.unwrapped
+
+    def render(self) -> Any:
+        return self.env.render()
+
+    def close(self) -> None:
+        self.env.close()
+
+
+class TupleTeam(GymnasiumTeam):
     """A Gymnasium environment with a Tuple of actions and one of observations, of one agent each.
 
     Rewards, terminated and truncated are one value for all agents, or one for each.
@@ -31,7 +51,6 @@ class TupleTeam(ParallelEnv):
     """
 
     def __init__(self, env: gymnasium.Env) -> None:
-        self.env, self.metadata, self.render_mode = env, env.metadata, env.render_mode
         actions, seen = env.action_space, env.observation_space
         assert isinstance(actions, spaces.Tuple)
         if not isinstance(seen, spaces.Tuple) or len(seen.spaces) != len(actions.spaces):
@@ -40,19 +59,13 @@ class TupleTeam(ParallelEnv):
                 f"spaces, so of as many agents, but the observations {seen}: expected a Tuple of "
                 f"{len(actions.spaces)} as well."
             )
-        self.possible_agents = [f"agent_{i}" for i in range(len(actions.spaces))]
+        super().__init__(env, [f"agent_{i}" for i in range(len(actions.spaces))])
         self.observation_spaces = dict(zip(self.possible_agents, seen.spaces, strict=True))
         self.action_spaces = dict(zip(self.possible_agents, actions.spaces, strict=True))
         self._first = {
             name: numbered(space, type(env.unwrapped).__name__).own(0)
             for name, space in self.action_spaces.items()
         }
-        self.agents: list[str] = []
-
-    @property
-    def unwrapped(self) -> Any:
-        """Gymnasium's environment below all wrappers."""
-        return self.env.unwrapped
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
         return self.observation_spaces[agent]
@@ -77,17 +90,11 @@ class TupleTeam(ParallelEnv):
         self.agents = [a for a in self.agents if not ended[a] and not cut[a]]
         return self._by_agent(obs), rewards, ended, cut, self._infos(info)
 
-    def render(self) -> Any:
-        return self.env.render()
-
     @property
     def drawing(self) -> Any:
         """The environment's method of this name."""
         env: Any = self.env  # Gymnasium's class has no such method
         return env.drawing
-
-    def close(self) -> None:
-        self.env.close()
 
     def _by_agent(self, values: Sequence[Any]) -> dict[str, Any]:
         return dict(zip(self.possible_agents, values, strict=True))
@@ -104,7 +111,7 @@ class TupleTeam(ParallelEnv):
         return {name: {**info, MASK: rows[name]} for name in self.possible_agents}
 
 
-class FactoredActions(ParallelEnv):
+class FactoredActions(GymnasiumTeam):
     """A Gymnasium environment with MultiDiscrete or MultiBinary actions of one agent, as one agent
     for each component: all of them see its observation, which is the state as well unless it is an
     image, and get its reward.
@@ -115,21 +122,12 @@ class FactoredActions(ParallelEnv):
         channels: the axis of images with their channels.
     """
 
-    def __init__(
-        self, env: gymnasium.Env, sizes: Sequence[int], channels: Channels = "auto"
-    ) -> None:
-        self.env, self.metadata, self.render_mode = env, env.metadata, env.render_mode
-        self.possible_agents = [f"component_{i}" for i in range(len(sizes))]
+    def __init__(self, env: gymnasium.Env, sizes: Sequence[int], channels: Channels) -> None:
+        super().__init__(env, [f"component_{i}" for i in range(len(sizes))])
         self._sizes = dict(zip(self.possible_agents, sizes, strict=True))
         self._starts = np.asarray(getattr(env.action_space, "start", 0))
         self._view = viewed(env.observation_space, type(env.unwrapped).__name__, channels)
         self._obs: Any = None
-        self.agents: list[str] = []
-
-    @property
-    def unwrapped(self) -> Any:
-        """Gymnasium's environment below all wrappers."""
-        return self.env.unwrapped
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
         return self.env.observation_space
@@ -163,9 +161,3 @@ class FactoredActions(ParallelEnv):
         if len(self._view.shape) > 2:
             raise NotImplementedError
         return self._view.convert(self._obs) * self._view.scale
-
-    def render(self) -> Any:
-        return self.env.render()
-
-    def close(self) -> None:
-        self.env.close()

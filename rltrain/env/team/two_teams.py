@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from rltrain.env.env_options import TeamOptions
 from rltrain.env.team.adapter import TeamEnv
 from rltrain.env.team.first_episode import name_of
 from rltrain.env.team.opponents import FixedOpponents
@@ -45,12 +46,12 @@ class TwoTeamEnv(TeamEnv):
     of the second are -1 where the environment's own opponent plays it.
     """
 
-    def __init__(self, env: Any, teams: Teams, **options: Any) -> None:
+    def __init__(self, env: Any, options: TeamOptions, teams: Teams) -> None:
         others = teams.others(env)
         self.builtin = teams.choose is not None
         self.game = FixedOpponents(env, others, teams.choose)
-        super().__init__(self.game, **options)
-        self.other = TeamEnv(OtherTeam(self.game, others), **options)
+        super().__init__(self.game, options)
+        self.other = TeamEnv(OtherTeam(self.game, others), options)
         self.seen_by_others: Observation | None = None
 
     def reset(self, seed: int) -> Observation:
