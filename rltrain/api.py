@@ -13,8 +13,7 @@ from rltrain.assemble.build_learner import build_learner
 from rltrain.assemble.build_policy import build_greedy_policy
 from rltrain.assemble.env import prepare_machine
 from rltrain.callback import Callback
-from rltrain.common.files import json_object
-from rltrain.common.folders import require_empty
+from rltrain.common.files import json_object, require_empty
 from rltrain.config.compose import compose_checked
 from rltrain.config.mapping import Overrides, as_texts
 from rltrain.config.overrides import typed_value

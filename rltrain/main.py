@@ -14,7 +14,7 @@ from functools import partial
 
 import rltrain
 from rltrain.common.files import require_places
-from rltrain.common.streams import keep_streams, lost_output, say
+from rltrain.common.machine.streams import keep_streams, lost_output, say
 from rltrain.config.catalog import SHIPPED, Catalog
 from rltrain.config.command_line import CommandLine, read
 from rltrain.errors import NamesError, NotTypedError, RltrainError, UsageError

@@ -12,8 +12,7 @@ import torch
 from rltrain.algo.checks import available_or_all, require_memory, require_observations
 from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.algo.exploration.interface import Exploration
-from rltrain.algo.own_actions import own_actions
-from rltrain.algo.policy import Policy
+from rltrain.algo.policy import Policy, own_actions
 from rltrain.interfaces import Agents
 from rltrain.types import Clock, EnvSpec
 

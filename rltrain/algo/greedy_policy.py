@@ -8,8 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rltrain.algo.checks import available_or_all, require_available, require_observations
-from rltrain.algo.own_actions import own_actions
-from rltrain.algo.policy import Policy
+from rltrain.algo.policy import Policy, own_actions
 from rltrain.types import Clock, EnvSpec
 
 

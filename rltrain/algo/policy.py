@@ -214,3 +214,13 @@ class Frames:
 def copied(tree: Mapping[str, Any]) -> dict[str, Any]:
     """Nested mappings, copied: the state of a random stream."""
     return {k: copied(v) if isinstance(v, Mapping) else v for k, v in tree.items()}
+
+
+def own_actions(action: np.ndarray, spec: EnvSpec) -> np.ndarray:
+    """``action`` [..., N] to the environment's own numbers [..., N], or, where they are
+    combinations, to their components [..., N, K].
+    """
+    if spec.action_components is None:
+        return action + spec.first_action
+    sizes, firsts = zip(*spec.action_components, strict=True)
+    return np.stack(np.unravel_index(action, sizes), axis=-1) + np.array(firsts)

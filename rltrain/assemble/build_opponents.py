@@ -16,7 +16,7 @@ from rltrain.assemble.build_learner import build_agents, load_agents, read_spec
 from rltrain.assemble.build_policy import accelerate
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import CONFIG, SPEC
-from rltrain.common.opponent_files import BUILTIN, SELF, opponent_name
+from rltrain.common.checkpoint.opponent_files import BUILTIN, SELF, opponent_name
 from rltrain.common.seeding import NETWORK_STREAM, OPPONENT_STREAM, generator, seed_key
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings

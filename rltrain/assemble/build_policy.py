@@ -10,8 +10,7 @@ import numpy as np
 
 from rltrain import kernels
 from rltrain.algo.exploration.epsilon import FixedEpsilon
-from rltrain.algo.exploration.interface import Exploration
-from rltrain.algo.exploration.share import ExplorationOfShare
+from rltrain.algo.exploration.interface import Exploration, ExplorationOfShare
 from rltrain.algo.greedy_policy import AgentsByName, GreedyPolicy
 from rltrain.algo.policy import Policy
 from rltrain.assemble.build_learner import compiles, load_agents, read_spec, required

@@ -20,7 +20,7 @@ from rltrain.callback import (
     Stop,
     Test,
 )
-from rltrain.common.opponent_files import SELF
+from rltrain.common.checkpoint.opponent_files import SELF
 from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
 from rltrain.errors import usage_errors

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from rltrain.algo.exploration.share import ExplorationOfShare
+from rltrain.algo.exploration.interface import ExplorationOfShare
 from rltrain.algo.learner import Learner
 from rltrain.assemble.build_learner import build_agents
 from rltrain.assemble.build_opponents import build_opponents
@@ -24,8 +24,8 @@ from rltrain.assemble.build_policy import (
     n_test_envs,
 )
 from rltrain.assemble.env import build_env
-from rltrain.common.install import require_extra
-from rltrain.common.opponent_files import SELF
+from rltrain.common.checkpoint.opponent_files import SELF
+from rltrain.common.machine.install import require_extra
 from rltrain.common.seeding import NOISE_STREAM, seed_key
 from rltrain.common.spec_record import changes
 from rltrain.config.combinations import require_fit

@@ -8,6 +8,7 @@ begins later: otherwise the first transitions of episodes would never be learned
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +19,6 @@ from rltrain.buffer.disk_store import Place
 from rltrain.buffer.fields import bytes_per_step
 from rltrain.buffer.packed_obs import Precision
 from rltrain.buffer.priorities import ActedError, ActedPriorities, Sampling
-from rltrain.buffer.single_agent import one_agent
 from rltrain.buffer.sizes import require_bytes, require_window, require_windows
 from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import BLOCK
@@ -298,3 +298,27 @@ class ReplayBuffer:
 
     def close(self) -> None:
         self.store.close()
+
+
+def one_agent(batch: Batch, agent: Tensor) -> Batch:
+    """The same windows with only agent [B] of each team in it: N = 1."""
+
+    def chosen(x: Tensor) -> Tensor:
+        index = agent.view(1, -1, 1, *[1] * (x.dim() - 3)).expand(len(x), -1, 1, *x.shape[3:])
+        return x.gather(2, index)
+
+    n_agents = batch.action.shape[2]
+    own_reward = batch.reward.shape[2] == n_agents and n_agents > 1
+    hidden = batch.hidden
+    if hidden is not None:
+        hidden = chosen(hidden.unsqueeze(0)).squeeze(0)
+    return replace(
+        batch,
+        obs=chosen(batch.obs),
+        avail_actions=chosen(batch.avail_actions),
+        last_action=chosen(batch.last_action),
+        action=chosen(batch.action),
+        reward=chosen(batch.reward) if own_reward else batch.reward,
+        hidden=hidden,
+        agent=agent.unsqueeze(1),
+    )

@@ -19,9 +19,9 @@ import torch
 from rich.filesize import decimal
 from torch import Tensor
 
+from rltrain.buffer.array_batch import ArrayBatch
 from rltrain.buffer.fields import TRANSITION, bytes_per_step, step_fields
 from rltrain.buffer.packed_obs import PackedObs, Precision
-from rltrain.common.array_batch import ArrayBatch
 from rltrain.types import Batch, EnvSpec, Pieces
 
 BLOCK = 32

@@ -13,8 +13,8 @@ from typing import Any
 from rltrain.callback.hooks import Callback, Due
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
+from rltrain.common.checkpoint.opponent_files import RESULTS
 from rltrain.common.files import put_text
-from rltrain.common.opponent_files import RESULTS
 from rltrain.types import Steps
 
 POOL = "pool"

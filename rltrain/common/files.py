@@ -1,15 +1,20 @@
-"""Small files, written atomically; files that somebody else may have written; checksums."""
+"""Small files, written atomically; files that somebody else may have written; checksums; locks; new
+folders.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import re
+import secrets
 import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from io import BufferedReader
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
@@ -27,6 +32,12 @@ LINKS_OF_WANDB = re.compile(
 """Links that wandb makes, and replaces without following them."""
 LONGEST_NAME, LONGEST_PATH = 255, 3_800
 """Bytes that a file system takes; a path leaves room for the files below it."""
+EPISODES = "episodes.html"
+"""The page of recorded episodes, in the folder of a recording."""
+TRIALS = "trials"
+"""The folder in that of a search, with the runs of its trials."""
+SHOWN = 3
+"""Names that a message lists."""
 
 
 def put_text(path: Path, text: str) -> None:
@@ -281,3 +292,44 @@ def newest(folder: Path, pattern: str) -> list[Path]:
     paths = folder.glob(pattern)
     path = max(paths, key=lambda path: path.stat().st_mtime, default=None)
     return [] if path is None else [path.relative_to(folder)]
+
+
+def take_lock(handle: int, *, wait: bool = False) -> bool | None:
+    """Lock an open file or folder until it is closed. False if another process holds it; None where
+    the file system has no locks.
+    """
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def new_folder(group: str, mark: str = "", name: str | None = None) -> Path:
+    """``outputs/<group>/<date>_<time><mark>-<4 hex>``, or ``outputs/<group>/<name>``."""
+    name = name or datetime.now().strftime(f"%Y-%m-%d_%H-%M-%S{mark}-{secrets.token_hex(2)}")
+    return Path.cwd() / "outputs" / group / name
+
+
+def require_empty(folder: Path, kind: str, advice: str, own: tuple[str, ...] = ()) -> None:
+    """Refuse a folder that holds files of something else.
+
+    Args:
+        kind: what is to be written, as in "a run".
+        advice: what to type instead.
+        own: beginnings of names that are of this kind.
+
+    Raises:
+        UsageError: names files.
+    """
+    if not folder.is_dir():
+        return
+    names = sorted(path.name for path in folder.iterdir() if not path.name.startswith(own or "/"))
+    if names:
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        raise UsageError(
+            f"{folder} is not empty ({', '.join(names[:SHOWN])}{more}), and {kind} is not written "
+            f"among other files. {advice}"
+        )

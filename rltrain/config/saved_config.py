@@ -13,8 +13,8 @@ import yaml
 from hydra.core.override_parser.types import Override, Sweep
 
 from rltrain.common import checkpoint
+from rltrain.common.checkpoint.opponent_files import BUILTIN, kept_opponent
 from rltrain.common.files import get_json, kept_file
-from rltrain.common.opponent_files import BUILTIN, kept_opponent
 from rltrain.config.catalog import LOADER, SHIPPED, Tree, conf_dir
 from rltrain.config.names import key_problem
 from rltrain.config.overrides import (

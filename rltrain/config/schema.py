@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from rltrain.common.checkpoint.opponent_files import BUILTIN
 from rltrain.common.imports import locate
 from rltrain.common.number_types import (
     Count,
@@ -25,7 +26,6 @@ from rltrain.common.number_types import (
     Threads,
     Whole,
 )
-from rltrain.common.opponent_files import BUILTIN
 
 
 @dataclass(frozen=True, kw_only=True)

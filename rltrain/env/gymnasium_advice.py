@@ -6,7 +6,7 @@ import re
 
 import gymnasium
 
-from rltrain.common.install import install_command, install_extra, requirements
+from rltrain.common.machine.install import install_command, install_extra, requirements
 from rltrain.errors import closest, did_you_mean
 
 ATARI = re.compile(r"NoFrameskip|Deterministic|^ALE/|-ram\b")

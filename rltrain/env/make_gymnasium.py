@@ -20,7 +20,7 @@ import gymnasium
 
 from rltrain.common.imports import beside_user
 from rltrain.common.keywords import flat_keywords
-from rltrain.common.streams import warnings_once
+from rltrain.common.machine.streams import warnings_once
 from rltrain.env.adapt import adapted
 from rltrain.env.env_options import USUAL, EnvOptions
 from rltrain.env.games.classic_control import NAMES, RULES, ClassicControl, rules_of

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rltrain.common.install import install_extra
+from rltrain.common.machine.install import install_extra
 from rltrain.common.number_types import Count, Flag, Probability
 from rltrain.env.vector import Env, Observation, SyncVectorEnv
 from rltrain.types import EnvSpec

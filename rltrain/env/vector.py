@@ -14,8 +14,8 @@ import numpy as np
 
 from rltrain.common.conformance import conform
 from rltrain.common.failures import close_all
+from rltrain.common.machine.streams import warnings_once
 from rltrain.common.spec_record import changes
-from rltrain.common.streams import warnings_once
 from rltrain.errors import CONTAINED, STOPS, EnvError, reason
 from rltrain.interfaces import EpisodeSeeds, VectorEnv, optional
 from rltrain.types import Drawing, EnvSpec

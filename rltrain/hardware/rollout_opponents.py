@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.common.opponent_files import SELF
+from rltrain.common.checkpoint.opponent_files import SELF
 from rltrain.hardware.self_play import SelfPlay
 from rltrain.interfaces import OtherSide, SidePolicy
 from rltrain.types import Clock

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-from rltrain.common.streams import say
+from rltrain.common.machine.streams import say
 from rltrain.kernels.module_watch import computes_plainly
 from rltrain.kernels.table import TWINS, Twin
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from rltrain.algo.loss.distributional import CategoricalLoss, QuantileLoss
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.network.feed_forward import FeedForward
-from rltrain.common.array_batch import arrays_of
+from rltrain.buffer.array_batch import arrays_of
 from rltrain.interfaces import Loss, Model
 from rltrain.kernels.module_watch import ModuleWatch, watched
 from rltrain.kernels.stack import Stack, output_kind

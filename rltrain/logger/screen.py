@@ -10,7 +10,7 @@ from rich.console import Console as RichConsole
 from rich.console import ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from rltrain.common.streams import Lenient
+from rltrain.common.machine.streams import Lenient
 from rltrain.errors import printable
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rltrain.common.install import require_extra
+from rltrain.common.machine.install import require_extra
 from rltrain.logger.loggers import VIDEO, Logger
 from rltrain.types import Clock
 

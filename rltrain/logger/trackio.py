@@ -8,7 +8,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from rltrain.common.install import require_extra
+from rltrain.common.machine.install import require_extra
 from rltrain.logger.background import InBackground
 from rltrain.logger.jsonl import readable
 from rltrain.logger.loggers import VIDEO

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console as RichConsole
 
-from rltrain.common.streams import Lenient
+from rltrain.common.machine.streams import Lenient
 from rltrain.errors import printable
 from rltrain.logger.console import added_metrics, shown_metrics
 from rltrain.logger.loggers import Logger

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.common.files import require_possible
-from rltrain.common.streams import say
+from rltrain.common.machine.streams import say
 from rltrain.config.combinations import Facts
 from rltrain.config.compose import compose_checked, compose_single
 from rltrain.config.overrides import PATH_KEYS, original_cwd, typed_value

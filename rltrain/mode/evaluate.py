@@ -20,10 +20,9 @@ from rich.table import Column, Table
 from rltrain.assemble.build_learner import load_mixer
 from rltrain.assemble.evaluation import Evaluated, build_evaluation
 from rltrain.common import checkpoint
-from rltrain.common.files import number_of, put_text
-from rltrain.common.folders import new_folder
+from rltrain.common.checkpoint.opponent_files import BUILTIN, opponent_name
+from rltrain.common.files import new_folder, number_of, put_text
 from rltrain.common.metrics import summarize
-from rltrain.common.opponent_files import BUILTIN, opponent_name
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.validate.checker import check

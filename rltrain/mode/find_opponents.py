@@ -8,7 +8,7 @@ from pathlib import Path
 from rltrain.assemble.build_opponents import used_folders
 from rltrain.callback.snapshots import POOL
 from rltrain.common.checkpoint import copy_weights, steps_of
-from rltrain.common.opponent_files import BUILTIN, FOLDER, SELF, is_checkpoint
+from rltrain.common.checkpoint.opponent_files import BUILTIN, FOLDER, SELF, is_checkpoint
 from rltrain.config.schema import Settings
 from rltrain.mode.find_run import find_checkpoint
 

@@ -11,8 +11,7 @@ from typing import Literal
 import rltrain
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.locate import MANIFEST
-from rltrain.common.files import expanded, json_object, require_plain
-from rltrain.common.folders import TRIALS
+from rltrain.common.files import TRIALS, expanded, json_object, require_plain
 from rltrain.errors import CheckpointError, UsageError
 
 LATEST = "latest"

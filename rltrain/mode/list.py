@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from packaging.requirements import Requirement
 
-from rltrain.common.install import install_extra, is_installed, requirements
-from rltrain.common.streams import say
+from rltrain.common.machine.install import install_extra, is_installed, requirements
+from rltrain.common.machine.streams import say
 from rltrain.config.catalog import Catalog
 from rltrain.errors import UsageError
 

@@ -10,8 +10,13 @@ from rich.box import SIMPLE_HEAD
 from rich.console import JustifyMethod
 from rich.table import Table as RichTable
 
-from rltrain.common.files import expanded, require_plain, require_writable
-from rltrain.common.folders import new_folder, require_empty
+from rltrain.common.files import (
+    expanded,
+    new_folder,
+    require_empty,
+    require_plain,
+    require_writable,
+)
 from rltrain.config.overrides import typed_list
 from rltrain.config.schema import RunSettings
 from rltrain.errors import UsageError

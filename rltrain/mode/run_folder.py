@@ -21,15 +21,17 @@ from rltrain.callback import Callback
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
 from rltrain.common.files import (
+    TRIALS,
     drop_temporary,
     expanded,
     json_object,
     keep_file,
+    new_folder,
     put_text,
+    require_empty,
     require_writable,
+    take_lock,
 )
-from rltrain.common.folders import TRIALS, new_folder, require_empty
-from rltrain.common.locks import take
 from rltrain.common.metrics import test_score
 from rltrain.config.overrides import pick
 from rltrain.config.saved_config import NEW_RUN
@@ -117,7 +119,7 @@ def run_lock(run_dir: Path) -> Iterator[None]:
     """
     folder = os.open(run_dir, os.O_RDONLY)
     try:
-        if take(folder) is False:
+        if take_lock(folder) is False:
             process = json_object(run_dir / "run.json").get("process", "another")
             raise UsageError(
                 f"The run in {shown(run_dir)} is going on already (process {process}). Wait until "

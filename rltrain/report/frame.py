@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rltrain.common.install import install_command
+from rltrain.common.machine.install import install_command
 from rltrain.errors import UsageError
 from rltrain.report.readers import find_runs
 from rltrain.report.run_groups import grouped

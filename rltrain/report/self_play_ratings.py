@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from rltrain.common.checkpoint.opponent_files import RESULTS
 from rltrain.common.files import json_object
-from rltrain.common.opponent_files import RESULTS
 from rltrain.report.ratings import CONFIDENCE, Results, bradley_terry, resampled
 from rltrain.report.statistics import Interval, interval
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rltrain.common.folders import EPISODES
+from rltrain.common.files import EPISODES
 from rltrain.errors import UsageError
 from rltrain.interfaces import Mixer, RolloutPolicy, VectorEnv, Watch
 from rltrain.types import Drawing, Episode

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from rltrain.common.install import install_extra
+from rltrain.common.machine.install import install_extra
 
 
 def find_ffmpeg() -> str | None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rltrain.buffer.sum_tree import SumTree
+from rltrain.buffer.priorities import SumTree
 
 
 def tree_of(priority: list[float]) -> SumTree:

@@ -23,11 +23,11 @@ OWN = "a file that the person who types the command has written"
 ALLOWED = {
     "common/files.py": "the helpers; what is copied is a file that was typed",
     "common/file_rows.py": "asks what it has opened, without following links or waiting",
-    "common/install.py": PACKAGE_DATA,
+    "common/machine/install.py": PACKAGE_DATA,
     "common/numba_cache.py": PACKAGE_DATA,
     "common/machine/free_memory.py": MACHINE,
     "common/machine/usage.py": MACHINE,
-    "common/streams.py": "/dev/null",
+    "common/machine/streams.py": "/dev/null",
     "common/checkpoint/storage.py": "the sums of its files were made, by a helper",
     "config/catalog.py": PACKAGE_DATA,
     "config/combinations.py": PACKAGE_DATA,

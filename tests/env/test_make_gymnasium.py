@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rltrain.common.install import install_extra
+from rltrain.common.machine.install import install_extra
 from rltrain.env.make_gymnasium import from_class, gymnasium_env
 from tests.env.scripted import DEFAULTS, Scripted, made
 

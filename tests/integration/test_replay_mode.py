@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import rltrain
-from rltrain.buffer.single_agent import one_agent
+from rltrain.buffer.replay import one_agent
 from rltrain.types import Clock
 
 TEAM = ["env=two_step", "algo.network.agent_id=true", "algo.network.last_action=true"]

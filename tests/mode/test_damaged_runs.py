@@ -203,7 +203,7 @@ SHOWN = (
 
 
 def test_control_characters_are_shown_as_text(capsys):
-    from rltrain.common.streams import say
+    from rltrain.common.machine.streams import say
     from rltrain.logger.screen import Screen
 
     assert printable(HOSTILE) == SHOWN
@@ -230,7 +230,7 @@ def test_without_handlers_and_in_warnings_of_packages_they_are_text_as_well(capf
     """In a process of its own: pytest has handlers."""
     code = (
         "import logging, warnings, rltrain.errors\n"
-        "from rltrain.common.streams import keep_streams\n"
+        "from rltrain.common.machine.streams import keep_streams\n"
         "keep_streams()\n"
         f"text = {HOSTILE!a}\n"
         "logging.getLogger('rltrain').warning('%s', text)\n"

@@ -9,7 +9,7 @@ import pytest
 
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.locate import seal
-from rltrain.common.streams import say
+from rltrain.common.machine.streams import say
 from rltrain.errors import UNPRINTABLE, RltrainError
 from rltrain.main import run
 

@@ -3,7 +3,7 @@
 import pytest
 from packaging.requirements import Requirement
 
-from rltrain.common.install import requirements
+from rltrain.common.machine.install import requirements
 from rltrain.config.catalog import SHIPPED
 from rltrain.errors import UsageError
 from rltrain.mode import list as room

@@ -1,4 +1,6 @@
-"""The base class of explorations, and the protocol of parameter noise."""
+"""The base class of explorations, that of a part of the environments, and the protocol of parameter
+noise.
+"""
 
 from __future__ import annotations
 
@@ -56,3 +58,37 @@ class Exploration:
     def ends_at(self) -> int | None:
         """The env step at which it stops changing; None if it never changes."""
         return None
+
+
+class ExplorationOfShare(Exploration):
+    """Chooses actions for all ``total`` environments and keeps those of its own, ``first`` and the
+    following, so that they are the same however the environments are divided.
+
+    Args:
+        exploration: of all environments together.
+
+    Raises:
+        ValueError: it adds noise to the parameters, which is adapted to all environments.
+    """
+
+    def __init__(self, exploration: Exploration, *, first: int, total: int) -> None:
+        if exploration.noise() is not None:
+            raise ValueError(
+                "algo/exploration=parameter_noise adapts one noise to all environments together, "
+                "and workers have only some of them. Type hardware=auto, or "
+                "algo/exploration=epsilon_greedy."
+            )
+        self.exploration, self.first, self.total = exploration, first, total
+
+    def noise(self) -> AgentNoise | None:
+        """None."""
+        return None
+
+    def choose(
+        self, q: np.ndarray, available: np.ndarray, clock: Clock, rng: np.random.Generator
+    ) -> np.ndarray:
+        own = slice(self.first, self.first + len(q))
+        all_q = np.zeros((self.total, *q.shape[1:]), q.dtype)
+        all_available = np.ones((self.total, *available.shape[1:]), available.dtype)
+        all_q[own], all_available[own] = q, available
+        return self.exploration.choose(all_q, all_available, clock, rng)[own]

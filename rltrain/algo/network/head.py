@@ -1,4 +1,6 @@
-"""From features to the outputs of every action: plain, dueling, noisy, for any distribution."""
+"""From features to the outputs of every action: plain, dueling, noisy, for any distribution; and
+their initial weights.
+"""
 
 from __future__ import annotations
 
@@ -143,3 +145,14 @@ def draw_levels(head: Head, n_rows: int, n_levels: int, device: torch.device) ->
     if head.training:
         return torch.rand(n_rows, n_levels, device=device)
     return ((torch.arange(n_levels, device=device) + 0.5) / n_levels).expand(n_rows, -1)
+
+
+def initialize_orthogonally(torso: nn.Module, head: nn.Module, gain: float) -> None:
+    """Orthogonal weights and zero biases of all linear layers, ``gain`` of those of ``head`` (Saxe
+    et al. 2014).
+    """
+    for part, factor in ((torso, 1.0), (head, gain)):
+        for layer in part.modules():
+            if isinstance(layer, nn.Linear):
+                nn.init.orthogonal_(layer.weight, factor)
+                nn.init.zeros_(layer.bias)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from rltrain.algo.network.agent_input import AgentInput
 from rltrain.algo.network.distribution import Distribution
 from rltrain.algo.network.feed_forward import FeedForward
-from rltrain.algo.network.head import Head, perceptron
-from rltrain.algo.network.initialization import initialize_orthogonally
+from rltrain.algo.network.head import Head, initialize_orthogonally, perceptron
 from rltrain.common.number_types import Count, Flag, Positive
 from rltrain.types import EnvSpec
 

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from rltrain.common.install import install_command
+from rltrain.common.machine.install import install_command
 from rltrain.config.suggest.aliases import tables, value_aliases
 from rltrain.config.suggest.choices import Answer
 from rltrain.errors import closest, normal

@@ -12,6 +12,7 @@ import numpy as np
 
 from rltrain.battles.data.map_data import MapData
 from rltrain.battles.data.map_file import read_map
+from rltrain.battles.engine.enemy_side import EnemySide, equal_teams
 from rltrain.battles.native import NativeBattles
 from rltrain.battles.option_checks import check_choice
 from rltrain.battles.options import (
@@ -20,12 +21,12 @@ from rltrain.battles.options import (
     SmacOptions,
     StartOptions,
 )
+from rltrain.battles.scripted.policies import BattleDecisions
 from rltrain.battles.smaclite.maps import RULES, find_map_under
 from rltrain.common.number_types import Count, Flag
 from rltrain.common.seeding import SeedsOfTests
 from rltrain.env.smac.backend import BackendOptions, BattleBackend, open_battles
 from rltrain.env.smac.checked_keywords import checked_keywords
-from rltrain.env.smac.other_side import SmacOtherSide
 from rltrain.env.smac.several_maps import SeveralMaps, SeveralOptions
 from rltrain.env.smac.spec import spec_of
 from rltrain.env.smac.starcraft2.worker import Recipe
@@ -276,3 +277,24 @@ def commanded_natively(play: BackendOptions, rules: str = "sc2") -> BackendOptio
             "env.opponent=builtin."
         )
     return replace(play, backend="native")
+
+
+class SmacOtherSide:
+    """The other side of ``SmacVectorEnv``; see ``rltrain.interfaces.OtherSide``."""
+
+    builtin, policies = True, "closest, focus"
+    equal_teams = (
+        "are equal (3m, 8m, 25m, 2s3z, 3s5z, 1c3s5z, MMM, bane_vs_bane, SMACv2 with n_vs_n)"
+    )
+
+    def __init__(self, side: EnemySide, options: Options) -> None:
+        self._side, self.spec = side, spec_of(side.map_data, options)
+        self.obs, self.avail_actions, self.state = side.obs, side.avail, side.state
+        self.n_envs = len(side.obs)
+        self.action = np.zeros(side.obs.shape[:2], np.int64)
+        self.commanded = side.commanded
+        self.same_team = equal_teams(side.map_data)
+
+    def scripted(self, name: str) -> BattleDecisions:
+        """The decision function of a scripted policy. Raises ValueError for an unknown name."""
+        return BattleDecisions(self._side, name)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from rltrain.common.number_types import is_finite
+from rltrain.env import gymnasium
 from rltrain.env.env_options import USUAL, TeamOptions
 from rltrain.env.gymnasium import FRAMES_PER_SECOND, NO_STATE, as_mask, finite_reward
 from rltrain.env.tasks import begin_task, require_task
@@ -16,7 +17,6 @@ from rltrain.env.team.agent_spaces import MASK, Agent, team_spaces
 from rltrain.env.team.first_episode import first_episode, hides_state, name_of, saves_state
 from rltrain.env.team.named import agents_record
 from rltrain.env.team.particles import has_particles, particle_drawing
-from rltrain.env.team.returned import outcome_of, require_by_agent
 from rltrain.env.vector import Env, Observation
 from rltrain.errors import STOPS, EnvError, reason
 from rltrain.types import Drawing, EnvSpec
@@ -26,6 +26,8 @@ HIDDEN = (
     "observations, one after the other. To give another one, rename the attribute and define the "
     "method."
 )
+PARTS = ("observations", "terminated", "truncated", "infos")
+"""What ``step`` returns by agent, beside rewards."""
 SEED_BITS = 32
 """Seeds of episodes have so many bits, unless the environment's ``seed_bits`` says otherwise."""
 
@@ -315,3 +317,40 @@ class TeamEnv(Env):
 
     def _where(self) -> str:
         return f"{self.name} at step {self._t} of the episode with seed {self._seed}"
+
+
+def require_by_agent(
+    acting: Sequence[str], returned: Sequence[Any], where: Callable[[], str]
+) -> None:
+    """Check the dictionaries of a step.
+
+    Args:
+        acting: the agents that acted.
+        returned: ``PARTS``.
+        where: the environment and its step, for messages.
+
+    Raises:
+        EnvError: one is no dictionary, or does not say of every agent whether its episode ended.
+    """
+    for what, by_agent in zip(PARTS, returned, strict=True):
+        if not isinstance(by_agent, Mapping):
+            raise EnvError(
+                f"{where()} returned {what} as {type(by_agent).__name__}: expected a dictionary by "
+                "agent."
+            )
+        if what in ("terminated", "truncated") and any(name not in by_agent for name in acting):
+            raise EnvError(
+                f"{where()} returned {what} of {list(by_agent)}: expected True or False for each "
+                f"of {list(acting)}, the agents that acted."
+            )
+
+
+def outcome_of(infos: list[Mapping[str, Any]], where: Callable[[], str]) -> dict[str, Any]:
+    """``win`` (SMAC's ``battle_won`` as well) and ``metrics`` of the first agent whose final info
+    has them; EnvError for what is neither a truth value nor numbers.
+    """
+    outcome: dict[str, Any] = {}
+    for info in infos:
+        won = {"win": info["battle_won"]} if "battle_won" in info else {}
+        outcome = {**gymnasium.outcome_of({**won, **info}, where), **outcome}
+    return outcome

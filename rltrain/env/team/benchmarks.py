@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import gymnasium
 
-from rltrain.common.install import install_extra
 from rltrain.common.keywords import flat_keywords
+from rltrain.common.machine.install import install_extra
 from rltrain.common.number_types import Count
 from rltrain.env.adapt import adapted
 from rltrain.env.env_options import Names, Reward, TimeLimit

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rltrain.common.imports import beside_user
-from rltrain.common.install import install_extra
 from rltrain.common.keywords import flat_keywords
+from rltrain.common.machine.install import install_extra
 from rltrain.env.env_options import Names, TeamOptions
 from rltrain.env.make_gymnasium import from_class
 from rltrain.env.team.team_names import Teams

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from rltrain.common.machine.child_processes import end_with_parent, kill_with_parent
-from rltrain.common.streams import keep_streams
+from rltrain.common.machine.streams import keep_streams
 from rltrain.errors import EnvError
 from rltrain.hardware.env_share import Share
 from rltrain.hardware.rollout import Rollout

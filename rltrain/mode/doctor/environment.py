@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rltrain.assemble.env import build_env
+from rltrain.common.machine.streams import say
 from rltrain.common.spec_record import channel_text
-from rltrain.common.streams import say
 from rltrain.config.compose import compose_checked
 from rltrain.errors import usage_errors
 from rltrain.logger.screen import plural

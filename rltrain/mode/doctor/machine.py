@@ -24,7 +24,12 @@ from rich.table import Table
 import rltrain
 from rltrain.battles.data.maps import map_names
 from rltrain.battles.data.smacv2_config import MAP_FILE
-from rltrain.common.install import install_command, install_extra, installed_version, requirements
+from rltrain.common.machine.install import (
+    install_command,
+    install_extra,
+    installed_version,
+    requirements,
+)
 from rltrain.env.smac.starcraft2 import installation
 from rltrain.logger.screen import Screen
 from rltrain.video.ffmpeg import find_ffmpeg

@@ -24,9 +24,8 @@ from rltrain.assemble.build_learner import load_agents
 from rltrain.assemble.build_policy import build_test_rollout
 from rltrain.assemble.env import build_env, ordered_as_saved, prepare_machine
 from rltrain.common import checkpoint
-from rltrain.common.files import put_text
-from rltrain.common.folders import require_empty
-from rltrain.common.install import install_extra
+from rltrain.common.files import put_text, require_empty
+from rltrain.common.machine.install import install_extra
 from rltrain.config.schema import Settings
 from rltrain.errors import Interrupted, UsageError, usage_errors
 from rltrain.interfaces import Agents

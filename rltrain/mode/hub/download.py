@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from rltrain.common.install import require_extra
+from rltrain.common.machine.install import require_extra
 from rltrain.errors import CheckpointError, UsageError
 
 PREFIX = "hf://"

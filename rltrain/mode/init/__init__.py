@@ -6,9 +6,8 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from rltrain.common.files import put_text, require_writable
-from rltrain.common.folders import require_empty
-from rltrain.common.install import install_command
+from rltrain.common.files import put_text, require_empty, require_writable
+from rltrain.common.machine.install import install_command
 
 PROJECT = Path(__file__).parent / "project"
 """Its files, whose names have ``.txt`` behind them."""

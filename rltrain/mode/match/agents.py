@@ -9,7 +9,7 @@ from typing import Any
 
 from rltrain.battles.scripted.policies import DECISIONS
 from rltrain.common import checkpoint
-from rltrain.common.opponent_files import BUILTIN, is_checkpoint, opponent_name
+from rltrain.common.checkpoint.opponent_files import BUILTIN, is_checkpoint, opponent_name
 from rltrain.config.compose import compose_single
 from rltrain.config.overrides import Leaves, leaves
 from rltrain.config.schema import Settings

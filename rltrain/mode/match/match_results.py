@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from rltrain.common.checkpoint.opponent_files import BUILTIN
 from rltrain.common.files import open_plain
-from rltrain.common.opponent_files import BUILTIN
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.evaluate import wilson
 from rltrain.mode.report import rich_table

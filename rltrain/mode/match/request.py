@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rltrain.common.opponent_files import BUILTIN
+from rltrain.common.checkpoint.opponent_files import BUILTIN
 from rltrain.config.compose import compose_single
 from rltrain.config.overrides import typed_list, typed_value
 from rltrain.errors import UsageError

@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.common.files import json_object, put_text, require_plain
-from rltrain.common.folders import new_folder
-from rltrain.common.locks import take
+from rltrain.common.files import json_object, new_folder, put_text, require_plain, take_lock
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.evaluate import build, played
@@ -49,7 +47,7 @@ def match(asked: Request, *, loud: bool = True) -> Match:
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY)
     try:
-        if take(handle) is False:
+        if take_lock(handle) is False:
             raise UsageError(f"Another process plays this match, in {folder}. Wait for it.")
         pairings = begun(request)[1]
         for first, second in every[len(pairings) :]:

@@ -15,8 +15,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 import rltrain
+from rltrain.common.checkpoint.opponent_files import opponent_name
 from rltrain.common.files import number_of
-from rltrain.common.opponent_files import opponent_name
 from rltrain.common.spec_record import channel_text
 from rltrain.config.schema import Settings
 from rltrain.logger.screen import plural, shown

@@ -9,8 +9,7 @@ from typing import Any
 
 import yaml
 
-from rltrain.common.files import newest
-from rltrain.common.folders import EPISODES
+from rltrain.common.files import EPISODES, newest
 from rltrain.config.overrides import pick
 from rltrain.config.schema import Settings
 from rltrain.config.validate.constructor import show

@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rltrain.common.streams import keep_streams, say
+from rltrain.common.machine.streams import keep_streams, say
 from rltrain.errors import RltrainError, exit_code_of
 
 if TYPE_CHECKING:

@@ -12,8 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import rltrain
-from rltrain.common.files import json_object, number_of, put_text, require_writable
-from rltrain.common.folders import new_folder, require_empty
+from rltrain.common.files import (
+    json_object,
+    new_folder,
+    number_of,
+    put_text,
+    require_empty,
+    require_writable,
+)
 from rltrain.config.schema import Settings
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.logger.screen import shown

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from rltrain.common.files import require_plain
-from rltrain.common.locks import take
-from rltrain.common.streams import say
+from rltrain.common.files import require_plain, take_lock
+from rltrain.common.machine.streams import say
 from rltrain.config.compose import compose_checked
 from rltrain.config.hydra_sweep import Task, other_launcher, sweeper_for
 from rltrain.config.overrides import original_cwd, typed_value
@@ -163,7 +162,7 @@ def locked(folder: Path) -> Iterator[int | None]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("a+", encoding="utf-8") as file:
-        held = take(file.fileno())
+        held = take_lock(file.fileno())
         if held is None:
             yield None
             return
@@ -171,7 +170,7 @@ def locked(folder: Path) -> Iterator[int | None]:
             file.seek(0)
             require_ended(file.read(), folder)
             say(f"Waiting until the runs of the stopped sweep in {shown(folder)} have saved.")
-            take(file.fileno(), wait=True)
+            take_lock(file.fileno(), wait=True)
         file.truncate(0)
         file.write(f"{platform.node()} {os.getpid()}")
         file.flush()

@@ -10,9 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from rltrain.common.files import expanded, json_object, put_text, require_plain, require_writable
-from rltrain.common.folders import require_empty
-from rltrain.common.streams import keep_streams, say
+from rltrain.common.files import (
+    expanded,
+    json_object,
+    put_text,
+    require_empty,
+    require_plain,
+    require_writable,
+)
+from rltrain.common.machine.streams import keep_streams, say
 from rltrain.config.compose import compose_checked
 from rltrain.config.schema import RunSettings, Settings
 from rltrain.errors import RltrainError, UsageError

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rltrain.common.folders import TRIALS
-from rltrain.common.install import install_extra
-from rltrain.common.locks import take
+from rltrain.common.files import TRIALS, take_lock
+from rltrain.common.machine.install import install_extra
 from rltrain.config.schema import RunSettings
 from rltrain.errors import UsageError
 from rltrain.mode.tune.space import Parameter
@@ -139,7 +138,7 @@ def locked(path: Path) -> Iterator[None]:
     """Hold a file's lock, waiting for it."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        take(handle, wait=True)
+        take_lock(handle, wait=True)
         yield
     finally:
         os.close(handle)
@@ -149,7 +148,7 @@ def try_lock(run_dir: Path) -> int | None:
     """The lock of a trial as an open file, or None if another process holds it."""
     run_dir.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(run_dir.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o644)
-    if take(handle):
+    if take_lock(handle):
         return handle
     os.close(handle)
     return None

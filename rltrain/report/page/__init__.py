@@ -12,8 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import rltrain
-from rltrain.common.files import newest, open_plain
-from rltrain.common.folders import EPISODES
+from rltrain.common.files import EPISODES, newest, open_plain
 from rltrain.common.page import filled
 from rltrain.report.comparison import Analysis
 from rltrain.report.printed_tables import Table

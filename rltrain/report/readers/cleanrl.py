@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.common.install import install_command
+from rltrain.common.machine.install import install_command
 from rltrain.errors import UsageError
 from rltrain.report.readers.csv_tables import algo_in, env_in, seed_in
 from rltrain.report.run_data import Run, columns_of

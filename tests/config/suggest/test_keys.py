@@ -7,7 +7,7 @@ import pytest
 
 from rltrain import main as entry
 from rltrain.api import settings_from
-from rltrain.common.install import install_command
+from rltrain.common.machine.install import install_command
 from rltrain.config.catalog import SHIPPED, split_options
 from rltrain.config.compose import compose_checked
 from rltrain.config.suggest.aliases import choice_aliases, tables, value_aliases

@@ -9,7 +9,7 @@ import pytest
 from rltrain import main as entry
 from rltrain.battles.data.maps import map_names
 from rltrain.battles.engine.compile_cache import cache_folder, is_compiled
-from rltrain.common.install import install_command
+from rltrain.common.machine.install import install_command
 from rltrain.errors import UsageError
 from rltrain.mode.doctor import machine
 from rltrain.mode.doctor.machine import (

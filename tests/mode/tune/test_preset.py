@@ -1,7 +1,7 @@
 import pytest
 
 from rltrain.config.compose import compose_checked
-from rltrain.mode.tune.preset import LEFT_OUT, preset_text
+from rltrain.mode.tune.study_results import LEFT_OUT, preset_text
 from rltrain.report.run_data import flat
 
 

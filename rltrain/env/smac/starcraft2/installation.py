@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from rltrain.common.install import install_command
+from rltrain.common.machine.install import install_command
 
 Package = Literal["smac", "smacv2"]
 Backend = Literal["auto", "native", "sc2"]

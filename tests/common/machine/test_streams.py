@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import rltrain
-from rltrain.common.streams import Lenient, lost_output, say, warnings_once
+from rltrain.common.machine.streams import Lenient, lost_output, say, warnings_once
 
 PACKAGE = Path(rltrain.__file__).parent
-PRINTS = {"common/streams.py", "mode/export/act.py"}
+PRINTS = {"common/machine/streams.py", "mode/export/act.py"}
 """The only files that print, with the ``__main__`` files; the second is a script of an export."""
 OUTLETS = ("print", "print_exc", "print_exception", "Console", "RichConsole", "tqdm")
 CONSOLES = {"logger/screen.py"}
@@ -101,7 +101,7 @@ def test_another_stream_than_the_process_has_is_not_known_to_fail():
 
 PROGRAM = """
 import os, sys
-from rltrain.common.streams import keep_streams, lost_output
+from rltrain.common.machine.streams import keep_streams, lost_output
 keep_streams()
 print("text", flush=True)
 print("error", file=sys.stderr)
@@ -127,7 +127,7 @@ def test_a_process_that_keeps_its_streams_ends_as_if_nothing_had_happened(to):
 
 
 def test_what_every_environment_warns_of_is_shown_once(monkeypatch, recwarn):
-    monkeypatch.setattr("rltrain.common.streams.WARNED", set())
+    monkeypatch.setattr("rltrain.common.machine.streams.WARNED", set())
     for _ in range(3):
         with warnings_once():
             for text in ("the same", "the same", "another"):

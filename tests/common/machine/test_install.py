@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from rltrain.common import install
-from rltrain.common.install import install_command, install_extra, requirements
+from rltrain.common.machine import install
+from rltrain.common.machine.install import install_command, install_extra, requirements
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 
 
 def test_command_is_of_this_python_and_can_be_pasted():
@@ -30,7 +30,7 @@ def test_requirements_are_those_of_the_project():
 
 def test_requirements_of_an_installed_wheel_come_from_its_metadata(monkeypatch, tmp_path):
     lines = ["numpy>=2.0", "no-such>=2; extra == 'envs'"]
-    monkeypatch.setattr(install, "__file__", str(tmp_path / "a/b/c.py"))
+    monkeypatch.setattr(install, "__file__", str(tmp_path / "a/b/c/d.py"))
     monkeypatch.setattr(importlib.metadata, "requires", lambda _: lines)
     assert requirements() == [("numpy>=2.0", ""), ("no-such>=2", "envs")]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from rltrain.common.array_batch import ArrayBatch, arrays_of
+from rltrain.buffer.array_batch import ArrayBatch, arrays_of
 from rltrain.types import Batch
 
 REWARD = np.ones((1, 2, 1), np.float32)

@@ -47,7 +47,7 @@ def require_extra(extra: str, module: str, typed: str) -> None:
 
 def requirements() -> list[tuple[str, str]]:
     """Every requirement (``numpy>=2.0``) and the extra that it belongs to, or ""."""
-    source = Path(__file__).parents[2] / "pyproject.toml"
+    source = Path(__file__).parents[3] / "pyproject.toml"
     text = source.read_text(encoding="utf-8") if source.is_file() else ""
     if 'name = "rltrain"' in text:  # newer than the metadata of an editable installation
         project = tomllib.loads(text)["project"]
