@@ -207,7 +207,7 @@ class Batch:
     whole: bool = False  # True: nothing is padding
     arrays: ClassVar[Mapping[str, np.ndarray] | None] = None  # of an ``ArrayBatch``
 
-    # twin: kernels/recurrent/team_step.py, kernels/td_step.py
+    # twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
     @cached_property
     def real(self) -> Tensor | None:
         """[T+1, B] bool: steps up to and including their window's first ``last``; None = all.
@@ -215,7 +215,7 @@ class Batch:
         """
         return None if self.whole else inside(self.last)
 
-    # twin: kernels/recurrent/team_step.py, kernels/td_step.py
+    # twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
     @cached_property
     def learned(self) -> Tensor | None:
         """[T, B] bool: real transitions that ``mask`` marks; None = all."""
@@ -241,7 +241,7 @@ class Batch:
         return None if n.is_cpu and not bool(n.any()) else n
 
 
-# twin: kernels/recurrent/team_step.py, kernels/td_step.py
+# twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
 def inside(last: Tensor) -> Tensor:
     """Which steps of a window are real: those up to and including its first ``last``.
 

@@ -7,19 +7,19 @@ from torch import Tensor
 from torch.nn import functional as F
 
 
-# twin: kernels/recurrent/team_step.py, kernels/td_step.py
+# twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
 def pick(q: Tensor, action: Tensor) -> Tensor:
     """The values of the given actions: ``q`` [..., A], ``action`` [...] int64 to [...]."""
     return q.gather(-1, action.unsqueeze(-1)).squeeze(-1)
 
 
-# twin: kernels/recurrent/team_step.py, kernels/td_step.py
+# twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
 def greedy(q: Tensor, avail_actions: Tensor) -> Tensor:
     """The best available action, ties to the lowest: [..., A] and [..., A] bool to [...] int64."""
     return q.masked_fill(~avail_actions, -torch.inf).argmax(-1)
 
 
-# twin: kernels/recurrent/team_step.py, kernels/td_step.py
+# twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
 def n_step_target(
     reward: Tensor, terminated: Tensor, last: Tensor, value: Tensor, gamma: float, n_step: int
 ) -> Tensor:
@@ -49,7 +49,7 @@ def n_step_target(
     return target
 
 
-# twin: kernels/td_step.py
+# twin: kernels/layers/td_step.py
 def at_step(x: Tensor, step: Tensor) -> Tensor:
     """``x`` [T+1, B, …] at steps [T', B]: [T', B, …]."""
     return x[step, torch.arange(step.shape[1], device=step.device)]
@@ -96,7 +96,7 @@ def lambda_return(
     return target
 
 
-# twin: kernels/recurrent/team_step.py, kernels/td_step.py
+# twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
 def huber(error: Tensor, delta: float | None) -> Tensor:
     """½ e² up to ``delta``, linear beyond (Huber 1964); e² without one, as PyMARL has it."""
     if delta is None:

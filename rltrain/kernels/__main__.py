@@ -36,7 +36,7 @@ def compile_td_step() -> None:
     from rltrain.interfaces import Model
     from rltrain.kernels.acting import choose
     from rltrain.kernels.gradient_step import adam_step
-    from rltrain.kernels.td_step import CompiledTDLoss
+    from rltrain.kernels.layers.td_step import CompiledTDLoss
     from rltrain.types import Clock, EnvSpec
 
     spec = EnvSpec(n_agents=1, n_actions=2, obs_shape=(2,))

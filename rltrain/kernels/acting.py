@@ -14,9 +14,9 @@ from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.network.normalization import CLIP
 from rltrain.algo.policy import Policy
 from rltrain.interfaces import Agents
+from rltrain.kernels.layers.stack import Stack
 from rltrain.kernels.module_watch import ModuleWatch
 from rltrain.kernels.recurrent.weights import agent_weights
-from rltrain.kernels.stack import Stack
 from rltrain.types import Clock
 
 

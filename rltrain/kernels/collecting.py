@@ -14,8 +14,8 @@ from rltrain.algo.network.normalization import RunningNorm
 from rltrain.algo.policy import Policy
 from rltrain.errors import Containment
 from rltrain.kernels.acting import normalized, statistics_of
+from rltrain.kernels.layers.stack import Stack
 from rltrain.kernels.module_watch import CompiledMethod
-from rltrain.kernels.stack import Stack
 from rltrain.types import Clock, Episode, Steps
 
 STEP = Containment("step")
@@ -56,7 +56,8 @@ class CompiledCollecting:
         n = min(len(steps.last) - t, env.steps_to_limit)
         if n < 1 or env.last.any() or not self._computes(rollout):
             return type(rollout).advance(rollout, steps, t, clock, episodes)
-        from rltrain.kernels import acting_kernel, stack_kernel
+        from rltrain.kernels import acting_kernel
+        from rltrain.kernels.layers import stack_kernel
 
         stack, n_envs, first, in_env = self.stack, env.n_envs, t, 0.0
         if policy.agents.training != policy.noisy:

@@ -17,8 +17,8 @@ from rltrain.buffer.replay import ReplayBuffer
 from rltrain.buffer.windows import windows
 from rltrain.kernels.acting import normalized, obs_alone, statistics_of
 from rltrain.kernels.gradient_step import AdamStep, plain_adam
+from rltrain.kernels.layers.td_step import NAMES, CompiledTDLoss, draw, loss_options
 from rltrain.kernels.module_watch import CompiledMethod, ModuleWatch
-from rltrain.kernels.td_step import NAMES, CompiledTDLoss, draw, loss_options
 from rltrain.types import UpdateResult
 
 
@@ -88,8 +88,8 @@ class CompiledLearning:
         return self.buffer.length - self.buffer.n_step + 1
 
     def _learn(self, trainer: Any, n_updates: int) -> None:
-        from rltrain.kernels import td_step_kernel
-        from rltrain.kernels.td_error_kernel import BatchArrays
+        from rltrain.kernels.layers import td_step_kernel
+        from rltrain.kernels.layers.td_error_kernel import BatchArrays
 
         learner, buffer, loss = self.learner, self.buffer, self.loss
         learner.gradient_step.flat.require_attached()

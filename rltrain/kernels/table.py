@@ -30,12 +30,13 @@ from rltrain.algo.network.packing import PackedGRU
 from rltrain.algo.optimizer import FEW_WEIGHTS, GradientStep
 from rltrain.algo.policy import Policy
 from rltrain.interfaces import Model
-from rltrain.kernels import acting, gradient_step, stack
+from rltrain.kernels import acting, gradient_step
+from rltrain.kernels.layers import stack
+from rltrain.kernels.layers.stack import Stack
+from rltrain.kernels.layers.td_step import CompiledTDLoss
 from rltrain.kernels.recurrent.packed_gru import gru
 from rltrain.kernels.recurrent.team_step import MIXERS, team_loss
 from rltrain.kernels.recurrent.weights import misfit
-from rltrain.kernels.stack import Stack
-from rltrain.kernels.td_step import CompiledTDLoss
 
 
 class Twin(NamedTuple):
@@ -99,25 +100,27 @@ CHOICE = (
 
 PACKED = (_itself("recurrent/packed_gru.py", "algo.network.packing:PackedGRU"),)
 STACK = (
-    _itself("stack.py", "algo.network.feed_forward:FeedForward", "_placed"),
+    _itself("layers/stack.py", "algo.network.feed_forward:FeedForward", "_placed"),
     Twin(
-        "stack.py", "algo.network.feed_forward:FeedForward", ("algo.network.packing:zero_outside",)
+        "layers/stack.py",
+        "algo.network.feed_forward:FeedForward",
+        ("algo.network.packing:zero_outside",),
     ),
-    _itself("stack.py", "algo.network.agent_input:AgentInput"),
-    _itself("stack.py", "algo.network.convolutions:PictureInput"),
-    _itself("stack.py", "algo.network.convolutions:Convolutions"),
-    _itself("stack.py", "algo.network.head:Head", "values"),
-    _itself("stack.py", "algo.network.head:NoisyLinear", "_signed_root"),
-    _itself("stack.py", "algo.network.distribution:Scalar"),
-    _itself("stack.py", "algo.network.distribution:Categorical"),
-    _itself("stack.py", "algo.network.distribution:Quantile"),
-    _itself("stack.py", "algo.network.distribution:ImplicitQuantile"),
+    _itself("layers/stack.py", "algo.network.agent_input:AgentInput"),
+    _itself("layers/stack.py", "algo.network.convolutions:PictureInput"),
+    _itself("layers/stack.py", "algo.network.convolutions:Convolutions"),
+    _itself("layers/stack.py", "algo.network.head:Head", "values"),
+    _itself("layers/stack.py", "algo.network.head:NoisyLinear", "_signed_root"),
+    _itself("layers/stack.py", "algo.network.distribution:Scalar"),
+    _itself("layers/stack.py", "algo.network.distribution:Categorical"),
+    _itself("layers/stack.py", "algo.network.distribution:Quantile"),
+    _itself("layers/stack.py", "algo.network.distribution:ImplicitQuantile"),
 )
 TD_STEP = (
-    Twin("td_step.py", "algo.loss.td:TDLoss", TD),
-    Twin("td_step.py", "algo.loss.distributional:CategoricalLoss", CATEGORICAL),
-    Twin("td_step.py", "algo.loss.distributional:QuantileLoss", QUANTILE),
-    _itself("td_step.py", "algo.mixer.sum:Independent"),
+    Twin("layers/td_step.py", "algo.loss.td:TDLoss", TD),
+    Twin("layers/td_step.py", "algo.loss.distributional:CategoricalLoss", CATEGORICAL),
+    Twin("layers/td_step.py", "algo.loss.distributional:QuantileLoss", QUANTILE),
+    _itself("layers/td_step.py", "algo.mixer.sum:Independent"),
 )
 TEAM_STEP = (
     Twin("recurrent/team_step.py", "algo.loss.td:TDLoss", (*TD, "algo.targets:lambda_return")),

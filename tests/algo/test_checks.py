@@ -14,9 +14,9 @@ import torch
 from rltrain.algo.checks import BatchCheck, require_available, require_memory, require_observations
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.network.packing import PackedGRU
+from rltrain.kernels.layers.stack import Block, Stack
+from rltrain.kernels.layers.td_step import CompiledTDLoss
 from rltrain.kernels.recurrent.packed_gru import gru
-from rltrain.kernels.stack import Block, Stack
-from rltrain.kernels.td_step import CompiledTDLoss
 from rltrain.types import Clock, EnvSpec
 from tests.algo import wrong_inputs
 from tests.algo.batches import SPEC, make_batch, make_learner, make_model

@@ -11,8 +11,8 @@ import torch
 import rltrain
 from rltrain import kernels
 from rltrain.algo.loss.td import TDLoss
+from rltrain.kernels.layers.td_step import CompiledTDLoss
 from rltrain.kernels.recurrent.team_step import CompiledSequenceLoss
-from rltrain.kernels.td_step import CompiledTDLoss
 from rltrain.types import Clock, EnvSpec
 from tests.algo.batches import AGENTS, SPEC, make_batch
 

@@ -13,9 +13,9 @@ from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.interfaces import Model
 from rltrain.kernels import module_watch
+from rltrain.kernels.layers.td_step import CompiledTDLoss
 from rltrain.kernels.recurrent.team_step import CompiledSequenceLoss
 from rltrain.kernels.recurrent.weights import misfit
-from rltrain.kernels.td_step import CompiledTDLoss
 from rltrain.types import Clock, EnvSpec
 from tests.algo.batches import SPEC, make_batch
 from tests.marks import each_once

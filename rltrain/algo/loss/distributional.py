@@ -16,7 +16,7 @@ from rltrain.interfaces import Loss, Model
 from rltrain.types import Batch, Clock, LossResult, Output
 
 
-# twin: kernels/td_step.py
+# twin: kernels/layers/td_step.py
 class _Bellman:
     """Common part of both losses: distributions of the actions taken and of the best next ones."""
 
@@ -55,7 +55,7 @@ class _Bellman:
         return reward_sum, step.discount.unsqueeze(-1).expand(shape), at_step(dist, step.step)
 
 
-# twin: kernels/td_step.py
+# twin: kernels/layers/td_step.py
 def taken_outputs(dist: Tensor, action: Tensor) -> Tensor:
     """[T, B, N, A, K] at actions [T, B, N]: [T, B, N, K]."""
     index = action[..., None, None].expand(*action.shape, 1, dist.shape[-1])
@@ -91,7 +91,7 @@ class CategoricalLoss(Loss):
         self.n_step, self.distribution = n_step, distribution
         self.bellman = _Bellman(gamma, double, n_step, distribution)
 
-    # twin: kernels/td_step.py
+    # twin: kernels/layers/td_step.py
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> LossResult:
         """Loss sum, count (learned transitions × N), priority [B]."""
         output, logits = self.bellman.taken(online, batch)
@@ -107,7 +107,7 @@ class CategoricalLoss(Loss):
         return total(loss, loss, error, q, target_q, batch, clipped_target_mass=clipped)
 
 
-# twin: kernels/td_step.py
+# twin: kernels/layers/td_step.py
 def clipped_mass(prob: Tensor, support: Tensor, reward_sum: Tensor, discount: Tensor) -> Tensor:
     """The share of ``prob`` [..., K] whose reward_sum + discount · Z [...] is outside the support:
     [...].
@@ -148,7 +148,7 @@ class QuantileLoss(Loss):
         self.n_step, self.kappa, self.tau = n_step, kappa, tau
         self.bellman = _Bellman(gamma, double, n_step, distribution)
 
-    # twin: kernels/td_step.py
+    # twin: kernels/layers/td_step.py
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> LossResult:
         """Loss sum, count (learned transitions × N), priority [B]."""
         output, quantile = self.bellman.taken(online, batch)  # [T, B, N, K]
@@ -171,7 +171,7 @@ class Bootstrap(NamedTuple):
     step: Tensor  # [T, B] int64, 1 … T
 
 
-# twin: kernels/td_step.py
+# twin: kernels/layers/td_step.py
 def n_step_bootstrap(
     reward: Tensor, terminated: Tensor, last: Tensor, gamma: float, n_step: int
 ) -> Bootstrap:
@@ -190,7 +190,7 @@ def n_step_bootstrap(
     return Bootstrap(summed, discount, step)
 
 
-# twin: kernels/td_step.py
+# twin: kernels/layers/td_step.py
 def categorical_projection(
     prob: Tensor, support: Tensor, reward_sum: Tensor, discount: Tensor
 ) -> Tensor:
@@ -221,7 +221,7 @@ def categorical_projection(
     )
 
 
-# twin: kernels/td_step.py
+# twin: kernels/layers/td_step.py
 def quantile_huber(error: Tensor, tau: Tensor, kappa: float) -> Tensor:
     """|τ − 1{u < 0}| L_κ(u) / κ for errors u = target − quantile (Dabney et al. 2018a, equation
     10); κ = 0 gives the plain quantile loss. ``error`` [..., K, K'], ``tau`` [..., K].

@@ -48,7 +48,7 @@ class TDLoss(Loss):
         self.returns, self.n_step = returns, returns.n_step
         self.huber, self.rescale = huber, rescale
 
-    # twin: kernels/recurrent/team_step.py, kernels/td_step.py
+    # twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> LossResult:
         """Loss sum, count (learned transitions × M), priority [B] (a window's mean |TD error|)."""
         state = zero_outside(batch.state, batch.real)  # [T+1, B, S]
@@ -93,7 +93,7 @@ class TDLoss(Loss):
             td_target = rescale(td_target, self.rescale)
         return (taken[:-1] - td_target).abs()
 
-    # twin: kernels/recurrent/team_step.py, kernels/td_step.py
+    # twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
     @torch.no_grad()
     def _td_target(self, target: Model, batch: Batch, online_q: Tensor, state: Tensor) -> Tensor:
         """TD targets [T, B, M]."""
@@ -109,13 +109,13 @@ class TDLoss(Loss):
         return rescale(returns(batch, value, taken, q), self.rescale)
 
 
-# twin: kernels/recurrent/team_step.py, kernels/td_step.py
+# twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
 def taken_value(model: Model, q: Tensor, batch: Batch, state: Tensor) -> Tensor:
     """The mixed value [T, B, M] of the actions taken: ``q`` [T, B, N, A], ``state`` [T, B, S]."""
     return joint_value(model, q, batch.action, batch.avail_actions[:-1], state)
 
 
-# twin: kernels/recurrent/team_step.py, kernels/td_step.py
+# twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
 def joint_value(
     model: Model, q: Tensor, action: Tensor, available: Tensor, state: Tensor
 ) -> Tensor:
@@ -125,7 +125,7 @@ def joint_value(
     return mixer(chosen, best, action, state)
 
 
-# twin: kernels/recurrent/team_step.py, kernels/td_step.py
+# twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
 def pick_greedy(q: Tensor, available: Tensor, mixer: Mixer, otherwise: Tensor) -> Tensor:
     """The values [T, B, N] of the best available actions, for mixers that read them."""
     if not mixer.uses_greedy:
@@ -133,7 +133,7 @@ def pick_greedy(q: Tensor, available: Tensor, mixer: Mixer, otherwise: Tensor) -
     return pick(q, greedy(q, available))
 
 
-# twin: kernels/recurrent/team_step.py, kernels/td_step.py
+# twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
 def real(x: Tensor, batch: Batch) -> Tensor:
     """``x`` [T, B, M] where a transition is learned from, else 0: NaN in the padding must not reach
     a gradient.
@@ -141,7 +141,7 @@ def real(x: Tensor, batch: Batch) -> Tensor:
     return x if batch.learned is None else torch.where(batch.learned.unsqueeze(-1), x, 0)
 
 
-# twin: kernels/recurrent/team_step.py, kernels/td_step.py
+# twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
 def td_result(
     q_taken: Tensor,
     td_target: Tensor,
@@ -160,7 +160,7 @@ def td_result(
     return total(loss, error, error, q_taken, td_target, batch)
 
 
-# twin: kernels/recurrent/team_step.py, kernels/td_step.py
+# twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
 def total(
     loss: Tensor,
     priority: Tensor,

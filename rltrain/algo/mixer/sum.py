@@ -8,7 +8,7 @@ from rltrain.interfaces import Mixer
 from rltrain.types import EnvSpec
 
 
-# twin: kernels/recurrent/team_step.py, kernels/td_step.py
+# twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
 class Independent(Mixer):
     """Every agent learns its own value (IQL; Tan 1993): M = N."""
 

@@ -46,7 +46,7 @@ class ActionAndAgent(nn.Module):
         return torch.cat(parts, -1) if len(parts) > 1 else x
 
 
-# twin: kernels/stack.py, kernels/acting.py, kernels/recurrent/team_step.py
+# twin: kernels/layers/stack.py, kernels/acting.py, kernels/recurrent/team_step.py
 class AgentInput(nn.Module):
     """Joins ``[obs · obs_scale ; previous action one-hot ; agent id one-hot]``; no parameters.
     With ``normalize_obs`` observations are normalized instead of scaled.

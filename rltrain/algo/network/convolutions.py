@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from rltrain.types import EnvSpec
 
 
-# twin: kernels/stack.py
+# twin: kernels/layers/stack.py
 class PictureInput(nn.Module):
     """Images [X, N, C, H, W] scaled by ``obs_scale``."""
 
@@ -28,7 +28,7 @@ class PictureInput(nn.Module):
         return obs * self.scale if self.scale != 1 else obs
 
 
-# twin: kernels/stack.py
+# twin: kernels/layers/stack.py
 class Convolutions(nn.Module):
     """Layers of [channels, kernel, stride] with ReLU, flattened: [X, N, C, H, W] to [X, N, F].
 

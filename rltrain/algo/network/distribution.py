@@ -39,7 +39,7 @@ class Distribution(nn.Module):
         """[..., K] to [...]."""
 
 
-# twin: kernels/stack.py
+# twin: kernels/layers/stack.py
 class Scalar(Distribution):
     """The expected return itself: K = 1."""
 
@@ -49,7 +49,7 @@ class Scalar(Distribution):
         return dist.squeeze(-1)
 
 
-# twin: kernels/stack.py
+# twin: kernels/layers/stack.py
 class Categorical(Distribution):
     """Logits over ``atoms`` returns evenly spaced from ``v_min`` to ``v_max`` (C51; Bellemare et
     al. 2017, section 4).
@@ -80,7 +80,7 @@ class Categorical(Distribution):
         return dist.softmax(-1) @ self.support
 
 
-# twin: kernels/stack.py
+# twin: kernels/layers/stack.py
 class Quantile(Distribution):
     """``quantiles`` returns at the midpoints of as many equal shares (QR-DQN; Dabney et al. 2018a,
     section 4).
@@ -103,7 +103,7 @@ class Quantile(Distribution):
         return dist.mean(-1)
 
 
-# twin: kernels/stack.py
+# twin: kernels/layers/stack.py
 class ImplicitQuantile(Distribution):
     """Returns at quantile levels drawn for every call (IQN; Dabney et al. 2018b); networks in
     evaluation mode use midpoints instead.

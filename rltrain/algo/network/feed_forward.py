@@ -17,7 +17,7 @@ from rltrain.interfaces import Agents
 from rltrain.types import Batch, Output
 
 
-# twin: kernels/stack.py
+# twin: kernels/layers/stack.py
 class FeedForward(Agents):
     """Agents without memory: input, ``torso`` to features, ``head`` to values.
 
@@ -101,7 +101,7 @@ class FeedForward(Agents):
         return values(self.head, self.distribution, features.flatten(0, -2), uses)
 
 
-# twin: kernels/stack.py
+# twin: kernels/layers/stack.py
 def _placed(
     parts: tuple[Tensor | None, ...], shape: tuple[int, ...], around: tuple[int, int]
 ) -> Tensor | None:

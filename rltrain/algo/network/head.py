@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from rltrain.algo.network.distribution import Distribution
 
 
-# twin: kernels/stack.py
+# twin: kernels/layers/stack.py
 class NoisyLinear(nn.Module):
     """A linear layer whose weights carry learned, factorized Gaussian noise (Fortunato et al. 2018,
     section 3, equations 10 and 11). The noise is drawn for every call in training mode and absent
@@ -43,7 +43,7 @@ class NoisyLinear(nn.Module):
         return F.linear(x, self.weight, self.bias) + noisy + self.bias_sigma * noise_out
 
 
-# twin: kernels/stack.py
+# twin: kernels/layers/stack.py
 def _signed_root(x: Tensor) -> Tensor:
     return x.sign() * x.abs().sqrt()
 
@@ -63,7 +63,7 @@ def _linear(n_in: int, n_out: int, sigma: float | None) -> nn.Module:
     return nn.Linear(n_in, n_out) if sigma is None else NoisyLinear(n_in, n_out, sigma)
 
 
-# twin: kernels/stack.py
+# twin: kernels/layers/stack.py
 class Head(nn.Module):
     """Features [X, F] to the outputs of every action [X, A, K].
 
@@ -117,7 +117,7 @@ class Head(nn.Module):
         return out
 
 
-# twin: kernels/stack.py
+# twin: kernels/layers/stack.py
 def values(
     head: Head, distribution: Distribution, features: Tensor, uses: Sequence[str]
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:

@@ -14,7 +14,7 @@ from rltrain.types import Batch, Output
 Unroll = Callable[[Batch, Tensor, Tensor], Output]
 
 
-# twin: kernels/stack.py, kernels/recurrent/team_step.py, kernels/td_step.py
+# twin: kernels/layers/stack.py, kernels/recurrent/team_step.py, kernels/layers/td_step.py
 def zero_outside(x: Tensor, real: Tensor | None) -> Tensor:
     """``x`` [T+1, B, ...] where ``real`` [T+1, B] is set, 0 elsewhere, whatever is there; None
     stands for a window without padding.

@@ -15,10 +15,10 @@ from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.mixer.sum import Independent, Sum
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.interfaces import Loss, Model
+from rltrain.kernels.layers.td_step import NAMES, CompiledLoss, loss_options, loss_result
 from rltrain.kernels.recurrent.target_values import Places, TargetValues
 from rltrain.kernels.recurrent.threads import MeasuredThreads
 from rltrain.kernels.recurrent.weights import TeamWeights, arrays
-from rltrain.kernels.td_step import NAMES, CompiledLoss, loss_options, loss_result
 from rltrain.types import Batch, LossResult
 
 N_SHARES = 8
@@ -151,7 +151,7 @@ def helpers() -> ThreadPoolExecutor:
 
 def batch_arrays(batch: Batch) -> Any:
     """``BatchArrays`` of a batch."""
-    from rltrain.kernels.td_error_kernel import BatchArrays
+    from rltrain.kernels.layers.td_error_kernel import BatchArrays
 
     learned = batch.mask if batch.learned is None else batch.learned
     fields = {

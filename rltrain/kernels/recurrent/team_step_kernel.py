@@ -16,12 +16,12 @@ from numba import types
 from numba.extending import intrinsic
 
 from rltrain.common import numba_cache
-from rltrain.kernels import td_error_kernel
 from rltrain.kernels.arithmetic.tile_kernel import F
+from rltrain.kernels.layers import td_error_kernel
+from rltrain.kernels.layers.td_error_kernel import best_action, ends, errors
 from rltrain.kernels.recurrent import agents_kernel, mixing_kernel
 from rltrain.kernels.recurrent.agents_kernel import agent_gradient, backward, forward, make_chunk
 from rltrain.kernels.recurrent.mixing_kernel import empty_mixed, mix, mixer_gradient, unmix
-from rltrain.kernels.td_error_kernel import best_action, ends, errors
 
 SOURCES = (__file__, *agents_kernel.SOURCES, mixing_kernel.__file__, td_error_kernel.__file__)
 njit = partial(numba_cache.njit, *SOURCES, fastmath={"contract", "nsz"})

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.targets import rescale, unscale
 from rltrain.interfaces import Model
-from rltrain.kernels.td_step import CompiledTDLoss
+from rltrain.kernels.layers.td_step import CompiledTDLoss
 from rltrain.types import Clock, EnvSpec
 from tests.algo.batches import SPEC, Table, gradients, make_batch, make_model
 

@@ -5,7 +5,7 @@ import torch
 
 from rltrain.algo.network.conv import conv_agents
 from rltrain.algo.network.distribution import Scalar
-from rltrain.kernels.stack import Stack
+from rltrain.kernels.layers.stack import Stack
 from rltrain.types import EnvSpec
 from tests.algo.batches import SPEC, accelerated
 

@@ -125,7 +125,8 @@ def test_other_types_take_the_plain_recurrence():
 def test_numba_is_imported_by_the_first_call_only():
     code = (
         "import sys; from rltrain.algo import learner, loss, mixer; "
-        "from rltrain.kernels import td_step; from rltrain.kernels.recurrent import packed_gru; "
+        "from rltrain.kernels.layers import td_step; "
+        "from rltrain.kernels.recurrent import packed_gru; "
         "assert 'numba' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

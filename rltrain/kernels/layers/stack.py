@@ -169,7 +169,7 @@ class Stack:
         Raises:
             ValueError: rows of another width than the network's input.
         """
-        from rltrain.kernels import stack_kernel
+        from rltrain.kernels.layers import stack_kernel
 
         if rows.shape[1] != self.n_inputs:
             raise ValueError(f"expected {self.n_inputs} inputs, got {rows.shape[1]}.")

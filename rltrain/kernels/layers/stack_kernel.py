@@ -22,7 +22,6 @@ from functools import partial
 import numpy as np
 
 from rltrain.common import numba_cache
-from rltrain.kernels import distribution_kernel
 from rltrain.kernels.arithmetic import linear_kernel
 from rltrain.kernels.arithmetic.linear_kernel import (
     columns,
@@ -36,7 +35,8 @@ from rltrain.kernels.arithmetic.linear_kernel import (
     turn_into,
 )
 from rltrain.kernels.arithmetic.tile_kernel import F
-from rltrain.kernels.distribution_kernel import means
+from rltrain.kernels.layers import distribution_kernel
+from rltrain.kernels.layers.distribution_kernel import means
 
 SOURCES = (__file__, *linear_kernel.SOURCES, *distribution_kernel.SOURCES)
 njit = partial(numba_cache.njit, *SOURCES, fastmath={"contract", "nsz"})

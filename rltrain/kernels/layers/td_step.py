@@ -16,8 +16,8 @@ from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.buffer.array_batch import arrays_of
 from rltrain.interfaces import Loss, Model
+from rltrain.kernels.layers.stack import Stack, output_kind
 from rltrain.kernels.module_watch import ModuleWatch, watched
-from rltrain.kernels.stack import Stack, output_kind
 from rltrain.types import Batch, Clock, LossResult, Number
 
 MOST_PRODUCTS = 50_000_000
@@ -90,7 +90,7 @@ class CompiledTDLoss(CompiledLoss):
 
     def step(self, online: Model, target: Model, batch: Batch) -> LossResult:
         """All networks and errors in one call."""
-        from rltrain.kernels import td_step_kernel
+        from rltrain.kernels.layers import td_step_kernel
 
         stack, mask_end = self.stack(online.agents), end_of_mask(batch)
         arrays = batch_arrays(cast(FeedForward, online.agents), batch)
@@ -136,7 +136,7 @@ def loss_means(sums: np.ndarray, names: Sequence[str]) -> dict[str, Number]:
 
 def loss_options(loss: TDLoss | CategoricalLoss | QuantileLoss, eta: float) -> Any:
     """``LossOptions`` of a loss and its batches' ``eta``."""
-    from rltrain.kernels.td_error_kernel import LossOptions
+    from rltrain.kernels.layers.td_error_kernel import LossOptions
 
     trace, bound = None, loss.kappa if isinstance(loss, QuantileLoss) else None
     if isinstance(loss, TDLoss):
@@ -180,7 +180,7 @@ def draw(
 
 def batch_arrays(agents: FeedForward, batch: Batch) -> Any:
     """``BatchArrays`` whose observations are the inputs of the first layer, [T+1, B, N, …]."""
-    from rltrain.kernels.td_error_kernel import BatchArrays
+    from rltrain.kernels.layers.td_error_kernel import BatchArrays
 
     arrays = BatchArrays(*arrays_of(batch, BatchArrays._fields))
     if agents.input.bare:

@@ -10,9 +10,9 @@ from rltrain import kernels
 from rltrain.algo.loss.distributional import CategoricalLoss, QuantileLoss
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.network.feed_forward import FeedForward
-from rltrain.kernels import td_step
-from rltrain.kernels.stack import Stack
-from rltrain.kernels.td_step import CompiledTDLoss
+from rltrain.kernels.layers import td_step
+from rltrain.kernels.layers.stack import Stack
+from rltrain.kernels.layers.td_step import CompiledTDLoss
 from rltrain.types import Clock, EnvSpec
 from tests.algo.batches import DISTRIBUTIONS, loss_and_grads, make_batch, make_model
 from tests.marks import each_once

@@ -12,17 +12,23 @@ from functools import partial
 import numpy as np
 
 from rltrain.common import numba_cache
-from rltrain.kernels import stack_kernel, td_error_kernel
 from rltrain.kernels.arithmetic.tile_kernel import F, padded
-from rltrain.kernels.distribution_kernel import (
+from rltrain.kernels.layers import stack_kernel, td_error_kernel
+from rltrain.kernels.layers.distribution_kernel import (
     CATEGORICAL,
     SCALAR,
     categorical_error,
     means,
     quantile_error,
 )
-from rltrain.kernels.stack_kernel import copy_row, differentiate, evaluate, n_weights, outputs
-from rltrain.kernels.td_error_kernel import best_action, ends, errors, finish_window
+from rltrain.kernels.layers.stack_kernel import (
+    copy_row,
+    differentiate,
+    evaluate,
+    n_weights,
+    outputs,
+)
+from rltrain.kernels.layers.td_error_kernel import best_action, ends, errors, finish_window
 
 SOURCES = (__file__, *stack_kernel.SOURCES, td_error_kernel.__file__)
 njit = partial(numba_cache.njit, *SOURCES, fastmath={"contract", "nsz"})

@@ -1,0 +1,1 @@
+"""Compiled steps of networks without memory: layers, losses and their gradients."""
