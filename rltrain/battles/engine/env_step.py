@@ -10,23 +10,23 @@ from __future__ import annotations
 
 from numba import prange
 
-from rltrain.battles.engine.combat import (
+from rltrain.battles.engine.episode import begin_step, end_step, reset_battle
+from rltrain.battles.engine.field_of_view import NO_OP, aim
+from rltrain.battles.engine.fighting.combat import (
     choose_desires,
     choose_targets,
     renew_orders,
     set_move_goal,
     set_off,
 )
-from rltrain.battles.engine.episode import begin_step, end_step, reset_battle
-from rltrain.battles.engine.field_of_view import NO_OP, aim
-from rltrain.battles.engine.healing import choose_patients, limit_flight, mend, recover
+from rltrain.battles.engine.fighting.healing import choose_patients, limit_flight, mend, recover
+from rltrain.battles.engine.fighting.turret import turn_turrets
+from rltrain.battles.engine.fighting.weapons import explode_killed, land_hits, use_weapons
 from rltrain.battles.engine.kernel import F, njit
 from rltrain.battles.engine.movement.crowding import flow_around
 from rltrain.battles.engine.movement.motion import move_units
 from rltrain.battles.engine.movement.sliding import choose_velocities
 from rltrain.battles.engine.observe import FIRST_ATTACK, NORTH, STOP, write_frame
-from rltrain.battles.engine.turret import turn_turrets
-from rltrain.battles.engine.weapons import explode_killed, land_hits, use_weapons
 from rltrain.battles.engine.world import NO_ONE, Effect, M, Order, Outcome, P, U
 from rltrain.battles.smaclite.env_step import step_battle as step_smaclite
 

@@ -21,7 +21,7 @@ from rltrain.battles.data.units import (
     can_hit,
     damage_per_hit,
 )
-from rltrain.battles.engine.combat import IMMOBILE_SCAN_EVERY, SCAN_EVERY
+from rltrain.battles.engine.fighting.combat import IMMOBILE_SCAN_EVERY, SCAN_EVERY
 from rltrain.battles.engine.movement.paths import next_cells
 from rltrain.battles.engine.world import (
     FIRST_FACING,

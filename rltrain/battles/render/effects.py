@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from PIL import ImageDraw
 
-from rltrain.battles.engine.weapons import BEAM_LENGTH, BLAST_RADIUS
+from rltrain.battles.engine.fighting.weapons import BEAM_LENGTH, BLAST_RADIUS
 from rltrain.battles.render.events import Event
 from rltrain.battles.render.sprites import TEAMS
 

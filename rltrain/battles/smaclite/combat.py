@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rltrain.battles.engine.combat import distance2, in_reach, set_move_goal
+from rltrain.battles.engine.fighting.combat import distance2, in_reach, set_move_goal
 from rltrain.battles.engine.kernel import F, njit
 from rltrain.battles.engine.observe import FIRST_ATTACK, NORTH
 from rltrain.battles.engine.world import NO_ONE, Effect, M, Order, P, U

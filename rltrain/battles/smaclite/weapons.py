@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from rltrain.battles.engine.combat import distance2
-from rltrain.battles.engine.healing import ENERGY_RECOVERY, SHIELD_DELAY, SHIELD_RECOVERY
+from rltrain.battles.engine.fighting.combat import distance2
+from rltrain.battles.engine.fighting.healing import ENERGY_RECOVERY, SHIELD_DELAY, SHIELD_RECOVERY
+from rltrain.battles.engine.fighting.weapons import BLAST_RADIUS, beam_touches, direction
 from rltrain.battles.engine.kernel import F, njit, shuffle
-from rltrain.battles.engine.weapons import BLAST_RADIUS, beam_touches, direction
 from rltrain.battles.engine.world import Effect, M, P, U, Weapon
 
 ZERO, ONE = F(0), F(1)

@@ -142,9 +142,9 @@ def compiler() -> Iterator[Finding]:
     """
     import numpy as np
 
-    from rltrain.battles.engine.combat import nearest_living
     from rltrain.battles.engine.compile_cache import is_compiled
     from rltrain.battles.engine.env_step import advance_serial
+    from rltrain.battles.engine.fighting.combat import nearest_living
     from rltrain.battles.engine.world import U
     from rltrain.common.compilation import compile_problem
 

@@ -6,7 +6,7 @@ import pytest
 from rltrain.battles.data.maps import find_map
 from rltrain.battles.data.terrain import PATHABLE, pathable_cells
 from rltrain.battles.data.units import UNITS, damage_per_hit
-from rltrain.battles.engine.weapons import fire, land_hits
+from rltrain.battles.engine.fighting.weapons import fire, land_hits
 from rltrain.battles.engine.world import M, U
 from tests.battles.conftest import ATTACK, EAST, NORTH, actions, place
 

@@ -40,13 +40,13 @@ def test_unknown_name_of_the_package() -> None:
 
 @pytest.mark.slow
 def test_change_in_another_file_is_seen(tmp_path: Path) -> None:
-    """A constant of world.py inside a kernel of outcome.py: Numba alone would run the old code."""
+    """A constant of world.py inside a kernel of episode.py: Numba alone would run the old code."""
     copy = tmp_path / "rltrain"
     shutil.copytree(PACKAGE.parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
     code = (
-        "import numpy as np; from rltrain.battles.engine import compile_cache, outcome; "
+        "import numpy as np; from rltrain.battles.engine import compile_cache, episode; "
         "z = np.zeros((24, 2), np.float32); "
-        "print(outcome.outcome_of(z, z, 1, False, False, 60, 1), compile_cache.cache_folder())"
+        "print(episode.outcome_of(z, z, 1, False, False, 60, 1), compile_cache.cache_folder())"
     )
 
     def run() -> list[str]:

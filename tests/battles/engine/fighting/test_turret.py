@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from rltrain.battles.engine.turret import off_target, turn_turrets
+from rltrain.battles.engine.fighting.turret import off_target, turn_turrets
 from rltrain.battles.engine.world import NO_ONE, M, U
 from tests.battles.conftest import ATTACK, SOUTH, STOP, actions, place
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rltrain.battles.data.units import UNITS, damage_per_hit
-from rltrain.battles.engine.weapons import explode_killed, fire, land_hits
+from rltrain.battles.engine.fighting.weapons import explode_killed, fire, land_hits
 from rltrain.battles.engine.world import NO_ONE, M, Order, Outcome, U
 from tests.battles.conftest import ATTACK, SOUTH, STOP, actions, place, random_legal
 

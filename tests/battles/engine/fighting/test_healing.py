@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from rltrain.battles.engine.healing import mend
-from rltrain.battles.engine.outcome import outcome_of
+from rltrain.battles.engine.episode import outcome_of
+from rltrain.battles.engine.fighting.healing import mend
 from rltrain.battles.engine.world import Effect, M, Order, Outcome, U
 from tests.battles.conftest import ATTACK, EAST, WEST, actions, place
 

@@ -11,10 +11,10 @@ import math
 
 import numpy as np
 
-from rltrain.battles.engine.combat import distance2, in_reach
-from rltrain.battles.engine.healing import SHIELD_DELAY
+from rltrain.battles.engine.fighting.combat import distance2, in_reach
+from rltrain.battles.engine.fighting.healing import SHIELD_DELAY
+from rltrain.battles.engine.fighting.turret import points_at
 from rltrain.battles.engine.kernel import F, draw, njit, shuffle
-from rltrain.battles.engine.turret import points_at
 from rltrain.battles.engine.world import NO_ONE, Effect, M, Order, P, U, Weapon
 
 ZERO, ONE = F(0), F(1)

@@ -12,10 +12,10 @@ from __future__ import annotations
 import numpy as np
 
 from rltrain.battles.data.terrain import SIZE
+from rltrain.battles.engine.fighting.turret import lets_go
 from rltrain.battles.engine.kernel import F, njit
 from rltrain.battles.engine.observe import EAST, NORTH, SOUTH, WEST
 from rltrain.battles.engine.simd import WIDTH, lowest, units_near
-from rltrain.battles.engine.turret import lets_go
 from rltrain.battles.engine.world import GROUND, NO_ONE, Effect, M, Order, P, U
 
 ZERO, HALF, INSTANTLY = F(0), F(0.5), F(np.inf)

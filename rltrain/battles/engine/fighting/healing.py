@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rltrain.battles.engine.combat import distance2, in_reach
+from rltrain.battles.engine.fighting.combat import distance2, in_reach
 from rltrain.battles.engine.kernel import F, njit
 from rltrain.battles.engine.world import NO_ONE, Effect, M, Order, P, U
 

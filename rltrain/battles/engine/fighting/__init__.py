@@ -1,0 +1,1 @@
+"""Fighting: choice of targets, weapons, turrets and healing."""
