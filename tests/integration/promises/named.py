@@ -11,7 +11,7 @@ SAVED_IN = {
     "buffer.on_policy.OnPolicyBuffer": "pqn",
     "buffer.priorities.Priorities": "prioritized",
     "buffer.replay.ReplayBuffer": "dqn",
-    "buffer.sum_tree.SumTree": "prioritized",
+    "buffer.priorities.SumTree": "prioritized",
     "buffer.window_starts.WindowStarts": "dqn",
     "callback.health.Health": "dqn",
     "callback.hooks.Callbacks": "dqn",
