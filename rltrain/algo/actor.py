@@ -80,14 +80,6 @@ class Actor:
             action = policy.act(seen, available, np.zeros(n, np.bool_), clock)
         return own_actions(action, spec), policy.memory() if self.remembers else None
 
-    def explores_until(self) -> int | None:
-        """The env step at which training's exploration stops changing; None if it never does."""
-        return self.exploration.ends_at()
-
-    def exploration_metrics(self, clock: Clock) -> dict[str, float]:
-        """Metrics of training's exploration at ``clock``, such as epsilon."""
-        return self.exploration.metrics(clock)
-
     def _seen(self, obs: Sequence[Any]) -> np.ndarray:
         """Observations as the environment gives them, as the networks get them: [X, N, *O]."""
         try:

@@ -21,6 +21,8 @@ from rltrain.common.schedule import piecewise
 from rltrain.types import LossResult, Number
 
 FEW_WEIGHTS = 1_000_000
+Betas = Annotated[list[Probability], Field(min_length=2, max_length=2)]
+"""Decays of the first and of the second moment."""
 
 
 def rmsprop(
@@ -35,37 +37,25 @@ def rmsprop(
 
 
 def adam(
-    params: list[nn.Parameter],
-    *,
-    lr: Positive,
-    betas: Annotated[list[Probability], Field(min_length=2, max_length=2)],
-    eps: Positive,
-    **options: Any,
+    params: list[nn.Parameter], *, lr: Positive, betas: Betas, eps: Positive, **options: Any
 ) -> Optimizer:
     """Adam (Kingma & Ba 2015); ``options`` go to ``torch.optim.Adam``.
 
     Raises:
         ValueError: an option that ``torch.optim.Adam`` does not have, or a value it refuses.
     """
-    return _make(torch.optim.Adam, params, {"lr": lr, "betas": tuple(betas), "eps": eps, **options})
+    return _make(torch.optim.Adam, params, {"lr": lr, "betas": betas, "eps": eps, **options})
 
 
 def radam(
-    params: list[nn.Parameter],
-    *,
-    lr: Positive,
-    betas: Annotated[list[Probability], Field(min_length=2, max_length=2)],
-    eps: Positive,
-    **options: Any,
+    params: list[nn.Parameter], *, lr: Positive, betas: Betas, eps: Positive, **options: Any
 ) -> Optimizer:
     """Rectified Adam (Liu et al. 2020); ``options`` go to ``torch.optim.RAdam``.
 
     Raises:
         ValueError: an option that ``torch.optim.RAdam`` does not have, or a value it refuses.
     """
-    return _make(
-        torch.optim.RAdam, params, {"lr": lr, "betas": tuple(betas), "eps": eps, **options}
-    )
+    return _make(torch.optim.RAdam, params, {"lr": lr, "betas": betas, "eps": eps, **options})
 
 
 def _make(kind: type[Optimizer], params: list[nn.Parameter], options: dict[str, Any]) -> Optimizer:
@@ -80,6 +70,8 @@ def _make(kind: type[Optimizer], params: list[nn.Parameter], options: dict[str, 
         options.setdefault("fused", True)  # one operation instead of a dozen
     # on a GPU the step counter stays on the device: a step is undone without synchronization
     options.setdefault("capturable", params[0].is_cuda)
+    if "betas" in options:
+        options["betas"] = tuple(options["betas"])
     eager: type[Optimizer] = type(kind.__name__, (_Eager, kind), {})
     return eager(params, **options)
 

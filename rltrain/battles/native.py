@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rltrain.battles.battle_view import BattleView
-from rltrain.battles.data.map_data import MapData
 from rltrain.battles.data.recorded import RecordedStarts
 from rltrain.battles.engine.battles import Battles
-from rltrain.battles.options import Options
 from rltrain.battles.render.drawing import BattleDrawing, drawing_of
 from rltrain.battles.scripted.policies import BattleDecisions, HeuristicOrders
 
@@ -27,7 +25,8 @@ RULES_VERSION = "6"
 class NativeBattles(Battles):
     """E battles of the built-in engine; see ``BattleBackend``.
 
-    With ``heuristic_ai`` SMAC's heuristic policy gives the orders in place of the actions.
+    With ``heuristic_ai`` SMAC's heuristic policy gives the orders in place of the actions;
+    ``battles`` are keywords of ``Battles``.
     """
 
     exact = True
@@ -35,29 +34,15 @@ class NativeBattles(Battles):
     def __init__(
         self,
         *,
-        map_name: str = "",
-        map_data: MapData | None = None,
         n_envs: int,
-        options: Options,
-        n_threads: int = 1,
         rules: str = "sc2",
         heuristic_ai: bool = False,
         heuristic_rest: bool = False,
-        jitter: float = 0.0,
         recorded: RecordedStarts | None = None,
-        two_sided: bool = False,
+        **battles: Any,
     ) -> None:
-        super().__init__(
-            map_name=map_name,
-            map_data=map_data,
-            n_envs=n_envs,
-            options=options,
-            n_threads=n_threads,
-            rules=rules,
-            jitter=jitter,
-            starts=recorded.starts if recorded else (),
-            two_sided=two_sided,
-        )
+        starts = recorded.starts if recorded else ()
+        super().__init__(n_envs=n_envs, rules=rules, starts=starts, **battles)
         about = {"backend": "native"}
         if rules == "sc2":
             about["rules_version"] = RULES_VERSION

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 from rltrain.buffer.disk_store import Place
 from rltrain.buffer.fields import bytes_per_step
 from rltrain.buffer.packed_obs import Precision
-from rltrain.buffer.priorities import Priorities
+from rltrain.buffer.priorities import Sampling
 from rltrain.buffer.sizes import (
     episode_blocks,
     require_batch,
@@ -22,7 +22,7 @@ from rltrain.buffer.sizes import (
 from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import BLOCK
 from rltrain.common.keywords import flat_keywords
-from rltrain.common.number_types import Count, Positive, Probability
+from rltrain.common.number_types import Count
 from rltrain.types import Batch, Clock, EnvSpec, Plan, Steps
 
 
@@ -38,8 +38,7 @@ class EpisodeBuffer:
         capacity: finished episodes stored at most.
         place: the fields of ``Place``; open episodes take some of the bytes.
         precision: how observations and states are stored; uint8 observations stay uint8.
-        sampler, alpha, beta, beta_end, beta_env_steps, priority_floor: as of ``ReplayBuffer``; an
-            episode's priority is its mean absolute TD error.
+        sampling: the fields of ``Sampling``; an episode's priority is its mean absolute TD error.
 
     Raises:
         ValueError: ``max_bytes`` does not even hold the first steps of every environment.
@@ -61,12 +60,7 @@ class EpisodeBuffer:
         capacity: Count,
         place: Place,
         precision: Precision,
-        sampler: Literal["uniform", "proportional"] = "uniform",
-        alpha: Probability = 0.6,
-        beta: Probability = 0.4,
-        beta_end: Probability = 1.0,
-        beta_env_steps: Count | None = None,
-        priority_floor: Positive = 1e-6,
+        sampling: Sampling,
         total_env_steps: int = 1,
     ) -> None:
         self.spec, self.n_envs, self.device, self.rng = spec, n_envs, device, rng
@@ -90,16 +84,8 @@ class EpisodeBuffer:
         self._oldest, self._next = 0, 0  # episode ids
         self._open = np.zeros(n_envs, np.int64)  # [E] first step of the open episode
         self.n_steps = 0  # transitions of the finished episodes
-        self.priorities: Priorities | None = None  # of the rows
-        if sampler == "proportional":
-            self.priorities = Priorities(
-                self._size,
-                alpha=alpha,
-                beta=beta,
-                beta_end=beta_end,
-                beta_env_steps=beta_env_steps or total_env_steps,
-                floor=priority_floor,
-            )
+        priorities = sampling.priorities(total_env_steps)
+        self.priorities = priorities and priorities(self._size)  # of the rows
 
     @property
     def full(self) -> bool:

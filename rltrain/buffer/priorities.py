@@ -24,29 +24,16 @@ to absolute TD errors [T, B, N]: ``Loss.acted_error``."""
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """How the windows of a step buffer are drawn.
+    """How the episodes or windows of a buffer are drawn."""
 
-    Raises:
-        ValueError: initial priorities without sampling by priority.
-    """
-
-    sampler: Literal["uniform", "proportional"]  # to priority^alpha (Schaul et al., 2016)
-    alpha: Probability  # exponent of the priorities
-    beta: Probability  # exponent of the importance weights at the start
-    beta_end: Probability  # … at the end
-    beta_env_steps: Count | None  # env steps between; null = total_env_steps
-    priority_floor: Positive  # added to every priority
-    eta: Probability  # weight of a window's largest error in its priority; their mean has 1 - eta
-    initial_priority: Literal["max", "td_error"] = "max"  # of new windows: the largest so far, or
-    # that of the values they were played with (Horgan et al., 2018)
-
-    def __post_init__(self) -> None:
-        if self.sampler == "uniform" and self.initial_priority != "max":
-            raise ValueError(
-                f"buffer.initial_priority={self.initial_priority}: windows that are drawn "
-                "uniformly have no priorities. Type buffer=prioritized, or "
-                "buffer.initial_priority=max."
-            )
+    sampler: Literal["uniform", "proportional"] = (
+        "uniform"  # to priority^alpha (Schaul et al. 2016)
+    )
+    alpha: Probability = 0.6  # exponent of the priorities
+    beta: Probability = 0.4  # exponent of the importance weights at the start
+    beta_end: Probability = 1.0  # … at the end
+    beta_env_steps: Count | None = None  # env steps between; null = total_env_steps
+    priority_floor: Positive = 1e-6  # added to every priority
 
     def priorities(self, total_env_steps: int) -> Callable[[int], Priorities] | None:
         """Makes the priorities of so many items; None = uniform."""
@@ -60,6 +47,27 @@ class Sampling:
             beta_env_steps=self.beta_env_steps or total_env_steps,
             floor=self.priority_floor,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowSampling(Sampling):
+    """How the windows of a step buffer are drawn.
+
+    Raises:
+        ValueError: initial priorities without sampling by priority.
+    """
+
+    eta: Probability  # weight of a window's largest error in its priority; their mean has 1 - eta
+    initial_priority: Literal["max", "td_error"] = "max"  # of new windows: the largest so far, or
+    # that of the values they were played with (Horgan et al., 2018)
+
+    def __post_init__(self) -> None:
+        if self.sampler == "uniform" and self.initial_priority != "max":
+            raise ValueError(
+                f"buffer.initial_priority={self.initial_priority}: windows that are drawn "
+                "uniformly have no priorities. Type buffer=prioritized, or "
+                "buffer.initial_priority=max."
+            )
 
 
 class Priorities:

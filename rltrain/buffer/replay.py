@@ -18,7 +18,7 @@ from torch import Tensor
 from rltrain.buffer.disk_store import Place
 from rltrain.buffer.fields import bytes_per_step
 from rltrain.buffer.packed_obs import Precision
-from rltrain.buffer.priorities import ActedError, ActedPriorities, Sampling
+from rltrain.buffer.priorities import ActedError, ActedPriorities, WindowSampling
 from rltrain.buffer.sizes import require_bytes, require_window, require_windows
 from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import BLOCK
@@ -42,7 +42,7 @@ class ReplayBuffer:
         capacity: steps stored at most.
         place: the fields of ``Place``.
         precision: how observations and states are stored; uint8 observations stay uint8.
-        sampling: the fields of ``Sampling``.
+        sampling: the fields of ``WindowSampling``.
         acted_error: absolute TD errors by the values of acting, ``Loss.acted_error``.
         sequence_length: transitions of a window that are learned from.
         burn_in: transitions before them that only warm up the recurrent state (R2D2; Kapturowski et
@@ -68,7 +68,7 @@ class ReplayBuffer:
         capacity: Count,
         place: Place,
         precision: Precision,
-        sampling: Sampling,
+        sampling: WindowSampling,
         sequence_length: Count,
         burn_in: Whole,
         first_hidden: Literal["zero", "stored"],

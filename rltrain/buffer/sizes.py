@@ -100,19 +100,6 @@ def require_n_envs(state: Mapping[str, Any], n_envs: int) -> None:
         )
 
 
-def require_equal(what: str, saved: int, here: int, keys: str) -> None:
-    """Refuse the state of a buffer with other settings.
-
-    Raises:
-        ValueError: with both numbers and the keys to restore.
-    """
-    if saved != here:
-        raise ValueError(
-            f"The saved buffer has {saved} {what}, this one {here}: use the {keys} that it was "
-            "written with."
-        )
-
-
 def require_windows(
     state: Mapping[str, Any], n_envs: int, steps_per_env: int, length: int, n_priorities: int
 ) -> None:
@@ -124,7 +111,13 @@ def require_windows(
     require_n_envs(state, n_envs)
     window = "algo.loss.n_step, buffer.sequence_length and buffer.burn_in"
     items, sampler = len(state.get("priority", ())), "buffer.sampler and buffer.agents"
-    same, steps = require_equal, state["steps_per_env"]
-    same("steps per environment", steps, steps_per_env, "buffer.capacity")
-    same("transitions in a window", state["length"], length, window)
-    same("priorities", items, n_priorities, sampler)
+    for what, saved, here, keys in (
+        ("steps per environment", state["steps_per_env"], steps_per_env, "buffer.capacity"),
+        ("transitions in a window", state["length"], length, window),
+        ("priorities", items, n_priorities, sampler),
+    ):
+        if saved != here:
+            raise ValueError(
+                f"The saved buffer has {saved} {what}, this one {here}: use the {keys} that it was "
+                "written with."
+            )

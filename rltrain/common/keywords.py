@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import wraps
+from types import MappingProxyType
 from typing import Any, TypeVar, get_type_hints
 
 Made = TypeVar("Made")
@@ -13,7 +14,9 @@ WHOLE = "rltrain.types"
 """The module of dataclasses that are passed as they are: a running program supplies them."""
 
 
-def flat_keywords(function: Callable[..., Made]) -> Callable[..., Made]:
+def flat_keywords(
+    function: Callable[..., Made], replaced: Mapping[Any, Any] = MappingProxyType({})
+) -> Callable[..., Made]:
     """Replace dataclasses of settings among keyword-only arguments by their fields.
 
     ::
@@ -21,7 +24,8 @@ def flat_keywords(function: Callable[..., Made]) -> Callable[..., Made]:
         @flat_keywords
         def __init__(self, *, map_name: str, options: Options) -> None: ...
 
-    is called as ``(map_name="3m", step_mul=8)``. The signature lists the fields.
+    is called as ``(map_name="3m", step_mul=8)``. The signature lists the fields, with annotations
+    exchanged for those in ``replaced``.
     """
     hints = get_type_hints(function, include_extras=True)
     written = inspect.signature(function)
@@ -47,7 +51,9 @@ def flat_keywords(function: Callable[..., Made]) -> Callable[..., Made]:
             keywords[name] = record(**values)
         return function(*args, **keywords)
 
-    signature = written.replace(parameters=parameters)
-    vars(flat)["__signature__"] = signature
+    if replaced:
+        known = [replaced.get(p.annotation, p.annotation) for p in parameters]
+        parameters = [p.replace(annotation=a) for p, a in zip(parameters, known, strict=True)]
+    vars(flat)["__signature__"] = written.replace(parameters=parameters)
     flat.__annotations__ = {p.name: p.annotation for p in parameters if p.annotation is not p.empty}
     return flat

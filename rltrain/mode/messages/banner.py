@@ -49,7 +49,7 @@ def banner(
 
 def restart_note(trainer: Trainer, settings: Settings) -> str:
     """Name the parts that a run which starts from weights initializes again."""
-    explores = trainer.actor.exploration_metrics(trainer.clock)
+    explores = trainer.actor.exploration.metrics(trainer.clock)
     amount = ", ".join(f"{name} {value:g}" for name, value in explores.items())
     start = "start" in settings.nodes["algo.exploration"].kwargs
     setting = f" ({amount}; less with algo.exploration.start)" if start else f" ({amount})"

@@ -51,12 +51,12 @@ def warnings(settings: Settings, trainer: Trainer) -> Iterator[str]:
 def exploration_facts(settings: Settings, trainer: Trainer) -> dict[str, object]:
     """Return how a run explores at its start, and until when."""
     keys = settings.nodes["algo.exploration"].kwargs
-    now = trainer.actor.exploration_metrics(Clock())
+    now = trainer.actor.exploration.metrics(Clock())
     ends = (key for key in ("env_steps", "half_life", "points") if key in keys)
     return {
         "explores": now,
         "explored": now.get(str(settings.run.stop.metric).removeprefix("train/")),
-        "explores_until": trainer.actor.explores_until(),
+        "explores_until": trainer.actor.exploration.ends_at(),
         "twice_total": 2 * settings.run.total_env_steps,
         "end_key": next(ends, "env_steps"),
         "own_network": not settings.nodes["algo.network"].target.startswith("rltrain."),
