@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rltrain.report.comparison import Analysis
+from rltrain.report.ratings import ratings_over_time
 from rltrain.report.results import AXES, metric_name
-from rltrain.report.self_play_ratings import ratings_over_time
 from rltrain.report.statistics import Interval
 
 if TYPE_CHECKING:

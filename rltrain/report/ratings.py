@@ -1,4 +1,5 @@
-"""Ratings of players from battles between them: Bradley-Terry strengths and Elo, with intervals.
+"""Ratings of players from battles between them: Bradley-Terry strengths and Elo, with intervals;
+and those of a run of self-play over training time.
 
 N are players, P rows of results (a pairing may have several, such as one per side), R resamples. A
 draw is half a point for either player. Ratings are on the scale of Elo: a difference of 400 means
@@ -8,10 +9,14 @@ that 10 points are won for 1 that is lost. Their mean is 0.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from rltrain.common.checkpoint.opponent_files import RESULTS
+from rltrain.common.files import json_object
 from rltrain.report.statistics import Interval, interval
 
 SCALE = 400 / np.log(10)
@@ -22,7 +27,7 @@ K = 16.0
 """Elo that a battle moves at most."""
 ORDERS = 50
 """Random orders of the battles that Elo is averaged over."""
-RESAMPLES, ELO_RESAMPLES = 1_000, 100
+RESAMPLES, ELO_RESAMPLES, SELF_PLAY_RESAMPLES = 1_000, 100, 200
 CONFIDENCE = 0.95
 LONGEST_STEP, TOLERANCE, MOST_STEPS = 2.0, 1e-9, 50
 """Of Newton's method, in log odds."""
@@ -179,3 +184,34 @@ def held_back(results: Results, n: int) -> tuple[float, float]:
     p = expected(strength[pairing, i] - strength[pairing, j])
     noise = np.sqrt(2 / np.pi * p * (1 - p) / battles[i, j])
     return float(np.abs(scores[i, j] / battles[i, j] - p).mean()), float(noise.mean())
+
+
+@cache
+def ratings_over_time(run_dir: Path) -> tuple[np.ndarray, Interval] | None:
+    """Env steps [K] of snapshots, and Bradley-Terry ratings [K] of the agents while each was the
+    newest one; the snapshot of the first battles has 0. None without such battles.
+
+    Agents of an interval and snapshots are different players, since agents explore.
+    """
+    try:
+        rows: list[list[int]] = [
+            [int(now), int(snapshot), *map(int, counts)]
+            for now, each in json_object(run_dir / RESULTS).items()
+            for snapshot, counts in each.items()
+        ]
+        played = [row for row in rows if min(row) >= 0 and sum(row[2:]) > 0]
+        now, snapshot, wins, draws, losses = np.array(played, np.int64).T
+    except (AttributeError, TypeError, ValueError):
+        return None
+    steps, first = np.unique(now, return_inverse=True)
+    snapshots, second = np.unique(snapshot, return_inverse=True)
+    battles, n = Results(first, second + len(steps), wins, draws, losses), len(steps)
+    drawn = resampled(battles, SELF_PLAY_RESAMPLES, np.random.default_rng(0))
+    rating, samples = (
+        found[..., :n] - found[..., n : n + 1]
+        for found in (
+            bradley_terry(battles, n + len(snapshots)),
+            bradley_terry(battles, n + len(snapshots), drawn),
+        )
+    )
+    return steps, Interval(rating, *interval(samples, CONFIDENCE))

@@ -9,9 +9,9 @@ import numpy as np
 from rltrain.logger.screen import plural, shown
 from rltrain.report.comparison import Analysis, Series
 from rltrain.report.printed_tables import Table
+from rltrain.report.ratings import ratings_over_time
 from rltrain.report.run_groups import text
 from rltrain.report.scores import POINTS
-from rltrain.report.self_play_ratings import ratings_over_time
 from rltrain.report.statistics import Interval, iqm, mean, optimality_gap
 
 SHARES = (0.5, 0.75, 0.9)

@@ -5,8 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from rltrain.report.ratings import SCALE, expected
-from rltrain.report.self_play_ratings import ratings_over_time
+from rltrain.report.ratings import SCALE, expected, ratings_over_time
 
 TRUE = np.array([0.0, 150.0, 280.0, 390.0, 470.0])
 """Of the agents of five intervals; snapshots are 40 points stronger, since they do not explore."""

@@ -14,9 +14,9 @@ from rltrain.env.env_options import USUAL, TeamOptions
 from rltrain.env.gymnasium import FRAMES_PER_SECOND, NO_STATE, as_mask, finite_reward
 from rltrain.env.tasks import begin_task, require_task
 from rltrain.env.team.agent_spaces import MASK, Agent, team_spaces
+from rltrain.env.team.drawn import has_particles, particle_drawing
 from rltrain.env.team.first_episode import first_episode, hides_state, name_of, saves_state
 from rltrain.env.team.named import agents_record
-from rltrain.env.team.particles import has_particles, particle_drawing
 from rltrain.env.vector import Env, Observation
 from rltrain.errors import STOPS, EnvError, reason
 from rltrain.types import Drawing, EnvSpec

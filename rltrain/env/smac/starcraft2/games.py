@@ -11,14 +11,15 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
 import numpy as np
 
 from rltrain.battles.engine.battles import IllegalAction, check_shape
-from rltrain.common.machine.child_processes import EXIT_TIMEOUT
-from rltrain.env.smac.starcraft2.process import Crash, GameProcess
-from rltrain.env.smac.starcraft2.worker import GameStep, Recipe
+from rltrain.common.machine.child_processes import EXIT_TIMEOUT, kill_group, without_main
+from rltrain.env.smac.starcraft2.worker import GameStep, Recipe, play
 from rltrain.errors import EnvError
 from rltrain.types import EnvSpec
 
@@ -294,3 +295,45 @@ class Games:
 def _kill_all(games: dict[int, GameProcess]) -> None:
     while games:
         games.popitem()[1].kill()
+
+
+class Crash(Exception):
+    """A game that crashed, hung or ended; the message is the reason."""
+
+
+class GameProcess:
+    """A worker process and the connection to it."""
+
+    def __init__(self, recipe: Recipe, seed: int) -> None:
+        context = get_context("spawn")
+        self.connection: Connection
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(target=play, args=(theirs, recipe, seed), daemon=True)
+        with without_main():
+            self.process.start()
+        theirs.close()
+
+    def send(self, *message: Any) -> None:
+        """Raises Crash if the worker is gone."""
+        try:
+            self.connection.send(message)
+        except OSError as error:
+            raise Crash("its process died") from error
+
+    def receive(self, until: float) -> tuple[str, Any]:
+        """The next answer, before the monotonic time ``until``. Raises Crash, also for a call that
+        failed."""
+        try:
+            if not self.connection.poll(max(0.0, until - time.monotonic())):
+                raise Crash("it gave no answer in time")
+            kind, value = self.connection.recv()
+        except (EOFError, OSError) as error:
+            raise Crash("its process died") from error
+        if kind in ("crash", "error"):
+            raise Crash(value)
+        return kind, value
+
+    def kill(self) -> None:
+        """End the worker and the game it launched, which is in the same process group."""
+        self.connection.close()
+        kill_group(self.process)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rltrain.env.smac.starcraft2.process import Crash, GameProcess
+from rltrain.env.smac.starcraft2.games import Crash, GameProcess
 from rltrain.env.smac.vector import SmacVectorEnv
 from tests.env.smac.starcraft2.conftest import step
 from tests.env.smac.starcraft2.stand_in import HANG, RAISE, STOP
