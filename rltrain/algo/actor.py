@@ -14,7 +14,7 @@ from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.policy import Policy, own_actions
 from rltrain.interfaces import Agents
-from rltrain.types import Clock, EnvSpec
+from rltrain.types import Clock, EnvSpec, module_device
 
 
 class Actor:
@@ -76,7 +76,9 @@ class Actor:
         if state is not None:
             require_memory(state, policy.memory(), spec.n_actions)
             policy.remember(state)
-        with torch.random.fork_rng(devices=self._devices()):  # noise is drawn from torch's stream
+        device = module_device(self.agents)
+        devices = [device] if device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices):  # noise is drawn from torch's stream
             action = policy.act(seen, available, np.zeros(n, np.bool_), clock)
         return own_actions(action, spec), policy.memory() if self.remembers else None
 
@@ -94,7 +96,3 @@ class Actor:
             raise ValueError("observations: expected one or more, got none.")
         shape = (self.spec.n_agents, *self.spec.obs_shape)
         return np.stack([require_observations(v, shape, self.spec.obs_dtype) for v in views])
-
-    def _devices(self) -> list[torch.device]:
-        device = next(self.agents.parameters()).device
-        return [device] if device.type == "cuda" else []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -222,8 +221,3 @@ def played(settings: Settings) -> str:
     options = settings.plain["env"]
     names = (options[key] for key in ("map_name", "game", "id") if options.get(key))
     return " ".join([str(settings.choices["env"]), *names])
-
-
-def used_folders(settings: Settings) -> Mapping[str, Path]:
-    """The folders of opponents that are checkpoints, by their names."""
-    return {opponent_name(one): folder for one, folder in settings.opponent_folders.items()}

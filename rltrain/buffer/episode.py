@@ -200,6 +200,9 @@ class EpisodeBuffer:
         start = np.concatenate([self._start[row], self._open])
         n_steps = np.concatenate([self._length[row] + 1, open_length])
         rows = self.store.consecutive_rows(env, start, n_steps)
+        priorities = {}
+        if self.priorities is not None:
+            priorities = {"priority": self.priorities.tree[row], "largest": self.priorities.largest}
         return {
             "n_envs": self.n_envs,
             "rng": self.rng.bit_generator.state,
@@ -208,7 +211,7 @@ class EpisodeBuffer:
             "env": self._env[row],
             "length": self._length[row],
             "open_length": open_length,
-            **self._priority_state(row),
+            **priorities,
             **self.store.saved_steps(rows),
         }
 
@@ -243,12 +246,6 @@ class EpisodeBuffer:
 
     def close(self) -> None:
         self.store.close()
-
-    def _priority_state(self, row: np.ndarray) -> dict[str, Any]:
-        """Priorities of the finished episodes by age, and the largest ever set."""
-        if self.priorities is None:
-            return {}
-        return {"priority": self.priorities.tree[row], "largest": self.priorities.largest}
 
     def _make_room(self, n_blocks: int) -> None:
         """Remove the oldest episodes until ``n_blocks`` blocks are free."""

@@ -100,7 +100,10 @@ class OnPolicyBuffer:
         last, action = new["last"], new["action"]
         shown = np.where(last[:-1, :, None], -1, action[:-1])
         self.last_action = np.concatenate([before, shown])
-        self.first = self._first_steps(last)
+        first = np.zeros(last.shape, np.int64)  # of each one's episode; negative if carried over
+        first[0] = np.maximum(self.first[-1] - (len(self.first) - 1), 1 - self.spec.frame_stack)
+        first[1:] = np.where(last[:-1], np.arange(1, len(last))[:, None], first[0])
+        self.first = np.maximum.accumulate(first, 0)
         self.td_target, self.order = None, np.empty(0, np.int64)
 
     def ready(self, batch_size: int) -> bool:
@@ -128,13 +131,6 @@ class OnPolicyBuffer:
 
     def update_priority(self, index: Tensor, priority: Tensor) -> None:
         """Do nothing: every transition is drawn equally often."""
-
-    def _first_steps(self, last: np.ndarray) -> np.ndarray:
-        """[T+1, E]: the first step of each one's episode; negative where it is carried over."""
-        first = np.zeros(last.shape, np.int64)
-        first[0] = np.maximum(self.first[-1] - (len(self.first) - 1), 1 - self.spec.frame_stack)
-        first[1:] = np.where(last[:-1], np.arange(1, len(last))[:, None], first[0])
-        return np.maximum.accumulate(first, 0)
 
     def _observations(self, t: np.ndarray, e: np.ndarray) -> Tensor:
         """[…, N, *O] float32 of steps ``t`` […] of environments ``e`` […], stacked."""

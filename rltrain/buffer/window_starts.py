@@ -110,10 +110,8 @@ class WindowStarts:
 
     def _items(self, env: np.ndarray, step: np.ndarray) -> np.ndarray:
         """[n_agents · B]: items of steps [B] of environments [B], agent by agent."""
-        return self._item(env, step, np.arange(self.n_agents)[:, None]).reshape(-1)
-
-    def _item(self, env: np.ndarray, step: np.ndarray, agent: np.ndarray) -> np.ndarray:
-        return (env * self.ring + step % self.ring) * self.n_agents + agent
+        first = (env * self.ring + step % self.ring) * self.n_agents
+        return (first + np.arange(self.n_agents)[:, None]).reshape(-1)
 
     def state_dict(self) -> dict[str, np.ndarray]:
         priorities = {} if self.priorities is None else self.priorities.state_dict()

@@ -5,7 +5,7 @@ To add a check: a generator of sentences, and its line in ``check``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -86,7 +86,8 @@ def check(env: VectorEnv) -> Findings:
     problems += of_seeds(first, second)
     problems += of_kept(env, others_go_on=True)
     hints = [*of_kept(env, others_go_on=False), *of_bounds(env, first)]
-    hints += [*of_numbers(first, env.spec), *of_masks(env), *team_remarks(env)]
+    hints += [*of_numbers(first, env.spec), *of_masks(env)]
+    hints += () if (team := team_of(env)) is None else team.remarks
     return Findings(problems, hints)
 
 
@@ -162,12 +163,6 @@ def team_of(env: VectorEnv) -> TeamEnv | None:
     return first if isinstance(first, TeamEnv) else None
 
 
-def team_remarks(env: VectorEnv) -> Sequence[str]:
-    """Find what a team's environment does differently."""
-    team = team_of(env)
-    return () if team is None else team.remarks
-
-
 def of_kept(env: VectorEnv, others_go_on: bool) -> Iterator[str]:
     """A team that keeps agents which have ended, while others go on or after the last one."""
     team = team_of(env)
@@ -207,7 +202,9 @@ def of_single(env: gymnasium.Env) -> Iterator[str]:
             "truncated, info)."
         )
         return
-    yield from of_flags({"terminated": step[2], "truncated": step[3]})
+    for name, flag in (("terminated", step[2]), ("truncated", step[3])):
+        if not isinstance(flag, (bool, np.bool_)):
+            yield f"{name} is {describe(flag)}: expected True or False."
     wide = unbounded(space)
     for t in range(1, N_STEPS):
         problems = list(outside(step[0], wide, f"the observation of step {t}"))
@@ -296,13 +293,6 @@ def outside(obs: Any, space: Any, what: str) -> Iterator[str]:
             f"{what} is {describe(obs)}, which is not of its space {space}: check its shape, its "
             "dtype and its range."
         )
-
-
-def of_flags(flags: Mapping[str, Any]) -> Iterator[str]:
-    """``terminated`` and ``truncated`` that are no booleans."""
-    for name, flag in flags.items():
-        if not isinstance(flag, (bool, np.bool_)):
-            yield f"{name} is {describe(flag)}: expected True or False."
 
 
 def describe(value: Any) -> str:

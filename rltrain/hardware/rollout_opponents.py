@@ -74,7 +74,9 @@ class Opponents:
                 action = policy.act(side.obs, side.avail_actions, last, clock)
                 side.action[plays] = action[plays]
                 if (epsilon := self.epsilon[name]) > 0:
-                    self._explore(plays, epsilon)
+                    for e in np.flatnonzero(plays).tolist():
+                        available = side.avail_actions[e : e + 1].astype(np.bool_)
+                        self.explore(side.action[e : e + 1], available, epsilon, self._rng[e])
         for e in np.flatnonzero(last).tolist():
             self._episode[e] += 1
             self._begin(e)
@@ -137,12 +139,6 @@ class Opponents:
         if name == SELF and self.self_play is not None:
             return self.self_play.policies[snapshot]
         return self.policies[name]
-
-    def _explore(self, envs: np.ndarray, epsilon: float) -> None:
-        """Random actions in some environments, [E] bool."""
-        for e in np.flatnonzero(envs).tolist():
-            available = self.side.avail_actions[e : e + 1].astype(np.bool_)
-            self.explore(self.side.action[e : e + 1], available, epsilon, self._rng[e])
 
     def _named(self) -> list[tuple[str, SidePolicy]]:
         return [(name, policy) for name, policy in self.policies.items() if policy is not None]

@@ -109,7 +109,8 @@ def renamed(weights: Weights, module: nn.Module | None = None) -> dict[str, Tens
     """Tensors by the names of ``module``, the network they are for."""
     single = by_agent(weights)
     if single:
-        places = {} if module is None else networks_of_agents(module)
+        groups = module.members if isinstance(module, GroupedAgents) else ()
+        places = {int(group): i for i, group in enumerate(groups) if len(group) == 1}
         return {
             f"networks.{places.get(agent, agent)}.{name}": tensor
             for agent, own in single.items()
@@ -135,9 +136,3 @@ def by_agent(weights: Weights) -> dict[int, dict[str, Any]]:
         if (own := re.fullmatch(r"agents\.(\d+)\.(.+)", name)) is not None:
             networks.setdefault(int(own[1]), {})[own[2]] = value
     return networks
-
-
-def networks_of_agents(agents: nn.Module) -> dict[int, int]:
-    """The place in ``agents.networks`` of every agent that is a group of its own."""
-    members = agents.members if isinstance(agents, GroupedAgents) else ()
-    return {int(group): i for i, group in enumerate(members) if len(group) == 1}

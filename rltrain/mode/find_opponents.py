@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from rltrain.assemble.build_opponents import used_folders
 from rltrain.callback.snapshots import POOL
 from rltrain.common.checkpoint import copy_weights, steps_of
-from rltrain.common.checkpoint.opponent_files import BUILTIN, FOLDER, SELF, is_checkpoint
+from rltrain.common.checkpoint.opponent_files import (
+    BUILTIN,
+    FOLDER,
+    SELF,
+    is_checkpoint,
+    opponent_name,
+)
 from rltrain.config.schema import Settings
 from rltrain.mode.find_run import find_checkpoint
 
@@ -46,7 +51,7 @@ def tested_against(settings: Settings, run_dir: Path | None) -> str:
 
 def keep_opponents(settings: Settings, run_dir: Path) -> None:
     """Copy the weights of opponents into the folder of a run, unless it has them."""
-    for name, folder in used_folders(settings).items():
-        copy = run_dir / FOLDER / name
+    for opponent, folder in settings.opponent_folders.items():
+        copy = run_dir / FOLDER / opponent_name(opponent)
         if not copy.exists():
             copy_weights(folder, copy)

@@ -93,11 +93,15 @@ class TeamEnv(Env):
         )
         self._agents, self._index = spaces.agents, {name: i for i, name in enumerate(names)}
         self._shape = (len(names), *spaces.obs_shape)
+        state_dim = self._state_dim
+        if state_dim is None:  # all observations one after the other; images are no global state
+            sizes = [math.prod(agent.view.shape) for agent in self._agents]
+            state_dim = 0 if len(self._shape) > 3 else sum(sizes)
         self.spec = EnvSpec(
             n_agents=n,
             n_actions=spaces.n_actions,
             obs_shape=spaces.obs_shape,
-            state_dim=self._joint_dim() if self._state_dim is None else self._state_dim,
+            state_dim=state_dim,
             n_rewards=n if options.reward == "individual" else 1,
             max_steps=options.max_episode_steps,
             obs_dtype=spaces.obs_dtype,
@@ -202,11 +206,6 @@ class TeamEnv(Env):
 
     def close(self) -> None:
         self.env.close()
-
-    def _joint_dim(self) -> int:
-        """The size of all observations one after the other; images are no global state."""
-        images = len(self._shape) > 3
-        return 0 if images else sum(math.prod(agent.view.shape) for agent in self._agents)
 
     def _rewarded(self, rewards: Any, acting: list[str]) -> np.ndarray:
         """Rewards [R] of one step; a number in place of one per agent is the team's."""
