@@ -14,7 +14,6 @@ FILES = [
 BACKENDS = {
     "vector.py": "environments side by side: in Python; battles and games of StarCraft II",
     "rollout.py": "rollouts in this process, and in worker processes",
-    "process.py": "a worker process, and the process of a game",
     "worker.py": "the loop of a worker, and that of a game",
     "episode.py": "the buffer that YAML calls so, and the episodes of the engine",
 }
