@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -11,20 +12,26 @@ from rltrain.algo.loss.td import total
 from rltrain.algo.network.distribution import Distribution
 from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.targets import at_step, greedy, huber
+from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import Count, Flag, NonNegative, Probability
 from rltrain.interfaces import Loss, Model
 from rltrain.types import Batch, Clock, LossResult, Output
 
 
 # twin: kernels/layers/td_step.py
+@dataclass(frozen=True, kw_only=True)
 class _Bellman:
     """Common part of both losses: distributions of the actions taken and of the best next ones."""
 
-    def __init__(self, gamma: float, double: bool, n_step: int, distribution: Distribution) -> None:
-        self.gamma, self.double, self.n_step = gamma, double, n_step
-        self.distribution = distribution
-        # the online values that choose are evaluated at other quantile levels than those trained
-        self.chooses_apart = double and distribution.implicit
+    gamma: Probability
+    double: Flag
+    n_step: Count
+    distribution: Distribution
+
+    @property
+    def chooses_apart(self) -> bool:
+        """Whether the online values that choose are of other quantile levels than those trained."""
+        return self.double and self.distribution.implicit
 
     def taken(self, online: Model, batch: Batch) -> tuple[Output, Tensor]:
         """The online agents' outputs, and those of the actions taken [T, B, N, K]."""
@@ -75,21 +82,15 @@ class CategoricalLoss(Loss):
 
     per_agent = True  # no mixer
 
-    def __init__(
-        self,
-        *,
-        gamma: Probability,
-        double: Flag,
-        n_step: Count,
-        distribution: Distribution,
-    ) -> None:
+    @flat_keywords
+    def __init__(self, *, bellman: _Bellman) -> None:
+        distribution = bellman.distribution
         if distribution.support is None:
             raise ValueError(
                 "the categorical loss needs algo/distribution=categorical, got "
                 f"{type(distribution).__name__.lower()}."
             )
-        self.n_step, self.distribution = n_step, distribution
-        self.bellman = _Bellman(gamma, double, n_step, distribution)
+        self.n_step, self.distribution, self.bellman = bellman.n_step, distribution, bellman
 
     # twin: kernels/layers/td_step.py
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> LossResult:
@@ -130,23 +131,15 @@ class QuantileLoss(Loss):
 
     per_agent = True  # no mixer
 
-    def __init__(
-        self,
-        *,
-        gamma: Probability,
-        double: Flag,
-        n_step: Count,
-        kappa: NonNegative,
-        distribution: Distribution,
-    ) -> None:
-        tau = distribution.tau
+    @flat_keywords
+    def __init__(self, *, kappa: NonNegative, bellman: _Bellman) -> None:
+        distribution, tau = bellman.distribution, bellman.distribution.tau
         if tau is None and not distribution.implicit:
             raise ValueError(
                 "the quantile loss needs algo/distribution=quantile or implicit_quantile, got "
                 f"{type(distribution).__name__.lower()}."
             )
-        self.n_step, self.kappa, self.tau = n_step, kappa, tau
-        self.bellman = _Bellman(gamma, double, n_step, distribution)
+        self.n_step, self.kappa, self.tau, self.bellman = bellman.n_step, kappa, tau, bellman
 
     # twin: kernels/layers/td_step.py
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> LossResult:
