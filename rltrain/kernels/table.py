@@ -68,6 +68,11 @@ def _itself(kernel: str, of: str, *names: str) -> Twin:
     return Twin(kernel, of, (of, *(f"{module}:{name}" for name in names)))
 
 
+def _methods(kernel: str, of: str, *names: str) -> Twin:
+    """The counterpart of some methods of a class."""
+    return Twin(kernel, of, tuple(f"{of}.{name}" for name in names))
+
+
 TD = (
     *("algo.loss.td:TDLoss.__call__", "algo.loss.td:TDLoss._td_target", "algo.loss.td:taken_value"),
     *("algo.loss.td:joint_value", "algo.loss.td:pick_greedy", "algo.loss.td:real"),
@@ -139,53 +144,22 @@ RECURRENT = (
     _itself("acting.py", "algo.network.agent_input:ActionAndAgent"),
 )
 ACTING = (
-    Twin("acting.py", "algo.policy:Policy", ("algo.policy:Policy.values",)),
+    _methods("acting.py", "algo.policy:Policy", "values"),
     Twin("acting.py", "algo.exploration.epsilon:EpsilonGreedy", CHOICE),
-    Twin(
-        "acting.py",
-        "algo.network.normalization:RunningNorm",
-        ("algo.network.normalization:RunningNorm.forward",),
-    ),
+    _methods("acting.py", "algo.network.normalization:RunningNorm", "forward"),
 )
-STEP = (
-    Twin(
-        "gradient_step.py",
-        "algo.optimizer:GradientStep",
-        ("algo.optimizer:GradientStep.take", "algo.optimizer:GradientStep._optimize"),
-    ),
-)
+STEP = (_methods("gradient_step.py", "algo.optimizer:GradientStep", "take", "_optimize"),)
 LEARNING = (
-    Twin("learning.py", "trainer:Trainer", ("trainer:Trainer.learn",)),
-    Twin("learning.py", "algo.learner:Learner", ("algo.learner:Learner.update",)),
-    Twin(
-        "learning.py",
-        "buffer.replay:ReplayBuffer",
-        (
-            *("buffer.replay:ReplayBuffer.sample", "buffer.replay:ReplayBuffer.batch_of"),
-            *("buffer.replay:ReplayBuffer.update_priority", "buffer.windows:seen_in"),
-        ),
-    ),
-    Twin(
-        "learning.py",
-        "algo.network.normalization:RunningNorm",
-        ("algo.network.normalization:RunningNorm.forward",),
-    ),
+    _methods("learning.py", "trainer:Trainer", "learn"),
+    _methods("learning.py", "algo.learner:Learner", "update"),
+    _methods("learning.py", "buffer.replay:ReplayBuffer", "sample", "batch_of", "update_priority"),
+    Twin("learning.py", "buffer.replay:ReplayBuffer", ("buffer.windows:seen_in",)),
+    _methods("learning.py", "algo.network.normalization:RunningNorm", "forward"),
 )
 COLLECTING = (
-    Twin(
-        "collecting.py",
-        "hardware.rollout:Rollout",
-        (
-            *("hardware.rollout:Rollout.advance", "hardware.rollout:Rollout._count"),
-            "hardware.rollout:Rollout._finished",
-        ),
-    ),
-    Twin("collecting.py", "algo.policy:Policy", ("algo.policy:Policy.act",)),
-    Twin(
-        "collecting.py",
-        "env.games.classic_control:ClassicControl",
-        ("env.games.classic_control:ClassicControl.step",),
-    ),
+    _methods("collecting.py", "hardware.rollout:Rollout", "advance", "_count", "_finished"),
+    _methods("collecting.py", "algo.policy:Policy", "act"),
+    _methods("collecting.py", "env.games.classic_control:ClassicControl", "step"),
 )
 TWINS = (*LEARNING, *COLLECTING, *PACKED, *STACK, *TD_STEP, *TEAM_STEP, *RECURRENT, *ACTING, *STEP)
 
