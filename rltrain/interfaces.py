@@ -293,6 +293,9 @@ class RolloutPolicy(SidePolicy, Protocol):
     def q(self) -> np.ndarray | None:
         """[E, N, A] float32: the values of the last ``act``; None: it compares none."""
 
+    def probability(self) -> np.ndarray:
+        """[E, N]: probability of the actions that were just chosen; NaN = unknown."""
+
     def reset(self) -> None:
         """All environments start an episode."""
 

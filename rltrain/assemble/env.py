@@ -18,8 +18,8 @@ from rltrain.common.spec_record import changes
 from rltrain.config.schema import Settings
 from rltrain.errors import CONTAINED, CheckpointError
 from rltrain.hardware.device import default_threads, resolve_device, set_threads
-from rltrain.interfaces import VectorEnv
-from rltrain.offline.dataset_recorder import BehaviorPolicy, RecordedEnv
+from rltrain.interfaces import RolloutPolicy, VectorEnv
+from rltrain.offline.dataset_recorder import RecordedEnv
 from rltrain.offline.writer import Writer
 from rltrain.types import EnvSpec
 
@@ -99,7 +99,7 @@ def need_same_sizes(spec: EnvSpec, test_spec: EnvSpec) -> None:
 
 
 def recorded(
-    settings: Settings, env: VectorEnv, policy: BehaviorPolicy, n_episodes: int | None = None
+    settings: Settings, env: VectorEnv, policy: RolloutPolicy, n_episodes: int | None = None
 ) -> Any:
     """The environment, with everything that is played in it written to ``dataset.write``.
 

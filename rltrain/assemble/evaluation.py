@@ -85,7 +85,7 @@ def build_evaluation(settings: Settings, folder: Path | None) -> Evaluated:
         rollout = Rollout(env=env, policy=policy, opponents=opponents)
     if run.dataset.write is None or not isinstance(rollout, Rollout):
         return rollout
-    plays: Any = rollout.policy  # a BehaviorPolicy too
-    recording = recorded(settings, rollout.env, plays, run.test.episodes)
+    policy = rollout.policy
+    recording = recorded(settings, rollout.env, policy, run.test.episodes)
     recording.writer.begin()
-    return Rollout(env=recording, policy=plays, opponents=rollout.opponents)
+    return Rollout(env=recording, policy=policy, opponents=rollout.opponents)

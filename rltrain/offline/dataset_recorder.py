@@ -6,21 +6,14 @@ They exist with ``dataset.write`` only.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from rltrain.callback import Callback
 from rltrain.callback.training import Training
-from rltrain.interfaces import EpisodeSeeds, VectorEnv
+from rltrain.interfaces import EpisodeSeeds, RolloutPolicy, VectorEnv
 from rltrain.offline.writer import Writer
-
-
-class BehaviorPolicy(Protocol):
-    """The policy whose actions are recorded."""
-
-    def probability(self) -> np.ndarray:
-        """[E, N]: probability of the actions that it has just chosen; NaN = unknown."""
 
 
 class RecordedEnv:
@@ -28,7 +21,7 @@ class RecordedEnv:
     actions under ``policy``.
     """
 
-    def __init__(self, *, env: VectorEnv, policy: BehaviorPolicy, writer: Writer) -> None:
+    def __init__(self, *, env: VectorEnv, policy: RolloutPolicy, writer: Writer) -> None:
         self.env, self.policy, self.writer = env, policy, writer
         self.about = {**env.about, "recorded into": str(writer.folder)}
         self._dropped: np.ndarray | None = None  # [E] open episodes that will not be continued

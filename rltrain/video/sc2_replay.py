@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any
 
 from rltrain.interfaces import VectorEnv, Watch
 from rltrain.types import Episode
-
-
-class Sc2Env(VectorEnv, Protocol):
-    """A vector environment that runs in the game."""
-
-    def save_replay(self, e: int, folder: str, prefix: str) -> list[str]:
-        """Write what environment e's game played since its launch; returns the new files' paths."""
 
 
 @dataclass
@@ -37,8 +30,8 @@ class GameReplays(Watch):
     def __call__(
         self, env: VectorEnv, numbers: Sequence[int], finished: Mapping[int, Episode]
     ) -> None:
-        """Save the replays of episodes that end at the current time step of a ``Sc2Env``."""
-        game = cast(Sc2Env, env)
+        """Save the replays of episodes that end at the current time step."""
+        game: Any = env  # with the method ``save_replay``
         for e in finished:
             number = numbers[e]
             if number < self.n_episodes:
