@@ -21,13 +21,14 @@ from rltrain.config.catalog import Catalog
 
 ROOT = Path(__file__).parents[1]
 COPIED = {
-    "README.md": "overview.md",
+    "README.md": "index.md",
+    "docs/index.md": "overview.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
     "CHANGELOG.md": "changelog.md",
     "rltrain/battles/README.md": "battle_package.md",
 }
-"""Pages of the repository outside docs/, and their names on the site."""
+"""Pages with another name on the site; the README is its home."""
 GROUPS = {"algorithms": "algo", "environments": "env"}
 """Folders with a page for each choice of a configuration group."""
 REFERENCE = {
@@ -63,9 +64,14 @@ def _section(folder: str) -> list[str]:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are not in docs/: the reference, the repository's pages, linked files."""
+    files.remove(files.src_uris["index.md"])
     for name, page in COPIED.items():
         text = (ROOT / name).read_text(encoding="utf-8")
-        files.append(File.generated(config, page, content=LINK.sub(_from_root, text)))
+        moved = text if name.startswith("docs/") else LINK.sub(_from_root, text)
+        files.append(File.generated(config, page, content=moved))
+    for path in (ROOT / "examples").glob("*.*"):
+        name = path.relative_to(ROOT).as_posix()
+        files.append(File.generated(config, name, abs_src_path=str(path)))
     seen: set[str] = set()  # a class that two modules name is on the page of the first
     for module, title in REFERENCE.items():
         members = [member for member in _members(module) if member not in seen]
@@ -110,8 +116,7 @@ def _linked_sources() -> set[Path]:
 
 def _from_root(link: re.Match[str]) -> str:
     """A link of a page in the repository's root, for a page in docs/."""
-    path = link[0].removeprefix("docs/")
-    return COPIED.get(path, path)
+    return COPIED.get(link[0], link[0].removeprefix("docs/"))
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -120,9 +125,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
     def on_site(link: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join("docs", here, link[0]))
-        if target.startswith("docs/"):
+        place = COPIED.get(target, f"source/{target}.md")
+        if target.startswith("docs/") and target not in COPIED:
             return link[0]
-        place = COPIED.get(target) or f"source/{target}.md"
         return posixpath.relpath(place, here or ".")
 
     folder, _, name = page.file.src_uri.removesuffix(".md").partition("/")

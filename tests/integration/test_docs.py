@@ -2,6 +2,7 @@
 
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from rltrain.config.names import OF_A_RUN
 from rltrain.config.suggest.keys import FREE_FORM
 
 DOCS = Path(__file__).parents[2] / "docs"
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 PAGES = ["from_pymarl.md", "from_rllib.md", "from_sb3.md"]
 GROUPS = ("algo", "env", "buffer", "hardware", "logger")
 ROOTS = (*GROUPS, "test", "save", "log", "stop", "dataset", "hydra")
@@ -225,6 +227,14 @@ def test_the_site_builds(tmp_path):
     assert "<math" in page
     assert "algo.mixer.embed_dim" in page
     assert "greedy joint action" in (tmp_path / "reference/rltrain.algo.html").read_text("utf-8")
+    home = tmp_path / "index.html"
+    assert "training.svg" in home.read_text(encoding="utf-8"), "the README is the home"
+    assert "https://unpkg.com" not in home.read_text(encoding="utf-8")
+    if CHROMIUM is not None:  # the search of pages that are opened from a folder
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000"]
+        options += [f"--user-data-dir={tmp_path}/p", "--dump-dom", f"file://{home}?q=mixer"]
+        found = subprocess.run([CHROMIUM, *options], capture_output=True, text=True).stdout
+        assert "matching documents" in found
 
 
 def test_lines_of_text_fit_on_a_screen():
