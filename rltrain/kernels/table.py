@@ -27,6 +27,8 @@ from rltrain.algo.network.agent_input import ActionAndAgent, AgentInput
 from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.network.packing import PackedGRU
+from rltrain.algo.network.units.attention import UnitAttention
+from rltrain.algo.network.units.entities import AttackValues
 from rltrain.algo.optimizer import FEW_WEIGHTS, GradientStep
 from rltrain.algo.policy import Policy
 from rltrain.interfaces import Model
@@ -34,8 +36,10 @@ from rltrain.kernels import acting, gradient_step
 from rltrain.kernels.layers import stack
 from rltrain.kernels.layers.stack import Stack
 from rltrain.kernels.layers.td_step import CompiledTDLoss
+from rltrain.kernels.module_watch import ModuleWatch
 from rltrain.kernels.recurrent.packed_gru import gru
 from rltrain.kernels.recurrent.team_step import MIXERS, team_loss
+from rltrain.kernels.recurrent.unit_attention import attack, attention
 from rltrain.kernels.recurrent.weights import misfit
 
 
@@ -104,6 +108,14 @@ CHOICE = (
 
 
 PACKED = (_itself("recurrent/packed_gru.py", "algo.network.packing:PackedGRU"),)
+UNITS = (
+    Twin(
+        "recurrent/unit_attention.py",
+        "algo.network.units.attention:UnitAttention",
+        ("algo.network.units.attention:UnitAttention", "algo.network.units.entities:rows"),
+    ),
+    _itself("recurrent/unit_attention.py", "algo.network.units.entities:AttackValues", "rows"),
+)
 STACK = (
     _itself("layers/stack.py", "algo.network.feed_forward:FeedForward", "_placed"),
     Twin(
@@ -161,7 +173,18 @@ COLLECTING = (
     _methods("collecting.py", "algo.policy:Policy", "act"),
     _methods("collecting.py", "env.games.classic_control:ClassicControl", "step"),
 )
-TWINS = (*LEARNING, *COLLECTING, *PACKED, *STACK, *TD_STEP, *TEAM_STEP, *RECURRENT, *ACTING, *STEP)
+TWINS = (
+    *LEARNING,
+    *COLLECTING,
+    *PACKED,
+    *UNITS,
+    *STACK,
+    *TD_STEP,
+    *TEAM_STEP,
+    *RECURRENT,
+    *ACTING,
+    *STEP,
+)
 
 
 def layers_only(agents: nn.Module) -> bool:
@@ -220,6 +243,16 @@ def always(part: Any) -> bool:
 
 COUNTERPARTS = (
     Counterpart((PackedGRU,), "unroll", always, lambda cell: gru, PACKED),
+    Counterpart(
+        (UnitAttention,),
+        "forward",
+        always,
+        lambda part: partial(attention, ModuleWatch(part)),
+        UNITS,
+    ),
+    Counterpart(
+        (AttackValues,), "forward", always, lambda part: partial(attack, ModuleWatch(part)), UNITS
+    ),
     Counterpart(
         (FeedForward,),
         "step",

@@ -107,8 +107,9 @@ class GRUAgents(Agents):
     def _unroll_packed(self, batch: Batch, real: Tensor, first: Tensor) -> Output:
         order = real.sum(0).argsort(descending=True, stable=True)  # [B] longest first
         packing = Packing(real, order)
+        obs = packing.pack(batch.obs)
         x = self._embed(
-            packing.pack(batch.obs),
+            obs,
             packing.pack(batch.last_action),
             None if batch.agent is None else packing.pack(batch.agent.expand_as(batch.last_action)),
         )
@@ -117,7 +118,7 @@ class GRUAgents(Agents):
         first = first.index_select(0, order).flatten(0, 1)  # [B·N, H]
         hidden = self.rnn.unroll(x.flatten(0, 1), first, n_rows)
         hidden = hidden.view(*x.shape[:-1], -1)  # [P, N, H]
-        q, dist, tau = self._values(hidden, learning=torch.is_grad_enabled())
+        q, dist, tau = self._values(hidden, obs, learning=torch.is_grad_enabled())
         return Output(
             packing.unpack(q),
             packing.unpack(hidden),
@@ -135,21 +136,22 @@ class GRUAgents(Agents):
         x = x.view(n_steps, n_windows * n_agents, -1)
         hidden = self.rnn.unroll_padded(x, first.flatten(0, 1))
         hidden = hidden.view(n_steps, n_windows, n_agents, -1)
-        q, dist, tau = self._values(hidden, learning=torch.is_grad_enabled())
+        q, dist, tau = self._values(hidden, obs, learning=torch.is_grad_enabled())
         return Output(zero_outside(q, real), zero_outside(hidden, real), dist, tau)
 
     def step(self, obs: Tensor, last_action: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """Acting: obs [E, N, *O], last_action [E, N], hidden [E, N, H] to (q, next hidden)."""
         x = self._embed(obs, last_action, None)
         after = self.rnn(x.flatten(0, 1), hidden.flatten(0, 1)).view_as(hidden)
-        return self._values(after)[0], after
+        return self._values(after, obs)[0], after
 
     def _values(
-        self, hidden: Tensor, learning: bool | None = None
+        self, hidden: Tensor, obs: Tensor, learning: bool | None = None
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Hidden states [..., H] to means [..., A], outputs [..., A, K] and levels [..., K].
 
         Args:
+            obs: [..., *O], that the states end with, which this network has no more use for.
             learning: of a window, online or as a target; None while acting.
         """
         hidden = hidden[..., : self.width]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rltrain.algo.network.units.entities import EntityAgents
+from rltrain.algo.network.units.entities import UNITS, Block, EntityAgents, rows
 from rltrain.common.number_types import Count, Flag
 from rltrain.types import EnvSpec
 
@@ -46,20 +46,46 @@ class AttentionAgents(EntityAgents):
             last_action=last_action,
             agent_id=agent_id,
         )
-        self.heads, self.scale = heads, embed_dim**-0.5
-        self.embed = nn.ModuleDict({n: nn.Linear(k, embed_dim) for n, k in self.sizes.items()})
-        self.query = nn.Linear(hidden_dim, heads * embed_dim)
-        self.out = nn.Linear(heads * embed_dim, hidden_dim)
+        self.attention = UnitAttention(
+            {name: self.blocks[name] for name in UNITS}, hidden_dim, embed_dim, heads
+        )
 
-    def _join(self, x: Tensor, units: Mapping[str, Tensor]) -> Tensor:
-        embedded = [F.relu(self.embed[name](rows)) for name, rows in units.items()]
-        unit = torch.cat(embedded, -2)  # [X, N, m, D]
-        absent = torch.cat([(rows == 0).all(-1) for rows in units.values()], -1)  # [X, N, m]
-        query = (
-            self.query(F.relu(x)).unflatten(-1, (self.heads, -1)) * self.scale
-        )  # [X, N, heads, D]
+    def _join(self, x: Tensor, obs: Tensor) -> Tensor:
+        joined: Tensor = self.attention(x, obs)
+        return x + joined
+
+
+# twin: kernels/recurrent/unit_attention.py
+class UnitAttention(nn.Module):
+    """The sum of attended units: own features x [..., H] and observations [..., O] to [..., H].
+
+    Args:
+        blocks: places of units in an observation, by kind.
+        n_hidden: H.
+        embed_dim: D, size of an embedded unit.
+        heads: queries.
+    """
+
+    def __init__(
+        self, blocks: Mapping[str, Block], n_hidden: int, embed_dim: int, heads: int
+    ) -> None:
+        super().__init__()
+        self.blocks, self.heads, self.scale = blocks, heads, embed_dim**-0.5
+        self.embed = nn.ModuleDict(
+            {name: nn.Linear(block["size"], embed_dim) for name, block in blocks.items()}
+        )
+        self.query = nn.Linear(n_hidden, heads * embed_dim)
+        self.out = nn.Linear(heads * embed_dim, n_hidden)
+
+    def forward(self, x: Tensor, obs: Tensor) -> Tensor:
+        """Units that are not there, whose rows are zeros, have no part."""
+        units = [rows(block, obs) for block in self.blocks.values()]
+        embedded = zip(self.embed.values(), units, strict=True)
+        unit = torch.cat([F.relu(embed(each)) for embed, each in embedded], -2)  # [..., m, D]
+        absent = torch.cat([(each == 0).all(-1) for each in units], -1)  # [..., m]
+        query = self.query(F.relu(x)).unflatten(-1, (self.heads, -1)) * self.scale
         logits = (query @ unit.transpose(-1, -2)).masked_fill(absent.unsqueeze(-2), -torch.inf)
         none = logits.new_zeros(*logits.shape[:-1], 1)
-        weight = torch.cat([logits, none], -1).softmax(-1)[..., :-1]  # [X, N, heads, m]
-        joined: Tensor = self.out((weight @ unit).flatten(-2))
-        return x + joined
+        weight = torch.cat([logits, none], -1).softmax(-1)[..., :-1]  # [..., heads, m]
+        attended: Tensor = self.out((weight @ unit).flatten(-2))
+        return attended

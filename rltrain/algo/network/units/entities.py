@@ -17,10 +17,12 @@ from rltrain.algo.network.agent_input import AgentInput
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.network.packing import zero_outside
 from rltrain.common.number_types import Count, Flag
-from rltrain.types import Batch, EnvSpec, Output
+from rltrain.types import Batch, EnvSpec, Output, inside
 
 UNITS = ("enemies", "allies")
 """Blocks of observations whose rows are units."""
+Block = Mapping[str, int]
+"""The ``start`` of the first row in an observation, ``count`` rows of ``size`` numbers."""
 
 
 class EntityAgents(GRUAgents):
@@ -68,39 +70,49 @@ class EntityAgents(GRUAgents):
         )
         self.fc1 = nn.Linear(self.input.dim, hidden_dim)
         self.fc2 = nn.Linear(hidden_dim, self.n_plain)
-        self.sizes = {name: self.blocks[name]["size"] for name in UNITS}
-        self.hyper_attack = hypernet(self.sizes["enemies"], hyper_dim, hidden_dim + 1)
+        self.attack = AttackValues(self.blocks["enemies"], hidden_dim, hyper_dim)
 
     @abstractmethod
-    def _join(self, x: Tensor, units: Mapping[str, Tensor]) -> Tensor:
-        """Own features x [X, N, H] and the rows of units [X, N, m, k] to [X, N, H]."""
+    def _join(self, x: Tensor, obs: Tensor) -> Tensor:
+        """Own features x [X, N, H] and observations [X, N, O] to [X, N, H]."""
 
     def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:
-        """The values of whole windows; see ``GRUAgents``."""
-        plain, real = super().unroll(batch, start, stop), batch.real
-        if real is None or not real.is_cpu:
-            obs = zero_outside(batch.obs, real)  # 0 times NaN would reach a gradient
-            attacks = zero_outside(self._attacks(obs, plain.hidden), real)
-        else:
-            found = self._attacks(batch.obs[real], plain.hidden[real])
-            attacks = found.new_zeros(*real.shape, *found.shape[1:]).index_put((real,), found)
-        return Output(torch.cat([plain.q, attacks], -1), plain.hidden)
-
-    def step(self, obs: Tensor, last_action: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """Acting: obs [E, N, O], last_action [E, N], hidden [E, N, H] to (q, next hidden)."""
-        q, after = super().step(obs, last_action, hidden)
-        return torch.cat([q, self._attacks(obs, after)], -1), after
-
-    def _attacks(self, obs: Tensor, hidden: Tensor) -> Tensor:
-        """Values [..., m] of attacking each enemy: obs [..., O], hidden [..., H]. The last layer of
-        ``hyper_attack`` meets h before x_j, which is the same and cheaper.
+        """See ``GRUAgents``. The values of agents that see nothing in a whole window, such as those
+        of teams smaller than the largest, are the same and computed once.
         """
-        last = self.hyper_attack[-1]
-        assert isinstance(last, nn.Linear)
-        unit = self.hyper_attack[:-1](self._units("enemies", obs))  # [..., m, D]
-        hidden = F.pad(hidden, (0, 1), value=1.0)  # [..., H + 1], the 1 for c
-        query, constant = hidden @ last.weight, hidden @ last.bias  # [..., D], [...]
-        return (unit * query.unsqueeze(-2)).sum(-1) + constant.unsqueeze(-1)
+        if not self.any_size or batch.hidden is not None or batch.warm_up is not None:
+            return super().unroll(batch, start, stop)
+        obs, last_action = batch.obs.flatten(1, 2), batch.last_action.flatten(1, 2)  # [T+1, B·N, …]
+        blind = (obs[0] == 0).all(-1)
+        candidates = blind.nonzero().squeeze(1)
+        blind[candidates] = (obs.index_select(1, candidates) == 0).all(-1).all(0)
+        if blind.sum() < 2:
+            return super().unroll(batch, start, stop)
+        last = batch.last.repeat_interleave(batch.obs.shape[2], 1)
+        real = inside(last)
+        longest = (real.sum(0) * blind).argmax()
+        chosen = torch.cat([(~blind).nonzero().squeeze(1), longest.view(1)])
+        place = torch.where(blind, len(chosen) - 1, (~blind).cumsum(0) - 1)  # [B·N]
+        output = super().unroll(
+            replace(
+                batch,
+                obs=obs.index_select(1, chosen).unsqueeze(2),
+                last_action=last_action.index_select(1, chosen).unsqueeze(2),
+                last=last.index_select(1, chosen),
+                burn_in=0,
+            )
+        )
+        q, hidden = (
+            zero_outside(x.index_select(1, place), real).view(*batch.obs.shape[:3], -1)
+            for x in (output.q, output.hidden)
+        )
+        return Output(q, hidden)
+
+    def _values(
+        self, hidden: Tensor, obs: Tensor, learning: bool | None = None
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """See ``GRUAgents``; attacks have the last columns."""
+        return torch.cat([self.fc2(hidden), self.attack(hidden, obs)], -1), None, None
 
     def _embed(self, obs: Tensor, last_action: Tensor, agent: Tensor | None) -> Tensor:
         """Input of the recurrent cell [X, N, H]."""
@@ -110,15 +122,40 @@ class EntityAgents(GRUAgents):
             if name not in UNITS
         ]
         x = self.fc1(self.input(torch.cat(own, -1), last_action, agent))
-        return F.relu_(self._join(x, {name: self._units(name, obs) for name in UNITS}))
-
-    def _units(self, name: str, obs: Tensor) -> Tensor:
-        """The rows of a block: [..., O] to [..., m, k]."""
-        block = self.blocks[name]
-        rows = obs.narrow(-1, block["start"], block["count"] * block["size"])
-        return rows.unflatten(-1, (block["count"], block["size"]))
+        return F.relu_(self._join(x, obs))
 
 
-def hypernet(n_in: int, width: int, n_out: int) -> nn.Sequential:
-    """Linear, ReLU, Linear."""
-    return nn.Sequential(nn.Linear(n_in, width), nn.ReLU(), nn.Linear(width, n_out))
+# twin: kernels/recurrent/unit_attention.py
+class AttackValues(nn.Module):
+    """The values of attacking each enemy, h · w(x_j) + c(x_j): h [..., H] and observations [..., O]
+    to [..., m].
+
+    Args:
+        block: place of the enemies in an observation.
+        n_hidden: H.
+        width: hidden units of the network of w and c.
+    """
+
+    def __init__(self, block: Block, n_hidden: int, width: int) -> None:
+        super().__init__()
+        self.block = block
+        self.embed = nn.Linear(block["size"], width)
+        self.last = nn.Linear(width, n_hidden + 1)
+
+    def forward(self, hidden: Tensor, obs: Tensor) -> Tensor:
+        """The last layer meets h before x_j, which is the same and cheaper."""
+        query, constant = self.queries(hidden)
+        unit = F.relu(self.embed(rows(self.block, obs)))  # [..., m, D]
+        return (unit * query.unsqueeze(-2)).sum(-1) + constant.unsqueeze(-1)
+
+    def queries(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """What embedded enemies are multiplied with [..., D], and what is added [...]."""
+        hidden = F.pad(hidden, (0, 1), value=1.0)  # [..., H + 1], the 1 for c
+        return hidden @ self.last.weight, hidden @ self.last.bias
+
+
+# twin: kernels/recurrent/unit_attention.py
+def rows(block: Block, obs: Tensor) -> Tensor:
+    """The rows of a block: [..., O] to [..., m, k]."""
+    units = obs.narrow(-1, block["start"], block["count"] * block["size"])
+    return units.unflatten(-1, (block["count"], block["size"]))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from torch import Tensor, nn
 
-from rltrain.algo.network.units.entities import EntityAgents, hypernet
+from rltrain.algo.network.units.entities import UNITS, EntityAgents, rows
 from rltrain.common.number_types import Count, Flag
 from rltrain.types import EnvSpec
 
@@ -42,18 +40,24 @@ class HPNAgents(EntityAgents):
             agent_id=agent_id,
         )
         self.hyper_in = nn.ModuleDict(
-            {n: hypernet(size, hyper_dim, size * hidden_dim) for n, size in self.sizes.items()}
+            {n: hypernet(self.blocks[n]["size"], hyper_dim, hidden_dim) for n in UNITS}
         )
 
-    def _join(self, x: Tensor, units: Mapping[str, Tensor]) -> Tensor:
+    def _join(self, x: Tensor, obs: Tensor) -> Tensor:
         """Units are summed as products of features and hidden units, before the last layer."""
-        for name, rows in units.items():
+        for name in UNITS:
+            units = rows(self.blocks[name], obs)  # [X, N, m, k]
             made = self.hyper_in[name]
             assert isinstance(made, nn.Sequential)
             last = made[-1]
             assert isinstance(last, nn.Linear)
-            products = rows.transpose(-1, -2) @ made[:-1](rows)  # [X, N, k, D]
-            weight = last.weight.unflatten(0, (rows.shape[-1], -1)).transpose(1, 2)  # [k, D, H]
+            products = units.transpose(-1, -2) @ made[:-1](units)  # [X, N, k, D]
+            weight = last.weight.unflatten(0, (units.shape[-1], -1)).transpose(1, 2)  # [k, D, H]
             x = x + products.flatten(-2) @ weight.flatten(0, 1)
-            x = x + rows.sum(-2) @ last.bias.unflatten(0, (rows.shape[-1], -1))
+            x = x + units.sum(-2) @ last.bias.unflatten(0, (units.shape[-1], -1))
         return x
+
+
+def hypernet(n_in: int, width: int, n_hidden: int) -> nn.Sequential:
+    """The network that makes a matrix [n_in, n_hidden] from n_in features."""
+    return nn.Sequential(nn.Linear(n_in, width), nn.ReLU(), nn.Linear(width, n_in * n_hidden))

@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 import torch
 
+from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.network.units.attention import AttentionAgents
 from rltrain.algo.network.units.hpn import HPNAgents
 from rltrain.env.smac.spec import env_spec
@@ -99,3 +100,16 @@ def test_absent_units_change_no_value(agents_of):
 
 def test_one_hot_agents_and_actions_are_of_one_size(agents_of):
     assert not agents_of(agent_id=True).any_size
+
+
+def test_agents_that_see_nothing_have_the_values_that_each_would_have(agents_of):
+    agents, batch = agents_of(agent_id=False), make_batch([3, 4, 1], spec=MAP)
+    batch.obs[:, 0, 1:3], batch.obs[:, 1, 4], batch.obs[0, 2] = 0, 0, 0
+    output, each = agents.unroll(batch), GRUAgents.unroll(agents, batch)
+    torch.testing.assert_close(output.q, each.q, rtol=0, atol=1e-6)
+    torch.testing.assert_close(output.hidden, each.hidden, rtol=0, atol=1e-6)
+    grads = [
+        torch.autograd.grad(o.q.square().sum(), list(agents.parameters())) for o in (output, each)
+    ]
+    for one, other in zip(*grads, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
