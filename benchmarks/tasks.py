@@ -26,6 +26,7 @@ PQN = (
 )
 """A fifth of the authors' frames, with schedules that are as much shorter."""
 PREY = "env=stag_hunt total_env_steps=500_000 hardware.n_envs=1 test.episodes=16"
+FIVE_MAPS = ("3m", "8m", "5m_vs_6m", "2s3z", "3s5z")
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,20 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
             seeds=2,
         )
         for race, published in {"protoss": "52%", "terran": "62%", "zerg": "41%"}.items()
+    },
+    "maps": {
+        **{
+            f"maps-{name}": Task(
+                "experiment=pymarl2/qmix algo/network=attention algo/mixer=entities "
+                f"env.maps=[{maps}] total_env_steps={env_steps:_}",
+                "test/win_rate",
+                last=2,
+            )
+            for name, maps, env_steps in (
+                ("five", ",".join(FIVE_MAPS), 1_000_000),
+                *((name, name, 200_000) for name in FIVE_MAPS),
+            )
+        },
     },
     "smaclite": {
         "smaclite-2s3z": Task(
