@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -33,9 +33,13 @@ from rltrain.report.statistics import estimate, iqm, resampled_runs
 
 OUTPUT = Path("outputs/results")
 CURVES = Path("docs/curves")
-PAGES = (Path("docs/results.md"), Path("docs/comparing.md"))
+PAGES = (
+    Path("docs/results.md"),
+    Path("docs/comparing.md"),
+    *sorted(Path("docs/algorithms").glob("*.md")),
+)
 PRINTED = re.compile(
-    r"<!-- python -m benchmarks\.results (table \w+|costs) -->.*?<!-- end -->", re.S
+    r"<!-- python -m benchmarks\.results (table [\w -]+|costs) -->.*?<!-- end -->", re.S
 )
 """What a command has printed into a page."""
 WIDTH = 120
@@ -119,13 +123,13 @@ def interval(scores: np.ndarray, shown: str) -> str:
 
 
 def table(group: str) -> str:
-    """The kept runs of a group, with those of the other library beside them where there are any,
-    and a line about the software and the machine.
+    """The kept runs of a group, or of named tasks, with those of the other library beside them
+    where there are any, and a line about the software and the machine.
     """
     if not kept_names(group):
         return "No run has finished yet."
     lines = header("task, env steps, seeds, each, median, IQM, best, published, minutes")
-    for name, each in TASKS[group].items():
+    for name, each in tasks_of(group).items():
         found = row(name, name, each, each.published)
         peer = row(f"{name}{PEER}", f"{name}, EPyMARL's own code", each, "")
         lines += [line for line in (found, peer) if line]
@@ -175,9 +179,14 @@ def short(x: float | np.floating[Any]) -> str:
     return f"{x:,.0f}" if x >= 10 else f"{x:.1f}"
 
 
+def tasks_of(group: str) -> Mapping[str, Task]:
+    """The tasks of a group by name, or those that are named with blanks between them."""
+    return TASKS.get(group) or {name: task(name) for name in group.split()}
+
+
 def kept_names(group: str) -> list[str]:
     """The tasks of a group with kept runs; those of the other library follow ours."""
-    both = (name for task in TASKS[group] for name in (task, f"{task}{PEER}"))
+    both = (name for task in tasks_of(group) for name in (task, f"{task}{PEER}"))
     return [name for name in both if files(name)]
 
 
@@ -198,7 +207,7 @@ def printed(before: re.Match[str]) -> str:
     """What the command prints now, and the curves of its runs."""
     group = before[1].removeprefix("table ")
     text = costs() if group == "costs" else table(group)
-    if group != "costs" and kept_names(group):
+    if group in TASKS and kept_names(group):
         text += f"\n\n![Every seed over env steps and minutes](curves/{group}.png)"
     return f"<!-- python -m benchmarks.results {before[1]} -->\n{text}\n\n<!-- end -->"
 

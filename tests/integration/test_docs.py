@@ -246,7 +246,7 @@ def test_lines_of_text_fit_on_a_screen():
 
 def test_tables_of_results_are_those_of_the_kept_runs():
     """``python -m benchmarks.results write`` puts them there, from benchmarks/data."""
-    text = "".join((DOCS / name).read_text("utf-8") for name in ("results.md", "comparing.md"))
+    text = "".join((DOCS.parent / page).read_text("utf-8") for page in results.PAGES)
     assert results.PRINTED.sub(results.printed, text) == text
     shown = [found[1] for found in results.PRINTED.finditer(text)]
     assert {f"table {group}" for group in filter(results.kept_names, TASKS)} <= set(shown)

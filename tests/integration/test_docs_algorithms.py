@@ -26,6 +26,7 @@ def test_a_page_has_settings_differences_and_a_curve(page):
     text = page.read_text(encoding="utf-8")
     headings = re.findall(r"^## (\w+)", text, re.MULTILINE)
     assert headings == ["Settings", "Differences", "Learning"]
+    assert re.search(r"<!-- python -m benchmarks.results table [^>]+-->\n\| task \|", text)
     assert re.search(r"## Learning curve\n\n!\[.+\]\(.+\.png\)\n\n```bash\n", text)
 
 
