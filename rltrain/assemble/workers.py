@@ -118,29 +118,39 @@ def build_process_rollout(
 
 
 def make_rollout(
-    settings: Settings, keeps: Mapping[str, bool], spec: EnvSpec, share: Share, replaced: int
+    settings: Settings, keeps: Mapping[str, bool] | None, spec: EnvSpec, share: Share, replaced: int
 ) -> tuple[Rollout, Agents]:
     """Run in a worker: its rollout, and the agents that act in it.
 
     Args:
-        keeps: keywords of ``Rollout``: what it records beside the steps.
+        keeps: keywords of ``Rollout``: what it records beside the steps; None: it plays tests.
         spec: of the run's environments.
         replaced: workers that were replaced before; the random numbers are others then.
     """
     set_threads(1)
     set_allocator_policy()
-    torch.manual_seed(seed_key(settings.run.seed, NOISE_STREAM, share.first, replaced))
-    env = build_env(settings, share.n_envs, training=True)
-    need_same_spaces(spec, env.spec)
-    agents, exploration = build_agents(settings, env.spec), build_exploration(settings)
+    training = keeps is not None
+    if training:
+        torch.manual_seed(seed_key(settings.run.seed, NOISE_STREAM, share.first, replaced))
+    env = build_env(settings, share.n_envs, training=training)
+    if changed := changes(env.spec.record, spec.record):
+        raise UsageError(
+            f"A worker process made environments with other spaces than the run ({changed} in the "
+            "run). Their module may have changed meanwhile: start the run again."
+        )
+    agents = build_agents(settings, env.spec)
+    learning = agents if training else None
+    opponents = build_opponents(settings, env, training=training, agents=learning, share=share)
+    if keeps is None:
+        return build_test_rollout(settings, agents, env, share, opponents), agents
     rollout = build_rollout(
         settings,
         env,
         agents,
-        exploration,
+        build_exploration(settings),
         share=share,
         replaced=replaced,
-        opponents=build_opponents(settings, env, training=True, agents=agents, share=share),
+        opponents=opponents,
         keeps=keeps,
     )
     return rollout, agents
@@ -163,7 +173,7 @@ def build_process_tests(
     require_fit("few tests", settings)
     check_number(settings, test.n_workers, test.n_envs, "test", available_cores())
     require_fit("tests", settings, watched=watched)
-    make = partial(make_test_rollout, sendable(settings), env.spec)
+    make = partial(make_rollout, sendable(settings), None, env.spec)
     exchange = SharedExchange({}, agents, test.n_workers)
     return ProcessTests(
         workers=Supervision(
@@ -177,28 +187,6 @@ def build_process_tests(
         env=env,
         agents=agents,
     )
-
-
-def make_test_rollout(
-    settings: Settings, spec: EnvSpec, share: Share, replaced: int
-) -> tuple[Rollout, Agents]:
-    """Run in a worker: its test rollout, and the agents that act in it."""
-    set_threads(1)
-    set_allocator_policy()
-    env = build_env(settings, share.n_envs, training=False)
-    need_same_spaces(spec, env.spec)
-    agents = build_agents(settings, env.spec)
-    opponents = build_opponents(settings, env, training=False, share=share)
-    return build_test_rollout(settings, agents, env, share, opponents), agents
-
-
-def need_same_spaces(spec: EnvSpec, own: EnvSpec) -> None:
-    """UsageError unless a worker's environments have the spaces of the run's."""
-    if changed := changes(own.record, spec.record):
-        raise UsageError(
-            f"A worker process made environments with other spaces than the run ({changed} in the "
-            "run). Their module may have changed meanwhile: start the run again."
-        )
 
 
 def check_number(

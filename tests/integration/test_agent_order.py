@@ -8,7 +8,7 @@ import torch
 import rltrain
 from rltrain.api import handed, settings_from
 from rltrain.assemble.env import build_env, ordered_as
-from rltrain.assemble.workers import make_rollout, make_test_rollout
+from rltrain.assemble.workers import make_rollout
 from rltrain.errors import UsageError
 from rltrain.hardware.env_share import Share
 from tests.integration.named_order import NAMES, ORDER, NamedOrder
@@ -116,9 +116,7 @@ def test_workers_follow_the_process_that_learns(monkeypatch, kind, order):
     share = Share(0, 0, 2, 2)
 
     def made():
-        if kind == "training":
-            return make_rollout(settings, {}, spec, share, 0)[0]
-        return make_test_rollout(settings, spec, share, 0)[0]
+        return make_rollout(settings, {} if kind == "training" else None, spec, share, 0)[0]
 
     if order == RENAMED:
         with pytest.raises(UsageError, match=r"agents a, b, c, e, here a, b, c, d"):
