@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.runs import folders, record_of
 from benchmarks.tasks import TASKS
 from rltrain.hardware.device import machine
-from rltrain.logger.curve import rows
+from rltrain.logger.jsonl import read_rows
 from rltrain.report.readers import sacred
 
 DATA = Path(__file__).parent / "data"
@@ -35,7 +35,9 @@ def keep(source: Path) -> None:
             record = record_of(folder)
             if record.get("status") == "finished":
                 head = {"run": {key: record.get(key) for key in RECORDED}}
-                write(DATA / f"{folder.name}.jsonl.gz", [head, *rows(folder / "metrics.jsonl")])
+                write(
+                    DATA / f"{folder.name}.jsonl.gz", [head, *read_rows(folder / "metrics.jsonl")]
+                )
     for path in sorted(source.rglob("config.json")):
         config = json.loads(path.read_text(encoding="utf-8"))
         called = Path(config.get("local_results_path", "")).name

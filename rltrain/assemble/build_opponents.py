@@ -12,7 +12,7 @@ from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.algo.policy import Policy
 from rltrain.algo.scripted import Scripted
 from rltrain.assemble.build_learner import build_agents, load_agents, read_spec
-from rltrain.assemble.build_policy import accelerate
+from rltrain.assemble.build_policy import build_policy
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import CONFIG, SPEC
 from rltrain.common.checkpoint.opponent_files import BUILTIN, SELF, opponent_name
@@ -171,16 +171,8 @@ def checkpoint_policy(settings: Settings, opponent: str, side: OtherSide, traini
 
 def greedy(settings: Settings, agents: Agents, spec: EnvSpec, side: OtherSide) -> Policy:
     """The policy of agents that play the other side."""
-    policy = Policy(
-        agents=agents,
-        exploration=FixedEpsilon(epsilon=0.0),
-        spec=spec,
-        n_envs=side.n_envs,
-        rng=np.random.default_rng(0),  # nothing is drawn from it
-        noisy=False,
-    )
-    accelerate(settings, policy)
-    return policy
+    rng = np.random.default_rng(0)  # nothing is drawn from it
+    return build_policy(settings, agents, FixedEpsilon(epsilon=0.0), spec, side.n_envs, rng)
 
 
 def require_team(

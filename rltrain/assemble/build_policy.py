@@ -65,14 +65,8 @@ def build_rollout(
         exploration = ExplorationOfShare(exploration, first=share.first, total=share.total)
         first, key = share.first, (share.first, replaced) if replaced else ()
     seed = settings.run.seed
-    policy = Policy(
-        agents=agents,
-        exploration=exploration,
-        spec=env.spec,
-        n_envs=env.n_envs,
-        rng=generator(seed, POLICY_STREAM, *key),
-    )
-    accelerate(settings, policy)
+    rng = generator(seed, POLICY_STREAM, *key)
+    policy = build_policy(settings, agents, exploration, env.spec, env.n_envs, rng, noisy=True)
     if settings.run.dataset.write is not None:
         env = recorded(settings, env, policy)
     seeds = episode_seeds(seed, ENV_STREAM, first)
@@ -82,10 +76,23 @@ def build_rollout(
     return rollout
 
 
-def accelerate(settings: Settings, policy: Policy) -> None:
-    """Let a policy act in compiled code, if ``hardware.kernels`` says so."""
+def build_policy(
+    settings: Settings,
+    agents: Agents,
+    exploration: Exploration,
+    spec: EnvSpec,
+    n_envs: int,
+    rng: np.random.Generator,
+    *,
+    noisy: bool = False,
+) -> Policy:
+    """A policy, which acts in compiled code if ``hardware.kernels`` says so."""
+    policy = Policy(
+        agents=agents, exploration=exploration, spec=spec, n_envs=n_envs, rng=rng, noisy=noisy
+    )
     if compiles(settings):
         kernels.compile_policy(policy, required(settings))
+    return policy
 
 
 def n_test_envs(settings: Settings) -> int:
@@ -108,15 +115,8 @@ def build_test_rollout(
     exploration: Exploration = FixedEpsilon(epsilon=settings.run.test.epsilon)
     if share is not None:
         exploration = ExplorationOfShare(exploration, first=share.first, total=share.total)
-    policy = Policy(
-        agents=agents,
-        exploration=exploration,
-        noisy=False,
-        spec=env.spec,
-        n_envs=env.n_envs,
-        rng=generator(settings.run.seed, TEST_POLICY_STREAM),
-    )
-    accelerate(settings, policy)
+    rng = generator(settings.run.seed, TEST_POLICY_STREAM)
+    policy = build_policy(settings, agents, exploration, env.spec, env.n_envs, rng)
     return Rollout(env=env, policy=policy, share=share, opponents=opponents)
 
 

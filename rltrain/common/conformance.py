@@ -25,7 +25,7 @@ def conform(part: Any, interface: type[Interface], name: str) -> Interface:
         name: what the part is in a configuration, such as algo.loss.
 
     Raises:
-        ValueError: names every missing or wrong member.
+        ValueError: names every missing or wrong member; or the part cannot have attributes.
     """
     problems = []
     base: type = interface
@@ -35,8 +35,13 @@ def conform(part: Any, interface: type[Interface], name: str) -> Interface:
         if is_method and (not callable(own) or getattr(own, "__isabstractmethod__", False)):
             own = REQUIRED
         if own is REQUIRED and default is not REQUIRED:
-            value = default.__get__(part) if annotation is None else default
-            give(part, member, value, name)
+            try:
+                setattr(part, member, default.__get__(part) if annotation is None else default)
+            except AttributeError as error:
+                raise ValueError(
+                    f"{type(part).__name__} ({name}) lacks {member}, and it cannot be given one: "
+                    f"{error}."
+                ) from error
         elif problem := problem_of(member, own, annotation):
             problems.append(problem)
     if problems:
@@ -79,17 +84,3 @@ def problem_of(member: str, own: Any, annotation: Any) -> str:
     if kind in (int, bool, str) and not isinstance(own, kind):
         return f"a valid {member}{of}: expected {kind.__name__}, got {own!r}"
     return ""
-
-
-def give(part: Any, member: str, value: Any, name: str) -> None:
-    """Set a default.
-
-    Raises:
-        ValueError: the part cannot have attributes.
-    """
-    try:
-        setattr(part, member, value)
-    except AttributeError as error:
-        raise ValueError(
-            f"{type(part).__name__} ({name}) lacks {member}, and it cannot be given one: {error}."
-        ) from error

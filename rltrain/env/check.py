@@ -191,11 +191,15 @@ def of_single(env: gymnasium.Env) -> Iterator[str]:
         yield f"reset() returned {type(pair).__name__}: expected (observation, info), info a dict."
         return
     yield from outside(pair[0], space, "the first observation")
-    mask = np.asarray(pair[1].get("action_mask", np.ones(0)))
-    action = int(rng.choice(np.flatnonzero(mask))) if mask.any() else None
     env.action_space.seed(0)
     own = numbered(env.action_space, "the environment").own
-    step: Any = env.step(env.action_space.sample() if action is None else own(action))
+
+    def stepped(info: Mapping[str, Any]) -> Any:
+        mask = np.asarray(info.get("action_mask", np.ones(0)))
+        masked = own(int(rng.choice(np.flatnonzero(mask)))) if mask.any() else None
+        return env.step(env.action_space.sample() if masked is None else masked)
+
+    step = stepped(pair[1])
     if not isinstance(step, tuple) or len(step) != 5:
         yield (
             f"step() returned {describe(step)}: expected (observation, reward, terminated, "
@@ -214,9 +218,7 @@ def of_single(env: gymnasium.Env) -> Iterator[str]:
         if step[2] or step[3]:
             step = (env.reset(seed=t)[0], 0.0, False, False, {})
             continue
-        mask = np.asarray(step[4].get("action_mask", np.ones(0)))
-        action = int(rng.choice(np.flatnonzero(mask))) if mask.any() else None
-        step = env.step(env.action_space.sample() if action is None else own(action))
+        step = stepped(step[4])
 
 
 def unbounded(space: Any) -> Any:

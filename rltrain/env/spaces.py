@@ -77,11 +77,8 @@ def recorded_view(record: Mapping[str, Any]) -> ObsView:
 def flat(record: Mapping[str, Any]) -> Convert:
     """From an observation of a recorded space to its numbers one after the other, not scaled."""
     match record:
-        case {"box": shape, "dtype": name}:
-            shape, dtype = tuple(shape), np.dtype(name)
-            return lambda obs: np.asarray(numbers(obs, shape, dtype), np.float32).reshape(-1)
-        case {"multi_binary": shape}:
-            shape, dtype = tuple(shape), np.dtype(np.bool_)
+        case {"box": shape} | {"multi_binary": shape}:
+            shape, dtype = tuple(shape), np.dtype(record.get("dtype", np.bool_))
             return lambda obs: np.asarray(numbers(obs, shape, dtype), np.float32).reshape(-1)
         case {"discrete": n, "start": start}:
             return one_hot(np.array(n), np.array(start))

@@ -28,11 +28,6 @@ COUNTS = ("env_steps", "updates", "episodes")
 """Whole numbers that every row has."""
 
 
-def rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a ``metrics.jsonl``."""
-    return list(read_rows(path))
-
-
 def series(lines: Iterable[dict[str, Any]], name: str) -> Series:
     """Env steps and values of one metric."""
     points = [(r["env_steps"], r[name]) for r in lines if r.get(name) is not None]

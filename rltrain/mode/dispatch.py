@@ -12,6 +12,7 @@ from typing import Any
 
 from rltrain.common.files import require_possible
 from rltrain.common.machine.streams import say
+from rltrain.config.catalog import SHIPPED
 from rltrain.config.combinations import Facts
 from rltrain.config.compose import compose_checked, compose_single
 from rltrain.config.overrides import PATH_KEYS, original_cwd, typed_value
@@ -19,10 +20,8 @@ from rltrain.config.schema import Settings
 from rltrain.errors import UsageError
 from rltrain.mode.find_run import find_run, require_any
 
-OF_MODES = {
-    **{"runs": "report", "report": "report", "tune": "tune", "hub": "push"},
-    **{"checkpoints": "match", "match": "match"},
-}
+OF_MODES = {"runs": "report", "checkpoints": "match", "hub": "push"}
+OF_MODES |= {name: name for name in ("report", "tune", "match")}
 """Settings that only one mode reads, by the first part of their key."""
 TYPED_ONCE = ("mode", "load_step", *PATH_KEYS)
 """Keys that choose a command and its files. Of other keys the last value counts."""
@@ -61,8 +60,7 @@ def sweep_mode(overrides: Sequence[str]) -> int:
     """Run every combination of values, after all of them were composed and checked."""
     from rltrain.config.hydra_sweep import job_overrides
 
-    jobs = job_overrides(overrides)
-    settings = [compose_checked(job).settings() for job in jobs]
+    settings = [compose_checked(job).settings() for job in job_overrides(overrides)]
     for each in settings:
         require_training(each)
     require_effect(overrides)
@@ -116,9 +114,7 @@ def watch_mode(overrides: Sequence[str]) -> int:
             f"mode=watch always writes videos: leave out {record[0]}, or type mode=evaluate "
             "record=html for a page to look into the episodes."
         )
-    typed = {override.partition("=")[0] for override in others}
-    episodes = [] if "test.episodes" in typed else ["test.episodes=3"]
-    changed = [*others, *episodes, "test.n_envs=1", "record=true"]
+    changed = ["test.episodes=3", *others, "test.n_envs=1", "record=true"]
     settings = None if path else scripted("watch", ["mode=watch", *changed])
     from rltrain.mode.evaluate import open_checkpoint
     from rltrain.mode.watch import watch
@@ -179,12 +175,8 @@ def import_mode(overrides: Sequence[str]) -> int:
 
 def report_mode(overrides: Sequence[str]) -> int:
     """Compare runs in a report."""
-    of_training = [
-        override
-        for override in overrides
-        if not override.lstrip("+").startswith(("mode=", "runs=", "report.", "hydra.searchpath="))
-    ]
-    if of_training:
+    own = ("mode=", "runs=", "report.", "hydra.searchpath=")
+    if of_training := [o for o in overrides if not o.lstrip("+").startswith(own)]:
         raise UsageError(
             f"{', '.join(of_training)}: a report reads finished runs and has only the keys runs= "
             "and report.…= (rltrain --help report). Leave it out, or choose runs with "
@@ -211,8 +203,6 @@ def match_mode(overrides: Sequence[str]) -> int:
 
 def tune_mode(overrides: Sequence[str]) -> int:
     """Search hyperparameters; without ``tune=NAME`` in the search space of the algorithm."""
-    from rltrain.config.catalog import SHIPPED
-
     _, settings = compose_single(overrides)
     if settings.run.tune.space is None:
         algo, spaces = settings.choices["algo"], SHIPPED.options("tune")
@@ -225,8 +215,7 @@ def tune_mode(overrides: Sequence[str]) -> int:
         _, settings = compose_single([*overrides, f"tune={algo}"])
     from rltrain.mode.tune import tune
 
-    of_study = ("mode=", "tune=", "tune.")
-    return tune(settings, [override for override in overrides if not override.startswith(of_study)])
+    return tune(settings, [o for o in overrides if not o.startswith(("mode=", "tune=", "tune."))])
 
 
 def resume_mode(overrides: Sequence[str]) -> int:
@@ -308,9 +297,8 @@ def require_paths(overrides: Sequence[str]) -> None:
 
 def require_once(overrides: Sequence[str]) -> None:
     """UsageError for two values of what a command does, or of a file it reads or writes."""
-    keys = {override: override.lstrip("+").partition("=")[0] for override in overrides}
     for key in TYPED_ONCE:
-        typed = [override for override in overrides if keys[override] == key]
+        typed = [o for o in overrides if o.lstrip("+").partition("=")[0] == key]
         if len(typed) > 1:
             raise UsageError(f"{key} is typed twice ({', '.join(typed)}). Keep one of them.")
 
@@ -348,9 +336,9 @@ def loaded(
     path, load_step = typed_value(overrides, "checkpoint"), typed_value(overrides, "load_step")
     whole = isinstance(load_step, int) and not isinstance(load_step, bool)
     if path is not None and not (whole or load_step in (None, *names)):
-        listed = " or ".join(names)
         raise UsageError(
-            f"load_step={load_step}: expected the env step of a checkpoint, or {listed}."
+            f"load_step={load_step}: expected the env step of a checkpoint, or "
+            f"{' or '.join(names)}."
         )
     others = other_overrides(overrides, ("mode", "load_step", "checkpoint"), ("resume",))
     if typed_value(overrides, "mode") != "import":

@@ -169,12 +169,14 @@ def played(
     finally:
         rollout.close()
     metrics = summary(episodes)
+    two_sided = settings.opponents is not None or settings.is_two_sided(training=False)
+    opponent = {"opponent": opponent_name(settings.run.test.opponent)} if two_sided else {}
     record: dict[str, Any] = {
         "checkpoint": str(source.folder) if source else None,
         "env_steps": step,
         "what": settings.title,
         "environment": dict(rollout.about),
-        **against(settings),
+        **opponent,
         "seed": settings.run.seed,  # episode i is seeded with (seed, test stream, i)
         "epsilon": settings.run.test.epsilon,
         "n_envs": min(settings.run.test.n_envs, settings.run.test.episodes),
@@ -214,13 +216,6 @@ def episode_recorder(
             remarks.append("The page has no values of the team: the mixer is a class of your own.")
     folder, n = recordings_folder(place, step), settings.run.test.episodes
     return EpisodeRecorder(folder, n, title, rollout.policy, mixer, remarks=remarks)
-
-
-def against(settings: Settings) -> dict[str, str]:
-    """Who plays the other side, in environments that have one."""
-    if settings.opponents is None and not settings.is_two_sided(training=False):
-        return {}
-    return {"opponent": opponent_name(settings.run.test.opponent)}
 
 
 def plain_info(episode: Episode) -> dict[str, Any]:

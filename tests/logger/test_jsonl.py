@@ -64,12 +64,12 @@ def damaged(tmp_path, monkeypatch):
 def env_steps(path, name):
     """The env steps of the rows as one of the readers has them."""
     if name == "rows":
-        return [row["env_steps"] for row in curve.rows(path)]
+        return [row["env_steps"] for row in read_rows(path)]
     if name == "history":
         return list(curve.history(path)["env_steps"])
     if name == "curve":
-        curve.save(path.with_name("curve.png"), curve.rows(path), "title")
-        return curve.panels(curve.rows(path))[0].test[0]
+        curve.save(path.with_name("curve.png"), list(read_rows(path)), "title")
+        return curve.panels(list(read_rows(path)))[0].test[0]
     if name == "csv":
         CsvFile(run_dir=path.parent).write(Clock(30), 0.0, {"b": 1.0})
         lines = (path.parent / "metrics.csv").read_text().splitlines()[1:]
@@ -131,6 +131,6 @@ def test_a_flipped_bit_anywhere_loses_two_rows_at_most(tmp_path):
     rng = np.random.default_rng(0)
     for at in rng.choice(len(good), 200, replace=False):
         path.write_bytes(good[:at] + bytes([good[at] ^ 1 << rng.integers(8)]) + good[at + 1 :])
-        assert len(curve.rows(path)) >= len(GOOD) * 3 - 2
+        assert len(list(read_rows(path))) >= len(GOOD) * 3 - 2
         curve.history(path)
-        curve.panels(curve.rows(path))
+        curve.panels(list(read_rows(path)))

@@ -75,7 +75,8 @@ def team_spaces(
     for name in names:
         whose = f"{env_name}, agent {name},"
         space = space_of(name, observation_space, "observation_space", env_name)
-        has_mask = is_masked(space)
+        has_mask = isinstance(space, spaces.Dict) and MASK in space.spaces
+        has_mask = has_mask and len(space.spaces) > 1  # beside something else
         view = (without_mask if has_mask else viewed)(space, whose, channels)
         actions = numbered(space_of(name, action_space, "action_space", env_name), whose)
         agents.append(Agent(name, view, view.convert, actions, has_mask))
@@ -104,11 +105,6 @@ def space_of(name: str, find: Callable[[str], Any], method: str, env_name: str) 
             f"{env_name} has no {method}({name!r}) ({type(error).__name__}: {error}): expected an "
             "observation_space(agent) and an action_space(agent) of every agent in possible_agents."
         ) from error
-
-
-def is_masked(space: Any) -> bool:
-    """Whether observations of a space have a mask beside something else."""
-    return isinstance(space, spaces.Dict) and MASK in space.spaces and len(space.spaces) > 1
 
 
 def without_mask(space: spaces.Dict, whose: str, channels: Channels) -> ObsView:
