@@ -144,7 +144,8 @@ def ends_of(
         out[env] = min(ends)
         if axis != "minutes" and max(ends) > 1.1 * min(ends):
             warn(
-                f"{env}: runs end between {min(ends):,.0f} and {max(ends):,.0f} {axis}. Final "
+                f"{env}: runs end between {min(ends):,.0f} and {max(ends):,.0f} "
+                f"{axis.replace('_', ' ')}. Final "
                 f"scores are those at {min(ends):,.0f}, where the shortest ends."
             )
     return out

@@ -145,7 +145,12 @@ def efficiency_rows(analysis: Analysis, env: str) -> Iterator[list[object]]:
             reached = np.array([c.reaches(score, analysis.ends[env]) for c in s.curves])
             count = f"{np.isfinite(reached).sum()} of {len(reached)}"
             median = np.sort(reached)[(len(reached) - 1) // 2]  # of two, which may be infinite: one
-            yield [env, s.label, score, count, float(median)]
+            yield [env, s.label, score, count, position(float(median), analysis)]
+
+
+def position(value: float, analysis: Analysis) -> float | int:
+    """A place on the axis of training: all but minutes are counted, and no run may reach it."""
+    return round(value) if np.isfinite(value) and analysis.settings.axis != "minutes" else value
 
 
 def configurations(analysis: Analysis) -> Table:
@@ -189,7 +194,7 @@ def runs(analysis: Analysis) -> Table:
             "" if run.seed is None else run.seed,
             run.status,
             float(score),
-            curve.end,
+            position(curve.end, analysis),
             shown(run.folder),
         ]
         for s in analysis.series

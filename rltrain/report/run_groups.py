@@ -11,6 +11,8 @@ from rltrain.errors import UsageError
 from rltrain.report.run_data import Run
 
 Key = tuple[object, ...]
+UNUSED = ("checkpoint", "dataset.", "stop.", "name")
+"""Beginnings of settings that are null in most runs."""
 LONGEST = 60
 """Characters of a label; configurations that differ in more are numbered."""
 
@@ -106,7 +108,10 @@ def of(values: Mapping[str, object], names: Sequence[str]) -> dict[str, object]:
 
 
 def described(parts: Mapping[str, object]) -> list[str]:
-    """``lr=0.001``: names without the folders above them where that leaves no doubt."""
+    """``lr=0.001``: names without the folders above them where that leaves no doubt. What a run
+    does not use, such as ``dataset.read=null``, is left out.
+    """
+    parts = {k: v for k, v in parts.items() if v is not None or not k.startswith(UNUSED)}
     leaves = [name.rpartition(".")[2] for name in parts]
     return [
         f"{leaf if leaves.count(leaf) == 1 else name}={text(value)}"

@@ -5,7 +5,16 @@ import pytest
 from PIL import Image
 
 from rltrain.report.analysis import analyze
-from rltrain.report.figures import COLORS, STYLE, curves, draw_all, interval, new_figure, style_of
+from rltrain.report.figures import (
+    COLORS,
+    STYLE,
+    curves,
+    draw_all,
+    final_scores,
+    interval,
+    new_figure,
+    style_of,
+)
 from rltrain.report.statistics import Interval
 from tests.marks import slow_except
 from tests.report.runs import run, settings
@@ -57,3 +66,14 @@ def test_the_legend_lies_within_the_figure(label):
     assert box.x0 >= 0
     assert box.x1 <= figure.bbox.x1
     assert box.y1 < min(axes.get_position().y0 for axes in figure.axes) * figure.bbox.y1
+
+
+def test_ticks_of_near_scores_differ():
+    runs = [run(Path(str(i)), values=[-120, -112 + i / 20], seed=i) for i in range(5)]
+    with matplotlib.rc_context(STYLE):
+        figure = final_scores(analyze(runs, settings()))
+        figure.draw_without_rendering()
+    (axes,) = figure.axes
+    ticks = [tick.get_text() for tick in axes.get_xticklabels()]
+    assert len(ticks) > 3
+    assert len(set(ticks)) == len(ticks)

@@ -56,6 +56,12 @@ def test_a_setting_that_an_environment_does_not_have_is_not_in_its_labels():
     assert found == {("dqn wind=1", "Boom"), ("dqn wind=2", "Boom"), ("dqn", "CartPole-v1")}
 
 
+def test_what_a_run_does_not_use_is_not_in_its_label():
+    read = {"dataset.read": "data/a", "algo.max_grad_norm": None}
+    runs = [made("a", settings=read), made("b", settings={**read, "dataset.read": None})]
+    assert {label for label, _ in labels(runs)} == {"dqn", "dqn read=data/a"}
+
+
 def test_a_setting_that_some_runs_of_an_environment_do_not_have_is_null_in_their_labels():
     found = labels([made("a", settings={"env.kwargs.wind": 1}), made("b")])
     assert {label for label, _ in found} == {"dqn wind=1", "dqn wind=null"}
