@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,6 +68,10 @@ class Ground:
         return bool(self.cells[x, y].all())
 
 
+ground_of = lru_cache(maxsize=64)(Ground)
+"""A terrain's ground; runs make many battles of few maps."""
+
+
 def start_points(
     map_data: MapData,
     layout: Layout = Layout(),  # noqa: B008
@@ -95,7 +99,7 @@ def attack_goals(map_data: MapData, points: list[Point]) -> list[Point]:
         return points
     middle = np.mean(points[agents:], axis=0)
     ends = np.array(points[agents:]) - middle + map_data.attack_point
-    ground = Ground(map_data.terrain)
+    ground = ground_of(map_data.terrain)
     units = map_data.unit_types[agents:]
     return points[:agents] + [
         _inside(ground, u, tuple(e)) for u, e in zip(units, ends, strict=True)
@@ -121,7 +125,7 @@ def _place_team(
     turned: bool = False,
 ) -> list[tuple[str, Point]]:
     """Types and points of a team in creation order."""
-    ground, placed = Ground(map_data.terrain), list[tuple[str, Point]]()
+    ground, placed = ground_of(map_data.terrain), list[tuple[str, Point]]()
     left = {name: list(points) for name, points in known.items()}
     for group in groups:
         unit = map_data.units[group.unit]
@@ -164,14 +168,18 @@ def _free_places(
 
 def lattice(step: float, first: str, turn: str) -> Iterator[Point]:
     """Offsets of the places of a square lattice: by distance, ties by angle."""
-    n = int(SIZE / step)
+    for i, j in places_in_order(int(SIZE / step), first, turn):
+        length = step - CLOSER / 2 if i * j == 0 and abs(i + j) == 2 else step
+        yield float(i * length), float(j * length)
+
+
+@lru_cache(maxsize=32)
+def places_in_order(n: int, first: str, turn: str) -> np.ndarray:
+    """int [(2n + 1)², 2]: the places of a lattice of ``n`` steps to each side, in that order."""
     i, j = (axis.ravel() for axis in np.mgrid[-n : n + 1, -n : n + 1])
     sign = 1 if turn == "ccw" else -1
     angle = np.round(sign * (np.arctan2(j, i) - DIRECTIONS[first]), 9) % round(2 * math.pi, 9)
-    for k in np.lexsort((angle, i * i + j * j)):
-        beside = i[k] * j[k] == 0 and abs(i[k] + j[k]) == 2
-        length = step - CLOSER / 2 if beside else step
-        yield float(i[k] * length), float(j[k] * length)
+    return np.stack([i, j], axis=1)[np.lexsort((angle, i * i + j * j))]
 
 
 @cache

@@ -11,7 +11,7 @@ from rltrain.battles.data import terrain
 from rltrain.battles.data.map_data import MapData
 from rltrain.battles.data.recorded import Point, Positions
 from rltrain.battles.data.scenarios import SHOOT_RANGES
-from rltrain.battles.data.spawn import OVERLAP, attack_goals, start_points
+from rltrain.battles.data.spawn import OVERLAP, attack_goals, ground_of, start_points
 from rltrain.battles.data.units import (
     LAYERS,
     LOOPS_PER_SECOND,
@@ -59,9 +59,8 @@ def build_scene_at(
     map_data: MapData, options: Options, points: list[Point], goals: list[Point]
 ) -> Scene:
     """``build_scene`` with these start positions and ends of attack-moves, by id."""
-    cells = terrain.pathable_cells(map_data.terrain)
-    walls = terrain.wall_segments(cells)
-    units = map_data.unit_types
+    ground, units = ground_of(map_data.terrain), map_data.unit_types
+    cells, walls = ground.cells.copy(), ground.walls.astype(np.float32)
     return Scene(
         n_agents=map_data.n_agents,
         limit=map_data.limit,
