@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import takewhile
 from pathlib import Path
@@ -287,6 +287,28 @@ class Catalog:
         return loader
 
     @cached_property
+    def lists(self) -> Any:
+        """The loader for lists of defaults: of what it reads, nothing else is copied."""
+        loader = copy.copy(self.loader)
+        loader.repository = copy.copy(loader.repository)
+        load = cache(loader.repository.load_config)
+
+        def listed(config_path: str) -> Any:
+            file = load(config_path)
+            return file and replace(file, defaults_list=copy.deepcopy(file.defaults_list))
+
+        vars(loader.repository)["load_config"] = listed
+        return loader
+
+    @cache  # noqa: B019  a catalog is kept as long as the process runs
+    def tree(self, file: str) -> Tree:
+        """The values of a file, interpolations as they stand."""
+        from omegaconf import OmegaConf
+
+        tree: Any = OmegaConf.to_container(self.lists.repository.load_config(file).config)
+        return {name: value for name, value in tree.items() if name != "hydra"}
+
+    @cached_property
     def hydra(self) -> Any:
         """Hydra's own part before it knows a job, which no choice changes: composed alone."""
         from hydra.types import RunMode
@@ -305,15 +327,12 @@ class Catalog:
     def layers(self, *overrides: str) -> tuple[tuple[Layer, ...], dict[str, str | None]]:
         """The files that ``group=option`` overrides compose, in order, and every group's option."""
         from hydra.types import RunMode
-        from omegaconf import OmegaConf
 
-        result = self.loader.compute_defaults_list("config", list(overrides), RunMode.RUN)
+        result = self.lists.compute_defaults_list("config", list(overrides), RunMode.RUN)
         layers = []
         for default in result.defaults:
             if not default.config_path.startswith("hydra/"):
-                read = self.loader.repository.load_config(default.config_path)
-                tree: Any = OmegaConf.to_container(read.config, resolve=False)
-                tree.pop("hydra", None)
+                tree = self.tree(default.config_path)
                 package = default.package or ""
                 for name in reversed(package.split(".") if package else []):
                     tree = {name: tree}
