@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,9 @@ DEMO, DEMOS = "demo/", Path(rltrain.__file__).resolve().parent / "demos"
 """How the name of a trained agent that comes with rltrain begins, and the folder of their runs,
 which ``python -m benchmarks.demos`` makes.
 """
+
+FOREIGN = re.compile(r".*\.(zip|pkl|pt|pth)")
+"""Files of models that other libraries save."""
 
 
 def runs_below(root: Path) -> list[Path]:
@@ -205,6 +209,7 @@ def no_run(typed: str | Path, path: Path) -> str:
     """The message where no run was found."""
     expected = "Expected latest, a run folder (outputs/<algo>-<env>/<run>), a folder of runs, or "
     missing = "no run below" if path.is_dir() else "nothing at"
+    missing = "no run but another library's model at" if FOREIGN.fullmatch(path.name) else missing
     return f"{typed}: there is {missing} {path}. {expected}checkpoints/<env_steps> in a run."
 
 

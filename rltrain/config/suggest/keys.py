@@ -47,7 +47,16 @@ def for_key(
         known: every key of the composition by its dotted path, inner nodes as mappings.
         refusal: tries what an answer says to type.
     """
-    return accepted(_key_answers(key, value, known, catalog), refusal)
+    answers = map(_within_environment, _key_answers(key, value, known, catalog))
+    return accepted(answers, refusal)
+
+
+def _within_environment(answer: Answer) -> Answer:
+    """A remark in the place of an answer that another environment has this key."""
+    found = re.match(r"(env=\w+) (env\.\w+)=", answer.typed[0] if answer.typed else "")
+    if found and found[2] not in ("env.id", "env.game", "env.map_name"):
+        return Answer(why=f"{found[2]} is a key of {found[1]}")
+    return answer
 
 
 def accepted(answers: Iterable[Answer], refusal: Refusal) -> Answer:

@@ -47,7 +47,9 @@ def named_values(arguments: Sequence[str]) -> tuple[str, list[tuple[str, str]]]:
         elif word.startswith("-"):
             name = name.replace("-", "_")
             name = commands()["flags"].get(name.lower() if len(name) < 2 else name, name)
-            if not equals and re.fullmatch(r"mode=\w+|--\w+", commands()["words"].get(name, "")):
+            if not equals and re.fullmatch(
+                r"(mode|resume)=\w+|--\w+", commands()["words"].get(name, "")
+            ):
                 pairs.append(("", name))
             elif not equals and name.startswith("no_"):
                 pairs.append((name.removeprefix("no_"), "false"))
@@ -92,7 +94,7 @@ def _several(name: str, value: str, script: str) -> list[tuple[str, str]]:
     elif value.startswith("dict("):
         with suppress(SyntaxError, ValueError):
             call: Any = ast.parse(value, mode="eval").body
-            tree = {word.arg: ast.literal_eval(word.value) for word in call.keywords}
+            tree = {word.arg: _literal(word.value) for word in call.keywords}
     if not isinstance(tree, dict):
         return [(name, value)]
     prefixes = {"env_config": "+env.kwargs.", "stop": "stop.", "exploration_config": f"{name}."}
@@ -102,6 +104,14 @@ def _several(name: str, value: str, script: str) -> list[tuple[str, str]]:
         for key, inner in tree.items()
     }
     return [each for key in texts for each in _several(f"{prefix}{key}", texts[key], script)]
+
+
+def _literal(node: ast.expr) -> Any:
+    """The value of an expression of Python, or its text."""
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        return ast.unparse(node)
 
 
 def _whole_names(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -43,6 +43,8 @@ def for_value(
             several = ",".join(str(n) for n in range(first, last + 1))
             short = (f"-m {path}={several}",) if last - first < 5 else ()
             return Answer((*short, f"-m '{path}=range({first},{last + 1})'"))
+    if isinstance(value, list) and len(value) > 1 and all(map(accepts, value)):
+        return Answer((f"-m {path}={','.join(map(str, value))}",))
     for candidate, shown in _other_forms(value, text):
         if accepts(candidate):
             return Answer((quoted(f"{path}={shown}"),))

@@ -72,6 +72,9 @@ FEW = {
     "epsilon=0.1": "algo.exploration.end=0.1",
     "workers=4": "hardware.n_workers=4",
     "batch=64": "algo.batch_size=64",
+    "eps=0.1": "algo.exploration.end=0.1",
+    "test_every=1000": "test.interval=1000",
+    "optim=adamw": "algo/optimizer=adam",
     "replay_buffer_class=PrioritizedReplayBuffer": "buffer=prioritized",
 }
 
@@ -95,6 +98,7 @@ def test_a_suggestion_is_accepted(word):
         ("env=seals/CartPole-v0", "Type env=gymnasium env.id=my_package:seals/CartPole-v0"),
         ("env=MiniGrid-Empty-5x5-v0", "Type env=gymnasium env.id=minigrid:MiniGrid-Empty-5x5-v0."),
         ("config=qmix", "The algorithm is algo=qmix."),
+        ("seed=[1,2,3]", "Type -m seed=1,2,3."),
         ("name=qmix_env=8", "needs both kinds of quotes: \"name='qmix_env=8'\"."),
     ],
 )
@@ -114,6 +118,8 @@ def test_files_classes_and_words_of_other_tools_are_answered(word, hint, own_fol
         ("replay_buffer_class=HerReplayBuffer", "no hindsight replay"),
         ("callback=EvalCallback", "tests and checkpoints are built in"),
         ("normalize=True", "algo.network.normalize_obs=true"),
+        ("frame_skip=4", "env.frame_skip is a key of env=atari."),
+        ("pretrained=true", "checkpoint=PATH starts from trained weights"),
     ],
 )
 def test_what_would_be_refused_is_not_suggested(word, text):
