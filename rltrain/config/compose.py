@@ -12,7 +12,7 @@ import copy
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +64,9 @@ class Composition:
     remarks: tuple[str, ...] = ()
     env_chose_algo: bool = False
 
-    @cached_property
+    @property
     def hydra(self) -> DictConfig:
-        """Hydra's own part."""
+        """Hydra's own part, made anew."""
         return hydra_part(self.catalog, parse(self.overrides), self.choices)
 
     @property
@@ -97,7 +97,7 @@ class Composition:
 
     def files(self, run_dir: Path) -> dict[str, str]:
         """Return the files that Hydra writes into ``.hydra/``: texts by name."""
-        config = copy.deepcopy(self.hydra)
+        config = self.hydra
         config.hydra.run.dir = config.hydra.runtime.output_dir = str(run_dir)
         return {
             "config.yaml": OmegaConf.to_yaml(OmegaConf.create(self.tree)),
