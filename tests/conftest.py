@@ -1,5 +1,6 @@
 """Tests run in folders of their own, with one torch thread and without wandb."""
 
+import functools
 import gc
 import itertools
 import logging
@@ -16,6 +17,7 @@ import pytest
 from hydra._internal import defaults_list
 
 from rltrain import main as entry
+from rltrain.mode import run_folder
 
 sys.dont_write_bytecode = False
 SMALL = [
@@ -106,6 +108,14 @@ def frozen_to_the_end():
     with pytest.MonkeyPatch.context() as patch:
         unused = SimpleNamespace(freeze=lambda: None, unfreeze=lambda: None)
         patch.setattr("rltrain.mode.train.gc", unused)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def git_asked_once():
+    """Every run records the state of the working copy, in which git reads a thousand files."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_folder, "git_state", functools.cache(run_folder.git_state))
         yield
 
 

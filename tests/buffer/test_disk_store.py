@@ -68,7 +68,7 @@ def test_batches_are_those_of_memory_also_after_kills(pair, tmp_path, seed):
     rng, stream = np.random.default_rng(seed), None
     memory, disk = pair()
     stream = Stream(seed, spec=memory.spec)
-    for step in range(60):
+    for step in range(30):
         steps = stream.steps(int(rng.integers(1, 40)), crash=0.2)
         memory.add(steps)
         disk.add(steps)
