@@ -20,7 +20,7 @@ from rltrain.logger.screen import Screen
 from rltrain.mode.sweep.plan import SweepJob
 from rltrain.mode.sweep.processes import Processes
 from rltrain.trainer import Trainer
-from tests.common.test_streams import FAILURES, Failing
+from tests.common.machine.test_streams import FAILURES, Failing
 from tests.marks import each_once
 
 
