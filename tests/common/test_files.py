@@ -24,7 +24,6 @@ ALLOWED = {
     "common/files.py": "the helpers; what is copied is a file that was typed",
     "common/file_rows.py": "asks what it has opened, without following links or waiting",
     "common/machine/install.py": PACKAGE_DATA,
-    "common/numba_cache.py": PACKAGE_DATA,
     "common/machine/free_memory.py": MACHINE,
     "common/machine/usage.py": MACHINE,
     "common/machine/streams.py": "/dev/null",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -48,29 +49,35 @@ KERNEL_FILES = (
 
 @cache
 def cache_folder() -> Path:
-    """The user's cache folder for the kernel files as they are now; one for this process if that
-    cannot be written."""
+    """``folder_for`` the kernel files."""
+    package = Path(__file__).parents[1]
+    return folder_for("battles", (package / f"{name}.py" for name in KERNEL_FILES))
+
+
+def folder_for(name: str, sources: Iterable[Path]) -> Path:
+    """The user's cache folder for these files as they are now; one for this process if that cannot
+    be written."""
     digest = hashlib.sha256(numba.__version__.encode())
-    for name in KERNEL_FILES:
-        digest.update((Path(__file__).parents[1] / f"{name}.py").read_bytes())
+    for source in sources:
+        digest.update(source.read_bytes())
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    folder = Path(base).expanduser() / "rltrain" / f"battles-{digest.hexdigest()[:12]}"
+    folder = Path(base).expanduser() / "rltrain" / f"{name}-{digest.hexdigest()[:12]}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         writable = os.access(folder, os.W_OK)
     except OSError:
         writable = False
-    return folder if writable else Path(tempfile.mkdtemp(prefix="rltrain-battles-"))
+    return folder if writable else Path(tempfile.mkdtemp(prefix=f"rltrain-{name}-"))
 
 
-def compiled(function: Any, **options: Any) -> Any:
-    """``numba.njit`` of a function, kept in ``cache_folder``.
+def compiled(function: Any, folder: Path, **options: Any) -> Any:
+    """``numba.njit`` of a function, kept in ``folder``.
 
     Numba's cache folder is one setting for the process, read when a function is decorated; other
     compiled code may have set its own, so it is put back.
     """
     before = settings.CACHE_DIR
-    settings.CACHE_DIR = str(cache_folder())
+    settings.CACHE_DIR = str(folder)
     try:
         return numba.njit(cache=True, error_model="numpy", **options)(function)
     finally:

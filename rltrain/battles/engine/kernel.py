@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.battles.engine.compile_cache import compiled
+from rltrain.battles.engine.compile_cache import cache_folder, compiled
 
 
 def njit(*, allocates: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -21,7 +21,7 @@ def njit(*, allocates: bool = False, **options: Any) -> Callable[[Callable[..., 
     than what they do (measured: 13% of a step). Code that makes no array needs no reference
     counts; keeping them, atomically, for every part of an array took 10% of a step.
     """
-    return partial(compiled, _nrt=allocates, **options)
+    return partial(compiled, folder=cache_folder(), _nrt=allocates, **options)
 
 
 # Every constant of the inner loops is float32: one float64 would promote whole expressions.

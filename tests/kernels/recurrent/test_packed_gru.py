@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from rltrain.algo.network.packing import PackedGRU
+from rltrain.battles.engine import compile_cache
 from rltrain.common import numba_cache
 from rltrain.kernels.recurrent.packed_gru import gru
 
@@ -146,6 +147,6 @@ def test_cache_follows_the_sources(tmp_path, monkeypatch):
 
 
 def test_decorating_leaves_the_cache_folder_of_others_alone(monkeypatch):
-    monkeypatch.setattr(numba_cache.settings, "CACHE_DIR", "elsewhere")
+    monkeypatch.setattr(compile_cache.settings, "CACHE_DIR", "elsewhere")
     numba_cache.njit(__file__)(lambda: 0)
-    assert numba_cache.settings.CACHE_DIR == "elsewhere"
+    assert compile_cache.settings.CACHE_DIR == "elsewhere"
