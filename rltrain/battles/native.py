@@ -11,10 +11,10 @@ import numpy as np
 from rltrain.battles.battle_view import BattleView
 from rltrain.battles.data.recorded import RecordedStarts
 from rltrain.battles.engine.battles import Battles
-from rltrain.battles.render.drawing import BattleDrawing, drawing_of
 from rltrain.battles.scripted.policies import BattleDecisions, HeuristicOrders
 
 if TYPE_CHECKING:
+    from rltrain.battles.render.drawing import BattleDrawing
     from rltrain.battles.render.painter import Painter
 
 
@@ -87,6 +87,8 @@ class NativeBattles(Battles):
 
     def drawing(self, e: int) -> BattleDrawing:
         """Units, orders and what each agent sees, as numbers."""
+        from rltrain.battles.render.drawing import drawing_of
+
         return drawing_of(self, e)
 
     def save_replay(self, e: int, folder: str, prefix: str) -> list[str]:
