@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-MAPS = ("3m", "terran_5_vs_5")
-"""A map with fixed and one with drawn teams, which together call every kernel."""
+BATTLES = (("3m", "sc2"), ("terran_5_vs_5", "sc2"), ("3m", "smaclite"))
+"""Maps and rules that together call every kernel."""
 
 
 def compile_engine() -> None:
@@ -15,12 +15,13 @@ def compile_engine() -> None:
     from rltrain.battles.engine.compile_cache import MAX_THREADS
     from rltrain.battles.options import Options
 
-    for map_name in MAPS:
+    for map_name, rules in BATTLES:
         for n_envs, n_threads in ((2, 1), (UNITS_PER_CALL, 2)):
             battles = Battles(
                 map_name=map_name,
                 n_envs=n_envs,
                 options=Options(),
+                rules=rules,
                 n_threads=min(n_threads, MAX_THREADS),
             )
             battles.reset({e: e for e in range(n_envs)})

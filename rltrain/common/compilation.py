@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
@@ -13,6 +14,8 @@ from numba.core import event
 from rltrain.common.progress import Progress, compiling
 
 log = logging.getLogger("rltrain")
+PERIOD = 10
+"""Seconds between lines that say how far it is."""
 
 
 @cache
@@ -36,15 +39,27 @@ class CompileListener(event.Listener):
 
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
-        self.announced = False
         self.open: list[AbstractContextManager[None]] = []  # one per function being compiled
+        self.n_functions = 0
+        self.begin = self.said = 0.0
 
     def on_start(self, event: Any) -> None:
-        if not self.announced:
-            self.announced = True
-            log.warning("compiling machine code: up to two minutes, once for this installation.")
+        if not self.begin:
+            self.begin = self.said = time.monotonic()
+            log.warning(
+                "compiling machine code, once for this installation: about a minute. With "
+                "hardware.kernels=torch only the environment is compiled."
+            )
         self.open.append(self.progress.during("compiling, once for this installation"))
         self.open[-1].__enter__()
 
     def on_end(self, event: Any) -> None:
         self.open.pop().__exit__(None, None, None)
+        self.n_functions += 1
+        now = time.monotonic()
+        if now - self.said > PERIOD:
+            self.said = now
+            module = event.data["dispatcher"].py_func.__module__
+            part = "the learner" if module.startswith("rltrain.kernels") else "the environment"
+            seconds = now - self.begin
+            log.info("compiling %s: %d functions in %.0f s", part, self.n_functions, seconds)

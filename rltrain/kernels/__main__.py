@@ -1,7 +1,10 @@
-"""``python -m rltrain.kernels`` compiles the learner's kernels before the first run."""
+"""``python -m rltrain.kernels`` compiles the learner's kernels before the first run, or some of
+them: ``python -m rltrain.kernels sequence_step``.
+"""
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 
 import numpy as np
@@ -103,8 +106,14 @@ def smallest_batch() -> Batch:
     )
 
 
+PARTS = {
+    "recurrence": compile_recurrence,
+    "td_step": compile_td_step,
+    "sequence_step": compile_sequence_step,
+}
+
+
 if __name__ == "__main__":
-    compile_recurrence()
-    compile_td_step()
-    compile_sequence_step()
+    for name in sys.argv[1:] or PARTS:
+        PARTS[name]()
     print("the learner is compiled")

@@ -55,4 +55,16 @@ def test_compiling_is_announced_once_and_over_when_it_returns(caplog):
         event.unregister("numba:compile", spy)
     assert seen == ["compiling, once for this installation"] * 2
     assert progress.activity is None
-    assert [r.getMessage()[:23] for r in caplog.records] == ["compiling machine code:"]
+    assert [r.getMessage()[:23] for r in caplog.records] == ["compiling machine code,"]
+
+
+def test_a_long_compilation_says_how_far_it_is(caplog, monkeypatch):
+    listener = CompileListener(Progress())
+    monkeypatch.setattr("rltrain.common.compilation.PERIOD", 0)
+    numba.core.event.register("numba:compile", listener)
+    try:
+        with caplog.at_level(logging.INFO, logger="rltrain"):
+            numba.njit(lambda x: x - 1)(1)
+    finally:
+        numba.core.event.unregister("numba:compile", listener)
+    assert "compiling the environment: 1 functions in 0 s" in caplog.text

@@ -14,6 +14,5 @@ def threads():
 
 
 def test_everything_that_is_compiled_beforehand_can_be_called():
-    program.compile_recurrence()
-    program.compile_td_step()
-    program.compile_sequence_step()
+    for compile_part in program.PARTS.values():
+        compile_part()

@@ -25,6 +25,7 @@ from rltrain.battles.engine.episode import reset_battle
 from rltrain.battles.engine.tables import build_reward, build_scene, build_view
 from rltrain.battles.engine.world import Outcome, U, World, build_frame, build_world
 from rltrain.battles.options import Options, max_reward_against, sizes_of
+from rltrain.battles.smaclite import env_step as smaclite
 from rltrain.battles.smaclite.maps import find_map_under
 from rltrain.battles.smaclite.scene import build_lite_scene
 
@@ -154,10 +155,11 @@ class Battles:
             self.other.command(other_action, self._restart)
         if restarts:
             self._recruit(self._restart)
-        advance = env_step.advance_serial
+        kernels = smaclite if self.scene.smaclite else env_step
+        advance = kernels.advance_serial
         if self.n_threads > 1 and self.world.unit.shape[2] * self.n_envs >= UNITS_PER_CALL:
             numba.set_num_threads(self.n_threads)
-            advance = env_step.advance_parallel
+            advance = kernels.advance_parallel
         advance(
             self.scene,
             self.shown,

@@ -28,7 +28,6 @@ from rltrain.battles.engine.movement.motion import move_units
 from rltrain.battles.engine.movement.sliding import choose_velocities
 from rltrain.battles.engine.observe import FIRST_ATTACK, NORTH, STOP, write_frame
 from rltrain.battles.engine.world import NO_ONE, Effect, M, Order, Outcome, P, U
-from rltrain.battles.smaclite.env_step import step_battle as step_smaclite
 
 ZERO = F(0)
 
@@ -122,8 +121,6 @@ def advance_battle(scene, shown, rule, world, frame, e, action, orders, free, re
         reset_battle(scene, shown, world, frame, e, seed[e])
     elif world.outcome[e] != Outcome.RUNNING:
         frame.reward[e] = 0.0
-    elif scene.smaclite:
-        step_smaclite(scene, shown, rule, world, frame, e, action, orders)
     else:
         step_battle(scene, shown, rule, world, frame, e, action, orders, free)
 

@@ -11,8 +11,11 @@ explode.
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-from rltrain.battles.engine.episode import begin_step, end_step
+from numba import prange
+
+from rltrain.battles.engine.episode import begin_step, end_step, reset_battle
 from rltrain.battles.engine.kernel import njit
+from rltrain.battles.engine.world import Outcome
 from rltrain.battles.smaclite.combat import choose_desires, drop_targets, give_commands
 from rltrain.battles.smaclite.walls import choose_velocities
 from rltrain.battles.smaclite.weapons import act_in_turn
@@ -33,3 +36,28 @@ def step_battle(scene, shown, rule, world, frame, e, action, orders):
         choose_velocities(unit, param, walls, lines, spare, queue)
         act_in_turn(unit, mark, param, damage, affects, world.rng, e, queue)
     end_step(scene, shown, rule, world, frame, e)
+
+
+@njit(inline="always")
+def advance_battle(scene, shown, rule, world, frame, e, action, orders, restart, seed):
+    """Restart, step or (finished, not restarted) leave battle e as it is."""
+    if restart[e]:
+        reset_battle(scene, shown, world, frame, e, seed[e])
+    elif world.outcome[e] != Outcome.RUNNING:
+        frame.reward[e] = 0.0
+    else:
+        step_battle(scene, shown, rule, world, frame, e, action, orders)
+
+
+@njit()
+def advance_serial(scene, shown, rule, world, frame, action, orders, free, restart, seed):
+    """See ``engine.env_step``; orders are numbered as in SMAC, ``free`` or not."""
+    for e in range(restart.shape[0]):
+        advance_battle(scene, shown, rule, world, frame, e, action, orders, restart, seed)
+
+
+@njit(parallel=True)
+def advance_parallel(scene, shown, rule, world, frame, action, orders, free, restart, seed):
+    """``advance_serial`` on several threads, the same bytes."""
+    for e in prange(restart.shape[0]):
+        advance_battle(scene, shown, rule, world, frame, e, action, orders, restart, seed)

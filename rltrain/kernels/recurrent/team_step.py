@@ -15,6 +15,7 @@ from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.mixer.sum import Independent, Sum
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.interfaces import Loss, Model
+from rltrain.kernels.ahead import compile_ahead, wait
 from rltrain.kernels.layers.td_step import NAMES, CompiledLoss, loss_options, loss_result
 from rltrain.kernels.recurrent.target_values import Places, TargetValues
 from rltrain.kernels.recurrent.threads import MeasuredThreads
@@ -37,6 +38,9 @@ def team_loss(loss: TDLoss, most_threads: int | None, target_cache: int | None) 
         most_threads: bound where the number of threads is measured; None: PyTorch's number.
         target_cache: bytes of the target network's values that are kept; None: none.
     """
+    from rltrain.kernels.recurrent import team_step_kernel
+
+    compile_ahead("sequence_step", team_step_kernel.step)
     threads = None if most_threads is None else MeasuredThreads(min(most_threads, N_SHARES))
     return CompiledSequenceLoss(loss, threads, target_cache)
 
@@ -74,6 +78,7 @@ class CompiledSequenceLoss(CompiledLoss):
         """All shares of the batch, on several threads."""
         from rltrain.kernels.recurrent import team_step_kernel as kernel
 
+        wait("sequence_step")
         fields = batch_arrays(batch)
         n_actions, n_windows = fields.avail_actions.shape[-1], len(fields.weight)
         windows, in_range = kernel.windows(

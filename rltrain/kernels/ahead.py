@@ -1,0 +1,36 @@
+"""Compiles a learner's kernels in another process, while this one compiles its environment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from rltrain.common.progress import compiling
+
+_begun: dict[str, subprocess.Popen[bytes]] = {}
+"""Processes that have not been waited for, by what they compile."""
+
+
+def compile_ahead(name: str, kernel: Any) -> None:
+    """Begin ``python -m rltrain.kernels NAME``, unless ``kernel``, which that compiles last, is in
+    Numba's cache or there is no second core.
+    """
+    stem = f"*.{kernel.py_func.__qualname__}-*.nbc"
+    cached = any(Path(kernel.stats.cache_path).glob(stem))
+    if not cached and name not in _begun and len(os.sched_getaffinity(0)) > 1:
+        _begun[name] = subprocess.Popen(
+            [sys.executable, "-m", "rltrain.kernels", name],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+
+def wait(name: str) -> None:
+    """Wait until they are compiled; whatever the process did not compile, this one will."""
+    if (process := _begun.pop(name, None)) is not None:
+        with compiling.during("compiling, once for this installation"):
+            process.wait()
