@@ -97,9 +97,12 @@ def tables_of(match: Match, *, wide: bool) -> list[Table]:
     wins = Table(
         "wins",
         "Win rate of rows against columns",
-        ("agent", *names),
-        [(name, *(win_rate(match, name, enemy, wide) for enemy in names)) for name in names],
-        "With 95% intervals (Wilson). A battle that neither side won is a draw, and no win.",
+        ("agent", *map(str, range(1, len(names) + 1))),
+        [
+            (f"{i} {name}", *(win_rate(match, name, enemy, wide) for enemy in names))
+            for i, name in enumerate(names, 1)
+        ],
+        "Columns are numbered as the rows are. With 95% intervals (Wilson). A battle that neither side won is a draw, and no win.",
     )
     columns = ("agents", "enemies", "wins", "draws", "losses")
     battles = Table(
