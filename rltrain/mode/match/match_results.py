@@ -102,7 +102,8 @@ def tables_of(match: Match, *, wide: bool) -> list[Table]:
             (f"{i} {name}", *(win_rate(match, name, enemy, wide) for enemy in names))
             for i, name in enumerate(names, 1)
         ],
-        "Columns are numbered as the rows are. With 95% intervals (Wilson). A battle that neither side won is a draw, and no win.",
+        "Columns are numbered as the rows are. With 95% intervals (Wilson). A battle that neither "
+        "side won is a draw, and no win.",
     )
     columns = ("agents", "enemies", "wins", "draws", "losses")
     battles = Table(
