@@ -13,6 +13,8 @@ from typing import Any
 
 from rltrain.errors import UsageError
 
+SAFE_PATH = "PYTHONSAFEPATH"
+
 
 def public_names(package: str) -> tuple[list[str], Callable[[str], Any]]:
     """``__all__`` and ``__getattr__`` of a package: what its ``__init__.pyi`` imports, lazily."""
@@ -26,6 +28,14 @@ def public_names(package: str) -> tuple[list[str], Callable[[str], Any]]:
         return getattr(import_module(homes[name]), name)
 
     return list(homes), find
+
+
+def import_path() -> dict[str, str]:
+    """The environment variables of a process that imports modules from where this one does: not
+    from the present folder, which Python puts first for ``-c`` and ``-m``. Somebody else's files
+    may lie there.
+    """
+    return {} if {os.getcwd(), ""} & set(sys.path) else {SAFE_PATH: "1"}
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from rltrain.common.imports import import_path
 from rltrain.common.progress import compiling
 
 _begun: dict[str, subprocess.Popen[bytes]] = {}
@@ -16,16 +17,18 @@ _begun: dict[str, subprocess.Popen[bytes]] = {}
 
 def compile_ahead(name: str, kernel: Any) -> None:
     """Begin ``python -m rltrain.kernels NAME``, unless ``kernel``, which that compiles last, is in
-    Numba's cache or there is no second core.
+    Numba's cache, the cache is this process's own, or there is no second core.
     """
-    stem = f"*.{kernel.py_func.__qualname__}-*.nbc"
-    cached = any(Path(kernel.stats.cache_path).glob(stem))
-    if not cached and name not in _begun and len(os.sched_getaffinity(0)) > 1:
+    folder = Path(kernel.stats.cache_path)
+    cached = any(folder.glob(f"*.{kernel.py_func.__qualname__}-*.nbc"))
+    shared = not folder.parent.name.startswith("rltrain-")
+    if shared and not cached and name not in _begun and len(os.sched_getaffinity(0)) > 1:
         _begun[name] = subprocess.Popen(
             [sys.executable, "-m", "rltrain.kernels", name],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            env={**os.environ, **import_path()},
         )
 
 

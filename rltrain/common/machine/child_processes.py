@@ -16,6 +16,8 @@ from multiprocessing.process import BaseProcess
 
 import psutil
 
+from rltrain.common.imports import SAFE_PATH, import_path
+
 PR_SET_PDEATHSIG = 1
 """Of prctl.h."""
 EXIT_TIMEOUT = 5.0
@@ -28,12 +30,16 @@ def without_main() -> Iterator[None]:
     would do to know what it defines: a worker needs none of it, and a script without a
     ``__main__`` guard would start over.
     """
-    main = sys.modules["__main__"]
+    main, before = sys.modules["__main__"], os.environ.get(SAFE_PATH)
     sys.modules["__main__"] = types.ModuleType("__main__")
+    os.environ.update(import_path())
     try:
         yield
     finally:
         sys.modules["__main__"] = main
+        os.environ.pop(SAFE_PATH, None)
+        if before is not None:
+            os.environ[SAFE_PATH] = before
 
 
 def kill_children(name: str) -> None:

@@ -16,6 +16,7 @@ from typing import IO
 
 from rich.console import Console
 
+from rltrain.common.imports import import_path
 from rltrain.mode.run_folder import record_failure
 from rltrain.mode.signals import SIGNAL_CODES, TYPED, handling
 from rltrain.mode.sweep.plan import SweepJob
@@ -102,7 +103,7 @@ class Processes:
             text=True,
             encoding="utf-8",
             errors="replace",
-            env={**os.environ, **self.environment(place)},
+            env={**os.environ, **import_path(), **self.environment(place)},
             process_group=0,
             pass_fds=() if self.lock is None else (self.lock,),
         )
