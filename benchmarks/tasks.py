@@ -25,6 +25,7 @@ PQN = (
     "algo.exploration.env_steps=200_000 test.interval=100_000"
 )
 """A fifth of the authors' frames, with schedules that are as much shorter."""
+SELF_PLAY = "env.opponents={self:0.8,builtin:0.2} self_play.interval=50_000"
 PREY = "env=stag_hunt total_env_steps=500_000 hardware.n_envs=1 test.episodes=16"
 FIVE_MAPS = {"3m": 200, "8m": 120, "5m_vs_6m": 110, "2s3z": 200, "3s5z": 350}
 """Thousands of env steps of a run on each alone, about those of each in the common run."""
@@ -161,6 +162,20 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
                 *((name, name, 1000 * thousands) for name, thousands in FIVE_MAPS.items()),
             )
         },
+    },
+    "self_play": {
+        f"{name}-{map_name}": Task(
+            f"algo=qmix env=smac env.map_name={map_name} {opponents} total_env_steps=1_000_000 "
+            "hardware.target_cache=2e9 save.interval=250_000 save.keep_last=4",
+            "test/win_rate",
+            last=10,
+            seeds=2,
+        )
+        for map_name in ("8m", "2s3z")
+        for name, opponents in (
+            ("self_play", SELF_PLAY),
+            ("builtin", "env.opponent=builtin"),
+        )
     },
     "smaclite": {
         "smaclite-2s3z": Task(

@@ -27,9 +27,12 @@ ONE_ENV = "hardware.n_envs=1"
 def dqn_cases(peers: Peers, threads: int) -> Iterator[Case]:
     """Training loops of a single agent."""
     dqn = f"{CARTPOLE} algo.loss.double=false algo.loss.huber=null algo.optimizer.lr=2.5e-4"
+    gym = dqn.replace("env=cartpole", "env=gymnasium env.id=CartPole-v1")
     programs = [
         ours(f"{dqn} hardware.n_envs=32", warm_up=3_000, chunk=640),
         ours(f"{dqn} {ONE_ENV}", warm_up=3_000, chunk=200, name="rltrain, one environment"),
+        ours(f"{gym} hardware.n_envs=32", warm_up=3_000, chunk=640, name="…, Gymnasium's CartPole"),
+        ours(f"{gym} {ONE_ENV}", warm_up=3_000, chunk=200, name="…, Gymnasium's, one environment"),
     ]
     if installed("stable_baselines3"):
         programs.append(stable_baselines3(False))
@@ -59,29 +62,34 @@ def dqn_cases(peers: Peers, threads: int) -> Iterator[Case]:
         ],
         settings="CleanRL's settings: layers 120-84, 101 atoms, batch 128, one update per 10 steps",
     )
-    rainbow = (
-        f"algo=rainbow env=cartpole tuned=none {LONG} hardware.n_envs=10 algo.batch_size=64 "
+    beside_tianshou = (
+        f"env=cartpole tuned=none {LONG} hardware.n_envs=10 algo.batch_size=64 "
         "algo.updates_per_env_step=0.1 algo.learning_starts=1_000 buffer.capacity=20_000 "
-        "algo.network.hidden_sizes=[128,128] algo.network.head_sizes=[128] "
-        "algo.distribution.v_min=0 algo.distribution.v_max=200"
+        "algo.loss.n_step=3 algo.network.hidden_sizes=[128,128,128] algo.network.head_sizes=[]"
     )
-    programs = [ours(rainbow, warm_up=3_000, chunk=100)]
-    if installed("tianshou"):
-        arguments = {
-            "env_id": "CartPole-v1",
-            "hidden_sizes": [128, 128, 128],
-            "capacity": 20_000,
-            "warm_up": 1_000,
-        }
-        programs.append(Program("Tianshou", "peers.tianshou_rainbow:train", arguments))
-    yield Case(
-        name="rainbow cartpole",
-        group="dqn",
-        unit="env step",
-        programs=programs,
-        settings="three layers of 128, 51 atoms, batch 64, 10 environments, one update per 10 "
-        "env steps",
-    )
+    for method, settings, outputs in (
+        ("rainbow", "algo.distribution.v_min=0 algo.distribution.v_max=200", "51 atoms"),
+        ("qrdqn", "algo.distribution.quantiles=200 algo.exploration.start=0.1", "200 quantiles"),
+    ):
+        mine = f"algo={method} {settings} {beside_tianshou}"
+        programs = [ours(mine, warm_up=3_000, chunk=100)]
+        if installed("tianshou"):
+            arguments = {
+                "method": method,
+                "env_id": "CartPole-v1",
+                "hidden_sizes": [128, 128, 128],
+                "capacity": 20_000,
+                "warm_up": 1_000,
+            }
+            programs.append(Program("Tianshou", "peers.tianshou_runs:train", arguments))
+        yield Case(
+            name=f"{method} cartpole",
+            group="dqn",
+            unit="env step",
+            programs=programs,
+            settings=f"three layers of 128, {outputs}, three-step returns, batch 64, "
+            "10 environments, one update per 10 env steps",
+        )
     if installed("minatar"):
         programs = [
             ours(

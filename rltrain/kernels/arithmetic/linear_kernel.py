@@ -251,27 +251,46 @@ def patch_pixels(shape):
 
 
 @njit()
-def with_noise(parameters, places, noise, weights):
-    """Fill ``weights`` [n], those that a network without noise would have: W + sigma · f(out) f(in)
+def with_noise(parameters, layers, noise, weights):
+    """Fill ``weights``, those that a network without noise would have: W + sigma · f(out) f(in)
     (Fortunato et al. 2018, equations 10 and 11).
 
     Args:
-        places: [n, 4], of a weight's mean and sigma in ``parameters``, a negative one where it is
-            not noisy, and of the factors of its output and input in ``noise``.
-        noise: f of normal numbers, and 1 for the input of a bias.
+        parameters: those of each layer: W and b, of a noisy one then its sigmas of both, and
+            factors and offsets of its normalization.
+        layers: [L, 4], inputs, outputs, whether it is noisy, and weights of its normalization.
+        noise: f of normal numbers, those of a noisy layer's inputs, then of its outputs.
     """
-    for i in range(len(places)):
-        mean, sigma, of_out, of_in = places[i]
-        weights[i] = parameters[mean]
-        if sigma >= 0:
-            weights[i] += parameters[sigma] * (noise[of_out] * noise[of_in])
+    for layer in range(len(layers)):
+        n_in, n_out, noisy, n_norm = layers[layer]
+        n = (n_in + 1) * n_out
+        weights[:n] = parameters[:n]
+        if noisy:
+            of_in, of_out, noise = noise[:n_in], noise[n_in : n_in + n_out], noise[n_in + n_out :]
+            sigma, parameters = parameters[n : 2 * n], parameters[n:]
+            for o in range(n_out):
+                row, to = sigma[o * n_in : (o + 1) * n_in], weights[o * n_in : (o + 1) * n_in]
+                for i in range(n_in):
+                    to[i] += row[i] * (of_out[o] * of_in[i])
+                weights[n_out * n_in + o] += sigma[n_out * n_in + o] * of_out[o]
+        weights[n : n + n_norm] = parameters[n : n + n_norm]
+        parameters, weights = parameters[n + n_norm :], weights[n + n_norm :]
 
 
 @njit()
-def noise_gradient(of_weights, places, noise, gradient):
+def noise_gradient(of_weights, layers, noise, gradient):
     """Fill ``gradient``, by the parameters, from that by the weights of ``with_noise``."""
-    for i in range(len(places)):
-        mean, sigma, of_out, of_in = places[i]
-        gradient[mean] = of_weights[i]
-        if sigma >= 0:
-            gradient[sigma] = of_weights[i] * (noise[of_out] * noise[of_in])
+    for layer in range(len(layers)):
+        n_in, n_out, noisy, n_norm = layers[layer]
+        n = (n_in + 1) * n_out
+        gradient[:n] = of_weights[:n]
+        if noisy:
+            of_in, of_out, noise = noise[:n_in], noise[n_in : n_in + n_out], noise[n_in + n_out :]
+            gradient = gradient[n:]
+            for o in range(n_out):
+                row, to = of_weights[o * n_in : (o + 1) * n_in], gradient[o * n_in : (o + 1) * n_in]
+                for i in range(n_in):
+                    to[i] = row[i] * (of_out[o] * of_in[i])
+                gradient[n_out * n_in + o] = of_weights[n_out * n_in + o] * of_out[o]
+        gradient[n : n + n_norm] = of_weights[n : n + n_norm]
+        gradient, of_weights = gradient[n + n_norm :], of_weights[n + n_norm :]

@@ -95,7 +95,8 @@ class Stack:
         fan_in, _, channels, height, width, *_ = rows[0]
         self.n_inputs = channels * height * width if channels else fan_in
         self.draws_noise = any(isinstance(layer, NoisyLinear) for layer in self.layers)
-        self._places = noise_places(blocks) if self.draws_noise else None
+        self._n_weights = sum((row[0] + 1 + 2 * row[7]) * row[1] for row in rows)
+        self._sizes = np.array([noise_sizes(block) for block in blocks])
         parts = [part for block in blocks for part in block if part is not None]
         self._tables: list[dict[str, Any]] = [part._parameters for part in parts]
         self._known: tuple[list[int], np.ndarray] = [], NO_POINTS
@@ -196,7 +197,7 @@ class Stack:
     def drawn(self) -> tuple[np.ndarray, np.ndarray]:
         """Weights with noise as a forward pass draws it, and the noise."""
         parameters = self.parameters()
-        if self._places is None:
+        if not self.draws_noise:
             return parameters, NO_POINTS
         from rltrain.kernels.arithmetic import linear_kernel
 
@@ -207,43 +208,27 @@ class Stack:
             for n in (layer.n_in, layer.n_out)
         ]
         normal = torch.cat(drawn).numpy()
-        noise = np.append(np.copysign(np.sqrt(np.abs(normal)), normal), np.float32(1))
-        weights = np.empty(len(self._places), np.float32)
-        linear_kernel.with_noise(parameters, self._places, noise, weights)
+        noise = np.copysign(np.sqrt(np.abs(normal)), normal)
+        weights = np.empty(self._n_weights, np.float32)
+        linear_kernel.with_noise(parameters, self._sizes, noise, weights)
         return weights, noise
 
     def parameter_gradient(self, of_weights: np.ndarray, noise: np.ndarray) -> np.ndarray:
         """The gradient by ``parameters`` from that by the weights ``drawn``."""
-        if self._places is None:
+        if not self.draws_noise:
             return of_weights
         from rltrain.kernels.arithmetic import linear_kernel
 
         gradient = np.empty_like(self.parameters())
-        linear_kernel.noise_gradient(of_weights, self._places, noise, gradient)
+        linear_kernel.noise_gradient(of_weights, self._sizes, noise, gradient)
         return gradient
 
 
-def noise_places(blocks: Sequence[Block]) -> np.ndarray:
-    """``places`` of ``linear_kernel.with_noise``; the noise of a layer is that of its inputs, then
-    of its outputs.
-    """
-    sizes = [(b.layer.n_in, b.layer.n_out) for b in blocks if isinstance(b.layer, NoisyLinear)]
-    one, at, drawn, places = sum(map(sum, sizes)), 0, 0, []
-    for layer, norm in blocks:
-        n_out, n_in = len(layer.weight), layer.weight[0].numel()
-        n, n_norm = (n_in + 1) * n_out, 0 if norm is None else 2 * n_out
-        place = np.full((n + n_norm, 4), -1)
-        place[:, 0] = at + np.arange(n + n_norm)
-        if isinstance(layer, NoisyLinear):
-            place[:n, 1], place[n:, 0] = place[:n, 0] + n, place[n:, 0] + n
-            outputs = drawn + n_in + np.arange(n_out)
-            place[:n, 2] = np.append(outputs.repeat(n_in), outputs)
-            inputs = drawn + np.arange(n_in)
-            place[:n, 3] = np.append(np.tile(inputs, n_out), np.full(n_out, one))
-            at, drawn = at + n, drawn + n_in + n_out
-        at += n + n_norm
-        places.append(place)
-    return np.concatenate(places)
+def noise_sizes(block: Block) -> tuple[int, int, int, int]:
+    """A row of ``layers`` of ``linear_kernel.with_noise``."""
+    layer, norm = block
+    n_out, noisy = len(layer.weight), isinstance(layer, NoisyLinear)
+    return layer.weight[0].numel(), n_out, int(noisy), 0 if norm is None else 2 * n_out
 
 
 def plain_layers(layers: nn.Module, ends_in_relu: bool) -> list[Block] | None:
