@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 
+from rltrain.interfaces import Model
 from rltrain.kernels import compile_agents
-from rltrain.types import Batch
+from rltrain.types import Batch, Clock, LossResult
 
 
 def compile_recurrence() -> None:
@@ -29,41 +31,62 @@ def compile_recurrence() -> None:
 
 
 def compile_td_step() -> None:
-    """Compile the learning step of plain feed-forward agents, or load it from the cache."""
+    """Compile acting and the learning step of feed-forward agents with values, or load them from
+    the cache.
+    """
     from rltrain.algo.exploration.epsilon import FixedEpsilon
     from rltrain.algo.loss.td import TDLoss
-    from rltrain.algo.mixer.sum import Independent
     from rltrain.algo.network.distribution import Scalar
-    from rltrain.algo.network.mlp import mlp_agents
     from rltrain.algo.optimizer import GradientStep, adam
-    from rltrain.interfaces import Model
     from rltrain.kernels.acting import choose
     from rltrain.kernels.gradient_step import adam_step
+
+    model, result = learn_and_act(Scalar(), TDLoss(gamma=1.0, double=True, n_step=1))
+    optimizer = partial(adam, lr=1e-3, betas=[0.9, 0.999], eps=1e-8)
+    adam_step(GradientStep(model, optimizer, max_grad_norm=None, lr_factors=None), result)
+    exploration, q = FixedEpsilon(epsilon=0.0), np.zeros((1, 1, 2), np.float32)
+    choose(exploration, q, np.ones((1, 1, 2), bool), Clock(), np.random.default_rng(0))
+
+
+def compile_distributions() -> None:
+    """The same with noise and each kind of distribution."""
+    from rltrain.algo.loss.distributional import CategoricalLoss, QuantileLoss
+    from rltrain.algo.network.distribution import Categorical, ImplicitQuantile
+
+    returns = {"gamma": 1.0, "double": True, "n_step": 1}
+    fixed = Categorical(atoms=2, v_min=0.0, v_max=1.0)
+    learn_and_act(fixed, CategoricalLoss(distribution=fixed, **returns), noisy_sigma=1.0)
+    drawn = ImplicitQuantile(online=1, target=1, acting=1, cosines=1)
+    learn_and_act(drawn, QuantileLoss(kappa=1.0, distribution=drawn, **returns))
+
+
+def learn_and_act(
+    distribution: Any, loss: Any, noisy_sigma: float | None = None
+) -> tuple[Model, LossResult]:
+    """The smallest feed-forward agents, and the loss of a batch."""
+    from rltrain.algo.mixer.sum import Independent
+    from rltrain.algo.network.mlp import mlp_agents
     from rltrain.kernels.layers.td_step import CompiledTDLoss
-    from rltrain.types import Clock, EnvSpec
+    from rltrain.types import EnvSpec
 
     spec = EnvSpec(n_agents=1, n_actions=2, obs_shape=(2,))
     agents = mlp_agents(
         spec=spec,
-        distribution=Scalar(),
+        distribution=distribution,
         hidden_sizes=[1],
         head_sizes=[],
         dueling=False,
-        noisy_sigma=1.0,
+        noisy_sigma=noisy_sigma,
         layer_norm=False,
         last_action=False,
         agent_id=False,
     )
     model, batch = Model(agents, Independent(spec=spec)), smallest_batch()
     compile_agents(agents)
-    optimizer = partial(adam, lr=1e-3, betas=[0.9, 0.999], eps=1e-8)
-    loss = TDLoss(gamma=1.0, double=True, n_step=1)
     result = CompiledTDLoss(loss)(model, model, batch, Clock())
-    adam_step(GradientStep(model, optimizer, max_grad_norm=None, lr_factors=None), result)
     with torch.inference_mode():
-        q, _ = agents.step(batch.obs[0], batch.last_action[0], torch.zeros(1, 1, 0))
-    exploration = FixedEpsilon(epsilon=0.0)
-    choose(exploration, q.numpy(), np.ones((1, 1, 2), bool), Clock(), np.random.default_rng(0))
+        agents.step(batch.obs[0], batch.last_action[0], torch.zeros(1, 1, 0))
+    return model, result
 
 
 def compile_sequence_step() -> None:
@@ -71,9 +94,8 @@ def compile_sequence_step() -> None:
     from rltrain.algo.loss.td import TDLoss
     from rltrain.algo.mixer.qmix import QMix
     from rltrain.algo.network.gru import GRUAgents
-    from rltrain.interfaces import Model
     from rltrain.kernels.recurrent.team_step import CompiledSequenceLoss
-    from rltrain.types import Clock, EnvSpec
+    from rltrain.types import EnvSpec
 
     spec = EnvSpec(n_agents=1, n_actions=2, obs_shape=(2,), state_dim=1)
     agents = GRUAgents(spec=spec, hidden_dim=1, last_action=True, agent_id=True)
@@ -109,6 +131,7 @@ def smallest_batch() -> Batch:
 PARTS = {
     "recurrence": compile_recurrence,
     "td_step": compile_td_step,
+    "distributions": compile_distributions,
     "sequence_step": compile_sequence_step,
 }
 

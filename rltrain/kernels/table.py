@@ -35,7 +35,7 @@ from rltrain.interfaces import Model
 from rltrain.kernels import acting, gradient_step
 from rltrain.kernels.layers import stack
 from rltrain.kernels.layers.stack import Stack
-from rltrain.kernels.layers.td_step import CompiledTDLoss
+from rltrain.kernels.layers.td_step import layers_loss
 from rltrain.kernels.module_watch import ModuleWatch
 from rltrain.kernels.recurrent.packed_gru import gru
 from rltrain.kernels.recurrent.team_step import MIXERS, team_loss
@@ -271,7 +271,7 @@ COUNTERPARTS = (
         (TDLoss, CategoricalLoss, QuantileLoss),
         "",
         independent_layers,
-        lambda loss, *options: CompiledTDLoss(loss),
+        lambda loss, *options: layers_loss(loss),
         (*TD_STEP, *STACK),
     ),
     Counterpart((TDLoss,), "", recurrent_team, team_loss, TEAM_STEP, misfit),

@@ -125,7 +125,7 @@ def write_enemies(view, param, type_bit, unit, enemies, visible, e, i, heals, ob
     x, y, at, A = unit[U.X, i], unit[U.Y, i], view.move_size, view.n_agents
     sight, shoot = param[P.SIGHT, i], param[P.SHOOT, i]
     for m in range(view.n_enemies):
-        k = enemies[e, m]
+        k = np.int64(enemies[e, m])
         dx, dy = unit[U.X, k] - x, unit[U.Y, k] - y
         d2 = dx * dx + dy * dy
         seen = visible[e, i, k] & SEEN != 0 if view.limited else d2 < sight * sight

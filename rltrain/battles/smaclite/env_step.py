@@ -11,6 +11,7 @@ explode.
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
+import numpy as np
 from numba import prange
 
 from rltrain.battles.engine.episode import begin_step, end_step, reset_battle
@@ -59,5 +60,6 @@ def advance_serial(scene, shown, rule, world, frame, action, orders, free, resta
 @njit(parallel=True)
 def advance_parallel(scene, shown, rule, world, frame, action, orders, free, restart, seed):
     """``advance_serial`` on several threads, the same bytes."""
-    for e in prange(restart.shape[0]):
+    for i in prange(restart.shape[0]):
+        e = np.int64(i)  # of the type that is compiled for one thread
         advance_battle(scene, shown, rule, world, frame, e, action, orders, restart, seed)

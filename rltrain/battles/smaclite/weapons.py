@@ -77,7 +77,7 @@ def give_health(unit, param, i, amount):
 @njit()
 def act(unit, mark, param, damage, affects, i):
     """The action of unit i on its target, by the kind of its weapon."""
-    target, weapon = mark[M.TARGET, i], int(param[P.WEAPON, i])
+    target, weapon = np.int64(mark[M.TARGET, i]), int(param[P.WEAPON, i])
     if param[P.ENERGY, i] > ZERO:
         mend(unit, mark, param, i, target)
     elif unit[U.HEALTH, target] <= ZERO:

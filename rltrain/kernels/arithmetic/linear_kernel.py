@@ -264,7 +264,7 @@ def with_noise(parameters, layers, noise, weights):
     for layer in range(len(layers)):
         n_in, n_out, noisy, n_norm = layers[layer]
         n = (n_in + 1) * n_out
-        weights[:n] = parameters[:n]
+        copy_row(parameters[:n], weights)
         if noisy:
             of_in, of_out, noise = noise[:n_in], noise[n_in : n_in + n_out], noise[n_in + n_out :]
             sigma, parameters = parameters[n : 2 * n], parameters[n:]
@@ -273,7 +273,7 @@ def with_noise(parameters, layers, noise, weights):
                 for i in range(n_in):
                     to[i] += row[i] * (of_out[o] * of_in[i])
                 weights[n_out * n_in + o] += sigma[n_out * n_in + o] * of_out[o]
-        weights[n : n + n_norm] = parameters[n : n + n_norm]
+        copy_row(parameters[n : n + n_norm], weights[n:])
         parameters, weights = parameters[n + n_norm :], weights[n + n_norm :]
 
 
@@ -283,7 +283,7 @@ def noise_gradient(of_weights, layers, noise, gradient):
     for layer in range(len(layers)):
         n_in, n_out, noisy, n_norm = layers[layer]
         n = (n_in + 1) * n_out
-        gradient[:n] = of_weights[:n]
+        copy_row(of_weights[:n], gradient)
         if noisy:
             of_in, of_out, noise = noise[:n_in], noise[n_in : n_in + n_out], noise[n_in + n_out :]
             gradient = gradient[n:]
@@ -292,5 +292,12 @@ def noise_gradient(of_weights, layers, noise, gradient):
                 for i in range(n_in):
                     to[i] = row[i] * (of_out[o] * of_in[i])
                 gradient[n_out * n_in + o] = of_weights[n_out * n_in + o] * of_out[o]
-        gradient[n : n + n_norm] = of_weights[n : n + n_norm]
+        copy_row(of_weights[n : n + n_norm], gradient[n:])
         gradient, of_weights = gradient[n + n_norm :], of_weights[n + n_norm :]
+
+
+@njit()
+def copy_row(row, to):
+    """Write ``row`` to the beginning of ``to``."""
+    for i in range(len(row)):
+        to[i] = row[i]

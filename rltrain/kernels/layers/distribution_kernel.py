@@ -16,18 +16,18 @@ from rltrain.kernels.arithmetic import activation_kernel, tile_kernel
 from rltrain.kernels.arithmetic.activation_kernel import exponential
 from rltrain.kernels.arithmetic.tile_kernel import F
 
-SCALAR, CATEGORICAL, QUANTILE = 0, 1, 2
+CATEGORICAL, QUANTILE = 1, 2
 HALF, ONE = F(0.5), F(1)
 SOURCES = (__file__, activation_kernel.__file__, tile_kernel.__file__)
 njit = partial(numba_cache.njit, *SOURCES, fastmath={"contract", "nsz"})
 
 
 @njit()
-def means(outputs, kind, points):
-    """Expected returns [A, R] of ``outputs`` [A · K, R]."""
-    n_points, width = max(len(points), 1), outputs.shape[1]
-    if kind == SCALAR:
+def means(outputs, tau, kind, points):
+    """Expected returns [A, R] of ``outputs`` [A · K, R] at levels ``tau`` [R, K] or ``points``."""
+    if points is None:
         return outputs
+    n_points, width = len(points) if tau is None else tau.shape[1], outputs.shape[1]
     mean = np.zeros((len(outputs) // n_points, width), F)
     highest, total = np.empty(width, F), np.empty(width, F)
     for a in range(len(mean)):
@@ -37,8 +37,8 @@ def means(outputs, kind, points):
                 to += own[k]
             to /= F(n_points)
             continue
-        highest[:] = own[0]
-        for k in range(1, n_points):
+        highest[:] = F(-np.inf)
+        for k in range(n_points):
             line = own[k]
             for r in range(width):
                 highest[r] = highest[r] if line[r] <= highest[r] else line[r]

@@ -39,13 +39,13 @@ def network_input(agents: FeedForward, obs: Tensor, last_action: Tensor) -> Tens
     return obs if agents.input.bare else agents.input(obs, last_action, None)
 
 
-def output_kind(distribution: object) -> tuple[int, np.ndarray]:
-    """Kind and points [K] of an action's outputs, as in ``distribution_kernel``."""
+def output_kind(distribution: object) -> tuple[int, np.ndarray | None]:
+    """Kind and points [K] of an action's outputs, as in ``td_step_kernel``."""
     if isinstance(distribution, Categorical):
         return 1, distribution.support.numpy()
     if isinstance(distribution, Quantile):
         return 2, distribution.tau.numpy()
-    return (2 if isinstance(distribution, ImplicitQuantile) else 0), NO_POINTS
+    return (2, NO_POINTS) if isinstance(distribution, ImplicitQuantile) else (0, None)
 
 
 class Block(NamedTuple):
@@ -135,14 +135,14 @@ class Stack:
         return stack
 
     @cached_property
-    def outputs(self) -> tuple[int, np.ndarray]:
+    def outputs(self) -> tuple[int, np.ndarray | None]:
         """``output_kind`` of the distribution; read where compiled code computes, on the CPU."""
         return output_kind(self.distribution)
 
-    def draw_levels(self, n_rows: int, use: str) -> np.ndarray:
-        """Quantile levels [n_rows, K] as the network draws them; K = 0 if it has none."""
+    def draw_levels(self, n_rows: int, use: str) -> np.ndarray | None:
+        """Quantile levels [n_rows, K] as the network draws them; None if it has none."""
         if self.head is None or self.levels is None:
-            return np.empty((n_rows, 0), np.float32)
+            return None
         levels = draw_levels(self.head, n_rows, self.levels[use], torch.device("cpu"))
         return levels.contiguous().numpy()
 

@@ -8,10 +8,11 @@ kernel and stride, all zero for a linear one, and 1 for a linear one that is nor
 ReLU, whose factors and offsets follow its weights. ``cut``: layers of the trunk and of either
 stream. Numbers are laid out and padded as in ``linear_kernel``.
 
-Outputs may belong to K quantile levels ``tau`` [R, K] (IQN; Dabney et al. 2018b), or K is 0. The
-features are then multiplied by an embedding of the level, the last row of ``shapes``. Column
-k · R' + r of everything behind that product belongs to level k of row r, where R' is R padded: an
-output [A, K · R'] is then [A · K, R'] as it lies in memory, the layout of other distributions.
+Outputs may belong to K quantile levels ``tau`` [R, K] (IQN; Dabney et al. 2018b), or ``tau`` is
+None: Numba compiles what such networks need and no more. The features are multiplied by an
+embedding of the level, the last row of ``shapes``. Column k · R' + r of everything behind that
+product belongs to level k of row r, where R' is R padded: an output [A, K · R'] is then [A · K, R']
+as it lies in memory, the layout of other distributions.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -25,6 +26,7 @@ from rltrain.common import numba_cache
 from rltrain.kernels.arithmetic import linear_kernel
 from rltrain.kernels.arithmetic.linear_kernel import (
     columns,
+    copy_row,
     dense,
     dense_gradient,
     dense_input_gradient,
@@ -51,7 +53,7 @@ def evaluate(x, tau, flat, shapes, cut):
 
     A dueling network returns V + A - mean(A) (Wang et al. 2016, equation 9).
     """
-    trunk = forward(columns(x, x.shape[1]), flat, shapes[: cut[0]], True)
+    trunk = forward(columns(x, x.shape[1]), flat, shapes[: cut[0]], cut[0])
     head, q = behind_trunk(trunk[len(trunk) - 1], tau, flat, shapes, cut)
     return (trunk, *head), q
 
@@ -60,16 +62,16 @@ def evaluate(x, tau, flat, shapes, cut):
 def behind_trunk(features, tau, flat, shapes, cut):
     """As ``evaluate``, from the output of the trunk on."""
     n_trunk, n_stream = cut
-    n_levels = tau.shape[1]
-    n_layers = len(shapes) - min(n_levels, 1)
+    n_layers = len(shapes) - (tau is not None)
     behind = flat[n_weights(shapes[:n_trunk]) :]
     advantage_shapes = shapes[n_trunk : n_trunk + n_stream]
     value_shapes = shapes[n_trunk + n_stream : n_layers]
     joined = waves = embedding = features
-    if n_levels:
+    if tau is not None:
         of_levels = flat[n_weights(shapes[:n_layers]) :]
         waves = cosines(tau, shapes[n_layers, 0], features.shape[1])
-        embedding = dense(waves, of_levels, shapes[n_layers, 0], shapes[n_layers, 1], True)
+        n_levels = tau.shape[1]
+        embedding = dense(waves, of_levels, shapes[n_layers, 0], shapes[n_layers, 1], n_levels > 0)
         n_rows, joined = features.shape[1], np.empty_like(embedding)
         for i in range(len(features)):
             feature = features[i]
@@ -77,30 +79,30 @@ def behind_trunk(features, tau, flat, shapes, cut):
                 to, level = joined[i, k * n_rows :], embedding[i, k * n_rows :]
                 for r in range(n_rows):
                     to[r] = level[r] * feature[r]
-    advantage = forward(joined, behind, advantage_shapes, False)
-    value = forward(joined, behind[n_weights(advantage_shapes) :], value_shapes, False)
+    advantage = forward(joined, behind, advantage_shapes, n_stream - 1)
+    value = forward(joined, behind[n_weights(advantage_shapes) :], value_shapes, n_stream - 1)
     q = advantage[len(advantage) - 1]
     if len(value_shapes):
         q = between_streams(q, value[len(value) - 1])
-    return (advantage, value, waves, embedding), q.reshape(
-        (len(q) * max(n_levels, 1), features.shape[1])
-    )
+    width = features.shape[1]
+    return (advantage, value, waves, embedding), q.reshape((q.size // width, width))
 
 
 @njit()
 def outputs(x, tau, flat, shapes, cut):
     """The output of ``evaluate``, a few levels at a time, which stay in the caches."""
-    n_levels = tau.shape[1]
-    if n_levels == 0:
+    if tau is None:
         return evaluate(x, tau, flat, shapes, cut)[1]
-    trunk = forward(columns(x, x.shape[1]), flat, shapes[: cut[0]], True)
+    n_levels = tau.shape[1]
+    trunk = forward(columns(x, x.shape[1]), flat, shapes[: cut[0]], cut[0])
     features = trunk[len(trunk) - 1]
     width = features.shape[1]
     n_together = max(1, TOGETHER // max(width, 1))
     out = np.empty((shapes[cut[0] + cut[1] - 1, 1], n_levels, width), F)
     for first in range(0, n_levels, n_together):
         end = min(first + n_together, n_levels)
-        part = behind_trunk(features, tau[:, first:end], flat, shapes, cut)[1]
+        levels = np.ascontiguousarray(tau[:, first:end])
+        part = behind_trunk(features, levels, flat, shapes, cut)[1]
         part = part.reshape((len(out), end - first, width))
         for i in range(len(out)):
             for k in range(end - first):
@@ -168,41 +170,40 @@ def expected(rows, tau, flat, shapes, cut, kind, points):
     """Expected returns [R, A] for ``rows`` [R, n_0]; ``kind`` and ``points`` of the outputs as in
     ``td_step_kernel``.
     """
-    of_levels = points if len(points) else np.empty(tau.shape[1], F)
-    q = means(outputs(rows, tau, flat, shapes, cut), kind, of_levels)
+    q = means(outputs(rows, tau, flat, shapes, cut), tau, kind, points)
     out = np.empty((len(rows), len(q)), F)
     turn_into(q, len(q), len(rows), out)
     return out
 
 
 @njit()
-def differentiate(values, of_q, tau, flat, shapes, cut, gradient):
+def differentiate(values, of_q, n_rows, tau, flat, shapes, cut, gradient):
     """Fill ``gradient``, by all weights, from that by the output ``of_q`` [A · K, R'], which is
-    zero behind the rows of ``tau``; ``values`` as ``evaluate`` returned them.
+    zero behind the first ``n_rows`` columns; ``values`` as ``evaluate`` returned them.
     """
     trunk, advantage, value, waves, embedding = values
     n_trunk, n_stream = cut
-    n_rows, n_levels = tau.shape
-    n_layers = len(shapes) - min(n_levels, 1)
+    n_layers = len(shapes) - (tau is not None)
     advantage_shapes = shapes[n_trunk : n_trunk + n_stream]
     value_shapes = shapes[n_trunk + n_stream : n_layers]
     start, end = n_weights(shapes[:n_trunk]), n_weights(shapes[:n_layers])
     between = start + n_weights(advantage_shapes)
     features, width = trunk[len(trunk) - 1], embedding.shape[1]
-    n_behind = width if n_levels else n_rows
+    n_behind = n_rows if tau is None else width
     of_a = of_q.reshape((of_q.size // width, width))
     of_v = of_a[:0]
     if len(value_shapes):
         of_a, of_v = streams_gradient(of_a, len(value[len(value) - 1]))
-    of_features = backward(
-        advantage, of_a, n_behind, flat[start:between], advantage_shapes, gradient[start:between],
-        True,
-    )  # fmt: skip
+    of_first = backward(
+        advantage, of_a, n_behind, flat[start:between], advantage_shapes, gradient[start:between]
+    )
+    of_features = input_gradient(advantage[0], of_first, flat[start:between], advantage_shapes[0])
     if len(value_shapes):
-        of_features += backward(
-            value, of_v, n_behind, flat[between:end], value_shapes, gradient[between:end], True
+        of_first = backward(
+            value, of_v, n_behind, flat[between:end], value_shapes, gradient[between:end]
         )
-    if n_levels:
+        of_features += input_gradient(value[0], of_first, flat[between:end], value_shapes[0])
+    if tau is not None:
         of_joined, of_features = of_features, np.zeros_like(features)
         for i in range(len(features)):
             feature, of_feature = features[i], of_features[i]
@@ -213,7 +214,7 @@ def differentiate(values, of_q, tau, flat, shapes, cut, gradient):
                 for r in range(len(feature)):
                     slope[r] = F(0) if level[r] <= 0 else slope[r] * feature[r]
         dense_gradient(waves, of_joined, width, gradient[end:])
-    backward(trunk, of_features, n_rows, flat[:start], shapes[:n_trunk], gradient[:start], False)
+    backward(trunk, of_features, n_rows, flat[:start], shapes[:n_trunk], gradient[:start])
 
 
 @njit()
@@ -226,9 +227,10 @@ def n_weights(shapes):
 
 
 @njit()
-def forward(x, flat, shapes, ends_in_relu):
+def forward(x, flat, shapes, n_relu):
     """The values in front of every layer, of a convolution the patches, and behind the last; and
-    what ``normalize`` returns of a layer, before the values behind it.
+    what ``normalize`` returns of a layer, before the values behind it. A ReLU follows the first
+    ``n_relu`` layers.
     """
     values = []
     for layer in range(len(shapes)):
@@ -237,7 +239,7 @@ def forward(x, flat, shapes, ends_in_relu):
         if channels:
             x = patches(x, (channels, height, width, kernel, stride))
         values.append(x)
-        relu = not norm and (ends_in_relu or layer < len(shapes) - 1)
+        relu = not norm and layer < n_relu
         x = dense(x, flat, n_in, n_out, relu)
         if norm:
             values.append(normalize(x, flat[(n_in + 1) * n_out :]))
@@ -255,13 +257,13 @@ def n_places(shape):
 
 
 @njit()
-def backward(values, of_output, n_rows, flat, shapes, gradient, to_input):
-    """Fill ``gradient``; with ``to_input`` also give that by the first values, which came out of a
-    ReLU. ``of_output`` is zero behind the first ``n_rows`` columns.
+def backward(values, of_output, n_rows, flat, shapes, gradient):
+    """Fill ``gradient``, and return that by the output of the first layer. ``of_output`` is zero
+    behind the first ``n_rows`` columns.
     """
     end, behind = len(flat), len(values) - 1
     for layer in range(len(shapes) - 1, -1, -1):
-        n_in, n_out, channels, height, width, kernel, stride, norm = shapes[layer]
+        n_in, n_out, channels, _, _, _, _, norm = shapes[layer]
         start = end - n_weights(shapes[layer : layer + 1])
         weights, first = flat[start:end], start + (n_in + 1) * n_out
         if norm:
@@ -273,20 +275,22 @@ def backward(values, of_output, n_rows, flat, shapes, gradient, to_input):
         if channels:
             of_output = of_output.reshape((n_out, of_output.size // n_out))
         dense_gradient(x, of_output, x.shape[1] if channels else n_rows, gradient[start:first])
-        if layer == 0 and not to_input:
-            break
-        of_output = dense_input_gradient(of_output, weights, n_in)
-        for i in range(of_output.shape[0]):
-            for j in range(of_output.shape[1]):
-                of_output[i, j] = F(0) if x[i, j] <= 0 else of_output[i, j]
-        if channels:
-            of_output = patches_gradient(of_output, (channels, height, width, kernel, stride))
+        if layer:
+            of_output = input_gradient(x, of_output, weights, shapes[layer])
         end = start
     return of_output
 
 
 @njit()
-def copy_row(row, to):
-    """Write ``row`` to the beginning of ``to``."""
-    for i in range(len(row)):
-        to[i] = row[i]
+def input_gradient(x, of_output, weights, shape):
+    """The gradient by the input of a layer, which came out of a ReLU; ``x``: the values in front of
+    the layer.
+    """
+    n_in, _, channels, height, width, kernel, stride, _ = shape
+    of_input = dense_input_gradient(of_output, weights, n_in)
+    for i in range(of_input.shape[0]):
+        for j in range(of_input.shape[1]):
+            of_input[i, j] = F(0) if x[i, j] <= 0 else of_input[i, j]
+    if channels:
+        of_input = patches_gradient(of_input, (channels, height, width, kernel, stride))
+    return of_input

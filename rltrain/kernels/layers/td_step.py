@@ -16,6 +16,7 @@ from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.buffer.array_batch import arrays_of
 from rltrain.interfaces import Loss, Model
+from rltrain.kernels.ahead import compile_ahead, wait
 from rltrain.kernels.layers.stack import Stack, output_kind
 from rltrain.kernels.module_watch import ModuleWatch, watched
 from rltrain.types import Batch, Clock, LossResult, Number
@@ -59,6 +60,15 @@ class CompiledLoss(Loss):
         """
 
 
+def layers_loss(loss: TDLoss | CategoricalLoss | QuantileLoss) -> Loss:
+    """The compiled loss; that of values is compiled ahead."""
+    from rltrain.kernels.layers import td_step_kernel
+
+    if isinstance(loss, TDLoss):
+        compile_ahead("td_step", td_step_kernel.step)
+    return CompiledTDLoss(loss)
+
+
 class CompiledTDLoss(CompiledLoss):
     """A loss of independent agents that are nothing but layers, on one thread. Large networks are
     left to PyTorch and its threads.
@@ -69,7 +79,7 @@ class CompiledTDLoss(CompiledLoss):
         self._stacks: dict[nn.Module, Stack] = {}  # by agents: online and target
 
     @cached_property
-    def outputs(self) -> tuple[int, np.ndarray]:
+    def outputs(self) -> tuple[int, np.ndarray | None]:
         """``output_kind`` of what is learned; read where compiled code computes, on the CPU."""
         return output_kind(
             None if isinstance(self.loss, TDLoss) else self.loss.bellman.distribution
@@ -92,6 +102,7 @@ class CompiledTDLoss(CompiledLoss):
         """All networks and errors in one call."""
         from rltrain.kernels.layers import td_step_kernel
 
+        wait("td_step")
         stack, mask_end = self.stack(online.agents), end_of_mask(batch)
         arrays = batch_arrays(cast(FeedForward, online.agents), batch)
         options = loss_options(self.loss, batch.eta)
@@ -154,7 +165,7 @@ def loss_options(loss: TDLoss | CategoricalLoss | QuantileLoss, eta: float) -> A
 
 def draw(
     online: Stack, target: Stack, sizes: tuple[int, int, int], mask_end: int, double: bool
-) -> tuple[tuple[Any, ...], tuple[np.ndarray, ...], np.ndarray]:
+) -> tuple[tuple[Any, ...], tuple[np.ndarray | None, ...], np.ndarray]:
     """Networks and quantile levels of ``td_step_kernel.step``, drawn in the order of the losses,
     and the noise of the network that learns.
 

@@ -1,5 +1,6 @@
 """The learning step of independent feed-forward agents in machine code: values, TD errors and
-gradient in one pass over a batch, for every distribution of returns.
+gradient in one pass over a batch, for every distribution of returns. Compiled for each kind of
+arguments: values, distributions at fixed points, at drawn levels.
 
 T, B, N, R and A as in ``types``; networks, and K quantile levels or 0, as in ``stack_kernel``.
 """
@@ -12,17 +13,16 @@ from functools import partial
 import numpy as np
 
 from rltrain.common import numba_cache
+from rltrain.kernels.arithmetic.linear_kernel import copy_row
 from rltrain.kernels.arithmetic.tile_kernel import F, padded
 from rltrain.kernels.layers import stack_kernel, td_error_kernel
 from rltrain.kernels.layers.distribution_kernel import (
     CATEGORICAL,
-    SCALAR,
     categorical_error,
     means,
     quantile_error,
 )
 from rltrain.kernels.layers.stack_kernel import (
-    copy_row,
     differentiate,
     evaluate,
     n_weights,
@@ -43,13 +43,13 @@ def step(batch, levels, mask_end, networks, options, kind, points, gradient, pri
         batch: ``BatchArrays``; ``obs`` are inputs of the networks.
         levels: those of the online network [mask_end · B · N, K], those of the target network for
             values [T · B · N, K'], and those that the next action is chosen by [T · B · N, K''],
-            of the steps from 1 on.
+            of the steps from 1 on; None in place of each without levels.
         mask_end: nothing is learned from this step on.
         networks: weights, those that choose next actions if ``double``, target's weights, shapes
             and cut.
         options: ``LossOptions``.
-        kind, points: of the outputs, as in ``distribution_kernel``; [K] atoms or quantile levels,
-            empty for values and drawn levels.
+        kind, points: ``CATEGORICAL`` or ``QUANTILE``, and [K] atoms or quantile levels,
+            empty for drawn levels; None for values.
         priority: zeros [B]; becomes eta times the largest and 1 - eta times the mean size of the
             errors of the steps of every window.
         sums: zeros [6]; become loss, count, |error|, q taken, target, probability that was moved to
@@ -59,17 +59,17 @@ def step(batch, levels, mask_end, networks, options, kind, points, gradient, pri
         whether the arrays fit each other and the networks, and every action used is an index of
         ``avail_actions``; otherwise the results mean nothing.
     """
-    if not fits(batch, levels, mask_end, networks, max(len(points), 1), priority):
+    n_points = 1 if points is None else max(len(points), 1)
+    if not fits(batch, levels, mask_end, networks, n_points, priority):
         return False
     flat, chooser, target_flat, shapes, cut = networks
     of_online, of_target, of_choice = levels
     rows, (_, n_windows, n_agents) = batch.obs, batch.action.shape
     end = ends(batch.last)
     place, n_next = bootstraps(end, mask_end, options.n_step, batch.terminated, batch.mask)
-    x = np.zeros((len(of_online), rows.shape[3]), F)
+    x = np.zeros((mask_end * n_windows * n_agents, rows.shape[3]), F)
     x_next = np.empty((n_next * n_agents, rows.shape[3]), F)
-    tau_next = np.empty((len(x_next), of_target.shape[1]), F)
-    tau_choice = np.empty((len(x_next), of_choice.shape[1]), F)
+    before = np.empty(len(x_next), np.int64)
     for b in range(n_windows):
         for t in range(end[b] + 1):
             for n in range(n_agents):
@@ -77,27 +77,38 @@ def step(batch, levels, mask_end, networks, options, kind, points, gradient, pri
                 if t < mask_end:
                     copy_row(rows[t, b, n], x[row])
                 if place[t, b] >= 0:
-                    to, before = place[t, b] * n_agents + n, row - n_windows * n_agents
+                    to = place[t, b] * n_agents + n
                     copy_row(rows[t, b, n], x_next[to])
-                    copy_row(of_target[before], tau_next[to])
-                    copy_row(of_choice[before], tau_choice[to])
+                    before[to] = row - n_windows * n_agents
+    tau_next, tau_choice = of_rows(of_target, before), of_rows(of_choice, before)
     values, q = evaluate(x, of_online, flat, shapes, cut)
     ahead = choosing = outputs(x_next, tau_next, target_flat, shapes, cut)
-    if options.double or of_choice.shape[1]:
+    if options.double or of_choice is not None:
         choosing = outputs(
             x_next, tau_choice, chooser if options.double else target_flat, shapes, cut
         )
-    choice_points = points if len(points) else np.empty(of_choice.shape[1], F)
-    best = choose_next(means(choosing, kind, choice_points), place, end, batch.avail_actions)
+    expected = means(choosing, tau_choice, kind, points)
+    best = choose_next(expected, place, end, batch.avail_actions)
     of_q = np.zeros((len(q), padded(len(x))), F)
     results, places = (q, ahead, best), (place, end, mask_end)
-    if kind == SCALAR:
+    if points is None:
         in_range = scalar_errors(batch, results, places, options, of_q, priority, sums)
     else:
-        own = of_online if of_online.shape[1] else points.reshape((1, len(points)))
+        own = points.reshape((1, len(points))) if of_online is None else of_online
         in_range = distances(batch, results, places, options, kind, own, of_q, priority, sums)
-    differentiate(values, of_q, of_online, flat, shapes, cut, gradient)
+    differentiate(values, of_q, len(x), of_online, flat, shapes, cut, gradient)
     return in_range
+
+
+@njit()
+def of_rows(levels, rows):
+    """``levels`` [R, K] of some rows; None if there are none."""
+    if levels is None:
+        return None
+    out = np.empty((len(rows), levels.shape[1]), F)
+    for i in range(len(rows)):
+        copy_row(levels[rows[i]], out[i])
+    return out
 
 
 @njit()
@@ -119,9 +130,15 @@ def fits(batch, levels, mask_end, networks, n_points, priority):
     windows = batch.last.shape == (n_steps + 1, n_windows)
     windows = windows and len(batch.weight) == len(priority) == n_windows
     bounds = 0 <= mask_end <= n_steps and n_steps > 0
-    drawn = len(levels[0]) == mask_end * n_rows
-    drawn = drawn and len(levels[1]) == len(levels[2]) == n_steps * n_rows
+    drawn = are_of(levels[0], mask_end * n_rows)
+    drawn = drawn and are_of(levels[1], n_steps * n_rows) and are_of(levels[2], n_steps * n_rows)
     return weights and values and rows and rewards and pairs and windows and bounds and drawn
+
+
+@njit()
+def are_of(levels, n_rows):
+    """Whether there are no levels, or those of ``n_rows``."""
+    return levels is None or len(levels) == n_rows
 
 
 @njit()

@@ -157,7 +157,7 @@ def forward(share, n_shares, arrays):
 def forward_parallel(n_shares, arrays):
     """All blocks, on several threads."""
     for share in numba_cache.prange(n_shares):
-        forward(share, n_shares, arrays)
+        forward(np.int64(share), n_shares, arrays)
 
 
 @njit()
@@ -173,4 +173,4 @@ def backward(share, n_shares, arrays):
 def backward_parallel(n_shares, arrays):
     """All blocks, on several threads."""
     for share in numba_cache.prange(n_shares):
-        backward(share, n_shares, arrays)
+        backward(np.int64(share), n_shares, arrays)

@@ -237,4 +237,4 @@ def over_units(
 def over_units_parallel(n_shares, arguments):
     """All groups, on several threads."""
     for share in numba_cache.prange(n_shares):
-        over_units(share, n_shares, *arguments)
+        over_units(np.int64(share), n_shares, *arguments)

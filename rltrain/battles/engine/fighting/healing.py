@@ -31,7 +31,7 @@ def choose_patients(unit, mark, param, affects):
     for i in range(unit.shape[1]):
         if mark[M.ORDER, i] != Order.HEAL_MOVE or unit[U.HEALTH, i] <= ZERO:
             continue
-        patient = mark[M.TARGET, i]
+        patient = np.int64(mark[M.TARGET, i])
         if patient == NO_ONE or not needs(unit, param, affects, i, patient):
             mark[M.TARGET, i] = neediest(unit, param, affects, i)
         elif unit[U.ENERGY, i] <= ZERO:

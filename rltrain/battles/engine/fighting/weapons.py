@@ -42,8 +42,9 @@ def use_weapons(unit, mark, param, damage, affects, n_agents, special, loop, rng
             n += 1
     shuffle(queue, n, rng, e)
     for k in range(n):
-        if unit[U.HEALTH, queue[k]] > ZERO:
-            attack(unit, mark, param, damage, affects, n_agents, special, loop, rng, e, queue[k])
+        shooter = np.int64(queue[k])
+        if unit[U.HEALTH, shooter] > ZERO:
+            attack(unit, mark, param, damage, affects, n_agents, special, loop, rng, e, shooter)
     for i in range(unit.shape[1]):
         if unit[U.WINDUP, i] <= ZERO:  # during a windup the rest of the last cooldown is kept
             unit[U.COOLDOWN, i] = max(unit[U.COOLDOWN, i] - ONE, -ONE)
@@ -53,7 +54,7 @@ def use_weapons(unit, mark, param, damage, affects, n_agents, special, loop, rng
 def attack(unit, mark, param, damage, affects, n_agents, special, loop, rng, e, i):
     """Begins or continues the windup of unit i, or fires. Periods count from the beginning of the
     attack."""
-    target = mark[M.TARGET, i]
+    target = np.int64(mark[M.TARGET, i])
     damage_point = param[P.DAMAGE_POINT, i]
     if unit[U.HEALTH, target] <= ZERO:
         unit[U.WINDUP, i] = ZERO
@@ -142,7 +143,7 @@ def land_hits(unit, mark, param, damage, n_agents, loop):
         if unit[U.HEALTH, i] <= ZERO and int(param[P.WEAPON, i]) == Weapon.TWICE:
             mark[M.PENDING_ON, i] = NO_ONE
     for i in range(unit.shape[1]):
-        target = mark[M.PENDING_ON, i]
+        target = np.int64(mark[M.PENDING_ON, i])
         if target == NO_ONE:
             continue
         unit[U.PENDING, i] -= ONE

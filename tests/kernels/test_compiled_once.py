@@ -1,0 +1,39 @@
+"""Compiling: a function is compiled for one signature, and not again for an index of another type,
+since a helper's copies are compiled and optimized in all of its callers, too.
+"""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import gc, json, runpy, sys
+from numba.core.registry import CPUDispatcher
+runpy.run_module(sys.argv.pop(), run_name="__main__")
+functions = [f for f in gc.get_objects() if isinstance(f, CPUDispatcher)]
+names = [f.py_func.__qualname__ for f in functions if len(f.signatures) > 1]
+print(json.dumps(names))
+"""
+TILES = {"multiply", "add_outer", "add_product", "take_matrix"}  # strides known beforehand
+FEW_LINES = {"below", "place", "move", "draw_team", "finish_window", "best_action", "_call"}
+DISTRIBUTIONS = {
+    *("step", "evaluate", "outputs", "expected", "behind_trunk", "differentiate", "distances"),
+    *("means", "of_rows", "are_of", "fits", "cosines"),
+}
+RULES = {"write_surroundings", "push_apart", "preferred", "meet_lines"}  # faster for each flag
+FIRST_LINE = {"wall_line", "is_covered", "touch", "around_end", "beside"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "module", ["rltrain.kernels", "rltrain.battles", "rltrain.env.games", "rltrain.buffer"]
+)
+def test_functions_are_compiled_for_one_signature(module, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    command = [sys.executable, "-c", SCRIPT, module]
+    answer = subprocess.run(command, check=True, capture_output=True, text=True)
+    names = set(json.loads(answer.stdout.splitlines()[-1]))
+    known = TILES | FEW_LINES | DISTRIBUTIONS | RULES | FIRST_LINE
+    assert {name for name in names if not name.startswith("ol_")} <= known
