@@ -48,14 +48,11 @@ def default_threads(large: bool) -> int:
 
 def set_threads(n: int) -> None:
     """Use ``n`` threads in torch, and in the numeric libraries of this process and its children.
-    Numbers too small for float32's exponent become zero from here on, in threads begun later, too:
-    moments of gradients that stay zero decay to them, and a CPU is up to 100 times as slow there.
 
     Libraries read their variable when they are loaded: it reaches later imports and children.
     Numba's is left alone: numba cannot raise that limit once its threads run.
     """
     torch.set_num_threads(n)
-    torch.set_flush_denormal(True)
     for variable in THREAD_VARIABLES:
         os.environ[variable] = str(n)
 

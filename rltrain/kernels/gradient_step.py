@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
-from rltrain.algo.optimizer import GradientStep
+from rltrain.algo.optimizer import GradientStep, flushed_denormals
 from rltrain.types import LossResult, Number
 
 PLAIN = {"weight_decay": 0, "amsgrad": False, "maximize": False, "decoupled_weight_decay": False}
@@ -77,17 +77,12 @@ class AdamStep:
 
         loss, count = (float(np.float32(x)) for x in sums[:2])
         count, t = max(count, 1.0), float(self.n_steps[0]) + 1
-        norm, made = kernel.step(
-            source,
-            np.float32(count),
-            np.float32(loss / count),
-            self.bound,
-            self.gradient,
-            self.state,
-            kernel.Adam(
-                np.float32(self.lr / (1 - self.beta1**t)),
-                np.float32(math.sqrt(1 - self.beta2**t)),
-                *self.constants,
-            ),
+        adam = kernel.Adam(
+            np.float32(self.lr / (1 - self.beta1**t)),
+            np.float32(math.sqrt(1 - self.beta2**t)),
+            *self.constants,
         )
+        numbers = np.float32(count), np.float32(loss / count), self.bound
+        with flushed_denormals():
+            norm, made = kernel.step(source, *numbers, self.gradient, self.state, adam)
         return np.float32(not made), np.float32(norm)

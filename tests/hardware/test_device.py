@@ -6,10 +6,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
-import numba
-import numpy as np
 import pytest
 import torch
 
@@ -23,7 +20,6 @@ def threads_as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setenv(variable, os.environ.get(variable, "1"))
     yield
     torch.set_num_threads(before)
-    torch.set_flush_denormal(False)
 
 
 def no_gpu(monkeypatch: pytest.MonkeyPatch, found: bool = False) -> None:
@@ -72,21 +68,6 @@ def test_set_threads_reaches_torch_and_children(n: int) -> None:
     device.set_threads(n)
     assert torch.get_num_threads() == n
     assert {os.environ[v] for v in device.THREAD_VARIABLES} == {str(n)}
-
-
-@pytest.mark.usefixtures("threads_as_before")
-def test_tiny_numbers_become_zero_in_torch_in_machine_code_and_in_later_threads() -> None:
-    tiny = np.full(64, 1e-39, np.float32)
-    device.set_threads(1)
-    with ThreadPoolExecutor(1) as pool:
-        results = [f(tiny) for f in (halved, lambda x: pool.submit(halved, x).result())]
-    results.append((torch.from_numpy(tiny) * 0.5).numpy())
-    assert not np.any(results)
-
-
-@numba.njit
-def halved(x: np.ndarray) -> np.ndarray:
-    return x * np.float32(0.5)
 
 
 def test_the_allocator_policy_is_set_on_glibc_and_skipped_elsewhere(

@@ -38,6 +38,17 @@ def test_weights_and_moments_are_those_of_pytorch_bit_for_bit():
         assert torch.equal(compiled.state_dict()[name], moment), name
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_moments_of_a_gradient_that_stays_zero_decay_to_zero(compiled):
+    step = made()
+    if compiled:
+        compile_gradient_step(step)
+    for k in range(1_000):
+        step.take(result(torch.full_like(step.weights, float(k == 0))))
+    assert not step.moments["exp_avg"].any()  # 0.9^999 is no normal number
+    assert torch.tensor(1e-40) * 0.5 > 0  # outside of a step they are kept
+
+
 def test_clipping_bounds_the_norm():
     plain, compiled = made(bound=0.5), made(bound=0.5)
     compile_gradient_step(compiled)
