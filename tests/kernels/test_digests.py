@@ -45,6 +45,7 @@ CALLED_BY_KERNELS = {
     "algo.network.agent_input:AgentInput": "a part of the network, with a row of its own",
     "algo.network.packing:PackedGRU": "a part of the network, with a row of its own",
     "algo.optimizer:one_thread": "number of threads, not what they compute",
+    "algo.optimizer:flushed_denormals": "called by the kernels",
     "algo.flat_parameters:FlatParameters": "used by both",
     "algo.targets:lambda_return": "λ-returns of feed-forward agents are left to PyTorch",
     "algo.loss.distributional:Bootstrap": "three tensors",
