@@ -17,7 +17,7 @@ from torch import nn
 
 from rltrain.common.imports import locate
 from rltrain.config.catalog import conf_dir
-from rltrain.config.schema import FACTS
+from rltrain.config.node import FACTS
 from rltrain.config.validate.constructor import FILE, NAMES, digest, read_constructor
 
 GIVEN = {name for names in FACTS.values() for name in names}

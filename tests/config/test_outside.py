@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 import pytest
 
 from rltrain.config import schema
-from rltrain.config.schema import part_facts
+from rltrain.config.node import part_facts
 from rltrain.config.trust import (
     FILES,
     MODULE,

@@ -18,7 +18,7 @@ from rltrain.common.imports import locate
 from rltrain.common.keywords import WHOLE
 from rltrain.config import schema
 from rltrain.config.catalog import LOADER, conf_dir
-from rltrain.config.schema import FACTS
+from rltrain.config.node import FACTS
 
 PACKAGE = Path(rltrain.__file__).parent
 RECORDS = (

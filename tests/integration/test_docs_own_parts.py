@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import rltrain
-from rltrain.config.schema import FACTS
+from rltrain.config.node import FACTS
 from tests.marks import slow_except
 
 PAGE = (Path(__file__).parents[2] / "docs" / "own_parts.md").read_text(encoding="utf-8")

@@ -19,20 +19,19 @@ from rltrain.common.metrics import METRICS
 from rltrain.common.number_types import Whole
 from rltrain.config.catalog import Tree
 from rltrain.config.combinations import Facts
+from rltrain.config.node import Node, part_facts
 from rltrain.config.overrides import flat_keys, overlaid, pick, put
 from rltrain.config.schema import (
     AlgoSettings,
     ClusterSettings,
     HardwareSettings,
     LoggerSettings,
-    Node,
     OpponentSettings,
     RankSettings,
     RunSettings,
     Settings,
     SupervisionSettings,
     WorkerSettings,
-    part_facts,
 )
 from rltrain.config.validate.constructor import (
     convert,

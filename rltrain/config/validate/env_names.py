@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any
 
-from rltrain.config.schema import Node
+from rltrain.config.node import Node
 from rltrain.errors import usage_errors
 
 Keywords = Mapping[str, Any]

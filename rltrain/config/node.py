@@ -1,0 +1,53 @@
+"""``_target_`` nodes: a constructor, its keywords, and those that only a running program knows."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rltrain.common.imports import locate
+
+FACTS: Mapping[str, tuple[str, ...]] = {
+    "env": ("n_envs", "n_threads", "training", "scripted", "record", "two_sided"),
+    "test.env": ("n_envs", "n_threads", "training", "scripted", "record", "two_sided"),
+    "buffer": (
+        *("spec", "n_envs", "device", "rng"),
+        *("n_step", "hidden_dim", "total_env_steps", "targets", "acted_error"),
+        *("own_folder", "saves_steps"),
+    ),
+    "algo": ("env", "epsilon", "rng"),
+    "algo.network": ("spec", "distribution"),
+    "algo.mixer": ("spec",),
+    "algo.critic": ("spec", "make_agents", "hidden_dim"),
+    "algo.loss": ("spec", "distribution"),
+    "algo.optimizer": ("params",),
+    "algo.exploration": ("n_envs",),
+    "logger.*": ("run_dir", "config"),
+}
+"""Constructor keywords of each part that are not in YAML: the running program supplies them."""
+
+
+def part_facts(path: str) -> tuple[str, ...]:
+    """The keywords of the part at a dotted path that the running program supplies."""
+    return FACTS.get(path) or FACTS.get(f"{path.rpartition('.')[0]}.*", ())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """A checked ``_target_`` node: what to call, with which keywords."""
+
+    path: str
+    target: str
+    kwargs: Mapping[str, Any]
+
+    def asks_for(self, fact: str) -> bool:
+        """Whether the constructor has a keyword of this name."""
+        return fact in inspect.signature(locate(self.target)).parameters
+
+    def build(self, **facts: Any) -> Any:
+        """Call the target with its keywords, completed by those facts that it asks for."""
+        assert set(facts) <= set(part_facts(self.path)), f"FACTS of {self.path}"
+        wanted = {name: fact for name, fact in facts.items() if self.asks_for(name)}
+        return locate(self.target)(**self.kwargs, **wanted)
