@@ -27,7 +27,7 @@ ONE_ENV = "hardware.n_envs=1"
 def dqn_cases(peers: Peers, threads: int) -> Iterator[Case]:
     """Training loops of a single agent."""
     dqn = f"{CARTPOLE} algo.loss.double=false algo.loss.huber=null algo.optimizer.lr=2.5e-4"
-    gym = dqn.replace("env=cartpole", "env=gymnasium env.id=CartPole-v1")
+    gym = f"{dqn} env.compiled=false"
     programs = [
         ours(f"{dqn} hardware.n_envs=32", warm_up=3_000, chunk=640),
         ours(f"{dqn} {ONE_ENV}", warm_up=3_000, chunk=200, name="rltrain, one environment"),
