@@ -192,7 +192,8 @@ def table(map_name: str, played: dict[tuple[str, str], dict[str, float]]) -> str
 
 def section(map_name: str, episodes: int, played: dict[tuple[str, str], dict[str, float]]) -> str:
     """The section of one map."""
-    command = " ".join(["rltrain", *words(map_name, "closest", episodes)])
+    *first, map_word, last = words(map_name, "closest", episodes)
+    command = f"rltrain {' '.join(first)} \\\n    {map_word} {last}"
     return (
         f"## {map_name}\n\n{ABOUT[map_name]}\nTime limit: {find_map(map_name).limit} steps.\n\n"
         f"{first_frame(map_name)}{table(map_name, played)}\n\n```bash\n{command}\n```\n"

@@ -244,6 +244,16 @@ def test_lines_of_text_fit_on_a_screen():
         assert long == [], document
 
 
+def test_commands_fit_into_the_column_of_the_site():
+    """But words in quotes, which cannot be divided."""
+    for document in DOCUMENTS:
+        blocks = re.findall(r"```bash\n(.*?)```", document.read_text("utf-8"), re.DOTALL)
+        lines = [line for block in blocks for line in block.splitlines() if len(line) > 78]
+        assert [line for line in lines if not re.match(r" +\S*'[^']*'( \\)?$", line)] == [], (
+            document
+        )
+
+
 def test_tables_of_results_are_those_of_the_kept_runs():
     """``python -m benchmarks.results write`` puts them there, from benchmarks/data."""
     text = "".join((DOCS.parent / page).read_text("utf-8") for page in results.PAGES)

@@ -10,8 +10,9 @@ import pytest
 import rltrain
 from rltrain.config.node import FACTS
 from tests.marks import slow_except
+from tests.pages import read_page
 
-PAGE = (Path(__file__).parents[2] / "docs" / "own_parts.md").read_text(encoding="utf-8")
+PAGE = read_page(Path(__file__).parents[2] / "docs" / "own_parts.md")
 COMMANDS = [
     shlex.split(line)[1:]
     for line in PAGE.splitlines()

@@ -9,9 +9,10 @@ import yaml
 
 from rltrain.config.compose import compose_single
 from rltrain.mode.tune.space import read_space
+from tests.pages import read_page
 
 DOCS = Path(__file__).parents[2] / "docs"
-TEXT = "".join((DOCS / name).read_text(encoding="utf-8") for name in ("reports.md", "tuning.md"))
+TEXT = "".join(read_page(DOCS / name) for name in ("reports.md", "tuning.md"))
 COMMANDS = re.findall(r"^rltrain (mode=.*?)(?:  +#.*)?$", TEXT, re.MULTILINE)
 SETTINGS = re.findall(r"`(report\.\w+=[^`…]+)`", TEXT)
 

@@ -18,6 +18,7 @@ from rltrain.config.overrides import jobs, parse
 from rltrain.config.show.help import help_text
 from rltrain.errors import UsageError
 from tests.marks import slow_except
+from tests.pages import read_page
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -109,12 +110,12 @@ def on_other_maps(lines):
 
 
 HELP = help_text([])
-TEXT = "\n".join([*(page.read_text(encoding="utf-8") for page in PAGES), HELP])
-COOKBOOK = commands((ROOT / "docs/cookbook.md").read_text(encoding="utf-8"))
+TEXT = "\n".join([*(read_page(page) for page in PAGES), HELP])
+COOKBOOK = commands(read_page(ROOT / "docs/cookbook.md"))
 ALL = [line for line in commands(TEXT) if not ELSEWHERE.search(line)]
 RUNNABLE = sorted(line for line in {*ALL} - WRONG - {*LEVELS} if not OF_READERS.search(line))
 OTHER_MAPS = on_other_maps(ALL)
-FIRST_READ = {*COOKBOOK[::4], *commands((ROOT / "README.md").read_text("utf-8") + HELP)}
+FIRST_READ = {*COOKBOOK[::4], *commands(read_page(ROOT / "README.md") + HELP)}
 
 
 @pytest.mark.parametrize("line", slow_except(FIRST_READ - OTHER_MAPS, sorted(set(ALL) - WRONG)))

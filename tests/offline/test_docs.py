@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from rltrain.api import settings_from
+from tests.pages import read_page
 
 PAGE = Path(__file__).parents[2] / "docs" / "offline.md"
 COMMANDS = [
     shlex.split(line, comments=True)[1:]
-    for line in PAGE.read_text(encoding="utf-8").splitlines()
+    for line in read_page(PAGE).splitlines()
     if line.startswith("rltrain ")
 ]
 

@@ -15,6 +15,7 @@ from rltrain.main import run
 from rltrain.mode.match import round_robin
 from rltrain.mode.match.request import requested
 from tests.integration.promises.states import BATTLE, COMMON, typed_words
+from tests.pages import read_page
 
 MAP = ("env=smac", "env.map_name=3m", "hardware.threads=1")
 OWN = "algo.network={_target_: tests.integration.own_parts.Net}"
@@ -211,7 +212,7 @@ def test_missing_and_foreign_checkpoints_are_named(teams, tmp_path):
 
 
 def test_the_commands_of_the_page_are_matches():
-    text = (Path(__file__).parents[3] / "docs" / "matches.md").read_text(encoding="utf-8")
+    text = read_page(Path(__file__).parents[3] / "docs" / "matches.md")
     commands = re.findall(r"^rltrain (mode=match .*?)(?:  +#.*)?$", text, re.MULTILINE)
     assert len(commands) > 3
     for command in commands:
