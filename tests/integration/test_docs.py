@@ -276,3 +276,19 @@ def test_the_files_and_constants_of_the_battle_engine_exist():
     for file, constants in named:
         source = (DOCS.parent / "rltrain/battles" / file).read_text(encoding="utf-8")
         assert [name for name in constants.split(", ") if name not in source] == [], file
+
+
+def test_lines_of_the_folders_are_about_as_many_as_the_document_tells():
+    package, text = DOCS.parent / "rltrain", (DOCS / "architecture.md").read_text("utf-8")
+    section = text.partition("## What it costs")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([`a-z ]+) \| ([0-9,]+) \|", section, flags=re.MULTILINE)
+    folders = [name for names, _ in rows for name in re.findall(r"`(\w+)`", names)]
+    assert sorted([*folders, "examples"]) == sorted(
+        path.name for path in package.iterdir() if any(path.glob("*.py"))
+    )
+    for names, told in rows:
+        files = [
+            f for name in re.findall(r"`(\w+)`", names) for f in (package / name).rglob("*.py")
+        ]
+        lines = sum(len(f.read_text("utf-8").splitlines()) for f in files)
+        assert lines == pytest.approx(int(told.replace(",", "")), rel=0.08), names
