@@ -5,7 +5,10 @@
     python -m benchmarks.results keep                         copy metrics to benchmarks/data
     python -m benchmarks.results table teams                  a Markdown table, from that copy
     python -m benchmarks.results costs                        time and memory of all of them
-    python -m benchmarks.results write                        both into docs, and docs/curves
+    python -m benchmarks.results ranking                      IQL < VDN < QMIX, over maps
+    python -m benchmarks.results game                         SMACv2 beside the game's curves
+    python -m benchmarks.results write                        all of it into docs, and docs/curves
+    python -m benchmarks.results repeat lbf-vdn-s2            a kept run again, at its commit
 
 `run` trains in outputs/results, one thread each; finished runs are skipped, interrupted ones
 resumed, and every command is printed. Where no seeds are given, kept runs are skipped, too.
@@ -17,15 +20,17 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from textwrap import fill
 from typing import Any
 
 import numpy as np
 
+from benchmarks import game_curves, ranking
 from benchmarks.curves import draw
 from benchmarks.kept import PEER, files, keep, kept, records
+from benchmarks.repeat import repeat
 from benchmarks.runs import run_all, seeds
 from benchmarks.tasks import METHODS, TASKS, Task, task
 from rltrain.logger.curve import series
@@ -39,7 +44,8 @@ PAGES = (
     *sorted(Path("docs/algorithms").glob("*.md")),
 )
 PRINTED = re.compile(
-    r"<!-- python -m benchmarks\.results (table [\w -]+|costs) -->.*?<!-- end -->", re.S
+    r"<!-- python -m benchmarks\.results (table [\w -]+|costs|ranking|game) -->.*?<!-- end -->",
+    re.S,
 )
 """What a command has printed into a page."""
 WIDTH = 120
@@ -206,10 +212,23 @@ def origin(group: str) -> str:
 def printed(before: re.Match[str]) -> str:
     """What the command prints now, and the curves of its runs."""
     group = before[1].removeprefix("table ")
-    text = costs() if group == "costs" else table(group)
+    text = COMMANDS[group]() if group in COMMANDS else table(group)
     if group in TASKS and kept_names(group):
         text += f"\n\n![Every seed over env steps and minutes](curves/{group}.png)"
     return f"<!-- python -m benchmarks.results {before[1]} -->\n{text}\n\n<!-- end -->"
+
+
+def wrapped(lines: Iterable[str]) -> str:
+    """Lines of a page, those that are no rows of a table in its width."""
+    return "\n".join(line if line.startswith("|") else fill(line, WIDTH) for line in lines)
+
+
+COMMANDS: Mapping[str, Callable[[], str]] = {
+    "costs": costs,
+    "ranking": lambda: wrapped(ranking.lines_of(ranking.scores_by_map())),
+    "game": lambda: wrapped(game_curves.lines_of(game_curves.compared())),
+}
+"""Those that print a table, by name."""
 
 
 def draw_all() -> None:
@@ -220,6 +239,7 @@ def draw_all() -> None:
         found = {name: both for name, both in found.items() if any(both)}
         if found:
             draw(CURVES / f"{picture}.png", found)
+    game_curves.draw_beside_game(CURVES / "smacv2_game.png")
 
 
 def main(arguments: list[str]) -> None:
@@ -228,8 +248,10 @@ def main(arguments: list[str]) -> None:
             run_all(jobs(words))
         case ["keep", *folder] if len(folder) < 2:
             keep(Path(*folder) if folder else OUTPUT)
-        case ["costs"]:
-            print(costs())
+        case [command] if command in COMMANDS:
+            print(COMMANDS[command]())
+        case ["repeat", row]:
+            print(repeat(row))
         case ["write"]:
             for page in PAGES:
                 page.write_text(PRINTED.sub(printed, page.read_text("utf-8")), encoding="utf-8")

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 AT_ONCE = 2
+COMMON = ("hardware.threads=1", "logger.wandb.mode=disabled")
+"""What every run is given."""
 
 
 def run_all(jobs: Iterable[tuple[Path, list[str]]]) -> None:
@@ -28,8 +30,7 @@ def run(folder: Path, words: list[str]) -> None:
     if (folder / "checkpoints" / "latest").exists():
         words = [f"resume={folder}"]
     else:
-        words = [*words, "hardware.threads=1", "logger.wandb.mode=disabled"]
-        words += [f"hydra.run.dir={folder}"]
+        words = [*words, *COMMON, f"hydra.run.dir={folder}"]
     print("rltrain", *words, flush=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / f"{folder.name}.txt").open("a", encoding="utf-8") as out:

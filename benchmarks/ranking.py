@@ -1,0 +1,96 @@
+"""The ranking of IQL, VDN and QMIX over the SMAC maps on which all of them have kept runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from benchmarks.kept import kept
+from benchmarks.tasks import TASKS
+from rltrain.logger.curve import series
+from rltrain.report.scores import Curve
+from rltrain.report.statistics import (
+    estimate,
+    mean,
+    probability_of_improvement,
+    resampled_runs,
+)
+
+ORDER = ("iql", "vdn", "qmix")
+GROUPS = ("smac_long", "smac")
+"""Of tasks; where a map has runs of all methods in both, the longer ones count."""
+METRIC = "test/win_rate"
+LAST = 10
+RESAMPLES = 10_000
+
+
+def scores_by_map() -> dict[str, dict[str, np.ndarray]]:
+    """By map and method the scores of all seeds: means of the last ten tests up to the end of the
+    shortest run on the map.
+    """
+    out: dict[str, dict[str, np.ndarray]] = {}
+    for group in GROUPS:
+        names = [name for name in TASKS[group] if name.removeprefix("long-").startswith("qmix-")]
+        for name in names:
+            map_name = name.partition("qmix-")[2]
+            runs = {method: curves(name.replace("qmix-", f"{method}-")) for method in ORDER}
+            if all(runs.values()) and map_name not in out:
+                end = min(curve.end for each in runs.values() for curve in each)
+                out[map_name] = {
+                    method: np.array([curve.final(end, LAST) for curve in each])
+                    for method, each in runs.items()
+                }
+    return out
+
+
+def curves(name: str) -> list[Curve]:
+    """Win rates of the kept runs of a task."""
+    points = (series(lines[1:], METRIC) for lines in kept(name, METRIC).values())
+    return [Curve(np.array(x, float), np.array(y, float)) for x, y in points]
+
+
+def lines_of(scores: Mapping[str, Mapping[str, np.ndarray]]) -> Iterator[str]:
+    """A Markdown table, and the probabilities with their intervals."""
+    if not scores:
+        yield "No map has kept runs of all three methods."
+        return
+    yield f"| map | {' | '.join(ORDER)} |"
+    yield f"|{' --- |' * (1 + len(ORDER))}"
+    for map_name, each in scores.items():
+        cells = [", ".join(f"{100 * x:.0f}" for x in each[method]) for method in ORDER]
+        yield f"| {map_name} | {' | '.join(cells)} |"
+    by_method = {method: [each[method] for each in scores.values()] for method in ORDER}
+    rng = np.random.default_rng(0)
+    drawn = {m: resampled_runs(each, RESAMPLES, rng) for m, each in by_method.items()}
+    pooled = []
+    for method in ORDER:
+        found = estimate(by_method[method], mean, drawn[method])
+        pooled.append(
+            f"{method} {100 * found.value:.0f} ({100 * found.low:.0f} … {100 * found.high:.0f})"
+        )
+    said = [f"Means over maps ({len(scores)}), in percent: {', '.join(pooled)}."]
+    for worse, better in pairwise(ORDER):
+        found = probability_of_improvement(
+            by_method[better], by_method[worse], drawn[better], drawn[worse]
+        )
+        said.append(
+            f"P({better} > {worse}) = {found.value:.2f} ({found.low:.2f} … {found.high:.2f})."
+        )
+    share = share_in_order(by_method, drawn)
+    said.append(f"In {share:.0%} of {RESAMPLES:,} resamples the means are in this order.")
+    said.append("Intervals (95%) are of a bootstrap over seeds; the maps are its strata.")
+    yield ""
+    yield " ".join(said)
+
+
+def share_in_order(
+    scores: Mapping[str, Sequence[np.ndarray]], drawn: Mapping[str, Sequence[np.ndarray]]
+) -> float:
+    """The share of resamples in which the means over maps are in this order."""
+    means = [
+        np.mean([task[i].mean(1) for task, i in zip(scores[m], drawn[m], strict=True)], axis=0)
+        for m in ORDER
+    ]
+    return float(np.mean((means[0] < means[1]) & (means[1] < means[2])))
