@@ -1,41 +1,30 @@
-"""Python files in the present folder are somebody else's: no process of a command imports them."""
+"""Python files in the present folder are somebody else's: no process of a command imports them.
+test_sweep.py says so of jobs."""
 
 import os
 import subprocess
 import sys
 
-import pytest
-
 from rltrain.common.imports import import_path
-
-FOREIGN = ("rltrain/__init__.py", "numpy.py", "torch.py", "signal.py", "logging.py", "numba.py")
-COMMANDS = {
-    "sweep": ("-m", "seed=1,2"),
-    "workers": ("hardware=process", "seed=1"),
-    "one": ("seed=1",),
-}
+from tests.helpers import foreign_modules
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_no_process_of_a_command_imports_from_the_present_folder(command, tmp_path):
+def test_no_process_of_a_command_imports_from_the_present_folder(tmp_path, small):
     here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    executed = foreign_modules(here)
     elsewhere.mkdir()
-    for name in FOREIGN:
-        path = here / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"open({str(tmp_path / 'executed')!r}, 'a').write(__name__)")
     script = elsewhere / "script.py"  # whose folder is on the path, as that of the command is
     script.write_text("from rltrain.__main__ import command\ncommand()\n")
-    overrides = ["env=cartpole", "total_env_steps=20", "hardware.kernels=torch", "logger=[]"]
+    overrides = ["hardware=process", "hardware.n_workers=1", "total_env_steps=20"]
     result = subprocess.run(
-        [sys.executable, str(script), *COMMANDS[command], *overrides],
+        [sys.executable, str(script), *small, *overrides],
         cwd=here,
         capture_output=True,
         text=True,
         env={k: v for k, v in os.environ.items() if k != "PYTHONSAFEPATH"},
         check=False,
     )
-    assert not (tmp_path / "executed").exists(), (tmp_path / "executed").read_text()
+    assert not executed.exists(), executed.read_text()
     assert result.returncode == 0, result.stderr
 
 

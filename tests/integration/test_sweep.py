@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rltrain.errors import CheckpointError, UsageError
-from tests.helpers import nothing_written
+from tests.helpers import foreign_modules, nothing_written
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,12 +32,14 @@ def test_a_sweep_over_nothing_is_refused(command, small, own_folder):
     assert nothing_written(own_folder)
 
 
-def test_a_sweep_has_the_name_that_was_typed(command, small, own_folder):
+def test_a_sweep_has_its_name_and_imports_nothing_of_the_present_folder(command, small, own_folder):
+    executed = foreign_modules(own_folder)
     words = [*small, "seed=1,2", "total_env_steps=40", "name=mine", "sweep.jobs=1"]
     assert command("-m", *words) == 0
     assert sorted(p.name for p in (own_folder / "outputs/multirun").iterdir()) == ["mine"]
     with pytest.raises(UsageError, match="holds this sweep, and all of its runs are finished"):
         command("-m", *words)
+    assert not executed.exists(), executed.read_text()
 
 
 def test_every_job_of_a_sweep_is_checked_before_the_first_begins(command, small, own_folder):
