@@ -96,7 +96,7 @@ def test_nothing_of_a_run_stays_in_memory(small, error, monkeypatch):
     seen = Remember(error)
     for seed in range(2):
         with suppress(Exception, KeyboardInterrupt):
-            rltrain.train([*small, f"seed={seed}"], callbacks=[seen])
+            rltrain.train([*small, "total_env_steps=40", f"seed={seed}"], callbacks=[seen])
     assert gc.get_freeze_count() == 0
     gc.collect()
     gc.freeze()

@@ -12,6 +12,7 @@ from rltrain import battles
 README = (Path(battles.__file__).parent / "README.md").read_text(encoding="utf-8")
 EXAMPLES = dict(re.findall(r"## [^\n]*`(\w+)`\n.*?```python\n(.*?)```", README, flags=re.DOTALL))
 LEARNING = ("torch", "hydra", "omegaconf", "pydantic", "yaml", "rich", "psutil", "safetensors")
+END = "end of an example"
 SPACES = ("gymnasium", "pettingzoo", "PIL")
 
 
@@ -22,12 +23,17 @@ def run(code, missing):
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_examples_run_without_the_libraries_of_rltrain(name):
-    assert EXAMPLES[name].count("\n") <= 12
-    needs_spaces = name == "parallel_env"
-    out = run(EXAMPLES[name], LEARNING if needs_spaces else LEARNING + SPACES)
-    assert needs_spaces or re.search("True|False", out)
+@pytest.mark.parametrize(
+    ("names", "missing"),
+    [(["StarCraft2Env", "Battles"], LEARNING + SPACES), (["parallel_env"], LEARNING)],
+    ids=["without spaces", "with spaces"],
+)
+def test_examples_run_without_the_libraries_of_rltrain(names, missing):
+    assert all(EXAMPLES[name].count("\n") <= 12 for name in names)
+    code = "".join(f"exec({EXAMPLES[name]!r}, {{}}); print({END!r})\n" for name in names)
+    parts = run(code, missing).split(END)[:-1]
+    assert len(parts) == len(names)
+    assert missing == LEARNING or all(re.search("True|False", part) for part in parts)
 
 
 def test_there_is_an_example_of_every_interface():

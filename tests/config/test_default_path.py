@@ -20,23 +20,28 @@ def test_a_default_command_imports_no_explanations_and_no_exchange_of_parts():
     assert imported(code, *(f"rltrain.config.{name}" for name in RARE)) == []
 
 
-@pytest.mark.parametrize(
-    "typed",
-    [
-        ["resume=latest"],
-        ["mode=evaluate", "checkpoint=latest"],
-        ["env=cartpole", "checkpoint=missing"],
-        ["env=smac", "env.map_name=3n"],
-        ["env=smacv2", "env.map_name=terran_5"],
-        ["env=gymnasium", "env.id=CartPol-v1"],
-    ],
-    ids=" ".join,
+NOT_THERE = (
+    "resume=latest",
+    "mode=evaluate checkpoint=latest",
+    "env=cartpole checkpoint=missing",
+    "env=smac env.map_name=3n",
+    "env=smacv2 env.map_name=terran_5",
+    "env=gymnasium env.id=CartPol-v1",
 )
-def test_what_is_not_there_is_answered_without_torch(typed, own_folder):
-    code = (
-        "from rltrain.main import run; from contextlib import suppress; import rltrain.errors as e"
-        f"\nwith suppress(e.UsageError, e.CheckpointError): run({typed}); import torch"
-    )
+
+
+def test_what_is_not_there_is_answered_without_torch(own_folder):
+    code = f"""
+import sys
+from contextlib import suppress
+from rltrain.errors import CheckpointError, UsageError
+from rltrain.main import run
+for words in {NOT_THERE}:
+    with suppress(UsageError, CheckpointError):
+        run(words.split())
+        raise AssertionError(f"{{words}} is not refused")
+    assert "torch" not in sys.modules, words
+"""
     assert imported(code, "torch") == []
 
 

@@ -14,7 +14,7 @@ from tests.kernels.test_learning import require_same
 COMMON = (
     *("tuned=none", "hardware.threads=1", "logger=[]", "algo.learning_starts=40"),
     *("algo.batch_size=16", "algo.network.hidden_sizes=[8]", "test.interval=10_000"),
-    "total_env_steps=10_000",
+    *("test.episodes=1", "total_env_steps=10_000"),
 )
 ENVS = {
     "cartpole": ("env=cartpole", "hardware.n_envs=3"),

@@ -15,7 +15,8 @@ from tests.integration.promises.envs import Images
 COMMON = (
     *("tuned=none", "hardware.threads=1", "hardware.n_envs=2", "logger=[]"),
     *("algo.learning_starts=40", "algo.batch_size=16", "algo.network.hidden_sizes=[8]"),
-    *("test.interval=10_000", "total_env_steps=10_000", "algo.updates_per_env_step=1"),
+    *("test.interval=10_000", "test.episodes=1", "total_env_steps=10_000"),
+    "algo.updates_per_env_step=1",
 )
 NO_RATIO = "algo.updates_per_episode=null"
 RUNS = {

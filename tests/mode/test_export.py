@@ -236,28 +236,24 @@ def test_an_export_needs_a_checkpoint(command, small):
         command("mode=export", *small)
 
 
-@pytest.mark.parametrize(
-    ("overrides", "printed"),
-    [
-        (["algo=dqn", "env=cartpole"], r"CartPole-v1: return \d+ in \d+ steps"),
-        (
-            ["algo=qmix", "env=two_step"],
-            r"qmix on two_step.*: observations of zeros give .* \[\d \d\]",
-        ),
-    ],
-)
-def test_the_script_plays_when_it_is_run(overrides, printed, own_folder):
-    done = export(saved(overrides, own_folder / "run"), ["test.episodes=2"], None)
+def script_prints(folder):
     ran = subprocess.run(
-        [sys.executable, "act.py"], cwd=done.folder, capture_output=True, text=True, check=True
+        [sys.executable, "act.py"], cwd=folder, capture_output=True, text=True, check=True
     )
-    assert re.fullmatch(printed, ran.stdout.strip())
+    return ran.stdout.strip()
 
 
-def test_the_script_takes_an_observation_as_gymnasium_gives_it(own_folder):
+def test_the_script_of_a_team_prints_actions_when_it_is_run(own_folder):
+    run = saved(["algo=qmix", "env=two_step"], own_folder / "run")
+    printed = script_prints(export(run, ["test.episodes=2"], None).folder)
+    assert re.fullmatch(r"qmix on two_step.*: observations of zeros give .* \[\d \d\]", printed)
+
+
+def test_the_script_plays_and_takes_an_observation_as_gymnasium_gives_it(own_folder):
     run = saved(["algo=dqn", "env=cartpole", "env.frame_stack=2"], own_folder / "run")
-    exported = loaded_script(export(run, ["test.episodes=2"], None).folder)
-    policy = rltrain.load_policy(run)
+    folder = export(run, ["test.episodes=2"], None).folder
+    assert re.fullmatch(r"CartPole-v1: return \d+ in \d+ steps", script_prints(folder))
+    exported, policy = loaded_script(folder), rltrain.load_policy(run)
     for obs in np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32):
         action = exported.act(obs)
         assert isinstance(action, int)

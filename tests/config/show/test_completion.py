@@ -89,25 +89,24 @@ def test_folders_of_the_user_are_completed(tmp_path):
 
 IN_BASH = """
 eval "$(rltrain -sc install=bash)"
-COMP_LINE=$1; COMP_POINT=${#1}; COMP_WORDS=($1); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
-hydra_bash_completion && echo "${COMPREPLY[@]}"
+for COMP_LINE; do
+    COMP_POINT=${#COMP_LINE}; COMP_WORDS=($COMP_LINE); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+    hydra_bash_completion && echo "${COMPREPLY[@]}"
+done
 """
+BASH_COMPLETED = {
+    "experiment=zoo/a": "experiment=zoo/acrobot",
+    "env=smac env.map_name=2s_": "env.map_name=2s_vs_1sc",
+    "env=smacv2 env.map_name=protoss_5": "env.map_name=protoss_5_vs_5",
+}
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
-@pytest.mark.parametrize(
-    ("line", "completed"),
-    [
-        ("experiment=zoo/a", "experiment=zoo/acrobot"),
-        ("env=smac env.map_name=2s_", "env.map_name=2s_vs_1sc"),
-        ("env=smacv2 env.map_name=protoss_5", "env.map_name=protoss_5_vs_5"),
-    ],
-)
-def test_presets_and_maps_are_completed_in_bash(line, completed):
+def test_presets_and_maps_are_completed_in_bash():
     env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    command = ["bash", "-c", IN_BASH, "bash", f"rltrain {line}"]
+    command = ["bash", "-c", IN_BASH, "bash", *(f"rltrain {line}" for line in BASH_COMPLETED)]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [completed]
+    assert done.stdout.splitlines() == [*BASH_COMPLETED.values()]
 
 
 def test_completion_imports_no_torch():
