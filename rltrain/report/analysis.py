@@ -119,7 +119,11 @@ def drawable(
 
 def few_and_twice(groups: Sequence[RunGroup]) -> Iterator[str]:
     """Remarks on how many runs there are and on seeds that occur twice."""
-    few = [f"{g.label} on {g.env} ({len(g.runs)})" for g in groups if len(g.runs) < FEW]
+    few = [
+        f"{g.label} on {g.env} ({len(g.runs)})"
+        for g in groups
+        if len(g.runs) < FEW and not g.published
+    ]
     if few:
         yield (
             f"Fewer than {FEW} runs: {listed(few)}. Intervals over so few seeds are unreliable; "
@@ -140,7 +144,9 @@ def ends_of(
     """Where the runs of each environment are compared: where the shortest ends."""
     out: dict[str, float] = {}
     for env in dict.fromkeys(group.env for group in groups):
-        ends = [curves[run.folder].end for g in groups if g.env == env for run in g.runs]
+        here = [g for g in groups if g.env == env]
+        own = [g for g in here if not g.published] or here
+        ends = [curves[run.folder].end for g in own for run in g.runs]
         out[env] = min(ends)
         if axis != "minutes" and max(ends) > 1.1 * min(ends):
             warn(
@@ -154,10 +160,13 @@ def ends_of(
 def unlike(analysis: Analysis) -> Iterator[str]:
     """Warnings of what cannot be compared over all environments."""
     complete, ends = analysis.complete, analysis.ends
+    own = dict.fromkeys(s.label for s in analysis.series if not s.group.published)
+    if not own:
+        return
     if not complete:
         yield "No configuration has runs on all environments: nothing is compared over them."
         return
-    if partial := [label for label in analysis.labels if label not in complete]:
+    if partial := [label for label in own if label not in complete]:
         yield (
             "Comparisons over all environments leave out configurations that have no runs on some "
             f"of them: {listed(partial)}."

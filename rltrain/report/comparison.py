@@ -96,8 +96,11 @@ class Analysis:
 
     @property
     def complete(self) -> list[str]:
-        """The labels of configurations with runs on every environment."""
-        envs = {label: {s.env for s in self.series if s.label == label} for label in self.labels}
+        """The labels of configurations with runs on every environment; published ones are not
+        compared.
+        """
+        labels = dict.fromkeys(s.label for s in self.series if not s.group.published)
+        envs = {label: {s.env for s in self.series if s.label == label} for label in labels}
         return [label for label, own in envs.items() if own == set(self.ends)]
 
     def of(self, env: str) -> list[Series]:

@@ -113,7 +113,13 @@ def curves(analysis: Analysis) -> Figure:
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes, env in zip(grid.flat, analysis.envs, strict=False):
         for s in analysis.of(env):
-            band(axes, s.x, s.band, **style_of(analysis.labels, s.label))
+            style = style_of(analysis.labels, s.label)
+            if not s.group.published:
+                band(axes, s.x, s.band, **style)
+            elif len(s.x) > 1:
+                band(axes, s.x, s.band, **style | {"linestyle": "--"})
+            else:
+                axes.axhline(s.band.value[0], **style | {"linestyle": "--"})
         axes.set_title(env)
         axes.set_xlabel(AXES[analysis.settings.axis])
         axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))

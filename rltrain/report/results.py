@@ -29,14 +29,18 @@ AXES = {"env_steps": "env steps", "updates": "updates", "minutes": "minutes"}
 
 def tables_of(analysis: Analysis) -> list[Table]:
     """Every table that has rows."""
-    kinds = (final_scores, overall, improvement, sample_efficiency, self_play, configurations, runs)
+    kinds = (
+        final_scores, overall, improvement, sample_efficiency, self_play, configurations, published,
+        runs,
+    )  # fmt: skip
     return [table for kind in kinds if (table := kind(analysis)).rows]
 
 
 def size_text(analysis: Analysis) -> str:
     """``30 runs of 3 configurations on 2 environments``."""
-    n_runs = sum(len(s.curves) for s in analysis.series)
-    configurations = plural(len(analysis.labels), "configuration")
+    own = [s for s in analysis.series if not s.group.published] or analysis.series
+    n_runs = sum(len(s.curves) for s in own)
+    configurations = plural(len({s.label for s in own}), "configuration")
     envs = plural(len(analysis.envs), "environment")
     return f"{plural(n_runs, 'run')} of {configurations} on {envs}"
 
@@ -185,6 +189,18 @@ def self_play(analysis: Analysis) -> Table:
     return Table("self_play", "Self-play: ratings over training time", columns, rows, SELF_PLAY)
 
 
+def published(analysis: Analysis) -> Table:
+    """What was published, and where."""
+    rows = [
+        [s.env, s.label, len(s.curves), position(s.curves[0].end, analysis), s.group.runs[0].source]
+        for s in analysis.series
+        if s.group.published
+    ]
+    columns = ["environment", "configuration", "runs", "env steps", "source"]
+    note = "Dashed in the figures; no part of comparisons. Values are for this many env steps."
+    return Table("published", "Published results", columns, rows, note)
+
+
 def runs(analysis: Analysis) -> Table:
     """Every run."""
     rows = [
@@ -199,6 +215,7 @@ def runs(analysis: Analysis) -> Table:
         ]
         for s in analysis.series
         for run, curve, score in zip(s.group.runs, s.curves, s.finals, strict=True)
+        if not run.source
     ]
     end = f"end ({AXES[analysis.settings.axis]})"
     columns = ["environment", "configuration", "seed", "status", "score", end, "folder"]

@@ -31,6 +31,7 @@ class Run:
         settings: every other setting by its dotted path.
         status: of ``run.json``; other libraries do not tell, and their runs count as finished.
         problems: what is wrong with the files.
+        source: where the values were published; empty for runs.
     """
 
     folder: Path
@@ -43,6 +44,7 @@ class Run:
     settings: Mapping[str, object] = field(default_factory=dict)
     status: str = "finished"
     problems: Sequence[str] = ()
+    source: str = ""
 
     @property
     def method(self) -> str:

@@ -25,6 +25,10 @@ class RunGroup:
     env: str
     runs: Sequence[Run]
 
+    @property
+    def published(self) -> bool:
+        return bool(self.runs[0].source)
+
 
 def grouped(
     runs: Sequence[Run], ignore: Sequence[str] = (), rename: Sequence[str] = ()

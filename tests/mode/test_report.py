@@ -58,11 +58,36 @@ def test_report_of_a_list_of_patterns(runs, capsys):
     assert len(list((runs / "outputs/report").glob("*/report.html"))) == 1
 
 
+def test_published_values_stand_beside_runs(runs, capsys):
+    """On the environments of the runs, and in no comparison."""
+    words = ["mode=report", "report.dir=here", "report.resamples=50"]
+    assert run([*words, "runs=[outputs, published/zoo, published/cleanrl]"]) == 0
+    assert "10 runs of 2 configurations on 1 environment" in capsys.readouterr().out
+    with (runs / "here/tables/final_scores.csv").open(encoding="utf-8") as file:
+        rows = {row["configuration"]: row for row in csv.DictReader(file)}
+    assert float(rows["dqn (rl-zoo3)"]["mean [95% interval]"]) == 500
+    assert {row["environment"] for row in rows.values()} == {"CartPole-v1"}
+    with (runs / "here/tables/improvement.csv").open(encoding="utf-8") as file:
+        assert [(row["X"], row["Y"]) for row in csv.DictReader(file)] == [("pqn", "dqn")]
+    with (runs / "here/tables/published.csv").open(encoding="utf-8") as file:
+        assert all(row["source"] for row in csv.DictReader(file))
+
+
+@pytest.mark.parametrize("table", ["smac", "smacv2", "zoo", "cleanrl"])
+@pytest.mark.usefixtures("figures_not_drawn")
+def test_every_published_table_is_a_report(runs, table):
+    assert run(["mode=report", f"runs=published/{table}", "report.resamples=50"]) == 0
+
+
 @pytest.mark.parametrize(
     ("overrides", "answer"),
     [
         (["mode=report"], "mode=report needs runs"),
         (["mode=report", "runs=nowhere"], "runs=nowhere matches nothing. Expected run folders"),
+        (
+            ["mode=report", "runs=published/smax"],
+            "there is no published table 'smax'. Expected one of smac, smacv2, zoo, cleanrl",
+        ),
         (["mode=report", "runs=outputs", "algo=dqn"], "algo=dqn: a report reads finished runs"),
         (["mode=report", "runs=outputs", "report.metric=loss"], "They have test/return_mean"),
         (["mode=report", "runs=outputs", "report.statistic=median"], "expected one of mean, iqm"),

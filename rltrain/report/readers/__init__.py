@@ -14,6 +14,7 @@ from pathlib import Path
 
 from rltrain.errors import UsageError
 from rltrain.report.readers import cleanrl, rllib, rltrain_runs, sacred, stable_baselines3
+from rltrain.report.readers.published import PREFIX, published_runs
 from rltrain.report.run_data import Run
 
 log = logging.getLogger("rltrain")
@@ -33,7 +34,7 @@ def find_runs(places: Sequence[str | Path], problems: list[str] | None = None) -
     """The runs in folders and below them. One that cannot be read is left out.
 
     Args:
-        places: paths, which may have wildcards: ``outputs/*-cartpole``.
+        places: paths, which may have wildcards: ``outputs/*-cartpole``; ``published/smac``.
         problems: takes what was left out and why; None: the log does.
 
     Raises:
@@ -41,8 +42,11 @@ def find_runs(places: Sequence[str | Path], problems: list[str] | None = None) -
     """
     by_folder: dict[Path, Run] = {}
     left: list[str] = []
-    for place in places:
-        roots, here = matching(str(place)), 0
+    for place in map(str, places):
+        if place.startswith(PREFIX) and not os.path.exists(place):
+            by_folder |= {run.folder: run for run in published_runs(place)}
+            continue
+        roots, here = matching(place), 0
         for root in roots:
             for folder, inner, names in os.walk(root):
                 if STUDY in names and Path(folder) != root:
@@ -58,7 +62,8 @@ def find_runs(places: Sequence[str | Path], problems: list[str] | None = None) -
             raise UsageError(f"runs={place} {what}. {why}{EXPECTED}, such as runs='outputs/*'.")
     for problem in left:
         (problems.append if problems is not None else log.warning)(problem)
-    return list(by_folder.values())
+    own = {run.env for run in by_folder.values() if not run.source}
+    return [run for run in by_folder.values() if not (own and run.source) or run.env in own]
 
 
 def matching(place: str) -> list[Path]:
