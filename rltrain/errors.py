@@ -48,7 +48,7 @@ class UsageError(RltrainError):
 
 
 class NamesError(UsageError):
-    """Names in a command that do not exist, a line for each."""
+    """Names in a command that do not exist, a line for each, or several values for one."""
 
 
 @contextmanager

@@ -7,6 +7,7 @@ torch.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -62,7 +63,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def in_one(error: RltrainError, arguments: Sequence[str]) -> str:
     """The command with all names as they are here, where several were wrong and all are known."""
-    if not isinstance(error, NamesError) or "\n" not in str(error):
+    one_name = re.match(r"Unknown key|[^\n]*: unknown", str(error)) and "\n" not in str(error)
+    if not isinstance(error, NamesError) or one_name:
         return ""
     from rltrain.config.compose import refusal
     from rltrain.config.suggest.translate import translated

@@ -182,7 +182,8 @@ def refusal(catalog: Catalog, choices: Sequence[Override], typed: str) -> str:
     from rltrain.config.validate.env_names import require_environment
 
     try:
-        parsed = [o for o in parse(shlex.split(typed)) if not sets_hydra(o)]
+        words = [word for word in shlex.split(typed) if not word.startswith("-")]
+        parsed = [o for o in parse(words) if not sets_hydra(o)]
         groups = [o for o in parsed if o.key_or_group in catalog.groups]
         replaced = {o.key_or_group for o in groups}
         others = [o for o in choices if o.key_or_group not in replaced]

@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 from rltrain.common.files import expanded
 from rltrain.config.catalog import RECOMMENDED, Tree
 from rltrain.config.command_line import in_quotes
-from rltrain.errors import UsageError
+from rltrain.errors import NamesError, UsageError
 
 Leaves = dict[tuple[str, ...], Any]
 """Values by the names that lead to them."""
@@ -143,14 +143,14 @@ def require_one_value(overrides: Sequence[str]) -> None:
     """Refuse several values for a key, which only a sweep takes.
 
     Raises:
-        UsageError: the overrides, and what to type.
+        NamesError: the overrides, and what to type.
     """
     swept = [str(o.input_line) for o in parse(overrides) if o.is_sweep_override()]
     if swept:
         from rltrain.config.suggest.value_forms import numbers
 
         one = "".join(numbers(text) for text in swept).replace(" Type", " For one number type")
-        raise UsageError(
+        raise NamesError(
             f"{', '.join(swept)}: several values for one key are a sweep. Type rltrain -m … to run "
             f"them all, or quote the value if the comma belongs to it.{one}"
         )

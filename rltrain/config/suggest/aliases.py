@@ -5,12 +5,14 @@ The file of a library holds sections, a section rows, a row up to four columns:
 
 1. their names, separated by blanks;
 2. our keys, one for each of theirs or one for all of them; of ``a|b`` the one that is set is taken;
-   a mapping says what to type for each value of theirs; empty if there is nothing to set;
+   a mapping says what to type for each value of theirs, ``*`` being any; empty if there is
+   nothing to set;
 3. a note for the documents;
 4. how a number of theirs becomes one of ours: ``reciprocal``, ``share`` of the run's env steps, or
    ``tau``: below 1 a share that the target network moves at every update, ``layers`` of that many
-   units, two of them, ``range`` of that many seeds, or the mean ``return`` that ends a run;
-   ``tests``: it counts those, not the length of the run.
+   units, two of them, ``range`` of that many seeds, the mean ``return`` that ends a run, or
+   hours of a number of ``hours``, ``minutes`` or ``seconds``, of a ``time`` only with its unit;
+   several words are a remark.
 """
 
 from __future__ import annotations

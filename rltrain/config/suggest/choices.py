@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rltrain.battles.data.field_maps import is_sized
@@ -81,11 +81,15 @@ def _answers(group: str, value: str, catalog: Catalog) -> Iterator[Answer]:
             yield Answer(tuple(f"experiment={o}" for o in within))
     for other in catalog.groups:
         for option in catalog.options(other) if other not in ("experiment", group) else ():
-            if normal(option) == name:
+            if normal(option) == name and option not in ("auto", "none"):
                 yield Answer((f"{other}={option}",), why=f"{option} is a choice of {other}")
     near = closest(value, options, n=3)
     if near:
         yield Answer(tuple(f"{group}={option}" for option in near[:1]), sure=False)
+    elif "_" in value:
+        beginning = for_choice(group, value.rpartition("_")[0], catalog)
+        if beginning.sure:
+            yield replace(beginning, sure=False)
 
 
 def _elsewhere(group: str, value: str, name: str) -> Iterator[Answer]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from rltrain.config.catalog import ONE_OF, SEVERAL, Catalog, Tree
 from rltrain.config.suggest.aliases import Row, tables, value_aliases
 from rltrain.config.suggest.choices import Answer, for_choice
-from rltrain.config.suggest.value_forms import quoted
+from rltrain.config.suggest.value_forms import duration, quoted
 from rltrain.errors import closest, one_edit
 
 FREE_FORM = (
@@ -25,6 +25,13 @@ FREE_FORM = (
     "hardware.worker_resources",
 )
 """Nodes under which ``+`` may add keys; the constructors behind them check the names."""
+BOOLEANS = dict.fromkeys(["yes", "on", "1", "y"], "true")
+BOOLEANS |= dict.fromkeys(["no", "off", "0", "n", "none", "null"], "false")
+"""Words for ``true`` and ``false``."""
+TIMES = ("hours", "minutes", "seconds", "time")
+"""Conversions of a duration to hours, by the unit of a plain number; ``time``: it has none."""
+FOREIGN_MODEL = re.compile(r".*\.(zip|pkl|pt|pth)|(.*/)?checkpoint[-_]\d+")
+"""Files and folders of Stable-Baselines3's and RLlib's models."""
 USUAL = ("gymnasium", "smac", "replay", "mlp", "td")
 """Of several choices that have a key, those to name first."""
 
@@ -66,10 +73,11 @@ def accepted(answers: Iterable[Answer], refusal: Refusal) -> Answer:
         kept = tuple(typed for typed in answer.typed if not refusal(typed))
         if kept or not answer.typed:
             return answer if kept == answer.typed else replace(answer, typed=kept)
-        if not names.why:
+        if answer.sure and not names.why:
             first = answer.typed[0]
-            choices = re.sub(r"(?<!\S)[^/\s]+=.*", "", first)  # of groups, which stand first
-            key = re.split(r"[=\s]", first[len(choices) :].strip("'+"))[0]
+            keys = [word.partition("=")[0].strip("'+") for word in first.split()]
+            key = next((k for k in keys if "." in k), keys[0])
+            choices = first.partition(key)[0].rstrip("'+")  # of groups, which stand first
             why = refusal(first).rstrip(".").replace(" Type ", f" Type {choices}")
             names = Answer(why=f"Here it is {key}. {why}")
     return names
@@ -191,8 +199,14 @@ def foreign(name: str, value: str, known: Tree, catalog: Catalog) -> Iterator[An
     ]
     answers = [(_row_answer(row, name, value, known, catalog), library) for library, row in rows]
     by_steps = known.get("algo.updates_per_episode") is None
+    off_policy = "buffer.capacity" in known  # CleanRL has num_steps of others
+    last = {"PyMARL": by_steps, "CleanRL": off_policy}
     answers.sort(
-        key=lambda pair: (not pair[0].typed, not pair[0].sure, by_steps and pair[1] == "PyMARL")
+        key=lambda pair: (
+            not pair[0].typed or pair[0].typed[0].startswith("env="),  # another environment's
+            not pair[0].sure,
+            last.get(pair[1], False),
+        )
     )
     for answer, library in answers:
         why = ", ".join(part for part in (library and f"{name} in {library}", answer.why) if part)
@@ -202,25 +216,31 @@ def foreign(name: str, value: str, known: Tree, catalog: Catalog) -> Iterator[An
 def _row_answer(row: Row, name: str, value: str, known: Tree, catalog: Catalog) -> Answer:
     """The suggestion of one table row for a name and its value."""
     plain_note = re.sub(r"`|\[(\w+)\]\([^)]*\)", r"\1", row.note)
-    nothing = Answer(why=f"There is nothing to set for it: {plain_note or 'it is the default'}")
-    if row.values and value.lower() in row.values:
-        typed_overrides = row.values[value.lower()]
-        return Answer((typed_overrides,)) if typed_overrides else nothing
+    instead = "Instead" if "`" in row.note else "There is nothing to set for it"
+    nothing = Answer(why=f"{instead}: {plain_note or 'it is the default'}")
+    for each in (value.lower(), BOOLEANS.get(value.lower()), "*"):
+        if each in row.values:
+            return Answer((row.values[each],)) if row.values[each] else nothing
     if row.ours:
         keys = row.target(name).split("|")
-        here = [k for k in keys if k in known]
-        key = next((k for k in here if known[k] is not None), (here or keys)[0])
+        here = [k for k in keys if k in known or k in catalog.groups]
+        key = next((k for k in here if known.get(k) is not None), (here or keys)[0])
         if key in catalog.groups and value not in catalog.options(key):
             return for_choice(key, value, catalog)
+        if key == "checkpoint" and FOREIGN_MODEL.fullmatch(value):
+            return Answer(why="A model of another library cannot be loaded here")
         if row.convert == "tau" and is_share(value):
             tau = f"algo.target_update.tau={value}"
             return Answer((f"{pasteable(key, '1', known, catalog)} {tau}",))
         if row.convert == "return":
             return Answer((f"stop.metric=train/return_mean stop.value={value}",))
+        if row.convert in TIMES:
+            seconds = duration(value) or duration(value + row.convert)
+            if not seconds:
+                return Answer(why=f"The limit is {key}, in hours")
+            value = f"{seconds / 3600:.6g}"
         share = f"{value} of {known.get('total_env_steps')} env steps"
-        why = {"share": share, "tests": "total_env_steps is the length of a run"}.get(
-            row.convert, ""
-        )
+        why = share if row.convert == "share" else row.convert if " " in row.convert else ""
         return Answer((pasteable(key, converted(row, key, value, known), known, catalog),), why=why)
     if row.values:
         return Answer(tuple(dict.fromkeys(w for w in row.values.values() if w)), sure=False)
@@ -238,7 +258,7 @@ def is_share(value: str) -> bool:
 def converted(row: Row, key: str, value: str, known: Tree) -> str:
     """A value of theirs as one of ours."""
     try:
-        number = float(value)
+        number = float(value.removesuffix("%")) / (100 if value.endswith("%") else 1)
         if row.convert == "range":
             return f"range({int(number)})"
         if row.convert == "reciprocal":

@@ -47,9 +47,9 @@ def named_values(arguments: Sequence[str]) -> tuple[str, list[tuple[str, str]]]:
         elif word.startswith("-"):
             name = name.replace("-", "_")
             name = commands()["flags"].get(name.lower() if len(name) < 2 else name, name)
-            if not equals and re.fullmatch(
-                r"(mode|resume)=\w+|--\w+", commands()["words"].get(name, "")
-            ):
+            means = None if equals else commands()["words"].get(name)
+            switch = re.fullmatch(r"(mode|resume)=\w+|--\w+", means or "")
+            if switch or (means is not None and not follows and name != "record_video"):
                 pairs.append(("", name))
             elif not equals and name.startswith("no_"):
                 pairs.append((name.removeprefix("no_"), "false"))
@@ -119,12 +119,16 @@ def _whole_names(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
     registers an id, the units of a scenario of SMACv2.
     """
     named = {name.rpartition(".")[2]: value for name, value in pairs}
+    if "batch_size_run" in named:  # the same as runner, more exactly
+        pairs = [pair for pair in pairs if pair[0] != "runner"]
     race = re.search("terran|protoss|zerg", " ".join(named.values()))
     if race and {"n_units", "n_enemies"} <= {*named}:
         others = [p for p in pairs if not p[0].endswith(("n_units", "n_enemies", "map_name"))]
         return [*others, ("env", f"{race[0]}_{named['n_units']}_vs_{named['n_enemies']}")]
     package = named.get("gym_packages")
     prefixes = {"env": f"{package}:" if package else "", "gym_packages": None}
+    thousands = re.compile(r"[1-9]\d{0,2}(,000)+")
+    pairs = [(k, v.replace(",", "_") if thousands.fullmatch(v) else v) for k, v in pairs]
     prefixed = [(name, prefixes.get(name, ""), value) for name, value in pairs]
     return [(name, prefix + value) for name, prefix, value in prefixed if prefix is not None]
 

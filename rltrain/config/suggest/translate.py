@@ -16,7 +16,7 @@ from rltrain.config.catalog import Catalog, Tree
 from rltrain.config.command_line import STRANGE
 from rltrain.config.suggest.aliases import EVALUATE, commands
 from rltrain.config.suggest.choices import longest_known
-from rltrain.config.suggest.keys import FREE_FORM, Refusal, for_key, not_tried
+from rltrain.config.suggest.keys import FOREIGN_MODEL, FREE_FORM, Refusal, for_key, not_tried
 from rltrain.config.suggest.named_values import PYTHON, named_values
 from rltrain.config.suggest.value_forms import quoted
 
@@ -30,8 +30,6 @@ TAKEN = {
     "import": (r"mode|checkpoint|load_step|seed|algo.*|env.*", "an import trains nothing"),
 }
 """Which overrides a mode takes, and why not the others."""
-FOREIGN_MODEL = re.compile(r".*\.(zip|pkl|pt|pth)|(.*/)?checkpoint[-_]\d+")
-"""Files and folders of Stable-Baselines3's and RLlib's models."""
 
 
 @dataclass
@@ -113,7 +111,10 @@ def translated(
         wrong = [k for k in done.overrides if re.search(rf"(?<![\w.]){re.escape(k)}(?![\w.])", why)]
         if not wrong or wrong == ["mode"]:
             break
-        done.take_out(wrong[:1], why.rstrip("."))
+        if form := re.search(rf" Type ('?{re.escape(wrong[0])}=.*)\.$", why):
+            done.add(form[1])  # 2e6 for 2M
+        else:
+            done.take_out(wrong[:1], why.rstrip("."))
     return done
 
 
@@ -147,9 +148,8 @@ def _setting(
         return
     answer = for_key(name, value, known, catalog)
     typed = answer.typed[0] if answer.typed else ""
-    if name == "use_lstm" and before.value("algo") not in ("", "dqn", "drqn"):
-        typed = typed.partition(" ")[2]
-    other = re.search(r"(?:^|\s)(?:algo|env)=", typed) and name != "use_lstm"
+    chosen = re.findall(r"(?:^|\s)((?:algo|env)=\S+)", typed)
+    other = any(before.overrides.get(each.partition("=")[0]) != each for each in chosen)
     evaluates = "mode" in before.overrides or "checkpoint" in before.overrides
     if typed.startswith(EVALUATE) and typed != EVALUATE and not evaluates:
         done.left_out.append(f"{name} (type rltrain {typed} afterward)")
@@ -228,9 +228,10 @@ def _finish(done: Translation, script: str) -> None:
     if "algo.network.groups" in overrides:
         done.add(_groups(done))
     values = [done.value(key) for key in overrides]
-    if any(value.startswith("range(") for value in values):
+    several = [v for v in values if re.match(r"(range|choice)\(|[^\[{(']+,", v)]
+    if several:
         done.add("-m")
-    elif "-m" in overrides and not any("," in value for value in values):
+    elif "-m" in overrides:
         done.take_out(["-m"], "no key has several values, such as seed=1,2,3")
     if "hardware" in overrides and mode in ("evaluate", "watch"):
         done.add(f"hardware.device={done.value('hardware')}")

@@ -20,6 +20,8 @@ PLUGINS = {
     "optuna": "hydra-optuna-sweeper",
 }
 """Launchers and sweepers of Hydra by the beginning of their names, and what installs them."""
+UNITS = {"s(ec(ond)?s?)?": 1, "m(in(ute)?s?)?": 60, "h((ou)?rs?)?": 3600, "d(ays?)?": 86400}
+"""Seconds by the words for a unit of time."""
 
 
 def for_value(
@@ -43,6 +45,9 @@ def for_value(
             several = ",".join(str(n) for n in range(first, last + 1))
             short = (f"-m {path}={several}",) if last - first < 5 else ()
             return Answer((*short, f"-m '{path}=range({first},{last + 1})'"))
+    unit = 3600 if path.endswith("hours") else 1 if path.endswith("timeout") else None
+    if unit and (seconds := duration(text)):
+        return Answer((f"{path}={seconds / unit:.6g}",))
     if isinstance(value, list) and len(value) > 1 and all(map(accepts, value)):
         return Answer((f"-m {path}={','.join(map(str, value))}",))
     for candidate, shown in _other_forms(value, text):
@@ -75,6 +80,16 @@ def _other_forms(value: Any, text: str) -> Iterator[tuple[Any, str]]:
         yield [value], f"[{text}]"
     elif len(value) == 1:
         yield value[0], str(value[0])
+
+
+def duration(text: str) -> float | None:
+    """The seconds of ``90min``, ``1h30m`` or ``1:30:00``; None for another text."""
+    if clock := re.fullmatch(r"(\d+):(\d\d):(\d\d)", text):
+        text = "{}h{}m{}s".format(*clock.groups())
+    parts = re.findall(r"([\d.]+)\s*([a-z]+)\s*", text.lower())
+    each = [float(n) * s for n, u in parts for word, s in UNITS.items() if re.fullmatch(word, u)]
+    whole = re.fullmatch(r"(\d+(\.\d+)?\s*[a-z]+\s*)+", text.lower())
+    return sum(each) if whole and len(each) == len(parts) else None
 
 
 def numbers(override: str) -> str:

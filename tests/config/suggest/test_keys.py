@@ -1,7 +1,9 @@
 """What a wrong name or value is answered with: the override that was meant, ready to be typed."""
 
 import random
+import re
 import time
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +15,11 @@ from rltrain.config.compose import compose_checked
 from rltrain.config.suggest.aliases import choice_aliases, tables, value_aliases
 from rltrain.config.suggest.choices import for_choice
 from rltrain.config.suggest.keys import FREE_FORM, for_key
-from rltrain.config.suggest.value_forms import for_plugin, for_value, quoted
+from rltrain.config.suggest.value_forms import duration, for_plugin, for_value, quoted
 from rltrain.errors import UsageError, closest
 from tests.marks import slow_except
+
+ROOT = Path(__file__).parents[3]
 
 
 def answer(*overrides):
@@ -190,6 +194,29 @@ def test_wrong_command_is_refused_with_what_to_type(typed, said):
     assert said in str(caught.value)
 
 
+UNITS = {"hours": 3600, "seconds": 1}
+DURATIONS = re.findall(
+    r"^ *(\w+): .*# [^#\n]*?\b(hours|seconds)\b",
+    "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "conf").rglob("*.yaml")),
+    re.MULTILINE,
+)
+"""The keys of times, and their units."""
+FORMS = {"1h30m": 5400, "90 min": 5400, "2.5 hours": 9000, "1:30:00": 5400, "45s": 45, "2d": 172800}
+
+
+@pytest.mark.parametrize(("key", "unit"), sorted({*DURATIONS}))
+def test_a_duration_with_its_unit_is_converted_for_every_key_of_a_time(key, unit):
+    for text, seconds in FORMS.items():
+        meant = f"x.{key}={seconds / UNITS[unit]:.6g}"
+        assert for_value(f"x.{key}", text, (), lambda _: False).typed == (meant,)
+
+
+def test_other_texts_are_no_durations():
+    assert [duration(t) for t in ("5", "2k", "1h2", "one hour", "h", "1:30", "3 months")] == [
+        None
+    ] * 7
+
+
 def test_missing_launcher_is_answered_with_what_installs_it():
     submitit = for_plugin("In 'hydra/config': Could not find 'hydra/launcher/submitit_local'")
     assert submitit == f". Type {install_command('hydra-submitit-launcher')}"
@@ -259,6 +286,8 @@ def exists(override):
     key = name.lstrip("+")
     if name in SHIPPED.groups:
         return set(split_options(value)) <= {*SHIPPED.options(name), "VALUE"}
+    if name == "--cfg":
+        return value == "job"
     if name.startswith("+"):
         return any(f"{key}.".startswith(f"{node}.") for node in FREE_FORM)
     nodes = ("hydra.", "algo.network._target_", *SHIPPED.root.keys)

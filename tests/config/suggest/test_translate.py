@@ -46,9 +46,21 @@ COMMANDS = {
     "resume": "resume=latest",
     "resume outputs/x": "resume=outputs/x",
     "dqn cartpole": "algo=dqn env=cartpole",
-    "--algo rainbow --v-min -10 --stop-reward -110": "algo=rainbow algo.distribution.v_min=-10",
+    "--algo rainbow --v-min -10 --stop-reward -110": (
+        "algo=rainbow algo.distribution.v_min=-10 stop.metric=train/return_mean stop.value=-110"
+    ),
     "qmix 3m": "algo=qmix env=smac env.map_name=3m",
     "algo = dqn env= cartpole": "algo=dqn env=cartpole",
+    "--dry-run algo=dqn": "algo=dqn --cfg=job",
+    "--train env=cartpole": "env=cartpole",
+    "--play": "mode=evaluate checkpoint=latest",
+    "watch demo": "mode=watch checkpoint=demo/2s3z",
+    "continue": "resume=latest",
+    "--algo dqn --seed 1,2": "-m algo=dqn seed=1,2",
+    "--config=vdn with runner=parallel batch_size_run=4": "algo=vdn hardware.n_envs=4",
+    "--config=vdn with batch_size_run=4 runner=parallel": "algo=vdn hardware.n_envs=4",
+    "--env-config=mpe with scenario=simple_tag": "env=mpe env.game=tag",
+    "--algo r2d2 --use-lstm": "algo=r2d2 algo/network=lstm",
 }
 
 
@@ -59,7 +71,7 @@ def test_command_is_translated_whole(typed):
     overrides = [
         word for word in shlex.split(COMMANDS[typed]) if not word.startswith(("-", "mode=evaluate"))
     ]
-    if "-m" not in typed and "--help" not in COMMANDS[typed]:
+    if "-m" not in COMMANDS[typed] and "--help" not in COMMANDS[typed]:
         compose_checked(overrides)
 
 
