@@ -38,6 +38,7 @@ def refused(base, word):
     """The suggestions for a wrong override that are refused in their turn."""
     text = refusal([*base, word]) or ""
     for words in suggested(text):
+        words = [word for word in words if word != "--cfg=job"]  # an option, not an override
         typed = {word.partition("=")[0] for word in words}
         again = refusal([*(w for w in base if w.partition("=")[0] not in typed), *words])
         if again is not None and typed != {"config"}:  # a file that is not there
