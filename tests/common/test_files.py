@@ -35,6 +35,7 @@ ALLOWED = {
     "config/suggest/aliases.py": PACKAGE_DATA,
     "config/validate/constructor.py": PACKAGE_DATA,
     "mode/init/__init__.py": PACKAGE_DATA,
+    "report/readers/published.py": PACKAGE_DATA,
     "migrate/pymarl_files.py": "weights alone, from what a helper has opened",
     "logger/jsonl.py": "metrics of a run in which nothing but plain files was found",
     "logger/tensorboard.py": "a recording that this run has made",

@@ -218,7 +218,7 @@ def _row_answer(row: Row, name: str, value: str, known: Tree, catalog: Catalog) 
     plain_note = re.sub(r"`|\[(\w+)\]\([^)]*\)", r"\1", row.note)
     instead = "Instead" if "`" in row.note else "There is nothing to set for it"
     nothing = Answer(why=f"{instead}: {plain_note or 'it is the default'}")
-    for each in (value.lower(), BOOLEANS.get(value.lower()), "*"):
+    for each in (value.lower(), BOOLEANS.get(value.lower(), "*"), "*"):
         if each in row.values:
             return Answer((row.values[each],)) if row.values[each] else nothing
     if row.ours:
