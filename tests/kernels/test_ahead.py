@@ -8,8 +8,12 @@ from typing import ClassVar
 
 import pytest
 
+from rltrain.algo.loss.distributional import CategoricalLoss
+from rltrain.algo.loss.td import TDLoss
+from rltrain.algo.network.distribution import Categorical
 from rltrain.common.progress import compiling
 from rltrain.kernels import ahead
+from rltrain.kernels.layers import td_step
 
 
 class Process:
@@ -61,3 +65,14 @@ def test_nothing_is_begun_that_is_compiled_or_cannot_be_shared_or_with_one_core(
     ahead.compile_ahead("sequence_step", kernel(tmp_path / "empty"))
     ahead.wait("sequence_step")
     assert Process.begun == []
+
+
+def test_of_feed_forward_agents_the_step_of_values_is_compiled_ahead(monkeypatch):
+    names = []
+    monkeypatch.setattr(td_step, "compile_ahead", lambda name, kernel: names.append(name))
+    settings = {"gamma": 1.0, "double": True, "n_step": 1}
+    atoms = Categorical(atoms=2, v_min=0.0, v_max=1.0)
+    td_step.layers_loss(CategoricalLoss(distribution=atoms, **settings))
+    assert names == []
+    td_step.layers_loss(TDLoss(**settings))
+    assert names == ["td_step"]
