@@ -17,7 +17,16 @@ names = [f.py_func.__qualname__ for f in functions if len(f.signatures) > 1]
 print(json.dumps(names))
 """
 TILES = {"multiply", "add_outer", "add_product", "take_matrix"}  # strides known beforehand
-FEW_LINES = {"below", "place", "move", "draw_team", "finish_window", "best_action", "_call"}
+FEW_LINES = {
+    "copy_column",
+    "below",
+    "place",
+    "move",
+    "draw_team",
+    "finish_window",
+    "best_action",
+    "_call",
+}
 DISTRIBUTIONS = {
     *("step", "evaluate", "outputs", "expected", "behind_trunk", "differentiate", "distances"),
     *("means", "of_rows", "are_of", "fits", "cosines"),

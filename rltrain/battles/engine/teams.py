@@ -207,10 +207,17 @@ def equip(roster, scene, unit, kind, e):
     first_unit, first_mark = scene.first_unit[e], scene.first_mark[e]
     for i in range(kind.shape[0]):
         c = column(kind, A, K, i)
-        first_unit[:, i] = roster.first_unit[:, c]
-        first_mark[:, i] = roster.first_mark[:, c]
+        copy_column(roster.first_unit, c, first_unit, i)
+        copy_column(roster.first_mark, c, first_mark, i)
         first_unit[U.X, i] = first_unit[U.GOAL_X, i] = unit[U.X, i]
         first_unit[U.Y, i] = first_unit[U.GOAL_Y, i] = unit[U.Y, i]
+
+
+@njit()
+def copy_column(table, c, to, i):
+    """Column c of ``table`` becomes column i of ``to``."""
+    for k in range(table.shape[0]):  # Numba compiles a slice's message of wrong shapes for seconds
+        to[k, i] = table[k, c]
 
 
 @njit(allocates=True)
@@ -220,7 +227,7 @@ def fit(roster, scene, kind, e):
     param, damage, affects = scene.param[e], scene.damage[e], scene.affects[e]
     for i in range(kind.shape[0]):
         c = column(kind, A, K, i)
-        param[:, i] = roster.param[:, c]
+        copy_column(roster.param, c, param, i)
         scene.type_bit[e, i] = roster.type_bit[c]
         for j in range(kind.shape[0]):
             d = column(kind, A, K, j)
