@@ -63,7 +63,7 @@ def load(folder: Path, buffer, step: int) -> None:
 
 
 @pytest.mark.parametrize("large", [1, 1 << 26])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(4))
 def test_batches_are_those_of_memory_also_after_kills(pair, tmp_path, seed):
     rng, stream = np.random.default_rng(seed), None
     memory, disk = pair()
