@@ -78,6 +78,7 @@ def test_a_package_that_is_too_old_is_found_with_the_command_that_renews_it(monk
 
 
 def test_the_verdict_comes_first_and_25_lines_are_enough(own_folder, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "120")  # the folders of tests have long names
     monkeypatch.setattr(machine, "lacks", lambda requirement: "")
     assert entry.run(["mode=doctor"]) == 0
     least = capsys.readouterr().out.splitlines()
