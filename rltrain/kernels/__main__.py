@@ -30,6 +30,21 @@ def compile_recurrence() -> None:
         gru(cell, first.clone(), first, [n_rows]).sum().backward()
 
 
+def compile_backward() -> None:
+    """Compile the backward pass of feed-forward agents first: meanwhile the process that acts
+    compiles the forward pass, which is then loaded from the cache.
+    """
+    from numba import types
+
+    from rltrain.kernels.layers.stack_kernel import differentiate
+
+    matrix, weights = types.float32[:, ::1], types.float32[::1]
+    layers = types.List(matrix)
+    values = types.Tuple((layers, layers, layers, matrix, matrix))
+    shapes, cut = types.int64[:, ::1], types.UniTuple(types.int64, 2)
+    differentiate.compile((values, matrix, types.int64, types.none, weights, shapes, cut, weights))
+
+
 def compile_td_step() -> None:
     """Compile acting and the learning step of feed-forward agents with values, or load them from
     the cache.
@@ -41,6 +56,7 @@ def compile_td_step() -> None:
     from rltrain.kernels.acting import choose
     from rltrain.kernels.gradient_step import adam_step
 
+    compile_backward()
     model, result = learn_and_act(Scalar(), TDLoss(gamma=1.0, double=True, n_step=1))
     optimizer = partial(adam, lr=1e-3, betas=[0.9, 0.999], eps=1e-8)
     adam_step(GradientStep(model, optimizer, max_grad_norm=None, lr_factors=None), result)

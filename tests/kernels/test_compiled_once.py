@@ -41,8 +41,18 @@ FIRST_LINE = {"wall_line", "is_covered", "touch", "around_end", "beside"}
 )
 def test_functions_are_compiled_for_one_signature(module, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    command = [sys.executable, "-c", SCRIPT, module]
-    answer = subprocess.run(command, check=True, capture_output=True, text=True)
-    names = set(json.loads(answer.stdout.splitlines()[-1]))
     known = TILES | FEW_LINES | DISTRIBUTIONS | RULES | FIRST_LINE
-    assert {name for name in names if not name.startswith("ol_")} <= known
+    assert compiled_more_than_once(module) <= known
+
+
+@pytest.mark.slow
+def test_the_backward_pass_that_is_compiled_first_is_the_one_that_is_used(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert compiled_more_than_once("td_step", "rltrain.kernels") <= TILES | FEW_LINES
+
+
+def compiled_more_than_once(*command):
+    script = [sys.executable, "-c", SCRIPT, *command]
+    answer = subprocess.run(script, check=True, capture_output=True, text=True)
+    names = json.loads(answer.stdout.splitlines()[-1])
+    return {name for name in names if not name.startswith("ol_")}
