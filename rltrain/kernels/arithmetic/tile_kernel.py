@@ -97,6 +97,7 @@ def tile(rows, vectors):
 
 
 _whole, _pair, _one = (tile(rows, VECTORS) for rows in (ROWS, 2, 1))
+_whole_middle, _pair_middle, _one_middle = (tile(rows, 2) for rows in (ROWS, 2, 1))
 _whole_narrow, _pair_narrow, _one_narrow = (tile(rows, 1) for rows in (ROWS, 2, 1))
 njit = numba_cache.njit(__file__)
 
@@ -117,7 +118,8 @@ def multiply(out, start, a, b, n_rows, n_columns, n):
     right, right_first, panel, c = b
     column = 0
     while column < n_columns:
-        wide = n_columns - column >= COLUMNS
+        left_over = n_columns - column
+        wide, middle = left_over >= COLUMNS, left_over >= 2 * WIDTH
         w = right_first + column // COLUMNS * panel + column % COLUMNS
         i = 0
         while i < n_rows:
@@ -131,6 +133,13 @@ def multiply(out, start, a, b, n_rows, n_columns, n):
                     _pair(to, p, t, since, q, s, left, f, r, k, right, w, c, n)
                 else:
                     _one(to, p, t, since, q, s, left, f, r, k, right, w, c, n)
+            elif middle:
+                if rows == ROWS:
+                    _whole_middle(to, p, t, since, q, s, left, f, r, k, right, w, c, n)
+                elif rows == 2:
+                    _pair_middle(to, p, t, since, q, s, left, f, r, k, right, w, c, n)
+                else:
+                    _one_middle(to, p, t, since, q, s, left, f, r, k, right, w, c, n)
             elif rows == ROWS:
                 _whole_narrow(to, p, t, since, q, s, left, f, r, k, right, w, c, n)
             elif rows == 2:
@@ -138,7 +147,7 @@ def multiply(out, start, a, b, n_rows, n_columns, n):
             else:
                 _one_narrow(to, p, t, since, q, s, left, f, r, k, right, w, c, n)
             i += rows
-        column += COLUMNS if wide else WIDTH
+        column += COLUMNS if wide else 2 * WIDTH if middle else WIDTH
 
 
 @njit
