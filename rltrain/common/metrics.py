@@ -76,7 +76,7 @@ class Metrics:
         for name, column in columns.items():
             key = f"{group}/{name}"
             before = np.float32(self.sums.get(key, 0.0))
-            self.sums[key] = np.add.accumulate(np.append(before, column))[-1]
+            self.sums[key] = sum(column, before)  # in order
             self.counts[key] = self.counts.get(key, 0) + len(column)
 
     def take(self) -> dict[str, float]:
