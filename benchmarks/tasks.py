@@ -27,6 +27,12 @@ PQN = (
 """A fifth of the authors' frames, with schedules that are as much shorter."""
 SELF_PLAY = "env.opponents={self:0.8,builtin:0.2} self_play.interval=50_000"
 PREY = "env=stag_hunt total_env_steps=500_000 hardware.n_envs=1 test.episodes=16"
+SETTINGS_OF_MAPS = {
+    "6h_vs_8z": "algo.loss.trace=0.3 algo.exploration.env_steps=500_000",
+    "3s5z_vs_3s6z": "algo.network.hidden_dim=256 algo.mixer.embed_dim=64 "
+    "algo.mixer.hypernet_dim=256",
+}
+"""PyMARL2's own."""
 FIVE_MAPS = {"3m": 200, "8m": 120, "5m_vs_6m": 110, "2s3z": 200, "3s5z": 350}
 """Thousands of env steps of a run on each alone, about those of each in the common run."""
 
@@ -138,6 +144,34 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
             )
             for name, published in (("2s3z", "100%"), ("5m_vs_6m", "90%"))
         },
+    },
+    "smac_maps": {
+        f"map-{name}": Task(
+            f"experiment=pymarl2/qmix env.map_name={name} total_env_steps=2_000_000 "
+            f"hardware.target_cache=2e9 save.interval=500_000 save.replay_buffer=false "
+            f"{SETTINGS_OF_MAPS.get(name, '')}".strip(),
+            "test/win_rate",
+            last=10,
+            published=published,
+        )
+        for name, published in (
+            *((name, "") for name in ("3m", "2m_vs_1z", "3s_vs_3z", "3s_vs_4z")),
+            *((name, "100%") for name in ("2s_vs_1sc", "8m", "2s3z", "3s5z", "1c3s5z")),
+            ("MMM", ""),
+            ("so_many_baneling", ""),
+            ("5m_vs_6m", "90%"),
+            ("8m_vs_9m", "100%"),
+            ("3s_vs_5z", "100%"),
+            ("10m_vs_11m", ""),
+            ("6h_vs_8z", "84%"),
+            ("MMM2", "100%"),
+            ("2c_vs_64zg", "100%"),
+            ("corridor", "100%"),
+            ("3s5z_vs_3s6z", "75%"),
+            ("25m", ""),
+            ("bane_vs_bane", "100%"),
+            ("27m_vs_30m", "100%"),
+        )
     },
     "smacv2": {
         f"smacv2-{race}": Task(
