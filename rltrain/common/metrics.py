@@ -53,6 +53,8 @@ METRICS = (
     "time/env_restarts",
 )
 """Every metric that a run can report."""
+Z95 = 1.959964
+"""97.5% quantile of the normal distribution."""
 
 
 class Metrics:
@@ -146,3 +148,10 @@ def test_score(result: Mapping[str, float]) -> list[float]:
     """The number by which tests are compared; NaN is worse than any number."""
     scores = [result.get(name, 0.0) for name in COMPARED]
     return [-math.inf if math.isnan(value) else value for value in scores]
+
+
+def wilson(wins: float, n: int) -> tuple[float, float]:
+    """The 95% interval of a proportion (Wilson, 1927, J. Am. Stat. Assoc. 22, p. 209)."""
+    p, z2 = wins / n, Z95 * Z95
+    center, spread = p + z2 / (2 * n), Z95 * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
+    return max(0.0, (center - spread) / (1 + z2 / n)), min(1.0, (center + spread) / (1 + z2 / n))

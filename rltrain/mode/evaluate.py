@@ -22,7 +22,7 @@ from rltrain.assemble.evaluation import Evaluated, build_evaluation
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.opponent_files import BUILTIN, opponent_name
 from rltrain.common.files import new_folder, number_of, put_text
-from rltrain.common.metrics import summarize
+from rltrain.common.metrics import Z95, summarize, wilson
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.validate.checker import check
@@ -38,9 +38,6 @@ from rltrain.types import Clock, Episode
 from rltrain.video.episode_recorder import EpisodeRecorder, require_drawing
 from rltrain.video.recorder import Recorder, recorder_of, require_drawable
 from rltrain.video.sc2_replay import GameReplays
-
-Z95 = 1.959964
-"""97.5% quantile of the normal distribution."""
 
 
 @dataclass(frozen=True)
@@ -240,13 +237,6 @@ def summary(episodes: Sequence[Episode]) -> dict[str, float]:
         low, high = wilson(sum(wins), len(wins))
         out |= {"test/win_rate_low": low, "test/win_rate_high": high}
     return {k: v for k, v in out.items() if not math.isnan(v)}
-
-
-def wilson(wins: float, n: int) -> tuple[float, float]:
-    """The 95% interval of a proportion (Wilson, 1927, J. Am. Stat. Assoc. 22, p. 209)."""
-    p, z2 = wins / n, Z95 * Z95
-    center, spread = p + z2 / (2 * n), Z95 * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
-    return max(0.0, (center - spread) / (1 + z2 / n)), min(1.0, (center + spread) / (1 + z2 / n))
 
 
 def home(source: checkpoint.Found | None) -> Path:

@@ -1,8 +1,9 @@
 """Metrics are plain means over steps and episodes."""
 
+import pytest
 import torch
 
-from rltrain.common.metrics import Metrics, episode_metrics, summarize
+from rltrain.common.metrics import Metrics, episode_metrics, summarize, wilson
 from rltrain.types import Episode
 
 
@@ -33,3 +34,16 @@ def test_counts_of_an_environment_are_averaged_over_the_episodes_that_report_the
 
 def test_win_rate_only_if_episodes_report_a_win():
     assert "win_rate" not in episode_metrics([Episode(1.0, 1)])[0]
+
+
+@pytest.mark.parametrize(
+    ("wins", "n", "low", "high"),
+    [
+        (0, 32, 0.0, 0.1072),
+        (16, 32, 0.3364, 0.6636),
+        (32, 32, 0.8928, 1.0),
+        (8, 10, 0.4902, 0.9433),
+    ],
+)
+def test_wilson_intervals_of_the_tables(wins, n, low, high):
+    assert wilson(wins, n) == pytest.approx((low, high), abs=1e-4)

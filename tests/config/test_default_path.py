@@ -45,7 +45,6 @@ for words in {NOT_THERE}:
     assert imported(code, "torch") == []
 
 
-@pytest.mark.slow
 def test_training_imports_no_videos_reports_or_hub():
     rare = ("video", "report", "mode.tune", "mode.hub", "mode.watch", "callback.video")
     assert imported("import rltrain.mode.train", *(f"rltrain.{name}" for name in rare)) == []

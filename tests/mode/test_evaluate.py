@@ -10,22 +10,9 @@ import pytest
 
 import rltrain
 from rltrain.api import settings_from
-from rltrain.mode.evaluate import plain_info, played, summary, wilson
+from rltrain.mode.evaluate import plain_info, played, summary
 from rltrain.types import Episode
 from tests.video.viewer import read_page
-
-
-@pytest.mark.parametrize(
-    ("wins", "n", "low", "high"),
-    [
-        (0, 32, 0.0, 0.1072),
-        (16, 32, 0.3364, 0.6636),
-        (32, 32, 0.8928, 1.0),
-        (8, 10, 0.4902, 0.9433),
-    ],
-)
-def test_wilson_intervals_of_the_tables(wins, n, low, high):
-    assert wilson(wins, n) == pytest.approx((low, high), abs=1e-4)
 
 
 def test_means_and_intervals_by_hand():

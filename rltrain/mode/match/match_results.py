@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 from rltrain.common.checkpoint.opponent_files import BUILTIN
 from rltrain.common.files import open_plain
+from rltrain.common.metrics import wilson
 from rltrain.logger.screen import Screen, plural, shown
-from rltrain.mode.evaluate import wilson
 from rltrain.mode.report import rich_table
 from rltrain.report.page import put_page, section
 from rltrain.report.printed_tables import Table

@@ -10,12 +10,12 @@ from typing import Any
 
 from rltrain.common import checkpoint
 from rltrain.common.files import put_text
+from rltrain.common.metrics import Z95, wilson
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.trust import packages
 from rltrain.errors import NotTypedError, RltrainError
 from rltrain.logger.screen import duration, shown
-from rltrain.mode.evaluate import Z95, wilson
 from rltrain.mode.messages.banner import JobName
 from rltrain.mode.messages.card import card
 from rltrain.trainer import Trainer
