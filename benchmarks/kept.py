@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.runs import folders, record_of
+from benchmarks.runs import evaluation_of, folders, record_of
 from benchmarks.tasks import TASKS
 from rltrain.hardware.device import machine
 from rltrain.logger.jsonl import read_rows
@@ -34,10 +34,10 @@ def keep(source: Path) -> None:
         for folder in folders(source, name):
             record = record_of(folder)
             if record.get("status") == "finished":
-                head = {"run": {key: record.get(key) for key in RECORDED}}
-                write(
-                    DATA / f"{folder.name}.jsonl.gz", [head, *read_rows(folder / "metrics.jsonl")]
-                )
+                head = {key: record.get(key) for key in RECORDED}
+                head["absolute"] = evaluation_of(folder)
+                rows = read_rows(folder / "metrics.jsonl")
+                write(DATA / f"{folder.name}.jsonl.gz", [{"run": head}, *rows])
     for path in sorted(source.rglob("config.json")):
         config = json.loads(path.read_text(encoding="utf-8"))
         called = Path(config.get("local_results_path", "")).name

@@ -102,10 +102,18 @@ def row(name: str, label: str, task: Task, published: str) -> str | None:
         shown.format(np.median(scores)),
         interval(scores, shown),
         shown.format(max(max(each[1:]) for each in values)),
+        absolute(about, task, shown),
         published,
         short(np.mean([record["seconds"] / 60 for record in about])),
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def absolute(about: list[dict[str, Any]], task: Task, shown: str) -> str:
+    """The mean over seeds of the absolute metric, where it was measured."""
+    name = task.metric.replace("train/", "test/")
+    measured = [(record.get("absolute") or {}).get(name) for record in about]
+    return "" if None in measured else shown.format(np.mean(measured))
 
 
 def end_of_both(name: str, metric: str) -> float:
@@ -134,7 +142,7 @@ def table(group: str) -> str:
     """
     if not kept_names(group):
         return "No run has finished yet."
-    lines = header("task, env steps, seeds, each, median, IQM, best, published, minutes")
+    lines = header("task, env steps, seeds, each, median, IQM, best, absolute, published, minutes")
     for name, each in tasks_of(group).items():
         found = row(name, name, each, each.published)
         peer = row(f"{name}{PEER}", f"{name}, EPyMARL's own code", each, "")
