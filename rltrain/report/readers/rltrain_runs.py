@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,9 @@ import numpy as np
 
 from rltrain.common.files import json_object
 from rltrain.common.json_lines import json_lines, left_out, row_of
+from rltrain.common.metrics import METRICS
 from rltrain.config.schema import scenario_name
-from rltrain.report.run_data import Run, columns_of, flat
+from rltrain.report.run_data import Run, columns_of, flat, number
 
 SCENARIO = ("maps", "map_file", "map_name", "game", "maker", "id")
 """Keys of an environment that name what is played in it."""
@@ -54,8 +55,12 @@ def read(folder: Path, files: set[str]) -> Run | None:
         return None
     problems: list[str] = []
     columns = metrics_of(folder / "metrics.jsonl", problems)
+    record = json_object(folder / "run.json")
+    if len(columns.get("env_steps", ())):
+        evaluations = [folder / name for name in sorted(files) if name.startswith("evaluation")]
+        columns |= absolute_metrics(evaluations, record, config, len(columns["env_steps"]))
     choices = {k: str(v) for k, v in config.pop("choices").items() if v not in (None, "none")}
-    status = str(json_object(folder / "run.json").get("status", "unknown"))
+    status = str(record.get("status", "unknown"))
     settings = {
         key: value for key, value in flat(config).items() if not key.startswith(NO_SETTINGS)
     }
@@ -81,6 +86,29 @@ def env_name(choice: str, env: Mapping[str, Any]) -> str:
     played = [scenario_name(env[key]) for key in SCENARIO if env.get(key)]
     several = bool({"maps", "map_file"} & {key for key in SCENARIO if env.get(key)})
     return " ".join([choice, *(played[:1] if several else played)])
+
+
+def absolute_metrics(
+    evaluations: Iterable[Path], record: Mapping[str, Any], config: Mapping[str, Any], n: int
+) -> dict[str, np.ndarray]:
+    """Columns ``absolute/NAME`` [n], whose last value is that of the best checkpoint in at least
+    ten times the episodes of a test (Gorsane et al., 2022); none unless it was evaluated so.
+    """
+    best, episodes = record.get("best_test"), flat(config).get("test.episodes")
+    if not isinstance(best, dict) or not isinstance(episodes, int):
+        return {}
+    for found in map(json_object, evaluations):
+        played, metrics = found.get("episodes"), found.get("metrics")
+        enough = isinstance(played, list) and len(played) >= 10 * episodes
+        if enough and isinstance(metrics, dict) and found.get("env_steps") == best.get("env_steps"):
+            return {
+                test.replace("test/", "absolute/"): np.append(
+                    [np.nan] * (n - 1), number(metrics[test])
+                )
+                for test in METRICS
+                if test.startswith("test/") and test in metrics
+            }
+    return {}
 
 
 def metrics_of(path: Path, problems: list[str]) -> dict[str, np.ndarray]:

@@ -1,6 +1,8 @@
 import json
 import tracemalloc
 
+import pytest
+
 from rltrain.common.json_lines import LONGEST
 from rltrain.report.readers import find_runs
 from rltrain.report.readers.rltrain_runs import env_name
@@ -85,3 +87,30 @@ def test_trials_of_a_study_are_read_only_where_it_is_named(tmp_path):
     (tmp_path / "tune/study.json").write_text("{}", encoding="utf-8")
     assert len(find_runs([tmp_path])) == 1
     assert len(find_runs([tmp_path / "tune"])) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "value"),
+    [
+        ("evaluation.json", {}, 7.5),
+        ("evaluation-2.json", {}, 7.5),
+        ("evaluation.json", {"env_steps": 0}, None),  # of another checkpoint
+        ("evaluation.json", {"episodes": [{}] * 19}, None),  # fewer than ten times as many
+        ("evaluation.json", {"episodes": 20}, None),
+        ("evaluation.json", {"metrics": [7.5]}, None),
+        ("evaluation.json", {"metrics": {"other": 7.5}}, None),
+    ],
+)
+def test_the_absolute_metric_is_that_of_the_best_checkpoint_in_ten_times_the_episodes(
+    name, changes, value, tmp_path
+):
+    folder = write_run(tmp_path / "r", test={"episodes": 2})
+    record = {"status": "finished", "best_test": {"env_steps": 100}}
+    (folder / "run.json").write_text(json.dumps(record), encoding="utf-8")
+    metrics = {"test/return_mean": 7.5}
+    found = {"env_steps": 100, "episodes": [{}] * 20, "metrics": metrics, **changes}
+    (folder / name).write_text(json.dumps(found), encoding="utf-8")
+    (run,) = find_runs([folder])
+    read = run.series("absolute/return_mean")[1].tolist()
+    assert read == ([] if value is None else [value])
+    assert run.series("test/return_mean")[1].tolist() == [0, 1]
