@@ -27,7 +27,10 @@ ENVS = {
 GAME_SOURCE = "oxwhirl/smacv2 577ab5a2, smac2_training_results.pkl: QMIX in StarCraft II"
 ZOO_SOURCE = "README of the DQN agents of rl-baselines3-zoo: one agent, mean over episodes"
 CLEANRL_SOURCE = "CleanRL's documentation: returns while training, mean of three seeds"
+EPYMARL_SOURCE = "Papoudakis et al. 2021: best of 41 tests, mean of five seeds"
+MINATAR_SOURCE = "Young and Tian 2019: DQN, read from the figures"
 PAPER_STEPS, PYMARL2_STEPS, CLEANRL_STEPS = 2_000_000, 10_000_000, 500_000
+MINATAR_STEPS = 5_000_000
 
 
 def smac() -> Iterator[dict[str, Any]]:
@@ -70,6 +73,31 @@ def cleanrl() -> Iterator[dict[str, Any]]:
         )  # fmt: skip
 
 
+def epymarl() -> Iterator[dict[str, Any]]:
+    """Returns of EPyMARL's learners in matrix games and Level-Based Foraging."""
+    foraging = "Foraging-8x8-2p-2f-coop-v3"
+    for group, tasks in (("matrix", TASKS["matrix"]), ("lbf", TASKS["teams"])):
+        for name, task in tasks.items():
+            game, _, algo = name.rpartition("-")
+            if task.published and not game.startswith("long"):
+                env = foraging if group == "lbf" else f"{group} {game}"
+                yield entry(
+                    algo, "EPyMARL", env, "test/return_mean",
+                    [PAPER_STEPS], [float(task.published)], EPYMARL_SOURCE,
+                )  # fmt: skip
+
+
+def minatar() -> Iterator[dict[str, Any]]:
+    """Returns of DQN on MinAtar's games."""
+    for name, task in TASKS["minatar"].items():
+        if task.published and name.startswith("pqn-"):
+            env, level = name.removeprefix("pqn-"), float(NUMBER.findall(task.published)[0])
+            yield entry(
+                "dqn", "MinAtar", f"minatar {env}", "test/return_mean",
+                [MINATAR_STEPS], [level], MINATAR_SOURCE,
+            )  # fmt: skip
+
+
 def entry(
     algo: str,
     library: str,
@@ -84,8 +112,11 @@ def entry(
     return {**about, "metric": metric, "env_steps": steps, "values": values}
 
 
+PUBLISHED = smac, smacv2, zoo, cleanrl, epymarl, minatar
+
+
 def main() -> None:
-    tables = {each.__name__: list(each()) for each in (smac, smacv2, zoo, cleanrl)}
+    tables = {each.__name__: list(each()) for each in PUBLISHED}
     lines = (
         f' "{name}": [\n' + ",\n".join(f"  {json.dumps(row)}" for row in rows) + "\n ]"
         for name, rows in tables.items()

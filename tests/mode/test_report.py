@@ -73,7 +73,7 @@ def test_published_values_stand_beside_runs(runs, capsys):
         assert all(row["source"] for row in csv.DictReader(file))
 
 
-@pytest.mark.parametrize("table", ["smac", "smacv2", "zoo", "cleanrl"])
+@pytest.mark.parametrize("table", ["smac", "smacv2", "zoo", "cleanrl", "epymarl", "minatar"])
 @pytest.mark.usefixtures("figures_not_drawn")
 def test_every_published_table_is_a_report(runs, table):
     assert run(["mode=report", f"runs=published/{table}", "report.resamples=50"]) == 0
@@ -86,7 +86,7 @@ def test_every_published_table_is_a_report(runs, table):
         (["mode=report", "runs=nowhere"], "runs=nowhere matches nothing. Expected run folders"),
         (
             ["mode=report", "runs=published/smax"],
-            "there is no published table 'smax'. Expected one of smac, smacv2, zoo, cleanrl",
+            "there is no published table 'smax'. Expected one of smac, smacv2, zoo, cleanrl, ",
         ),
         (["mode=report", "runs=outputs", "algo=dqn"], "algo=dqn: a report reads finished runs"),
         (["mode=report", "runs=outputs", "report.metric=loss"], "They have test/return_mean"),
