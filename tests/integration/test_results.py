@@ -23,7 +23,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def write(folder: Path, files: Mapping[str, Any]) -> None:
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         text = content if isinstance(content, str) else json.dumps(content)
         (folder / name).write_text(text, encoding="utf-8")
@@ -74,10 +74,13 @@ def test_finished_runs_are_kept_and_others_are_not(tmp_path: Path, data: Path) -
 
 def test_a_table_names_seeds_scores_commit_machine_and_rules(tmp_path: Path) -> None:
     for seed, win_rate in ((1, 1.0), (2, 0.5)):
-        run_of_rltrain(tmp_path / f"runs/qmix-3m-s{seed}", "finished", win_rate)
+        folder = tmp_path / f"runs/qmix-3m-s{seed}"
+        run_of_rltrain(folder, "finished", win_rate)
+        write(folder, {"evaluation.json": {"metrics": {"test/win_rate": win_rate / 2}}})
     kept.keep(tmp_path / "runs")
     *_, found, empty, origin = results.table("smac").splitlines()
-    assert found == "| qmix-3m | 500,016 | 1, 2 | 50.0%, 25.0% | 37.5% |  | 100.0% |  | 2.0 |"
+    scores = "50.0%, 25.0% | 37.5% |  | 100.0% | 37.5%"
+    assert found == f"| qmix-3m | 500,016 | 1, 2 | {scores} |  | 2.0 |"
     cpu, cores = machine()["cpu"], machine()["cores"]
     assert (empty, origin) == (
         "",
@@ -110,7 +113,7 @@ def test_finished_runs_of_epymarl_are_kept_beside_ours(tmp_path: Path, data: Pat
     assert (head["run"]["git_commit"], head["run"]["seconds"]) == ("1234567890", 120)
     assert rows[1] == {"env_steps": 100, "seconds": 60, "test/return_mean": 0.75}
     *_, found, _, origin = results.table("teams").splitlines()
-    assert found == "| lbf-qmix, EPyMARL's own code | 100 | 1 | 0.50 | 0.50 |  | 0.75 |  | 2.0 |"
+    assert found == "| lbf-qmix, EPyMARL's own code | 100 | 1 | 0.50 | 0.50 |  | 0.75 |  |  | 2.0 |"
     assert origin.startswith("Made with EPyMARL 1234567;")
 
 
