@@ -29,10 +29,10 @@ PAGES = [
 ]
 ELSEWHERE = re.compile(
     r"…|<|\.\.\.|NAME|RUN|FOLDER|mine\.|my_package|=rock|my\.yaml|my_preset|prices\.csv|outputs/|=latest|"
-    r"backend=sc2|hf:|hardware=cuda|--|mode=(?:doctor|report|tune|match)"
+    r"backend=sc2|hf:|hardware=cuda|--|mode=(?:doctor|report|tune|match|init)"
 )
 """Placeholders, files and runs of the reader, flags, the real game: other tests type these."""
-OF_READERS = re.compile(r"=mine:|=row:|=HEAD:|=DIR")
+OF_READERS = re.compile(r"=mine:|=my_game:|=row:|=HEAD:|=DIR")
 """Modules and machines of the reader: such commands compose, but cannot run."""
 WRONG = {"env=smca algo.loss.gama=0.9", "env=cartpole algo.batch_size=many"}
 """Mistakes that are shown for their message."""
@@ -54,6 +54,7 @@ LEVELS = {
     "env=cartpole": (RETURN, 450),
     "env=acrobot": (RETURN, -100),
     CARTPOLE: (RETURN, 450),
+    f"checkpoint=demo/cartpole {CARTPOLE}": (RETURN, 450),
     f"{CARTPOLE} total_env_steps=50000": (RETURN, 450),
     f"{CARTPOLE} total_env_steps=50_000": (RETURN, 450),
     f"{CARTPOLE} dataset.write=data/cart": (RETURN, 450),
