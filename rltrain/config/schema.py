@@ -139,6 +139,13 @@ class MatchSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class InitSettings:
+    """The node ``init``."""
+
+    folder: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class HubSettings:
     """The node ``hub``: where mode=push sends a run."""
 
@@ -185,6 +192,7 @@ class RunSettings:
     report: ReportSettings
     tune: TuneSettings
     match: MatchSettings
+    init: InitSettings
     hub: HubSettings
 
 
@@ -282,7 +290,7 @@ def scenario_name(played: Any) -> str:
     return ",".join(played) if isinstance(played, list) else Path(str(played)).name
 
 
-OF_COMMANDS = ("sweep", "report", "match", "hub")
+OF_COMMANDS = ("sweep", "report", "match", "init", "hub")
 """Nodes that concern a command and no run: a run's own record does not have them."""
 
 

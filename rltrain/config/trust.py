@@ -48,7 +48,7 @@ OUTSIDE: Mapping[str, Kind] = {
     **dict.fromkeys(
         ("mode", "name", "config", "resume", "runs", "checkpoints", "trust", "record"), "command"
     ),
-    **dict.fromkeys(("hub.*", "match.*", "report.*", "sweep.*", "tune.*"), "command"),
+    **dict.fromkeys(("hub.*", "init.*", "match.*", "report.*", "sweep.*", "tune.*"), "command"),
 }
 """``file``: read by the environment, and copied into the run's folder when it begins. ``place``: a
 path or an address. ``free``: of any form, of which numbers and single words are harmless.

@@ -148,15 +148,18 @@ def push_mode(overrides: Sequence[str]) -> int:
 
 
 def init_mode(overrides: Sequence[str]) -> int:
-    """Write a small project into the folder ``name``."""
-    compose_single(overrides)
-    if others := [o for o in overrides if not o.startswith(("mode=", "name="))]:
+    """Write a small project into ``init.folder``."""
+    _, settings = compose_single(overrides)
+    taken = ("mode=", "init.folder=", "env=gymnasium", "env=pettingzoo")
+    if others := [o for o in overrides if not o.startswith(taken)]:
         raise UsageError(
-            f"mode=init writes a project and has the key name= only: leave out {', '.join(others)}."
+            "mode=init writes a project: expected init.folder=FOLDER and env=gymnasium or "
+            f"env=pettingzoo. Leave out {', '.join(others)}."
         )
     from rltrain.mode.init import write_project
 
-    say(write_project(original_cwd(str(typed_value(overrides, "name") or "my_project"))))
+    env = str(typed_value(overrides, "env") or "gymnasium")
+    say(write_project(original_cwd(settings.run.init.folder), env))
     return 0
 
 

@@ -111,7 +111,7 @@ def test_marks_are_of_keys_that_there_are(keys):
         )
 
 
-OPEN_NODES = ("mode", "record", "hub", "match", "report", "sweep", "tune", "callbacks")
+OPEN_NODES = ("mode", "record", "hub", "init", "match", "report", "sweep", "tune", "callbacks")
 
 
 def test_tests_have_the_marks_of_their_environment():

@@ -33,6 +33,7 @@ RECORDS = (
     schema.SweepSettings,
     schema.TuneSettings,
     schema.MatchSettings,
+    schema.InitSettings,
     schema.HubSettings,
     schema.AlgoSettings,
     schema.HardwareSettings,

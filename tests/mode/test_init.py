@@ -8,22 +8,32 @@ import pytest
 from rltrain.errors import UsageError
 
 FILES = ["Makefile", "corridor.py", "test_corridor.py", "train.yaml"]
+OF_TEAM = ["Makefile", "meeting.py", "test_meeting.py", "train.yaml"]
 
 
-def test_a_project_is_written_into_a_new_folder(command, own_folder, capfd):
-    assert command("mode=init", "name=mine") == 0
-    assert sorted(path.name for path in (own_folder / "mine").iterdir()) == FILES
+@pytest.mark.parametrize(
+    ("words", "files"),
+    [([], FILES), (["env=gymnasium"], FILES), (["env=pettingzoo"], OF_TEAM)],
+)
+def test_a_project_is_written_into_a_new_folder(words, files, command, own_folder, capfd):
+    assert command("mode=init", "init.folder=mine", *words) == 0
+    assert sorted(path.name for path in (own_folder / "mine").iterdir()) == files
     assert f"PYTHON ?= {sys.executable}\n" in (own_folder / "mine/Makefile").read_text()
     assert capfd.readouterr().out.endswith("  make -C mine train\n  make -C mine test\n")
     (own_folder / "mine/Makefile").write_text("changed")
     with pytest.raises(UsageError, match="mine is not empty"):
-        command("mode=init", "name=mine")
+        command("mode=init", "init.folder=mine")
     assert (own_folder / "mine/Makefile").read_text() == "changed"
 
 
 @pytest.mark.parametrize(
     ("word", "message"),
-    [("seed=3", "leave out seed=3"), ("name=../elsewhere", "name="), ("-m", "starts new runs")],
+    [
+        ("seed=3", "Leave out seed=3"),
+        ("name=mine", "Leave out name=mine"),
+        ("env=cartpole", "Leave out env=cartpole"),
+        ("-m", "starts new runs"),
+    ],
 )
 def test_what_a_project_does_not_have_is_refused(command, own_folder, word, message):
     with pytest.raises(UsageError, match=message):
@@ -32,7 +42,8 @@ def test_what_a_project_does_not_have_is_refused(command, own_folder, word, mess
 
 
 @pytest.mark.slow
-def test_the_project_trains_and_passes_its_test_in_two_commands(command, own_folder):
-    assert command("mode=init") == 0
+@pytest.mark.parametrize("words", [[], ["env=pettingzoo"]], ids=str)
+def test_the_project_trains_and_passes_its_test_in_two_commands(words, command, own_folder):
+    assert command("mode=init", *words) == 0
     for target in ("train", "test"):
         subprocess.run(["make", "-C", "my_project", target], check=True, capture_output=True)

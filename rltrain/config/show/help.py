@@ -30,7 +30,7 @@ USUAL = (
     "env.map_name",
 )
 """Keys of the default choices that the overview shows."""
-RARE = ("dataset.", "self_play.", "sweep.", "report.", "tune.", "match.", "hub.")
+RARE = ("dataset.", "self_play.", "sweep.", "report.", "tune.", "match.", "init.", "hub.")
 """Keys of which the overview shows the node alone."""
 HEADER = """\
 rltrain trains value-based agents: teams (IQL, VDN, QMIX) and single ones (DQN to Rainbow, PQN).
@@ -93,7 +93,7 @@ def _overview(catalog: Catalog) -> Iterator[str]:
         elif not path.startswith(RARE):
             yield _row(f"{path}={keys[path].value}", keys[path].meaning, 36)
     rest = " ".join(f"{node}…" for node in RARE)
-    yield f"  {rest}   their keys: rltrain --help {RARE[0].rstrip('.')}"
+    yield f"  {rest}   keys: rltrain --help {RARE[0].rstrip('.')}"
     yield f"\n{FOOTER}"
 
 

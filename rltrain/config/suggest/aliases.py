@@ -10,7 +10,8 @@ The file of a library holds sections, a section rows, a row up to four columns:
 3. a note for the documents;
 4. how a number of theirs becomes one of ours: ``reciprocal``, ``share`` of the run's env steps, or
    ``tau``: below 1 a share that the target network moves at every update, ``layers`` of that many
-   units, two of them, ``range`` of that many seeds, the mean ``return`` that ends a run, or
+   units, two of them, ``range`` of that many seeds, the mean ``return`` that ends a run,
+   the ``decay`` by a factor at each step, or
    hours of a number of ``hours``, ``minutes`` or ``seconds``, of a ``time`` only with its unit;
    several words are a remark.
 """
@@ -74,6 +75,13 @@ def tables() -> Mapping[str, Mapping[str, tuple[Row, ...]]]:
         library: {title: tuple(Row(*row) for row in rows) for title, rows in _read(file).items()}
         for library, file in FILES.items()
     }
+
+
+@cache
+def names_of_settings() -> frozenset[str]:
+    """All names of their settings, and those of ours that most of them share."""
+    sections = [rows for library in tables().values() for rows in library.values()]
+    return frozenset({"seed", *(n for rows in sections for r in rows for n in r.theirs.split())})
 
 
 @cache

@@ -114,11 +114,14 @@ def _environment(value: str, options: list[str]) -> Iterator[Answer]:
     match = ID.fullmatch(value)
     name = normal(match[1] if match else value.rpartition("/")[2])
     atari_id = value.lower().startswith("ale/") or bool(match and match[2])
+    maker = value.lower().partition("/")[0]
     played = [
         f"env={env} env.game={game}"
         for env, games in (("minatar", MINATAR_GAMES), ("atari", ATARI_GAMES.split()))
         for game in games
-        if normal(game) == name and (env == "atari" or not atari_id)
+        if normal(game) == name
+        and (env == "atari" or not atari_id)
+        and (maker == env or maker not in ("atari", "minatar"))
     ]
     if played:
         yield Answer(tuple(played))
@@ -131,8 +134,10 @@ def _environment(value: str, options: list[str]) -> Iterator[Answer]:
         known = value in registered_ids()
         why = "" if known else "my_package being the one that registers it"
         yield Answer((f"env=gymnasium env.id={'' if known else 'my_package:'}{value}",), why=why)
-    if re.fullmatch(r"[\w.]+:[\w/-]+", value):
+    if re.fullmatch(r"(?!.*\.py:)[\w.]+:[\w/-]+", value):
         yield Answer((f"env=gymnasium env.id={value}",))
+    if own := re.fullmatch(r"([\w/]+)\.py:(\w+)", value):
+        yield Answer((f"env=gymnasium env.id={own[1].replace('/', '.')}:{own[2]}",))
     if re.fullmatch(r"[A-Z]\w*[a-z]Env", value):
         yield Answer(why=f"A class of your own is env=gymnasium env.id=my_module:{value}")
     if own := re.fullmatch(r"([\w.]+)\.([A-Z]\w*)", value):

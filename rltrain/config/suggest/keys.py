@@ -7,6 +7,7 @@ imports hydra or torch. Choices of groups are the subject of ``choices.py``.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -133,6 +134,8 @@ def _key_answers(key: str, value: str, known: Tree, catalog: Catalog) -> Iterato
     yield from typed(*elsewhere[:1], sure=False)
     leaves = {k.rpartition(".")[2]: k for k in reversed(values)}
     near_leaf = [k for end, k in leaves.items() if len(leaf) > 3 and one_edit(leaf, end)]
+    if root in ("env", "stop", "test", "hardware"):  # of whatever node
+        yield from foreign(leaf, value, known, catalog)
     yield from typed(*(near_leaf or alike(name, [*values, *groups]))[:3], sure=False)
 
 
@@ -220,7 +223,8 @@ def _row_answer(row: Row, name: str, value: str, known: Tree, catalog: Catalog) 
     nothing = Answer(why=f"{instead}: {plain_note or 'it is the default'}")
     for each in (value.lower(), BOOLEANS.get(value.lower(), "*"), "*"):
         if each in row.values:
-            return Answer((row.values[each],)) if row.values[each] else nothing
+            words = [quoted(word) for word in shlex.split(row.values[each])]
+            return Answer((" ".join(words),)) if words else nothing
     if row.ours:
         keys = row.target(name).split("|")
         here = [k for k in keys if k in known or k in catalog.groups]
@@ -232,6 +236,8 @@ def _row_answer(row: Row, name: str, value: str, known: Tree, catalog: Catalog) 
         if row.convert == "tau" and is_share(value):
             tau = f"algo.target_update.tau={value}"
             return Answer((f"{pasteable(key, '1', known, catalog)} {tau}",))
+        if row.convert == "decay" and is_share(value):
+            return Answer(("algo/exploration=exponential",), why="half_life in env steps")
         if row.convert == "return":
             return Answer((f"stop.metric=train/return_mean stop.value={value}",))
         if row.convert in TIMES:

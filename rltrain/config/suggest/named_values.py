@@ -11,11 +11,14 @@ from typing import Any
 
 import yaml
 
-from rltrain.config.suggest.aliases import commands
+from rltrain.config.suggest.aliases import commands, names_of_settings
 
 SCRIPT = re.compile(r".*\.py|(rl_zoo3|ray\.rllib|cleanrl\w*)\.[\w.]+")
 PYTHON = re.compile(r"python[\d.]*")
 NUMBER = re.compile(r"-[\d.]+(e-?\d+)?")
+PLAIN = re.compile(r"\d[\d._]*(e-?\d+|[kKM])?")
+RECORD = ("record_video", "record")
+"""Flags that mean videos of training; as words, of an evaluation."""
 
 
 def named_values(arguments: Sequence[str]) -> tuple[str, list[tuple[str, str]]]:
@@ -49,7 +52,7 @@ def named_values(arguments: Sequence[str]) -> tuple[str, list[tuple[str, str]]]:
             name = commands()["flags"].get(name.lower() if len(name) < 2 else name, name)
             means = None if equals else commands()["words"].get(name)
             switch = re.fullmatch(r"(mode|resume)=\w+|--\w+", means or "")
-            if switch or (means is not None and not follows and name != "record_video"):
+            if switch or (means is not None and not follows and name not in RECORD):
                 pairs.append(("", name))
             elif not equals and name.startswith("no_"):
                 pairs.append((name.removeprefix("no_"), "false"))
@@ -63,6 +66,8 @@ def named_values(arguments: Sequence[str]) -> tuple[str, list[tuple[str, str]]]:
         elif words[:1] == ["="] and len(words) > 1:
             pairs.append((word, words[1]))
             words = words[2:]
+        elif words and PLAIN.fullmatch(words[0]) and word in names_of_settings():
+            pairs.append((word, words.pop(0)))
         elif equals:
             pairs += _several(name, value if value or not follows else words.pop(0), script)
         else:

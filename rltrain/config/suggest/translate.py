@@ -17,7 +17,7 @@ from rltrain.config.command_line import STRANGE
 from rltrain.config.suggest.aliases import EVALUATE, commands
 from rltrain.config.suggest.choices import longest_known
 from rltrain.config.suggest.keys import FOREIGN_MODEL, FREE_FORM, Refusal, for_key, not_tried
-from rltrain.config.suggest.named_values import PYTHON, named_values
+from rltrain.config.suggest.named_values import PLAIN, PYTHON, named_values
 from rltrain.config.suggest.value_forms import quoted
 
 OF_LOADED = (
@@ -30,6 +30,8 @@ TAKEN = {
     "import": (r"mode|checkpoint|load_step|seed|algo.*|env.*", "an import trains nothing"),
 }
 """Which overrides a mode takes, and why not the others."""
+COUNTED = {"": "total_env_steps", "evaluate": "test.episodes", "tune": "tune.trials"}
+"""What a number without a name counts, by mode."""
 
 
 @dataclass
@@ -38,6 +40,7 @@ class Translation:
 
     overrides: dict[str, str] = field(default_factory=dict)  # by key, as they are pasted
     left_out: list[str] = field(default_factory=list)
+    numbers: list[str] = field(default_factory=list)  # without a name
 
     def add(self, text: str) -> None:
         """Add pasteable overrides; a path that was typed stays where ``latest`` is proposed."""
@@ -63,9 +66,10 @@ class Translation:
 
     @property
     def tried(self) -> str:
-        """The overrides of a single run."""
+        """The overrides of a single run; "" where there is none."""
         keys = [k for k in self.overrides if not k.startswith(("-", "hydra."))]
-        return "" if "-m" in self.overrides else " ".join(self.overrides[k] for k in keys)
+        several = {"-m", "--help"} & {*self.overrides}
+        return "" if several else " ".join(self.overrides[k] for k in keys)
 
     def __str__(self) -> str:
         """The command, algorithm and environment first."""
@@ -189,8 +193,15 @@ def _word(word: str, catalog: Catalog, done: Translation) -> None:
             done.add(word)
     elif "resume" in done.overrides:
         done.add(quoted(f"resume={word}"))
-    elif done.value("mode") == "report" and ("/" in word or exists(word)):
-        done.add(quoted(f"runs={word}"))
+    elif done.value("mode") == "report" and ("/" in word or exists(word) or word == "outputs"):
+        earlier = done.value("runs").strip("[]")
+        done.overrides["runs"] = quoted(f"runs=[{earlier},{word}]" if earlier else f"runs={word}")
+    elif done.value("mode") == "init":
+        done.add(quoted(f"init.folder={word}"))
+    elif done.value("mode") == "push" and re.fullmatch(r"[\w.-]+/[\w.-]+", word):
+        done.add(f"hub.repo={word}")
+    elif PLAIN.fullmatch(word):
+        done.numbers.append(word)
     elif word.lower().endswith("policy"):
         _setting("policy", word, {}, catalog, done, done)
     elif FOREIGN_MODEL.fullmatch(word) or (
@@ -221,6 +232,11 @@ def _model(path: str, done: Translation) -> None:
 def _finish(done: Translation, script: str) -> None:
     """Complete what a script or a mode implies, and leave out what the mode does not take."""
     overrides, mode = done.overrides, done.value("mode")
+    counted = COUNTED.get(mode)
+    if len(done.numbers) == 1 and counted and counted not in overrides and done.numbers != ["0"]:
+        done.add(f"{counted}={done.numbers[0]}")
+    else:
+        done.left_out += done.numbers
     if script and script not in commands()["words"] and {"algo", "env"} & {*overrides} == {"algo"}:
         done.add("env=atari env.game=breakout" if "atari" in script else "env=cartpole")
     if done.value("experiment").startswith("apex/") and done.value("env") in ("atari", "minatar"):

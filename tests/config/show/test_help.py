@@ -48,7 +48,7 @@ def test_overview_has_every_choice_with_a_line():
 def test_overview_has_every_key_of_a_run_with_its_default_and_meaning():
     for path, key in SHIPPED.root.keys.items():
         if not path.startswith(
-            ("dataset.", "self_play.", "sweep.", "report.", "tune.", "match.", "hub.")
+            ("dataset.", "self_play.", "sweep.", "report.", "tune.", "match.", "init.", "hub.")
         ):
             line = re.search(rf"^  {re.escape(path)}=(\S+) +(.+)", OVERVIEW, re.MULTILINE)
             assert line, path

@@ -137,7 +137,6 @@ def test_files_classes_and_words_of_other_tools_are_answered(word, hint, own_fol
     [
         ("~algo.loss.gamma", "keys cannot be removed. Leave it out."),
         ("learning_rate=abc", "Here it is algo.optimizer.lr. algo.optimizer.lr=abc: expected"),
-        ("eps_decay=0.995", "algo.exploration.env_steps=0.995: expected a whole number"),
         ("early_stopping=true", "stop.metric and stop.value end a run"),
         ("epochs=10", "total_env_steps is the length of a run"),
         ("replay_buffer_class=HerReplayBuffer", "no hindsight replay"),

@@ -38,6 +38,22 @@ COMMANDS = {
     "doctor": "mode=doctor",
     "help": "--help",
     "help algo": "--help algo",
+    "help env": "--help env",
+    "train dqn on cartpole for 100k steps": "algo=dqn env=cartpole total_env_steps=100k",
+    "dqn cartpole 10000": "algo=dqn env=cartpole total_env_steps=10000",
+    "evaluate demo/cartpole 100": "mode=evaluate checkpoint=demo/cartpole test.episodes=100",
+    "tune dqn cartpole 50": "mode=tune algo=dqn env=cartpole tune.trials=50",
+    "plot outputs": "mode=report runs=outputs",
+    "compare outputs/a outputs/b": "mode=report 'runs=[outputs/a,outputs/b]'",
+    "push latest me/model": "mode=push checkpoint=latest hub.repo=me/model",
+    "export latest onnx": "mode=export checkpoint=latest",
+    "init my_project": "mode=init init.folder=my_project",
+    "--list-envs": "mode=list",
+    "record": "mode=evaluate checkpoint=latest record=true",
+    "dqn cartpole lr 0.001 seed 3": "algo=dqn env=cartpole algo.optimizer.lr=0.001 seed=3",
+    "--run DQN --env CartPole-v1 --num-workers 2 --num-gpus 0": (
+        "algo=dqn env=cartpole hardware.n_workers=2 hardware.device=cpu hardware=process"
+    ),
     "list": "mode=list",
     "--list": "mode=list",
     "tune algo=dqn env=cartpole": "mode=tune algo=dqn env=cartpole",
@@ -85,7 +101,7 @@ def test_what_has_no_counterpart_is_named():
 
 def test_what_was_used_is_not_left_out():
     said = command_problem(["dqn", "cartpole", "10000"], SHIPPED)
-    assert said.endswith("Type\n  rltrain algo=dqn env=cartpole\nLeft out: 10000.")
+    assert said.endswith("Type\n  rltrain algo=dqn env=cartpole total_env_steps=10000")
 
 
 def test_values_with_blanks_stay_pasteable():
