@@ -149,7 +149,8 @@ def require_one_value(overrides: Sequence[str]) -> None:
     if swept:
         from rltrain.config.suggest.value_forms import numbers
 
-        one = "".join(numbers(text) for text in swept).replace(" Type", " For one number type")
+        one = "".join(numbers(text) for text in swept)
+        one = one if one.endswith(" list.") else one.replace(" Type", " For one number type")
         raise NamesError(
             f"{', '.join(swept)}: several values for one key are a sweep. Type rltrain -m … to run "
             f"them all, or quote the value if the comma belongs to it.{one}"

@@ -18,7 +18,7 @@ from rltrain.config.suggest.aliases import EVALUATE, commands
 from rltrain.config.suggest.choices import longest_known
 from rltrain.config.suggest.keys import FOREIGN_MODEL, FREE_FORM, Refusal, for_key, not_tried
 from rltrain.config.suggest.named_values import PLAIN, PYTHON, named_values
-from rltrain.config.suggest.value_forms import quoted
+from rltrain.config.suggest.value_forms import LISTS, quoted
 
 OF_LOADED = (
     r"mode|checkpoint|load_step|record|seed|trust|test\..*|hub\..*|hardware\.device|-.*",
@@ -134,10 +134,14 @@ def _setting(
     name: str, value: str, known: Tree, catalog: Catalog, done: Translation, before: Translation
 ) -> None:
     """One name with its value; ``before`` is what all of them came to."""
+    if name in LISTS and "," in value and value[:1] != "[":
+        value = f"[{value}]"
     if name in catalog.groups:
-        meant = [_choice(name, option, catalog, done) for option in value.split(",")]
+        options = value.strip("[]").split(",")
+        meant = [_choice(name, option, catalog, done) for option in options]
         if len(meant) > 1 and all(text.startswith(f"{name}=") for text in meant):
-            meant = [f"{name}={','.join(text.partition('=')[2] for text in meant)}"]
+            joined = ",".join(text.partition("=")[2].strip("[]") for text in meant)
+            meant = [f"{name}={f'[{joined}]' if name in LISTS else joined}"]
         done.add(" ".join(meant))
         return
     if name.endswith("map_name") and f"env={value}" == before.overrides.get("env"):

@@ -20,6 +20,15 @@ PLUGINS = {
     "optuna": "hydra-optuna-sweeper",
 }
 """Launchers and sweepers of Hydra by the beginning of their names, and what installs them."""
+LISTS = (
+    "logger",
+    "env.maps",
+    "algo.network.hidden_sizes",
+    "algo.network.head_sizes",
+    "hidden_sizes",
+    "trust",
+)
+"""Keys of lists whose brackets are easily forgotten."""
 UNITS = {"s(ec(ond)?s?)?": 1, "m(in(ute)?s?)?": 60, "h((ou)?rs?)?": 3600, "d(ays?)?": 86400}
 """Seconds by the words for a unit of time."""
 
@@ -35,8 +44,8 @@ def for_value(
     """
     text = str(value).strip()
     meant = value_aliases().get(path, {}).get(text.lower())
-    if meant in choices:
-        return Answer((f"{path}={meant}",))
+    if meant is not None:
+        return Answer((meant if "=" in meant or meant[0] == "-" else f"{path}={meant}",))
     if near := closest(text, choices, n=1) or [c for c in choices if c.startswith(text.lower())]:
         return Answer((f"{path}={near[0]}",), sure=False)
     if span := re.fullmatch(r"(\d+)\s*(?::|\.\.|-)\s*(\d+)", text):
@@ -93,8 +102,12 @@ def duration(text: str) -> float | None:
 
 
 def numbers(override: str) -> str:
-    """Suggest overrides for ``seed=1:3`` or ``seed=1,000``, which may mean whole numbers."""
+    """Suggest overrides for ``seed=1:3`` or ``seed=1,000``, which may mean whole numbers, and for
+    lists.
+    """
     key, _, value = override.partition("=")
+    if key in LISTS:
+        return f" Type {quoted(f'{key}=[{value}]')} for one list."
     return str(for_value(key, value, (), lambda meant: type(meant) is int))
 
 

@@ -49,6 +49,8 @@ COMMANDS = {
     "export latest onnx": "mode=export checkpoint=latest",
     "init my_project": "mode=init init.folder=my_project",
     "--list-envs": "mode=list",
+    "train env=smac env.maps=3m,8m": "env=smac 'env.maps=[3m,8m]'",
+    "train logger=csv,wandb": "'logger=[csv,wandb]'",
     "record": "mode=evaluate checkpoint=latest record=true",
     "dqn cartpole lr 0.001 seed 3": "algo=dqn env=cartpole algo.optimizer.lr=0.001 seed=3",
     "--run DQN --env CartPole-v1 --num-workers 2 --num-gpus 0": (
