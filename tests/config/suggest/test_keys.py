@@ -99,6 +99,7 @@ FOREIGN = {
     "list_envs=true": "mode=list",
     "buffer.size=1e5": "buffer.capacity=1e5",
     "test.every=1000": "test.interval=1000",
+    "double_dqn=true": "algo.loss.double=true",
     "wandb.entity=me": "+logger.wandb.entity=me",
     "logger.tensorboard=true": "'logger=[tensorboard]'",
     "env.name=CartPole-v1": "env=cartpole",

@@ -51,6 +51,7 @@ COMMANDS = {
     "--list-envs": "mode=list",
     "train env=smac env.maps=3m,8m": "env=smac 'env.maps=[3m,8m]'",
     "train logger=csv,wandb": "'logger=[csv,wandb]'",
+    "--algo dqn -tb logs": "algo=dqn 'logger=[tensorboard]'",
     "record": "mode=evaluate checkpoint=latest record=true",
     "dqn cartpole lr 0.001 seed 3": "algo=dqn env=cartpole algo.optimizer.lr=0.001 seed=3",
     "--run DQN --env CartPole-v1 --num-workers 2 --num-gpus 0": (
