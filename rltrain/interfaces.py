@@ -1,8 +1,7 @@
 """Base classes of agents, mixers and losses; protocols of environments, buffers and rollouts.
 
-A part of a user's own is checked against its interface once, when it is built. Members with a
-value, and methods that are neither abstract nor, of a protocol, without ``optional``, may be left
-out.
+A user's own part is checked against its interface once, when it is built. Members with a value,
+and methods that are neither abstract nor, of a protocol, without ``optional``, may be left out.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ def require_places() -> None:
             "The folder that this command was typed in is not there any more. Type cd and a folder "
             "that is there, then the command again."
         ) from error
-    cache = expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "rltrain"
+    cache = user_cache()
     with suppress(OSError):
         cache.mkdir(parents=True, exist_ok=True)
         if os.access(cache, os.W_OK):
@@ -187,6 +187,11 @@ def require_places() -> None:
         facts = own.lstat()
         if facts.st_uid == os.getuid() and facts.st_mode == stat.S_IFDIR | 0o700:
             os.environ["XDG_CACHE_HOME"] = str(own)
+
+
+def user_cache() -> Path:
+    """The folder in the user's cache folder where downloads and machine code are kept."""
+    return expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "rltrain"
 
 
 def number_of(name: str) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeGuard
 
 from rltrain.common.files import open_plain
 
@@ -66,6 +66,6 @@ def row_of(row: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return {name: v for name, v in row.items() if v is None or is_number(v)}
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[float]:
     """Whether a value is a number that can be computed with."""
     return type(value) in (int, float) and abs(value) <= LARGEST

@@ -16,7 +16,7 @@ from hydra.core.override_parser.types import Override, Sweep
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from rltrain.common.files import expanded
+from rltrain.common.files import expanded, require_possible
 from rltrain.config.catalog import RECOMMENDED, Tree
 from rltrain.config.command_line import in_quotes
 from rltrain.errors import NamesError, UsageError
@@ -37,6 +37,8 @@ PATH_KEYS = (
     "tune.dir",
 )
 """Keys whose values are paths: ``=``, ``,`` and spaces in them need no quotes."""
+TYPED_ONCE = ("mode", "load_step", *PATH_KEYS)
+"""Keys that choose a command and its files. Of other keys the last value counts."""
 
 MOST_JOBS = 10_000
 """Runs of a sweep."""
@@ -155,6 +157,25 @@ def require_one_value(overrides: Sequence[str]) -> None:
             f"{', '.join(swept)}: several values for one key are a sweep. Type rltrain -m … to run "
             f"them all, or quote the value if the comma belongs to it.{one}"
         )
+
+
+def require_paths(overrides: Sequence[str]) -> None:
+    """UsageError for paths that no file system takes, and for empty ones, which would mean the
+    folder that the command is typed in.
+    """
+    for key, _, value in (override.partition("=") for override in overrides):
+        if key.lstrip("+") in PATH_KEYS and not value:
+            raise UsageError(f"{key}=: expected a path, got nothing. Type it, or leave it out.")
+        if key.lstrip("+") in PATH_KEYS and not value.startswith("["):
+            require_possible(Path(value), key.lstrip("+"))
+
+
+def require_once(overrides: Sequence[str]) -> None:
+    """UsageError for two values of what a command does, or of a file it reads or writes."""
+    for key in TYPED_ONCE:
+        typed = [o for o in overrides if o.lstrip("+").partition("=")[0] == key]
+        if len(typed) > 1:
+            raise UsageError(f"{key} is typed twice ({', '.join(typed)}). Keep one of them.")
 
 
 def typed_value(overrides: Sequence[str], key: str) -> Any:

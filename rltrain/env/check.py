@@ -75,8 +75,11 @@ def check_env(env: Any, **kwargs: Any) -> Findings:
 def check(env: VectorEnv) -> Findings:
     """Check environments in lock-step, of which the first one is looked at."""
     problems: list[str] = []
+    adapter: Any = env.envs[0] if isinstance(env, SyncVectorEnv) else None
+    team, raw = adapter if isinstance(adapter, TeamEnv) else None, getattr(adapter, "env", None)
     try:
-        problems += of_interface(env)
+        if raw is not None:
+            problems += of_single(raw) if team is None else of_team(raw)
         first, second = played(env), played(env)
     except STOPS:
         raise
@@ -84,10 +87,10 @@ def check(env: VectorEnv) -> Findings:
         known = isinstance(error, (EnvError, RuntimeError))
         return Findings(problems or [str(error) if known else reason(error)], [])
     problems += of_seeds(first, second)
-    problems += of_kept(env, others_go_on=True)
-    hints = [*of_kept(env, others_go_on=False), *of_bounds(env, first)]
-    hints += [*of_numbers(first, env.spec), *of_masks(env)]
-    hints += () if (team := team_of(env)) is None else team.remarks
+    problems += of_kept(team, others_go_on=True)
+    hints = [*of_kept(team, others_go_on=False), *of_bounds(raw, first)]
+    hints += of_numbers(first, env.spec)
+    hints += () if adapter is None else of_masks(env.spec) if team is None else team.remarks
     return Findings(problems, hints)
 
 
@@ -146,26 +149,17 @@ def of_numbers(seen: Played, spec: EnvSpec) -> Iterator[str]:
         yield f"{N_STEPS} random steps were never rewarded: exploration may find nothing."
 
 
-def of_masks(env: VectorEnv) -> Iterator[str]:
+def of_masks(spec: EnvSpec) -> Iterator[str]:
     """A mask where that of one agent is not looked for."""
-    if not isinstance(env, SyncVectorEnv) or isinstance(env.envs[0], TeamEnv):
-        return
-    for name in mask_entries(env.spec.obs_space or {}):
+    for name in mask_entries(spec.obs_space or {}):
         yield (
             f"the observation's entry {name} is learned from and masks no actions. Put the "
             "mask of a single agent into info['action_mask'], of reset() and of every step()."
         )
 
 
-def team_of(env: VectorEnv) -> TeamEnv | None:
-    """The first environment, if it is of a team."""
-    first = env.envs[0] if isinstance(env, SyncVectorEnv) else None
-    return first if isinstance(first, TeamEnv) else None
-
-
-def of_kept(env: VectorEnv, others_go_on: bool) -> Iterator[str]:
+def of_kept(team: TeamEnv | None, others_go_on: bool) -> Iterator[str]:
     """A team that keeps agents which have ended, while others go on or after the last one."""
-    team = team_of(env)
     if team is not None and team.kept is not None and team.kept[2] == others_go_on:
         name, t, _ = team.kept
         yield (
@@ -175,16 +169,8 @@ def of_kept(env: VectorEnv, others_go_on: bool) -> Iterator[str]:
         )
 
 
-def of_interface(env: VectorEnv) -> Iterator[str]:
-    """Compare what an environment's own methods return with its spaces."""
-    if not isinstance(env, SyncVectorEnv) or not hasattr(env.envs[0], "env"):
-        return
-    raw = env.envs[0].env
-    yield from of_team(raw) if isinstance(env.envs[0], TeamEnv) else of_single(raw)
-
-
 def of_single(env: gymnasium.Env) -> Iterator[str]:
-    """Of a Gymnasium environment of one agent."""
+    """Compare what the methods of an environment of one agent return with its spaces."""
     space, rng = env.observation_space, np.random.default_rng(0)
     pair: Any = env.reset(seed=0)
     if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[1], dict):
@@ -231,9 +217,8 @@ def unbounded(space: Any) -> Any:
     return spaces.Box(-np.inf, np.inf, space.shape, space.dtype) if real else space
 
 
-def of_bounds(env: VectorEnv, seen: Played) -> Iterator[str]:
+def of_bounds(raw: Any, seen: Played) -> Iterator[str]:
     """Real numbers beyond the bounds of their Box."""
-    raw = getattr(env.envs[0], "env", None) if isinstance(env, SyncVectorEnv) else None
     space = getattr(raw, "observation_space", None)
     if isinstance(space, spaces.Box) and space.dtype.kind == "f" and len(space.shape) < 3:
         obs = seen.obs.reshape(-1, *space.shape)
@@ -245,7 +230,7 @@ def of_bounds(env: VectorEnv, seen: Played) -> Iterator[str]:
 
 
 def of_team(env: Any) -> Iterator[str]:
-    """Of a parallel environment."""
+    """The same of a parallel environment."""
     for name in env.possible_agents:
         if env.action_space(name) is not env.action_space(name):
             yield f"action_space({name!r}) is a new object in every call: return the same one."

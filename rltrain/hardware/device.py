@@ -6,7 +6,6 @@ import ctypes
 import importlib.metadata
 import os
 import platform
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,7 +87,7 @@ def seed_networks(seed: int) -> Iterator[None]:
 def machine() -> dict[str, Any]:
     """The machine that a result was made on, for run.json."""
     return {
-        "cpu": _cpu_model(),
+        "cpu": cpu_fact("model name") or platform.processor() or platform.machine(),
         "cores": available_cores(),
         "threads": torch.get_num_threads(),  # where PyTorch computes, last bits depend on it
         "memory_bytes": psutil.virtual_memory().total,
@@ -100,10 +99,10 @@ def machine() -> dict[str, Any]:
     }
 
 
-def _cpu_model() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if sys.platform == "linux" and cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+def cpu_fact(name: str) -> str:
+    """What Linux says of the processor, such as its ``flags``; empty elsewhere."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return ""
+    return text.partition(name)[2].partition("\n")[0].partition(":")[2].strip()

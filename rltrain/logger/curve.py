@@ -106,15 +106,22 @@ def save(path: Path, lines: Sequence[dict[str, Any]], title: str) -> Path:
     return path
 
 
-def make_figure(lines: Sequence[dict[str, Any]], title: str) -> Figure:
-    """The curves as a matplotlib figure, which is imported here and nowhere earlier."""
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure with a canvas that needs no display; matplotlib is imported only now."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def make_figure(lines: Sequence[dict[str, Any]], title: str) -> Figure:
+    """The curves as a figure."""
     from matplotlib.ticker import EngFormatter
 
     shown = panels(lines)
-    figure = Figure(figsize=(7.0, 1.2 + 2.2 * len(shown)), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(7.0, 1.2 + 2.2 * len(shown))
     every_axes = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
     for axes, panel in zip(every_axes, shown, strict=True):
         draw_panel(axes, panel)

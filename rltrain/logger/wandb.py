@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
+from rltrain.common.files import expanded
 from rltrain.common.machine.child_processes import kill_children
 from rltrain.logger.background import InBackground
 from rltrain.logger.loggers import VIDEO
@@ -85,7 +86,7 @@ class Wandb(InBackground):
         import wandb
 
         mode = self.mode
-        if mode == "online" and not (os.environ.get("WANDB_API_KEY") or self.has_login()):
+        if mode == "online" and not has_key(os.environ):
             log.warning("wandb: no API key, so this run is recorded offline (wandb sync sends it)")
             mode = "offline"
         settings = wandb.Settings(init_timeout=self.TIMEOUT, console="off", silent=True)
@@ -98,10 +99,16 @@ class Wandb(InBackground):
                 mode = "offline"
         return wandb.init(mode=mode, **{**start, "resume": None})
 
-    @staticmethod
-    def has_login() -> bool:
-        netrc = Path(os.environ.get("NETRC", "~/.netrc")).expanduser()
-        return netrc.is_file() and "api.wandb.ai" in netrc.read_text(encoding="utf-8")
+
+def has_key(environment: Mapping[str, str]) -> bool:
+    """Whether there is a key with which wandb can log in: in a variable, or in ``.netrc``."""
+    if environment.get("WANDB_API_KEY"):
+        return True
+    try:
+        file = expanded(environment.get("NETRC", "~/.netrc"))
+        return "api.wandb.ai" in file.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return False
 
 
 def flat(summary: Mapping[str, object]) -> dict[str, object]:

@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rltrain.common.files import require_possible
 from rltrain.common.machine.streams import say
 from rltrain.config.catalog import SHIPPED
 from rltrain.config.combinations import Facts
 from rltrain.config.compose import compose_checked, compose_single
-from rltrain.config.overrides import PATH_KEYS, original_cwd, typed_value
+from rltrain.config.overrides import original_cwd, require_once, require_paths, typed_value
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError
 from rltrain.mode.find_run import find_run, require_any
@@ -23,8 +22,6 @@ from rltrain.mode.find_run import find_run, require_any
 OF_MODES = {"runs": "report", "checkpoints": "match", "hub": "push"}
 OF_MODES |= {name: name for name in ("report", "tune", "match")}
 """Settings that only one mode reads, by the first part of their key."""
-TYPED_ONCE = ("mode", "load_step", *PATH_KEYS)
-"""Keys that choose a command and its files. Of other keys the last value counts."""
 
 
 def dispatch(overrides: Sequence[str], *, multirun: bool) -> int:
@@ -122,7 +119,6 @@ def watch_mode(overrides: Sequence[str]) -> int:
     source = None
     if settings is None:
         source, settings = open_checkpoint(str(path), changed, load_step, plays=True)
-
     watch(settings, source)
     return 0
 
@@ -285,25 +281,6 @@ def require_single(overrides: Sequence[str], mode: str, multirun: bool) -> None:
             "resumed run stays in its folder, and an evaluation writes beside its checkpoint or, "
             "without one, into a new folder in outputs/evaluate."
         )
-
-
-def require_paths(overrides: Sequence[str]) -> None:
-    """UsageError for paths that no file system takes, and for empty ones, which would mean the
-    folder that the command is typed in.
-    """
-    for key, _, value in (override.partition("=") for override in overrides):
-        if key.lstrip("+") in PATH_KEYS and not value:
-            raise UsageError(f"{key}=: expected a path, got nothing. Type it, or leave it out.")
-        if key.lstrip("+") in PATH_KEYS and not value.startswith("["):
-            require_possible(Path(value), key.lstrip("+"))
-
-
-def require_once(overrides: Sequence[str]) -> None:
-    """UsageError for two values of what a command does, or of a file it reads or writes."""
-    for key in TYPED_ONCE:
-        typed = [o for o in overrides if o.lstrip("+").partition("=")[0] == key]
-        if len(typed) > 1:
-            raise UsageError(f"{key} is typed twice ({', '.join(typed)}). Keep one of them.")
 
 
 def require_effect(overrides: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rltrain.logger.curve import new_figure
 from rltrain.report.comparison import Analysis
 from rltrain.report.ratings import ratings_over_time
 from rltrain.report.results import AXES, metric_name
@@ -84,16 +85,6 @@ def figures(analysis: Analysis) -> dict[str, tuple[bool, Callable[[Analysis], Fi
         "improvement": (bool(analysis.improvement), improvement),
         "self_play": (any(True for _ in self_play_runs(analysis)), self_play),
     }
-
-
-def new_figure(width: float, height: float) -> Figure:
-    """An empty figure with a canvas that needs no display."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
 
 
 def figure_with_legend(analysis: Analysis) -> Figure:

@@ -40,7 +40,6 @@ ALLOWED = {
     "logger/jsonl.py": "metrics of a run in which nothing but plain files was found",
     "logger/tensorboard.py": "a recording that this run has made",
     "logger/wandb.py": OWN,
-    "mode/doctor/machine.py": MACHINE,
     "mode/export/network.py": PACKAGE_DATA,
     "mode/hub/push.py": "copies files of a run in which nothing but plain files was found",
     "mode/match/round_robin.py": "a folder",

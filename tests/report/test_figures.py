@@ -4,6 +4,7 @@ import matplotlib
 import pytest
 from PIL import Image
 
+from rltrain.logger.curve import new_figure
 from rltrain.report.analysis import analyze
 from rltrain.report.figures import (
     COLORS,
@@ -12,7 +13,6 @@ from rltrain.report.figures import (
     draw_all,
     final_scores,
     interval,
-    new_figure,
     style_of,
 )
 from rltrain.report.statistics import Interval

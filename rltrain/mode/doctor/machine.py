@@ -7,7 +7,6 @@ missing are imported inside the functions.
 
 from __future__ import annotations
 
-import netrc
 import os
 import platform
 import shlex
@@ -117,23 +116,14 @@ def device() -> Iterator[Finding]:
     """PyTorch and its GPU, CPU and memory."""
     import torch
 
-    from rltrain.hardware.device import available_cores, machine
+    from rltrain.hardware.device import available_cores, cpu_fact, machine
 
     about = machine()
     build = "CPU build" if torch.version.cuda is None else f"CUDA {torch.version.cuda}"
     yield finding("torch", True, f"{torch.__version__} ({build}), {about['gpu'] or 'no GPU'}")
-    flags = [flag for flag in CPU_FLAGS if flag in cpu_flags()]
+    flags = [flag for flag in CPU_FLAGS if flag in cpu_fact("flags").split()]
     cores = f"{available_cores()} cores, {' '.join(flags) or 'features unknown'}"
     yield finding("CPU", True, f"{about['cpu']}, {cores}, {gigabytes(about['memory_bytes'])}")
-
-
-def cpu_flags() -> set[str]:
-    """The processor's features as Linux lists them; empty elsewhere."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return set()
-    return set(text.partition("flags")[2].partition("\n")[0].partition(":")[2].split())
 
 
 def compiler() -> Iterator[Finding]:
@@ -219,6 +209,8 @@ def real_game() -> Iterator[Finding]:
 
 def tools(environment: Mapping[str, str]) -> Iterator[Finding]:
     """ffmpeg, pygame and wandb."""
+    from rltrain.logger.wandb import has_key
+
     ffmpeg = find_ffmpeg()
     fact = ffmpeg or "not found: videos are GIF only, no MP4"
     yield finding("ffmpeg", ffmpeg, fact, install_extra("video"))
@@ -227,19 +219,9 @@ def tools(environment: Mapping[str, str]) -> Iterator[Finding]:
         fix = f"{shlex.quote(sys.executable)} -m pip uninstall -y pygame pygame-ce && "
         yield finding("pygame", False, fact, fix + install_extra("classic-control"))
     mode = environment.get("WANDB_MODE", "offline")
-    key = wandb_key_known(environment)
+    key = has_key(environment)
     fact = f"mode {mode}, {'a key is known' if key else 'no key: runs stay on this machine'}"
     yield finding("wandb", key, fact, "wandb login, then logger.wandb.mode=online")
-
-
-def wandb_key_known(environment: Mapping[str, str]) -> bool:
-    """Whether there is a key with which wandb can log in."""
-    if environment.get("WANDB_API_KEY"):
-        return True
-    try:
-        return "api.wandb.ai" in netrc.netrc().hosts
-    except (OSError, netrc.NetrcParseError):
-        return False
 
 
 def show(findings: list[Finding]) -> None:

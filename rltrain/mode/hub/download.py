@@ -5,14 +5,14 @@ What is downloaded is foreign data: files of known names and limited sizes, read
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from rltrain.common.files import user_cache
 from rltrain.common.machine.install import require_extra
-from rltrain.errors import CheckpointError, UsageError
+from rltrain.errors import CheckpointError, UsageError, usage_errors
 
 PREFIX = "hf://"
 ADDRESS = re.compile(r"hf://([\w.-]+/[\w.-]+)((?:/[\w.-]+)*)/?")
@@ -90,16 +90,13 @@ def wanted(listed: Iterable[Any], path: PurePosixPath) -> dict[str, int]:
 
 def cache() -> Path:
     """Where downloads are kept: ``$XDG_CACHE_HOME/rltrain/hub``."""
-    root = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(root).expanduser().resolve() / "rltrain" / "hub"
+    return user_cache().resolve() / "hub"
 
 
 def client(typed: str) -> Any:
     """The client of the Hub; UsageError if it is not installed."""
-    try:
+    with usage_errors():
         require_extra("hub", "huggingface_hub", typed)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
     from huggingface_hub import HfApi
 
     return HfApi()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
+from rltrain.common.json_lines import is_number
 from rltrain.config.validate.constructor import show
 from rltrain.errors import UsageError
 
@@ -75,8 +75,3 @@ def problem(entry: Mapping[str, Any]) -> str:
     if log and low <= 0:
         return f"{name}: expected low above 0 on a logarithmic scale, got {show(low)}."
     return ""
-
-
-def is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is a finite number."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
