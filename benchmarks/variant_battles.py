@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from rltrain.battles.data.spawn import Layout, attack_goals, start_points
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.engine.world import M, Outcome, P, Scene, U
 from rltrain.battles.options import Options
-from rltrain.battles.scripted.policies import BattleDecisions, HeuristicOrders
+from rltrain.battles.scripted.policies import BattleDecisions, find_policy, heuristic_orders
 from rltrain.common.seeding import seed_key
 
 THREADS = 2
@@ -91,8 +92,8 @@ def win_rates(
     """Win rate of a scripted player on every layout, between 0 and 1."""
     battles = open_battles(map_name, variant, layouts, each, jitter)
     if player == HEURISTIC:
-        battles.orders = HeuristicOrders(battles, rest=False)
-    decide = BattleDecisions(battles, "stop" if player == HEURISTIC else player)
+        battles.orders = BattleDecisions(battles, partial(heuristic_orders, rest=False))
+    decide = BattleDecisions(battles, find_policy("stop" if player == HEURISTIC else player))
     while not battles.ended.all():
         battles.step(decide())
     won = battles.world.outcome == Outcome.WIN

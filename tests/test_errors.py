@@ -2,7 +2,7 @@
 
 import pytest
 
-from rltrain.errors import DivergedError, UsageError, exit_code_of
+from rltrain.errors import DivergedError, UsageError, closest, exit_code_of
 
 
 @pytest.mark.parametrize(
@@ -10,3 +10,12 @@ from rltrain.errors import DivergedError, UsageError, exit_code_of
 )
 def test_every_error_has_an_exit_code(error: Exception, code: int) -> None:
     assert exit_code_of(error) == code
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("QMIX", "qmix"), ("q_mix", "qmix"), ("qmx", "qmix"), ("qimx", "qmix"), ("qmixx", "qmix")],
+)
+def test_closest_name(name: str, near: str) -> None:
+    assert closest(name, ["vdn", "qmix", "iql"]) == [near]
+    assert closest("xyzzy", ["vdn", "qmix", "iql"]) == []

@@ -4,6 +4,7 @@ scripted policies and rendering."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from rltrain.battles.battle_view import BattleView
 from rltrain.battles.data.recorded import RecordedStarts
 from rltrain.battles.engine.battles import Battles
-from rltrain.battles.scripted.policies import BattleDecisions, HeuristicOrders
+from rltrain.battles.scripted.policies import BattleDecisions, find_policy, heuristic_orders
 
 if TYPE_CHECKING:
     from rltrain.battles.render.drawing import BattleDrawing
@@ -52,7 +53,8 @@ class NativeBattles(Battles):
             about["start_positions"] = recorded.file
         self.about: Mapping[str, str] = about
         self.lost = np.zeros(n_envs, np.bool_)
-        self._heuristic = HeuristicOrders(self, rest=heuristic_rest) if heuristic_ai else None
+        orders = partial(heuristic_orders, rest=heuristic_rest)
+        self._heuristic = BattleDecisions(self, orders) if heuristic_ai else None
         self.orders = self._heuristic
         self._painters: dict[int, Painter] = {}
 
@@ -100,7 +102,7 @@ class NativeBattles(Battles):
     def scripted(self, name: str) -> BattleDecisions:
         """The decision function of this name, one of ``scripted.policies.DECISIONS``. Raises
         ValueError for an unknown one."""
-        return BattleDecisions(self, name)
+        return BattleDecisions(self, find_policy(name))
 
     def state_dict(self) -> dict[str, Any]:
         """Copies of all arrays of the battles and of the heuristic policy."""

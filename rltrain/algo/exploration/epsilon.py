@@ -107,6 +107,3 @@ class PerEnvEpsilon(Exploration):
 
     def metrics(self, clock: Clock) -> dict[str, float]:
         return {"epsilon": float(self.epsilons.mean())}
-
-    def ends_at(self) -> int | None:
-        return None

@@ -80,10 +80,6 @@ class ExplorationOfShare(Exploration):
             )
         self.exploration, self.first, self.total = exploration, first, total
 
-    def noise(self) -> AgentNoise | None:
-        """None."""
-        return None
-
     def choose(
         self, q: np.ndarray, available: np.ndarray, clock: Clock, rng: np.random.Generator
     ) -> np.ndarray:

@@ -19,6 +19,7 @@ import numpy as np
 
 from rltrain.battles.data.field_maps import MOST_UNITS, map_type
 from rltrain.battles.data.map_data import Group, MapData
+from rltrain.battles.data.recorded import is_point
 from rltrain.battles.data.spawn import OVERLAP, Ground, measured_points, start_points
 from rltrain.battles.data.terrain import MAX_WALLS, PATHABLE, SIZE, pathable_cells, wall_segments
 from rltrain.battles.data.units import UNITS
@@ -178,10 +179,8 @@ def _require_places(ground: Ground, groups: tuple[Group, ...]) -> None:
 
 
 def _point(found: Any) -> tuple[float, float]:
-    if isinstance(found, list) and len(found) == 2:
-        x, y = found
-        if all(type(each) in (int, float) and 0 <= each < SIZE for each in found):
-            return float(x), float(y)
+    if is_point(found):
+        return float(found[0]), float(found[1])
     raise Fault(f"has the place {found!r}: expected [x, y], two numbers from 0 to {SIZE}")
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 from collections import Counter
 from collections.abc import Mapping
@@ -86,7 +85,7 @@ def is_point(value: Any) -> bool:
     return (
         isinstance(value, list)
         and len(value) == 2
-        and all(type(v) in (int, float) and math.isfinite(v) and 0 <= v < SIZE for v in value)
+        and all(type(v) in (int, float) and 0 <= v < SIZE for v in value)
     )
 
 

@@ -29,8 +29,7 @@ class Canvas:
     x0: float  # left edge
     y1: float  # upper edge
     scale: float  # fine pixels per cell
-    width: int  # pixels of the finished picture
-    height: int
+    height: int  # pixels of the finished picture
 
     def at(self, x: float, y: float) -> tuple[float, float]:
         """A point of the map in fine pixels; y points up on the map and down in the picture."""
@@ -38,21 +37,20 @@ class Canvas:
 
 
 @lru_cache(maxsize=32)
-def canvas_of(name: str, width: int) -> Canvas:
-    """The pathable part of a terrain and a margin, ``width`` pixels wide; the height is even, as
-    videos need it."""
+def canvas_of(name: str) -> Canvas:
+    """The pathable part of a terrain and a margin; the height is even, as videos need it."""
     x0, y0, x1, y1 = terrain.layer_boxes(terrain.pathable_cells(name))["ground"]
     wide, high = x1 - x0 + 2 * MARGIN, y1 - y0 + MARGIN + ABOVE
-    height = HEADER + FOOTER + math.ceil(width * high / wide)
-    return Canvas(x0 - MARGIN, y1 + ABOVE, width * FINE / wide, width, height + height % 2)
+    height = HEADER + FOOTER + math.ceil(WIDTH * high / wide)
+    return Canvas(x0 - MARGIN, y1 + ABOVE, WIDTH * FINE / wide, height + height % 2)
 
 
 @lru_cache(maxsize=32)
-def ground(name: str, width: int) -> Image.Image:
+def ground(name: str) -> Image.Image:
     """The empty field, ``FINE`` times as large as the finished picture."""
-    canvas = canvas_of(name, width)
+    canvas = canvas_of(name)
     cells = terrain.pathable_cells(name)
-    image = Image.new("RGB", (canvas.width * FINE, canvas.height * FINE), BLOCKED)
+    image = Image.new("RGB", (WIDTH * FINE, canvas.height * FINE), BLOCKED)
     draw = ImageDraw.Draw(image)
     heights = terrain.levels_of(name)
     for x, y in np.argwhere(cells).tolist():

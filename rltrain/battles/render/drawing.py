@@ -13,7 +13,7 @@ from rltrain.battles.data.units import UNITS
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.engine.field_of_view import SEEN
 from rltrain.battles.engine.world import NO_ONE, M, Order, P, U
-from rltrain.battles.render.canvas import FINE, WIDTH, canvas_of
+from rltrain.battles.render.canvas import FINE, canvas_of
 
 BattleDrawing = tuple[dict[str, Any], list[dict[str, Any]], dict[str, np.ndarray]]
 """What is the same in all steps; looks of the units; numbers by name, [units] or [A, units]."""
@@ -68,6 +68,6 @@ def field_of(name: str) -> dict[str, Any]:
     digits = np.where(pathable, np.clip(levels * 9, 0, 9).astype(np.uint8).astype(str), ".")
     rows = ["".join(digits[:, y]) for y in range(digits.shape[1])]
     bounds = [x0 - 0.5, y0 - 0.5, x1 + 0.5, y1 + 0.5]
-    canvas = canvas_of(name, WIDTH)
+    canvas = canvas_of(name)
     corners = canvas.at(bounds[0], bounds[3]) + canvas.at(bounds[2], bounds[1])
     return {"bounds": bounds, "cells": rows, "picture": [pixel / FINE for pixel in corners]}

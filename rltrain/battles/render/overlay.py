@@ -9,7 +9,7 @@ from functools import lru_cache
 from PIL import Image, ImageDraw, ImageFont
 
 from rltrain.battles.engine.world import Outcome
-from rltrain.battles.render.canvas import FINE, FOOTER, HEADER, PANEL, Canvas
+from rltrain.battles.render.canvas import FINE, FOOTER, HEADER, PANEL, WIDTH, Canvas
 from rltrain.battles.render.sprites import ALLY, ENEMY, TEAMS, Color, paste, sprite
 
 BAR, BAR_WIDTH = 5, 22  # height, least width
@@ -54,8 +54,8 @@ def banner(draw: ImageDraw.ImageDraw, canvas: Canvas, outcome: int) -> None:
     word, color = BANNERS[outcome]
     half = 30 * FINE
     middle = HEADER * FINE + half + (canvas.height - HEADER - FOOTER) * FINE * 0.08
-    draw.rectangle((0, middle - half, canvas.width * FINE, middle + half), (10, 11, 14, 190))
-    draw.text((canvas.width * FINE / 2, middle), word, color, font(44 * FINE), "mm")
+    draw.rectangle((0, middle - half, WIDTH * FINE, middle + half), (10, 11, 14, 190))
+    draw.text((WIDTH * FINE / 2, middle), word, color, font(44 * FINE), "mm")
 
 
 @lru_cache(maxsize=32)
@@ -65,23 +65,23 @@ def font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 
 
 @lru_cache(maxsize=256)
-def header(name: str, step: str, reward: str, width: int) -> Image.Image:
+def header(name: str, step: str, reward: str) -> Image.Image:
     """The line above the field."""
-    image = Image.new("RGB", (width * FINE, HEADER * FINE), PANEL)
+    image = Image.new("RGB", (WIDTH * FINE, HEADER * FINE), PANEL)
     draw = ImageDraw.Draw(image)
     middle = HEADER * FINE / 2
     draw.text((8 * FINE, middle), name, TEXT, font(15 * FINE), "lm")
-    draw.text((width * FINE / 2, middle), step, TEXT, font(13 * FINE), "mm")
-    draw.text(((width - 8) * FINE, middle), reward, TEXT, font(13 * FINE), "rm")
+    draw.text((WIDTH * FINE / 2, middle), step, TEXT, font(13 * FINE), "mm")
+    draw.text(((WIDTH - 8) * FINE, middle), reward, TEXT, font(13 * FINE), "rm")
     return image
 
 
 @lru_cache(maxsize=256)
 def footer(
-    allies: tuple[tuple[str, int], ...], enemies: tuple[tuple[str, int], ...], width: int
+    allies: tuple[tuple[str, int], ...], enemies: tuple[tuple[str, int], ...]
 ) -> Image.Image:
     """Remaining units: for each type its sprite, its name and how many are alive."""
-    image = Image.new("RGB", (width * FINE, FOOTER * FINE), PANEL)
+    image = Image.new("RGB", (WIDTH * FINE, FOOTER * FINE), PANEL)
     draw = ImageDraw.Draw(image)
     middle = FOOTER * FINE // 2
     for team, kinds in ((ALLY, allies), (ENEMY, enemies)):
@@ -90,10 +90,10 @@ def footer(
         while True:
             lengths = [draw.textlength(label, font(size)) for label in labels]
             space = sum(lengths) + len(labels) * 3.0 * size
-            if space <= width * FINE / 2 - 10 * FINE or size <= 7 * FINE:
+            if space <= WIDTH * FINE / 2 - 10 * FINE or size <= 7 * FINE:
                 break
             size -= 1
-        x = 6.0 * FINE if team == ALLY else (width - 6) * FINE - space
+        x = 6.0 * FINE if team == ALLY else (WIDTH - 6) * FINE - space
         for (kind, count), label, length in zip(kinds, labels, lengths, strict=True):
             look = sprite(kind, team, 0 if team == ALLY else 12, size * 0.6, 0.0 if count else 0.4)
             paste(image, look, x + size, middle)

@@ -1,8 +1,4 @@
-"""Images of battles: the field, the units, their health and their shots.
-
-``picture`` draws the current state of a battle; a ``Painter`` draws what one battle of a batch did
-since its last images.
-"""
+"""Images of battles: the field, the units, their health and their shots."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ from PIL import Image, ImageDraw
 
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.engine.world import AIR, COLOSSUS, GROUND, NO_ONE, M, Outcome, P, U
-from rltrain.battles.render.canvas import FINE, FOOTER, WIDTH, canvas_of, ground
+from rltrain.battles.render.canvas import FINE, FOOTER, canvas_of, ground
 from rltrain.battles.render.effects import draw_event
 from rltrain.battles.render.events import (
     Event,
@@ -34,18 +30,15 @@ CROWD = 12  # where more units fight, only injured units show bars
 FLIGHT = 0.55  # cells that air units are drawn above their shadows
 
 
-def picture(battles: Battles, index: int = 0, width: int = WIDTH) -> np.ndarray:
-    """uint8 [H, W, 3]: the current state of one battle, without the shots of the last step."""
-    return Painter(battles, index, width).frame()
-
-
 class Painter:
-    """Draws battle ``index`` of ``battles``, which it never changes."""
+    """Draws battle ``index`` of ``battles``, which it never changes: its current state, or what it
+    did since its last images.
+    """
 
-    def __init__(self, battles: Battles, index: int, width: int = WIDTH) -> None:
+    def __init__(self, battles: Battles, index: int) -> None:
         self.battles, self.index = battles, index
-        self.canvas = canvas_of(battles.map_data.terrain, width)
-        self.ground = ground(battles.map_data.terrain, width)
+        self.canvas = canvas_of(battles.map_data.terrain)
+        self.ground = ground(battles.map_data.terrain)
         self.n_agents = battles.map_data.n_agents
         wanted = SMALLEST * FINE / (0.375 * self.canvas.scale)
         self.larger = min(max(wanted, LARGER), LARGEST)
@@ -183,13 +176,13 @@ class Painter:
         row = self.battles.map_data
         step = f"step {self.after.clock} / {row.limit}"
         reward = "" if self.total is None else f"reward {self.total:.2f}"
-        image.paste(header(row.name, step, reward, self.canvas.width), (0, 0))
+        image.paste(header(row.name, step, reward), (0, 0))
         alive = self.after.unit[U.HEALTH] > 0
         counts: tuple[dict[str, int], dict[str, int]] = {}, {}
         for i, kind in enumerate(self.fighters.kind):
             team = counts[self._team(i)]
             team[kind] = team.get(kind, 0) + int(alive[i])
-        below = footer(tuple(counts[ALLY].items()), tuple(counts[ENEMY].items()), self.canvas.width)
+        below = footer(tuple(counts[ALLY].items()), tuple(counts[ENEMY].items()))
         image.paste(below, (0, (self.canvas.height - FOOTER) * FINE))
 
 

@@ -28,6 +28,8 @@ from rltrain.battles.scripted.observation import (
 )
 from rltrain.battles.scripted.tactics import alternate, kite, spread
 
+Policy = Callable[[BattleObservation, np.ndarray], np.ndarray]
+
 
 def stop(seen: BattleObservation, memory: np.ndarray) -> np.ndarray:
     """Stand still; agents attack only when ordered to."""
@@ -64,7 +66,7 @@ def heuristic_orders(seen: BattleObservation, memory: np.ndarray, *, rest: bool)
     if rest:
         may = of_target(seen.avail[:, :, seen.first_attack :], target)
         order = np.where(may, order, toward(seen, target)[0])
-    return np.where((target == NO_TARGET) | seen.avail[:, :, 0], 0, order)
+    return np.where(target == NO_TARGET, 0, order)
 
 
 def heuristic_targets(seen: BattleObservation, memory: np.ndarray) -> np.ndarray:
@@ -74,7 +76,7 @@ def heuristic_targets(seen: BattleObservation, memory: np.ndarray) -> np.ndarray
     return memory
 
 
-DECISIONS: Mapping[str, Callable[[BattleObservation, np.ndarray], np.ndarray]] = {
+DECISIONS: Mapping[str, Policy] = {
     "stop": stop,
     "closest": closest,
     "focus": focus,
@@ -85,48 +87,34 @@ DECISIONS: Mapping[str, Callable[[BattleObservation, np.ndarray], np.ndarray]] =
 }
 
 
-class HeuristicOrders:
-    """The orders of SMAC's heuristic policy for these battles; each call returns those of their
-    current time step. ``rest``: see ``heuristic_orders``.
-    """
-
-    def __init__(self, battles: Battles, *, rest: bool) -> None:
-        self.battles, self.rest = battles, rest
-        self.memory = np.full(battles.avail.shape[:2], NO_TARGET)  # [E, A]
-
-    def __call__(self) -> np.ndarray:
-        """[E, A] int64, in SMAC's numbers, available or not."""
-        seen = observe_battles(self.battles)
-        self.memory[self.battles.world.clock == 0] = NO_TARGET
-        return heuristic_orders(seen, self.memory, rest=self.rest)
+def find_policy(name: str) -> Policy:
+    """The scripted policy of a name. Raises ValueError for an unknown one."""
+    if name not in DECISIONS:
+        raise ValueError(
+            f"unknown scripted policy {name!r}: expected one of {', '.join(DECISIONS)}"
+        )
+    return DECISIONS[name]
 
 
 class BattleDecisions:
-    """The decisions ``name`` of these battles; each call returns the actions of their current time
-    step.
-
-    Raises:
-        ValueError: an unknown name.
+    """What a policy does in these battles; each call returns the actions of their current time
+    step, or with ``heuristic_orders`` the orders.
     """
 
-    def __init__(self, battles: Battles | EnemySide, name: str) -> None:
-        if name not in DECISIONS:
-            raise ValueError(
-                f"unknown scripted policy {name!r}: expected one of {', '.join(DECISIONS)}"
-            )
-        self.battles, self._decide = battles, DECISIONS[name]
-        self._memory = np.full(battles.avail.shape[:2], NO_TARGET)  # [E, A]
+    def __init__(self, battles: Battles | EnemySide, policy: Policy) -> None:
+        self.battles, self.policy = battles, policy
+        self.memory = np.full(battles.avail.shape[:2], NO_TARGET)  # [E, A]
 
     def __call__(self) -> np.ndarray:
-        """Available actions [E, A] int64, without meaning in finished battles."""
+        """[E, A] int64, without meaning in finished battles."""
         seen = observe_battles(self.battles)
-        self._memory[self.battles.world.clock == 0] = NO_TARGET
-        return np.where(seen.avail[:, :, 0], 0, self._decide(seen, self._memory))
+        self.memory[self.battles.world.clock == 0] = NO_TARGET
+        return np.where(seen.avail[:, :, 0], 0, self.policy(seen, self.memory))
 
     def state_dict(self) -> dict[str, Any]:
         """The remembered targets."""
-        return {"memory": self._memory.copy()}
+        return {"memory": self.memory.copy()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Load what ``state_dict`` returned."""
-        self._memory[:] = state["memory"]
+        self.memory[:] = state["memory"]

@@ -21,7 +21,7 @@ from rltrain.battles.options import (
     SmacOptions,
     StartOptions,
 )
-from rltrain.battles.scripted.policies import BattleDecisions
+from rltrain.battles.scripted.policies import BattleDecisions, find_policy
 from rltrain.battles.smaclite.maps import RULES, find_map_under
 from rltrain.common.number_types import Count, Flag
 from rltrain.common.seeding import SeedsOfTests
@@ -297,4 +297,4 @@ class SmacOtherSide:
 
     def scripted(self, name: str) -> BattleDecisions:
         """The decision function of a scripted policy. Raises ValueError for an unknown name."""
-        return BattleDecisions(self._side, name)
+        return BattleDecisions(self._side, find_policy(name))

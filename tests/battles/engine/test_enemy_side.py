@@ -9,7 +9,7 @@ from rltrain.battles.engine.battles import Battles, IllegalAction
 from rltrain.battles.engine.enemy_side import equal_teams
 from rltrain.battles.engine.world import M, Order, Outcome, U
 from rltrain.battles.options import Options, Smacv2Options
-from rltrain.battles.scripted.policies import DECISIONS, BattleDecisions
+from rltrain.battles.scripted.policies import DECISIONS, BattleDecisions, closest
 
 EQUAL = ("3m", "8m", "2s3z", "MMM", "bane_vs_bane", "terran_5_vs_5", "protoss_10_vs_10")
 FAIR = ("3m", "8m", "2s3z", "MMM", "terran_5_vs_5", "protoss_10_vs_10", "zerg_20_vs_20")
@@ -91,7 +91,7 @@ def test_a_mirrored_battle_looks_the_same_from_the_other_side(name: str, options
 def test_a_scripted_policy_decides_the_same_from_the_other_side(name: str, decisions: str) -> None:
     one, two = mirrored(name)
     assert two.other is not None
-    mine, theirs = BattleDecisions(one, decisions)(), BattleDecisions(two.other, decisions)()
+    mine, theirs = (BattleDecisions(side, DECISIONS[decisions])() for side in (one, two.other))
     assert (mine == theirs).all()
 
 
@@ -209,7 +209,7 @@ def won(name: str, n: int) -> np.ndarray:
         opposite = agents + np.argsort(types[agents:], kind="stable")
         unit[e][:2, opposite] = 32 - unit[e][:2, at]
     battles.refresh()
-    policies = BattleDecisions(battles, "closest"), BattleDecisions(other, "closest")
+    policies = BattleDecisions(battles, closest), BattleDecisions(other, closest)
     while not battles.ended.all():
         battles.step(policies[0](), None, policies[1]())
     outcome = battles.world.outcome

@@ -6,10 +6,10 @@ import pytest
 from rltrain.battles.data.terrain import PATHABLE
 from rltrain.battles.data.units import UNITS
 from rltrain.battles.engine.world import Outcome, U
-from rltrain.battles.render.canvas import BLOCKED, FINE, LOW, canvas_of
+from rltrain.battles.render.canvas import BLOCKED, FINE, LOW, canvas_of, ground
 from rltrain.battles.render.events import events_between, fighters_of, snapshot
 from rltrain.battles.render.overlay import BANNERS, ENERGY_BAR, HEALTH_BAR, SHIELD_BAR
-from rltrain.battles.render.painter import SUBFRAMES, TAIL, Painter, picture
+from rltrain.battles.render.painter import SUBFRAMES, TAIL, Painter
 from rltrain.battles.render.sprites import HEADINGS, SHAPES, TEAMS, heading_of, sprite
 from rltrain.env.smac import StarCraft2Env, parallel_env
 from tests.battles.conftest import ATTACK, EAST, STOP, actions, place, seeds
@@ -17,9 +17,14 @@ from tests.battles.conftest import ATTACK, EAST, STOP, actions, place, seeds
 RED, YELLOW, GREEN = (color for _, color in HEALTH_BAR)
 
 
+def picture(battles) -> np.ndarray:
+    """The current state of the first battle, without the shots of the last step."""
+    return Painter(battles, 0).frame()
+
+
 def pixel_of(battles, x: float, y: float) -> tuple[int, int]:
     """Row and column of a point of the map in the picture."""
-    across, down = canvas_of(battles.map_data.terrain, 480).at(x, y)
+    across, down = canvas_of(battles.map_data.terrain).at(x, y)
     return int(down / FINE), int(across / FINE)
 
 
@@ -30,8 +35,8 @@ def longest_run(image: np.ndarray, color: tuple[int, int, int]) -> int:
 
 @pytest.mark.parametrize("terrain", PATHABLE)
 def test_images_are_480_wide_with_an_even_height_for_videos(terrain) -> None:
-    canvas = canvas_of(terrain, 480)
-    assert canvas.width == 480
+    canvas = canvas_of(terrain)
+    assert ground(terrain).size == (480 * FINE, canvas.height * FINE)
     assert canvas.height % 2 == 0
     assert 250 <= canvas.height <= 700
 
@@ -43,7 +48,7 @@ def test_picture_is_the_same_every_time_and_changes_nothing(battle) -> None:
     one, other = picture(b), picture(b)
     np.testing.assert_array_equal(one, other)
     assert one.dtype == np.uint8
-    assert one.shape == (canvas_of("field", 480).height, 480, 3)
+    assert one.shape == (canvas_of("field").height, 480, 3)
     after = b.state_dict()
     assert all(np.array_equal(before[name], after[name]) for name in before)
 

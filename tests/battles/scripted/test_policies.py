@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rltrain.battles.engine.world import M, U
-from rltrain.battles.scripted.policies import DECISIONS, BattleDecisions
+from rltrain.battles.scripted.policies import DECISIONS, BattleDecisions, find_policy, heuristic
 from tests.battles.conftest import ATTACK, EAST, NORTH, SOUTH, STOP, WEST, place
 
 MARINE_MAP = "8m"  # agents 0 … 7, enemies 8 … 15
@@ -12,7 +12,7 @@ TEAM = 8
 
 
 def choose(b, name: str) -> list[int]:
-    return BattleDecisions(b, name)()[0].tolist()
+    return BattleDecisions(b, find_policy(name))()[0].tolist()
 
 
 @pytest.mark.parametrize("name", DECISIONS)
@@ -98,7 +98,7 @@ def test_healers_walk_to_injured_units_otherwise_with_the_team(battle) -> None:
 
 def test_heuristic_keeps_its_target_until_it_is_dead(battle) -> None:
     b = place(battle(MARINE_MAP), {0: (10.0, 16.0), 8: (14.0, 16.0), 9: (15.0, 16.0)})
-    decide = BattleDecisions(b, "heuristic")
+    decide = BattleDecisions(b, heuristic)
     assert decide()[0, 0] == ATTACK + 0
     b.world.clock[0] = 1
     place(b, {0: (10.0, 16.0), 8: (15.0, 16.0), 9: (12.0, 16.0)})
@@ -110,7 +110,7 @@ def test_heuristic_keeps_its_target_until_it_is_dead(battle) -> None:
 
 def test_memory_is_cleared_when_a_battle_begins(battle) -> None:
     b = battle(MARINE_MAP)
-    decide = BattleDecisions(b, "heuristic")
+    decide = BattleDecisions(b, heuristic)
     decide()
     b.reset({0: 1})
     place(b, {0: (10.0, 16.0), 15: (14.0, 16.0), 14: (15.0, 16.0)})
@@ -119,7 +119,7 @@ def test_memory_is_cleared_when_a_battle_begins(battle) -> None:
 
 def test_memory_is_restored_from_the_state_dict(battle) -> None:
     b = place(battle(MARINE_MAP), {0: (10.0, 16.0), 8: (14.0, 16.0), 9: (15.0, 16.0)})
-    decide, other = BattleDecisions(b, "heuristic"), BattleDecisions(b, "heuristic")
+    decide, other = BattleDecisions(b, heuristic), BattleDecisions(b, heuristic)
     decide()
     b.world.clock[0] = 1
     place(b, {0: (10.0, 16.0), 8: (15.0, 16.0), 9: (12.0, 16.0)})

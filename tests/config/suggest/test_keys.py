@@ -16,7 +16,7 @@ from rltrain.config.suggest.aliases import choice_aliases, tables, value_aliases
 from rltrain.config.suggest.choices import for_choice
 from rltrain.config.suggest.keys import FREE_FORM, for_key
 from rltrain.config.suggest.value_forms import duration, for_plugin, for_value, quoted
-from rltrain.errors import UsageError, closest
+from rltrain.errors import UsageError
 from tests.marks import slow_except
 
 ROOT = Path(__file__).parents[3]
@@ -341,15 +341,6 @@ def test_names_of_a_row_have_a_target_each():
         for rows in sections.values():
             for row in rows:
                 assert len(row.ours.split()) in (0, 1, len(row.theirs.split())), row
-
-
-@pytest.mark.parametrize(
-    ("name", "near"),
-    [("QMIX", "qmix"), ("q_mix", "qmix"), ("qmx", "qmix"), ("qimx", "qmix"), ("qmixx", "qmix")],
-)
-def test_closest_name(name, near):
-    assert closest(name, ["vdn", "qmix", "iql"]) == [near]
-    assert closest("xyzzy", ["vdn", "qmix", "iql"]) == []
 
 
 def test_suggested_keys_are_accepted():
