@@ -18,7 +18,7 @@ from benchmarks.speed.plain_learner import PlainLearner
 from benchmarks.speed.qmix_update import MAPS, make_batch, make_learner, smac_like
 from rltrain.api import settings_from
 from rltrain.battles.engine.kernel import draw, njit
-from rltrain.buffer.priorities import Priorities
+from rltrain.buffer.priorities import Priorities, Sampling
 from rltrain.common.seeding import seed_key
 from rltrain.env.smac.vector import SmacVectorEnv
 from rltrain.hardware.device import set_allocator_policy
@@ -98,9 +98,7 @@ def engine(map_name: str, n_envs: int, threads: int) -> Work:
 def sum_tree(capacity: int, batch_size: int) -> Work:
     """Draws of a batch by priority, its weights, and new priorities."""
     rng = np.random.default_rng(0)
-    priorities = Priorities(
-        capacity, alpha=0.6, beta=0.4, beta_end=1.0, beta_env_steps=capacity, floor=1e-6
-    )
+    priorities = Priorities(capacity, Sampling(), capacity)
     priorities.add(np.arange(capacity), np.ones(capacity, bool))
     priorities.update(np.arange(capacity), rng.random(capacity))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -26,9 +25,7 @@ to absolute TD errors [T, B, N]: ``Loss.acted_error``."""
 class Sampling:
     """How the episodes or windows of a buffer are drawn."""
 
-    sampler: Literal["uniform", "proportional"] = (
-        "uniform"  # to priority^alpha (Schaul et al. 2016)
-    )
+    sampler: Literal["uniform", "proportional"] = "uniform"  # to priority^alpha
     alpha: Probability = 0.6  # exponent of the priorities
     beta: Probability = 0.4  # exponent of the importance weights at the start
     beta_end: Probability = 1.0  # … at the end
@@ -39,14 +36,7 @@ class Sampling:
         """Makes the priorities of so many items; None = uniform."""
         if self.sampler == "uniform":
             return None
-        return partial(
-            Priorities,
-            alpha=self.alpha,
-            beta=self.beta,
-            beta_end=self.beta_end,
-            beta_env_steps=self.beta_env_steps or total_env_steps,
-            floor=self.priority_floor,
-        )
+        return lambda n: Priorities(n, self, total_env_steps)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,25 +65,15 @@ class Priorities:
 
     Args:
         n: items; all begin with priority 0, which is never drawn.
-        alpha: exponent of the priorities.
-        beta, beta_end, beta_env_steps: exponent of the importance weights (section 3.4) at the
-            start, at the end, and the env steps between.
-        floor: added to every priority, so that every item can be drawn again.
+        sampling: exponents of the priorities and of the importance weights (section 3.4), and the
+            floor with which every item can be drawn again.
+        total_env_steps: length of the run.
     """
 
-    def __init__(
-        self,
-        n: int,
-        *,
-        alpha: float,
-        beta: float,
-        beta_end: float,
-        beta_env_steps: int,
-        floor: float,
-    ) -> None:
+    def __init__(self, n: int, sampling: Sampling, total_env_steps: int) -> None:
         self.tree = SumTree(n)
-        self.alpha, self.floor = alpha, floor
-        self.beta = beta, beta_end, beta_env_steps
+        self.alpha, self.floor = sampling.alpha, sampling.priority_floor
+        self.beta = sampling.beta, sampling.beta_end, sampling.beta_env_steps or total_env_steps
         self.largest = 1.0  # priority^alpha, of all ever set
 
     def add(

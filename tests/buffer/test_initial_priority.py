@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rltrain
-from rltrain.buffer.priorities import Priorities
+from rltrain.buffer.priorities import Priorities, Sampling
 from rltrain.errors import UsageError
 
 FEW = [
@@ -42,7 +42,7 @@ def test_new_windows_have_the_priority_that_the_loss_gives_them(tmp_path, words)
 
 
 def test_a_priority_that_is_not_finite_is_the_largest_so_far():
-    priorities = Priorities(8, alpha=1.0, beta=1, beta_end=1, beta_env_steps=1, floor=0.5)
+    priorities = Priorities(8, Sampling(alpha=1.0, priority_floor=0.5), 1)
     priorities.update(np.array([0]), np.array([1.0]))  # not drawable, so not set
     priorities.largest = 9.0
     drawable = np.array([True, True, False])

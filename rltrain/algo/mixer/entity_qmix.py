@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from rltrain.algo.mixer.qmix import two_layers
 from rltrain.algo.mixer.sum import need_team_reward
+from rltrain.algo.network.units.entities import rows
 from rltrain.common.number_types import Count
 from rltrain.interfaces import Mixer
 from rltrain.types import EnvSpec
@@ -53,10 +54,9 @@ class EntityQMix(Mixer):
         """q [T, B, N], state [T, B, S] to [T, B, 1]."""
         embedded, present = [], []
         for block, embed in zip(self.blocks, self.embed, strict=True):
-            rows = state.narrow(-1, block["start"], block["count"] * block["size"])
-            rows = rows.unflatten(-1, (block["count"], block["size"]))
-            present.append(rows[..., :1] > 0)
-            embedded.append(F.relu(embed(rows)) * present[-1])  # [T, B, m, D]
+            units = rows(block, state)
+            present.append(units[..., :1] > 0)
+            embedded.append(F.relu(embed(units)) * present[-1])  # [T, B, m, D]
         agents, there = embedded[0], present[0]
         s = F.relu(self.context(torch.cat([unit.sum(-2) for unit in embedded], -1)))  # [T, B, D]
         w_1 = (self.unit_w_1(agents) + self.hyper_w_1(s).unsqueeze(-2)).abs() * there

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from rltrain.algo.mixer.qmix import need_state, two_layers
 from rltrain.algo.mixer.sum import need_team_reward
+from rltrain.algo.network.units.entities import rows
 from rltrain.common.number_types import Count, Flag
 from rltrain.interfaces import Mixer
 from rltrain.types import EnvSpec
@@ -118,11 +119,9 @@ class Units(nn.Module):
     def forward(self, state: Tensor) -> Tensor:
         """[T, B, S] to [T, B, N, dim]."""
         if self.block is not None:
-            start, count, size = (self.block[name] for name in ("start", "count", "size"))
-            return state.narrow(-1, start, count * size).unflatten(-1, (count, size))
-        n_agents = len(self.agent_rows)
-        rows = state.unsqueeze(-2).expand(*state.shape[:-1], n_agents, -1)
-        return torch.cat([rows, self.agent_rows.expand(*rows.shape[:-1], -1)], -1)
+            return rows(self.block, state)
+        states = state.unsqueeze(-2).expand(*state.shape[:-1], len(self.agent_rows), -1)
+        return torch.cat([states, self.agent_rows.expand(*states.shape[:-1], -1)], -1)
 
 
 def attention_logits(

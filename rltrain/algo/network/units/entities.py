@@ -156,6 +156,6 @@ class AttackValues(nn.Module):
 
 # twin: kernels/recurrent/unit_attention.py
 def rows(block: Block, obs: Tensor) -> Tensor:
-    """The rows of a block: [..., O] to [..., m, k]."""
+    """The rows of a block of observations or states: [..., O] to [..., m, k]."""
     units = obs.narrow(-1, block["start"], block["count"] * block["size"])
     return units.unflatten(-1, (block["count"], block["size"]))
