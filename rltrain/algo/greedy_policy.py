@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,6 +23,7 @@ class AgentsByName(Protocol):
     def actions(self, action: np.ndarray, names: Sequence[str]) -> dict[str, Any]: ...
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GreedyPolicy:
     """Greedy actions in one environment: ``reset`` at an episode's start, then ``act`` per step.
 
@@ -33,17 +35,11 @@ class GreedyPolicy:
         named: from observations by the names of agents, and to such actions; None: they have none.
     """
 
-    def __init__(
-        self,
-        *,
-        policy: Policy,
-        spec: EnvSpec,
-        step: int,
-        view: Callable[[Any], np.ndarray] | None,
-        named: AgentsByName | None,
-    ) -> None:
-        self.policy, self.spec, self.step = policy, spec, step
-        self.view, self.named = view, named
+    policy: Policy
+    spec: EnvSpec
+    step: int
+    view: Callable[[Any], np.ndarray] | None
+    named: AgentsByName | None
 
     def reset(self) -> None:
         """Begin an episode: hidden state and previous actions are forgotten."""

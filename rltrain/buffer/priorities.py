@@ -120,6 +120,7 @@ class Priorities:
         self.largest = float(state["largest"][0])
 
 
+@dataclass(eq=False, repr=False)
 class ActedPriorities:
     """The priorities that the loss would give to windows if online and target network both had the
     weights that chose their actions.
@@ -133,19 +134,12 @@ class ActedPriorities:
         n_agents: windows that begin at a step, each of another agent; 1 = the whole team.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        error: ActedError,
-        *,
-        n_learned: int,
-        n_step: int,
-        eta: float,
-        n_agents: int,
-    ) -> None:
-        self.store, self.error = store, error
-        self.n_learned, self.n_step = n_learned, n_step
-        self.eta, self.n_agents = eta, n_agents
+    store: Store
+    error: ActedError
+    n_learned: int
+    n_step: int
+    eta: float
+    n_agents: int
 
     def __call__(self, env: np.ndarray, step: np.ndarray) -> np.ndarray:
         """[n_agents · B], agent by agent: priorities of the windows whose learned transitions begin

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Literal
 
 from rltrain.callback.hooks import Callback
 from rltrain.callback.training import Training
 
 
+@dataclass(kw_only=True, eq=False)
 class Stop(Callback):
     """Ends the run when a metric has risen (``mode`` max) or fallen (min) to a value, or after so
     many hours.
     """
 
-    def __init__(
-        self,
-        *,
-        metric: str | None,
-        mode: Literal["max", "min"],
-        value: float | None,
-        hours: float | None,
-    ) -> None:
-        self.metric, self.mode, self.value, self.hours = metric, mode, value, hours
+    metric: str | None
+    mode: Literal["max", "min"]
+    value: float | None
+    hours: float | None
 
     def on_iteration(self, trainer: Training, value: None = None) -> None:
         if self.metric is not None and self.value is not None:

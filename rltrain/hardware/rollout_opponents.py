@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ Explore = Callable[[np.ndarray, np.ndarray, float, np.random.Generator], None]
 """Replaces actions [1, N], by available ones [1, N, A], with a probability."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Opponents:
     """Chooses an opponent for every episode, and acts as those that are playing.
 
@@ -31,23 +33,20 @@ class Opponents:
         self_play: the policies of the name ``self``.
     """
 
-    def __init__(
-        self,
-        *,
-        side: OtherSide,
-        policies: Mapping[str, SidePolicy | None],
-        draw: Draw,
-        streams: Callable[[int, int], np.random.Generator],
-        explore: Explore,
-        epsilon: Mapping[str, float],
-        self_play: SelfPlay | None = None,
-    ) -> None:
-        self.side, self.policies, self.draw, self.streams = side, policies, draw, streams
-        self.explore, self.epsilon, self.self_play = explore, epsilon, self_play
-        self.names = [""] * side.n_envs  # who plays in each environment
-        self.snapshots = [0] * side.n_envs  # of ``self``: the env steps of its weights
-        self._episode = np.zeros(side.n_envs, np.int64)  # k of its episode
-        self._rng = [np.random.default_rng(0) for _ in range(side.n_envs)]  # of its episode
+    side: OtherSide
+    policies: Mapping[str, SidePolicy | None]
+    draw: Draw
+    streams: Callable[[int, int], np.random.Generator]
+    explore: Explore
+    epsilon: Mapping[str, float]
+    self_play: SelfPlay | None = None
+
+    def __post_init__(self) -> None:
+        n_envs = self.side.n_envs
+        self.names = [""] * n_envs  # who plays in each environment
+        self.snapshots = [0] * n_envs  # of ``self``: the env steps of its weights
+        self._episode = np.zeros(n_envs, np.int64)  # k of its episode
+        self._rng = [np.random.default_rng(0) for _ in range(n_envs)]  # of its episode
 
     def update(self, clock: Clock) -> None:
         """Take a snapshot for self-play, if one is due."""

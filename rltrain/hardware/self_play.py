@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -21,6 +22,7 @@ class SnapshotPolicy(SidePolicy, Protocol):
     def agents(self) -> nn.Module: ...
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SelfPlay:
     """A pool of snapshots of the agents' weights.
 
@@ -33,17 +35,13 @@ class SelfPlay:
             square of how often it wins (Vinyals et al., 2019).
     """
 
-    def __init__(
-        self,
-        *,
-        agents: nn.Module,
-        make: Callable[[], SnapshotPolicy],
-        pool_size: int,
-        interval: int,
-        sampling: Sampling,
-    ) -> None:
-        self.agents, self.make, self.pool_size = agents, make, pool_size
-        self.interval, self.sampling = interval, sampling
+    agents: nn.Module
+    make: Callable[[], SnapshotPolicy]
+    pool_size: int
+    interval: int
+    sampling: Sampling
+
+    def __post_init__(self) -> None:
         self.pool: list[int] = []  # env steps of snapshots, oldest first
         self.policies: dict[int, SnapshotPolicy] = {}  # those, and older ones that still play
         self.results: dict[int, list[float]] = {}  # battles of each, and how many it won
