@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from rltrain.algo.loss.td import joint_value, real, taken_value, total
-from rltrain.algo.mixer.qmix import need_state
+from rltrain.algo.mixer.qmix import linear_layers, need_state, two_layers
 from rltrain.algo.mixer.sum import need_team_reward
 from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.return_settings import Returns
@@ -38,11 +38,9 @@ class QTranCritic(Critic):
         need_team_reward("QTranCritic", spec)
         need_state("QTranCritic", spec, "Type algo/loss=td.")
         self.n_actions, size = spec.n_actions, hidden_dim + spec.n_actions
-        self.Q = three_layers(spec.state_dim + size, embed_dim)
-        self.V = three_layers(spec.state_dim, embed_dim)
-        self.action_encoding = nn.Sequential(
-            nn.Linear(size, size), nn.ReLU(), nn.Linear(size, size)
-        )
+        self.Q = linear_layers(spec.state_dim + size, embed_dim, 1, 3)
+        self.V = linear_layers(spec.state_dim, embed_dim, 1, 3)
+        self.action_encoding = two_layers(size, size, size)
 
     def forward(self, hidden: Tensor, action: Tensor, state: Tensor) -> Tensor:
         """hidden [T, B, N, H], action [T, B, N], state [T, B, S] to Q_jt [T, B, 1]."""
@@ -50,12 +48,6 @@ class QTranCritic(Critic):
         encoded = self.action_encoding(torch.cat([hidden, one_hot], -1)).sum(-2)
         q: Tensor = self.Q(torch.cat([state, encoded], -1))
         return q
-
-
-def three_layers(n_in: int, width: int) -> nn.Sequential:
-    """Three linear layers to one value."""
-    layers = nn.Linear(n_in, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU()
-    return nn.Sequential(*layers, nn.Linear(width, 1))
 
 
 class QTranLoss(Loss):

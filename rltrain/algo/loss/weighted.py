@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
 
 from rltrain.algo.loss.td import real, taken_value, total
-from rltrain.algo.mixer.qmix import need_state, two_layers
+from rltrain.algo.mixer.qmix import linear_layers, need_state, two_layers
 from rltrain.algo.mixer.sum import need_team_reward
 from rltrain.algo.network.normalization import RunningNorm
 from rltrain.algo.network.packing import zero_outside
@@ -53,11 +52,7 @@ class CentralMixer(nn.Module):
 
     def __init__(self, spec: EnvSpec, embed_dim: int) -> None:
         super().__init__()
-        sizes = [spec.state_dim + spec.n_agents, *[embed_dim] * 3]
-        layers: list[nn.Module] = []
-        for n_in, n_out in pairwise(sizes):
-            layers += [nn.Linear(n_in, n_out), nn.ReLU()]
-        self.net = nn.Sequential(*layers, nn.Linear(embed_dim, 1))
+        self.net = linear_layers(spec.state_dim + spec.n_agents, embed_dim, 1, 4)
         self.V = two_layers(spec.state_dim, embed_dim, 1)
 
     def forward(self, q: Tensor, state: Tensor) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Literal
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rltrain.algo.mixer.qatten import StateAttention
-from rltrain.algo.mixer.qmix import need_state, two_layers
+from rltrain.algo.mixer.qmix import linear_layers, need_state, two_layers
 from rltrain.algo.mixer.sum import need_team_reward
 from rltrain.common.number_types import Count, Flag, NonNegative
 from rltrain.interfaces import Mixer
@@ -125,7 +124,9 @@ class ImportanceWeights(nn.Module):
         self.n_actions = spec.n_actions
 
         def networks(n_in: int, n_out: int) -> nn.ModuleList:
-            return nn.ModuleList(perceptron(n_in, width, n_out, n_layers) for _ in range(kernels))
+            return nn.ModuleList(
+                linear_layers(n_in, width, n_out, n_layers) for _ in range(kernels)
+            )
 
         joint_action = spec.n_agents * spec.n_actions
         self.key_extractors = networks(spec.state_dim, 1)
@@ -143,12 +144,3 @@ class ImportanceWeights(nn.Module):
         key = stacked(self.key_extractors, state).abs() + SMALLEST
         agents = stacked(self.agents_extractors, state).sigmoid()
         return (key * agents * stacked(self.action_extractors, both).sigmoid()).sum(0)
-
-
-def perceptron(n_in: int, width: int, n_out: int, n_layers: int) -> nn.Module:
-    """``n_layers`` linear layers with ReLU between them."""
-    sizes = [n_in, *[width] * (n_layers - 1), n_out]
-    layers: list[nn.Module] = []
-    for before, after in pairwise(sizes):
-        layers += [nn.Linear(before, after), nn.ReLU()]
-    return layers[0] if n_layers == 1 else nn.Sequential(*layers[:-1])
