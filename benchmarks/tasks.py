@@ -116,6 +116,8 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
                 ("qmix", "3s5z", "97%", 1),
                 ("qmix", "2s_vs_1sc", "100%", 1),
                 ("qmix", "MMM", "100%", 1),
+                ("vdn", "8m", "", 2),
+                ("iql", "8m", "", 2),
             )
         },
         **{
@@ -136,6 +138,10 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
                 ("qmix", "MMM", "100%", 1, 1),
                 ("vdn", "2s3z", "97%", 2, 1),
                 ("iql", "2s3z", "75%", 2, 1),
+                ("vdn", "3s5z", "84%", 2, 1),
+                ("iql", "3s5z", "10%", 2, 1),
+                ("vdn", "5m_vs_6m", "70%", 2, 1),
+                ("iql", "5m_vs_6m", "49%", 2, 1),
             )
         },
         **{
@@ -174,14 +180,29 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
         )
     },
     "smacv2": {
-        f"smacv2-{race}": Task(
-            f"experiment=pymarl2/smacv2 env.map_name={race}_5_vs_5 total_env_steps=2_000_000",
+        f"smacv2-{name}": Task(
+            f"experiment=pymarl2/smacv2 env.map_name={scenario} total_env_steps=2_000_000",
             "test/win_rate",
             last=10,
             published=published,
-            seeds=2,
+            seeds=seeds,
         )
-        for race, published in {"protoss": "52%", "terran": "62%", "zerg": "41%"}.items()
+        for name, scenario, published, seeds in (
+            ("protoss", "protoss_5_vs_5", "52%", 2),
+            ("terran", "terran_5_vs_5", "62%", 2),
+            ("zerg", "zerg_5_vs_5", "41%", 2),
+            *(
+                (scenario, scenario, published, 1)
+                for scenario, published in (
+                    ("terran_10_vs_10", "60%"),
+                    ("terran_10_vs_11", "31%"),
+                    ("protoss_10_vs_10", "53%"),
+                    ("protoss_10_vs_11", "19%"),
+                    ("zerg_10_vs_10", "41%"),
+                    ("zerg_10_vs_11", "26%"),
+                )
+            ),
+        )
     },
     "maps": {
         **{
