@@ -14,7 +14,19 @@ from typing import Annotated, Any, Protocol, TypeVar
 import numpy as np
 from torch import Tensor, nn
 
-from rltrain.types import Batch, Clock, Drawing, EnvSpec, Episode, LossResult, Output, Plan, Steps
+from rltrain.types import (
+    Batch,
+    Clock,
+    Drawing,
+    EnvSpec,
+    Episode,
+    Info,
+    LossResult,
+    Output,
+    Plan,
+    StateDict,
+    Steps,
+)
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 EpisodeSeeds = Callable[[int, int], int]
@@ -69,7 +81,7 @@ class VectorEnv(Protocol):
     avail_actions: np.ndarray  # [E, N, A] uint8
     state: np.ndarray  # [E, S] float32
     last: np.ndarray  # [E] bool
-    infos: Sequence[Mapping[str, Any]]  # [E]; where last is set: {"win": bool, "metrics": {…}}
+    infos: Sequence[Info]  # [E]; where last is set: {"win": bool, "metrics": {…}}
     about: Mapping[str, Any] = MappingProxyType({})  # for records: {"backend": …}
     lost: np.ndarray | None = None  # [E] bool
     frames_per_second: float | None = None  # of its videos; None: it cannot be rendered
@@ -117,12 +129,12 @@ class VectorEnv(Protocol):
         return
 
     @optional
-    def restart(self, state: Mapping[str, Any]) -> None:
+    def restart(self, state: StateDict) -> None:
         """Of a state only what outlives an episode, such as tasks; ``reset`` follows."""
         return
 
-    def state_dict(self) -> dict[str, Any]: ...
-    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+    def state_dict(self) -> StateDict: ...
+    def load_state_dict(self, state: StateDict) -> None: ...
     def close(self) -> None: ...
 
 
@@ -150,8 +162,8 @@ class DecisionFunction(Protocol):
     def __call__(self) -> np.ndarray:
         """Available actions [E, N] int64 of the current time step."""
 
-    def state_dict(self) -> dict[str, Any]: ...
-    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+    def state_dict(self) -> StateDict: ...
+    def load_state_dict(self, state: StateDict) -> None: ...
 
 
 class Agents(nn.Module):
@@ -270,10 +282,10 @@ class SidePolicy(Protocol):
     def forget(self, envs: np.ndarray) -> None:
         """The environments marked in [E] bool start an episode."""
 
-    def state_dict(self) -> dict[str, Any]: ...
-    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+    def state_dict(self) -> StateDict: ...
+    def load_state_dict(self, state: StateDict) -> None: ...
 
-    def carry_on(self, state: Mapping[str, Any]) -> None:
+    def carry_on(self, state: StateDict) -> None:
         """Load only what outlives an episode."""
 
 
@@ -308,15 +320,15 @@ class Rollouts(Protocol):
     def collect(self, n_steps: int, clock: Clock) -> Steps:
         """``n_steps`` time steps of every environment."""
 
-    def restart(self, state: Mapping[str, Any], episodes: int) -> None:
+    def restart(self, state: StateDict, episodes: int) -> None:
         """Begin the episodes after the first ``episodes``; ``state`` is what outlives them."""
 
     def abandon(self, episodes: int) -> None:
         """Drop the open episodes; the next ones are those after the first ``episodes``."""
 
     def call(self, method: str, *args: Any) -> list[Any]: ...
-    def state_dict(self) -> dict[str, Any]: ...
-    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+    def state_dict(self) -> StateDict: ...
+    def load_state_dict(self, state: StateDict) -> None: ...
     def close(self) -> None: ...
 
 
@@ -346,8 +358,8 @@ class Buffer(Protocol):
     def update_priority(self, index: Tensor, priority: Tensor) -> None:
         """Set the priorities [B] of the windows ``index`` [B]."""
 
-    def state_dict(self) -> dict[str, Any]: ...
-    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+    def state_dict(self) -> StateDict: ...
+    def load_state_dict(self, state: StateDict) -> None: ...
 
     @optional
     def saved(self, with_steps: bool) -> None:

@@ -7,14 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from rltrain.callback import Callback
 from rltrain.callback.training import Training
 from rltrain.interfaces import VectorEnv, Watch
-from rltrain.types import STEP_FIELDS, Episode, Steps, StepView, Trajectory
+from rltrain.types import STEP_FIELDS, Episode, StateDict, Steps, StepView, Trajectory
 
 
 class TrainingStepHooks:
@@ -64,10 +63,10 @@ class TrainingStepHooks:
         for part in parts:
             hooks.on_trajectory(trainer, part)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         return {"open": self.open.copy(), "begun": self.begun.copy(), "t": self.t.copy()}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Load what ``state_dict`` returned; from an empty state, start from scratch."""
         for name in ("open", "begun", "t") if state else ():
             setattr(self, name, np.array(state[name]))

@@ -27,7 +27,7 @@ from rltrain.interfaces import Buffer, Rollouts
 from rltrain.periodic_tests import PeriodicTests, TestFunction
 from rltrain.stage import AFTER, Stage, StopRequest
 from rltrain.step_hooks import TrainingStepHooks
-from rltrain.types import Clock, Episode, Steps
+from rltrain.types import Clock, Episode, StateDict, Steps
 from rltrain.update_ratio import UpdateRatio
 
 INEXACT = (
@@ -222,10 +222,10 @@ class Trainer:
 
     def compute_actions(
         self,
-        obs: Sequence[Any],
-        state: dict[str, Any] | None = None,
+        obs: Sequence[object],
+        state: StateDict | None = None,
         explore: bool = False,
-        avail_actions: Any = None,
+        avail_actions: object = None,
     ) -> Any:
         """Actions for several observations, each in an episode of its own; training is unchanged.
 
@@ -245,10 +245,10 @@ class Trainer:
 
     def compute_single_action(
         self,
-        obs: Any,
-        state: dict[str, Any] | None = None,
+        obs: object,
+        state: StateDict | None = None,
         explore: bool = False,
-        avail_actions: Any = None,
+        avail_actions: object = None,
     ) -> Any:
         """``compute_actions`` for one observation: a number, or [N] for a team."""
         masks = None if avail_actions is None else [avail_actions]
@@ -333,12 +333,12 @@ class Trainer:
         Path(folder).mkdir(parents=True, exist_ok=True)
         return checkpoint.write(Path(folder), self.clock.env_steps, parts, "weights")
 
-    def _to_act(self, learner: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    def _to_act(self, learner: Mapping[str, object]) -> dict[str, Mapping[str, Any]]:
         """The parts of a checkpoint that acting needs, given the learner's state."""
         model = {name: learner[name] for name in ("online", "target")}
         return {MODEL: model, SPEC: self.about[SPEC], CONFIG: self.about[CONFIG]}
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Everything but the learner and the replay, which have files of their own."""
         return {
             "clock": asdict(self.clock),
@@ -354,7 +354,7 @@ class Trainer:
             "torch_rng": torch.get_rng_state(),
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Take over all but the rollout and its hooks."""
         self.clock = Clock(**state["clock"])
         self.update_ratio.owed = int(state["owed"])
@@ -410,7 +410,7 @@ class Trainer:
             ) from error
         return replace(chosen, remarks=(*chosen.remarks, *remarks))
 
-    def _restore_rollout(self, folder: Path, state: Mapping[str, Any]) -> list[str]:
+    def _restore_rollout(self, folder: Path, state: StateDict) -> list[str]:
         """Restore the replay and the open episodes, or begin new ones; returns what changed."""
         self.step_hooks.load_state_dict(state.get("step_hooks", {}))
         if checkpoint.has(folder, REPLAY):

@@ -19,6 +19,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+Info = dict[str, Any]
+"""What an environment says beside an observation, as in Gymnasium."""
+StateDict = dict[str, Any]
+"""What ``state_dict`` returns and ``load_state_dict`` takes: arrays, tensors and plain values by
+name, in dicts and lists of any depth.
+"""
+
 
 @dataclass(frozen=True, kw_only=True)
 class EnvSpec:
@@ -65,7 +72,7 @@ class Episode:
 
     episode_return: float
     length: int
-    info: dict[str, Any] = field(default_factory=dict)
+    info: Info = field(default_factory=dict)
 
 
 class Drawing(NamedTuple):

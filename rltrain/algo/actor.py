@@ -14,7 +14,7 @@ from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.policy import Policy, own_actions
 from rltrain.interfaces import Agents
-from rltrain.types import Clock, EnvSpec, module_device
+from rltrain.types import Clock, EnvSpec, StateDict, module_device
 
 
 class Actor:
@@ -43,10 +43,10 @@ class Actor:
 
     def act(
         self,
-        obs: Sequence[Any],
-        state: dict[str, Any] | None,
+        obs: Sequence[object],
+        state: StateDict | None,
         explore: bool,
-        avail_actions: Any,
+        avail_actions: object,
         clock: Clock,
     ) -> tuple[np.ndarray, dict[str, Any] | None]:
         """Actions [X, N], as the environment numbers them, and the state to pass with the next
@@ -82,7 +82,7 @@ class Actor:
             action = policy.act(seen, available, np.zeros(n, np.bool_), clock)
         return own_actions(action, spec), policy.memory() if self.remembers else None
 
-    def _seen(self, obs: Sequence[Any]) -> np.ndarray:
+    def _seen(self, obs: Sequence[object]) -> np.ndarray:
         """Observations as the environment gives them, as the networks get them: [X, N, *O]."""
         try:
             with np.errstate(over="ignore", invalid="ignore"):  # what becomes inf is refused below

@@ -167,7 +167,7 @@ def stacked_shape(spec: EnvSpec) -> tuple[int, ...]:
     return (first * spec.frame_stack, *rest)
 
 
-def require_observations(given: Any, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+def require_observations(given: object, shape: tuple[int, ...], dtype: str) -> np.ndarray:
     """Observations as an array of ``dtype`` (float32 or uint8).
 
     Args:
@@ -194,7 +194,7 @@ def require_observations(given: Any, shape: tuple[int, ...], dtype: str) -> np.n
     return seen
 
 
-def available_or_all(given: Any, shape: tuple[int, ...], spec: EnvSpec) -> np.ndarray:
+def available_or_all(given: object, shape: tuple[int, ...], spec: EnvSpec) -> np.ndarray:
     """The given mask of available actions [..., N, A], or that of all where none was given.
 
     Raises:
@@ -210,7 +210,7 @@ def available_or_all(given: Any, shape: tuple[int, ...], spec: EnvSpec) -> np.nd
     return np.ones(shape, np.bool_)
 
 
-def require_available(given: Any, shape: tuple[int, ...]) -> np.ndarray:
+def require_available(given: object, shape: tuple[int, ...]) -> np.ndarray:
     """A mask of available actions [..., A] as booleans.
 
     Args:
@@ -261,7 +261,7 @@ def require_memory(given: Any, like: Mapping[str, Any], n_actions: int) -> None:
         raise ValueError(f"state['last_action']: expected numbers from -1 to {n_actions - 1}.")
 
 
-def _numbers(what: str, given: Any) -> np.ndarray:
+def _numbers(what: str, given: object) -> np.ndarray:
     if isinstance(given, Mapping):
         raise ValueError(f"{what}: expected an array of numbers, got {type(given).__name__}.")
     try:
@@ -273,7 +273,7 @@ def _numbers(what: str, given: Any) -> np.ndarray:
     return array
 
 
-def _described(value: Any) -> str:
+def _described(value: object) -> str:
     if isinstance(value, Tensor | np.ndarray):
         return f"{_name(value.dtype)} {list(value.shape)}"
     return "none" if value is None else type(value).__name__

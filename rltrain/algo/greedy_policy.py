@@ -17,7 +17,7 @@ class AgentsByName(Protocol):
     """Conversion of a team's observations and actions by the names of agents."""
 
     def seen(
-        self, obs: Mapping[str, Any], masks: Mapping[str, Any] | None
+        self, obs: Mapping[str, object], masks: Mapping[str, object] | None
     ) -> tuple[np.ndarray, np.ndarray]: ...
 
     def actions(self, action: np.ndarray, names: Sequence[str]) -> dict[str, Any]: ...
@@ -76,7 +76,7 @@ class GreedyPolicy:
         """Action numbers [N] for observations [N, *O] and available actions [N, A]."""
         return self.policy.act(seen[None], available[None], np.zeros(1, np.bool_), Clock())[0]
 
-    def _seen(self, obs: Any) -> tuple[np.ndarray, bool]:
+    def _seen(self, obs: object) -> tuple[np.ndarray, bool]:
         """Observations [N, *O]; and whether one came as a single agent's environment gives it."""
         spec = self.spec
         shape = (spec.n_agents, *spec.obs_shape)
@@ -90,7 +90,7 @@ class GreedyPolicy:
                 f"{error} A loaded policy takes an array {shape} as the run stored it{or_single}."
             ) from error
 
-    def _viewed(self, obs: Any) -> np.ndarray:
+    def _viewed(self, obs: object) -> np.ndarray:
         """One observation as the environment gives it to [1, *O]."""
         if self.view is None:
             return np.asarray(obs)[None]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +16,7 @@ from rltrain.algo.reward_norm import RewardNorm
 from rltrain.algo.target_update import TargetUpdate
 from rltrain.common.number_types import Positive
 from rltrain.interfaces import Loss, Model
-from rltrain.types import Batch, Clock, EnvSpec, UpdateResult
+from rltrain.types import Batch, Clock, EnvSpec, StateDict, UpdateResult
 
 
 class Learner:
@@ -104,7 +103,7 @@ class Learner:
         else:
             self._target_weights.lerp_(self.gradient_step.weights, tau)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Copies of weights and the optimizer's moments, and when the target was last updated."""
         return {
             "online": _copies(self.online.state_dict()),
@@ -114,7 +113,7 @@ class Learner:
             "reward_norm": {} if self.reward_norm is None else self.reward_norm.state_dict(),
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Restore what ``state_dict`` returned.
 
         Raises:

@@ -85,7 +85,7 @@ class _Eager(Optimizer):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         inspect.unwrap(Optimizer.add_param_group)(self, param_group)
 
-    def step(self, closure: Any = None) -> Any:
+    def step(self, closure: object = None) -> Any:
         with torch.set_grad_enabled(self.defaults["differentiable"]):
             return inspect.unwrap(super().step.__func__)(self, closure)  # type: ignore[attr-defined]
 

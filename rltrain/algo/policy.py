@@ -14,7 +14,7 @@ from rltrain.algo.exploration.choice import greedy
 from rltrain.algo.exploration.interface import Exploration
 from rltrain.errors import DivergedError
 from rltrain.interfaces import Agents
-from rltrain.types import Clock, EnvSpec, module_device
+from rltrain.types import Clock, EnvSpec, StateDict, module_device
 
 
 class Policy:
@@ -149,7 +149,7 @@ class Policy:
 
     def memory(self) -> dict[str, Any]:
         """Copies of the state that is carried between steps."""
-        state: dict[str, Any] = {
+        state: StateDict = {
             "hidden": torch.from_numpy(self.hidden),
             "last_action": torch.from_numpy(self.last_action.copy()),
         }
@@ -157,26 +157,26 @@ class Policy:
             state["frames"] = self._frames.state_dict()
         return state
 
-    def remember(self, state: Mapping[str, Any]) -> None:
+    def remember(self, state: StateDict) -> None:
         """Go on from what ``memory`` returned."""
         self._hidden = state["hidden"].to(self._device, copy=True)
         self.last_action = state["last_action"].numpy().copy()
         if self._frames is not None:
             self._frames.load_state_dict(state["frames"])
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """The state that is carried between steps, and that of the random stream."""
         state = {**self.memory(), "rng": copied(self.rng.bit_generator.state)}
         if (noise := self.exploration.noise()) is not None:
             state["exploration"] = noise.state_dict()
         return state
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Restore what ``state_dict`` returned."""
         self.remember(state)
         self.carry_on(state)
 
-    def carry_on(self, state: Mapping[str, Any]) -> None:
+    def carry_on(self, state: StateDict) -> None:
         """Restore only what outlives an episode, whatever the number of environments: the random
         stream, and what the exploration adapts."""
         self.rng.bit_generator.state = copied(state["rng"])
@@ -204,14 +204,14 @@ class Frames:
         shape = self.frames.shape
         return self.frames.reshape(*shape[:2], shape[2] * shape[3], *shape[4:])
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         return {"frames": self.frames.copy(), "fresh": self.fresh.copy()}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         self.frames[:], self.fresh[:] = state["frames"], state["fresh"]
 
 
-def copied(tree: Mapping[str, Any]) -> dict[str, Any]:
+def copied(tree: Mapping[str, object]) -> dict[str, Any]:
     """Nested mappings, copied: the state of a random stream."""
     return {k: copied(v) if isinstance(v, Mapping) else v for k, v in tree.items()}
 

@@ -6,8 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from rltrain.algo.exploration.choice import explore, likelihood
 from rltrain.algo.policy import copied
 from rltrain.common.number_types import Probability
 from rltrain.interfaces import VectorEnv
-from rltrain.types import Clock
+from rltrain.types import Clock, StateDict
 
 
 class Scripted:
@@ -71,16 +70,16 @@ class Scripted:
     def forget(self, envs: np.ndarray) -> None:
         """Do nothing: decision functions read from the state where an episode begins."""
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """The memory of the decision function, and the generator."""
         return {"decisions": self._decide.state_dict(), "rng": copied(self.rng.bit_generator.state)}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Load what ``state_dict`` returned."""
         self._decide.load_state_dict(state["decisions"])
         self.carry_on(state)
 
-    def carry_on(self, state: Mapping[str, Any]) -> None:
+    def carry_on(self, state: StateDict) -> None:
         """Load what outlives an episode: the generator."""
         self.rng.bit_generator.state = copied(state["rng"])
 
@@ -94,8 +93,8 @@ class NoDecisions:
     def __call__(self) -> np.ndarray:
         return np.zeros(self._shape, np.int64)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         return {}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Do nothing: there is no state."""

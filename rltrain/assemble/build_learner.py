@@ -123,7 +123,7 @@ def build_distribution(settings: Settings) -> Any:
     return conform(settings.nodes["algo.distribution"].build(), Distribution, "algo.distribution")
 
 
-def module(part: Any, name: str) -> nn.Module:
+def module(part: object, name: str) -> nn.Module:
     """A part that has parameters of its own.
 
     Raises:
@@ -181,7 +181,7 @@ def about(settings: Settings, spec: EnvSpec) -> dict[str, Any]:
     return {CONFIG: settings.record, SPEC: spec.record}
 
 
-def read_spec(record: Mapping[str, Any]) -> EnvSpec:
+def read_spec(record: Mapping[str, object]) -> EnvSpec:
     """The spec whose ``record`` was saved as JSON, which has lists for tuples.
 
     Raises:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import torch
 
@@ -14,6 +12,7 @@ from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
 from rltrain.hardware.ddp.ranks import Ranks, torchrun_ranks
 from rltrain.hardware.rollout import Rollout
+from rltrain.types import StateDict
 
 
 def build_ranks(settings: Settings, device: torch.device) -> Ranks:
@@ -35,7 +34,7 @@ def build_ranks(settings: Settings, device: torch.device) -> Ranks:
 class RankRollout(Rollout):
     """A rollout that a checkpoint of rank 0 restarts, whatever its number of environments was."""
 
-    def restart(self, state: Mapping[str, Any], episodes: int) -> None:
+    def restart(self, state: StateDict, episodes: int) -> None:
         self._carry_on(state)
         self._started, self._skip = False, episodes
 

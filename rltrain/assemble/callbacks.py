@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from rltrain.algo.learner import Learner
 from rltrain.callback import (
@@ -31,7 +30,7 @@ from rltrain.logger.loggers import Logger, Loggers
 def build_callbacks(
     settings: Settings,
     loggers: Loggers,
-    exploration: Any,
+    exploration: object,
     first: Sequence[Callback],
     last: Sequence[Callback],
 ) -> Callbacks:

@@ -109,7 +109,7 @@ class NativeBattles(Battles):
         targets = {} if self._heuristic is None else {"targets": self._heuristic.memory.copy()}
         return {**targets, **super().state_dict()}
 
-    def resume(self, state: Mapping[str, Any], seed_of: Callable[[int], int]) -> None:
+    def resume(self, state: Mapping[str, object], seed_of: Callable[[int], int]) -> None:
         """Continue exactly where ``state_dict`` was taken."""
         self.load_state_dict(state)
         if self._heuristic is not None:

@@ -35,7 +35,7 @@ NonNegative = Annotated[float, Range("a finite number, 0 or more", 0)]
 Probability = Annotated[float, Range("a number from 0 to 1", 0, 1)]
 
 
-def check_ranges(options: Any) -> None:
+def check_ranges(options: object) -> None:
     """Raise ValueError unless all numbers of a dataclass are in the ranges of their annotations."""
     kind: Any = type(options)
     for name, limits in _ranges(kind).items():

@@ -8,7 +8,7 @@ import mmap
 import os
 import weakref
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +24,7 @@ from rltrain.common.machine.free_memory import SHARE, available_memory, free_dis
 from rltrain.common.number_types import Count
 from rltrain.errors import CheckpointError, FullDiskError
 from rltrain.logger.train_log import NOTICE
+from rltrain.types import StateDict
 
 log = logging.getLogger("rltrain")
 CHUNK = 1 << 24
@@ -177,7 +178,7 @@ class DiskStore(Store):
         }
         return {"disk": saved}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: StateDict) -> None:
         """Take over the blocks of ``state``; ``append_saved`` then counts their steps.
 
         Raises:
@@ -215,7 +216,7 @@ class DiskStore(Store):
             self._check(block, n, expected)
         self._sums[blocks], self._summed[blocks] = sums, n_rows == BLOCK
 
-    def append_saved(self, e: int, state: Mapping[str, Any], first: int, n_steps: int) -> None:
+    def append_saved(self, e: int, state: StateDict, first: int, n_steps: int) -> None:
         if self.end[e] + n_steps > self._saved_end[e]:
             raise ValueError("it counts more steps than it has")
         self.end[e] += n_steps

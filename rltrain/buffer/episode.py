@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -23,7 +20,7 @@ from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import BLOCK
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import Count
-from rltrain.types import Batch, Clock, EnvSpec, Plan, Steps
+from rltrain.types import Batch, Clock, EnvSpec, Plan, StateDict, Steps
 
 
 class EpisodeBuffer:
@@ -189,7 +186,7 @@ class EpisodeBuffer:
         row, weight = self.priorities.draw(batch_size, self.rng, clock.env_steps)
         return self._oldest + (row - self._oldest) % self._size, weight
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Finished episodes by age, then the open ones, and the generator.
 
         The steps are ``Pieces``, read from the store only when they are taken.
@@ -215,7 +212,7 @@ class EpisodeBuffer:
             **self.store.saved_steps(rows),
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Continue from ``state_dict``; where there is less room, without the oldest episodes.
 
         Raises:
@@ -283,7 +280,7 @@ class EpisodeBuffer:
         self._oldest += 1
         self.n_steps -= length
 
-    def _restore(self, e: int, first: int, n_steps: int, state: Mapping[str, Any]) -> None:
+    def _restore(self, e: int, first: int, n_steps: int, state: StateDict) -> None:
         """Append the steps ``first … first + n_steps`` of a saved state to environment ``e``."""
         self._make_room(self.store.blocks_to_append(n_steps, np.array([e])))
         self.store.append_saved(e, state, first, n_steps)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -14,7 +13,7 @@ from rltrain.buffer.fields import TRANSITION
 from rltrain.buffer.sizes import require_n_envs
 from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import join_frames
-from rltrain.types import STEP_FIELDS, Batch, Clock, EnvSpec, Plan, Steps
+from rltrain.types import STEP_FIELDS, Batch, Clock, EnvSpec, Plan, StateDict, Steps
 
 
 class OnPolicyBuffer:
@@ -172,7 +171,7 @@ class OnPolicyBuffer:
     def _tensor(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.device)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """The steps held, their targets and what is left of the shuffle."""
         targets = np.zeros(0) if self.td_target is None else self.td_target.cpu().numpy()
         return {
@@ -185,7 +184,7 @@ class OnPolicyBuffer:
             "order": self.order,
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Continue from ``state_dict``.
 
         Raises:

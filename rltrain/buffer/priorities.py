@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from rltrain.buffer.store import Store
 from rltrain.common.numba_cache import njit
 from rltrain.common.number_types import Count, Positive, Probability
 from rltrain.common.schedule import linear
-from rltrain.types import inside
+from rltrain.types import StateDict, inside
 
 ActedError = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 """Values of acting [T+1, B, N, 2], rewards [T, B, R], ``terminated`` [T, B] and ``last`` [T+1, B]
@@ -115,7 +115,7 @@ class Priorities:
     def state_dict(self) -> dict[str, np.ndarray]:
         return {"priority": self.tree.state_dict()["leaves"], "largest": np.array([self.largest])}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         self.tree.load_state_dict(state["priority"])
         self.largest = float(state["largest"][0])
 

@@ -7,7 +7,6 @@ begins later: otherwise the first transitions of episodes would never be learned
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -26,7 +25,7 @@ from rltrain.buffer.window_starts import WindowStarts
 from rltrain.buffer.windows import look_back, seen_in, windows
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import Count, Whole
-from rltrain.types import Batch, Clock, EnvSpec, Plan, Steps
+from rltrain.types import Batch, Clock, EnvSpec, Plan, StateDict, Steps
 
 
 class ReplayBuffer:
@@ -260,7 +259,7 @@ class ReplayBuffer:
         batch = store.batch(fields, settings)
         return batch if agent is None else one_agent(batch, store.to_device(agent))
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Steps of one environment after the other, priorities, the generator."""
         lengths = self.store.end - self.store.begin
         rows = self.store.consecutive_rows(np.arange(self.n_envs), self.store.begin, lengths)
@@ -276,7 +275,7 @@ class ReplayBuffer:
             **self.store.saved_steps(rows),
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Continue from ``state_dict``.
 
         Raises:

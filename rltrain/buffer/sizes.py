@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from rich.filesize import decimal
 
 from rltrain.buffer.store import BLOCK
-from rltrain.types import EnvSpec
+from rltrain.types import EnvSpec, StateDict
 
 
 def require_bytes(needed: int, cap: int, capacity: int, n_envs: int, step_bytes: int) -> None:
@@ -87,7 +84,7 @@ def episode_blocks(n_episodes: int, max_steps: int, n_envs: int) -> int:
     return -(-n_steps // BLOCK) + 3 * n_envs
 
 
-def require_n_envs(state: Mapping[str, Any], n_envs: int) -> None:
+def require_n_envs(state: StateDict, n_envs: int) -> None:
     """Refuse the state of another number of environments.
 
     Raises:
@@ -101,7 +98,7 @@ def require_n_envs(state: Mapping[str, Any], n_envs: int) -> None:
 
 
 def require_windows(
-    state: Mapping[str, Any], n_envs: int, steps_per_env: int, length: int, n_priorities: int
+    state: StateDict, n_envs: int, steps_per_env: int, length: int, n_priorities: int
 ) -> None:
     """Refuse the state of a step buffer that does not fit another one.
 

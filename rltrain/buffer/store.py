@@ -22,7 +22,7 @@ from torch import Tensor
 from rltrain.buffer.array_batch import ArrayBatch
 from rltrain.buffer.fields import TRANSITION, bytes_per_step, step_fields
 from rltrain.buffer.packed_obs import PackedObs, Precision
-from rltrain.types import Batch, EnvSpec, Pieces
+from rltrain.types import Batch, EnvSpec, Pieces, StateDict
 
 BLOCK = 32
 """Steps in a block. An environment leaves less than two blocks unused."""
@@ -244,7 +244,7 @@ class Store:
 
         return {f"steps.{name}": field(name) for name in self.arrays}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: StateDict) -> None:
         """Remove everything; ``append_saved`` then adds the steps of ``state``.
 
         Raises:
@@ -260,7 +260,7 @@ class Store:
             self._require_field(name, saved.dtype, saved.shape[1:], array.dtype)
         self.restart(state["begin"])  # the same blocks as before, so they last as long
 
-    def append_saved(self, e: int, state: Mapping[str, Any], first: int, n_steps: int) -> None:
+    def append_saved(self, e: int, state: StateDict, first: int, n_steps: int) -> None:
         """Append the saved steps ``first … first + n_steps`` to environment ``e``."""
         saved = slice(first, first + n_steps)
         fields = {name: state[f"steps.{name}"][saved, None] for name in self.arrays}

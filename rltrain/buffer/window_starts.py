@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
 from rltrain.buffer.priorities import Priorities
 from rltrain.buffer.store import BLOCK, Store
 from rltrain.buffer.windows import take_starts
-from rltrain.types import Clock
+from rltrain.types import Clock, StateDict
 
 Drawn = tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray, np.ndarray | None]
 
@@ -117,7 +116,7 @@ class WindowStarts:
         priorities = {} if self.priorities is None else self.priorities.state_dict()
         return {"stop": self.stop.copy(), **priorities}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         self.stop[:], self._edges = state["stop"], None
         if self.priorities is not None:
             self.priorities.load_state_dict(state)

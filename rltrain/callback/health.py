@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from typing import Any
 
 from rltrain.callback.hooks import Callback
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
 from rltrain.errors import DivergedError
-from rltrain.types import UpdateResult
+from rltrain.types import StateDict, UpdateResult
 
 log = logging.getLogger("rltrain")
 
@@ -75,13 +74,13 @@ class Health(Callback):
             )
         return value
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         return {
             "undone": float(self.undone),
             "read_at": self.read_at,
             "warned_of_support": self.warned_of_support,
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         self.undone, self.read_at = float(state["undone"]), int(state["read_at"])
         self.warned_of_support = bool(state["warned_of_support"])

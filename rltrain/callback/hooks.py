@@ -7,12 +7,12 @@ of the hooks, ``rltrain/examples/`` two callbacks to start from.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from rltrain.callback.training import Training
-from rltrain.types import Batch, Steps, StepView, Trajectory, UpdateResult
+from rltrain.types import Batch, StateDict, Steps, StepView, Trajectory, UpdateResult
 
 
 class Callback:
@@ -77,10 +77,10 @@ class Callback:
     def on_train_end(self, trainer: Training, value: None = None) -> None:
         """After the last iteration."""
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         return {}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Continue from ``state_dict``."""
 
 
@@ -122,10 +122,10 @@ class Callbacks(Callback):
         self.changes_updates = not all(c.only_counts for c in updating)
         self.watch_tests = any(hooks[name] for name in TEST_HOOKS)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         return {name: c.state_dict() for name, c in self.named()}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Callbacks that were not there when the state was saved keep their initial state."""
         for name, c in self.named():
             if name in state:
@@ -150,7 +150,7 @@ def require_callback(part: Any) -> Callback:
     )
 
 
-def pass_on(calls: Sequence[Callable[..., Any]], trainer: Training, value: Any = None) -> Any:
+def pass_on(calls: Sequence[Callable[..., object]], trainer: Training, value: object = None) -> Any:
     """Call hooks in order, each with the value that the one before returned."""
     for call in calls:
         value = call(trainer, value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from rltrain.callback.hooks import Callback, Due
 from rltrain.callback.training import Training
 from rltrain.logger.loggers import Loggers
-from rltrain.types import Steps
+from rltrain.types import StateDict, Steps
 
 
 class Log(Callback):
@@ -64,7 +63,7 @@ class Log(Callback):
         self.written_at = clock.env_steps
         self.loggers.write(clock, trainer.seconds, trainer.log(row))
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         return {
             "at": self.due.at,
             "written_at": self.written_at,
@@ -72,7 +71,7 @@ class Log(Callback):
             "env_restarts": self.env_restarts,
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         self.due.at, self.env_restarts = int(state["at"]), int(state["env_restarts"])
         self.written_at = int(state["written_at"])
         self.loggers.load_state_dict(state["loggers"])

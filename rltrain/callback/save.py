@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from rltrain.callback.hooks import Callback, Due
 from rltrain.callback.training import Training
 from rltrain.errors import EnvError, StorageError
+from rltrain.types import StateDict
 
 
 class Save(Callback):
@@ -55,10 +53,10 @@ class Save(Callback):
         self.saved_at = now if saved else before
         return saved
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         return {"at": self.due.at, "saved_at": self.saved_at}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         self.due.at, self.saved_at = int(state["at"]), int(state["saved_at"])
 
 

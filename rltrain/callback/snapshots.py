@@ -6,16 +6,15 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rltrain.callback.hooks import Callback, Due
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.opponent_files import RESULTS
 from rltrain.common.files import put_text
-from rltrain.types import Steps
+from rltrain.types import StateDict, Steps
 
 POOL = "pool"
 """The folder in a run's."""
@@ -56,10 +55,10 @@ class SaveSnapshots(Callback):
         path, text = trainer.run_dir / RESULTS, json.dumps(self.results)
         trainer.disk.attempt(RESULTS, lambda: put_text(path, text))
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         return {"at": self.due.at, "newest": self.newest, "results": self.results}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         self.due.at, self.newest = int(state["at"]), int(state["newest"])
         self.results = {
             k: {n: [*each] for n, each in v.items()} for k, v in state["results"].items()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from rltrain.callback.hooks import Callback, Due
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
 from rltrain.common.metrics import COMPARED, test_score
 from rltrain.logger.loggers import Loggers
+from rltrain.types import StateDict
 
 
 class Test(Callback):
@@ -71,7 +69,7 @@ class Test(Callback):
             trainer.save("weights")
         checkpoint.name_pointer(checkpoints, "best", self.tested_at)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         return {
             "at": self.due_before if self.began_at > self.tested_at else self.due.at,
             "tested_at": self.tested_at,
@@ -79,7 +77,7 @@ class Test(Callback):
             "best_untrained": self.best_untrained,
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         self.due.at, self.tested_at = int(state["at"]), int(state["tested_at"])
         self.began_at = self.tested_at
         self.best, self.best_untrained = list(state["best"]), state["best_untrained"]

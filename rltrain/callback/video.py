@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from rltrain.callback.hooks import Callback, Due
 from rltrain.callback.training import TestRecorder, Training
 from rltrain.hardware.rollout import Rollout
 from rltrain.interfaces import VectorEnv
 from rltrain.logger.loggers import Loggers
+from rltrain.types import StateDict
 from rltrain.video.episode_recorder import EpisodeRecorder
 from rltrain.video.recorder import recorder_of
 
@@ -53,8 +53,8 @@ class RecordVideo(Callback):
         tests.recorder = None
         return value
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         return {"at": self.due.at}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         self.due.at = int(state["at"])

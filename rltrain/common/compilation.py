@@ -43,7 +43,7 @@ class CompileListener(event.Listener):
         self.n_functions = 0
         self.begin = self.said = 0.0
 
-    def on_start(self, event: Any) -> None:
+    def on_start(self, event: object) -> None:
         if not self.begin:
             self.begin = self.said = time.monotonic()
             log.warning(

@@ -73,7 +73,7 @@ def members(interface: type) -> Mapping[str, tuple[Any, Any]]:
     return found
 
 
-def problem_of(member: str, own: Any, annotation: Any) -> str:
+def problem_of(member: str, own: object, annotation: object) -> str:
     """The problem with a member of a part, "" for none."""
     kind, meaning = annotation, ""
     if get_origin(annotation) is Annotated:

@@ -22,6 +22,8 @@ from typing import Any
 
 from rltrain.errors import CheckpointError, UsageError
 
+JsonObject = dict[str, Any]
+"""What ``json`` reads from an object: plain values by name, of any depth."""
 JSON_BYTES = 1 << 24
 """A larger JSON file is not read, unless it says otherwise where it is read."""
 MOST_ENTRIES = 1_000_000
@@ -103,7 +105,7 @@ def get_json(path: Path, limit: int = JSON_BYTES) -> Any:
         raise ValueError(f"{path.name} is nested too deep") from error
 
 
-def json_object(path: Path) -> dict[str, Any]:
+def json_object(path: Path) -> JsonObject:
     """A JSON object from a file; empty if there is none or it cannot be read."""
     try:
         content = get_json(path)
@@ -112,7 +114,7 @@ def json_object(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_keys(pairs: list[tuple[str, object]]) -> dict[str, Any]:
     """A JSON object. Of a key that is there twice, readers would take one and checks the other."""
     mapping = dict(pairs)
     if len(mapping) != len(pairs):

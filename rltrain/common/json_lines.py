@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, TypeGuard
 
-from rltrain.common.files import open_plain
+from rltrain.common.files import JsonObject, open_plain
 
 LONGEST = 1 << 24
 """Bytes of a line that are read."""
@@ -26,7 +26,7 @@ def bounded_lines(file: BinaryIO) -> Iterator[bytes]:
         yield line if rest is line else line + b"\n"
 
 
-def json_object_of(line: bytes) -> dict[str, Any] | None:
+def json_object_of(line: bytes) -> JsonObject | None:
     """The object on a line; None if it is damaged or too long."""
     if len(line) > LONGEST:
         return None
@@ -37,7 +37,7 @@ def json_object_of(line: bytes) -> dict[str, Any] | None:
     return content if isinstance(content, dict) else None
 
 
-def json_lines(path: Path, damaged: list[int]) -> Iterator[dict[str, Any]]:
+def json_lines(path: Path, damaged: list[int]) -> Iterator[JsonObject]:
     """The objects of a file, which may be missing; a half-written last line is left out.
 
     Args:
@@ -59,7 +59,7 @@ def left_out(path: Path, damaged: list[int]) -> str:
     return f"lines of {path.name} that cannot be read are left out: {named}"
 
 
-def row_of(row: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def row_of(row: Mapping[str, object] | None) -> JsonObject | None:
     """The row in an object: its numbers and nulls; None if it has no env steps."""
     if row is None or not is_number(row.get("env_steps")):
         return None

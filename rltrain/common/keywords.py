@@ -15,7 +15,7 @@ WHOLE = "rltrain.types"
 
 
 def flat_keywords(
-    function: Callable[..., Made], replaced: Mapping[Any, Any] = MappingProxyType({})
+    function: Callable[..., Made], replaced: Mapping[object, object] = MappingProxyType({})
 ) -> Callable[..., Made]:
     """Replace dataclasses of settings among keyword-only arguments by their fields.
 

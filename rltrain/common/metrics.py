@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-    from rltrain.types import Episode
+    from rltrain.types import Episode, StateDict
 
 METRICS = (
     "train/return_mean",
@@ -64,7 +64,7 @@ class Metrics:
         self.sums: dict[str, Any] = {}
         self.counts: dict[str, int] = {}
 
-    def add(self, group: str, values: Mapping[str, Any]) -> None:
+    def add(self, group: str, values: Mapping[str, object]) -> None:
         """Add values by name to the means ``group/name``."""
         for name, value in values.items():
             key = f"{group}/{name}"
@@ -87,10 +87,10 @@ class Metrics:
         self.sums, self.counts = {}, {}
         return means
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         return {"sums": {k: float(v) for k, v in self.sums.items()}, "counts": dict(self.counts)}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         self.sums, self.counts = dict(state["sums"]), dict(state["counts"])
 
 
@@ -123,7 +123,7 @@ def summarize(episodes: list[Episode]) -> dict[str, float]:
     return {**out, "test/return_std": math.sqrt(variance)}
 
 
-def test_metrics(returned: Any) -> dict[str, float]:
+def test_metrics(returned: object) -> dict[str, float]:
     """The metrics that a test function returned, names without a group in the group ``test``.
 
     Raises:

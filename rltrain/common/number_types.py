@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-def _number(value: Any) -> Any:
+def _number(value: object) -> Any:
     """Booleans and text are no numbers, which a validator would take them for."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError("a number is expected")

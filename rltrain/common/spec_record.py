@@ -107,7 +107,7 @@ def space_words(record: Mapping[str, Any]) -> str:
     return str(record)
 
 
-def changes(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
+def changes(theirs: Mapping[str, object], ours: Mapping[str, object]) -> str:
     """The differences between two specs, "actions Discrete(2), here Discrete(3)"; "" for none.
 
     Args:

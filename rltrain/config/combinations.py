@@ -53,11 +53,11 @@ class Facts(Formatter):
             value = value.get(part) if isinstance(value, Mapping) else getattr(value, part, None)
         return value
 
-    def applies(self, condition: Mapping[str, Any]) -> bool:
+    def applies(self, condition: Mapping[str, object]) -> bool:
         """Whether every value is as the condition of a row names it."""
         return all(self.fits(self.value(name), wanted) for name, wanted in condition.items())
 
-    def fits(self, value: Any, wanted: Any) -> bool:
+    def fits(self, value: Any, wanted: object) -> bool:
         """Whether a value is as one entry of a condition names it."""
         if wanted is None or wanted == "given":
             return (value is None) == (wanted is None)
@@ -76,10 +76,10 @@ class Facts(Formatter):
     def get_field(self, field_name: str, args: Any, kwargs: Any) -> Any:
         return kwargs[field_name] if field_name in kwargs else self.value(field_name), field_name
 
-    def convert_field(self, value: Any, conversion: Any) -> Any:
+    def convert_field(self, value: object, conversion: object) -> Any:
         return type(value).__name__ if conversion == "t" else value
 
-    def format_field(self, value: Any, format_spec: str) -> str:
+    def format_field(self, value: object, format_spec: str) -> str:
         return format(value, format_spec) if format_spec else show(value)
 
     def messages(self, stage: str, section: str = "refused") -> Iterator[str]:

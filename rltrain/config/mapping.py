@@ -40,7 +40,7 @@ def as_texts(overrides: Overrides) -> list[str]:
     return list(overrides)
 
 
-def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flat(tree: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Dotted keys and values of a nested mapping."""
     for name, value in tree.items():
         key = f"{prefix}{name}"
@@ -50,7 +50,7 @@ def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]
             yield key, value
 
 
-def typed(value: Any, key: str) -> str:
+def typed(value: object, key: str) -> str:
     """A value in Hydra's grammar.
 
     Raises:

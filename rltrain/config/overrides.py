@@ -66,7 +66,7 @@ def typed_list(typed: str) -> list[str]:
     return [path.strip() for path in typed[1:-1].split(",") if path.strip()]
 
 
-def is_file(value: Any) -> bool:
+def is_file(value: object) -> bool:
     """Whether the value of ``experiment`` is a file of one's own and not a name."""
     return isinstance(value, str) and value.endswith((".yaml", ".yml"))
 
@@ -243,14 +243,14 @@ def set_value(tree: dict[str, Any], o: Override) -> None:
     put(tree, key, value)
 
 
-def contained(value: Any) -> Any:
+def contained(value: object) -> Any:
     """A typed value in plain containers, interpolations as they stand."""
     held = OmegaConf.to_container(OmegaConf.create({"value": value}), resolve=False)
     assert isinstance(held, dict)
     return held["value"]
 
 
-def pick(tree: Any, path: str) -> Any:
+def pick(tree: object, path: str) -> Any:
     """The value at a dotted path, or None."""
     for part in path.split("."):
         if not isinstance(tree, Mapping) or part not in tree:
@@ -259,7 +259,7 @@ def pick(tree: Any, path: str) -> Any:
     return tree
 
 
-def put(tree: dict[str, Any], path: str, value: Any) -> None:
+def put(tree: dict[str, Any], path: str, value: object) -> None:
     """Set the value at a dotted path; mappings on the way are made where there are none."""
     *parents, leaf = path.split(".")
     for part in parents:
@@ -308,7 +308,7 @@ def flat_keys(tree: Tree, prefix: str = "") -> dict[str, Any]:
     return out
 
 
-def differing(before: Any, after: Any, path: str) -> list[str]:
+def differing(before: object, after: object, path: str) -> list[str]:
     """The dotted paths where two values of ``path`` differ, mappings key by key."""
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         names = dict.fromkeys([*before, *after])
@@ -316,7 +316,7 @@ def differing(before: Any, after: Any, path: str) -> list[str]:
     return [] if before == after else [path]
 
 
-def leaves(tree: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+def leaves(tree: object, at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every value that is no mapping, and empty mappings, by the names that lead to it."""
     if not isinstance(tree, Mapping) or not tree:
         yield at, tree

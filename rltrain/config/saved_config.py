@@ -14,7 +14,7 @@ from hydra.core.override_parser.types import Override, Sweep
 
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.opponent_files import BUILTIN, kept_opponent
-from rltrain.common.files import get_json, kept_file
+from rltrain.common.files import JsonObject, get_json, kept_file
 from rltrain.config.catalog import LOADER, SHIPPED, Tree, conf_dir
 from rltrain.config.names import key_problem
 from rltrain.config.overrides import (
@@ -51,7 +51,7 @@ NEW_RUN = (
 """Advice where an override would change a setting that a resumed run keeps."""
 
 
-def read_config(path: Path) -> dict[str, Any]:
+def read_config(path: Path) -> JsonObject:
     """A run's ``config.json``: untrusted data that is neither composed nor resolved.
 
     Raises:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from rltrain.common.checkpoint.opponent_files import BUILTIN
+from rltrain.common.files import JsonObject
 from rltrain.common.number_types import (
     Count,
     Envs,
@@ -285,7 +286,7 @@ class LoggerSettings:
     console: Flag
 
 
-def scenario_name(played: Any) -> str:
+def scenario_name(played: object) -> str:
     """What is played in an environment, by a name, the path of a file or a list of names."""
     return ",".join(played) if isinstance(played, list) else Path(str(played)).name
 
@@ -347,7 +348,7 @@ class Settings:
         return f"{algo} on {name}, seed {self.run.seed}"
 
     @property
-    def record(self) -> dict[str, Any]:
+    def record(self) -> JsonObject:
         """``config.json``: what the run resolved to, and the chosen option of each group."""
         run = {key: value for key, value in self.plain.items() if key not in OF_COMMANDS}
         return {"choices": dict(self.choices), **run}

@@ -181,13 +181,13 @@ def as_overrides(values: Leaves) -> list[str]:
     return [f"{key}={as_typed(value, key)}" for key, value in keys.items()]
 
 
-def refuse_interpolations(tree: Any, path: Path) -> None:
+def refuse_interpolations(tree: object, path: Path) -> None:
     """CheckpointError for a text that OmegaConf would resolve."""
     if any("${" in text for text in texts(tree)):
         raise CheckpointError(f"{path} holds an interpolation (${{…}}), which is never resolved.")
 
 
-def texts(tree: Any) -> Iterator[str]:
+def texts(tree: object) -> Iterator[str]:
     """Every string in a tree, keys included."""
     if isinstance(tree, str):
         yield tree
@@ -276,7 +276,7 @@ def outside(tree: Tree, left_out: Collection[str] = ()) -> Leaves:
     return reaching
 
 
-def free_options(callback: Any) -> Any:
+def free_options(callback: object) -> Any:
     """Return the options of a callback that may be of any form: tasks of ours, all of others."""
     if not isinstance(callback, Mapping):
         return callback
@@ -307,7 +307,7 @@ def leave_out(tree: dict[str, Any], parts: Collection[str]) -> None:
             put(tree, path, {**(node if isinstance(node, Mapping) else {}), "_target_": NOWHERE})
 
 
-def targets(tree: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+def targets(tree: object, at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
     """Every ``_target_`` in a configuration, by the names that lead to its node."""
     if isinstance(tree, Mapping):
         if "_target_" in tree:
@@ -329,7 +329,7 @@ def key_kind(path: tuple[str, ...]) -> Kind | None:
     return next((kind for form, kind in OUTSIDE.items() if fnmatchcase(key, form)), None)
 
 
-def is_plain(value: Any) -> bool:
+def is_plain(value: object) -> bool:
     """Whether a value of a free-form key is made of numbers, single words and metrics."""
     if isinstance(value, str):
         return WORD.fullmatch(value) is not None or value in METRICS

@@ -52,14 +52,14 @@ def numbered(space: Any, whose: str, instead: str = "") -> Actions:
     return Actions(count, own)
 
 
-def components(space: Any) -> tuple[tuple[int, int], ...]:
+def components(space: object) -> tuple[tuple[int, int], ...]:
     """The number of values and the first value of each component."""
     sizes = component_sizes(space) or ()
     starts = np.broadcast_to(getattr(space, "start", 0), len(sizes)).tolist()
     return tuple(zip(sizes, starts, strict=True))
 
 
-def component_sizes(space: Any) -> tuple[int, ...] | None:
+def component_sizes(space: object) -> tuple[int, ...] | None:
     """The number of values of each component of a MultiDiscrete or MultiBinary space."""
     if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
         return tuple(int(n) for n in space.nvec)

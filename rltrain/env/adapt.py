@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import gymnasium
 from gymnasium import spaces
@@ -17,7 +16,7 @@ from rltrain.env.vector import Env
 
 
 @flat_keywords
-def adapted(env: Any, *, options: EnvOptions, teams: Teams | None = None) -> Env:
+def adapted(env: object, *, options: EnvOptions, teams: Teams | None = None) -> Env:
     """An environment as rltrain steps it.
 
     Args:
@@ -55,7 +54,7 @@ def adapted(env: Any, *, options: EnvOptions, teams: Teams | None = None) -> Env
     return GymnasiumEnv(env, options)
 
 
-def team(env: Any, options: EnvOptions, teams: Teams | None = None) -> Env:
+def team(env: object, options: EnvOptions, teams: Teams | None = None) -> Env:
     """A parallel environment, or an AEC environment that PettingZoo can make parallel."""
     from pettingzoo import AECEnv
     from pettingzoo.utils.conversions import aec_to_parallel
@@ -93,7 +92,7 @@ def team(env: Any, options: EnvOptions, teams: Teams | None = None) -> Env:
     return TeamEnv(env, options)
 
 
-def is_team_class(maker: Any) -> bool:
+def is_team_class(maker: object) -> bool:
     """Whether it is a class of PettingZoo's."""
     from pettingzoo import AECEnv, ParallelEnv
 

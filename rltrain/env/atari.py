@@ -4,7 +4,7 @@ Mnih et al. (2015). Frames are single here: the network's side stacks them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +19,7 @@ from rltrain.common.number_types import (
 from rltrain.env.gymnasium_advice import require_game
 from rltrain.env.vector import require_envs
 from rltrain.interfaces import EpisodeSeeds
-from rltrain.types import EnvSpec
+from rltrain.types import EnvSpec, Info, StateDict
 
 FRAMES_PER_SECOND = 60.0  # of the console
 ZOOM = 3  # of the frames in videos
@@ -102,8 +102,8 @@ class AtariVectorEnv:
         self.avail_actions = np.ones((n_envs, 1, len(actions)), np.uint8)
         self.state = np.zeros((n_envs, 0), np.float32)
         self.last = np.zeros(n_envs, np.bool_)
-        self._infos: list[Mapping[str, Any]] = [{} for _ in range(n_envs)]
-        self.infos: Sequence[Mapping[str, Any]] = self._infos
+        self._infos: list[Info] = [{} for _ in range(n_envs)]
+        self.infos: Sequence[Info] = self._infos
         self._game = np.zeros(n_envs, np.int64)  # k of each environment's current game
         self._score = np.zeros(n_envs)
         self._steps = np.zeros(n_envs, np.int64)  # of the current game
@@ -162,11 +162,11 @@ class AtariVectorEnv:
         gray = self.obs[list(envs), 0, 0].repeat(ZOOM, 1).repeat(ZOOM, 2)  # [n, H, W]
         return [[np.stack([frame] * 3, axis=-1)] for frame in gray]
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Not exact: only which game each environment is in."""
         return {"exact": False, "episode": self._game.copy()}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Begin the game after the saved one in every environment.
 
         Raises:

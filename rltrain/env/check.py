@@ -19,7 +19,7 @@ from rltrain.env.team.adapter import TeamEnv
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import CONTAINED, STOPS, EnvError, reason
 from rltrain.interfaces import VectorEnv
-from rltrain.types import EnvSpec
+from rltrain.types import EnvSpec, Info
 
 N_STEPS = 500
 """Time steps that are played, twice."""
@@ -50,7 +50,7 @@ class Played(NamedTuple):
     last: np.ndarray  # [T]
 
 
-def check_env(env: Any, **kwargs: Any) -> Findings:
+def check_env(env: object, **kwargs: Any) -> Findings:
     """Play an environment with random actions, twice, and say what is wrong with it.
 
     Args:
@@ -180,7 +180,7 @@ def of_single(env: gymnasium.Env) -> Iterator[str]:
     env.action_space.seed(0)
     own = numbered(env.action_space, "the environment").own
 
-    def stepped(info: Mapping[str, Any]) -> Any:
+    def stepped(info: Info) -> Any:
         mask = np.asarray(info.get("action_mask", np.ones(0)))
         masked = own(int(rng.choice(np.flatnonzero(mask)))) if mask.any() else None
         return env.step(env.action_space.sample() if masked is None else masked)
@@ -217,7 +217,7 @@ def unbounded(space: Any) -> Any:
     return spaces.Box(-np.inf, np.inf, space.shape, space.dtype) if real else space
 
 
-def of_bounds(raw: Any, seen: Played) -> Iterator[str]:
+def of_bounds(raw: object, seen: Played) -> Iterator[str]:
     """Real numbers beyond the bounds of their Box."""
     space = getattr(raw, "observation_space", None)
     if isinstance(space, spaces.Box) and space.dtype.kind == "f" and len(space.shape) < 3:
@@ -282,7 +282,7 @@ def outside(obs: Any, space: Any, what: str) -> Iterator[str]:
         )
 
 
-def describe(value: Any) -> str:
+def describe(value: object) -> str:
     """A value in a few words."""
     if isinstance(value, np.ndarray):
         among = f" from {value.min():.4g} to {value.max():.4g}" if value.size else ""

@@ -16,7 +16,7 @@ from rltrain.env.spaces import to_record, viewed
 from rltrain.env.tasks import begin_task, require_task
 from rltrain.env.vector import Env, Observation
 from rltrain.errors import STOPS, EnvError, reason
-from rltrain.types import EnvSpec
+from rltrain.types import EnvSpec, Info
 
 NO_STATE = np.zeros(0, np.float32)
 FRAMES_PER_SECOND = 30.0  # of videos, where an environment does not say
@@ -90,9 +90,7 @@ class GymnasiumEnv(Env):
         obs, info = returned
         return self._observation(obs, info, final=False)
 
-    def step(
-        self, action: np.ndarray
-    ) -> tuple[Observation, np.ndarray, bool, bool, Mapping[str, Any]]:
+    def step(self, action: np.ndarray) -> tuple[Observation, np.ndarray, bool, bool, Info]:
         """Raises EnvError where the environment fails, a reward or an observation is not a
         finite number, an observation has another shape than it should, or no action is available.
         """
@@ -130,7 +128,7 @@ class GymnasiumEnv(Env):
         target = self if method == "set_task" else self.env.unwrapped
         return getattr(target, method)(*args)
 
-    def set_task(self, task: Any) -> None:
+    def set_task(self, task: object) -> None:
         """Change the task from the next episode on; see ``rltrain.env.tasks``."""
         require_task(self.env.unwrapped, task, self.name)
         self.task = task
@@ -138,7 +136,7 @@ class GymnasiumEnv(Env):
     def close(self) -> None:
         self.env.close()
 
-    def _observation(self, obs: Any, info: Mapping[str, Any], *, final: bool) -> Observation:
+    def _observation(self, obs: object, info: Info, *, final: bool) -> Observation:
         try:
             seen = self._view.convert(obs)
         except (ValueError, TypeError, KeyError, IndexError) as error:
@@ -179,12 +177,12 @@ def need_spaces(env: gymnasium.Env, name: str) -> None:
             )
 
 
-def returns(returned: Any, n: int) -> bool:
+def returns(returned: object, n: int) -> bool:
     """Whether an environment returned ``n`` values, of which the last is an info."""
     return isinstance(returned, tuple) and len(returned) == n and isinstance(returned[-1], dict)
 
 
-def as_mask(given: Any) -> np.ndarray | None:
+def as_mask(given: object) -> np.ndarray | None:
     """A mask of available actions as uint8; None for anything but zeros and ones."""
     try:
         mask = np.asarray(given)
@@ -195,7 +193,7 @@ def as_mask(given: Any) -> np.ndarray | None:
     return exact if ((exact == mask) & (exact <= 1)).all() else None
 
 
-def outcome_of(info: Mapping[str, Any], where: Callable[[], str]) -> dict[str, Any]:
+def outcome_of(info: Info, where: Callable[[], str]) -> Info:
     """``win`` and ``metrics`` of a final info.
 
     Raises:
@@ -215,7 +213,7 @@ def outcome_of(info: Mapping[str, Any], where: Callable[[], str]) -> dict[str, A
     return outcome
 
 
-def number(given: Any, name: str, expected: str, where: Callable[[], str]) -> float:
+def number(given: object, name: str, expected: str, where: Callable[[], str]) -> float:
     """One number; EnvError, which names it, for anything else."""
     try:
         array = np.asarray(given)

@@ -15,7 +15,7 @@ import numpy as np
 from rltrain.common.machine.install import install_extra
 from rltrain.common.number_types import Count, Flag, Probability
 from rltrain.env.vector import Env, Observation, SyncVectorEnv
-from rltrain.types import EnvSpec
+from rltrain.types import EnvSpec, Info, StateDict
 
 CONSTANT = ("channels", "action_map", "random", "ramping")  # what is no state of a game
 CELL = 32  # pixels of a grid cell's side in videos
@@ -84,9 +84,7 @@ class MinAtarGame(Env):
         self._t, self._last_action = 0, 0
         return self._observation()
 
-    def step(
-        self, action: np.ndarray
-    ) -> tuple[Observation, np.ndarray, bool, bool, Mapping[str, Any]]:
+    def step(self, action: np.ndarray) -> tuple[Observation, np.ndarray, bool, bool, Info]:
         chosen = self._actions[action[0]]
         if self.game.random.rand() < self.sticky_action_prob:
             chosen = self._last_action
@@ -102,7 +100,7 @@ class MinAtarGame(Env):
         top = (seen * np.arange(1, seen.shape[-1] + 1)).max(-1)  # [10, 10]
         return COLORS[top].repeat(CELL, 0).repeat(CELL, 1)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         random = self.game.random.get_state(legacy=False)["state"]
         return {
             "game": plain({k: v for k, v in vars(self.game).items() if k not in CONSTANT}),
@@ -111,7 +109,7 @@ class MinAtarGame(Env):
             "last_action": self._last_action,
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         vars(self.game).update(plain(state["game"]))
         key = np.asarray(state["random"]["key"]).astype(np.uint32)
         self.game.random.set_state(("MT19937", key, state["random"]["pos"]))
@@ -124,7 +122,7 @@ class MinAtarGame(Env):
         return Observation(self.game.state().transpose(2, 0, 1)[None], self._all, self._nothing)
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """A copy of nested dicts and lists with numbers as Python's own and arrays as numpy's."""
     if isinstance(value, Mapping):
         return {k: plain(v) for k, v in value.items()}

@@ -65,7 +65,7 @@ def recorded_view(record: Mapping[str, Any]) -> ObsView:
     name = "uint8" if dtype in (np.uint8, np.bool_) else "float32"
     stored, channels = np.dtype(name), record.get("channels")
 
-    def convert(obs: Any) -> np.ndarray:
+    def convert(obs: object) -> np.ndarray:
         seen = np.asarray(numbers(obs, shape, dtype), stored)
         return seen.transpose(2, 0, 1) if channels == "last" else seen.reshape(whole)
 
@@ -96,7 +96,7 @@ def one_hot(sizes: np.ndarray, starts: np.ndarray) -> Convert:
     first = np.cumsum(sizes) - sizes.reshape(-1)  # column of each number's first category
     total, shape, dtype = int(sizes.sum()), sizes.shape, np.dtype(np.int64)
 
-    def convert(obs: Any) -> np.ndarray:
+    def convert(obs: object) -> np.ndarray:
         place = numbers(obs, shape, dtype) - starts
         if ((place < 0) | (place >= sizes)).any():
             raise ValueError(f"expected whole numbers from {starts} to {starts + sizes - 1}")
@@ -107,7 +107,7 @@ def one_hot(sizes: np.ndarray, starts: np.ndarray) -> Convert:
     return convert
 
 
-def joined(parts: Sequence[tuple[Any, Convert]], kind: Any) -> Convert:
+def joined(parts: Sequence[tuple[object, Convert]], kind: Any) -> Convert:
     """From a Tuple or a Dict to the numbers of all its entries."""
 
     def convert(obs: Any) -> np.ndarray:
@@ -128,7 +128,7 @@ def joined(parts: Sequence[tuple[Any, Convert]], kind: Any) -> Convert:
     return convert
 
 
-def numbers(obs: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+def numbers(obs: object, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """An observation as numbers of a shape, whole ones within the range of ``dtype`` unless that is
     a real type.
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def require_task(inner: Any, task: Any, name: str) -> None:
+def require_task(inner: object, task: object, name: str) -> None:
     """ValueError unless the environment can play the task: it has neither a method ``set_task`` nor
     attributes of these names.
     """
@@ -20,7 +20,7 @@ def require_task(inner: Any, task: Any, name: str) -> None:
         )
 
 
-def begin_task(inner: Any, task: Any) -> None:
+def begin_task(inner: object, task: Any) -> None:
     """Set the task of the coming episode; None leaves the one the environment was made with."""
     if task is None:
         return

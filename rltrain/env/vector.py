@@ -18,7 +18,7 @@ from rltrain.common.machine.streams import warnings_once
 from rltrain.common.spec_record import changes
 from rltrain.errors import CONTAINED, STOPS, EnvError, reason
 from rltrain.interfaces import EpisodeSeeds, VectorEnv, optional
-from rltrain.types import Drawing, EnvSpec
+from rltrain.types import Drawing, EnvSpec, Info, StateDict
 
 log = logging.getLogger("rltrain")
 
@@ -53,9 +53,7 @@ class Env(Protocol):
     def reset(self, seed: int) -> Observation:
         """Begin the episode that ``seed`` (63 bits) determines."""
 
-    def step(
-        self, action: np.ndarray
-    ) -> tuple[Observation, np.ndarray, bool, bool, Mapping[str, Any]]:
+    def step(self, action: np.ndarray) -> tuple[Observation, np.ndarray, bool, bool, Info]:
         """``action`` [N] int64 to (next observation, reward [R], terminated, truncated, info).
 
         ``info`` is read at the end of an episode: {"win": bool, "metrics": {name: number}}, both
@@ -65,7 +63,7 @@ class Env(Protocol):
     def close(self) -> None: ...
 
     @optional
-    def set_task(self, task: Any) -> None:
+    def set_task(self, task: object) -> None:
         """Change the task from the next episode on."""
         raise AttributeError(f"{type(self).__name__} has no method set_task")
 
@@ -90,12 +88,12 @@ class Env(Protocol):
         raise ValueError(f"{type(self).__name__} does not tell where things are.")
 
     @optional
-    def state_dict(self) -> dict[str, Any] | None:
+    def state_dict(self) -> StateDict | None:
         """The state as plain values and arrays, also within an episode; None: it has none."""
         return None
 
     @optional
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Continue exactly from what ``state_dict`` returned."""
         return
 
@@ -134,8 +132,8 @@ class SyncVectorEnv(VectorEnv):
                 )
         self._make_arrays()
         self.n_acting = spec.n_agents  # agents that ``step`` of an ``Env`` takes actions of
-        self._infos: list[Mapping[str, Any]] = [{} for _ in range(n_envs)]
-        self.infos: Sequence[Mapping[str, Any]] = self._infos
+        self._infos: list[Info] = [{} for _ in range(n_envs)]
+        self.infos: Sequence[Info] = self._infos
         self._episode = np.zeros(n_envs, np.int64)  # k of each environment's current episode
         self._actions = [array("q") for _ in range(n_envs)]  # of this episode, [T * N]
         self._tasks: list[Any] = [None] * n_envs  # that this episode began with
@@ -207,7 +205,7 @@ class SyncVectorEnv(VectorEnv):
         with CONTAINED:
             return self.envs[e].drawing()
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """The arrays, the state of environments that have one, and the actions of the current
         episodes of those that have none.
         """
@@ -226,7 +224,7 @@ class SyncVectorEnv(VectorEnv):
             "tasks": [env.task for env in self.envs],
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Continue, after ``reset``. An environment without a state of its own repeats the actions
         of its episode; where that does not lead to the same observation, it begins its next
         episode, and ``lost`` is set.
@@ -248,7 +246,7 @@ class SyncVectorEnv(VectorEnv):
         if self.lost.any():
             log.warning("%s", LOST.format(np.flatnonzero(self.lost).tolist()))
 
-    def restart(self, state: Mapping[str, Any]) -> None:
+    def restart(self, state: StateDict) -> None:
         """Of a state only the tasks, from the next episode on."""
         for e, task in enumerate(state["tasks"]):
             if task is not None:
@@ -258,7 +256,7 @@ class SyncVectorEnv(VectorEnv):
         """Close every environment."""
         close_all("an environment", self.envs)
 
-    def _repeat(self, e: int, state: Mapping[str, Any]) -> bool:
+    def _repeat(self, e: int, state: StateDict) -> bool:
         """Play the saved episode of environment e again, with its seed and its actions; whether it
         shows what it showed then. If not, the next episode begins.
         """
@@ -306,9 +304,7 @@ class SyncVectorEnv(VectorEnv):
         seed = self._seeds(e, int(self._episode[e]))
         return f"Environment {e} in the episode with seed {seed}: {reason(error)}"
 
-    def _show(
-        self, e: int, observation: Observation, *, last: bool, info: Mapping[str, Any]
-    ) -> None:
+    def _show(self, e: int, observation: Observation, *, last: bool, info: Info) -> None:
         shapes = tuple(array.shape for array in observation)
         if shapes != self._shapes:
             raise ValueError(

@@ -11,6 +11,7 @@ from rltrain.callback import Callback
 from rltrain.callback.training import Training
 from rltrain.common.metrics import METRICS
 from rltrain.common.number_types import Flag, Real
+from rltrain.types import StateDict
 
 
 class Curriculum(Callback):
@@ -84,8 +85,8 @@ class Curriculum(Callback):
                     "Gymnasium environments, or others with a method set_task(task)."
                 ) from error
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         return {"present": self.present, "settled": self.settled}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         self.present, self.settled = int(state["present"]), bool(state["settled"])

@@ -4,15 +4,12 @@ The returns that are reported stay those of the environment.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from rltrain.callback import Callback
 from rltrain.callback.training import Training
 from rltrain.common.number_types import NonNegative, Probability, Whole
-from rltrain.types import Steps
+from rltrain.types import StateDict, Steps
 
 
 class ActionPenalty(Callback):
@@ -59,8 +56,8 @@ class ActionPenalty(Callback):
         self.weight = max(0.0, self.weight + self.rate * (share - self.limit))
         return value
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         return {"weight": self.weight}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         self.weight = float(state["weight"])

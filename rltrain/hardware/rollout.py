@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from rltrain.hardware.env_share import Share
 from rltrain.hardware.rollout_opponents import Opponents
 from rltrain.hardware.steps import first_steps, layout_of
 from rltrain.interfaces import EpisodeSeeds, RolloutPolicy, VectorEnv, Watch
-from rltrain.types import Clock, Episode, Steps
+from rltrain.types import Clock, Episode, StateDict, Steps
 
 log = logging.getLogger("rltrain")
 
@@ -187,12 +187,12 @@ class Rollout:
             sides if self.opponents is None else {**sides, "opponents": self.opponents.state_dict()}
         )
 
-    def _end_test(self, before: Mapping[str, Any]) -> None:
+    def _end_test(self, before: StateDict) -> None:
         """Take back the random numbers of a test; the next one uses the same."""
         self._started = False
         self._carry_on(before)
 
-    def _carry_on(self, state: Mapping[str, Any]) -> None:
+    def _carry_on(self, state: StateDict) -> None:
         """Load of both sides' policies what outlives an episode."""
         self.policy.carry_on(state["policy"])
         if self.opponents is not None:
@@ -203,7 +203,7 @@ class Rollout:
         with CONTAINED:
             return self.env.call(method, *args)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """The state that the next ``collect`` depends on; the environment's once it started."""
         with CONTAINED:
             env = self.env.state_dict() if self._started else {}
@@ -217,7 +217,7 @@ class Rollout:
             "lost": self._lost.copy(),
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Continue from ``state_dict``; open episodes are dropped where an environment cannot
         continue: its state has ``exact: False``, or it sets ``lost``.
 
@@ -247,7 +247,7 @@ class Rollout:
             self._lost |= lost
             self._forget(lost)
 
-    def restart(self, state: Mapping[str, Any], episodes: int) -> None:
+    def restart(self, state: StateDict, episodes: int) -> None:
         """Begin new episodes, seeded as if every environment had played ``episodes``, with what
         outlives an episode: random stream, adapted exploration, tasks of inexact environments.
         """

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from rltrain.common.checkpoint.opponent_files import SELF
 from rltrain.hardware.self_play import SelfPlay
 from rltrain.interfaces import OtherSide, SidePolicy
-from rltrain.types import Clock
+from rltrain.types import Clock, Info, StateDict
 
 Draw = Callable[[np.random.Generator], str]
 """Who plays an episode, by name."""
@@ -80,7 +79,7 @@ class Opponents:
             self._episode[e] += 1
             self._begin(e)
 
-    def finished(self, e: int, info: dict[str, Any]) -> None:
+    def finished(self, e: int, info: Info) -> None:
         """Add to the ``info`` of an episode that ended who played it."""
         info["opponent"] = self.names[e]
         if self.names[e] == SELF and self.self_play is not None:
@@ -93,7 +92,7 @@ class Opponents:
             if (policy := self._policy(*one)) is not None:
                 policy.forget(envs)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Who plays, and the states of the policies."""
         policies = {name: policy.state_dict() for name, policy in self._named()}
         return {
@@ -105,7 +104,7 @@ class Opponents:
             "policies": policies,
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Continue from ``state_dict``; the environments keep whom they play against."""
         self.names[:], self._episode[:] = state["names"], state["episode"]
         self.snapshots[:] = state["snapshots"]
@@ -116,7 +115,7 @@ class Opponents:
         for name, policy in self._named():
             policy.load_state_dict(state["policies"][name])
 
-    def carry_on(self, state: Mapping[str, Any]) -> None:
+    def carry_on(self, state: StateDict) -> None:
         """Load only what outlives an episode."""
         if self.self_play is not None:
             self.self_play.carry_on(state["self_play"])

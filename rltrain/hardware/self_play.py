@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from torch import nn
 
 from rltrain.interfaces import SidePolicy
-from rltrain.types import Clock
+from rltrain.types import Clock, StateDict
 
 Sampling = Literal["uniform", "latest", "prioritized"]
 
@@ -69,13 +69,13 @@ class SelfPlay:
         bounds = np.cumsum(weights)[:-1] / weights.sum()
         return self.pool[int(np.searchsorted(bounds, rng.random(), side="right"))]
 
-    def count(self, step: int, info: Mapping[str, Any]) -> None:
+    def count(self, step: int, info: Mapping[str, object]) -> None:
         """Count a battle of a snapshot by its result for the agents."""
         result = self.results[step]
         result[0] += 1
         result[1] += 0.5 if info.get("draw", "win" not in info) else float(not info["win"])
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """The pool with its weights, and what the policies remember."""
         return {
             "pool": list(self.pool),
@@ -85,13 +85,13 @@ class SelfPlay:
             "policies": {str(n): p.state_dict() for n, p in self.policies.items()},
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Continue from ``state_dict``."""
         self.carry_on(state)
         for step, policy in self.policies.items():
             policy.load_state_dict(state["policies"][str(step)])
 
-    def carry_on(self, state: Mapping[str, Any]) -> None:
+    def carry_on(self, state: StateDict) -> None:
         """Load only what outlives an episode."""
         self.pool, self._due = [int(step) for step in state["pool"]], int(state["due"])
         self.results = {int(step): [*map(float, r)] for step, r in state["results"].items()}
@@ -99,7 +99,7 @@ class SelfPlay:
         for step, weights in state["weights"].items():
             self._add(int(step), weights)
 
-    def _add(self, step: int, weights: Mapping[str, Any]) -> None:
+    def _add(self, step: int, weights: Mapping[str, object]) -> None:
         policy = self.make()
         policy.agents.load_state_dict(weights)
         self.policies[step] = policy

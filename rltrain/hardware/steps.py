@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rltrain.interfaces import VectorEnv
-from rltrain.types import STEP_FIELDS, Episode, Steps
+from rltrain.types import STEP_FIELDS, Episode, StateDict, Steps
 
 Layout = Mapping[str, tuple[tuple[int, ...], np.dtype]]
 """Shape and type of arrays by name."""
@@ -49,7 +49,7 @@ def saved_steps(steps: Steps) -> dict[str, Any]:
     return {"arrays": {**arrays_of(steps), "lost": steps.lost}, "episodes": episodes}
 
 
-def loaded_steps(state: Mapping[str, Any]) -> Steps:
+def loaded_steps(state: StateDict) -> Steps:
     """The steps that ``saved_steps`` saved."""
     episodes = tuple(Episode(float(r), int(n), dict(info)) for r, n, info in state["episodes"])
     return Steps(**{k: np.array(v) for k, v in state["arrays"].items()}, episodes=episodes)

@@ -129,7 +129,7 @@ def compile_collecting(rollout: Any, required: bool = False) -> None:
         replace_method(rollout, "advance", CompiledCollecting(rollout))
 
 
-def _compile(part: Any, objects: list[Any], required: bool) -> None:
+def _compile(part: object, objects: list[Any], required: bool) -> None:
     """Replace a method of an object, whose parts are ``objects``, if it has a counterpart."""
     from rltrain.kernels.module_watch import replace_method
 
@@ -139,7 +139,7 @@ def _compile(part: Any, objects: list[Any], required: bool) -> None:
 
 
 def _counterpart(
-    part: Any, objects: list[Any], required: bool, *model: Model
+    part: object, objects: list[Any], required: bool, *model: Model
 ) -> Counterpart | None:
     from rltrain.kernels.digests import doubled
     from rltrain.kernels.table import COUNTERPARTS

@@ -35,7 +35,7 @@ class Code(NamedTuple):
     imported: tuple[tuple[str, str, str], ...]  # name here, module and name there; of rltrain
 
 
-def doubled(twins: Sequence[Twin], objects: Sequence[Any], required: bool) -> bool:
+def doubled(twins: Sequence[Twin], objects: Sequence[object], required: bool) -> bool:
     """Whether a counterpart still computes what the plain code of these objects does.
 
     Args:
@@ -151,7 +151,7 @@ def parsed(source: str, file: str) -> Mapping[str, Code]:
     return codes
 
 
-def canonical(node: Any, names: set[str]) -> Iterator[str]:
+def canonical(node: object, names: set[str]) -> Iterator[str]:
     """A syntax tree as text, the same for every version of Python; adds the names it reads."""
     if isinstance(node, list):
         for part in node:

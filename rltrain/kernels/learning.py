@@ -38,7 +38,7 @@ class CompiledLearning:
         self.plain = plain_methods()
 
     @staticmethod
-    def fits(learner: Learner, buffer: Any) -> bool:
+    def fits(learner: Learner, buffer: object) -> bool:
         """Whether these parts are compiled, and hand over nothing but arrays."""
         return (
             type(learner) is Learner

@@ -208,7 +208,7 @@ def obs_layers(policy: Policy) -> bool:
     return layers_only(policy.agents) and acting.obs_alone(cast(FeedForward, policy.agents).input)
 
 
-def independent_layers(loss: Any, model: Model) -> bool:
+def independent_layers(loss: object, model: Model) -> bool:
     """Whether agents are layers whose values are learned by themselves, with n-step returns."""
     more = (
         (loss.rescale, loss.returns.trace, loss.returns.munchausen) if type(loss) is TDLoss else ()
@@ -236,7 +236,7 @@ def adam_on_few_weights(step: GradientStep) -> bool:
     return few and torch.optim.Adam in type(step.optimizer).__bases__
 
 
-def always(part: Any) -> bool:
+def always(part: object) -> bool:
     """Whatever an object is set to."""
     return True
 

@@ -28,7 +28,7 @@ COUNTS = ("env_steps", "updates", "episodes")
 """Whole numbers that every row has."""
 
 
-def series(lines: Iterable[dict[str, Any]], name: str) -> Series:
+def series(lines: Iterable[Mapping[str, Any]], name: str) -> Series:
     """Env steps and values of one metric."""
     points = [(r["env_steps"], r[name]) for r in lines if r.get(name) is not None]
     return [x for x, _ in points], [y for _, y in points]
@@ -59,7 +59,7 @@ class Panel:
     std: Series = ([], [])  # of the test episodes
 
 
-def panels(lines: Sequence[dict[str, Any]]) -> list[Panel]:
+def panels(lines: Sequence[Mapping[str, object]]) -> list[Panel]:
     """The metrics that are drawn: returns, win rates where there are any, and those that the
     environment and callbacks add (``test/NAME``, ``train/NAME`` or ``custom/NAME``).
     """
@@ -92,12 +92,12 @@ def draw(run_dir: Path, title: str) -> Path:
     return save(run_dir / "learning_curve.png", lines, title)
 
 
-def drawn(row: Mapping[str, Any]) -> dict[str, Any]:
+def drawn(row: Mapping[str, object]) -> dict[str, Any]:
     """The part of a row that may be drawn, a tenth of its memory: a long run has thousands."""
     return {sys.intern(name): row[name] for name in row if name.startswith(DRAWN)}
 
 
-def save(path: Path, lines: Sequence[dict[str, Any]], title: str) -> Path:
+def save(path: Path, lines: Sequence[Mapping[str, object]], title: str) -> Path:
     """Draw the curves of some rows of metrics."""
     temporary = path.with_name(f".{path.name}")
     make_figure(lines, title).savefig(temporary, dpi=120, format="png")
@@ -116,7 +116,7 @@ def new_figure(width: float, height: float) -> Figure:
     return figure
 
 
-def make_figure(lines: Sequence[dict[str, Any]], title: str) -> Figure:
+def make_figure(lines: Sequence[Mapping[str, object]], title: str) -> Figure:
     """The curves as a figure."""
     from matplotlib.ticker import EngFormatter
 

@@ -9,9 +9,8 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-from rltrain.common.files import sync
+from rltrain.common.files import JsonObject, sync
 from rltrain.common.json_lines import json_lines, left_out, row_of
 from rltrain.logger.loggers import Logger
 from rltrain.types import Clock
@@ -26,7 +25,7 @@ def readable(row: Mapping[str, float]) -> dict[str, float | None]:
     return {k: (v if math.isfinite(v) else None) for k, v in row.items()}
 
 
-def read_rows(path: Path) -> Iterator[dict[str, Any]]:
+def read_rows(path: Path) -> Iterator[JsonObject]:
     """The rows of a ``metrics.jsonl``, one at a time. Damaged lines are left out, with one warning;
     a half-written last line without one.
     """

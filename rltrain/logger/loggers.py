@@ -8,9 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
-from rltrain.types import Clock
+from rltrain.types import Clock, StateDict
 
 log = logging.getLogger("rltrain")
 VIDEO = "test/video"
@@ -93,12 +92,12 @@ class Loggers:
         self.shown.add(logger)
         log.log(level, "%s %s; the run goes on", type(logger).__name__, problem, exc_info=True)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         for logger in self.loggers:
             logger.sync()
         return {"offsets": {type(logger).__name__: logger.offset for logger in self.loggers}}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         for logger in self.loggers:
             offset = state["offsets"].get(type(logger).__name__)
             if offset is not None:

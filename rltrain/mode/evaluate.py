@@ -21,7 +21,7 @@ from rltrain.assemble.build_learner import load_mixer
 from rltrain.assemble.evaluation import Evaluated, build_evaluation
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.opponent_files import BUILTIN, opponent_name
-from rltrain.common.files import new_folder, number_of, put_text
+from rltrain.common.files import JsonObject, new_folder, number_of, put_text
 from rltrain.common.metrics import Z95, summarize, wilson
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
@@ -168,7 +168,7 @@ def played(
     metrics = summary(episodes)
     two_sided = settings.opponents is not None or settings.is_two_sided(training=False)
     opponent = {"opponent": opponent_name(settings.run.test.opponent)} if two_sided else {}
-    record: dict[str, Any] = {
+    record: JsonObject = {
         "checkpoint": str(source.folder) if source else None,
         "env_steps": step,
         "what": settings.title,

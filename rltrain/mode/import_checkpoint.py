@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -191,7 +190,7 @@ def optimizer_moments(
     return moments, tuple(other_options(learner.optimizer.param_groups[0], groups[0]))
 
 
-def other_options(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[str]:
+def other_options(ours: Mapping[str, object], theirs: Mapping[str, object]) -> Iterator[str]:
     """Settings of the optimizer that are not those it was trained with."""
     for name in ("lr", "alpha", "betas", "eps"):
         if name in ours and name in theirs and ours[name] != theirs[name]:

@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from rltrain.common.files import digest
 from rltrain.errors import DatasetError
 from rltrain.offline.shards import fields_of, read_index, require_fit
-from rltrain.types import Clock, EnvSpec, Steps
+from rltrain.types import Clock, EnvSpec, StateDict, Steps
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class Reader:
             self.order = self.order[1:]
         return as_steps(pieces, self.dataset.spec)
 
-    def restart(self, state: Mapping[str, Any], episodes: int) -> None:
+    def restart(self, state: StateDict, episodes: int) -> None:
         """Do nothing: the dataset is read again."""
 
     def abandon(self, episodes: int) -> None:
@@ -165,7 +165,7 @@ class Reader:
         """There are no environments."""
         return []
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """The order of the pieces still to come, and the generator."""
         return {
             "n_chosen": len(self.chosen),
@@ -175,7 +175,7 @@ class Reader:
             "rng": self.rng.bit_generator.state,
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Go on from ``state_dict``; ValueError if the dataset has changed."""
         if state["n_chosen"] != len(self.chosen):
             raise ValueError(

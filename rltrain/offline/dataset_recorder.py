@@ -5,7 +5,6 @@ They exist with ``dataset.write`` only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from rltrain.callback import Callback
 from rltrain.callback.training import Training
 from rltrain.interfaces import EpisodeSeeds, RolloutPolicy, VectorEnv
 from rltrain.offline.writer import Writer
+from rltrain.types import StateDict
 
 
 class RecordedEnv:
@@ -55,7 +55,7 @@ class RecordedEnv:
             self.writer.forget(env.lost)
         return reward, terminated
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Continue; an environment that cannot begins a new episode."""
         self.env.load_state_dict(state)
         lost = np.zeros(self.env.n_envs, np.bool_) if self.env.lost is None else self.env.lost
@@ -81,8 +81,8 @@ class DatasetRecorder(Callback):
     def on_train_end(self, trainer: Training, value: None = None) -> None:
         self.writer.flush()
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         return self.writer.state_dict()
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         self.writer.load_state_dict(state)

@@ -167,7 +167,7 @@ def sizes_of(record: Mapping[str, Any]) -> str:
     )
 
 
-def require_fit(folder: Path, theirs: Mapping[str, Any], spec: EnvSpec) -> None:
+def require_fit(folder: Path, theirs: Mapping[str, object], spec: EnvSpec) -> None:
     """UsageError, with both sizes or both spaces, for experience of another kind of environment."""
     ours = spec.record
     if all(ours[name] == theirs.get(name) for name in SIZES):

@@ -23,7 +23,7 @@ from rltrain.offline.shards import (
     write_index,
     write_shard,
 )
-from rltrain.types import EnvSpec
+from rltrain.types import EnvSpec, StateDict
 
 log = logging.getLogger("rltrain")
 
@@ -139,7 +139,7 @@ class Writer:
         """Bytes on disk."""
         return sum(shard["bytes"] for shard in self.shards)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """How many shards there are, and everything that is in none yet."""
         longest = int(self.n.max())
         return {
@@ -153,7 +153,7 @@ class Writer:
             "pending": self._joined() if self.pending else {},
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Go on from ``state_dict``: shards written after it are forgotten.
 
         Raises:

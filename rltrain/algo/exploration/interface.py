@@ -5,13 +5,12 @@ noise.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from rltrain.interfaces import Agents
-from rltrain.types import Clock
+from rltrain.types import Clock, StateDict
 
 
 class AgentNoise(Protocol):
@@ -26,8 +25,8 @@ class AgentNoise(Protocol):
     def draw(self, agents: Agents, n_actions: int, clock: Clock, rng: np.random.Generator) -> None:
         """New noise on the present parameters."""
 
-    def state_dict(self) -> dict[str, Any]: ...
-    def load_state_dict(self, state: Mapping[str, Any], agents: Agents) -> None: ...
+    def state_dict(self) -> StateDict: ...
+    def load_state_dict(self, state: StateDict, agents: Agents) -> None: ...
 
 
 class Exploration:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from rltrain.algo.exploration.epsilon import EpsilonGreedy
 from rltrain.algo.exploration.interface import AgentNoise
 from rltrain.common.number_types import Count, Positive, Probability
 from rltrain.interfaces import Agents
-from rltrain.types import Clock
+from rltrain.types import Clock, StateDict
 
 
 class ParameterNoise(EpsilonGreedy):
@@ -87,7 +86,7 @@ class ParameterNoise(EpsilonGreedy):
             for buffer, present in zip(noisy.buffers(), agents.buffers(), strict=True):
                 buffer.copy_(present)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         weights = {} if self.noisy is None else self.noisy.state_dict()
         return {
             "stddev": self.stddev,
@@ -96,7 +95,7 @@ class ParameterNoise(EpsilonGreedy):
             "noisy": {k: v.clone() for k, v in weights.items()},
         }
 
-    def load_state_dict(self, state: Mapping[str, Any], agents: Agents) -> None:
+    def load_state_dict(self, state: StateDict, agents: Agents) -> None:
         self.stddev, self.divergence = float(state["stddev"]), float(state["divergence"])
         self.n_compared = int(state["n_compared"])
         self.noisy = None

@@ -83,7 +83,7 @@ def _loaded(path: Path) -> Any:
         raise Fault("is no YAML" + (f", see line {mark.line + 1}" if mark else "")) from None
 
 
-def _map_of(found: Any) -> MapData:
+def _map_of(found: object) -> MapData:
     keys = _mapping("a map", found, KEYS, NEEDED)
     name, limit, order = keys["name"], keys["limit"], keys.get("order", "attack")
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][\w-]{0,39}", name):
@@ -115,7 +115,7 @@ def _map_of(found: Any) -> MapData:
     return made
 
 
-def _terrain(found: Any) -> str:
+def _terrain(found: object) -> str:
     """A name, or a picture as ``terrain.pathable_cells`` reads it."""
     if found in TERRAINS:
         return str(found)
@@ -136,7 +136,7 @@ def _terrain(found: Any) -> str:
     return picture
 
 
-def _team(team: str, found: Any) -> tuple[Group, ...]:
+def _team(team: str, found: object) -> tuple[Group, ...]:
     """Groups of units around one point, and units at places of their own."""
     if not isinstance(found, list) or not found:
         raise Fault(f"has no units in {team}: expected - {{unit: marine, count: 5, at: [9, 16]}}")
@@ -184,13 +184,15 @@ def _point(found: Any) -> tuple[float, float]:
     raise Fault(f"has the place {found!r}: expected [x, y], two numbers from 0 to {SIZE}")
 
 
-def _whole(key: str, found: Any, most: int) -> int:
+def _whole(key: str, found: object, most: int) -> int:
     if type(found) is not int or not 0 < found <= most:
         raise Fault(f"has {key}: {found!r}, expected a whole number from 1 to {most:,}")
     return found
 
 
-def _mapping(what: str, found: Any, keys: set[str], needed: tuple[str, ...]) -> Mapping[str, Any]:
+def _mapping(
+    what: str, found: object, keys: set[str], needed: tuple[str, ...]
+) -> Mapping[str, Any]:
     if not isinstance(found, dict):
         raise Fault(f"has {what} that is no mapping: expected the keys {', '.join(sorted(keys))}")
     for key in found:

@@ -12,7 +12,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rltrain.battles.data.map_data import MapData
 from rltrain.battles.data.terrain import SIZE
@@ -55,7 +55,7 @@ def read_starts(path: str, map_data: MapData) -> RecordedStarts:
     return RecordedStarts(tuple(starts), name)
 
 
-def check_start(path: str, start: Any, map_data: MapData) -> None:
+def check_start(path: str, start: object, map_data: MapData) -> None:
     """Raise ValueError unless ``start`` has a point on the map for every unit."""
     teams = {"allies": map_data.ally_types, "enemies": map_data.enemy_types}
     if not isinstance(start, dict) or any(not isinstance(start.get(team), dict) for team in teams):
@@ -80,7 +80,7 @@ def check_start(path: str, start: Any, map_data: MapData) -> None:
                     )
 
 
-def is_point(value: Any) -> bool:
+def is_point(value: object) -> bool:
     """Whether this is [x, y] on the map."""
     return (
         isinstance(value, list)

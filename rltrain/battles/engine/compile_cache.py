@@ -70,7 +70,7 @@ def folder_for(name: str, sources: Iterable[Path]) -> Path:
     return folder if writable else Path(tempfile.mkdtemp(prefix=f"rltrain-{name}-"))
 
 
-def compiled(function: Any, folder: Path, **options: Any) -> Any:
+def compiled(function: object, folder: Path, **options: Any) -> Any:
     """``numba.njit`` of a function, kept in ``folder``.
 
     Numba's cache folder is one setting for the process, read when a function is decorated; other

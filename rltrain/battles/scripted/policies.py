@@ -115,6 +115,6 @@ class BattleDecisions:
         """The remembered targets."""
         return {"memory": self.memory.copy()}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Load what ``state_dict`` returned."""
         self.memory[:] = state["memory"]

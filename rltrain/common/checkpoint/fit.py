@@ -12,7 +12,7 @@ import torch
 from rltrain.common.checkpoint.storage import CONFIG, SPEC, read
 from rltrain.common.spec_record import agents_words, changes
 from rltrain.errors import CheckpointError, UsageError
-from rltrain.types import Clock
+from rltrain.types import Clock, StateDict
 
 UNFIT = (
     *(ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError),
@@ -27,7 +27,7 @@ MOST_COUNTED = 10**15
 """Env steps, episodes and gradient steps that a run may have."""
 
 
-def require_counts(state: Mapping[str, Any], unit: int, folder: Path) -> None:
+def require_counts(state: StateDict, unit: int, folder: Path) -> None:
     """Refuse counters and metrics that no run has: it would go on for ever, or end at once.
 
     Args:
@@ -91,7 +91,7 @@ def check_fits(
         )
 
 
-def weights(model: Mapping[str, Any], networks: Sequence[str]) -> dict[str, str]:
+def weights(model: Mapping[str, object], networks: Sequence[str]) -> dict[str, str]:
     """The shape and type of every weight, such as ``[64, 4] float32``, by name."""
     kinds = {}
     for network in networks:

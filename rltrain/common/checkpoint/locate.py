@@ -12,9 +12,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from rltrain.common.files import digest, get_json, get_text, number_of, put_text, sync
+from rltrain.common.files import JsonObject, digest, get_json, get_text, number_of, put_text, sync
 from rltrain.errors import CheckpointError, UsageError
 
 FORMAT = 1
@@ -34,13 +34,13 @@ def seal(folder: Path, kind: str) -> None:
     put_manifest(folder, {"format": FORMAT, "kind": kind, "files": files})
 
 
-def put_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
+def put_manifest(folder: Path, manifest: Mapping[str, object]) -> None:
     """Write a manifest with the SHA-256 sum of its own contents."""
     sealed = {**manifest, "sha256": own_digest(manifest)}
     put_text(folder / MANIFEST, json.dumps(sealed, indent=1))
 
 
-def own_digest(manifest: Mapping[str, Any]) -> str:
+def own_digest(manifest: Mapping[str, object]) -> str:
     """The SHA-256 sum of a manifest's contents but this sum."""
     contents = {key: value for key, value in manifest.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()
@@ -57,7 +57,7 @@ def drop_part(folder: Path, part: str) -> None:
             file.unlink()
 
 
-def stored_manifest(folder: Path) -> dict[str, Any]:
+def stored_manifest(folder: Path) -> JsonObject:
     """The manifest as it is stored; its files are not compared with it.
 
     Raises:
@@ -69,7 +69,7 @@ def stored_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def manifest_of(folder: Path) -> dict[str, Any]:
+def manifest_of(folder: Path) -> JsonObject:
     """The manifest, after comparing every file with it.
 
     Raises:

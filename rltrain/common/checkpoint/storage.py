@@ -29,7 +29,7 @@ HEADER_BYTES = 1 << 24
 
 
 def write(
-    parent: Path, step: int, parts: Mapping[str, Mapping[str, Any]], kind: str = "full"
+    parent: Path, step: int, parts: Mapping[str, Mapping[str, object]], kind: str = "full"
 ) -> Path:
     """Write ``parent/<step>/`` with one pair of files per part; replaces a checkpoint of the same
     step. ``parent`` is made, the folder that it is in is not: a run's that was deleted stays so.
@@ -192,14 +192,14 @@ TENSOR, ARRAY = "__tensor__", "__array__"
 """Keys of the placeholders that stand in the JSON where a tensor or a large array was."""
 
 
-def split(state: Any, path: str = "") -> tuple[Any, dict[str, np.ndarray], dict[str, Pieces]]:
+def split(state: object, path: str = "") -> tuple[Any, dict[str, np.ndarray], dict[str, Pieces]]:
     """A nested state into JSON with placeholders, its arrays and its large ones by dotted path."""
     tensors: dict[str, np.ndarray] = {}
     large: dict[str, Pieces] = {}
     return _walk(state, path, tensors, large), tensors, large
 
 
-def _walk(node: Any, path: str, tensors: dict[str, np.ndarray], large: dict[str, Pieces]) -> Any:
+def _walk(node: object, path: str, tensors: dict[str, np.ndarray], large: dict[str, Pieces]) -> Any:
     """A node as JSON; its arrays are added to ``tensors`` and ``large``.
 
     Not a function within ``split``, which would refer to itself and so keep all arrays of a
@@ -226,7 +226,7 @@ def _walk(node: Any, path: str, tensors: dict[str, np.ndarray], large: dict[str,
     raise TypeError(f"{path}: {type(node).__name__} cannot be saved")
 
 
-def join(tree: Any, tensors: Mapping[str, np.ndarray]) -> Any:
+def join(tree: object, tensors: Mapping[str, np.ndarray]) -> Any:
     """Undo ``split``."""
     if isinstance(tree, dict):
         if TENSOR in tree or ARRAY in tree:

@@ -21,9 +21,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import yaml
+
+from rltrain.common.files import JsonObject
 
 EVALUATE = "mode=evaluate checkpoint=latest"
 FILES = {
@@ -114,6 +116,6 @@ def value_aliases() -> Mapping[str, Mapping[str, str]]:
     }
 
 
-def _read(file: str) -> dict[str, Any]:
+def _read(file: str) -> JsonObject:
     path = Path(__file__).with_name("names") / f"{file}.yaml"
     return dict(yaml.safe_load(path.read_text(encoding="utf-8")))

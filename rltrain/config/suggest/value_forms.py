@@ -34,7 +34,7 @@ UNITS = {"s(ec(ond)?s?)?": 1, "m(in(ute)?s?)?": 60, "h((ou)?rs?)?": 3600, "d(ays
 
 
 def for_value(
-    path: str, value: Any, choices: Sequence[str], accepts: Callable[[Any], bool]
+    path: str, value: object, choices: Sequence[str], accepts: Callable[[Any], bool]
 ) -> Answer:
     """Suggest overrides for a value that a key cannot have.
 
@@ -65,7 +65,7 @@ def for_value(
     return Answer()
 
 
-def _other_forms(value: Any, text: str) -> Iterator[tuple[Any, str]]:
+def _other_forms(value: object, text: str) -> Iterator[tuple[Any, str]]:
     """The same value as it may be written here, and how."""
     if number := re.fullmatch(r"([\d._,]+)\s*([kKmM])", text):
         digits = number[1].replace(",", "").replace("_", "")

@@ -184,7 +184,7 @@ class Checker:
         self.problems: list[str] = []
         self.defaults = defaults
 
-    def value(self, annotation: Any, value: Any, path: str) -> Any:
+    def value(self, annotation: object, value: object, path: str) -> Any:
         if is_dataclass(annotation):
             return self.record(annotation, value, path)
         try:
@@ -196,7 +196,7 @@ class Checker:
             )
             return value
 
-    def hint(self, annotation: Any, value: Any, path: str) -> str:
+    def hint(self, annotation: object, value: object, path: str) -> str:
         """Return a suggestion for a wrong value, or else the default."""
         from rltrain.config.suggest.keys import alternatives
         from rltrain.config.suggest.value_forms import for_value
@@ -204,7 +204,7 @@ class Checker:
         if isinstance(value, (int, float)) and str in (annotation, *get_args(annotation)):
             return f" For a number as text type {path}=\"'…'\", with both kinds of quotes."
 
-        def accepts(other: Any) -> bool:
+        def accepts(other: object) -> bool:
             if other is None and alternatives(path):
                 return False
             try:
@@ -245,7 +245,7 @@ class Checker:
                 self.problems.append(unknown(f"{path}.{name}" if path else str(name), known))
         return kind(**values) if len(self.problems) == before else None
 
-    def split(self, node: Any, path: str, *kinds: type[Any]) -> tuple[Any, list[Any]]:
+    def split(self, node: object, path: str, *kinds: type[Any]) -> tuple[Any, list[Any]]:
         """A node without the keys that other groups add, and these as settings of each kind."""
         if not isinstance(node, Mapping):
             return node, [None for _ in kinds]
@@ -255,7 +255,7 @@ class Checker:
             added.append(self.record(kind, own, path) if own or path == "env" else None)
         return rest, added
 
-    def node(self, node: Any, path: str, n_given: int = 0) -> Node | None:
+    def node(self, node: object, path: str, n_given: int = 0) -> Node | None:
         """A ``_target_`` node, its keywords checked by the constructor's annotations.
 
         Args:
@@ -294,7 +294,7 @@ class Checker:
         kwargs |= {name: default for name, default in rest.items() if is_plain(default)}
         return Node(path=path, target=target, kwargs=kwargs)
 
-    def test_env(self, env: Any, options: Any, node: Node | None) -> Node | None:
+    def test_env(self, env: object, options: object, node: Node | None) -> Node | None:
         """The environments of tests: ``env`` with ``options`` over it."""
         if not options or not isinstance(options, Mapping) or not isinstance(env, Mapping):
             return node
@@ -323,7 +323,7 @@ def unknown(key: str, known: Sequence[str]) -> str:
     return f"Unknown key '{key}'.{did_you_mean(key.rpartition('.')[2], known)}"
 
 
-def is_plain(value: Any) -> bool:
+def is_plain(value: object) -> bool:
     """Whether a value is one that JSON holds."""
     if isinstance(value, (list, tuple)):
         return all(is_plain(each) for each in value)

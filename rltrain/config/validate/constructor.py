@@ -23,6 +23,7 @@ from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter, Validati
 from pydantic.fields import FieldInfo
 
 from rltrain.common import number_types
+from rltrain.common.files import JsonObject
 from rltrain.common.imports import locate
 from rltrain.common.number_types import (
     Count,
@@ -71,7 +72,7 @@ def from_file(target: str) -> Constructor | None:
 
 
 @cache
-def _saved() -> dict[str, Any]:
+def _saved() -> JsonObject:
     return dict(json.loads(FILE.read_text(encoding="utf-8")))
 
 
@@ -152,7 +153,7 @@ def read_hints(call: Callable[..., Any]) -> dict[str, Any]:
     return hints
 
 
-def convert(annotation: Any, value: Any) -> Any:
+def convert(annotation: object, value: object) -> Any:
     """A value from YAML or a command line as its annotation wants it: 1e6 becomes 1000000 where a
     whole number is expected, a list a tuple.
 
@@ -186,7 +187,7 @@ def make_adapter(annotation: Any) -> TypeAdapter[Any] | None:
         return None
 
 
-def as_json(value: Any) -> str:
+def as_json(value: object) -> str:
     """A value as JSON, in which 1e6 is a whole number."""
 
     def number(text: str) -> int | float:
@@ -196,7 +197,7 @@ def as_json(value: Any) -> str:
     return json.dumps(json.loads(json.dumps(value), parse_float=number))
 
 
-def expected(annotation: Any) -> str:
+def expected(annotation: object) -> str:
     """An annotation in words."""
     for known, words in EXPECTED:
         if annotation == known:
@@ -218,7 +219,7 @@ def expected(annotation: Any) -> str:
     return str(getattr(annotation, "__name__", annotation))
 
 
-def bounds(metadata: tuple[Any, ...]) -> list[str]:
+def bounds(metadata: tuple[object, ...]) -> list[str]:
     """The ranges in the metadata of an ``Annotated``, in words."""
     plain = [
         m for each in metadata for m in (each.metadata if isinstance(each, FieldInfo) else [each])
@@ -231,7 +232,7 @@ def bounds(metadata: tuple[Any, ...]) -> list[str]:
     ]
 
 
-def show(value: Any) -> str:
+def show(value: object) -> str:
     """A value as it would be typed."""
     if value is None:
         return "null"
@@ -244,7 +245,7 @@ def show(value: Any) -> str:
     return str(value)
 
 
-def literals(annotation: Any) -> list[str]:
+def literals(annotation: object) -> list[str]:
     """The values of an enumeration, as they are typed."""
     if get_origin(annotation) is Literal:
         return [str(value) for value in get_args(annotation)]

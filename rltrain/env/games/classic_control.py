@@ -20,7 +20,7 @@ from rltrain.env.games import classic_drawing
 from rltrain.env.gymnasium import GymnasiumEnv
 from rltrain.env.vector import ARRAYS, Env, SyncVectorEnv, require_envs
 from rltrain.errors import EnvError
-from rltrain.types import Drawing
+from rltrain.types import Drawing, StateDict
 
 log = logging.getLogger("rltrain")
 
@@ -41,7 +41,7 @@ def cart_pole(env: Any) -> Sequence[float]:
     return [*numbers, env.theta_threshold_radians, semi_implicit, env._sutton_barto_reward]
 
 
-def mountain_car(env: Any) -> Sequence[float]:
+def mountain_car(env: object) -> Sequence[float]:
     """The values that ``MountainCarEnv.step`` reads."""
     names = "min_position max_position max_speed goal_position goal_velocity force gravity"
     return [getattr(env, name) for name in names.split()]
@@ -224,7 +224,7 @@ class ClassicControl(SyncVectorEnv):
         """Units and positions of the current time step of environment e."""
         return self._rules.draw(self._adapters[e].env.unwrapped, self._states[e])
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Every array, and the tasks."""
         return {
             "episode": self._episode.copy(),
@@ -235,7 +235,7 @@ class ClassicControl(SyncVectorEnv):
             "tasks": [env.task for env in self.envs],
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Continue exactly, after ``reset`` with the same seeds.
 
         Raises:

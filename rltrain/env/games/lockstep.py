@@ -6,14 +6,14 @@ can name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from rltrain.env.vector import require_envs
 from rltrain.interfaces import EpisodeSeeds, VectorEnv
-from rltrain.types import EnvSpec
+from rltrain.types import EnvSpec, Info, StateDict
 
 
 class GameEnv(VectorEnv):
@@ -34,7 +34,7 @@ class GameEnv(VectorEnv):
         self.avail_actions = np.ones((n_envs, spec.n_agents, spec.n_actions), np.uint8)
         self.state = np.zeros((n_envs, spec.state_dim), np.float32)
         self.last = np.zeros(n_envs, np.bool_)
-        self.infos: Sequence[Mapping[str, Any]] = [{} for _ in range(n_envs)]
+        self.infos: Sequence[Info] = [{} for _ in range(n_envs)]
         self._episode = np.zeros(n_envs, np.int64)  # k of each environment's current episode
         self._seeds: EpisodeSeeds | None = None
 
@@ -74,12 +74,12 @@ class GameEnv(VectorEnv):
         """Raises AttributeError: there is no object for each environment."""
         raise AttributeError(f"{type(self).__name__} has no method {method} to call")
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Every array, copied."""
         names = ("obs", "avail_actions", "state", "last", "_episode", *self.remembers)
         return {name.lstrip("_"): getattr(self, name).copy() for name in names}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Continue exactly where ``state_dict`` was taken, after ``reset`` with the same seeds.
 
         Raises:

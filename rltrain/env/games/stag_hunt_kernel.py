@@ -7,9 +7,8 @@ where agents, stags and hares are. The first ``n_stags`` prey are stags.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy import ndarray
 
 from rltrain.common.numba_cache import njit
 
@@ -20,7 +19,7 @@ AGENT = 0
 
 
 @njit(__file__)
-def below(rng: Any, e: int, n: int) -> int:
+def below(rng: ndarray, e: int, n: int) -> int:
     """A number from 0 to n - 1 of environment e's own stream (splitmix64)."""
     rng[e] += np.uint64(0x9E3779B97F4A7C15)
     z = rng[e]
@@ -31,7 +30,7 @@ def below(rng: Any, e: int, n: int) -> int:
 
 
 @njit(__file__)
-def shuffle(rng: Any, e: int, order: Any) -> None:
+def shuffle(rng: ndarray, e: int, order: ndarray) -> None:
     """Write a random permutation into ``order``."""
     for i in range(len(order)):
         j = below(rng, e, i + 1)
@@ -40,7 +39,7 @@ def shuffle(rng: Any, e: int, order: Any) -> None:
 
 
 @njit(__file__)
-def place(rng: Any, e: int, actors: Any, grid: Any, kind: int) -> None:
+def place(rng: ndarray, e: int, actors: ndarray, grid: ndarray, kind: int) -> None:
     """Put every actor on a random free cell."""
     height, width = grid.shape[1], grid.shape[2]
     for i in range(actors.shape[1]):
@@ -54,7 +53,14 @@ def place(rng: Any, e: int, actors: Any, grid: Any, kind: int) -> None:
 
 @njit(__file__)
 def begin(
-    envs: Any, agents: Any, prey: Any, free: Any, alive: Any, rng: Any, grid: Any, n_stags: int
+    envs: ndarray,
+    agents: ndarray,
+    prey: ndarray,
+    free: ndarray,
+    alive: ndarray,
+    rng: ndarray,
+    grid: ndarray,
+    n_stags: int,
 ) -> None:
     """Start an episode of each environment in ``envs``; ``rng`` holds its seed."""
     for e in envs:
@@ -65,7 +71,7 @@ def begin(
 
 
 @njit(__file__)
-def blocked(grid: Any, e: int, row: int, column: int) -> bool:
+def blocked(grid: ndarray, e: int, row: int, column: int) -> bool:
     """Whether a cell is outside or somebody is there."""
     if not (0 <= row < grid.shape[1] and 0 <= column < grid.shape[2]):
         return True
@@ -73,7 +79,7 @@ def blocked(grid: Any, e: int, row: int, column: int) -> bool:
 
 
 @njit(__file__)
-def move(actors: Any, e: int, i: int, action: int, grid: Any, kind: int) -> None:
+def move(actors: ndarray, e: int, i: int, action: int, grid: ndarray, kind: int) -> None:
     """Take a step, unless the cell is blocked."""
     row, column = actors[e, i, 0], actors[e, i, 1]
     to_row, to_column = row + MOVES[action, 0], column + MOVES[action, 1]
@@ -83,7 +89,9 @@ def move(actors: Any, e: int, i: int, action: int, grid: Any, kind: int) -> None
 
 
 @njit(__file__)
-def catches(agents: Any, prey: Any, free: Any, action: Any, e: int, a: int, p: int) -> bool:
+def catches(
+    agents: ndarray, prey: ndarray, free: ndarray, action: ndarray, e: int, a: int, p: int
+) -> bool:
     """Whether agent a, next to prey p, tries to catch it."""
     rows, columns = agents[e, a, 0] - prey[e, p, 0], agents[e, a, 1] - prey[e, p, 1]
     return free[e, a] == 1 and action[e, a] == CATCH and abs(rows) + abs(columns) == 1
@@ -91,19 +99,19 @@ def catches(agents: Any, prey: Any, free: Any, action: Any, e: int, a: int, p: i
 
 @njit(__file__)
 def advance(
-    action: Any,
-    playing: Any,
-    agents: Any,
-    prey: Any,
-    free: Any,
-    alive: Any,
-    rng: Any,
-    grid: Any,
+    action: ndarray,
+    playing: ndarray,
+    agents: ndarray,
+    prey: ndarray,
+    free: ndarray,
+    alive: ndarray,
+    rng: ndarray,
+    grid: ndarray,
     n_stags: int,
-    rewards: Any,
+    rewards: ndarray,
     penalty: float,
-    reward: Any,
-    terminated: Any,
+    reward: ndarray,
+    terminated: ndarray,
 ) -> None:
     """One env step: agents move in random order, then prey is caught or moves, in random order.
 
@@ -118,9 +126,10 @@ def advance(
         if not playing[e]:
             continue
         shuffle(rng, e, order)
-        for a in order:
-            if free[e, a] == 1 and action[e, a] < STAY:
-                move(agents, e, a, action[e, a], grid, AGENT)
+        for a in range(n_agents):
+            i = order[a]
+            if free[e, i] == 1 and action[e, i] < STAY:
+                move(agents, e, i, action[e, i], grid, AGENT)
         shuffle(rng, e, prey_order)
         for p in prey_order:
             if alive[e, p] == 0:
@@ -151,7 +160,9 @@ def advance(
 
 
 @njit(__file__)
-def observe(agents: Any, free: Any, grid: Any, sight: int, obs: Any, avail: Any) -> None:
+def observe(
+    agents: ndarray, free: ndarray, grid: ndarray, sight: int, obs: ndarray, avail: ndarray
+) -> None:
     """Write observations [E, N, (2 sight + 1)² · 3] and available actions [E, N, 6].
 
     An agent sees the cells around it, those outside as empty; a frozen one sees nothing and can

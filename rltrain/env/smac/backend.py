@@ -14,7 +14,7 @@ from rltrain.env.smac.starcraft2.games import Games
 from rltrain.env.smac.starcraft2.installation import Backend, about_game, choose_backend
 from rltrain.env.smac.starcraft2.worker import Recipe
 from rltrain.interfaces import DecisionFunction
-from rltrain.types import EnvSpec
+from rltrain.types import EnvSpec, Info, StateDict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ class BattleBackend(Protocol):
         IllegalAction.
         """
 
-    def results(self, envs: Sequence[int]) -> list[dict[str, Any]]:
+    def results(self, envs: Sequence[int]) -> list[Info]:
         """How these battles stand: won, dead allies and enemies, timed out."""
 
     def call(self, method: str, *args: Any) -> list[Any]:
@@ -78,9 +78,9 @@ class BattleBackend(Protocol):
     def scripted(self, name: str) -> DecisionFunction:
         """The decision function of a scripted policy. Raises ValueError."""
 
-    def state_dict(self) -> dict[str, Any]: ...
+    def state_dict(self) -> StateDict: ...
 
-    def resume(self, state: Mapping[str, Any], seed_of: Callable[[int], int]) -> None:
+    def resume(self, state: StateDict, seed_of: Callable[[int], int]) -> None:
         """Continue where ``state_dict`` was taken, or, where that is not ``exact``, begin the
         episodes with the seeds ``seed_of(e)``.
         """

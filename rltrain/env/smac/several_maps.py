@@ -19,6 +19,7 @@ from rltrain.common.seeding import generator
 from rltrain.env.smac.backend import BackendOptions
 from rltrain.env.smac.spec import spec_of
 from rltrain.interfaces import DecisionFunction
+from rltrain.types import Info, StateDict
 
 LEAST_WEIGHT = 0.1  # by_difficulty: of a map on which all battles are won
 MEMORY = 20  # by_difficulty: battles of a map that its running win rate remembers
@@ -168,7 +169,7 @@ class SeveralMaps:
         """bool [E]: ended by the time limit only."""
         return self._each("timeout")
 
-    def results(self, envs: Sequence[int]) -> list[dict[str, Any]]:
+    def results(self, envs: Sequence[int]) -> list[Info]:
         """How these battles stand, with the names of their maps."""
         which = [(e, int(self.which[e])) for e in envs]
         return [{**self.parts[m].results([e])[0], "map": self.names[m]} for e, m in which]
@@ -203,12 +204,12 @@ class SeveralMaps:
         """The decision function of a scripted policy on every map. Raises ValueError."""
         return SeveralDecisions(self, name)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Copies of all arrays of the battles on every map."""
         parts = {name: p.state_dict() for name, p in zip(self.names, self.parts, strict=True)}
         return {"which": self.which.copy(), "wins": self.wins.copy(), "parts": parts}
 
-    def resume(self, state: Mapping[str, Any], seed_of: Callable[[int], int]) -> None:
+    def resume(self, state: StateDict, seed_of: Callable[[int], int]) -> None:
         """Continue exactly where ``state_dict`` was taken."""
         self.which[:], self.wins[:] = state["which"], state["wins"]
         for name, part in zip(self.names, self.parts, strict=True):
@@ -233,9 +234,9 @@ class SeveralDecisions(DecisionFunction):
             action[envs, : part.map_data.n_agents] = self._parts[m]()[envs]
         return action
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         return {str(m): part.state_dict() for m, part in enumerate(self._parts)}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         for m, part in enumerate(self._parts):
             part.load_state_dict(state[str(m)])

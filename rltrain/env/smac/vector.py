@@ -3,7 +3,7 @@ testing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, Literal, cast
@@ -31,7 +31,7 @@ from rltrain.env.smac.several_maps import SeveralMaps, SeveralOptions
 from rltrain.env.smac.spec import spec_of
 from rltrain.env.smac.starcraft2.worker import Recipe
 from rltrain.interfaces import DecisionFunction, EpisodeSeeds
-from rltrain.types import Drawing, EnvSpec
+from rltrain.types import Drawing, EnvSpec, Info, StateDict
 
 TIME_LIMITS = ("terminal", "bootstrap")
 
@@ -143,7 +143,7 @@ class SmacVectorEnv:
         self.n_envs, self.about = battles.n_envs, battles.about
         self.obs, self.avail_actions, self.state = battles.obs, battles.avail, battles.state
         self.last = np.zeros(self.n_envs, np.bool_)
-        self.infos: list[Mapping[str, Any]] = [{} for _ in range(self.n_envs)]
+        self.infos: list[Info] = [{} for _ in range(self.n_envs)]
         self.episode = np.zeros(self.n_envs, np.int64)  # k of the episode each environment is in
         self.lost = battles.lost
         self.has_drawing = battles.exact
@@ -214,12 +214,12 @@ class SmacVectorEnv:
         """
         return self.battles.scripted(name)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """The state of all environments; of a game only which episode it is in. The seeds are the
         caller's: ``reset`` gives them, ``load_state_dict`` keeps them."""
         return {"episode": self.episode.copy(), **self.battles.state_dict()}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Continue exactly where ``state_dict`` was taken; games begin their next episodes. Call
         ``reset(seeds)`` once before, with the same seeds.
 
@@ -253,7 +253,7 @@ class SmacVectorEnv:
             self.battles.choose(e, seed, number)
         return seed
 
-    def restart(self, state: Mapping[str, Any]) -> None:
+    def restart(self, state: StateDict) -> None:
         """Take over how often battles on each map were won."""
         if isinstance(self.battles, SeveralMaps):
             self.battles.wins[:] = state["wins"]

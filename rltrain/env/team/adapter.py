@@ -19,7 +19,7 @@ from rltrain.env.team.first_episode import first_episode, hides_state, name_of, 
 from rltrain.env.team.named import agents_record
 from rltrain.env.vector import Env, Observation
 from rltrain.errors import STOPS, EnvError, reason
-from rltrain.types import Drawing, EnvSpec
+from rltrain.types import Drawing, EnvSpec, Info, StateDict
 
 HIDDEN = (
     "{} has an attribute state, which hides PettingZoo's method state(): the global state is all "
@@ -132,9 +132,7 @@ class TeamEnv(Env):
             raise EnvError(f"{self._where()} began without an agent: expected one at least.")
         return self._observation(obs, infos, self._present, final=False)
 
-    def step(
-        self, action: np.ndarray
-    ) -> tuple[Observation, np.ndarray, bool, bool, Mapping[str, Any]]:
+    def step(self, action: np.ndarray) -> tuple[Observation, np.ndarray, bool, bool, Info]:
         """Raises EnvError where the environment fails, or what it returns is not of its spaces."""
         self._t += 1
         acting = self._present
@@ -187,19 +185,19 @@ class TeamEnv(Env):
         target = self if method == "set_task" else self._inner
         return getattr(target, method)(*args)
 
-    def set_task(self, task: Any) -> None:
+    def set_task(self, task: object) -> None:
         """Change the task from the next episode on; see ``rltrain.env.tasks``."""
         require_task(self._inner, task, self.name)
         self.task = task
 
-    def state_dict(self) -> dict[str, Any] | None:
+    def state_dict(self) -> StateDict | None:
         """The environment's own state, if it has ``state_dict`` and ``load_state_dict``."""
         if not saves_state(self._inner):
             return None
         names = {"present": list(self._present), "kept": sorted(self._kept)}
         return {"env": self._inner.state_dict(), **names, "t": self._t}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         self._inner.load_state_dict(state["env"])
         self._present, self._kept = list(state["present"]), set(state["kept"])
         self._t = int(state["t"])
@@ -207,7 +205,7 @@ class TeamEnv(Env):
     def close(self) -> None:
         self.env.close()
 
-    def _rewarded(self, rewards: Any, acting: list[str]) -> np.ndarray:
+    def _rewarded(self, rewards: object, acting: list[str]) -> np.ndarray:
         """Rewards [R] of one step; a number in place of one per agent is the team's."""
         if not isinstance(rewards, Mapping):
             return np.full(self.spec.n_rewards, finite_reward(rewards, self._where), np.float32)
@@ -221,7 +219,12 @@ class TeamEnv(Env):
         return np.array([total], np.float32)
 
     def _observation(
-        self, obs: Mapping[str, Any], infos: Mapping[str, Any], shown: Iterable[str], *, final: bool
+        self,
+        obs: Mapping[str, object],
+        infos: Info,
+        shown: Iterable[str],
+        *,
+        final: bool,
     ) -> Observation:
         """Observations and states of the agents in ``shown``; zeros and action 0 for the others."""
         seen = np.zeros(self._shape, self.spec.obs_dtype)
@@ -265,7 +268,7 @@ class TeamEnv(Env):
             )
         return state
 
-    def _converted(self, agent: Agent, obs: Any) -> np.ndarray:
+    def _converted(self, agent: Agent, obs: object) -> np.ndarray:
         """An agent's observation, as its own space has it."""
         try:
             row = agent.convert(obs)
@@ -298,7 +301,7 @@ class TeamEnv(Env):
     def _agent(self, name: str) -> Agent:
         return self._agents[self._index[name]]
 
-    def _info(self, infos: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    def _info(self, infos: Mapping[str, object], name: str) -> Mapping[str, Any]:
         info = infos.get(name, {})
         if isinstance(info, Mapping):
             return info
@@ -319,7 +322,7 @@ class TeamEnv(Env):
 
 
 def require_by_agent(
-    acting: Sequence[str], returned: Sequence[Any], where: Callable[[], str]
+    acting: Sequence[str], returned: Sequence[object], where: Callable[[], str]
 ) -> None:
     """Check the dictionaries of a step.
 
@@ -344,7 +347,7 @@ def require_by_agent(
             )
 
 
-def outcome_of(infos: list[Mapping[str, Any]], where: Callable[[], str]) -> dict[str, Any]:
+def outcome_of(infos: list[Mapping[str, Any]], where: Callable[[], str]) -> Info:
     """``win`` (SMAC's ``battle_won`` as well) and ``metrics`` of the first agent whose final info
     has them; EnvError for what is neither a truth value nor numbers.
     """

@@ -97,7 +97,7 @@ def view_warehouse(env: Any) -> GridView:
 MOVES = ("stay", "left", "right", "down", "up")
 
 
-def has_particles(env: Any) -> bool:
+def has_particles(env: object) -> bool:
     """Whether an environment is a particle world."""
     entities = getattr(getattr(env, "world", None), "entities", ())
     return bool(entities) and all(hasattr(entity.state, "p_pos") for entity in entities)

@@ -67,7 +67,7 @@ def own_state_dim(env: Any, name: str) -> int | None:
         ) from error
 
 
-def hides_state(env: Any) -> bool:
+def hides_state(env: object) -> bool:
     """Whether an attribute, of the environment or below its wrappers, hides the method."""
     layers = (env, getattr(env, "unwrapped", env))
     return not all(callable(getattr(each, "state", callable)) for each in layers)
@@ -86,7 +86,7 @@ def require_savable(env: Any, name: str) -> None:
         ) from error
 
 
-def saves_state(env: Any) -> bool:
+def saves_state(env: object) -> bool:
     """Whether an environment can save its state and continue from it."""
     return all(hasattr(env, method) for method in ("state_dict", "load_state_dict"))
 
@@ -97,14 +97,14 @@ def is_pair(returned: Any) -> bool:
     return is_two and all(isinstance(each, Mapping) for each in returned)
 
 
-def types_of(returned: Any) -> str:
+def types_of(returned: object) -> str:
     """The types of what was returned."""
     if not isinstance(returned, tuple):
         return type(returned).__name__
     return f"({', '.join(type(each).__name__ for each in returned)})"
 
 
-def name_of(env: Any) -> str:
+def name_of(env: object) -> str:
     """The name of an environment, for messages."""
     named = getattr(env, "metadata", {}).get("name")
     return str(named or type(getattr(env, "unwrapped", env)).__name__)

@@ -4,7 +4,7 @@ whose one agent has several actions at a time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
@@ -16,6 +16,7 @@ from rltrain.env.actions import numbered
 from rltrain.env.env_options import Channels
 from rltrain.env.spaces import viewed
 from rltrain.env.team.agent_spaces import MASK
+from rltrain.types import Info
 
 Stepped = tuple[dict[str, Any], Any, dict[str, bool], dict[str, bool], dict[str, Any]]
 
@@ -96,14 +97,14 @@ class TupleTeam(GymnasiumTeam):
         env: Any = self.env  # Gymnasium's class has no such method
         return env.drawing
 
-    def _by_agent(self, values: Sequence[Any]) -> dict[str, Any]:
+    def _by_agent(self, values: Sequence[object]) -> dict[str, Any]:
         return dict(zip(self.possible_agents, values, strict=True))
 
     def _flags(self, value: Any) -> dict[str, bool]:
         each = value if np.ndim(value) else [value] * len(self.possible_agents)
         return {name: bool(x) for name, x in self._by_agent(each).items()}
 
-    def _infos(self, info: Mapping[str, Any]) -> dict[str, Any]:
+    def _infos(self, info: Info) -> Info:
         masks = info.get(MASK)
         if masks is None:
             return {name: dict(info) for name in self.possible_agents}

@@ -65,7 +65,7 @@ def random_action(env: Any, agent: str, rng: np.random.Generator) -> int:
     return int(rng.integers(env.action_space(agent).n))
 
 
-def flee(env: Any, agent: str, rng: np.random.Generator) -> int:
+def flee(env: object, agent: str, rng: np.random.Generator) -> int:
     """MPE's prey: away from the predators, the nearer the more, and from the edge."""
     me, others = positions(env, agent)
     away = me - others  # [agents, 2]

@@ -13,6 +13,7 @@ from rltrain.env.team.first_episode import name_of
 from rltrain.env.team.opponents import FixedOpponents
 from rltrain.env.team.team_names import Teams
 from rltrain.env.vector import Observation, SyncVectorEnv
+from rltrain.types import Info, StateDict
 
 SIZES = ("n_agents", "n_actions", "obs_shape", "obs_dtype", "obs_sizes", "action_sizes")
 
@@ -33,7 +34,7 @@ class OtherTeam:
         """What the last ``reset`` of the game returned."""
         return self.game.of_others
 
-    def step(self, actions: Mapping[str, Any]) -> tuple[Any, ...]:
+    def step(self, actions: Mapping[str, object]) -> tuple[Any, ...]:
         """What the last ``step`` of the game returned."""
         return self.game.of_others
 
@@ -59,9 +60,7 @@ class TwoTeamEnv(TeamEnv):
         self.seen_by_others = self.other.reset(seed)
         return observation
 
-    def step(
-        self, action: np.ndarray
-    ) -> tuple[Observation, np.ndarray, bool, bool, Mapping[str, Any]]:
+    def step(self, action: np.ndarray) -> tuple[Observation, np.ndarray, bool, bool, Info]:
         own, others = np.split(action, [self.spec.n_agents])
         commanded = others[0] >= 0
         self.game.given = self.other.given(others) if commanded else None
@@ -117,16 +116,14 @@ class TwoTeamVectorEnv(SyncVectorEnv):
         others = np.where(side.commanded[:, None], side.action, -1)
         return super().step(np.concatenate([action, others], 1))
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         return {**super().state_dict(), "commanded": self.other_side.commanded.copy()}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         self.other_side.commanded[:] = state["commanded"]
         super().load_state_dict(state)
 
-    def _show(
-        self, e: int, observation: Observation, *, last: bool, info: Mapping[str, Any]
-    ) -> None:
+    def _show(self, e: int, observation: Observation, *, last: bool, info: Info) -> None:
         super()._show(e, observation, last=last, info=info)
         seen, side = self._games[e].seen_by_others, self.other_side
         assert seen is not None

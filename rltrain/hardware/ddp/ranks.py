@@ -74,7 +74,7 @@ class Ranks:
         with losing_ranks():
             dist.broadcast(tensor, 0)
 
-    def gather(self, value: Any) -> list[Any]:
+    def gather(self, value: object) -> list[Any]:
         """The values of all ranks, in their order.
 
         Raises:

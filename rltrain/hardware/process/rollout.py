@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,7 +12,7 @@ from rltrain.hardware.env_share import Share
 from rltrain.hardware.process.supervision import Supervision
 from rltrain.hardware.steps import loaded_steps, saved_steps
 from rltrain.interfaces import VectorEnv
-from rltrain.types import Clock, Episode, Steps
+from rltrain.types import Clock, Episode, StateDict, Steps
 
 
 class RunExchange(Protocol):
@@ -84,10 +84,10 @@ class ProcessRollout:
         self._settle()
         return [one for each in self._ask("call", method, *args) for one in each]
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """The state that the next ``collect`` depends on, with steps that were collected ahead."""
         self._settle()
-        state: dict[str, Any] = {
+        state: StateDict = {
             "n_envs": [share.n_envs for share in self.shares],
             "replaced": self._workers.replaced,
             "lost": self._lost.copy(),
@@ -99,7 +99,7 @@ class ProcessRollout:
         exact = all(each["rollout"]["env"].get("exact", True) for each in workers)
         return {**state, "workers": workers, "env": {"exact": exact}}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Continue from ``state_dict``.
 
         Raises:
@@ -113,7 +113,7 @@ class ProcessRollout:
         self._lost[:] = state["lost"]
         self._ready = None if state["ready"] is None else loaded_steps(state["ready"])
 
-    def restart(self, state: Mapping[str, Any], episodes: int) -> None:
+    def restart(self, state: StateDict, episodes: int) -> None:
         """Begin the episodes after the first ``episodes``; ``state`` is what outlives them."""
         self._load(state)
         if state["workers"] is None:
@@ -132,7 +132,7 @@ class ProcessRollout:
         """End the workers."""
         self._workers.close()
 
-    def _load(self, state: Mapping[str, Any]) -> None:
+    def _load(self, state: StateDict) -> None:
         have, saved = [share.n_envs for share in self.shares], state.get("n_envs")
         if saved != have:
             raise ValueError(
@@ -174,7 +174,7 @@ class ProcessRollout:
     def _ask(self, method: str, *args: Any) -> list[Any]:
         return self._ask_each(method, [args] * len(self.shares))
 
-    def _ask_each(self, method: str, args: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def _ask_each(self, method: str, args: Sequence[tuple[object, ...]]) -> list[Any]:
         answers = self._workers.ask(method, args)
         self._lost |= self._workers.take_lost()
         return answers

@@ -94,7 +94,7 @@ class Supervision:
         self.close()
         self.replaced, self.broken = replaced, False
 
-    def send(self, method: str, args: Sequence[tuple[Any, ...]]) -> None:
+    def send(self, method: str, args: Sequence[tuple[object, ...]]) -> None:
         """Ask every worker with arguments of its own; ``receive`` waits for the answers."""
         for share in self.shares:
             if share.number not in self._processes:
@@ -103,7 +103,7 @@ class Supervision:
         for share in self.shares:
             self._deliver(share)
 
-    def ask(self, method: str, args: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def ask(self, method: str, args: Sequence[tuple[object, ...]]) -> list[Any]:
         """The answer of every worker to a question with arguments of its own."""
         self.send(method, args)
         return self.receive()

@@ -25,7 +25,7 @@ from rltrain.hardware.env_share import Share
 from rltrain.hardware.rollout import Rollout
 from rltrain.hardware.steps import arrays_of
 from rltrain.interfaces import EpisodeSeeds
-from rltrain.types import Clock, Episode
+from rltrain.types import Clock, Episode, StateDict
 
 MakeRollout = Callable[[Share, int], tuple[Rollout, nn.Module]]
 """From a share and how often its worker was replaced: the rollout and the agents that act."""
@@ -88,7 +88,7 @@ class Worker:
         """Call a method of every environment."""
         return self.rollout.call(method, *args)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """The rollout's state and torch's random stream, which noisy layers draw from."""
         return {
             "rollout": self.rollout.state_dict(),
@@ -96,13 +96,13 @@ class Worker:
             "episodes": self.seeds.used,
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Continue from ``state_dict``."""
         self.rollout.load_state_dict(state["rollout"])
         torch.set_rng_state(state["torch_rng"])
         self.seeds.used = int(state["episodes"])
 
-    def restart(self, state: Mapping[str, Any], episodes: int) -> None:
+    def restart(self, state: StateDict, episodes: int) -> None:
         """Begin new episodes with what outlives them, ``Rollout.restart``."""
         self.rollout.restart(state["rollout"], episodes)
         torch.set_rng_state(state["torch_rng"])
@@ -189,7 +189,7 @@ def serve(connection: Connection, *about: Any) -> None:
     answers.close()
 
 
-def packed(message: tuple[Any, ...]) -> bytes:
+def packed(message: tuple[object, ...]) -> bytes:
     """A message to or from a worker; the plain pickler opens no file for a tensor."""
     try:
         return pickle.dumps(message)

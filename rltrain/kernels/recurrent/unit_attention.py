@@ -119,7 +119,7 @@ def _layer(weight: Tensor, bias: Tensor, width: int) -> Tensor:
     return F.pad(layer, (0, width - len(bias)))
 
 
-def _run(attends: bool, obs: Tensor, places: tuple[Any, ...], *tensors: Tensor) -> None:
+def _run(attends: bool, obs: Tensor, places: tuple[object, ...], *tensors: Tensor) -> None:
     """The kernel over all rows, on as many threads as PyTorch may use."""
     from rltrain.common import numba_cache
     from rltrain.kernels.recurrent import unit_attention_kernel as kernel

@@ -43,7 +43,7 @@ class TeamWeights:
         nothing = np.zeros(0, np.float32)
         return agents, MixerArrays(*[nothing] * len(MixerArrays._fields))
 
-    def gradient(self, agents: Any, mixer: Any) -> np.ndarray:
+    def gradient(self, agents: object, mixer: object) -> np.ndarray:
         """``AgentGradient`` and ``MixerGradient`` as the model's parameters follow each other."""
         flat = np.zeros(self.n, np.float32)
         write_agents(agents, self._parts(flat, self.agents), self.scale, self.agent_id)

@@ -24,7 +24,7 @@ from rltrain.assemble.build_learner import load_agents
 from rltrain.assemble.build_policy import build_test_rollout
 from rltrain.assemble.env import build_env, ordered_as_saved, prepare_machine
 from rltrain.common import checkpoint
-from rltrain.common.files import put_text, require_empty
+from rltrain.common.files import JsonObject, put_text, require_empty
 from rltrain.common.machine.install import install_extra
 from rltrain.config.schema import Settings
 from rltrain.errors import Interrupted, UsageError, usage_errors
@@ -46,7 +46,7 @@ class Export:
     """The files of an export, and how far their values are from those of the policy."""
 
     folder: Path
-    record: dict[str, Any]
+    record: JsonObject
     remarks: tuple[str, ...] = ()
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from rltrain.common.checkpoint.opponent_files import BUILTIN
-from rltrain.common.files import open_plain
+from rltrain.common.files import JsonObject, open_plain
 from rltrain.common.metrics import wilson
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.report import rich_table
@@ -148,7 +148,7 @@ def remarks(match: Match) -> Iterator[str]:
         )
 
 
-def row_of(pairing: dict[str, Any]) -> str:
+def row_of(pairing: JsonObject) -> str:
     """A pairing in one line."""
     first, second = pairing["first"], pairing["second"]
     sides = pairing["sides"]

@@ -11,7 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.common.files import json_object, new_folder, put_text, require_plain, take_lock
+from rltrain.common.files import (
+    JsonObject,
+    json_object,
+    new_folder,
+    put_text,
+    require_plain,
+    take_lock,
+)
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.evaluate import build, played
@@ -150,7 +157,7 @@ def side(agent: MatchAgent, enemy: MatchAgent, battles: int, folder: Path) -> di
     return row
 
 
-def results(names: Sequence[str], pairings: Sequence[dict[str, Any]]) -> Results:
+def results(names: Sequence[str], pairings: Sequence[JsonObject]) -> Results:
     """Battles by row, of each pairing and side one."""
     numbers = {name: i for i, name in enumerate(names)}
     sides = [one for each in pairings for one in each["sides"]]

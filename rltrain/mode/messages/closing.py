@@ -21,7 +21,7 @@ from rltrain.mode.messages.card import card
 from rltrain.trainer import Trainer
 
 
-def closing_text(facts: Mapping[str, Any], trainer: Trainer, trust: str | None) -> str:
+def closing_text(facts: Mapping[str, object], trainer: Trainer, trust: str | None) -> str:
     """The result, where the curve is, and one command each to watch, to evaluate and to continue,
     with the package that a loaded run must ``trust``.
     """
@@ -86,7 +86,7 @@ def kept_text(checkpoints: Path, env_steps: int) -> str:
 TORCHRUN = "torchrun --nproc-per-node=2 -m rltrain"
 
 
-def next_commands(facts: Mapping[str, Any], trainer: Trainer, trust: str | None) -> list[str]:
+def next_commands(facts: Mapping[str, object], trainer: Trainer, trust: str | None) -> list[str]:
     """List the commands that can be typed next: to watch, to evaluate, to continue."""
     run_dir, path = trainer.run_dir, shown(trainer.run_dir)
     checkpoints = run_dir / "checkpoints"
@@ -144,7 +144,7 @@ def resume_command(path: str, trust: str | None, total_env_steps: int | None) ->
 
 
 def conclusion(
-    settings: Settings, trainer: Trainer, facts: Mapping[str, Any], job: JobName | None
+    settings: Settings, trainer: Trainer, facts: Mapping[str, object], job: JobName | None
 ) -> str:
     """The last text about a run; a finished one gets its ``README.md``."""
     run_dir, trust = trainer.run_dir, to_trust(settings)

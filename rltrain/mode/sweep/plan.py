@@ -13,6 +13,7 @@ from typing import Any
 
 import rltrain
 from rltrain.common.files import (
+    JsonObject,
     json_object,
     new_folder,
     number_of,
@@ -44,7 +45,7 @@ class SweepJob:
         return self.folder.name
 
     @property
-    def record(self) -> dict[str, Any]:
+    def record(self) -> JsonObject:
         """Its ``run.json``; empty if it has not begun."""
         return json_object(self.folder / "run.json")
 

@@ -58,7 +58,7 @@ def read_space(entries: Sequence[Mapping[str, Any]]) -> list[Parameter]:
     ]
 
 
-def problem(entry: Mapping[str, Any]) -> str:
+def problem(entry: Mapping[str, object]) -> str:
     """Return the problem of an entry; empty if there is none."""
     name = entry.get("key")
     if not isinstance(name, str) or name.startswith(("tune.", "report.")) or name in ("seed", ""):

@@ -6,13 +6,13 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rltrain.callback import Callback
 from rltrain.callback.training import Training
-from rltrain.common.files import json_object
+from rltrain.common.files import JsonObject, json_object
 from rltrain.config.compose import compose_checked
 from rltrain.config.schema import RunSettings
 from rltrain.errors import RltrainError
@@ -156,7 +156,7 @@ def tell(job: StudySetup, study: Study, trial: Trial, pruned: bool, screen: Scre
         screen.lines(f"trial {trial.number} failed: no test reported {tune.metric}")
 
 
-def read_tests(run_dir: Path) -> list[dict[str, Any]]:
+def read_tests(run_dir: Path) -> list[JsonObject]:
     """The tests of a run."""
     rows = read_rows(run_dir / "metrics.jsonl")
     return [row for row in rows if any(name.startswith("test/") for name in row)]

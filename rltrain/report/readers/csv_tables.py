@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.common.files import open_plain
+from rltrain.common.files import JsonObject, open_plain
 from rltrain.common.json_lines import LONGEST, bounded_lines
 from rltrain.report.run_data import columns_of
 
@@ -30,7 +30,7 @@ def csv_columns(path: Path, skip: int = 0) -> dict[str, np.ndarray]:
             return {}
 
 
-def whole_rows(rows: Iterable[dict[str | Any, Any]]) -> Iterator[dict[str, Any]]:
+def whole_rows(rows: Iterable[dict[str | Any, Any]]) -> Iterator[JsonObject]:
     """The rows, one at a time, but for a last one that is half written."""
     for row, after in pairwise(chain(rows, [None])):
         if row is not None and (after is not None or None not in row.values()):

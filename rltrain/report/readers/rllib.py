@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rltrain.common.files import json_object
+from rltrain.common.files import JsonObject, json_object
 from rltrain.common.json_lines import json_lines
 from rltrain.report.readers.csv_tables import algo_in, csv_columns, env_in, header, seed_in
 from rltrain.report.run_data import Run, columns_of, flat, renamed
@@ -56,7 +56,7 @@ def read(folder: Path, files: set[str]) -> Run | None:
     )
 
 
-def results(path: Path, about: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def results(path: Path, about: JsonObject) -> Iterator[JsonObject]:
     """The results of a trial, one at a time, without lines that cannot be read; the configuration
     of the last one is put into ``about``.
     """

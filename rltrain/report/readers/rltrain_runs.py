@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -79,7 +78,7 @@ def read(folder: Path, files: set[str]) -> Run | None:
     )
 
 
-def env_name(choice: str, env: Mapping[str, Any]) -> str:
+def env_name(choice: str, env: Mapping[str, object]) -> str:
     """``CartPole-v1`` where Gymnasium or PettingZoo have a name for it, else ``smac 3m``."""
     if isinstance(env.get("id"), str):
         return str(env["id"]).rpartition(":")[2]
@@ -89,7 +88,7 @@ def env_name(choice: str, env: Mapping[str, Any]) -> str:
 
 
 def absolute_metrics(
-    evaluations: Iterable[Path], record: Mapping[str, Any], config: Mapping[str, Any], n: int
+    evaluations: Iterable[Path], record: Mapping[str, object], config: Mapping[str, object], n: int
 ) -> dict[str, np.ndarray]:
     """Columns ``absolute/NAME`` [n], whose last value is that of the best checkpoint in at least
     ten times the episodes of a test (Gorsane et al., 2022); none unless it was evaluated so.

@@ -91,7 +91,7 @@ Points = dict[str, list[tuple[float, float, float]]]
 """Env steps, seconds and value of every point, by metric."""
 
 
-def measured(folder: Path, about: Mapping[str, Any]) -> Points:
+def measured(folder: Path, about: Mapping[str, object]) -> Points:
     """``metrics.json``, which newer versions write: with times."""
     began = moment(about.get("start_time"))
     out: Points = {}
@@ -133,7 +133,7 @@ def mean_returns(series: Points) -> Points:
     return out
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """A number that may be wrapped as jsonpickle does with NumPy's."""
     return value.get("value") if isinstance(value, dict) else value
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from rltrain.common.files import put_text
 from rltrain.common.page import filled
@@ -15,7 +14,7 @@ from rltrain.video.viewer.page_data import packed_page
 
 
 def write_viewer(
-    path: Path, page: Mapping[str, Any], episodes: Sequence[Mapping[str, Any]]
+    path: Path, page: Mapping[str, object], episodes: Sequence[Mapping[str, object]]
 ) -> None:
     """Write the page; ``page`` and ``episodes`` as ``packed_page`` takes them."""
     here = files(__package__)

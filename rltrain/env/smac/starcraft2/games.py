@@ -21,7 +21,7 @@ from rltrain.battles.engine.battles import IllegalAction, check_shape
 from rltrain.common.machine.child_processes import EXIT_TIMEOUT, kill_group, without_main
 from rltrain.env.smac.starcraft2.worker import GameStep, Recipe, play
 from rltrain.errors import EnvError
-from rltrain.types import EnvSpec
+from rltrain.types import EnvSpec, Info, StateDict
 
 log = logging.getLogger("rltrain")
 HOUR = 3600.0
@@ -65,7 +65,7 @@ class Games:
         self.timeout = np.zeros(n_envs, np.bool_)
         self.lost = np.zeros(n_envs, np.bool_)
         self.restarts = np.zeros(n_envs, np.int64)
-        self._info: list[Mapping[str, Any]] = [{} for _ in range(n_envs)]
+        self._info: list[Info] = [{} for _ in range(n_envs)]
         self._seed = [0] * n_envs  # of the episode each environment is in
         self._crashes: list[float] = []  # when, within the last hour
         self._games: dict[int, GameProcess] = {}  # launched at the first reset
@@ -111,7 +111,7 @@ class Games:
             self.lost[e], begin[e] = True, self._seed[e]
         self._begin(begin)
 
-    def results(self, envs: Sequence[int]) -> list[dict[str, Any]]:
+    def results(self, envs: Sequence[int]) -> list[Info]:
         """How these episodes stand: won, dead allies and enemies, timed out; the restarts of the
         environment's game so far."""
         return [self._result(e) for e in envs]
@@ -161,11 +161,11 @@ class Games:
             "env.backend=native, or algo.policy=random."
         )
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Only a mark: a running game cannot be saved."""
         return {"exact": False}
 
-    def resume(self, state: Mapping[str, Any], seed_of: Callable[[int], int]) -> None:
+    def resume(self, state: StateDict, seed_of: Callable[[int], int]) -> None:
         """Launch the games again with the seeds of these episodes."""
         self.close()
         self.start({e: seed_of(e) for e in range(self.n_envs)})
@@ -228,7 +228,7 @@ class Games:
                 )
             self._check_sizes(value)
 
-    def _check_sizes(self, info: Mapping[str, Any]) -> None:
+    def _check_sizes(self, info: Info) -> None:
         spec = self.spec
         given = tuple(int(info[k]) for k in ("n_agents", "n_actions", "obs_shape", "state_shape"))
         expected = (spec.n_agents, spec.n_actions, *spec.obs_shape, spec.state_dim)
@@ -241,7 +241,7 @@ class Games:
             )
 
     def _ask(
-        self, messages: Mapping[int, tuple[Any, ...]]
+        self, messages: Mapping[int, tuple[object, ...]]
     ) -> tuple[dict[int, Any], dict[int, Crash]]:
         """Send each game its message and wait for all: answers and crashes by environment."""
         answers: dict[int, Any] = {}
