@@ -65,7 +65,7 @@ class Games:
         self.timeout = np.zeros(n_envs, np.bool_)
         self.lost = np.zeros(n_envs, np.bool_)
         self.restarts = np.zeros(n_envs, np.int64)
-        self._info: list[Info] = [{} for _ in range(n_envs)]
+        self._info: list[Mapping[str, Any]] = [{} for _ in range(n_envs)]
         self._seed = [0] * n_envs  # of the episode each environment is in
         self._crashes: list[float] = []  # when, within the last hour
         self._games: dict[int, GameProcess] = {}  # launched at the first reset

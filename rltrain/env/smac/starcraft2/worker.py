@@ -19,7 +19,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from rltrain.common.machine.child_processes import end_with_parent
-from rltrain.types import Info
 
 CLASSES = {
     "smac": ("smac.env", "StarCraft2Env"),
@@ -45,7 +44,7 @@ class GameStep(NamedTuple):
     state: np.ndarray  # [S] float32
     reward: float
     terminated: bool
-    info: Info
+    info: Mapping[str, Any]
 
 
 class GameOver(Exception):
@@ -89,7 +88,7 @@ class Game:
         self.finished = self.finished or bool(terminated)
         return self.frame(float(reward), bool(terminated), info)
 
-    def frame(self, reward: float, terminated: bool, info: Info) -> GameStep:
+    def frame(self, reward: float, terminated: bool, info: Mapping[str, Any]) -> GameStep:
         obs = np.asarray(self.env.get_obs(), np.float32)
         if self.extra_zero:  # SMAC leaves one unused zero before the timestep
             obs = np.delete(obs, -2, axis=1)

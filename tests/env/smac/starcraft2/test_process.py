@@ -13,6 +13,7 @@ from rltrain.env.smac.starcraft2.games import Crash, GameProcess
 from rltrain.env.smac.vector import SmacVectorEnv
 from tests.env.smac.starcraft2.conftest import step
 from tests.env.smac.starcraft2.stand_in import HANG, RAISE, STOP
+from tests.imports import imported
 
 
 def test_hanging_game_times_out_and_can_be_killed(installed: Path) -> None:
@@ -69,3 +70,8 @@ def test_worker_ends_when_its_parent_is_killed(installed: Path) -> None:
     parent.wait()
     assert select.select([worker], [], [], 20)[0]
     os.close(worker)
+
+
+def test_the_process_of_a_game_imports_neither_torch_nor_numba() -> None:
+    code = "import rltrain.env.smac.starcraft2.worker"
+    assert imported(code, "torch", "numba", "gymnasium", "rltrain.types") == []
