@@ -68,7 +68,7 @@ class Health(Callback):
         if clipped > CLIPPED and not self.warned_of_support:
             self.warned_of_support = True
             log.warning(
-                f"{clipped:.0%} of the target distributions lies outside algo.distribution.v_min … "
+                f"{clipped:.0%} of the targets' probability lies outside algo.distribution.v_min … "
                 "v_max and was moved to an edge, where returns cannot be distinguished. Set both "
                 "to the least and the greatest discounted return to expect."
             )

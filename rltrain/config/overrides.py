@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from glob import glob
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -60,10 +61,13 @@ def quoted(text: str) -> str:
 
 
 def typed_list(typed: str) -> list[str]:
-    """The paths and names of ``runs=PATH`` or ``runs=[PATH, PATH]``."""
-    if not (typed.startswith("[") and typed.endswith("]")) or os.path.exists(expanded(typed)):
+    """The paths and names of ``runs=PATH``, ``runs=PATH,PATH`` or ``runs=[PATH, PATH]``; a path or
+    pattern with commas that is there stays whole.
+    """
+    if os.path.exists(expanded(typed)) or (typed[:1] != "[" and glob(str(expanded(typed)))):
         return [typed]
-    return [path.strip() for path in typed[1:-1].split(",") if path.strip()]
+    inner = typed[1:-1] if typed.startswith("[") and typed.endswith("]") else typed
+    return [path.strip() for path in inner.split(",") if path.strip()]
 
 
 def is_file(value: object) -> bool:

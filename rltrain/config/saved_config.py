@@ -121,7 +121,8 @@ def load_config(
     tree, changed = apply(overrides, saved, resumes=resumes)
     trust = tree["trust"]
     if not isinstance(trust, list) or not all(isinstance(name, str) for name in trust):
-        raise UsageError(f"trust={trust}: expected a list of packages, such as trust=[my_package].")
+        typed_text = trust if isinstance(trust, str) else "my_package"
+        raise UsageError(f"trust={trust}: expected a list of packages. Type trust=[{typed_text}].")
     typed, run_dir = typed_leaves(parse(overrides)), file.parent
     run_dir = run_dir.parent.parent if run_dir.parent.name == "checkpoints" else run_dir
     begun = resumes and checkpoint.resumable(run_dir / "checkpoints")

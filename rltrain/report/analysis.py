@@ -52,9 +52,12 @@ def analyze(
     curves = dict(drawable(runs, metric, settings.axis, warnings.append))
     if not curves:
         metrics = sorted({name for run in runs for name in run.columns if name not in CLOCK})
+        wanted = metric.rpartition("/")[2]
+        near = [name for name in metrics if wanted in name.rpartition("/")[2]]
         raise UsageError(
             f"report.metric={metric}: none of the {len(runs)} runs reports it over "
             f"{settings.axis}. They have {', '.join(metrics) or 'no metrics at all'}."
+            + (f" Type report.metric={near[0]}." if near else "")
         )
     kept = [run for run in runs if run.folder in curves]
     groups = grouped(kept, settings.ignore, settings.rename)

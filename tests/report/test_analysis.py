@@ -122,6 +122,9 @@ def test_runs_without_tests_are_compared_by_training_episodes():
 def test_a_metric_that_no_run_has_is_answered_with_those_they_have():
     with pytest.raises(UsageError, match=r"test/win_rate: none of the 5 runs.*test/return_mean"):
         analyze(team("dqn"), settings(metric="test/win_rate"))
+    for name in ("return", "test/return"):
+        with pytest.raises(UsageError, match=r"Type report\.metric=test/return_mean\.$"):
+            analyze(team("dqn"), settings(metric=name))
 
 
 def test_runs_over_updates():
