@@ -31,10 +31,15 @@ class TargetUpdate:
         periods = {"episodes": episodes, "env_steps": env_steps, "updates": updates}
         chosen = {unit: period for unit, period in periods.items() if period is not None}
         if len(chosen) != 1:
+            empty = ", ".join(f"algo.target_update.{unit}=null" for unit in chosen)
             raise ValueError(
                 "the target update needs exactly one period, "
-                f"got {', '.join(f'{k}={v}' for k, v in chosen.items()) or 'none'}: "
-                "set one of target_update.episodes, .env_steps, .updates, and the others to null."
+                f"got {', '.join(f'{k}={v}' for k, v in chosen.items()) or 'none'}. "
+                + (
+                    f"Type all but one of {empty}."
+                    if chosen
+                    else "Type algo.target_update.updates=200."
+                )
             )
         ((unit, self.period),) = chosen.items()
         self._count = attrgetter(unit)
