@@ -239,9 +239,7 @@ class Trainer:
             actions [X] for one agent, [X, N] for a team. For agents that remember (recurrent
             ones, stacked frames, previous actions) those and the state for the next observations.
         """
-        action, after = self.actor.act(obs, state, explore, avail_actions, self.clock)
-        action = action[:, 0] if action.shape[1] == 1 else action
-        return action if after is None else (action, after)
+        return self.actor.act(obs, state, explore, avail_actions, self.clock)
 
     def compute_single_action(
         self,
@@ -251,11 +249,7 @@ class Trainer:
         avail_actions: object = None,
     ) -> Any:
         """``compute_actions`` for one observation: a number, or [N] for a team."""
-        masks = None if avail_actions is None else [avail_actions]
-        action, after = self.actor.act([obs], state, explore, masks, self.clock)
-        own = action[0, 0] if action.shape[1] == 1 else action[0]
-        single = int(own) if own.ndim == 0 else own
-        return single if after is None else (single, after)
+        return self.actor.act_once(obs, state, explore, avail_actions, self.clock)
 
     def log(self, row: dict[str, float]) -> dict[str, float]:
         """Pass training metrics through ``on_log`` and update ``latest``; returns what to write."""

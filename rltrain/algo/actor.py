@@ -48,9 +48,9 @@ class Actor:
         explore: bool,
         avail_actions: object,
         clock: Clock,
-    ) -> tuple[np.ndarray, dict[str, Any] | None]:
-        """Actions [X, N], as the environment numbers them, and the state to pass with the next
-        observations; None for agents that remember nothing.
+    ) -> Any:
+        """Actions [X, N], or [X] for one agent, as the environment numbers them; of agents that
+        remember, these and the state to pass with the next observations.
 
         Args:
             obs: X observations, as the environment gives them.
@@ -80,7 +80,24 @@ class Actor:
         devices = [device] if device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):  # noise is drawn from torch's stream
             action = policy.act(seen, available, np.zeros(n, np.bool_), clock)
-        return own_actions(action, spec), policy.memory() if self.remembers else None
+        own = own_actions(action, spec)
+        actions = own[:, 0] if own.shape[1] == 1 else own
+        return (actions, policy.memory()) if self.remembers else actions
+
+    def act_once(
+        self,
+        obs: object,
+        state: StateDict | None,
+        explore: bool,
+        avail_actions: object,
+        clock: Clock,
+    ) -> Any:
+        """``act`` for one observation: a number, or [N] for a team."""
+        masks = None if avail_actions is None else [avail_actions]
+        found = self.act([obs], state, explore, masks, clock)
+        actions, *after = found if self.remembers else (found,)
+        single = int(actions[0]) if actions.ndim == 1 else actions[0]
+        return (single, *after) if after else single
 
     def _seen(self, obs: Sequence[object]) -> np.ndarray:
         """Observations as the environment gives them, as the networks get them: [X, N, *O]."""

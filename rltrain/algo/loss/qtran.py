@@ -9,8 +9,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from rltrain.algo.loss.td import joint_value, real, taken_value, total
-from rltrain.algo.mixer.qmix import linear_layers, need_state, two_layers
+from rltrain.algo.mixer.qmix import need_state, two_layers
 from rltrain.algo.mixer.sum import need_team_reward
+from rltrain.algo.network.head import linear_layers
 from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.return_settings import Returns
 from rltrain.algo.targets import greedy, huber

@@ -6,7 +6,6 @@ the values of the greedy actions.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Literal
 
 from torch import Tensor, nn
@@ -67,15 +66,6 @@ class QMix(Mixer):
 def two_layers(n_in: int, n_hidden: int, n_out: int, *, bias: bool = True) -> nn.Sequential:
     """Linear, ReLU, Linear; the last one with a bias or not."""
     return nn.Sequential(nn.Linear(n_in, n_hidden), nn.ReLU(), nn.Linear(n_hidden, n_out, bias))
-
-
-def linear_layers(n_in: int, width: int, n_out: int, n_layers: int) -> nn.Module:
-    """``n_layers`` linear layers with ReLU between them."""
-    sizes = [n_in, *[width] * (n_layers - 1), n_out]
-    layers: list[nn.Module] = []
-    for before, after in pairwise(sizes):
-        layers += [nn.Linear(before, after), nn.ReLU()]
-    return layers[0] if n_layers == 1 else nn.Sequential(*layers[:-1])
 
 
 def need_state(name: str, spec: EnvSpec, instead: str | None = None) -> None:

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rltrain.algo.mixer.qatten import StateAttention
-from rltrain.algo.mixer.qmix import linear_layers, need_state, two_layers
+from rltrain.algo.mixer.qmix import need_state, two_layers
 from rltrain.algo.mixer.sum import need_team_reward
+from rltrain.algo.network.head import linear_layers
 from rltrain.common.number_types import Count, Flag, NonNegative
 from rltrain.interfaces import Mixer
 from rltrain.types import EnvSpec

@@ -59,6 +59,13 @@ def perceptron(sizes: Sequence[int], sigma: float | None, layer_norm: bool) -> n
     return nn.Sequential(*layers)
 
 
+def linear_layers(n_in: int, width: int, n_out: int, n_layers: int) -> nn.Module:
+    """``n_layers`` linear layers with ReLU between them."""
+    sizes = [n_in, *[width] * (n_layers - 1)]
+    hidden, last = perceptron(sizes, None, False), nn.Linear(sizes[-1], n_out)
+    return nn.Sequential(*hidden, last) if n_layers > 1 else last
+
+
 def _linear(n_in: int, n_out: int, sigma: float | None) -> nn.Module:
     return nn.Linear(n_in, n_out) if sigma is None else NoisyLinear(n_in, n_out, sigma)
 
