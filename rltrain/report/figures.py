@@ -49,10 +49,11 @@ STYLE: Any = {
 }
 
 
-def style_of(labels: Sequence[str], label: str) -> dict[str, Any]:
+def style_of(labels: Sequence[str], label: str, published: bool = False) -> dict[str, Any]:
     """Color and dashes of a configuration, the same in all figures."""
     i = labels.index(label)
-    return {"color": COLORS[i % len(COLORS)], "linestyle": DASHES[i // len(COLORS) % len(DASHES)]}
+    dashes = "--" if published else DASHES[i // len(COLORS) % len(DASHES)]
+    return {"color": COLORS[i % len(COLORS)], "linestyle": dashes}
 
 
 def draw_all(analysis: Analysis, folder: Path) -> list[Path]:
@@ -104,13 +105,11 @@ def curves(analysis: Analysis) -> Figure:
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes, env in zip(grid.flat, analysis.envs, strict=False):
         for s in analysis.of(env):
-            style = style_of(analysis.labels, s.label)
-            if not s.group.published:
-                band(axes, s.x, s.band, **style)
-            elif len(s.x) > 1:
-                band(axes, s.x, s.band, **style | {"linestyle": "--"})
+            style = style_of(analysis.labels, s.label, s.group.published)
+            if s.group.published and len(s.x) == 1:
+                axes.axhline(s.band.value[0], **style)
             else:
-                axes.axhline(s.band.value[0], **style | {"linestyle": "--"})
+                band(axes, s.x, s.band, **style)
         axes.set_title(env)
         axes.set_xlabel(AXES[analysis.settings.axis])
         axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
@@ -243,7 +242,9 @@ def legend(figure: Figure, analysis: Analysis) -> None:
     """The labels below the axes."""
     from matplotlib.lines import Line2D
 
-    handles = [Line2D([], [], **style_of(analysis.labels, label)) for label in analysis.labels]
+    labels = analysis.labels
+    published = {s.label for s in analysis.series if s.group.published}
+    handles = [Line2D([], [], **style_of(labels, name, name in published)) for name in labels]
     columns = legend_columns(analysis, figure.get_figwidth())
     figure.legend(
         handles,

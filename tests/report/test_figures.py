@@ -43,6 +43,14 @@ def test_more_configurations_than_colors_differ_in_their_dashes():
     assert len({tuple(style_of(labels, label).values()) for label in labels}) == 20
 
 
+def test_published_configurations_are_dashed_in_the_legend_as_in_the_axes():
+    ours, theirs = run(Path("a")), run(Path("b"), "vdn", values=(0.9,), source="a paper")
+    figure = curves(analyze([ours, theirs], settings()))
+    of_legend = figure.legends[0].get_lines()
+    assert [line.get_linestyle() for line in of_legend] == ["-", "--"]
+    assert sorted(line.get_linestyle() for line in figure.axes[0].lines) == ["-", "--"]
+
+
 def test_a_bar_ends_where_its_interval_does():
     axes = new_figure(2, 1).subplots()
     interval(axes, Interval(0.5, 0.2, 0.9), 0, COLORS[0])
