@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 from rltrain.algo.greedy_policy import GreedyPolicy
 from rltrain.algo.learner import Learner
@@ -62,7 +62,7 @@ def settings_from(overrides: Overrides) -> Settings:
 def train(
     overrides: Overrides = (),
     *,
-    env: Callable[..., Any] | None = None,
+    env: Callable[..., object] | None = None,
     callbacks: Sequence[Callback] = (),
     progress: bool = True,
 ) -> Result:
@@ -99,7 +99,7 @@ def resume(
     total_env_steps: int | None = None,
     *,
     overrides: Overrides = (),
-    env: Callable[..., Any] | None = None,
+    env: Callable[..., object] | None = None,
     callbacks: Sequence[Callback] | None = None,
     trust: Sequence[str] = (),
     progress: bool = True,
@@ -133,7 +133,7 @@ def resume(
 
 
 def handed(
-    settings: Settings, env: Callable[..., Any] | None, callbacks: Sequence[Callback] | None
+    settings: Settings, env: Callable[..., object] | None, callbacks: Sequence[Callback] | None
 ) -> Settings:
     """The settings with the objects that were passed from Python in place.
 
@@ -169,7 +169,7 @@ def evaluate(
     path: str | Path,
     episodes: int | None = None,
     seed: int | None = None,
-    env: Callable[..., Any] | None = None,
+    env: Callable[..., object] | None = None,
     trust: Sequence[str] = (),
     load_step: int | Literal["best"] | None = None,
     *,
@@ -182,7 +182,7 @@ def evaluate(
     path: str | Path,
     episodes: int | None = None,
     seed: int | None = None,
-    env: Callable[..., Any] | None = None,
+    env: Callable[..., object] | None = None,
     trust: Sequence[str] = (),
     *,
     load_step: Literal["all"],
@@ -194,7 +194,7 @@ def evaluate(
     path: str | Path,
     episodes: int | None = None,
     seed: int | None = None,
-    env: Callable[..., Any] | None = None,
+    env: Callable[..., object] | None = None,
     trust: Sequence[str] = (),
     load_step: int | Literal["best", "all"] | None = None,
     *,
@@ -257,7 +257,7 @@ def match(
 def make_trainer(
     overrides: Overrides = (),
     run_dir: str | Path | None = None,
-    env: Callable[..., Any] | None = None,
+    env: Callable[..., object] | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Trainer:
     """A trainer to drive by hand: ``iterate``, ``train``, ``test``, ``save``, ``restore``,

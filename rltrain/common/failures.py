@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Protocol
 
 from rltrain.errors import STOPS, reason
 
@@ -23,7 +23,7 @@ class Disk:
         self.failing: set[str] = set()
         self.degraded = False
 
-    def attempt(self, what: str, write: Callable[[], Any]) -> bool:
+    def attempt(self, what: str, write: Callable[[], object]) -> bool:
         """Call ``write``; returns whether it succeeded.
 
         Args:

@@ -42,7 +42,7 @@ class Facts(Formatter):
         facts: parts that were built, and what else a row may name.
     """
 
-    def __init__(self, plain: Mapping[str, Any], **facts: Any) -> None:
+    def __init__(self, plain: Mapping[str, object], **facts: Any) -> None:
         self.plain, self.facts = plain, facts
 
     def value(self, name: str) -> Any:

@@ -48,7 +48,7 @@ class OwnCallback:
         return self.callback
 
 
-def with_env(settings: Settings, env: Callable[..., Any]) -> Settings:
+def with_env(settings: Settings, env: Callable[..., object]) -> Settings:
     """The same settings with this environment in place of the one they name.
 
     Raises:
@@ -81,7 +81,7 @@ def with_env(settings: Settings, env: Callable[..., Any]) -> Settings:
     )
 
 
-def env_overrides(overrides: Sequence[str], env: Callable[..., Any] | None) -> list[str]:
+def env_overrides(overrides: Sequence[str], env: Callable[..., object] | None) -> list[str]:
     """The overrides, completed for an environment that is passed from Python: ``env=gymnasium``, or
     ``env=pettingzoo`` for a class of PettingZoo's, unless they name an environment.
 

@@ -137,7 +137,7 @@ def try_to_draw(env: gymnasium.Env, id: str) -> None:
 
 @flat_keywords
 def from_class(
-    maker: str | Callable[..., Any],
+    maker: str | Callable[..., object],
     *,
     n_envs: int,
     training: bool,

@@ -24,7 +24,7 @@ class CompiledMethod(partial[Any]):
     """A compiled function in the place of a method of one object."""
 
 
-def replace_method(part: object, name: str, method: Callable[..., Any]) -> None:
+def replace_method(part: object, name: str, method: Callable[..., object]) -> None:
     """Put ``method``, a function of ``part`` and the method's arguments, in the place of one method
     of this one object.
     """

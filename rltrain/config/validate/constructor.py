@@ -121,7 +121,7 @@ def find_constructor(target: str, n_given: int = 0, facts: Sequence[str] = ()) -
     )
 
 
-def read_constructor(call: Callable[..., Any], n_given: int = 0) -> Constructor:
+def read_constructor(call: Callable[..., object], n_given: int = 0) -> Constructor:
     """Read the signature of a class, or of a function without its first ``n_given`` arguments."""
     try:
         parameters = list(inspect.signature(call).parameters.values())
@@ -137,7 +137,7 @@ def read_constructor(call: Callable[..., Any], n_given: int = 0) -> Constructor:
     )
 
 
-def read_hints(call: Callable[..., Any]) -> dict[str, Any]:
+def read_hints(call: Callable[..., object]) -> dict[str, Any]:
     """The annotations of the arguments of a class or function, without those that name what its
     module imports for type checkers only.
     """

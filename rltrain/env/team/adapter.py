@@ -284,7 +284,9 @@ class TeamEnv(Env):
             )
         return row
 
-    def _mask(self, agent: Agent, obs: Any, info: Mapping[str, Any], *, final: bool) -> np.ndarray:
+    def _mask(
+        self, agent: Agent, obs: Any, info: Mapping[str, object], *, final: bool
+    ) -> np.ndarray:
         """Which of an agent's own actions are available."""
         given = obs[MASK] if agent.has_mask else info.get(MASK)
         if given is None:
@@ -347,7 +349,7 @@ def require_by_agent(
             )
 
 
-def outcome_of(infos: list[Mapping[str, Any]], where: Callable[[], str]) -> Info:
+def outcome_of(infos: list[Mapping[str, object]], where: Callable[[], str]) -> Info:
     """``win`` (SMAC's ``battle_won`` as well) and ``metrics`` of the first agent whose final info
     has them; EnvError for what is neither a truth value nor numbers.
     """

@@ -57,8 +57,8 @@ def different(sizes: list[int]) -> tuple[int, ...] | None:
 
 def team_spaces(
     names: Sequence[str],
-    observation_space: Callable[[str], Any],
-    action_space: Callable[[str], Any],
+    observation_space: Callable[[str], object],
+    action_space: Callable[[str], object],
     env_name: str,
     channels: Channels = "auto",
 ) -> TeamSpaces:
@@ -96,7 +96,7 @@ def team_spaces(
     return TeamSpaces(padded, (size,), "float32", 1.0, n_actions)
 
 
-def space_of(name: str, find: Callable[[str], Any], method: str, env_name: str) -> Any:
+def space_of(name: str, find: Callable[[str], object], method: str, env_name: str) -> Any:
     """An agent's space; ValueError if the environment does not define it."""
     try:
         return find(name)

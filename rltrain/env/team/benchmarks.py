@@ -235,7 +235,7 @@ def of_teams(
 
 def lockstep(
     name: str,
-    make: Callable[[], Any],
+    make: Callable[[], object],
     options: SharedOptions,
     max_episode_steps: int | None = None,
     teams: Teams | None = None,

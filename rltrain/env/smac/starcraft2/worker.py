@@ -88,7 +88,7 @@ class Game:
         self.finished = self.finished or bool(terminated)
         return self.frame(float(reward), bool(terminated), info)
 
-    def frame(self, reward: float, terminated: bool, info: Mapping[str, Any]) -> GameStep:
+    def frame(self, reward: float, terminated: bool, info: Mapping[str, object]) -> GameStep:
         obs = np.asarray(self.env.get_obs(), np.float32)
         if self.extra_zero:  # SMAC leaves one unused zero before the timestep
             obs = np.delete(obs, -2, axis=1)
