@@ -126,6 +126,18 @@ def compile_sequence_step() -> None:
         agents.step(batch.obs[0], batch.last_action[0], torch.zeros(1, 1, 1))
 
 
+def compile_unit_attention() -> None:
+    """Compile attention to units and values of attacks, or load them from the cache."""
+    from rltrain.algo.network.units.entities import AttackValues
+    from rltrain.kernels.recurrent.unit_attention_kernel import GROUP
+
+    values = AttackValues({"start": 0, "count": 1, "size": 1}, 1, 1)
+    compile_agents(values)
+    for n_threads in (1, 2):
+        torch.set_num_threads(n_threads)
+        values(torch.zeros(2 * GROUP, 1), torch.ones(2 * GROUP, 1)).sum().backward()
+
+
 def smallest_batch() -> Batch:
     """One transition of one agent."""
     some = torch.zeros(1, 1, 1, dtype=torch.int64)
@@ -149,6 +161,7 @@ PARTS = {
     "td_step": compile_td_step,
     "distributions": compile_distributions,
     "sequence_step": compile_sequence_step,
+    "unit_attention": compile_unit_attention,
 }
 
 
