@@ -36,6 +36,8 @@ class RewardNorm:
         few = self.count < 2
         variance = torch.where(few, 1.0, self.squares / self.count.clamp(min=1))
         shift = torch.zeros_like(self.mean) if self.kind == "scale" else self.mean
+        if self._has_agents(batch):  # [B, 1], of the agent of each window
+            variance, shift = variance[batch.agent], shift[batch.agent]
         reward = (batch.reward.double() - shift) / (variance + EPSILON).sqrt()
         return replace(batch, reward=reward.to(batch.reward.dtype))
 
@@ -45,6 +47,9 @@ class RewardNorm:
         seen = reward.isfinite()
         if batch.learned is not None:
             seen &= batch.learned.unsqueeze(-1)
+        if self._has_agents(batch):
+            streams = torch.arange(len(self.count), device=reward.device)
+            seen = seen & (batch.agent == streams)  # [T, B, R]
         reward, n = torch.where(seen, reward, 0), seen.sum((0, 1)).double()  # [R]
         mean = reward.sum((0, 1)) / n.clamp(min=1)
         squares = torch.where(seen, reward - mean, 0).square().sum((0, 1))
@@ -52,6 +57,10 @@ class RewardNorm:
         self.squares += squares + distance.square() * self.count * n / total
         self.mean += distance * n / total
         self.count += n
+
+    def _has_agents(self, batch: Batch) -> bool:
+        """Whether each window is of one agent, with its own stream of rewards alone."""
+        return batch.agent is not None and batch.reward.shape[-1] < len(self.count)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Count, mean and sum of squared distances, by name."""

@@ -21,7 +21,8 @@ def step_fields(
     ``values`` only if they are kept.
     """
     n_agents, real = spec.n_agents, np.dtype(precision)
-    action = np.dtype(np.uint8 if spec.n_actions <= 256 else np.int16)
+    sizes = ((1 << 8, np.uint8), (1 << 15, np.int16), (1 << 31, np.int32))
+    action = np.dtype(next(kind for most, kind in sizes if spec.n_actions <= most))
     obs = (n_agents, *spec.obs_shape), np.dtype(np.uint8 if spec.obs_dtype == "uint8" else real)
     if spec.obs_bytes:
         obs = (n_agents, PackedObs(spec, precision).n_bytes), np.dtype(np.uint8)

@@ -7,12 +7,16 @@ of the hooks, ``rltrain/examples/`` two callbacks to start from.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from rltrain.callback.training import Training
+from rltrain.errors import UsageError, did_you_mean
 from rltrain.types import Batch, StateDict, Steps, StepView, Trajectory, UpdateResult
+
+log = logging.getLogger("rltrain")
 
 
 class Callback:
@@ -133,13 +137,19 @@ class Callbacks(Callback):
 
     def named(self) -> list[tuple[str, Callback]]:
         """Every callback by its class and how many of that class came before."""
-        names = [f"{type(c).__module__}.{type(c).__qualname__}" for c in self.callbacks]
+        names = [class_name(c) for c in self.callbacks]
         return [(f"{n}.{names[:i].count(n)}", self.callbacks[i]) for i, n in enumerate(names)]
 
 
 def require_callback(part: Any) -> Callback:
-    """The object itself; ValueError if it is no callback."""
+    """The object itself, with a warning of methods that are named almost like a hook; ValueError if
+    it is no callback.
+    """
     if isinstance(part, Callback):
+        for name in sorted(n for n in dir(type(part)) if n.startswith("on_")):
+            meant = "" if hasattr(Callback, name) else did_you_mean(name, vars(Callback))
+            if meant:
+                log.warning("%s.%s is no hook and is not called.%s", class_name(part), name, meant)
         return part
     is_class = isinstance(part, type)
     found = f"the class {part.__name__}" if is_class else f"an object of {type(part).__name__}"
@@ -151,10 +161,26 @@ def require_callback(part: Any) -> Callback:
 
 
 def pass_on(calls: Sequence[Callable[..., object]], trainer: Training, value: object = None) -> Any:
-    """Call hooks in order, each with the value that the one before returned."""
+    """Call hooks in order, each with the value that the one before returned.
+
+    Raises:
+        UsageError: one that returned nothing.
+    """
     for call in calls:
-        value = call(trainer, value)
+        given, value = value, call(trainer, value)
+        if value is None and given is not None and not isinstance(given, BaseException):
+            hook: Any = call
+            name = f"{class_name(hook.__self__)}.{hook.__name__}"
+            raise UsageError(
+                f"{name} returned nothing: expected its value, changed or not. End it with: "
+                "return value"
+            )
     return value
+
+
+def class_name(callback: Callback) -> str:
+    """The full name of its class."""
+    return f"{type(callback).__module__}.{type(callback).__qualname__}"
 
 
 def defines(callback: Callback, hook: str) -> bool:

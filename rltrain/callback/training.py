@@ -70,6 +70,10 @@ class Tests(Protocol):
     def clock(self) -> Clock:
         """Of the test whose result ``on_test_end`` gets; else that of training."""
 
+    @property
+    def weights(self) -> Mapping[str, Any] | None:
+        """States of the networks that were tested; None: they are the present ones."""
+
     def begin(self) -> bool:
         """Begin a test; False if the run was interrupted meanwhile."""
 

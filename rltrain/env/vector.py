@@ -238,7 +238,12 @@ class SyncVectorEnv(VectorEnv):
             if state["envs"][e] is None:
                 self.lost[e] = not self._repeat(e, state)
                 continue
+            self._tasks[e], task = state["began_with"][e], state["tasks"][e]
+            if self._tasks[e] is not None:
+                env.set_task(self._tasks[e])
             env.load_state_dict(state["envs"][e])
+            if task is not None:
+                env.set_task(task)
             self._episode[e] = state["episode"][e]
             for name in ARRAYS:
                 getattr(self, name)[e] = state[name][e]

@@ -272,6 +272,9 @@ def restore(trainer: Trainer, settings: Settings) -> str | None:
     if checkpoint.resumable(trainer.run_dir / "checkpoints"):
         for remark in trainer.restore(trainer.run_dir).remarks:
             log.warning("%s", remark)
+        steps, total = trainer.clock.env_steps, trainer.total_env_steps
+        if total <= steps:
+            log.warning(f"the run has {steps:,} env steps: nothing is trained up to {total:,}")
         return None
     log.warning("the run had no checkpoint to go on from: it starts again at env step 0.")
     clear_folder(trainer.run_dir, settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 
@@ -39,12 +40,15 @@ class Estimate(Callback):
         self.held_out = held_out[np.argsort(dataset.length[held_out], kind="stable")]
 
     def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
-        agents, clock = trainer.learner.online.agents, trainer.tests.clock
+        model, clock = trainer.learner.online, trainer.tests.clock
+        if trainer.tests.weights is not None:  # of a test that was played apart
+            model = copy.deepcopy(model)
+            model.load_state_dict(trainer.tests.weights["online"])
         ratio: list[np.ndarray] = []
         reward: list[np.ndarray] = []
         for i in range(0, len(self.held_out), AT_ONCE):
             episodes = [self.dataset.piece(int(n)) for n in self.held_out[i : i + AT_ONCE]]
-            target = probabilities(agents, episodes, self.exploration, self.dataset, clock)
+            target = probabilities(model.agents, episodes, self.exploration, self.dataset, clock)
             for e, p in zip(episodes, target, strict=True):
                 behavior = e["probability"][:-1].astype(np.float64).prod(-1)
                 ratio.append(p.prod(-1) / behavior)  # agents choose independently of each other

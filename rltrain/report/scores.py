@@ -25,10 +25,10 @@ class Curve:
         return float(self.x[-1])
 
     def until(self, end: float) -> np.ndarray:
-        """The values up to ``end``, with a tolerance of half a step between points: tests of
+        """The values up to ``end``, with a tolerance of a tenth of a step between points: tests of
         different runs are not at exactly the same place.
         """
-        slack = np.median(np.diff(self.x)) / 2 if len(self.x) > 1 else 0.0
+        slack = np.median(np.diff(self.x)) / 10 if len(self.x) > 1 else 0.0
         return self.y[self.x <= end + slack]
 
     def final(self, end: float, last: int) -> float:
@@ -54,7 +54,7 @@ class Curve:
         if i == 0:
             return float(self.x[0])
         x, y = self.x[i - 1 : i + 1], self.y[i - 1 : i + 1]
-        return float(np.interp(threshold, y, x))
+        return min(float(np.interp(threshold, y, x)), end)
 
 
 def curve_of(run: Run, metric: str, axis: str) -> Curve | None:

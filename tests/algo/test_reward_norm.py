@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from rltrain.algo.reward_norm import RewardNorm
+from rltrain.buffer.replay import one_agent
 from rltrain.types import Clock
-from tests.algo.batches import make_batch, make_learner, make_model, with_garbage
+from tests.algo.batches import SPEC, make_batch, make_learner, make_model, with_garbage
 
 LENGTHS = [4, 2]
 BATCH = make_batch(LENGTHS)
@@ -65,3 +66,24 @@ def test_a_restored_learner_goes_on_with_the_moments():
     assert weights[0].metrics["loss"] == weights[1].metrics["loss"]
     for ours, theirs in zip(*(each.online.parameters() for each in learners), strict=True):
         assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("kind", ["scale", "standardize"])
+def test_windows_of_one_agent_each_have_the_moments_of_its_stream(kind):
+    reward = torch.randn(1, 400, 2, generator=torch.Generator().manual_seed(0))
+    reward = reward * torch.tensor([1.0, 100.0]) + torch.tensor([3.0, 0.0])
+    together = make_batch([1] * 400, spec=replace(SPEC, n_agents=2, n_rewards=2))
+    together = replace(together, reward=reward)
+    agent = torch.arange(400) % 2
+    normalize, each = (
+        RewardNorm(kind=kind, n_rewards=2, device=torch.device("cpu")) for _ in range(2)
+    )
+    alone = each(one_agent(together, agent))
+    assert alone.reward.shape == (1, 400, 1)
+    for i in range(2):
+        mine = reward[0, agent == i, i].numpy()
+        shift = mine.mean() if kind == "standardize" else 0
+        found = alone.reward[0, agent == i, 0]
+        np.testing.assert_allclose(found, (mine - shift) / mine.std(), rtol=1e-4)
+    normalize(together)
+    np.testing.assert_allclose(each.count, normalize.count / 2)

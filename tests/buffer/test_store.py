@@ -169,3 +169,10 @@ def test_widening_the_block_table_keeps_blocks_taken_in_the_same_append() -> Non
     newest = 8 * BLOCK + np.arange(BLOCK)
     assert names(s, 0, newest) == newest.tolist()
     assert names(s, 1, newest) == (1000 + newest).tolist()
+
+
+@pytest.mark.parametrize("n_actions", [2, 256, 257, 32_768, 32_769, 70_000])
+def test_every_action_can_be_stored(n_actions):
+    spec = EnvSpec(n_agents=1, n_actions=n_actions, obs_shape=(1,))
+    _, kind = step_fields(spec, "float32")["action"]
+    assert np.array(n_actions - 1).astype(kind) == n_actions - 1

@@ -100,6 +100,14 @@ def test_resume_takes_the_run_of_a_checkpoint(command, trained):
     assert json.loads((trained / "run.json").read_text())["env_steps"] >= 350
 
 
+def test_a_resume_to_fewer_env_steps_says_that_nothing_is_trained(command, trained, capfd):
+    steps = json.loads((trained / "run.json").read_text())["env_steps"]
+    assert command(f"resume={trained}", "total_env_steps=7") == 0
+    said = " ".join("".join(capfd.readouterr()).split())
+    assert f"has {steps} env steps: nothing is trained up to 7" in said
+    assert json.loads((trained / "run.json").read_text())["env_steps"] == steps
+
+
 def test_a_resumed_run_keeps_what_makes_it_the_same_run(command, trained):
     with pytest.raises(UsageError, match=r"algo\.loss\.gamma"):
         command(f"resume={trained}", "algo.loss.gamma=0.5")

@@ -1,5 +1,8 @@
 """Learning from a dataset: the pace, what is read, resumption, refusals, a game that is solved."""
 
+from contextlib import closing
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +10,7 @@ import torch
 import rltrain
 from rltrain.callback import Callbacks
 from rltrain.errors import UsageError
+from rltrain.offline.estimate import Estimate
 from tests.conftest import SMALL
 from tests.helpers import Penalty, trained, weights
 
@@ -215,3 +219,16 @@ def test_without_probabilities_there_is_nothing_to_estimate(small, tmp_path):
         rltrain.make_trainer(overrides, run_dir=tmp_path / "b")
     overrides[-1] = "dataset.held_out=0"
     rltrain.make_trainer(overrides, run_dir=tmp_path / "b").run(20)
+
+
+def test_estimates_are_of_the_weights_that_a_test_beside_training_has_played(offline, tmp_path):
+    overrides = [*offline, "dataset.held_out=0.5", "test.epsilon=0.2"]
+    with closing(rltrain.make_trainer(overrides, run_dir=tmp_path / "run")) as trainer:
+        (estimate,) = (c for c in trainer.callbacks.callbacks if isinstance(c, Estimate))
+        before = estimate.on_test_end(trainer, {})
+        state = trainer.learner.state_dict()
+        for weight in trainer.learner.online.parameters():
+            weight.data.neg_()
+        assert estimate.on_test_end(trainer, {}) != before
+        trainer.tests.reported = SimpleNamespace(clock=trainer.clock, weights=state)
+        assert estimate.on_test_end(trainer, {}) == before

@@ -198,6 +198,7 @@ class TeamEnv(Env):
         return {"env": self._inner.state_dict(), **names, "t": self._t}
 
     def load_state_dict(self, state: StateDict) -> None:
+        begin_task(self._inner, self.task)
         self._inner.load_state_dict(state["env"])
         self._present, self._kept = list(state["present"]), set(state["kept"])
         self._t = int(state["t"])

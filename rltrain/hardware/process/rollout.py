@@ -107,8 +107,9 @@ class ProcessRollout:
         """
         self._load(state)
         if state["workers"] is None:
-            self._ask("abandon", int(state["episodes"]))
+            self._abandon(int(state["episodes"]))
         else:
+            self._workers.episodes = [int(each["episodes"]) for each in state["workers"]]
             self._ask_each("load_state_dict", [(each,) for each in state["workers"]])
         self._lost[:] = state["lost"]
         self._ready = None if state["ready"] is None else loaded_steps(state["ready"])
@@ -117,8 +118,9 @@ class ProcessRollout:
         """Begin the episodes after the first ``episodes``; ``state`` is what outlives them."""
         self._load(state)
         if state["workers"] is None:
-            self._ask("abandon", episodes)
+            self._abandon(episodes)
         else:
+            self._workers.episodes = [episodes] * len(self.shares)
             self._ask_each("restart", [(each, episodes) for each in state["workers"]])
 
     def abandon(self, episodes: int) -> None:
@@ -126,11 +128,15 @@ class ProcessRollout:
         self._settle()
         self._lost[:] = True
         if not self._workers.broken:
-            self._ask("abandon", episodes)
+            self._abandon(episodes)
 
     def close(self) -> None:
         """End the workers."""
         self._workers.close()
+
+    def _abandon(self, episodes: int) -> None:
+        self._workers.episodes = [episodes] * len(self.shares)
+        self._ask("abandon", episodes)
 
     def _load(self, state: StateDict) -> None:
         have, saved = [share.n_envs for share in self.shares], state.get("n_envs")

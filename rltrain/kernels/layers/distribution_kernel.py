@@ -84,7 +84,8 @@ def categorical_error(logits, ahead, reward, discount, support, slope, work):
     n_atoms = len(support)
     prob, moved, target = work[0], work[1], work[2]
     softmax(ahead, prob)
-    lowest, highest, spacing = support[0], support[n_atoms - 1], support[1] - support[0]
+    lowest, highest = support[0], support[n_atoms - 1]
+    spacing = (highest - lowest) / F(n_atoms - 1)
     outside, clipped = F(1e-3) * spacing, F(0)
     target[:] = F(0)
     for j in range(n_atoms):

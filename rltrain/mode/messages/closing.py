@@ -91,7 +91,8 @@ def next_commands(facts: Mapping[str, object], trainer: Trainer, trust: str | No
     run_dir, path = trainer.run_dir, shown(trainer.run_dir)
     checkpoints = run_dir / "checkpoints"
     latest, best = checkpoint.newest_full(checkpoints), checkpoint.pointed(checkpoints, "best")
-    more = 2 * trainer.total_env_steps if facts["status"] == "finished" else None
+    total, steps = trainer.total_env_steps, trainer.clock.env_steps
+    more = 2 * (total if 2 * total > steps else steps) if facts["status"] == "finished" else None
     if latest is None and best is None:
         return []
     evaluate = evaluate_command(path if latest is not None else f"{path}/checkpoints/best", trust)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rltrain.common.files import json_object
+from rltrain.common.files import get_json, json_object
 from rltrain.common.json_lines import json_lines, left_out, row_of
 from rltrain.common.metrics import METRICS
 from rltrain.config.schema import scenario_name
@@ -50,6 +50,8 @@ def read(folder: Path, files: set[str]) -> Run | None:
     if not {"config.json", "run.json"} & files or not {"metrics.jsonl", "run.json"} & files:
         return None
     config = json_object(folder / "config.json")
+    if not config and {"config.json", "metrics.jsonl"} <= files:
+        get_json(folder / "config.json")  # which says why it cannot be read
     if not isinstance(config.get("choices"), dict):
         return None
     problems: list[str] = []

@@ -1,5 +1,6 @@
 """Rollouts in worker processes: the data of one process, whatever happens to a worker."""
 
+from contextlib import closing
 from multiprocessing import forkserver
 
 import numpy as np
@@ -244,3 +245,17 @@ def test_an_overlapping_run_resumes_exactly(tmp_path, words):
     again = {"learner": trainer.learner.state_dict(), "buffer": trainer.buffer.state_dict()}
     trainer.close()
     assert differences(whole, again) == []
+
+
+def test_a_worker_that_is_lost_after_a_resume_begins_no_episode_again(tmp_path):
+    overrides = [*SMALL, *PROCESS, "env=cartpole"]
+    with closing(rltrain.make_trainer(overrides, run_dir=tmp_path / "one")) as one:
+        for _ in range(120):
+            one.rollout.collect(1, one.clock)
+        begun, state = list(one.rollout._workers.episodes), one.rollout.state_dict()
+    assert min(begun) > 1
+    with closing(rltrain.make_trainer(overrides, run_dir=tmp_path / "two")) as two:
+        two.rollout.load_state_dict(state)
+        assert two.rollout._workers.episodes == [each["episodes"] for each in state["workers"]]
+        two.rollout.abandon(30)
+        assert two.rollout._workers.episodes == [30, 30]

@@ -3,14 +3,16 @@
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 
 from rltrain import kernels
-from rltrain.algo.loss.distributional import CategoricalLoss, QuantileLoss
+from rltrain.algo.loss.distributional import CategoricalLoss, QuantileLoss, categorical_projection
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.kernels.layers import td_step
+from rltrain.kernels.layers.distribution_kernel import categorical_error
 from rltrain.kernels.layers.stack import Stack
 from rltrain.kernels.layers.td_step import CompiledTDLoss
 from rltrain.types import Clock, EnvSpec
@@ -189,3 +191,20 @@ def test_networks_that_are_more_than_layers_are_not_compiled(agents, more):
     model = make_model(agents, "independent", spec, **{**BARE, **more})
     assert Stack.of(model.agents) is None
     assert kernels.compile_loss(LOSS, model) is LOSS
+
+
+@pytest.mark.parametrize("support", [(-10, 10, 51), (990, 1010, 51), (0, 1, 7), (-3, 0.1, 4)])
+def test_a_compiled_projection_is_the_plain_one(support):
+    atoms = torch.linspace(*support)
+    rng, n = np.random.default_rng(0), len(atoms)
+    for at in (*rng.uniform(support[0] - 1, support[1] + 1, 40), support[1], support[0]):
+        logits, reward = rng.normal(size=n).astype(np.float32), np.float32(0.01 * at)
+        prob = torch.softmax(torch.from_numpy(logits), -1)
+        discount = torch.tensor(0.99)
+        plain = categorical_projection(prob, atoms, torch.tensor(reward), discount)
+        work = np.empty((3, n), np.float32)
+        categorical_error(
+            logits, logits, reward, np.float32(0.99), atoms.numpy(), np.empty(n, np.float32), work
+        )
+        assert (work[2] >= 0).all()
+        np.testing.assert_allclose(work[2], plain, rtol=0, atol=1e-6 + 1e-7 * abs(support[0]))

@@ -4,6 +4,7 @@ import tracemalloc
 import pytest
 
 from rltrain.common.json_lines import LONGEST
+from rltrain.errors import UsageError
 from rltrain.report.readers import find_runs
 from rltrain.report.readers.rltrain_runs import env_name
 from tests.report.runs import write_run
@@ -114,3 +115,10 @@ def test_the_absolute_metric_is_that_of_the_best_checkpoint_in_ten_times_the_epi
     read = run.series("absolute/return_mean")[1].tolist()
     assert read == ([] if value is None else [value])
     assert run.series("test/return_mean")[1].tolist() == [0, 1]
+
+
+def test_a_run_whose_configuration_is_damaged_is_named(tmp_path):
+    folder = write_run(tmp_path / "run")
+    (folder / "config.json").write_text("{", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"holds no runs\..*run is left out"):
+        find_runs([folder])

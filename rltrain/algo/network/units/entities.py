@@ -100,6 +100,7 @@ class EntityAgents(GRUAgents):
                 last_action=last_action.index_select(1, chosen).unsqueeze(2),
                 last=last.index_select(1, chosen),
                 burn_in=0,
+                agent=None,
             )
         )
         q, hidden = (

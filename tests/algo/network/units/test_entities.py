@@ -11,6 +11,7 @@ import torch
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.network.units.attention import AttentionAgents
 from rltrain.algo.network.units.hpn import HPNAgents
+from rltrain.buffer.replay import one_agent
 from rltrain.env.smac.spec import env_spec
 from tests.algo.batches import (
     SPEC,
@@ -113,3 +114,12 @@ def test_agents_that_see_nothing_have_the_values_that_each_would_have(agents_of)
     ]
     for one, other in zip(*grads, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_windows_of_one_agent_that_sees_nothing_have_values(agents_of):
+    agents, batch = agents_of(agent_id=False), make_batch([3, 2, 3, 2], spec=MAP)
+    batch = replace(batch, obs=batch.obs.clone())
+    batch.obs[:, :3] = 0
+    alone = one_agent(batch, torch.tensor([0, 1, 2, 0]))
+    q = agents.unroll(replace(alone, agent=None)).q
+    torch.testing.assert_close(agents.unroll(alone).q, q, rtol=0, atol=0)

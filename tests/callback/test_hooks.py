@@ -1,0 +1,35 @@
+"""Callbacks of a user's own: what they forget is named."""
+
+import logging
+from types import SimpleNamespace
+
+import pytest
+
+from rltrain.callback import Callback, Callbacks
+from rltrain.errors import UsageError
+
+HOOKS = [name for name in vars(Callback) if name.startswith("on_") and name != "on_exception"]
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_a_hook_that_returns_nothing_for_a_value_is_named(hook):
+    own = type("Own", (Callback,), {hook: lambda self, trainer, value: None})
+    getattr(own, hook).__name__ = hook
+    callbacks = Callbacks([own()])
+    getattr(callbacks, hook)(SimpleNamespace(), None)
+    with pytest.raises(UsageError, match=rf"\.Own\.{hook} returned nothing.*return value"):
+        getattr(callbacks, hook)(SimpleNamespace(), {"value": 1.0})
+
+
+def test_an_exception_is_not_replaced_by_another():
+    own = type("Own", (Callback,), {"on_exception": lambda self, trainer, value: None})
+    Callbacks([own()]).on_exception(SimpleNamespace(), KeyError("x"))
+
+
+def test_a_method_that_is_named_almost_like_a_hook_is_warned_of(caplog):
+    with caplog.at_level(logging.WARNING, "rltrain"):
+        Callbacks([type("Own", (Callback,), {"on_episode_ende": 0, "on_mouse_pressed": 0})()])
+    (message,) = (record.getMessage() for record in caplog.records)
+    assert message.endswith(
+        "Own.on_episode_ende is no hook and is not called. Did you mean 'on_episode_end'?"
+    )

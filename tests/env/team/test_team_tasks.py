@@ -1,0 +1,79 @@
+"""Tasks of PettingZoo environments that have a state of their own, in a resumed run."""
+
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from pettingzoo import ParallelEnv
+
+from rltrain.env.team.adapter import TeamEnv
+from rltrain.env.vector import SyncVectorEnv
+
+BOX, TWO = spaces.Box(-9, 9, (2,), np.float32), spaces.Discrete(2)
+
+
+class Levels(ParallelEnv):
+    """Shows its level, which a task sets from the next episode on, and has a state of its own."""
+
+    metadata: ClassVar = {"name": "levels"}
+    possible_agents: ClassVar = ["a", "b"]
+    level = t = 0
+
+    def observation_space(self, agent):
+        return BOX
+
+    def action_space(self, agent):
+        return TWO
+
+    def reset(self, seed=None, options=None):
+        self.agents, self.t = list(self.possible_agents), 0
+        return self.shown(), {name: {} for name in self.agents}
+
+    def step(self, actions):
+        self.t += 1
+        ends, names = self.t >= 4, self.agents
+        obs = self.shown()
+        self.agents = [] if ends else names
+        over, never = dict.fromkeys(names, ends), dict.fromkeys(names, False)
+        return obs, dict.fromkeys(names, 0.0), never, over, {name: {} for name in names}
+
+    def shown(self):
+        return {name: np.array([self.level, self.t], np.float32) for name in self.agents}
+
+    def state_dict(self):
+        return {"t": self.t, "agents": list(self.agents)}
+
+    def load_state_dict(self, state):
+        self.t, self.agents = state["t"], list(state["agents"])
+
+
+class Set(Levels):
+    """The same with a method for its task."""
+
+    def set_task(self, task):
+        self.level = task["level"]
+
+
+@pytest.mark.parametrize("kind", [Levels, Set])
+@pytest.mark.parametrize("n_before", [0, 6])
+def test_a_resume_keeps_the_task_of_an_environment_with_a_state(kind, n_before):
+    def play(env, n):
+        seen = []
+        for _ in range(n):
+            env.step(np.zeros((1, 2), np.int64))
+            seen.append((env.obs[0, 0].tolist(), bool(env.last[0])))
+        return seen
+
+    def made():
+        env = SyncVectorEnv(make=lambda: TeamEnv(kind()), n_envs=1)
+        env.reset(lambda e, k: 1000 * e + k)
+        return env
+
+    one, other = made(), made()
+    one.call("set_task", {"level": 3})
+    play(one, n_before)
+    one.call("set_task", {"level": 5})
+    play(one, 1)
+    other.load_state_dict(one.state_dict())
+    assert play(other, 12) == play(one, 12)
