@@ -67,6 +67,7 @@ class GymnasiumEnv(Env):
             channels=channels,
             obs_bytes=self._view.byte_columns,
             first_action=int(getattr(env.action_space, "start", 0)) if discrete else 0,
+            masks_actions=bool(getattr(env.unwrapped, "masks_actions", False)),
             action_components=None if discrete else components(env.action_space),
         )
         self._seed, self.t, self._return = 0, 0, 0.0

@@ -63,6 +63,7 @@ class StockTradingEnv(gymnasium.Env):
         ValueError: a file without prices, or too few of them.
     """
 
+    masks_actions = True
     metadata = {"render_modes": ["rgb_array"], "render_fps": 15}  # noqa: RUF012 (as Gymnasium has it)
 
     def __init__(

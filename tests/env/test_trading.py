@@ -3,6 +3,7 @@
 import inspect
 import json
 import math
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -266,3 +267,13 @@ def test_dqn_beats_buying_and_holding_on_prices_it_has_never_seen(tmp_path: Path
     trainer = rltrain.make_trainer(overrides, run_dir=tmp_path / "run")
     trainer.run(trainer.total_env_steps)
     assert trainer.test()["test/excess_over_buy_and_hold_mean"] > 10
+
+
+def test_a_loaded_policy_wants_the_mask(tmp_path: Path) -> None:
+    overrides = ["algo=dqn", "env=trading", "algo.network.hidden_sizes=[4]", "test.episodes=1"]
+    with closing(rltrain.make_trainer(overrides, run_dir=tmp_path)) as trainer:
+        obs = np.zeros(trainer.rollout.env.spec.obs_shape, np.float32)
+        with pytest.raises(ValueError, match=r"avail_actions: expected the shape .* got none"):
+            trainer.compute_actions([obs])
+        masks = np.array([[1, 1, 0]])
+        assert trainer.compute_actions([obs], avail_actions=masks)[0] in (0, 1)
