@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import gymnasium
 
@@ -67,6 +68,12 @@ def advice(id: str, error: Exception) -> str:
         return f"{what}. Expected an installed module, or one in this folder, before the colon."
     if not isinstance(error, (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv)):
         return f"{str(error).rstrip('. ')}."
+    module, _, wanted = id.partition(":")
+    if wanted and module in sys.modules and not wanted.rpartition("-v")[0]:
+        classes = [n for n, value in vars(sys.modules[module]).items() if isinstance(value, type)]
+        meant = closest(wanted, classes, n=1)
+        hint = f" Did you mean env.id={module}:{meant[0]}?" if meant else ""
+        return f"the module {module} has no {wanted}.{hint}"
     newest: dict[str, int] = {}
     for known in gymnasium.registry:
         base, _, number = known.rpartition("-v")

@@ -20,6 +20,7 @@ IDS = {
     "LunarLander-v2": "there is no version 2 of it. Type env.id=LunarLander-v3.",
     "ALE/SpaceInvaders-v5": "Type env=atari env.game=space_invaders.",
     "PongNoFrameskip-v4": "Type env=atari env.game=pong.",
+    "tests.env.scripted:Scriptd": "Did you mean env.id=tests.env.scripted:Scripted?",
 }
 
 
