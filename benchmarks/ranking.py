@@ -19,8 +19,8 @@ from rltrain.report.statistics import (
 )
 
 ORDER = ("iql", "vdn", "qmix")
-GROUPS = ("smac_long", "smac")
-"""Of tasks; where a map has runs of all methods in both, the longer ones count."""
+QMIX = {"2s3z": "builtin-2s3z", "8m": "builtin-8m"}
+"""Runs of QMIX of other tables, whose settings are those of the table of SMAC."""
 METRIC = "test/win_rate"
 LAST = 10
 RESAMPLES = 10_000
@@ -31,17 +31,15 @@ def scores_by_map() -> dict[str, dict[str, np.ndarray]]:
     shortest run on the map.
     """
     out: dict[str, dict[str, np.ndarray]] = {}
-    for group in GROUPS:
-        names = [name for name in TASKS[group] if name.removeprefix("long-").startswith("qmix-")]
-        for name in names:
-            map_name = name.partition("qmix-")[2]
-            runs = {method: curves(name.replace("qmix-", f"{method}-")) for method in ORDER}
-            if all(runs.values()) and map_name not in out:
-                end = min(curve.end for each in runs.values() for curve in each)
-                out[map_name] = {
-                    method: np.array([curve.final(end, LAST) for curve in each])
-                    for method, each in runs.items()
-                }
+    for map_name in (name.removeprefix("vdn-") for name in TASKS["smac"] if "vdn-" in name):
+        runs = {method: curves(f"{method}-{map_name}") for method in ORDER}
+        runs["qmix"] += curves(QMIX.get(map_name, ""))
+        if all(runs.values()):
+            end = min(curve.end for each in runs.values() for curve in each)
+            out[map_name] = {
+                method: np.array([curve.final(end, LAST) for curve in each])
+                for method, each in runs.items()
+            }
     return out
 
 

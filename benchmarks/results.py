@@ -6,6 +6,7 @@
     python -m benchmarks.results table teams                  a Markdown table, from that copy
     python -m benchmarks.results costs                        time and memory of all of them
     python -m benchmarks.results ranking                      IQL < VDN < QMIX, over maps
+    python -m benchmarks.results agreement                    published results of equal length
     python -m benchmarks.results game                         SMACv2 beside the game's curves
     python -m benchmarks.results write                        all of it into docs, and docs/curves
     python -m benchmarks.results repeat lbf-vdn-s2            a kept run again, at its commit
@@ -27,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import game_curves, ranking
+from benchmarks import agreement, game_curves, ranking
 from benchmarks.curves import draw
 from benchmarks.kept import PEER, files, keep, kept, records
 from benchmarks.repeat import repeat
@@ -44,7 +45,8 @@ PAGES = (
     *sorted(Path("docs/algorithms").glob("*.md")),
 )
 PRINTED = re.compile(
-    r"<!-- python -m benchmarks\.results (table [\w -]+|costs|ranking|game) -->.*?<!-- end -->",
+    r"<!-- python -m benchmarks\.results (table [\w -]+|costs|ranking|agreement|game) -->"
+    r".*?<!-- end -->",
     re.S,
 )
 """What a command has printed into a page."""
@@ -234,6 +236,7 @@ def wrapped(lines: Iterable[str]) -> str:
 COMMANDS: Mapping[str, Callable[[], str]] = {
     "costs": costs,
     "ranking": lambda: wrapped(ranking.lines_of(ranking.scores_by_map())),
+    "agreement": lambda: wrapped(agreement.lines_of([*agreement.rows()])),
     "game": lambda: wrapped(game_curves.lines_of(game_curves.compared())),
 }
 """Those that print a table, by name."""

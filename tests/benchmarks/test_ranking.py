@@ -31,7 +31,7 @@ def test_the_ranking_pools_maps_at_the_end_of_the_shortest_run(data):
         for seed in (1, 2):
             values = [level + 0.1 * seed] * 20
             later = [] if method == "iql" else [0.0] * 20  # behind the end of the shortest runs
-            keep_run(data, f"long-{method}-2s3z-s{seed}", values + later)
+            keep_run(data, f"{method}-2s3z-s{seed}", values + later)
     scores = ranking.scores_by_map()
     assert list(scores) == ["2s3z"]
     assert scores["2s3z"]["qmix"] == pytest.approx([0.8, 0.9])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import kept, results
+from benchmarks import agreement, kept, results
 from benchmarks.tasks import Task
 from rltrain.hardware.device import machine
 
@@ -88,6 +88,20 @@ def test_a_table_names_seeds_scores_commit_machine_and_rules(tmp_path: Path) -> 
     )
 
 
+@pytest.mark.parametrize(
+    ("win_rate", "published", "env_steps", "agrees"),
+    [(0.92, "97%", None, [True]), (0.8, "97%", 500_000, [False]), (0.97, "97%", 600_000, [])],
+)
+def test_results_agree_with_published_ones_of_their_length(
+    tmp_path: Path, monkeypatch, win_rate, published, env_steps, agrees
+) -> None:
+    task = Task("", "test/win_rate", 1, published, published_env_steps=env_steps)
+    monkeypatch.setattr("benchmarks.agreement.TASKS", {"smac": {"qmix-3m": task}})
+    run_of_rltrain(tmp_path / "runs/qmix-3m-s1", "finished", win_rate)
+    kept.keep(tmp_path / "runs")
+    assert [row.agrees for row in agreement.rows()] == agrees
+
+
 def test_costs_reach_from_the_least_to_the_most_of_the_runs(tmp_path: Path) -> None:
     costs = ((90.0, 2**20), (91.0, 2**21), (None, None))
     for seed, (cpu_seconds, memory) in enumerate(costs, 1):
@@ -136,7 +150,7 @@ def test_what_is_missing_of_a_group_is_run(tmp_path: Path) -> None:
     assert set(names) < {folder.name for folder, _ in results.jobs(["teams"])}
     everything = [folder.name for folder, _ in results.jobs([])]
     assert len(everything) == len(set(everything))
-    assert {"lbf-vdn-s1", "long-qmix-3m-s3", "cartpole-s8"} <= set(everything)
+    assert {"lbf-vdn-s1", "qmix-3m-s1", "cartpole-s8"} <= set(everything)
 
 
 def test_seeds_that_are_named_are_run(tmp_path: Path) -> None:
