@@ -220,12 +220,7 @@ class TeamEnv(Env):
         return np.array([total], np.float32)
 
     def _observation(
-        self,
-        obs: Mapping[str, object],
-        infos: Info,
-        shown: Iterable[str],
-        *,
-        final: bool,
+        self, obs: Mapping[str, object], infos: Info, shown: Iterable[str], *, final: bool
     ) -> Observation:
         """Observations and states of the agents in ``shown``; zeros and action 0 for the others."""
         seen = np.zeros(self._shape, self.spec.obs_dtype)
