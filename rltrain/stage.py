@@ -14,15 +14,17 @@ class Stage(Enum):
     NEW = auto()  # on_train_start has not been called
     RUNNING = auto()
     ENDED = auto()  # on_train_end was called at this env step
+    CLOSED = auto()
 
 
-OCCUPIED, NEW, RUNNING, ENDED = Stage
+OCCUPIED, NEW, RUNNING, ENDED, CLOSED = Stage
 AFTER: Mapping[str, Mapping[Stage, Stage]] = {
     "start": {NEW: RUNNING, RUNNING: RUNNING, ENDED: ENDED},
     "collect": {NEW: NEW, RUNNING: RUNNING, ENDED: RUNNING},
     "write": {NEW: NEW, RUNNING: RUNNING, ENDED: ENDED},
     "end": {NEW: ENDED, RUNNING: ENDED, ENDED: ENDED},
     "restore": {OCCUPIED: NEW, NEW: NEW, RUNNING: RUNNING, ENDED: RUNNING},
+    "close": dict.fromkeys(Stage, CLOSED),
     "restore another": {OCCUPIED: OCCUPIED, NEW: NEW, RUNNING: RUNNING, ENDED: RUNNING},
 }
 """The stage after an event, by the stage before; what is not there is refused."""

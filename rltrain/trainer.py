@@ -156,10 +156,15 @@ class Trainer:
         """Go to the stage that ``event`` leads to; returns whether it is another one.
 
         Raises:
-            UsageError: the folder holds a run that was not restored.
+            UsageError: the trainer is closed, or its folder holds a run that was not restored.
         """
         before = self.stage
         if before not in AFTER[event]:
+            if before is Stage.CLOSED:
+                raise UsageError(
+                    f"This trainer is closed. Make another one for {self.run_dir}, and call its "
+                    "restore() to go on with the run."
+                )
             raise UsageError(
                 f"{self.run_dir} already holds a run. Call trainer.restore({str(self.run_dir)!r}) "
                 "to go on with it, or choose another run_dir."
@@ -273,6 +278,7 @@ class Trainer:
         return self.asked is not None and self.asked.interrupted
 
     def close(self) -> None:
+        self.enter("close")
         close_all("a rollout", [self.rollout, self.test_rollout])
         self.buffer.close()
 

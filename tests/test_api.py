@@ -175,6 +175,10 @@ def test_a_trainer_made_by_hand_takes_callback_objects(small, tmp_path):
     trainer.iterate()
     trainer.close()
     assert count.n > 0
+    trainer.close()
+    for use in (trainer.iterate, trainer.train, trainer.test, trainer.save, trainer.end):
+        with pytest.raises(UsageError, match="This trainer is closed. Make another one"):
+            use()
 
 
 @pytest.mark.slow

@@ -14,10 +14,11 @@ from gymnasium import spaces
 
 from rltrain.common.spec_record import mask_entries
 from rltrain.env.actions import numbered
+from rltrain.env.gymnasium import reset_reason
 from rltrain.env.make_gymnasium import from_class
 from rltrain.env.team.adapter import TeamEnv
 from rltrain.env.vector import SyncVectorEnv
-from rltrain.errors import CONTAINED, STOPS, EnvError, reason
+from rltrain.errors import CONTAINED, STOPS, EnvError
 from rltrain.interfaces import VectorEnv
 from rltrain.types import EnvSpec, Info
 
@@ -85,7 +86,7 @@ def check(env: VectorEnv) -> Findings:
         raise
     except BaseException as error:  # whatever somebody's environment raises
         known = isinstance(error, (EnvError, RuntimeError))
-        return Findings(problems or [str(error) if known else reason(error)], [])
+        return Findings(problems or [str(error) if known else reset_reason(error)], [])
     problems += of_seeds(first, second)
     problems += of_kept(team, others_go_on=True)
     hints = [*of_kept(team, others_go_on=False), *of_bounds(raw, first)]
@@ -177,13 +178,13 @@ def of_single(env: gymnasium.Env) -> Iterator[str]:
         yield f"reset() returned {type(pair).__name__}: expected (observation, info), info a dict."
         return
     yield from outside(pair[0], space, "the first observation")
-    env.action_space.seed(0)
-    own = numbered(env.action_space, "the environment").own
+    actions = numbered(env.action_space, "the environment")
 
     def stepped(info: Info) -> Any:
-        mask = np.asarray(info.get("action_mask", np.ones(0)))
-        masked = own(int(rng.choice(np.flatnonzero(mask)))) if mask.any() else None
-        return env.step(env.action_space.sample() if masked is None else masked)
+        mask = np.asarray(info.get("action_mask", True), bool).ravel()
+        fits = mask.size == actions.n and mask.any()  # others are found when it is played
+        available = np.flatnonzero(mask) if fits else np.arange(actions.n)
+        return env.step(actions.own(int(rng.choice(available))))
 
     step = stepped(pair[1])
     if not isinstance(step, tuple) or len(step) != 5:

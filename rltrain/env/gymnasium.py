@@ -83,7 +83,7 @@ class GymnasiumEnv(Env):
         except STOPS:
             raise
         except BaseException as error:
-            raise EnvError(f"{self.where()} failed: {reason(error)}") from error
+            raise EnvError(f"{self.where()} failed: {reset_reason(error)}") from error
         if not returns(returned, 2):
             raise EnvError(
                 f"{self.where()}: reset must return (observation, info), got {returned!r}."
@@ -166,6 +166,16 @@ class GymnasiumEnv(Env):
         return f"{self.name} at step {self.t} of the episode with seed {self._seed}"
 
 
+def reset_reason(error: BaseException) -> str:
+    """Why a reset failed; for one that takes no seed, what Gymnasium's takes."""
+    if not isinstance(error, TypeError) or "argument 'seed'" not in str(error):
+        return reason(error)
+    return (
+        f"{reason(error)}. Gymnasium expects reset(self, *, seed=None, options=None), which returns "
+        "(observation, info)"
+    )
+
+
 def need_spaces(env: gymnasium.Env, name: str) -> None:
     """ValueError unless the environment has an action and an observation space."""
     for attribute, example in (("action_space", "Discrete(2)"), ("observation_space", "Box(…)")):
@@ -230,6 +240,7 @@ def finite_reward(reward: Any, where: Callable[[], str]) -> float:
     try:
         if abs(x := float(reward)) <= LARGEST:
             return x
+        expected = "a finite number"
     except (TypeError, ValueError):
-        pass
-    raise EnvError(f"{where()} gave the reward {reward!r}: expected a finite number.")
+        expected = "one number, such as float(reward)"
+    raise EnvError(f"{where()} gave the reward {reward!r}: expected {expected}.")

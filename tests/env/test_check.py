@@ -42,6 +42,21 @@ class Old(Good):
         return obs, reward, terminated, info
 
 
+class WithoutSeed(Good):
+    def reset(self):
+        return super().reset()[0]
+
+
+class LongMask(Good):
+    action_space = spaces.MultiDiscrete([1, 2])
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)[0], {"action_mask": np.array([0, 0, 0, 1])}
+
+    def step(self, action):
+        return (*super().step(action[1])[:4], {"action_mask": np.array([0, 0, 0, 1])})
+
+
 class WithoutInfo(Good):
     def reset(self, *, seed=None, options=None):
         return super().reset(seed=seed)[0]
@@ -81,6 +96,8 @@ PROBLEMS = {
     Unseeded: r"same seed and the same actions differ \(obs, first at step 0\).*self\.np_random",
     Outside: r"the first observation is an array float32 \[2\] from .* not of its space",
     Old: r"step\(\) returned 4 values: expected \(observation, reward",
+    WithoutSeed: r"unexpected keyword argument 'seed'. Gymnasium expects reset\(self, \*, seed=None",
+    LongMask: r"gave the action_mask \[0 0 0 1\]: expected 2 entries of 0 and 1",
     WithoutInfo: r"reset\(\) returned ndarray: expected \(observation, info\)",
     Continuous: r"values of discrete actions",
     Numbered: r"terminated is int 0: expected True or False",

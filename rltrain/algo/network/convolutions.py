@@ -28,6 +28,13 @@ class PictureInput(nn.Module):
         return obs * self.scale if self.scale != 1 else obs
 
 
+def fitting_filters(side: int) -> str:
+    """Small filters that leave something of an image whose shorter side has so many pixels."""
+    if side >= 16:
+        return "[[32,4,2],[64,3,1]]"
+    return "[[16,3,1],[32,3,1]]" if side >= 5 else f"[[16,{min(side, 2)},1]]"
+
+
 # twin: kernels/layers/stack.py
 class Convolutions(nn.Module):
     """Layers of [channels, kernel, stride] with ReLU, flattened: [X, N, C, H, W] to [X, N, F].
@@ -51,7 +58,8 @@ class Convolutions(nn.Module):
             if height < 1 or width < 1:
                 raise ValueError(
                     f"algo.network.filters={filters} leave nothing of a {in_shape[1]} x "
-                    f"{in_shape[2]} image: use smaller kernels or strides."
+                    f"{in_shape[2]} image: use smaller kernels or strides. Type for example "
+                    f"algo.network.filters='{fitting_filters(min(in_shape[1:]))}'."
                 )
             if norm:
                 layers.append(nn.LayerNorm([n_out, height, width]))

@@ -1,9 +1,11 @@
+import json
 from dataclasses import replace
 
 import pytest
 import torch
 
 from rltrain.algo.network.conv import conv_agents
+from rltrain.algo.network.convolutions import Convolutions, fitting_filters
 from rltrain.algo.network.distribution import Scalar
 from rltrain.kernels.layers.stack import Stack
 from rltrain.types import EnvSpec
@@ -88,6 +90,11 @@ def test_convolutional_teams_act_as_they_learn(layer_norm):
 def test_convolutions_larger_than_the_image_are_refused(filters):
     with pytest.raises(ValueError, match=r"algo.network.filters.*leave nothing of a 8 x 9 image"):
         pictures(filters=filters)
+
+
+@pytest.mark.parametrize("side", [*range(1, 40)])
+def test_the_filters_that_are_suggested_for_an_image_fit_it(side):
+    Convolutions(in_shape=(1, side, side), filters=json.loads(fitting_filters(side)), norm=False)
 
 
 @pytest.mark.parametrize("filters", [[[4, 3]], [[4, 3, 1, 1]]])
