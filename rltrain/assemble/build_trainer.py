@@ -181,11 +181,15 @@ def build_test_function(settings: Settings) -> TestFunction | None:
         return None
     call: Any = locate(node.target)
     found: Any = call(**node.kwargs) if inspect.isclass(call) else partial(call, **node.kwargs)
-    if not callable(found):
+    try:
+        inspect.signature(found).bind("trainer", "episodes")
+    except TypeError as error:  # also where it is no function
         raise ValueError(
             f"test.function={node.target} cannot be called: expected a function of (trainer, "
-            "episodes), or a class whose objects are called so."
-        )
+            f"episodes), or a class whose objects are called so ({error})."
+        ) from error
+    except ValueError:  # compiled, without a signature
+        pass
     return found
 
 

@@ -68,6 +68,12 @@ REFUSED = [
     (["+test.env.max_steps=3"], r"test\.env\.max_steps: .* has no such setting"),
     (["+test.env.max_episode_steps=-3"], r"test\.env\.max_episode_steps=-3: expected a whole"),
     (["+test.env._target_=os.system"], r"test\.env: tests play the same kind of environment"),
+    (
+        ["test.function=tests.integration.test_own_test_function.Constant"],
+        r"Type 'test\.function={_target_: tests\.\S+\.Constant, value: VALUE}'\.",
+    ),
+    (["callbacks=mine.Own"], r"Type for example 'callbacks=\[{_target_: mine\.Own}\]'"),
+    (["callbacks=[mine.Own]"], r"Type for example 'callbacks=\[{_target_: mine\.Own}\]'"),
     (["test.function=no.such.thing"], r"test\.function: .*no\.such\.thing.* cannot be found"),
     (["stop.metric=test/share", "stop.value=1"], r"stop\.metric=test/share: expected a metric"),
 ]
@@ -131,6 +137,12 @@ def test_a_run_without_returns_in_its_tests_finishes(small):
     assert not (result.run_dir / "checkpoints/best").exists()
     evaluated = rltrain.evaluate(result.run_dir, episodes=2)
     assert "test/return_mean" in evaluated.metrics
+
+
+@pytest.mark.parametrize("name", ["math.sqrt", "json.dumps", "fractions.Fraction"])
+def test_what_cannot_be_called_as_a_test_is_refused_before_training(small, tmp_path, name):
+    with pytest.raises(UsageError, match=rf"test.function={name} cannot be called: expected a fun"):
+        trained_with(small, tmp_path, f"test.function={name}")
 
 
 @pytest.mark.parametrize("said", [None, {}, [1], {"a": True}, {"a": "high"}])

@@ -91,9 +91,10 @@ def check(plain: Tree, choices: Mapping[str, str], defaults: Tree) -> Settings:
     nodes |= {f"logger.{name}": checker.node(chosen[name], f"logger.{name}") for name in chosen}
     listed = plain.get("callbacks")
     if not isinstance(listed, list):
+        name = listed if isinstance(listed, str) else "my_package.MyCallback"
         checker.problems.append(
-            f"callbacks={show(listed)}: expected a list, such as "
-            "callbacks=[{_target_: my_package.MyCallback}]."
+            f"callbacks={show(listed)}: expected a list. Type for example "
+            f"{typed_node('callbacks[0]', name)}."
         )
         listed = []
     callbacks = [checker.node(node, f"callbacks[{i}]") for i, node in enumerate(listed)]
@@ -262,7 +263,11 @@ class Checker:
             n_given: how many of a function's first arguments its caller fills.
         """
         if not isinstance(node, Mapping) or not isinstance(node.get("_target_"), str):
-            self.problems.append(f"{path}: expected a node with a _target_, got {show(node)}.")
+            name = node if isinstance(node, str) else "my_package.NAME"
+            self.problems.append(
+                f"{path}: expected keys with a _target_, got {show(node)}. Type for example "
+                f"{typed_node(path, name)}."
+            )
             return None
         target = node["_target_"]
         try:
@@ -288,7 +293,7 @@ class Checker:
             if name not in node and not optional:
                 self.problems.append(
                     f"{path}.{name} is missing: {target} needs it, {expected(annotation)}. Type "
-                    f"{path}.{name}=VALUE."
+                    f"{typed_node(path, target, name)}."
                 )
         rest = {k: v for k, v in constructor.defaults.items() if k in known and k not in kwargs}
         kwargs |= {name: default for name, default in rest.items() if is_plain(default)}
@@ -314,6 +319,16 @@ class Checker:
 
 BUILT_WITH: Mapping[str, Mapping[str, Any]] = {"algo.network": {"groups": list[list[Whole]] | None}}
 """Keys of a node that are read where it is built, beside those of its constructor."""
+
+
+def typed_node(path: str, target: str, missing: str = "") -> str:
+    """What to type for a part, or for a keyword that it misses."""
+    keys = f"_target_: {target}" + (f", {missing}: VALUE" if missing else "")
+    if path.startswith("callbacks["):
+        return f"'callbacks=[{{{keys}}}]'"
+    if missing and path != "test.function":
+        return f"{path}.{missing}=VALUE"
+    return f"'{path}={{{keys}}}'"
 
 
 def unknown(key: str, known: Sequence[str]) -> str:
