@@ -164,9 +164,11 @@ def from_class(
     try:
         inspect.signature(maker).bind(**arguments)
     except TypeError as error:
+        others = [name for name in known if name not in (*batched, *drawn, *purpose)]
+        takes = f"takes {', '.join(others)}" if others else "takes no keywords"
         raise ValueError(
-            f"{maker!r} cannot make an environment: {error}. Give it with env=gymnasium "
-            "env.kwargs={name: value}, or hand over a function that knows it."
+            f"{maker!r} cannot make an environment: {error}. It {takes}; keywords are typed as "
+            "'env.kwargs={name: value}' (env=gymnasium), or hand over a function that knows them."
         ) from error
 
     def made() -> Any:

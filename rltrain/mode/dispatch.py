@@ -16,7 +16,7 @@ from rltrain.config.combinations import Facts
 from rltrain.config.compose import compose_checked, compose_single
 from rltrain.config.overrides import original_cwd, require_once, require_paths, typed_value
 from rltrain.config.schema import Settings
-from rltrain.errors import UsageError
+from rltrain.errors import UsageError, did_you_mean
 from rltrain.mode.find_run import find_run, require_any
 
 OF_MODES = {"runs": "report", "checkpoints": "match", "hub": "push"}
@@ -318,7 +318,7 @@ def loaded(
     if path is not None and not (whole or load_step in (None, *names)):
         raise UsageError(
             f"load_step={load_step}: expected the env step of a checkpoint, or "
-            f"{' or '.join(names)}."
+            f"{' or '.join(names)}.{did_you_mean(str(load_step), names)}"
         )
     others = other_overrides(overrides, ("mode", "load_step", "checkpoint"), ("resume",))
     if typed_value(overrides, "mode") != "import":

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from rltrain.config.schema import ReportSettings
-from rltrain.errors import UsageError
+from rltrain.errors import UsageError, closest
 from rltrain.logger.screen import plural
 from rltrain.report.comparison import (
     MANY,
@@ -54,6 +54,7 @@ def analyze(
         metrics = sorted({name for run in runs for name in run.columns if name not in CLOCK})
         wanted = metric.rpartition("/")[2]
         near = [name for name in metrics if wanted in name.rpartition("/")[2]]
+        near = near or closest(metric, metrics) or closest(f"test/{metric}", metrics)
         raise UsageError(
             f"report.metric={metric}: none of the {len(runs)} runs reports it over "
             f"{settings.axis}. They have {', '.join(metrics) or 'no metrics at all'}."

@@ -28,9 +28,17 @@ def require_drawable(
     StarCraft II itself plays.
     """
     if env.frames_per_second is None:
+        own = (
+            ""
+            if name != "gymnasium"
+            else (
+                " (one of your own takes a keyword render_mode, and its render() returns an image "
+                "[height, width, 3] for render_mode='rgb_array')"
+            )
+        )
         raise UsageError(
             f"{typed}: env '{name}' cannot be drawn. Expected an environment with pictures, "
-            f"such as env=smac or env=cartpole. Type {instead}."
+            f"such as env=smac or env=cartpole{own}. Type {instead}."
         )
 
 

@@ -31,7 +31,9 @@ def test_a_reward_that_is_no_number_names_environment_step_and_seed(bad: Any) ->
     env = GymnasiumEnv(Scripted(rewards=(1.0, bad)))
     env.reset(41)
     go(env)
-    says = r"one number, such as float\(reward\)" if bad is None else "expected (a finite|one) number"
+    says = (
+        r"one number, such as float\(reward\)" if bad is None else "expected (a finite|one) number"
+    )
     with pytest.raises(EnvError, match=rf"^Scripted at step 2 .* seed 41 gave the reward.*{says}"):
         go(env)
 

@@ -90,6 +90,10 @@ def test_every_published_table_is_a_report(runs, table):
         ),
         (["mode=report", "runs=outputs", "algo=dqn"], "algo=dqn: a report reads finished runs"),
         (["mode=report", "runs=outputs", "report.metric=loss"], "They have test/return_mean"),
+        (
+            ["mode=report", "runs=outputs", "report.metric=test/retrun_mean"],
+            "Type report.metric=test/return_mean.",
+        ),
         (["mode=report", "runs=outputs", "report.statistic=median"], "expected one of mean, iqm"),
         (["mode=report", "runs=outputs", "report.confidence=95"], "report.confidence=95"),
         (["mode=report", "runs=outputs", "report.metrc=x"], "Did you mean report.metric=x?"),

@@ -33,6 +33,8 @@ TIMES = ("hours", "minutes", "seconds", "time")
 """Conversions of a duration to hours, by the unit of a plain number; ``time``: it has none."""
 FOREIGN_MODEL = re.compile(r".*\.(zip|pkl|pt|pth)|(.*/)?checkpoint[-_]\d+")
 """Files and folders of Stable-Baselines3's and RLlib's models."""
+NAMED_BY = ("env.id", "env.game", "env.map_name")
+"""Keys that choose a task of an environment."""
 USUAL = ("gymnasium", "smac", "replay", "mlp", "td")
 """Of several choices that have a key, those to name first."""
 
@@ -62,7 +64,7 @@ def for_key(
 def _within_environment(answer: Answer) -> Answer:
     """A remark in the place of an answer that another environment has this key."""
     found = re.match(r"(env=\w+) (env\.\w+)=", answer.typed[0] if answer.typed else "")
-    if found and found[2] not in ("env.id", "env.game", "env.map_name"):
+    if found and found[2] not in NAMED_BY:
         return Answer(why=f"{found[2]} is a key of {found[1]}")
     return answer
 
@@ -111,7 +113,11 @@ def _key_answers(key: str, value: str, known: Tree, catalog: Catalog) -> Iterato
         yield from foreign(key.lower(), value, known, catalog)
     yield from typed(*(k for k in values if k.lower() == name))
     yield from _group_answers(name, value, catalog)
+    takes_any = root == "env" and "env.kwargs" in known and name not in NAMED_BY
+    keyword = quoted(f"+env.kwargs.{leaf}={value}")
     if name in catalog.homes and name not in known:
+        if takes_any:
+            yield Answer((keyword,), why="if the environment takes it")
         yield from typed(name, why=f"{name} belongs to {', '.join(catalog.homes[name])}")
     same_end = [k for k in values if k.endswith(f".{name}")]
     theirs, own = [*foreign(name, value, known, catalog)], [*typed(*same_end)]
@@ -137,6 +143,8 @@ def _key_answers(key: str, value: str, known: Tree, catalog: Catalog) -> Iterato
     if root in ("env", "stop", "test", "hardware"):  # of whatever node
         yield from foreign(leaf, value, known, catalog)
     yield from typed(*(near_leaf or alike(name, [*values, *groups]))[:3], sure=False)
+    if takes_any:
+        yield Answer((keyword,), why="if the environment takes it")
 
 
 def alike(name: str, keys: Sequence[str]) -> list[str]:
