@@ -177,7 +177,7 @@ def test_a_trainer_made_by_hand_takes_callback_objects(small, tmp_path):
     assert count.n > 0
     trainer.close()
     for use in (trainer.iterate, trainer.train, trainer.test, trainer.save, trainer.end):
-        with pytest.raises(UsageError, match="This trainer is closed. Make another one"):
+        with pytest.raises(UsageError, match=r"This trainer is closed\. Make another one"):
             use()
 
 

@@ -171,8 +171,8 @@ def reset_reason(error: BaseException) -> str:
     if not isinstance(error, TypeError) or "argument 'seed'" not in str(error):
         return reason(error)
     return (
-        f"{reason(error)}. Gymnasium expects reset(self, *, seed=None, options=None), which returns "
-        "(observation, info)"
+        f"{reason(error)}. Gymnasium expects reset(self, *, seed=None, options=None), which "
+        "returns (observation, info)"
     )
 
 

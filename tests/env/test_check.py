@@ -96,7 +96,7 @@ PROBLEMS = {
     Unseeded: r"same seed and the same actions differ \(obs, first at step 0\).*self\.np_random",
     Outside: r"the first observation is an array float32 \[2\] from .* not of its space",
     Old: r"step\(\) returned 4 values: expected \(observation, reward",
-    WithoutSeed: r"unexpected keyword argument 'seed'. Gymnasium expects reset\(self, \*, seed=None",
+    WithoutSeed: r"unexpected keyword argument 'seed'. Gymnasium expects reset\(self, ",
     LongMask: r"gave the action_mask \[0 0 0 1\]: expected 2 entries of 0 and 1",
     WithoutInfo: r"reset\(\) returned ndarray: expected \(observation, info\)",
     Continuous: r"values of discrete actions",
