@@ -84,6 +84,8 @@ class Trainer:
         self.progress, self.stopwatch = Progress(), Stopwatch()
         self.stage = Stage.NEW
         self.asked: StopRequest | None = None  # to end early
+        self.iterating = self.broken_off = False  # within an iteration; it ended in an exception
+        self.save_asked: bool | None = None  # within one, a full checkpoint: with the replay?
         self.pretrained = False  # began with weights of another run
         self.rewound = False  # restored from a checkpoint that is not the newest of this run
         self.diverging = False  # the latest updates were all undone
@@ -93,15 +95,34 @@ class Trainer:
         """Train until that many env steps."""
         self.delete_later_checkpoints()
         while self.clock.env_steps < until and self.stopping is None:
-            self.enter("collect")
-            self.stopwatch.lap("other")
-            steps = self.rollout.collect(self.steps_per_collect, self.clock)
-            self.stopwatch.lap("collecting")
-            self.report(steps)
-            steps = self.callbacks.on_collect(self, steps)
-            self.buffer.add(steps)
-            self.learn(self.counted(steps))
-            self.callbacks.on_iteration(self)
+            with self.iteration():
+                self.stopwatch.lap("other")
+                steps = self.rollout.collect(self.steps_per_collect, self.clock)
+                self.stopwatch.lap("collecting")
+                self.report(steps)
+                steps = self.callbacks.on_collect(self, steps)
+                self.buffer.add(steps)
+                self.learn(self.counted(steps))
+
+    @contextmanager
+    def iteration(self) -> Iterator[None]:
+        """Collect and learn inside; a full checkpoint that is asked for meanwhile follows, since
+        the rollout is ahead of the replay.
+        """
+        self.enter("collect")
+        self.settle()
+        self.iterating = True
+        yield
+        self.iterating = False
+        if self.save_asked is not None:
+            self.save(with_replay=self.save_asked)
+        self.callbacks.on_iteration(self)
+
+    def settle(self) -> None:
+        """Begin new episodes where an exception left the rollout ahead of the replay."""
+        if self.broken_off:
+            self.broken_off = False
+            self.rollout.abandon(self.clock.episodes + 1)
 
     # twin: kernels/learning.py
     def learn(self, n_updates: int) -> None:
@@ -211,6 +232,8 @@ class Trainer:
         try:
             yield
         except BaseException as error:
+            self.broken_off |= self.iterating
+            self.iterating, self.save_asked = False, None
             self.callbacks.on_exception(self, error)
             raise
 
@@ -299,10 +322,18 @@ class Trainer:
         Args:
             kind: ``full`` to resume from (it becomes ``latest``, and the replay of older ones is
                 dropped), ``weights`` to act and to start from.
+
+        Returns:
+            Its folder; ``latest`` for a full one that a hook asks for within an iteration, at whose
+            end, before ``on_iteration``, it is written.
         """
         self.enter("write")
+        if kind == "full" and self.iterating:
+            self.save_asked = with_replay or bool(self.save_asked)
+            return self.checkpoints / "latest"
         with self.progress.during("saving"):
             if kind == "full":
+                self.settle()
                 self.tests.finish_earlier()
                 learner, step = self.learner.state_dict(), self.clock.env_steps
                 parts = self._to_act(learner)
@@ -310,6 +341,7 @@ class Trainer:
                 parts[TRAINER] = {**self.state_dict(), "learner": rest}
                 if with_replay:
                     parts[REPLAY] = self.buffer.state_dict()
+                self.save_asked = None
             else:
                 parts = self._to_act(self.tests.weights or self.learner.state_dict())
                 step = self.tests.clock.env_steps

@@ -31,10 +31,9 @@ class Save(Callback):
             )
 
     def on_exception(self, trainer: Training, value: BaseException) -> BaseException:
-        """Save a run whose environment is broken; its open episodes are dropped."""
+        """Save a run whose environment is broken."""
         if isinstance(value, EnvError) and trainer.clock.env_steps > 0 and not trainer.diverging:
             trainer.tests.drop()
-            trainer.rollout.abandon(trainer.clock.episodes)
             self.saved_at = -1  # saving may be what failed
             self.save(trainer)
         return value

@@ -261,8 +261,10 @@ class Rollout:
         self._started, self._skip = False, episodes
 
     def abandon(self, episodes: int) -> None:
-        """Drop the open episodes; the next ones are seeded as if ``episodes`` had been played."""
-        self._started, self._skip = False, episodes
+        """Drop the open episodes; the next ones are seeded as if ``episodes`` had been played, or
+        one more than at the last call.
+        """
+        self._started, self._skip = False, max(episodes, self._skip + 1)
         self._lost[:] = True
 
     def _seed_of(self, e: int, k: int) -> int:

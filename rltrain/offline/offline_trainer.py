@@ -39,16 +39,15 @@ class OfflineTrainer(Trainer):
     def run(self, until: int) -> None:
         """Learn until the first iteration with so many env steps on the clock."""
         self.delete_later_checkpoints()
-        if self.buffer.n_steps == 0:
-            self.fill()
         while self.clock.env_steps < until and self.stopping is None:
-            self.enter("collect")
-            n = self.env_steps_per_iteration
-            if self.buffer.full:
-                self.read(n)
-            self.clock = self.later(n)
-            self.learn(self.update_ratio.due(n, 0))
-            self.callbacks.on_iteration(self)
+            with self.iteration():
+                if self.buffer.n_steps == 0:
+                    self.fill()
+                n = self.env_steps_per_iteration
+                if self.buffer.full:
+                    self.read(n)
+                self.clock = self.later(n)
+                self.learn(self.update_ratio.due(n, 0))
 
     def fill(self) -> None:
         """Read the dataset once, or until the replay is full; UsageError if that is less than a

@@ -116,7 +116,7 @@ def _key_answers(key: str, value: str, known: Tree, catalog: Catalog) -> Iterato
     takes_any = root == "env" and "env.kwargs" in known and name not in NAMED_BY
     keyword = quoted(f"+env.kwargs.{leaf}={value}")
     if name in catalog.homes and name not in known:
-        if takes_any:
+        if takes_any and all(home.startswith("env=") for home in catalog.homes[name]):
             yield Answer((keyword,), why="if the environment takes it")
         yield from typed(name, why=f"{name} belongs to {', '.join(catalog.homes[name])}")
     same_end = [k for k in values if k.endswith(f".{name}")]

@@ -1,0 +1,127 @@
+"""Checkpoints that hooks ask for at any time, and exceptions at any time: what is stored afterward
+are still consecutive time steps of episodes.
+"""
+
+import shutil
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import rltrain
+from rltrain.callback import Callback
+
+HOOKS = [name for name in vars(Callback) if name.startswith("on_")]
+DURING_TRAINING = [
+    name
+    for name in HOOKS
+    if name not in ("on_train_start", "on_train_end", "on_exception", "on_save")
+]
+OVERRIDES = {
+    "algo": "dqn",
+    "tuned": "none",
+    "total_env_steps": 600,
+    "test": {"interval": 250, "episodes": 1, "n_envs": 1},
+    "log.interval": 60,
+    "logger": {"console": False, "wandb.mode": "disabled"},
+    "hardware": {"n_envs": 2, "threads": 1},
+    "algo.steps_per_collect": 7,
+    "algo.learning_starts": 60,
+    "algo.batch_size": 4,
+}
+
+
+class Counting(gymnasium.Env):
+    """Observations are the episode's number and the time step."""
+
+    observation_space = spaces.Box(-1e6, 1e6, (2,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t, self.episode = 0, seed % 1000
+        return np.array([self.episode, 0], np.float32), {}
+
+    def step(self, action):
+        self.t += 1
+        return np.array([self.episode, self.t], np.float32), 1.0, self.t == 23, False, {}
+
+
+def acting_at(hook, act):
+    """A callback that calls ``act(trainer)`` once, in a hook, after 200 env steps."""
+
+    class Once(Callback):
+        done = False
+
+    def method(self, trainer, value=None):
+        if trainer.clock.env_steps > 200 and not self.done:
+            self.done = True
+            act(trainer)
+        return value
+
+    setattr(Once, hook, method)
+    return Once()
+
+
+def made(folder, callbacks=(), env=Counting):
+    overrides = {**OVERRIDES, "env": env} if env == "cartpole" else OVERRIDES
+    own = {} if env == "cartpole" else {"env": env}
+    return rltrain.make_trainer(overrides, run_dir=folder, callbacks=[*callbacks], **own)
+
+
+def joined(trainer):
+    """Pairs of stored time steps, one after the other, that are not so in the environment."""
+    store, pairs = trainer.buffer.store, []
+    for e in range(2):
+        rows = store.rows(e, np.arange(store.begin[e], store.end[e]))
+        obs, last = store.read("obs", rows)[:, 0], store.arrays["last"][rows].ravel()
+        follows = (obs[1:] == obs[:-1] + np.array([0, 1])).all(1)
+        pairs += [(*a, *b) for a, b in zip(obs[:-1][~follows & ~last[:-1]], obs[1:], strict=False)]
+    return pairs
+
+
+@pytest.mark.parametrize("hook", DURING_TRAINING)
+def test_a_run_is_the_same_after_a_checkpoint_that_any_hook_asked_for(tmp_path, hook):
+    callback = acting_at(hook, lambda trainer: trainer.save())
+
+    class Copy(Callback):
+        def on_collect(self, trainer, value):
+            if (trainer.checkpoints / "latest").exists() and not (tmp_path / "copy").exists():
+                shutil.copytree(trainer.checkpoints, tmp_path / "copy/checkpoints")
+            return value
+
+    trainer = made(tmp_path / "run", [Copy(), callback], "cartpole")
+    trainer.train()
+    resumed = made(tmp_path / "resumed", env="cartpole")
+    assert resumed.restore(tmp_path / "copy").remarks == ()
+    assert 200 < resumed.clock.env_steps < 260 or hook == "on_test_start"
+    resumed.train()
+    assert resumed.clock == trainer.clock
+    for ours, theirs in zip(
+        resumed.learner.online.parameters(), trainer.learner.online.parameters(), strict=True
+    ):
+        assert (ours == theirs).all()
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
+@pytest.mark.parametrize("hook", DURING_TRAINING)
+def test_no_transition_joins_two_episodes_after_an_exception_in_any_hook(tmp_path, hook, error):
+    def fail(trainer):
+        raise error
+
+    class Saving(Callback):
+        def on_exception(self, trainer, value):
+            trainer.save()
+            return value
+
+    trainer = made(tmp_path, [acting_at(hook, fail), Saving()])
+    with pytest.raises(error):
+        trainer.train()
+    resumed = made(tmp_path / "resumed")
+    resumed.restore(tmp_path)
+    assert resumed.clock == trainer.clock
+    for each in (trainer, resumed):
+        each.train()
+        assert not joined(each)
+        assert each.clock.env_steps >= 600
