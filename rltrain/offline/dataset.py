@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from safetensors import SafetensorError, safe_open
 
+from rltrain.buffer.packed_obs import PackedObs
 from rltrain.common.files import digest
 from rltrain.errors import DatasetError
 from rltrain.offline.shards import fields_of, read_index, require_fit
@@ -43,7 +45,11 @@ class Dataset:
             self.files[number] = checked(self.folder, self.shards[number], self.spec)
         file = self.files[number]
         start, stop = int(self.start[i]), int(self.start[i] + self.length[i] + 1)
-        return {name: file.get_slice(name)[start:stop] for name in fields_of(self.spec)}
+        fields = {name: file.get_slice(name)[start:stop] for name in fields_of(self.spec)}
+        if self.spec.obs_bytes:
+            packed = torch.from_numpy(fields["obs"])
+            fields["obs"] = PackedObs(self.spec, "float32").unpack(packed).numpy()
+        return fields
 
     def held_out(self, share: float) -> np.ndarray:
         """[pieces] bool: this share of the whole episodes, evenly spread over the dataset."""

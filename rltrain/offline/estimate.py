@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from rltrain.algo.exploration.interface import Exploration
+from rltrain.algo.network.normalization import RunningNorm
 from rltrain.algo.policy import Frames
 from rltrain.callback import Callback
 from rltrain.callback.training import Training
@@ -42,7 +43,8 @@ class Estimate(Callback):
     def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         model, clock = trainer.learner.online, trainer.tests.clock
         if trainer.tests.weights is not None:  # of a test that was played apart
-            model = copy.deepcopy(model)
+            norms = [m for m in model.modules() if isinstance(m, RunningNorm)]
+            model = copy.deepcopy(model, {id(norm): norm.separate() for norm in norms})
             model.load_state_dict(trainer.tests.weights["online"])
         ratio: list[np.ndarray] = []
         reward: list[np.ndarray] = []

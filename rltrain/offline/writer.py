@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from rltrain.buffer.packed_obs import PackedObs
 from rltrain.errors import DatasetError
 from rltrain.offline.shards import (
     INDEX,
@@ -55,6 +56,7 @@ class Writer:
         self.folder, self.n_envs, self.about = folder, n_envs, about
         self.max_bytes, self.n_episodes = max_bytes, n_episodes
         self.fields = fields_of(spec)
+        self.packed = PackedObs(spec, "float32") if spec.obs_bytes else None
         self.per_shard = max(2, shard_bytes // bytes_per_step(spec))  # time steps
         self.shards: list[dict[str, Any]] = []
         self.begun = self.stopped = False
@@ -81,6 +83,8 @@ class Writer:
         """
         if self.stopped:
             return
+        if self.packed is not None:
+            step = {**step, "obs": self.packed.pack(step["obs"])}
         if self.n.max() == self.open["last"].shape[1]:
             self._widen()
         envs = np.arange(self.n_envs)

@@ -221,14 +221,23 @@ def test_without_probabilities_there_is_nothing_to_estimate(small, tmp_path):
     rltrain.make_trainer(overrides, run_dir=tmp_path / "b").run(20)
 
 
-def test_estimates_are_of_the_weights_that_a_test_beside_training_has_played(offline, tmp_path):
+@pytest.mark.parametrize("normalized", ["false", "true"])
+def test_estimates_are_of_the_weights_that_a_test_beside_training_has_played(
+    offline, tmp_path, normalized
+):
     overrides = [*offline, "dataset.held_out=0.5", "test.epsilon=0.2"]
+    overrides += [f"algo.network.normalize_obs={normalized}"]
     with closing(rltrain.make_trainer(overrides, run_dir=tmp_path / "run")) as trainer:
         (estimate,) = (c for c in trainer.callbacks.callbacks if isinstance(c, Estimate))
         before = estimate.on_test_end(trainer, {})
         state = trainer.learner.state_dict()
         for weight in trainer.learner.online.parameters():
             weight.data.neg_()
+        if norm := trainer.learner.online.agents.obs_norm:
+            norm.update(np.random.default_rng(0).normal(3, 2, (50, norm.mean.numel())))
+        live = trainer.learner.online.state_dict()
+        kept = {name: x.clone() for name, x in live.items()}
         assert estimate.on_test_end(trainer, {}) != before
         trainer.tests.reported = SimpleNamespace(clock=trainer.clock, weights=state)
         assert estimate.on_test_end(trainer, {}) == before
+        assert all(torch.equal(x, kept[name]) for name, x in live.items())

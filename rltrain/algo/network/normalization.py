@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -40,7 +41,7 @@ class RunningNorm(nn.Module):
             empty = torch.empty(n_features * self.n_frames)
             self.register_buffer(name, empty, persistent=False)
         self._refresh()
-        self.register_load_state_dict_post_hook(lambda module, keys: self._refresh())
+        self.register_load_state_dict_post_hook(lambda module, keys: module._refresh())
 
     # twin: kernels/learning.py, kernels/acting.py
     def forward(self, x: Tensor) -> Tensor:
@@ -76,6 +77,12 @@ class RunningNorm(nn.Module):
         shift, scale = self.mean.cpu().numpy(), 1 / np.sqrt(self.variance + EPSILON)
         for buffer, values in ((self.shift, shift), (self.scale, scale)):
             buffer.copy_(torch.from_numpy(np.tile(values, self.n_frames)))
+
+    def separate(self) -> RunningNorm:
+        """A copy with statistics of its own, for older weights."""
+        other = copy.copy(self)
+        other._buffers = {name: copy.deepcopy(buffer) for name, buffer in self._buffers.items()}
+        return other
 
     def __deepcopy__(self, memo: dict[int, Any]) -> RunningNorm:
         return self
