@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rltrain.battles.render.painter import Painter
 
 
-RULES_VERSION = "6"
+RULES_VERSION = "7"
 """Of ``rules=sc2``; increased when a change of a rule or a start position changes win rates."""
 
 

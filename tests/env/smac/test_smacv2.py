@@ -111,12 +111,21 @@ def test_enemy_chases_one_agent_until_it_is_dead(scenario) -> None:
     assert mark[M.TARGET, 3] == 0
 
 
-def test_enemy_ignores_agents_that_its_weapon_cannot_hit(scenario) -> None:
+def test_enemy_sent_to_an_agent_that_it_cannot_hit_waits_for_others(scenario) -> None:
     b = scenario("terran_2_vs_1")
     enlist(b, "marauder", "medivac", "marauder")
+    unit, mark = b.world.unit[0], b.world.mark[0]
     place(b, {0: (8.0, 16.0), 1: (18.0, 16.0), 2: (22.0, 16.0)})
     b.step(actions(b))
-    assert b.world.mark[0, M.TARGET, 2] == 0
+    assert (mark[M.TARGET, 2], unit[U.X, 2]) == (NO_ONE, 22)
+    place(b, {0: (15.0, 16.0), 1: (18.0, 16.0), 2: (22.0, 16.0)})
+    b.step(actions(b))
+    assert mark[M.TARGET, 2] == 0
+    assert unit[U.X, 2] < 22
+    place(b, {0: (8.0, 16.0), 1: (8.0, 18.0), 2: (22.0, 16.0)})
+    mark[M.TARGET, 2] = NO_ONE
+    b.step(actions(b))
+    assert (mark[M.TARGET, 2], mark[M.ORDER, 2]) == (0, Order.CHASE)
 
 
 def test_enemy_healers_follow_their_team_and_heal(scenario) -> None:

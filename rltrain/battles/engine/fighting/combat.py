@@ -71,21 +71,24 @@ def choose_targets(unit, mark, param, affects, n_agents, loop):
 
 @njit()
 def renew_orders(unit, mark, affects, n_agents):
-    """An env step begins: chasing enemies without a target take the nearest agent they can hit;
-    their healers set out for the nearest agent of all."""
+    """An env step begins: chasing enemies without a target are sent to attack the nearest agent,
+    their healers set out for it. One that cannot hit it stays where it is, and chooses targets as
+    at the end of an attack-move."""
     for i in range(n_agents, unit.shape[1]):
         if unit[U.HEALTH, i] <= ZERO:
             continue
         target = mark[M.TARGET, i]
-        if mark[M.ORDER, i] == Order.CHASE:
-            if target == NO_ONE or unit[U.HEALTH, target] <= ZERO:
-                unit[U.WINDUP, i] = ZERO
-                mark[M.TARGET, i] = nearest(unit, affects, n_agents, i)
-        elif mark[M.ORDER, i] == Order.HEAL_MOVE:
+        if mark[M.ORDER, i] == Order.HEAL_MOVE:
             goal = nearest_living(unit, n_agents, i)
             if goal != NO_ONE:
                 unit[U.GOAL_X, i], unit[U.GOAL_Y, i] = unit[U.X, goal], unit[U.Y, goal]
                 mark[M.ARRIVED, i] = 0
+        elif target == NO_ONE or unit[U.HEALTH, target] <= ZERO:
+            unit[U.WINDUP, i] = ZERO
+            target = nearest_living(unit, n_agents, i)
+            obeys = target == NO_ONE or affects[i, target] == Effect.HIT
+            mark[M.ORDER, i] = Order.CHASE if obeys else Order.ATTACK_MOVE
+            mark[M.TARGET, i] = target if obeys else NO_ONE
 
 
 @njit()
