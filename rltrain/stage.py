@@ -28,6 +28,13 @@ AFTER: Mapping[str, Mapping[Stage, Stage]] = {
     "restore another": {OCCUPIED: OCCUPIED, NEW: NEW, RUNNING: RUNNING, ENDED: RUNNING},
 }
 """The stage after an event, by the stage before; what is not there is refused."""
+REFUSED = {
+    OCCUPIED: "{run_dir} already holds a run. Call trainer.restore('{run_dir}') to go on with it, "
+    "or choose another run_dir.",
+    CLOSED: "This trainer is closed. Make another one for {run_dir}, and call its restore() to go "
+    "on with the run.",
+}
+"""Why, by the stage before."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from rltrain.common.progress import Progress
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.interfaces import Buffer, Rollouts
 from rltrain.periodic_tests import PeriodicTests, TestFunction
-from rltrain.stage import AFTER, Stage, StopRequest
+from rltrain.stage import AFTER, REFUSED, Stage, StopRequest
 from rltrain.step_hooks import TrainingStepHooks
 from rltrain.types import Clock, Episode, StateDict, Steps
 from rltrain.update_ratio import UpdateRatio
@@ -106,9 +106,7 @@ class Trainer:
 
     @contextmanager
     def iteration(self) -> Iterator[None]:
-        """Collect and learn inside; a full checkpoint that is asked for meanwhile follows, since
-        the rollout is ahead of the replay.
-        """
+        """Collect and learn inside; a full checkpoint asked for meanwhile follows."""
         self.enter("collect")
         self.settle()
         self.iterating = True
@@ -181,15 +179,7 @@ class Trainer:
         """
         before = self.stage
         if before not in AFTER[event]:
-            if before is Stage.CLOSED:
-                raise UsageError(
-                    f"This trainer is closed. Make another one for {self.run_dir}, and call its "
-                    "restore() to go on with the run."
-                )
-            raise UsageError(
-                f"{self.run_dir} already holds a run. Call trainer.restore({str(self.run_dir)!r}) "
-                "to go on with it, or choose another run_dir."
-            )
+            raise UsageError(REFUSED[before].format(run_dir=self.run_dir))
         self.stage = AFTER[event][before]
         return self.stage is not before
 
@@ -317,15 +307,12 @@ class Trainer:
 
     def save(self, kind: str = "full", *, with_replay: bool = True) -> Path:
         """Write a checkpoint into the run folder and delete old ones (``save.keep_last``); weights
-        written by ``export`` are never deleted.
+        written by ``export`` are never deleted. Returns its folder, or ``latest`` for a full one
+        within an iteration, at whose end it is written.
 
         Args:
             kind: ``full`` to resume from (it becomes ``latest``, and the replay of older ones is
                 dropped), ``weights`` to act and to start from.
-
-        Returns:
-            Its folder; ``latest`` for a full one that a hook asks for within an iteration, at whose
-            end, before ``on_iteration``, it is written.
         """
         self.enter("write")
         if kind == "full" and self.iterating:

@@ -28,13 +28,6 @@ class PictureInput(nn.Module):
         return obs * self.scale if self.scale != 1 else obs
 
 
-def fitting_filters(side: int) -> str:
-    """Small filters that leave something of an image whose shorter side has so many pixels."""
-    if side >= 16:
-        return "[[32,4,2],[64,3,1]]"
-    return "[[16,3,1],[32,3,1]]" if side >= 5 else f"[[16,{min(side, 2)},1]]"
-
-
 # twin: kernels/layers/stack.py
 class Convolutions(nn.Module):
     """Layers of [channels, kernel, stride] with ReLU, flattened: [X, N, C, H, W] to [X, N, F].
@@ -59,7 +52,7 @@ class Convolutions(nn.Module):
                 raise ValueError(
                     f"algo.network.filters={filters} leave nothing of a {in_shape[1]} x "
                     f"{in_shape[2]} image: use smaller kernels or strides. Type for example "
-                    f"algo.network.filters='{fitting_filters(min(in_shape[1:]))}'."
+                    f"algo.network.filters='{self.fitting(min(in_shape[1:]))}'."
                 )
             if norm:
                 layers.append(nn.LayerNorm([n_out, height, width]))
@@ -70,6 +63,13 @@ class Convolutions(nn.Module):
         self.plain = not norm
         self.sides = in_shape[1], in_shape[2]
         self.n_features = channels * height * width
+
+    @staticmethod
+    def fitting(side: int) -> str:
+        """Small filters that leave something of an image whose shorter side has so many pixels."""
+        if side >= 16:
+            return "[[32,4,2],[64,3,1]]"
+        return "[[16,3,1],[32,3,1]]" if side >= 5 else f"[[16,{min(side, 2)},1]]"
 
     def forward(self, x: Tensor) -> Tensor:
         return self.layers(x.flatten(0, 1)).flatten(1).view(*x.shape[:2], -1)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from rltrain.algo.network.conv import conv_agents
-from rltrain.algo.network.convolutions import Convolutions, fitting_filters
+from rltrain.algo.network.convolutions import Convolutions
 from rltrain.algo.network.distribution import Scalar
 from rltrain.kernels.layers.stack import Stack
 from rltrain.types import EnvSpec
@@ -94,7 +94,9 @@ def test_convolutions_larger_than_the_image_are_refused(filters):
 
 @pytest.mark.parametrize("side", [*range(1, 40)])
 def test_the_filters_that_are_suggested_for_an_image_fit_it(side):
-    Convolutions(in_shape=(1, side, side), filters=json.loads(fitting_filters(side)), norm=False)
+    Convolutions(
+        in_shape=(1, side, side), filters=json.loads(Convolutions.fitting(side)), norm=False
+    )
 
 
 @pytest.mark.parametrize("filters", [[[4, 3]], [[4, 3, 1, 1]]])

@@ -121,7 +121,7 @@ def test_enemy_sent_to_an_agent_that_it_cannot_hit_waits_for_others(scenario) ->
     place(b, {0: (15.0, 16.0), 1: (18.0, 16.0), 2: (22.0, 16.0)})
     b.step(actions(b))
     assert mark[M.TARGET, 2] == 0
-    assert unit[U.X, 2] < 22
+    assert unit[U.HEALTH, 0] < 125
     place(b, {0: (8.0, 16.0), 1: (8.0, 18.0), 2: (22.0, 16.0)})
     mark[M.TARGET, 2] = NO_ONE
     b.step(actions(b))
