@@ -82,9 +82,9 @@ class Policy:
         self._acted = q, available, action, clock
         if noise is not None:
             clean, _ = self.values(self.agents, obs, hidden)
-            noise.compare(clean[~last], q[~last])
+            noise.compare(clean[~last], q[~last], available[~last])
             if last[0]:
-                noise.draw(self.agents, q.shape[-1], clock, self.rng)
+                noise.draw(self.agents, clock, self.rng)
         self.last_action[:] = action
         if last.any():
             self.forget(last)

@@ -118,8 +118,32 @@ def test_divergence_by_hand():
     q = np.log(np.array([[[0.5, 0.5]], [[0.3, 0.7]]]))
     noisy = np.log(np.array([[[0.25, 0.75]], [[0.3, 0.7]]]))
     expected = 0.5 * math.log(2) + 0.5 * math.log(2 / 3)
-    np.testing.assert_allclose(divergence(q, noisy), [[expected], [0]], atol=1e-12)
-    np.testing.assert_allclose(divergence(q, q + 7), 0, atol=1e-12)
+    np.testing.assert_allclose(divergence(q, noisy, q < 1), [[expected], [0]], atol=1e-12)
+    np.testing.assert_allclose(divergence(q, q + 7, q < 1), 0, atol=1e-12)
+
+
+def test_divergence_is_of_policies_over_the_available_actions():
+    q, noisy = np.random.default_rng(0).normal(size=(2, 4, 3, 5))
+    available = np.random.default_rng(1).random((4, 3, 5)) < 0.7
+    available[..., 0] = True
+    measured = divergence(q, noisy, available)
+    for i in np.ndindex(4, 3):
+        chosen = available[i]
+        p, p_noisy = (np.exp(x[i][chosen]) / np.exp(x[i][chosen]).sum() for x in (q, noisy))
+        assert measured[i] == pytest.approx((p * np.log(p / p_noisy)).sum())
+
+
+def test_parameter_noise_is_held_at_the_bounds_of_agents_with_a_choice():
+    """-ln(1/2 + 1/2 / A): 0.29 of two available actions, 0.51 of five; one alone tells nothing."""
+    q, available = np.zeros((1, 3, 5)), np.zeros((1, 3, 5), bool)
+    available[0, 0], available[0, 1, :2], available[0, 2, 0] = True, True, True
+    for low, high in ((0.5 * (0.29 + 0.51) - 0.02, False), (0.5 * (0.29 + 0.51) + 0.02, True)):
+        exploration = ParameterNoise(start=0.5, end=0.5, env_steps=1, stddev=0.1)
+        exploration.compare(q, np.full((1, 3, 5), 7.0), available)
+        assert exploration.divergence == pytest.approx(0)
+        exploration.divergence = 2 * low
+        exploration.draw(nn.Linear(2, 2), Clock(), np.random.default_rng(0))
+        assert (exploration.stddev < 0.1) == high
 
 
 def noise_policy(agents=None, seed=0, **changes):
@@ -169,16 +193,16 @@ def test_parameter_noise_grows_while_it_changes_too_little(noisy_q, factor):
     """epsilon = 1/2 of 2 actions: bound -ln 3/4 = 0.29; divergences 0.001 and 3.8."""
     exploration = ParameterNoise(start=0.5, end=0.5, env_steps=1, stddev=0.1)
     q, noisy = np.zeros((1, 1, 2)), np.array([[noisy_q]])
-    exploration.compare(q, noisy)
-    exploration.draw(nn.Linear(2, 2), 2, Clock(), np.random.default_rng(0))
+    exploration.compare(q, noisy, q == 0)
+    exploration.draw(nn.Linear(2, 2), Clock(), np.random.default_rng(0))
     assert exploration.stddev == pytest.approx(0.1 * factor)
 
 
 def test_parameter_noise_always_grows_while_epsilon_is_one():
     exploration = ParameterNoise(start=1.0, end=0.5, env_steps=10, stddev=0.1)
     q, noisy = np.zeros((1, 1, 2)), np.array([[[50.0, 0.0]]])
-    exploration.compare(q, noisy)
-    exploration.draw(nn.Linear(2, 2), 2, Clock(), np.random.default_rng(0))
+    exploration.compare(q, noisy, q == 0)
+    exploration.draw(nn.Linear(2, 2), Clock(), np.random.default_rng(0))
     assert exploration.stddev == pytest.approx(0.101)
 
 
@@ -186,11 +210,11 @@ def test_parameter_noise_compares_every_step_that_chooses_an_action():
     """Defect: only the final step, which chooses none."""
     policy, compared = noise_policy(), []
     compare = policy.exploration.compare
-    policy.exploration.compare = lambda q, noisy_q: compared.append(len(q)) or compare(q, noisy_q)
+    policy.exploration.compare = lambda q, *others: compared.append(len(q)) or compare(q, *others)
     for last in ([0, 0, 0], [0, 1, 0], [1, 0, 0]):
         policy.act(observe(), ALL, np.array(last, bool), Clock())
     assert compared == [3, 2, 2]
-    assert policy.exploration.n_compared == 0  # the next noise is measured by itself
+    assert not policy.exploration.n_compared.any()  # the next noise is measured by itself
 
 
 def test_parameter_noise_adapts_to_the_mean_over_the_steps_since_the_last_draw():
@@ -199,9 +223,9 @@ def test_parameter_noise_adapts_to_the_mean_over_the_steps_since_the_last_draw()
         ParameterNoise(start=0.5, end=0.5, env_steps=1, stddev=0.1),
         np.zeros((1, 1, 2)),
     )
-    exploration.compare(q, np.array([[[9.0, 0.0]]]))
-    exploration.compare(q, q)
-    exploration.draw(nn.Linear(2, 2), 2, Clock(), np.random.default_rng(0))
+    exploration.compare(q, np.array([[[9.0, 0.0]]]), q == 0)
+    exploration.compare(q, q, q == 0)
+    exploration.draw(nn.Linear(2, 2), Clock(), np.random.default_rng(0))
     assert exploration.stddev == pytest.approx(0.1 / 1.01)
 
 

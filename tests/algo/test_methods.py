@@ -139,3 +139,18 @@ def test_agents_without_a_mixer_learn_from_their_own_rewards(returns):
 def test_returns_that_contradict_each_other_are_refused(returns, said):
     with pytest.raises(ValueError, match=said):
         make_method("vdn", **returns)
+
+
+@pytest.mark.parametrize("method", ["ow_qmix", "cw_qmix"])
+def test_a_critic_does_not_begin_with_the_states_of_the_agents_that_acted(method):
+    online, target, loss = pair(method)
+    batch = make_batch([4, 3])
+    hidden = torch.randn(2, SPEC.n_agents, online.agents.hidden_dim)
+    begun = []
+    for model in (online, target):
+        unroll = model.critic.agents.unroll
+        model.critic.agents.unroll = lambda batch, unroll=unroll, **limits: (
+            begun.append(batch.hidden) or unroll(batch, **limits)
+        )
+    loss(online, target, replace(batch, hidden=hidden), Clock())
+    assert begun == [None, None]

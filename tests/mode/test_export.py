@@ -76,7 +76,8 @@ def test_script_acts_as_the_policy_of_a_recurrent_team(command, small, own_folde
             exported.reset(), policy.reset()
         obs = rng.normal(size=(2, 3)).astype(np.float32)
         available = np.array([[1, t % 2], [t % 3 == 0, 1]])
-        assert (exported.act(obs, available) == policy.act(obs, available)).all()
+        given = available.tolist() if t % 4 == 1 else available
+        assert (exported.act(obs, given) == policy.act(obs, available)).all()
         assert exported.hidden == pytest.approx(policy.policy.hidden, abs=1e-5)
 
 
@@ -158,6 +159,48 @@ def test_a_network_with_an_encoder_per_key_is_exported(own_folder, monkeypatch):
     exported, policy = loaded_script(done.folder), rltrain.load_policy(run)
     for obs in np.random.default_rng(0).random((6, 1, 38), np.float32):
         assert exported.act(obs) == policy.act(obs)
+
+
+def own_spaces():
+    """A category and numbers; two choices."""
+    import gymnasium
+    from gymnasium import spaces
+
+    class Own(gymnasium.Env):
+        observation_space = spaces.Dict(
+            {"b": spaces.Box(-1, 1, (2,)), "a": spaces.Discrete(3, start=1)}
+        )
+        action_space = spaces.MultiDiscrete([2, 3], start=[1, 0])
+
+        def reset(self, *, seed=None, options=None):
+            self.observation_space.seed(seed)
+            self.t = 0
+            return self.observation_space.sample(), {}
+
+        def step(self, action):
+            self.t += 1
+            return self.observation_space.sample(), 0.0, self.t == 6, False, {}
+
+    return Own()
+
+
+@pytest.mark.slow
+def test_the_record_says_how_observations_and_actions_are_converted(own_folder, monkeypatch):
+    monkeypatch.setattr("rltrain.mode.export.network.open_checkpoint", opened_with(own_spaces))
+    run = saved(["algo=dqn", "env=gymnasium"], own_folder / "run", env=own_spaces)
+    done = export(run, ["test.episodes=2"], None)
+    record = json.loads((done.folder / "export.json").read_text())
+    exported, policy = loaded_script(done.folder), rltrain.load_policy(run)
+    n, first = zip(*record["action_components"], strict=True)
+    space = own_spaces().observation_space
+    for _ in range(8):
+        obs, parts = space.sample(), []
+        for name, part in record["observation_space"]["dict"]:
+            category = "discrete" in part
+            one_hot = np.eye(part["discrete"])[obs[name] - part["start"]] if category else None
+            parts.append(one_hot if category else obs[name].ravel())
+        action = np.unravel_index(exported.act(np.concatenate(parts)), n) + np.array(first)
+        assert (action == policy.act(obs)).all()
 
 
 def opened_with(maker):

@@ -19,10 +19,10 @@ class AgentNoise(Protocol):
     def perturbed(self, agents: Agents, rng: np.random.Generator) -> Agents:
         """The agents to act with."""
 
-    def compare(self, q: np.ndarray, noisy_q: np.ndarray) -> None:
+    def compare(self, q: np.ndarray, noisy_q: np.ndarray, available: np.ndarray) -> None:
         """Count how far values [X, N, A] with noise are from those without."""
 
-    def draw(self, agents: Agents, n_actions: int, clock: Clock, rng: np.random.Generator) -> None:
+    def draw(self, agents: Agents, clock: Clock, rng: np.random.Generator) -> None:
         """New noise on the present parameters."""
 
     def state_dict(self) -> StateDict: ...

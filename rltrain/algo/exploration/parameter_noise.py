@@ -17,6 +17,9 @@ from rltrain.common.number_types import Count, Positive, Probability
 from rltrain.interfaces import Agents
 from rltrain.types import Clock, StateDict
 
+UNAVAILABLE = np.float32(-1e30)
+"""Value of an action that no softmax policy takes."""
+
 
 class ParameterNoise(EpsilonGreedy):
     """Acts with weights that carry Gaussian noise, drawn when environment 0 begins an episode
@@ -24,8 +27,8 @@ class ParameterNoise(EpsilonGreedy):
 
     The noise grows or shrinks by 1% at every draw, so that the noisy agents differ from the others
     as an epsilon of ``start`` … ``end`` over ``env_steps`` would make them: their softmax policies'
-    KL divergence, averaged over all steps since the last draw, is held at
-    -ln(1 - epsilon + epsilon / A).
+    KL divergence, averaged over all steps since the last draw and agents with a choice, is held at
+    -ln(1 - epsilon + epsilon / A), A being the number of available actions.
     """
 
     def __init__(
@@ -34,7 +37,8 @@ class ParameterNoise(EpsilonGreedy):
         super().__init__(start=start, end=end, env_steps=env_steps)
         self.stddev = stddev
         self.noisy: Agents | None = None
-        self.divergence, self.n_compared = 0.0, 0  # sum and number of the current noise
+        self.divergence = 0.0  # sum of the current noise
+        self.n_compared = np.zeros(1, np.int64)  # [A+1] number, by how many actions were available
 
     def noise(self) -> AgentNoise:
         """Itself."""
@@ -61,21 +65,23 @@ class ParameterNoise(EpsilonGreedy):
             self._add_noise(self.noisy, agents, rng)
         return self.noisy
 
-    def compare(self, q: np.ndarray, noisy_q: np.ndarray) -> None:
+    def compare(self, q: np.ndarray, noisy_q: np.ndarray, available: np.ndarray) -> None:
         """Add the divergence of values [X, N, A] with noise from those without."""
-        divergences = divergence(q, noisy_q)
-        self.divergence += float(divergences.sum())
-        self.n_compared += divergences.size
+        n_available = available.sum(-1)
+        chooses = n_available > 1
+        self.divergence += float(divergence(q, noisy_q, available)[chooses].sum())
+        counts = np.bincount(n_available[chooses], minlength=q.shape[-1] + 1)
+        self.n_compared = self.n_compared + counts
 
-    def draw(self, agents: Agents, n_actions: int, clock: Clock, rng: np.random.Generator) -> None:
+    def draw(self, agents: Agents, clock: Clock, rng: np.random.Generator) -> None:
         """New noise on the current weights; its size is adapted to the measured divergence."""
         noisy = self.perturbed(agents, rng)
-        if self.n_compared:
-            epsilon = self.epsilon(clock)
-            bound = -math.log(1 - epsilon + epsilon / n_actions) if epsilon < 1 else math.inf
-            mean = self.divergence / self.n_compared
-            self.stddev *= 1.01 if mean < bound else 1 / 1.01
-        self.divergence, self.n_compared = 0.0, 0
+        if self.n_compared.any():
+            epsilon, counts = self.epsilon(clock), self.n_compared[1:]
+            one = 1 - epsilon + epsilon / np.arange(1, len(counts) + 1)
+            bound = -(np.log(one) * counts).sum() if epsilon < 1 else math.inf
+            self.stddev *= 1.01 if self.divergence < bound else 1 / 1.01
+        self.divergence, self.n_compared = 0.0, np.zeros(1, np.int64)
         self._add_noise(noisy, agents, rng)
 
     def _add_noise(self, noisy: Agents, agents: Agents, rng: np.random.Generator) -> None:
@@ -91,21 +97,24 @@ class ParameterNoise(EpsilonGreedy):
         return {
             "stddev": self.stddev,
             "divergence": self.divergence,
-            "n_compared": self.n_compared,
+            "n_compared": self.n_compared.copy(),
             "noisy": {k: v.clone() for k, v in weights.items()},
         }
 
     def load_state_dict(self, state: StateDict, agents: Agents) -> None:
         self.stddev, self.divergence = float(state["stddev"]), float(state["divergence"])
-        self.n_compared = int(state["n_compared"])
+        self.n_compared = np.array(state["n_compared"])
         self.noisy = None
         if state["noisy"]:
             self.noisy = copy.deepcopy(agents).requires_grad_(False)
             self.noisy.load_state_dict(cast(dict[str, Tensor], state["noisy"]))
 
 
-def divergence(q: np.ndarray, noisy_q: np.ndarray) -> np.ndarray:
-    """KL divergence [E, N] of the softmax policies of q and noisy_q, both [E, N, A]."""
-    log_p, log_q = (x - np.logaddexp.reduce(x, -1, keepdims=True) for x in (q, noisy_q))
+def divergence(q: np.ndarray, noisy_q: np.ndarray, available: np.ndarray) -> np.ndarray:
+    """KL divergence [E, N] of the softmax policies of q and noisy_q over the available actions, all
+    [E, N, A].
+    """
+    both = (np.where(available, x, UNAVAILABLE) for x in (q, noisy_q))
+    log_p, log_q = (x - np.logaddexp.reduce(x, -1, keepdims=True) for x in both)
     total: np.ndarray = (np.exp(log_p) * (log_p - log_q)).sum(-1)
     return total

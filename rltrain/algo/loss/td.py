@@ -106,6 +106,7 @@ class TDLoss(Loss):
             return returns(batch, value, taken, q)
         value = unscale(value, self.rescale)
         taken = None if taken is None else unscale(taken, self.rescale)
+        q = q if returns.munchausen is None else unscale(q, self.rescale)  # the policy's
         return rescale(returns(batch, value, taken, q), self.rescale)
 
 

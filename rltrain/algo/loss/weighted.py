@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal, cast
 
 import torch
@@ -103,7 +104,7 @@ class WeightedLoss(Loss):
         q = online.agents.unroll(batch).q
         best = greedy(q.detach(), batch.avail_actions)  # [T+1, B, N]
         q_taken = taken_value(online, q[:-1], batch, state[:-1])  # [T, B, 1]
-        central_q = critic.agents.unroll(batch, stop=len(batch.action)).q[:-1]
+        central_q = critic.agents.unroll(unremembered(batch), stop=len(batch.action)).q[:-1]
         central = critic.mixer(pick(central_q, batch.action), state[:-1])
         td_target, q_best = self._td_target(target, batch, best, state)
         td_error = real(q_taken - td_target, batch)
@@ -140,7 +141,7 @@ class WeightedLoss(Loss):
             best: [T+1, B, N], the online agents' greedy actions.
         """
         critic, returns = cast(CentralCritic, target.critic), self.returns
-        central_q = critic.agents.unroll(batch).q
+        central_q = critic.agents.unroll(unremembered(batch)).q
         policy = None
         if returns.munchausen is not None or not returns.double:
             policy = target.agents.unroll(batch).q
@@ -150,3 +151,8 @@ class WeightedLoss(Loss):
         if returns.corrected:
             taken = critic.mixer(pick(central_q[:-1], batch.action), state[:-1])
         return returns(batch, value[1:], taken, policy), value[:-1]
+
+
+def unremembered(batch: Batch) -> Batch:
+    """The batch for a critic's agents, which did not act: the stored states are of others."""
+    return batch if batch.hidden is None else replace(batch, hidden=None)

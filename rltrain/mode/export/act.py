@@ -38,10 +38,12 @@ class OnnxPolicy:
             obs = obs[None]
         n_frames = int(self.about["frame_stack"])
         self.frames = [*(self.frames or [obs] * n_frames)[1:], obs]
-        every = np.ones(self.shapes["avail_actions"], bool)
+        available = np.ones(self.shapes["avail_actions"], bool)
+        if avail_actions is not None:
+            available &= np.asarray(avail_actions) != 0
         inputs = {
             "obs": np.concatenate(self.frames, axis=1)[None],
-            "avail_actions": every if avail_actions is None else every & (avail_actions != 0),
+            "avail_actions": available,
             "last_action": self.last_action,
             "hidden": self.hidden,
         }

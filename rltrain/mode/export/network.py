@@ -194,7 +194,8 @@ def written(settings: Settings, source: checkpoint.Found, folder: Path) -> dict[
             "rltrain": rltrain.__version__,
         }
         node = settings.nodes["env"]
-        if node.target == "rltrain.env.gymnasium_env" and ":" not in node.kwargs["id"]:
+        gymnasium = getattr(node, "target", "") == "rltrain.env.gymnasium_env"  # not handed over
+        if gymnasium and ":" not in node.kwargs["id"]:
             about["gymnasium_id"] = node.kwargs["id"]  # for the script
         write_onnx(network, folder / POLICY, about)
         compared = ComparedAgents(network, folder / POLICY)
@@ -220,6 +221,8 @@ def written(settings: Settings, source: checkpoint.Found, folder: Path) -> dict[
         **about,
         "inputs": {name: described(x) for name, x in network.examples.items()},
         "outputs": network.outputs,
+        "observation_space": env.spec.obs_space,
+        "action_components": env.spec.action_components,
         "compared_steps": compared.n_steps * env.n_envs,
         "largest_relative_difference": float(compared.difference),
     }

@@ -7,6 +7,7 @@ import torch
 
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer.sum import Independent, Sum
+from rltrain.algo.targets import rescale, unscale
 from rltrain.interfaces import Model
 from rltrain.types import Clock, EnvSpec
 from tests.algo.batches import Table, make_batch, one_step
@@ -100,3 +101,17 @@ def test_a_teams_log_policy_and_soft_value_are_the_sums_of_its_agents():
 def test_a_floor_above_zero_is_refused():
     with pytest.raises(ValueError, match=r"algo.loss.floor=1.*0 or less"):
         loss_of(floor=1.0)
+
+
+def test_rescaled_values_have_the_policy_of_the_values_themselves():
+    """h(Q) is learned, and Q = (100, 101) decides: the clipped log-policy of action 0 is -1, and
+    y = 0.9 * -1 + 101. The softmax of h(Q), (9.15, 9.20), would clip nothing.
+    """
+    returns = {"gamma": 1.0, "double": False, "munchausen": 0.9, "temperature": 0.03}
+    raw, mixer = torch.tensor([100.0, 101.0, -1000.0]), Independent(spec=SPEC)
+    for epsilon, values in ((None, raw), (1e-3, rescale(raw, 1e-3))):
+        loss = TDLoss(**returns, n_step=1, rescale=epsilon)
+        model = Model(Table(values.tolist()), mixer)
+        y = loss(model, model, step(action=0, reward=0.0), Clock()).metrics["target_mean"]
+        y = y if epsilon is None else unscale(y, epsilon)
+        assert y.item() == pytest.approx(100.1, abs=0.05)
