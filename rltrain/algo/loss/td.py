@@ -104,9 +104,8 @@ class TDLoss(Loss):
         taken = taken_value(target, q[:-1], batch, state[:-1]) if returns.corrected else None
         if self.rescale is None:
             return returns(batch, value, taken, q)
-        value = unscale(value, self.rescale)
+        value, q = unscale(value, self.rescale), unscale(q, self.rescale)
         taken = None if taken is None else unscale(taken, self.rescale)
-        q = q if returns.munchausen is None else unscale(q, self.rescale)  # the policy's
         return rescale(returns(batch, value, taken, q), self.rescale)
 
 
