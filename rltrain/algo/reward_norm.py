@@ -47,6 +47,9 @@ class RewardNorm:
         seen = reward.isfinite()
         if batch.learned is not None:
             seen &= batch.learned.unsqueeze(-1)
+        if len(self.count) > 1:  # absent agents see zeros and have one action
+            sees = batch.obs[:-1].flatten(3).any(-1)
+            seen = seen & (sees | (batch.avail_actions[:-1].sum(-1) > 1))
         if self._has_agents(batch):
             streams = torch.arange(len(self.count), device=reward.device)
             seen = seen & (batch.agent == streams)  # [T, B, R]

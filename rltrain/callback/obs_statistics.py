@@ -13,12 +13,16 @@ from rltrain.types import Steps
 
 class ObsStatistics(Callback):
     """Updates the network's running mean and variance with every collected observation once;
-    neither tests nor sampled batches change them.
+    neither tests nor sampled batches change them, nor agents of a team that are absent.
     """
 
     def __init__(self, *, update: Callable[[np.ndarray], None]) -> None:
         self.update = update
 
     def on_collect(self, trainer: Training, value: Steps) -> Steps:
-        self.update(value.obs)
+        obs = value.obs
+        if obs.shape[2] > 1:  # absent agents see zeros and have one action
+            sees = obs.any(axis=tuple(range(3, obs.ndim)))
+            obs = obs[sees | (value.avail_actions.sum(-1) > 1)]
+        self.update(obs)
         return value

@@ -89,7 +89,7 @@ def check(env: VectorEnv) -> Findings:
         return Findings(problems or [str(error) if known else reset_reason(error)], [])
     problems += of_seeds(first, second)
     problems += of_kept(team, others_go_on=True)
-    hints = [*of_kept(team, others_go_on=False), *of_bounds(raw, first)]
+    hints = [*of_kept(team, others_go_on=False), *of_cut(team), *of_bounds(raw, first)]
     hints += of_numbers(first, env.spec)
     hints += () if adapter is None else of_masks(env.spec) if team is None else team.remarks
     return Findings(problems, hints)
@@ -167,6 +167,16 @@ def of_kept(team: TeamEnv | None, others_go_on: bool) -> Iterator[str]:
             f"self.agents still has {name} after step {t}, although it has terminated or was "
             "truncated. PettingZoo expects that step() removes such agents. Here they stay out "
             "until they were absent once."
+        )
+
+
+def of_cut(team: TeamEnv | None) -> Iterator[str]:
+    """An agent that is truncated while others go on."""
+    if team is not None and team.cut_early is not None:
+        name, t = team.cut_early
+        yield (
+            f"{name} is truncated at step {t}, while others go on. The episode is the team's: what "
+            "the agent would have got later is learned as 0. Truncate all agents together."
         )
 
 

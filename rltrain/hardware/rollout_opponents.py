@@ -75,6 +75,9 @@ class Opponents:
                     for e in np.flatnonzero(plays).tolist():
                         available = side.avail_actions[e : e + 1].astype(np.bool_)
                         self.explore(side.action[e : e + 1], available, epsilon, self._rng[e])
+                    if (before := getattr(policy, "last_action", None)) is not None:
+                        goes_on = plays & ~last
+                        before[goes_on] = side.action[goes_on]
         for e in np.flatnonzero(last).tolist():
             self._episode[e] += 1
             self._begin(e)

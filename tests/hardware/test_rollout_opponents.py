@@ -107,6 +107,13 @@ def test_opponents_explore_with_an_epsilon_of_their_own() -> None:
     assert made.side.action.tolist() == [[1, 1], [3, 3], [0, 0]]
 
 
+def test_an_opponent_remembers_the_actions_that_it_played() -> None:
+    made, policies = opponents([["a"], ["a", "a"], ["b"]], a=0.5)
+    policies["a"].last_action = np.full((N_ENVS, 2), -1)
+    made.act(np.array([False, True, False]), Clock())
+    assert policies["a"].last_action.tolist() == [[3, 3], [-1, -1], [-1, -1]]
+
+
 def test_environments_that_crashed_keep_their_opponent() -> None:
     made, policies = opponents([["a", "b"], ["a", "b"], ["builtin", "b"]])
     made.forget(np.array([True, False, True]))

@@ -71,6 +71,7 @@ class TeamEnv(Env):
         self._lay_out(names)
         self._seed_bits = int(getattr(self._inner, "seed_bits", SEED_BITS))
         self._seed, self._t, self._present, self._kept = 0, 0, list[str](), set[str]()
+        self.cut_early: tuple[str, int] | None = None  # first agent truncated before the others
         self.kept: tuple[str, int, bool] | None = None  # first agent that ended and was kept in
         # ``agents``, at which step, and whether others went on
         self.remarks = (HIDDEN.format(self.name),) if hides_state(env) else ()
@@ -154,6 +155,8 @@ class TeamEnv(Env):
         over = not self._present
         if self._kept and (self.kept is None or not (self.kept[2] or over)):
             self.kept = min(self._kept, key=self._index.__getitem__), self._t, not over
+        if cut and not over and self.cut_early is None:
+            self.cut_early = min(cut, key=self._index.__getitem__), self._t
         timeout = not over and self._t == self._options.max_episode_steps
         shown = set(self._present) | (cut if over else set())
         if over and not cut:  # nothing bootstraps from what they see, if they see anything
@@ -192,8 +195,8 @@ class TeamEnv(Env):
 
     def state_dict(self) -> StateDict | None:
         """The environment's own state, if it has ``state_dict`` and ``load_state_dict``."""
-        if not saves_state(self._inner):
-            return None
+        if self.env is not self._inner or not saves_state(self._inner):
+            return None  # a wrapper may have a state, too
         names = {"present": list(self._present), "kept": sorted(self._kept)}
         return {"env": self._inner.state_dict(), **names, "t": self._t}
 
