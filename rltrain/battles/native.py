@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from rltrain.battles.render.painter import Painter
 
 
-RULES_VERSION = "7"
-"""Of ``rules=sc2``; increased when a change of a rule or a start position changes win rates."""
+RULES_VERSION, SMACV2_RULES_VERSION = "6", "7"
+"""Of ``rules=sc2``, on SMAC's maps and in SMACv2; increased when a change of a rule or a start
+position changes win rates.
+"""
 
 
 class NativeBattles(Battles):
@@ -46,7 +48,8 @@ class NativeBattles(Battles):
         super().__init__(n_envs=n_envs, rules=rules, starts=starts, **battles)
         about = {"backend": "native"}
         if rules == "sc2":
-            about["rules_version"] = RULES_VERSION
+            smacv2 = self.map_data.chases
+            about["rules_version"] = SMACV2_RULES_VERSION if smacv2 else RULES_VERSION
         else:
             about["rules"] = rules
         if recorded:
