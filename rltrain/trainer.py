@@ -344,13 +344,12 @@ class Trainer:
         """The folder of the run's checkpoints."""
         return self.run_dir / "checkpoints"
 
-    def export(self, folder: str | Path) -> Path:
+    def export(self, folder: str | Path, *, replace: bool = False) -> Path:
         """Write the current weights with everything needed to act into ``folder/<env_steps>/``, for
         ``rltrain.load_policy``, ``mode=evaluate`` and ``checkpoint=``; training is unchanged.
         """
         parts = self._to_act(self.learner.state_dict())
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        return checkpoint.write(Path(folder), self.clock.env_steps, parts, "weights")
+        return checkpoint.write_new(Path(folder), self.clock.env_steps, parts, replace)
 
     def _to_act(self, learner: Mapping[str, object]) -> dict[str, Mapping[str, Any]]:
         """The parts of a checkpoint that acting needs, given the learner's state."""

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rltrain.types import Batch, EnvSpec
+from rltrain.interfaces import Agents
+from rltrain.types import Batch, EnvSpec, module_device
 
 FIELDS = {  # name: dtype and axes; "*O" stands for the shape of a (stacked) observation
     "obs": (torch.float32, ("T+1", "B", "N", "*O")),
@@ -34,6 +35,32 @@ FIELDS = {  # name: dtype and axes; "*O" stands for the shape of a (stacked) obs
 }
 OPTIONAL = ("hidden", "agent", "td_target")
 _tensors = attrgetter(*FIELDS)
+
+
+def require_step(agents: Agents, spec: EnvSpec) -> None:
+    """Refuse agents whose ``step`` does not give values [E, N, A] and states [E, N, H].
+
+    Raises:
+        ValueError: what it gave.
+    """
+    n_envs, name = 2, type(agents).__name__
+    hidden = (n_envs, spec.n_agents, agents.hidden_dim)
+    device, training = module_device(agents), agents.training
+    with torch.no_grad():
+        given = agents.eval().step(
+            torch.zeros(n_envs, spec.n_agents, *stacked_shape(spec), device=device),
+            torch.full(hidden[:2], -1, device=device),
+            torch.zeros(hidden, device=device),
+        )
+    agents.train(training)
+    found = [tuple(getattr(x, "shape", ())) for x in given] if isinstance(given, tuple) else []
+    expected = [(*hidden[:2], spec.n_actions), hidden]
+    if found != expected:
+        returned = found if isinstance(given, tuple) else type(given).__name__
+        raise ValueError(
+            f"{name}.step (algo.network) returned {returned} for {n_envs} environments: expected a "
+            f"tuple of values [E, N, A] and hidden states [E, N, H], of shapes {expected}."
+        )
 
 
 class BatchCheck:

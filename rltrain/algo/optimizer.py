@@ -112,6 +112,12 @@ class GradientStep:
     ) -> None:
         self.flat = FlatParameters(model)
         self.optimizer = optimizer([self.flat.values])
+        closure = inspect.signature(self.optimizer.step).parameters.get("closure")
+        if closure is not None and closure.default is closure.empty:
+            raise ValueError(
+                f"algo.optimizer: {type(self.optimizer).__name__} computes the loss several times "
+                "a step (step(closure)); here it is computed once. Type algo/optimizer=adam."
+            )
         self.max_grad_norm = max_grad_norm
         self.lr_factors = None if lr_factors is None else _checked(lr_factors)
         self.initial_lr = 0.0 if lr_factors is None else self.optimizer.param_groups[0]["lr"]

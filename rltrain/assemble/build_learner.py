@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from rltrain import kernels
+from rltrain.algo.checks import require_step
 from rltrain.algo.learner import Learner
 from rltrain.algo.network.distribution import Distribution
 from rltrain.algo.network.grouped import GroupedAgents
@@ -98,7 +99,10 @@ def build_agents(settings: Settings, spec: EnvSpec) -> Agents:
 
     def make(spec: EnvSpec) -> Agents:
         built = module(node.build(spec=spec, distribution=distribution), "algo.network")
-        return conform(built, Agents, "algo.network")
+        agents = conform(built, Agents, "algo.network")
+        if not node.target.startswith("rltrain."):
+            require_step(agents, spec)
+        return agents
 
     agents = make(spec)
     if groups is not None:

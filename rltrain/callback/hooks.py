@@ -8,9 +8,11 @@ of the hooks, ``rltrain/examples/`` two callbacks to start from.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 from rltrain.callback.training import Training
 from rltrain.errors import UsageError, did_you_mean
@@ -102,6 +104,7 @@ class Due:
 
 
 TEST_HOOKS = ("on_episode_start", "on_step", "on_episode_end")
+METRIC_HOOKS = ("on_log", "on_test_end")
 STEP_HOOKS = (*TEST_HOOKS, "on_trajectory")
 """Per-step hooks, called only if a callback defines one."""
 
@@ -164,18 +167,28 @@ def pass_on(calls: Sequence[Callable[..., object]], trainer: Training, value: ob
     """Call hooks in order, each with the value that the one before returned.
 
     Raises:
-        UsageError: one that returned nothing.
+        UsageError: one that returned nothing, or metrics that are no numbers.
     """
     for call in calls:
         given, value = value, call(trainer, value)
+        hook: Any = call
         if value is None and given is not None and not isinstance(given, BaseException):
-            hook: Any = call
-            name = f"{class_name(hook.__self__)}.{hook.__name__}"
             raise UsageError(
-                f"{name} returned nothing: expected its value, changed or not. End it with: "
-                "return value"
+                f"{hook_name(hook)} returned nothing: expected its value, changed or not. End it "
+                "with: return value"
             )
+        if getattr(hook, "__name__", "") in METRIC_HOOKS and isinstance(value, Mapping):
+            for metric, x in value.items():
+                if not isinstance(x, (int, float, np.number)):
+                    raise UsageError(
+                        f"{hook_name(hook)} returned {metric}={x!r}: expected numbers by name."
+                    )
     return value
+
+
+def hook_name(hook: Any) -> str:
+    """``package.Class.on_log``."""
+    return f"{class_name(hook.__self__)}.{hook.__name__}"
 
 
 def class_name(callback: Callback) -> str:

@@ -40,7 +40,7 @@ class SaveSnapshots(Callback):
         if self.due(trainer.clock.env_steps):
             self.on_train_end(trainer)
             self.newest = trainer.clock.env_steps
-            trainer.disk.attempt("a snapshot", lambda: trainer.export(pool))
+            trainer.disk.attempt("a snapshot", lambda: trainer.export(pool, replace=True))
             delete(pool, checkpoint.steps_of(pool)[self.pool_size :])
 
     def on_collect(self, trainer: Training, value: Steps) -> Steps:

@@ -129,7 +129,7 @@ class Training(Protocol):
     def save(self, kind: str = "full", *, with_replay: bool = True) -> Path:
         """Write a checkpoint (``full`` or ``weights``) and return its folder."""
 
-    def export(self, folder: str | Path) -> Path:
+    def export(self, folder: str | Path, *, replace: bool = False) -> Path:
         """Write the current weights into ``folder/<env_steps>/``; returns that folder."""
 
     def stop(self, why: str, *, interrupted: bool = False) -> None:

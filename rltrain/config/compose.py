@@ -149,7 +149,7 @@ def compose_checked(overrides: Sequence[str]) -> Composition:
             tuple(chosen.remarks),
             env_chose_algo=not {"algo", "experiment"} & {o.key_or_group for o in choices},
         )
-    except (HydraException, OmegaConfBaseException, YAMLError) as error:
+    except (HydraException, OmegaConfBaseException, YAMLError, UnicodeDecodeError) as error:
         files = ", ".join(map(str, catalog.files.values()))
         of_files = f" (with {files})" if files else ""
         text = f"The configuration cannot be composed: {problem_line(error)}{of_files}"

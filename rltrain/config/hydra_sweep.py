@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -73,10 +74,15 @@ def job_overrides(overrides: Sequence[str]) -> list[list[str]]:
     """The overrides of every job, without those for Hydra itself.
 
     Raises:
-        UsageError: nothing is swept over.
+        UsageError: nothing is swept over, or two jobs are the same.
     """
     parsed = parse(overrides)
     chosen = {o.key_or_group for o in parsed if sets_hydra(o)}
+    if "hydra.run.dir" in chosen:
+        raise UsageError(
+            "hydra.run.dir is the folder of a single run. Type hydra.sweep.dir=FOLDER for that of "
+            "a sweep."
+        )
     started_elsewhere = any(key.startswith(("hydra/", "hydra.sweeper")) for key in chosen)
     if not started_elsewhere and not any(o.is_sweep_override() for o in parsed):
         meant = "".join(numbers(str(o.input_line)) for o in parsed)
@@ -84,7 +90,14 @@ def job_overrides(overrides: Sequence[str]) -> list[list[str]]:
             "-m runs one job per combination of values, but no key has several."
             + (meant or " Type for example seed=1,2,3, or leave out -m for a single run.")
         )
-    return jobs([o for o in parsed if not sets_hydra(o) or o.key_or_group == SEARCH_PATH])
+    found = jobs([o for o in parsed if not sets_hydra(o) or o.key_or_group == SEARCH_PATH])
+    counted = Counter(map(tuple, found))
+    if twice := next((job for job, n in counted.items() if n > 1), None):
+        raise UsageError(
+            f"Two jobs of this sweep are the same, {' '.join(twice)}: their results would count "
+            "twice. Leave one out."
+        )
+    return found
 
 
 def launch_jobs(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rltrain.common.imports import locate
+from rltrain.errors import RltrainError, UsageError, reason
 
 FACTS: Mapping[str, tuple[str, ...]] = {
     "env": ("n_envs", "n_threads", "training", "scripted", "record", "two_sided"),
@@ -50,4 +51,12 @@ class Node:
         """Call the target with its keywords, completed by those facts that it asks for."""
         assert set(facts) <= set(part_facts(self.path)), f"FACTS of {self.path}"
         wanted = {name: fact for name, fact in facts.items() if self.asks_for(name)}
-        return locate(self.target)(**self.kwargs, **wanted)
+        if self.target.startswith("rltrain."):
+            return locate(self.target)(**self.kwargs, **wanted)
+        try:
+            return locate(self.target)(**self.kwargs, **wanted)
+        except RltrainError:
+            raise
+        except Exception as error:  # of somebody's own part
+            where = f"{self.target} ({self.path})"
+            raise UsageError(f"{where} cannot be made: {reason(error)}.") from error

@@ -115,6 +115,8 @@ def with_callbacks(settings: Settings, callbacks: Sequence[Any]) -> Settings:
     Raises:
         UsageError: what is no callback.
     """
+    if not isinstance(callbacks, Sequence):
+        raise UsageError(f"callbacks: expected a list, got {callbacks!r}. Type callbacks=[…].")
     for callback in callbacks:
         if not isinstance(callback, Callback):
             raise UsageError(

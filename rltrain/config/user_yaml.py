@@ -8,13 +8,19 @@ import importlib.util
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+import yaml
 from hydra.core.override_parser.types import Override
+from yaml import YAMLError
 
 from rltrain.common.imports import beside_user
-from rltrain.config.catalog import SHIPPED, Catalog, conf_dir
+from rltrain.config.catalog import LOADER, SHIPPED, Catalog, conf_dir
 from rltrain.config.overrides import is_file, original_cwd
 from rltrain.errors import UsageError
+
+MOST_BYTES, MOST_NODES = 1 << 20, 100_000
+"""Of a preset's file, and values in it, aliases written out."""
 
 
 def own_catalog(overrides: Sequence[Override]) -> Catalog:
@@ -34,6 +40,7 @@ def own_catalog(overrides: Sequence[Override]) -> Catalog:
             preset = original_cwd(str(o.value()))
             if not preset.is_file():
                 raise UsageError(f"{o.input_line}: there is no file {preset}.")
+            require_keys(preset)
     if not folders and preset is None:
         return SHIPPED
     files = [] if preset is None else [preset]
@@ -42,6 +49,42 @@ def own_catalog(overrides: Sequence[Override]) -> Catalog:
         files += [path for group in SHIPPED.groups for path in (folder / group).rglob("*.yaml")]
     changed = tuple(path.stat().st_mtime_ns for path in files)
     return _catalog(tuple(dict.fromkeys(folders)), preset, changed)
+
+
+def require_keys(preset: Path) -> None:
+    """Refuse a preset that is no YAML mapping, or that its aliases make larger than any preset.
+
+    Raises:
+        UsageError: what it is instead.
+    """
+    with preset.open("rb") as file:
+        text = file.read(MOST_BYTES + 1)
+    try:
+        problem = "is larger than 1 MB" if len(text) > MOST_BYTES else problem_of(text)
+    except UnicodeDecodeError:
+        problem = "is no text in UTF-8: save it as that"
+    except YAMLError as error:
+        problem = f"is no YAML: {' '.join(str(error).split())}"
+    if problem:
+        raise UsageError(f"{preset} {problem}. Expected lines such as total_env_steps: 10_000.")
+
+
+def problem_of(text: bytes) -> str:
+    """What keeps a text from being a preset; "" if nothing does."""
+    root = yaml.compose(text.decode("utf-8-sig"), Loader=LOADER)
+    if root is not None and not isinstance(root, yaml.MappingNode):
+        return f"holds {'a list' if isinstance(root, yaml.SequenceNode) else 'a value'}, no keys"
+    return "names aliases (*name) too often" if n_nodes(root, {}) > MOST_NODES else ""
+
+
+def n_nodes(node: Any, known: dict[int, int]) -> int:
+    """Values below a node, aliases written out."""
+    if id(node) not in known:
+        known[id(node)] = 1  # of an alias to a node that it is in
+        below = node.value if isinstance(node, yaml.CollectionNode) else []
+        flat = (one for each in below for one in (each if isinstance(each, tuple) else (each,)))
+        known[id(node)] = 1 + sum(n_nodes(one, known) for one in flat)
+    return known[id(node)]
 
 
 @cache

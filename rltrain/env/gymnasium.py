@@ -24,6 +24,8 @@ COMBINED = (
     ", one for each combination of the components (the last one changes fastest: "
     "np.outer(first, second).ravel() of two)"
 )
+FLAGS = (bool, np.bool_, int, np.integer, np.ndarray)
+"""Types of flags that an episode has ended; text and None are none."""
 LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -53,6 +55,11 @@ class GymnasiumEnv(Env):
         self.env, self.name, self.reward_clip = env, name, options.reward_clip
         channels = options.channels
         self._view = viewed(env.observation_space, name, channels)
+        if 0 in self._view.shape:
+            raise ValueError(
+                f"{name} has observations {env.observation_space}, which have no numbers: expected "
+                "one at least, such as Box(0, 1, (1,))."
+            )
         limit = options.max_episode_steps if env.spec is None else env.spec.max_episode_steps
         discrete = isinstance(env.action_space, spaces.Discrete)
         self.spec = EnvSpec(
@@ -110,6 +117,11 @@ class GymnasiumEnv(Env):
         obs, reward, terminated, truncated, info = happened
         reward = finite_reward(reward, self.where)
         self._return += reward
+        if not (isinstance(terminated, FLAGS) and isinstance(truncated, FLAGS)):
+            raise EnvError(
+                f"{self.where()}: terminated and truncated are {terminated!r} and {truncated!r}: "
+                "expected True or False."
+            )
         terminated, truncated = bool(terminated), bool(truncated)
         final = terminated or truncated
         outcome = outcome_of(info, self.where) if final else {}
@@ -238,9 +250,9 @@ def number(given: object, name: str, expected: str, where: Callable[[], str]) ->
 def finite_reward(reward: Any, where: Callable[[], str]) -> float:
     """A reward as a number; EnvError, which names ``where``, unless it is a finite one."""
     try:
-        if abs(x := float(reward)) <= LARGEST:
+        if not isinstance(reward, str) and abs(x := float(reward)) <= LARGEST:
             return x
-        expected = "a finite number"
+        expected = f"a finite number, at most {LARGEST:.1g}"
     except (TypeError, ValueError):
         expected = "one number, such as float(reward)"
     raise EnvError(f"{where()} gave the reward {reward!r}: expected {expected}.")

@@ -9,11 +9,14 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rltrain.common.files import JsonObject, sync
 from rltrain.common.json_lines import json_lines, left_out, row_of
 from rltrain.logger.loggers import Logger
-from rltrain.types import Clock
+
+if TYPE_CHECKING:
+    from rltrain.types import Clock
 
 log = logging.getLogger("rltrain")
 WARNED: set[Path] = set()

@@ -8,8 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from rltrain.types import Clock, StateDict
+if TYPE_CHECKING:
+    from rltrain.types import Clock, StateDict
 
 log = logging.getLogger("rltrain")
 VIDEO = "test/video"

@@ -209,6 +209,7 @@ def no_run(typed: str | Path, path: Path) -> str:
     """The message where no run was found."""
     expected = "Expected latest, a run folder (outputs/<algo>-<env>/<run>), a folder of runs, or "
     missing = "no run below" if path.is_dir() else "nothing at"
+    missing = "a file, which is no run folder, at" if path.is_file() else missing
     missing = "no run but another library's model at" if FOREIGN.fullmatch(path.name) else missing
     return f"{typed}: there is {missing} {path}. {expected}checkpoints/<env_steps> in a run."
 

@@ -19,7 +19,7 @@ from rltrain.common.files import (
 )
 from rltrain.config.overrides import typed_list
 from rltrain.config.schema import RunSettings
-from rltrain.errors import UsageError
+from rltrain.errors import StorageError, UsageError
 from rltrain.logger.screen import Screen, shown
 from rltrain.report.analysis import analyze
 from rltrain.report.comparison import Analysis
@@ -44,6 +44,7 @@ def report(run: RunSettings) -> Report:
 
     Raises:
         UsageError: no runs, or none that can be compared.
+        StorageError: the disk is full.
     """
     if not run.runs:
         raise UsageError(
@@ -61,11 +62,16 @@ def report(run: RunSettings) -> Report:
     runs = find_runs(typed_list(run.runs), problems)
     analysis = analyze(runs, run.report, problems)
     tables = tables_of(analysis)
-    for table in tables:
-        write(folder / "tables" / f"{table.name}.csv", as_csv(table))
-        write(folder / "tables" / f"{table.name}.tex", as_latex(table))
-    figures = draw_all(analysis, folder / "figures")
-    write_page(folder / "report.html", analysis, tables, figures)
+    try:
+        for table in tables:
+            write(folder / "tables" / f"{table.name}.csv", as_csv(table))
+            write(folder / "tables" / f"{table.name}.tex", as_latex(table))
+        figures = draw_all(analysis, folder / "figures")
+        write_page(folder / "report.html", analysis, tables, figures)
+    except OSError as error:
+        raise StorageError(
+            f"The report {folder} is incomplete: {error}. Make room, then type the command again."
+        ) from error
     return Report(folder, analysis, tables)
 
 

@@ -76,6 +76,10 @@ class Result:
         """
         return history(self.run_dir / "metrics.jsonl")
 
+    def __fspath__(self) -> str:
+        """The run folder, so that a result stands wherever one is expected."""
+        return str(self.run_dir)
+
 
 def run_training(
     settings: Settings,
@@ -107,6 +111,7 @@ def run_training(
         require_new(run_dir)
         if settings.run.dataset.write is not None:
             require_free(expanded(settings.run.dataset.write))
+    unseen = loud and not settings.logger.console and job is None
     loud = loud and settings.logger.console
     screen = Screen(quiet=not loud)
     name = None if job is None else job.name
@@ -153,7 +158,9 @@ def run_training(
                 display.follow(trainer)
 
         trained(trainer, record, loggers, interrupts, introduce)
-        screen.lines(conclusion(settings, trainer, record.facts, job))
+        failed = record.facts["status"] == "failed"
+        ending = Screen(stderr=True) if unseen and failed else screen
+        ending.lines(conclusion(settings, trainer, record.facts, job))
     return Result(run_dir, dict(trainer.latest), record.facts["exit_code"])
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 from safetensors.numpy import save
 
 from rltrain.buffer import fields
-from rltrain.common.files import digest, get_json, put_text, sync
+from rltrain.common.files import digest, get_json, put_text, require_writable, sync
 from rltrain.common.spec_record import agents_words, changes
 from rltrain.errors import DatasetError, EnvError, UsageError
 from rltrain.types import EnvSpec
@@ -86,7 +87,8 @@ def write_shard(
         os.replace(temporary, final)
         sync(folder)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
         raise EnvError(
             f"The dataset {folder} cannot be written: {error}. Make room, or type "
             "dataset.max_bytes=BYTES to stop recording in time."
@@ -148,12 +150,15 @@ def read_index(folder: Path) -> dict[str, Any]:
 
 
 def require_free(folder: Path) -> None:
-    """UsageError where there are files already: a dataset is written into a new folder."""
+    """UsageError where there are files already, or none can be made: a dataset is written into a
+    new folder.
+    """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(
             f"dataset.write={folder} is there already: a dataset is written into a new folder. "
             "Choose another name."
         )
+    require_writable(folder.absolute(), "dataset.write")
 
 
 def sizes_of(record: Mapping[str, Any]) -> str:

@@ -16,8 +16,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from rltrain.common.checkpoint.locate import seal, stored_manifest
-from rltrain.common.files import get_json, number_of, open_plain, sync
-from rltrain.errors import CheckpointError
+from rltrain.common.files import get_json, number_of, open_plain, require_writable, sync
+from rltrain.errors import CheckpointError, UsageError
 from rltrain.types import Pieces
 
 MODEL, TRAINER, REPLAY, SPEC, CONFIG = "model", "trainer", "replay", "spec", "config"
@@ -39,6 +39,8 @@ def write(
             None.
         kind: ``full`` (a run can resume from it) or ``weights``.
     """
+    if kind not in ("full", "weights"):
+        raise UsageError(f"A checkpoint is full or weights, got {kind!r}. It lies in {parent}.")
     final = parent / str(step)
     temporary = parent / f".tmp-{step}-{os.getpid()}"
     shutil.rmtree(temporary, ignore_errors=True)
@@ -68,6 +70,24 @@ def write(
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return final
+
+
+def write_new(
+    parent: Path, step: int, parts: Mapping[str, Mapping[str, object]], replace: bool
+) -> Path:
+    """Write the weights ``parent/<step>/``.
+
+    Raises:
+        UsageError: it is there already, unless it is to be replaced; or it cannot be made.
+    """
+    if not replace and (parent / str(step)).exists():
+        raise UsageError(
+            f"{parent / str(step)} is there already, and may be of another agent. Choose another "
+            "folder."
+        )
+    require_writable(parent.absolute(), "folder")
+    parent.mkdir(parents=True, exist_ok=True)
+    return write(parent, step, parts, "weights")
 
 
 def copy_weights(source: Path, folder: Path) -> None:

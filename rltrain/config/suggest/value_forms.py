@@ -107,7 +107,7 @@ def numbers(override: str) -> str:
     """
     key, _, value = override.partition("=")
     if key in LISTS:
-        return f" Type {quoted(f'{key}=[{value}]')} for one list."
+        return f" Type {quoted(f'{key}=[{value}]')} for one list." if value[:1] != "[" else ""
     return str(for_value(key, value, (), lambda meant: type(meant) is int))
 
 

@@ -134,16 +134,21 @@ def check(plain: Tree, choices: Mapping[str, str], defaults: Tree) -> Settings:
 
 
 def metric_problem(run: RunSettings) -> Iterator[str]:
-    """Yield the message about a ``stop.metric`` that nothing can report."""
-    own, name = "custom|test" if run.test.function else "custom", run.stop.metric
-    known = name in METRICS or re.fullmatch(rf"({own})/\w+", str(name))
-    if name is not None and not known:
-        from rltrain.config.suggest.value_forms import for_metric
+    """Yield the messages about a ``stop.metric`` or ``tune.metric`` that nothing can report."""
+    own = "custom|test" if run.test.function else "custom"
+    for key, name in (("stop.metric", run.stop.metric), ("tune.metric", run.tune.metric)):
+        known = name in (None, "auto", *METRICS) or re.fullmatch(rf"({own})/\w+", str(name))
+        if not known:
+            from rltrain.config.suggest.value_forms import for_metric
 
-        yield (
-            f"stop.metric={name}: expected a metric of metrics.jsonl, such as "
-            f"test/return_mean, or custom/NAME.{for_metric(name, METRICS)}"
-        )
+            meant = str(for_metric(str(name), METRICS))
+            if key == "tune.metric":  # of tests
+                meant = meant.replace("stop.metric=train/", "tune.metric=test/")
+                meant = meant.replace("stop.", "tune.")
+            yield (
+                f"{key}={name}: expected a metric of metrics.jsonl, such as test/return_mean, or "
+                f"custom/NAME.{meant}"
+            )
 
 
 def converted(

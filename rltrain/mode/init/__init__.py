@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from rltrain.common.files import put_text, require_empty, require_writable
+from rltrain.common.files import drop_temporary, put_text, require_empty, require_writable
 from rltrain.common.machine.install import install_command
+from rltrain.errors import StorageError
+from rltrain.logger.screen import shown
 
 PROJECTS = Path(__file__).parent / "project"
 """The files of each, by its environment's interface; their names have ``.txt`` behind them."""
@@ -25,10 +28,22 @@ def write_project(folder: Path, env: str) -> str:
     require_empty(folder, "a project", "Type init.folder=FOLDER with a new name.")
     require_writable(folder, "init.folder")
     folder.mkdir(parents=True, exist_ok=True)
-    for path in sorted((PROJECTS / env).iterdir()):
-        text = path.read_text(encoding="utf-8").replace("{python}", sys.executable)
-        put_text(folder / path.name.removesuffix(".txt"), text)
+    texts = {
+        folder / path.name.removesuffix(".txt"): path.read_text(encoding="utf-8")
+        for path in sorted((PROJECTS / env).iterdir())
+    }
+    try:
+        for path, text in texts.items():
+            put_text(path, text.replace("{python}", sys.executable))
+    except OSError as error:
+        for path in texts:
+            path.unlink(missing_ok=True)
+        drop_temporary(folder, *(path.name for path in texts))
+        raise StorageError(
+            f"{folder} cannot be written: {error}. Make room, then type the command again."
+        ) from error
     names = ", ".join(sorted(path.name for path in folder.iterdir()))
-    lines = [f"{folder.name}/ has {names}. To train, and to test what was learned:"]
+    lines = [f"{shown(folder)}/ has {names}. To train, and to test what was learned:"]
     lines += [] if find_spec("pytest") else [f"  {install_command('pytest')}"]
-    return "\n".join([*lines, f"  make -C {folder.name} train", f"  make -C {folder.name} test"])
+    place = shlex.quote(shown(folder))
+    return "\n".join([*lines, f"  make -C {place} train", f"  make -C {place} test"])

@@ -1,0 +1,231 @@
+"""Mistakes in one's own parts, files and commands are named before anything is trained."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from torch import nn
+
+import rltrain
+from rltrain.callback import Callback
+from rltrain.errors import EnvError, StorageError, UsageError
+from rltrain.mode import init, report
+
+HERE = "tests.integration.test_own_parts_refused"
+CARTPOLE = ["env=cartpole", "tuned=none", "total_env_steps=60", "test.episodes=1"]
+CARTPOLE += ["algo.learning_starts=20", "hardware.n_envs=1", "hardware.threads=1"]
+CARTPOLE += ["logger.console=false", "logger.wandb.mode=disabled", "log.interval=20"]
+
+
+class Network(nn.Module):
+    """Agents whose ``step`` returns what ``given`` makes of values and states."""
+
+    hidden_dim, uses_last_action, draws_noise = 0, False, False
+
+    def __init__(self, *, spec):
+        super().__init__()
+        self.layer = nn.Linear(spec.obs_shape[0], spec.n_actions)
+
+    def step(self, obs, last_action, hidden):
+        return self.given(self.layer(obs), hidden)
+
+    def unroll(self, batch, start=0, stop=None): ...
+
+
+class OneValue(Network):
+    def given(self, q, hidden):
+        return q.max(-1, keepdim=True).values, hidden
+
+
+class NoState(Network):
+    def given(self, q, hidden):
+        return q
+
+
+class NoInit(nn.Module):
+    def __init__(self, *, spec):
+        self.layer = nn.Linear(2, 2)
+
+
+class Unsavable(Callback):
+    def state_dict(self):
+        return {"a": [object()]}
+
+
+class Says(Callback):
+    def on_log(self, trainer, value):
+        return {**value, "text": "much"}
+
+
+PARTS = {
+    "network=OneValue": (
+        f"algo.network={{_target_: {HERE}.OneValue}}",
+        r"OneValue\.step \(algo\.network\) returned \[\(2, 1, 1\), \(2, 1, 0\)\].*\(2, 1, 2\)",
+    ),
+    "network=NoState": (
+        f"algo.network={{_target_: {HERE}.NoState}}",
+        r"NoState\.step \(algo\.network\) returned Tensor",
+    ),
+    "network=NoInit": (
+        f"algo.network={{_target_: {HERE}.NoInit}}",
+        r"NoInit \(algo\.network\) cannot be made: AttributeError: cannot assign module",
+    ),
+    "optimizer=LBFGS": (
+        "algo.optimizer={_target_: torch.optim.LBFGS}",
+        r"LBFGS computes the loss several times a step.*Type algo/optimizer=adam",
+    ),
+    "callback=Unsavable": (
+        f"callbacks=[{{_target_: {HERE}.Unsavable}}]",
+        r"state_dict of .*Unsavable.0 cannot be saved in checkpoints \(a.0: object cannot be saved",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_part_that_cannot_work_is_named_before_anything_is_trained(own_folder, name):
+    word, said = PARTS[name]
+    with pytest.raises(UsageError, match=said):
+        rltrain.train([*CARTPOLE, word])
+    assert not list(own_folder.glob("outputs/*/*/checkpoints"))
+
+
+def test_metrics_of_a_hook_must_be_numbers(tmp_path):
+    trainer = rltrain.make_trainer(CARTPOLE, tmp_path, callbacks=[Says()])
+    with pytest.raises(UsageError, match=r"Says\.on_log returned text='much': expected numbers"):
+        trainer.train()
+
+
+class Ending(gymnasium.Env):
+    """One step, with a reward and a flag of any type."""
+
+    observation_space, action_space = spaces.Box(-1, 1, (1,)), spaces.Discrete(2)
+    reward, over = 1.0, True
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(1, np.float32), self.reward, self.over, False, {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"over": "False"}, r"terminated and truncated are 'False' and False: expected True"),
+        ({"over": None}, r"terminated and truncated are None and False: expected True"),
+        ({"reward": "1.0"}, r"the reward '1\.0': expected a finite number"),
+        ({"reward": 1e300}, r"the reward 1e\+300: expected a finite number, at most 3e\+38"),
+    ],
+    ids=lambda x: str(x)[:24],
+)
+def test_text_is_neither_a_reward_nor_a_flag(tmp_path, changes, said):
+    env = type("Own", (Ending,), changes)
+    overrides = [w for w in CARTPOLE if w != "env=cartpole"]
+    with pytest.raises(EnvError, match=said):
+        rltrain.make_trainer(["algo=dqn", *overrides], tmp_path, env=env).train()
+
+
+def test_an_observation_without_numbers_is_refused():
+    env = type("Own", (Ending,), {"observation_space": spaces.Box(-1, 1, (0,))})
+    (problem,) = rltrain.check_env(env).problems
+    assert "which have no numbers" in problem
+
+
+def test_an_export_replaces_no_other(tmp_path):
+    trainer = rltrain.make_trainer(CARTPOLE, tmp_path / "run")
+    folder = trainer.export(tmp_path / "agent")
+    with pytest.raises(UsageError, match="is there already, and may be of another agent"):
+        trainer.export(tmp_path / "agent")
+    assert trainer.export(tmp_path / "agent", replace=True) == folder
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="cannot be written"):
+        trainer.export(tmp_path / "file")
+    with pytest.raises(UsageError, match="A checkpoint is full or weights, got 'mine'"):
+        trainer.save("mine")
+
+
+@pytest.mark.parametrize("place", ["file/data", "/proc/data"])
+def test_a_dataset_that_cannot_be_written_is_refused_before_the_run(own_folder, place):
+    (own_folder / "file").touch()
+    with pytest.raises(UsageError, match=r"cannot be written.*dataset\.write=FOLDER"):
+        rltrain.train([*CARTPOLE, f"dataset.write={place}"])
+    assert not list(own_folder.glob("outputs"))
+
+
+def test_a_failure_is_told_where_the_console_is_off(own_folder, capsys):
+    (own_folder / "broken.py").write_text("raise SystemExit\n")
+    env = type("Own", (Ending,), {"reward": float("nan")})
+    overrides = [w for w in CARTPOLE if w != "env=cartpole"]
+    result = rltrain.train(["algo=dqn", *overrides], env=env)
+    assert result.exit_code == 4
+    assert "gave the reward nan" in capsys.readouterr().err
+
+
+PRESETS = {
+    "list": (b"- a\n- b\n", "holds a list, no keys"),
+    "value": (b"much\n", "holds a value, no keys"),
+    "UTF-16": ("total_env_steps: 5\n".encode("utf-16"), "is no text in UTF-8"),
+    "no YAML": (b"a: [1\n", "is no YAML"),
+    "bomb": (
+        b"a: &a [1,2,3,4,5,6,7,8,9]\n"
+        + b"".join(
+            b"%c: &%c [%s]\n" % (c, c, b",".join([b"*%c" % (c - 1)] * 9)) for c in b"bcdefgh"
+        ),
+        "names aliases",
+    ),
+    "large": (b"a: " + b"x" * (1 << 20), "is larger than 1 MB"),
+}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_that_is_none_is_refused(own_folder, name):
+    text, said = PRESETS[name]
+    (own_folder / "mine.yaml").write_bytes(text)
+    with pytest.raises(UsageError, match=said):
+        rltrain.train([*CARTPOLE, "experiment=./mine.yaml"])
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["-m", "seed=1,2,1"], r"Two jobs of this sweep are the same, .*seed=1: .*Leave one out"),
+        (["-m", "seed=1,2", "hydra.run.dir=x"], r"Type hydra\.sweep\.dir=FOLDER"),
+        (["mode=tune", "tune.metric=test/foo"], r"tune\.metric=test/foo: expected a metric"),
+        (["mode=tune", "tune.metric=return_mean"], r"Type tune\.metric=test/return_mean"),
+        (["resume=file.py"], "there is a file, which is no run folder, at"),
+    ],
+    ids=lambda x: str(x),
+)
+def test_a_command_that_would_come_to_nothing_is_refused(own_folder, command, overrides, said):
+    (own_folder / "file.py").touch()
+    with pytest.raises(UsageError, match=said):
+        command(*([] if "resume" in overrides[0] else CARTPOLE), *overrides)
+
+
+def test_a_project_says_where_it_lies(own_folder):
+    said = init.write_project(own_folder / "a/b c", "gymnasium")
+    assert "make -C 'a/b c' train" in said
+
+
+def full(*arguments, **options):
+    raise OSError(28, "No space left on device")
+
+
+def test_a_full_disk_leaves_no_half_a_project(own_folder, monkeypatch):
+    monkeypatch.setattr(init, "put_text", full)
+    with pytest.raises(StorageError, match="No space left on device. Make room"):
+        init.write_project(own_folder / "project", "gymnasium")
+    assert not list((own_folder / "project").iterdir())
+
+
+def test_a_result_stands_where_a_run_folder_is_expected(own_folder):
+    result = rltrain.train(CARTPOLE)
+    assert rltrain.load_policy(result).step >= 60
+    assert rltrain.evaluate(result, episodes=1).metrics
+
+
+def test_a_report_on_a_full_disk_says_so(own_folder, command, monkeypatch):
+    rltrain.train(CARTPOLE)
+    monkeypatch.setattr(report, "draw_all", full)
+    with pytest.raises(StorageError, match="is incomplete: .*Make room"):
+        command("mode=report", "runs=outputs", "report.dir=done")
