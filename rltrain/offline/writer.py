@@ -127,9 +127,11 @@ class Writer:
         self.stopped = True  # after a failed write, do not try again
         shard = write_shard(self.folder, len(self.shards), self._joined(), room)
         if shard is None:
+            more = "is complete: one more" if self.shards else "was not written: its first"
             log.warning(
-                "the dataset %s is complete: one more shard would exceed dataset.max_bytes=%s",
+                "the dataset %s %s shard would exceed dataset.max_bytes=%s",
                 self.folder,
+                more,
                 self.max_bytes,
             )
         else:
