@@ -14,6 +14,7 @@ import yaml
 from hydra.core.override_parser.types import Override
 from yaml import YAMLError
 
+from rltrain.common.files import open_plain
 from rltrain.common.imports import beside_user
 from rltrain.config.catalog import LOADER, SHIPPED, Catalog, conf_dir
 from rltrain.config.overrides import is_file, original_cwd
@@ -57,16 +58,21 @@ def require_keys(preset: Path) -> None:
     Raises:
         UsageError: what it is instead.
     """
-    with preset.open("rb") as file:
-        text = file.read(MOST_BYTES + 1)
     try:
+        with open_plain(preset) as file:
+            text = file.read(MOST_BYTES + 1)
         problem = "is larger than 1 MB" if len(text) > MOST_BYTES else problem_of(text)
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror or error}"
     except UnicodeDecodeError:
         problem = "is no text in UTF-8: save it as that"
     except YAMLError as error:
         problem = f"is no YAML: {' '.join(str(error).split())}"
     if problem:
-        raise UsageError(f"{preset} {problem}. Expected lines such as total_env_steps: 10_000.")
+        raise UsageError(
+            f"The configuration cannot be composed: {preset} {problem}. Expected lines such as "
+            "total_env_steps: 10_000."
+        )
 
 
 def problem_of(text: bytes) -> str:
