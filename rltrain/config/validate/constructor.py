@@ -224,7 +224,7 @@ def bounds(metadata: tuple[object, ...]) -> list[str]:
     plain = [
         m for each in metadata for m in (each.metadata if isinstance(each, FieldInfo) else [each])
     ]
-    patterns = [each.pattern for each in plain if getattr(each, "pattern", None)]
+    patterns = filter(None, (getattr(each, "pattern", None) for each in plain))
     return [f"matching {pattern}" for pattern in patterns] + [
         f"{words} {getattr(each, name):g}"
         for each in plain
