@@ -170,8 +170,14 @@ def pass_on(calls: Sequence[Callable[..., object]], trainer: Training, value: ob
         UsageError: one that returned nothing, or metrics that are no numbers.
     """
     for call in calls:
-        given, value = value, call(trainer, value)
         hook: Any = call
+        given = value
+        try:
+            value = call(trainer, value)
+        except Exception as error:
+            if not type(hook.__self__).__module__.startswith("rltrain."):
+                error.add_note(f"in {hook_name(hook)}")
+            raise
         if value is None and given is not None and not isinstance(given, BaseException):
             raise UsageError(
                 f"{hook_name(hook)} returned nothing: expected its value, changed or not. End it "

@@ -95,6 +95,22 @@ def test_metrics_of_a_hook_must_be_numbers(tmp_path):
         trainer.train()
 
 
+class Raises(Callback):
+    def on_iteration(self, trainer, value=None):
+        raise ValueError("on purpose")
+
+
+class Asks(Callback):
+    def on_step(self):
+        """Takes too little."""
+
+
+@pytest.mark.parametrize(("name", "hook"), [("Raises", "on_iteration"), ("Asks", "on_step")])
+def test_an_exception_in_a_hook_names_it(own_folder, name, hook):
+    with pytest.raises(RuntimeError, match=rf"\(in {HERE}\.{name}\.{hook}\)"):
+        rltrain.train([*CARTPOLE, f"callbacks=[{{_target_: {HERE}.{name}}}]"])
+
+
 class Ending(gymnasium.Env):
     """One step, with a reward and a flag of any type."""
 
