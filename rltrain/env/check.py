@@ -208,7 +208,7 @@ def of_single(env: gymnasium.Env) -> Iterator[str]:
             yield f"{name} is {describe(flag)}: expected True or False."
     wide = unbounded(space)
     for t in range(1, N_STEPS):
-        problems = list(outside(step[0], wide, f"the observation of step {t}"))
+        problems = list(outside(step[0], wide, f"the observation of step {t}", declared=space))
         yield from problems
         if problems:
             return
@@ -284,12 +284,12 @@ def allowed(env: Any, name: str, obs: Any, info: Any) -> Any:
     return numbered(space, name).own(int(np.flatnonzero(mask)[0]))
 
 
-def outside(obs: Any, space: Any, what: str) -> Iterator[str]:
-    """An observation that is not of its space."""
+def outside(obs: Any, space: Any, what: str, declared: Any = None) -> Iterator[str]:
+    """An observation that is not of its space, of which ``declared`` has narrower bounds."""
     if not space.contains(obs):
         yield (
-            f"{what} is {describe(obs)}, which is not of its space {space}: check its shape, its "
-            "dtype and its range."
+            f"{what} is {describe(obs)}, which is not of its space {declared or space}: check its "
+            "shape, its dtype and its range."
         )
 
 

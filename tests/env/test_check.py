@@ -57,6 +57,11 @@ class LongMask(Good):
         return (*super().step(action[1])[:4], {"action_mask": np.array([0, 0, 0, 1])})
 
 
+class LaterOutside(Good):
+    def step(self, action):
+        return super().step(action)[0][:1], *super().step(action)[1:]
+
+
 class WithoutInfo(Good):
     def reset(self, *, seed=None, options=None):
         return super().reset(seed=seed)[0]
@@ -96,6 +101,7 @@ PROBLEMS = {
     Unseeded: r"same seed and the same actions differ \(obs, first at step 0\).*self\.np_random",
     Outside: r"the first observation is an array float32 \[2\] from .* not of its space",
     Old: r"step\(\) returned 4 values: expected \(observation, reward",
+    LaterOutside: r"the observation of step 1 is .* not of its space Box\(-1\.0, 1\.0, \(2,\)",
     WithoutSeed: r"unexpected keyword argument 'seed'. Gymnasium expects reset\(self, ",
     LongMask: r"gave the action_mask \[0 0 0 1\]: expected 2 entries of 0 and 1",
     WithoutInfo: r"reset\(\) returned ndarray: expected \(observation, info\)",

@@ -102,6 +102,10 @@ def test_every_kind_of_network_is_exported(overrides, own_folder):
     exported.reset()
     policy.reset()
     assert exported.act(obs.astype(np.float64)) == policy.act(obs)  # NumPy's own type
+    with (done.folder / "act.py").open("a") as script:
+        script.write("# mine")
+    with pytest.raises(UsageError, match=r"is not empty \(act\.py\).* Move them elsewhere"):
+        export(run, ["test.episodes=2"], None)
 
 
 def images():

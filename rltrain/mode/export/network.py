@@ -134,12 +134,12 @@ def export(
     plain = ("hardware.device=cpu", "hardware.kernels=torch")
     source, settings = open_checkpoint(path, (*overrides, *plain), load_step, plays=True)
     folder = home(source) / "onnx" / str(source.step)
-    require_empty(
-        folder,
-        "an export",
-        "Move them elsewhere: an export replaces its folder.",
-        (POLICY, SCRIPT, RECORD) if (folder / RECORD).is_file() else (),
-    )
+    own = [POLICY, RECORD, "__pycache__"] if (folder / RECORD).is_file() else []
+    script, shipped = folder / SCRIPT, Path(__file__).with_name(SCRIPT)
+    if own and script.is_file() and script.read_bytes() == shipped.read_bytes():
+        own.append(SCRIPT)  # else somebody has edited it
+    advice = "Move them elsewhere: an export replaces its folder."
+    require_empty(folder, "an export", advice, tuple(own))
     temporary = temporary_folder(folder)
     try:
         record = written(settings, source, temporary)
