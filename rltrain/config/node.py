@@ -35,6 +35,16 @@ def part_facts(path: str) -> tuple[str, ...]:
     return FACTS.get(path) or FACTS.get(f"{path.rpartition('.')[0]}.*", ())
 
 
+def typed_node(path: str, target: str, missing: str = "") -> str:
+    """What to type for a part, or for a keyword that it misses."""
+    keys = f"_target_: {target}" + (f", {missing}: VALUE" if missing else "")
+    if path.startswith("callbacks["):
+        return f"'callbacks=[{{{keys}}}]'"
+    if missing and path != "test.function":
+        return f"{path}.{missing}=VALUE"
+    return f"'{path}={{{keys}}}'"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Node:
     """A checked ``_target_`` node: what to call, with which keywords."""

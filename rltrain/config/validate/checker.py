@@ -19,7 +19,7 @@ from rltrain.common.metrics import METRICS
 from rltrain.common.number_types import Whole
 from rltrain.config.catalog import Tree
 from rltrain.config.combinations import Facts
-from rltrain.config.node import Node, part_facts
+from rltrain.config.node import Node, part_facts, typed_node
 from rltrain.config.overrides import flat_keys, overlaid, pick, put
 from rltrain.config.schema import (
     AlgoSettings,
@@ -324,16 +324,6 @@ class Checker:
 
 BUILT_WITH: Mapping[str, Mapping[str, Any]] = {"algo.network": {"groups": list[list[Whole]] | None}}
 """Keys of a node that are read where it is built, beside those of its constructor."""
-
-
-def typed_node(path: str, target: str, missing: str = "") -> str:
-    """What to type for a part, or for a keyword that it misses."""
-    keys = f"_target_: {target}" + (f", {missing}: VALUE" if missing else "")
-    if path.startswith("callbacks["):
-        return f"'callbacks=[{{{keys}}}]'"
-    if missing and path != "test.function":
-        return f"{path}.{missing}=VALUE"
-    return f"'{path}={{{keys}}}'"
 
 
 def unknown(key: str, known: Sequence[str]) -> str:
