@@ -12,8 +12,6 @@ from benchmarks.tasks import TASKS
 from rltrain.logger.curve import series
 from rltrain.report.scores import Curve
 from rltrain.report.statistics import (
-    estimate,
-    mean,
     probability_of_improvement,
     resampled_runs,
 )
@@ -64,10 +62,9 @@ def lines_of(scores: Mapping[str, Mapping[str, np.ndarray]]) -> Iterator[str]:
     drawn = {m: resampled_runs(each, RESAMPLES, rng) for m, each in by_method.items()}
     pooled = []
     for method in ORDER:
-        found = estimate(by_method[method], mean, drawn[method])
-        pooled.append(
-            f"{method} {100 * found.value:.0f} ({100 * found.low:.0f} … {100 * found.high:.0f})"
-        )
+        value = float(np.mean([scores.mean() for scores in by_method[method]]))
+        low, high = np.percentile(means_over_maps(by_method[method], drawn[method]), (2.5, 97.5))
+        pooled.append(f"{method} {100 * value:.0f} ({100 * low:.0f} … {100 * high:.0f})")
     said = [f"Means over maps ({len(scores)}), in percent: {', '.join(pooled)}."]
     for worse, better in pairwise(ORDER):
         found = probability_of_improvement(
@@ -83,12 +80,15 @@ def lines_of(scores: Mapping[str, Mapping[str, np.ndarray]]) -> Iterator[str]:
     yield " ".join(said)
 
 
+def means_over_maps(scores: Sequence[np.ndarray], drawn: Sequence[np.ndarray]) -> np.ndarray:
+    """The mean over maps of the means over seeds, of each resample; every map counts the same."""
+    means = [task[runs].mean(1) for task, runs in zip(scores, drawn, strict=True)]
+    return np.asarray(np.mean(means, 0))
+
+
 def share_in_order(
     scores: Mapping[str, Sequence[np.ndarray]], drawn: Mapping[str, Sequence[np.ndarray]]
 ) -> float:
     """The share of resamples in which the means over maps are in this order."""
-    means = [
-        np.mean([task[i].mean(1) for task, i in zip(scores[m], drawn[m], strict=True)], axis=0)
-        for m in ORDER
-    ]
-    return float(np.mean((means[0] < means[1]) & (means[1] < means[2])))
+    means = [means_over_maps(scores[method], drawn[method]) for method in ORDER]
+    return float(np.mean([np.all(np.diff(each) > 0) for each in zip(*means, strict=True)]))
