@@ -112,7 +112,7 @@ def test_a_wheel_of_the_source_distribution_has_the_same_files(wheel, tmp_path):
     parts = {
         "rltrain/conf/config.yaml",
         "rltrain/py.typed",
-        "rltrain/mode/init/project/Makefile.txt",
+        "rltrain/mode/init/project/gymnasium/Makefile.txt",
     }
     assert parts <= names[again]
 
