@@ -24,8 +24,6 @@ COMBINED = (
     ", one for each combination of the components (the last one changes fastest: "
     "np.outer(first, second).ravel() of two)"
 )
-FLAGS = (bool, np.bool_, int, np.integer, np.ndarray)
-"""Types of flags that an episode has ended; text and None are none."""
 LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -117,12 +115,8 @@ class GymnasiumEnv(Env):
         obs, reward, terminated, truncated, info = happened
         reward = finite_reward(reward, self.where)
         self._return += reward
-        if not (isinstance(terminated, FLAGS) and isinstance(truncated, FLAGS)):
-            raise EnvError(
-                f"{self.where()}: terminated and truncated are {terminated!r} and {truncated!r}: "
-                "expected True or False."
-            )
-        terminated, truncated = bool(terminated), bool(truncated)
+        terminated = flag(terminated, "terminated", self.where)
+        truncated = flag(truncated, "truncated", self.where)
         final = terminated or truncated
         outcome = outcome_of(info, self.where) if final else {}
         if self.reward_clip is not None:
@@ -245,6 +239,13 @@ def number(given: object, name: str, expected: str, where: Callable[[], str]) ->
     if array.size == 1 and array.dtype.kind in "biuf":
         return float(array.reshape(()))
     raise EnvError(f"{where()} gave {name}={given!r}: expected {expected}.")
+
+
+def flag(given: object, name: str, where: Callable[[], str]) -> bool:
+    """Whether an episode has ended; EnvError, which names ``where``, for text or None."""
+    if given is None or isinstance(given, str):
+        raise EnvError(f"{where()} gave {name}={given!r}: expected True or False.")
+    return bool(given)
 
 
 def finite_reward(reward: Any, where: Callable[[], str]) -> float:

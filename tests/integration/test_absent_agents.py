@@ -46,10 +46,10 @@ class Leaving(ParallelEnv):
 
     def step(self, actions):
         self.t += 1
-        names, obs, nobody = self.agents, self.seen(), dict.fromkeys(self.agents, False)
+        names, obs, none = self.agents, self.seen(), dict.fromkeys(self.agents, False)
         ends = {a: self.t == 20 or (a != "a" and self.t == 2) for a in names}
         self.agents = [a for a in names if not ends[a]]
-        flags = (nobody, ends) if self.truncates else (ends, nobody)
+        flags = (none, ends) if self.truncates else (ends, none)
         return obs, dict.fromkeys(names, 1.0), *flags, {a: {} for a in names}
 
     def state_dict(self):

@@ -11,7 +11,7 @@ import numpy as np
 from rltrain.common.number_types import is_finite
 from rltrain.env import gymnasium
 from rltrain.env.env_options import USUAL, TeamOptions
-from rltrain.env.gymnasium import FRAMES_PER_SECOND, NO_STATE, as_mask, finite_reward
+from rltrain.env.gymnasium import FRAMES_PER_SECOND, NO_STATE, as_mask, finite_reward, flag
 from rltrain.env.tasks import begin_task, require_task
 from rltrain.env.team.agent_spaces import MASK, Agent, team_spaces
 from rltrain.env.team.drawn import has_particles, particle_drawing
@@ -148,8 +148,8 @@ class TeamEnv(Env):
         self._require_names("observations", obs)
         self._require_names("agents", self.env.agents)
         reward = self._rewarded(rewards, acting)
-        ended = {name for name in acting if terminated[name]}
-        cut = {name for name in acting if truncated[name]} - ended
+        ended = {name for name in acting if flag(terminated[name], "terminated", self._where)}
+        cut = {name for name in acting if flag(truncated[name], "truncated", self._where)} - ended
         self._kept = (self._kept | ended | cut).intersection(self.env.agents)
         self._present = [n for n in self._index if n in self.env.agents and n not in self._kept]
         over = not self._present

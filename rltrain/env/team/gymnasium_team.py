@@ -100,9 +100,8 @@ class TupleTeam(GymnasiumTeam):
     def _by_agent(self, values: Sequence[object]) -> dict[str, Any]:
         return dict(zip(self.possible_agents, values, strict=True))
 
-    def _flags(self, value: Any) -> dict[str, bool]:
-        each = value if np.ndim(value) else [value] * len(self.possible_agents)
-        return {name: bool(x) for name, x in self._by_agent(each).items()}
+    def _flags(self, value: Any) -> dict[str, Any]:
+        return self._by_agent(value if np.ndim(value) else [value] * len(self.possible_agents))
 
     def _infos(self, info: Info) -> Info:
         masks = info.get(MASK)
@@ -152,8 +151,8 @@ class FactoredActions(GymnasiumTeam):
         return (
             dict.fromkeys(everyone, self._obs),
             reward,
-            dict.fromkeys(everyone, bool(terminated)),
-            dict.fromkeys(everyone, bool(truncated)),
+            dict.fromkeys(everyone, terminated),
+            dict.fromkeys(everyone, truncated),
             dict.fromkeys(everyone, info),
         )
 

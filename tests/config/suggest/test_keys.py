@@ -54,10 +54,7 @@ NAMES = {
         ["env=gymnasium", *DQN[:1], "env.kwargs.gravity=5"],
         "Type +env.kwargs.gravity=5 (a new key below env.kwargs needs a +).",
     ),
-    "option of one's own environment": (
-        ["env=gymnasium", *DQN[:1], "env.size=5"],
-        "Type +env.kwargs.size=5 (if the environment takes it).",
-    ),
+    "own option": (["env=gymnasium", *DQN[:1], "env.size=5"], "Type +env.kwargs.size=5 (if the"),
     "like no other key": (["env=gymnasium", *DQN[:1], "env.g=5"], "Type +env.kwargs.g=5 (if the"),
     "like another key": (["env=gymnasium", *DQN[:1], "env.max_step=5"], "env.max_episode_steps=5?"),
     "typo below a free-form node": (["algo.optimizer.epss=1"], "Did you mean algo.optimizer.eps=1"),

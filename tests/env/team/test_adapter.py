@@ -204,6 +204,21 @@ def test_rewards_that_are_not_one_number_name_environment_step_and_seed(bad):
         act(team, 0, 0)
 
 
+@pytest.mark.parametrize("place", [2, 3])
+@pytest.mark.parametrize("bad", ["False", None])
+def test_text_is_no_flag_that_an_agent_has_ended(place, bad):
+    class Broken(Scripted):
+        def step(self, actions):
+            returned = list(super().step(actions))
+            returned[place] = dict.fromkeys(returned[place], bad)
+            return tuple(returned)
+
+    team, _ = begun(Broken())
+    name = ("terminated", "truncated")[place - 2]
+    with pytest.raises(EnvError, match=rf"seed 7 gave {name}={bad!r}: expected True or False"):
+        act(team, 0, 0)
+
+
 def test_observations_that_are_not_finite_are_shown():
     class Broken(Scripted):
         def seen(self, agents):
