@@ -405,7 +405,7 @@ class Trainer:
                 "Restore it with a trainer that has not collected any: "
                 "rltrain.make_trainer(…, run_dir=…)."
             )
-        self.asked, self.diverging = None, False
+        self.asked, self.diverging, self.broken_off = None, False, False
         self.tests.drop()
         state = checkpoint.read(chosen.folder, TRAINER)
         require_counts(state, self.update_ratio.unit, chosen.folder)

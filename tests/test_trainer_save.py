@@ -11,6 +11,7 @@ from gymnasium import spaces
 
 import rltrain
 from rltrain.callback import Callback
+from tests.helpers import weights
 
 HOOKS = [name for name in vars(Callback) if name.startswith("on_")]
 DURING_TRAINING = [
@@ -125,3 +126,20 @@ def test_no_transition_joins_two_episodes_after_an_exception_in_any_hook(tmp_pat
         each.train()
         assert not joined(each)
         assert each.clock.env_steps >= 600
+
+
+def test_a_checkpoint_that_is_restored_after_an_exception_keeps_its_open_episodes(tmp_path):
+    def fail(trainer):
+        raise ZeroDivisionError
+
+    whole = made(tmp_path / "whole", env="cartpole")
+    whole.train()
+    trainer = made(tmp_path / "run", [acting_at("on_collect", fail)], "cartpole")
+    trainer.run(100)
+    trainer.save()
+    with pytest.raises(ZeroDivisionError):
+        trainer.train()
+    trainer.restore(tmp_path / "run")
+    trainer.train()
+    assert trainer.clock == whole.clock
+    assert (weights(trainer) == weights(whole)).all()

@@ -68,6 +68,8 @@ def require_keys(preset: Path) -> None:
         problem = "is no text in UTF-8: save it as that"
     except YAMLError as error:
         problem = f"is no YAML: {' '.join(str(error).split())}"
+    except RecursionError:
+        problem = "is nested too deeply"
     if problem:
         raise UsageError(
             f"The configuration cannot be composed: {preset} {problem}. Expected lines such as "

@@ -156,6 +156,8 @@ def test_an_export_replaces_no_other(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="cannot be written"):
         trainer.export(tmp_path / "file")
+    with pytest.raises(OSError, match="file"):  # a snapshot beside training: the run goes on
+        trainer.export(tmp_path / "file", replace=True)
     with pytest.raises(UsageError, match="A checkpoint is full or weights, got 'mine'"):
         trainer.save("mine")
 
@@ -186,6 +188,7 @@ PRESETS = {
         + b"".join(b"%c: &%c [%s]\n" % (c, c, b"*%c," % (c - 1) * 9) for c in b"bcdefgh"),
         "names aliases",
     ),
+    "deep": (b"[" * 5_000 + b"]" * 5_000, "is nested too deeply|holds a list|is no YAML"),
     "large": (b"a: " + b"x" * (1 << 20), "is larger than 1 MB"),
 }
 
@@ -204,6 +207,7 @@ def test_a_preset_that_is_none_is_refused(own_folder, name):
         (["-m", "seed=1,2,1"], r"Two jobs of this sweep are the same, .*seed=1: .*Leave one out"),
         (["-m", "seed=1,2", "hydra.run.dir=x"], r"Type hydra\.sweep\.dir=FOLDER"),
         (["mode=tune", "tune.metric=test/foo"], r"tune\.metric=test/foo: expected a metric"),
+        (["stop.metric=auto", "stop.value=1"], r"stop\.metric=auto: expected a metric"),
         (["mode=tune", "tune.metric=return_mean"], r"Type tune\.metric=test/return_mean"),
         (["resume=file.py"], "there is a file, which is no run folder, at"),
     ],

@@ -78,14 +78,16 @@ def write_new(
     """Write the weights ``parent/<step>/``.
 
     Raises:
-        UsageError: it is there already, unless it is to be replaced; or it cannot be made.
+        UsageError: it is there already or cannot be made, unless it is to be replaced.
+        OSError: it cannot be written.
     """
-    if not replace and (parent / str(step)).exists():
-        raise UsageError(
-            f"{parent / str(step)} is there already, and may be of another agent. Choose another "
-            "folder."
-        )
-    require_writable(parent.absolute(), "folder")
+    if not replace:
+        if (parent / str(step)).exists():
+            raise UsageError(
+                f"{parent / str(step)} is there already, and may be of another agent. Choose "
+                "another folder."
+            )
+        require_writable(parent.absolute(), "folder")
     parent.mkdir(parents=True, exist_ok=True)
     return write(parent, step, parts, "weights")
 

@@ -137,7 +137,8 @@ def metric_problem(run: RunSettings) -> Iterator[str]:
     """Yield the messages about a ``stop.metric`` or ``tune.metric`` that nothing can report."""
     own = "custom|test" if run.test.function else "custom"
     for key, name in (("stop.metric", run.stop.metric), ("tune.metric", run.tune.metric)):
-        known = name in (None, "auto", *METRICS) or re.fullmatch(rf"({own})/\w+", str(name))
+        none = None if key == "stop.metric" else "auto"
+        known = name in (none, *METRICS) or re.fullmatch(rf"({own})/\w+", str(name))
         if not known:
             from rltrain.config.suggest.value_forms import for_metric
 
