@@ -1,4 +1,5 @@
-"""Checks of arrays that come from outside: batches, observations and masks of available actions.
+"""Checks of arrays that come from outside: batches, losses, observations and masks of available
+actions.
 
 Compiled kernels read arrays without bounds checks, so nothing reaches them unchecked.
 """
@@ -6,6 +7,7 @@ Compiled kernels read arrays without bounds checks, so nothing reaches them unch
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from numbers import Real
 from operator import attrgetter
 from statistics import mode
 from typing import Any
@@ -14,8 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rltrain.interfaces import Agents
-from rltrain.types import Batch, EnvSpec, module_device
+from rltrain.types import Batch, EnvSpec, LossResult
 
 FIELDS = {  # name: dtype and axes; "*O" stands for the shape of a (stacked) observation
     "obs": (torch.float32, ("T+1", "B", "N", "*O")),
@@ -37,29 +38,32 @@ OPTIONAL = ("hidden", "agent", "td_target")
 _tensors = attrgetter(*FIELDS)
 
 
-def require_step(agents: Agents, spec: EnvSpec) -> None:
-    """Refuse agents whose ``step`` does not give values [E, N, A] and states [E, N, H].
+def require_result(result: object, batch: Batch) -> None:
+    """Refuse what a loss returned unless it is a sum, a count, priorities [B] and metrics.
 
     Raises:
-        ValueError: what it gave.
+        ValueError: what it returned.
     """
-    n_envs, name = 2, type(agents).__name__
-    hidden = (n_envs, spec.n_agents, agents.hidden_dim)
-    device, training = module_device(agents), agents.training
-    with torch.no_grad():
-        given = agents.eval().step(
-            torch.zeros(n_envs, spec.n_agents, *stacked_shape(spec), device=device),
-            torch.full(hidden[:2], -1, device=device),
-            torch.zeros(hidden, device=device),
-        )
-    agents.train(training)
-    found = [tuple(getattr(x, "shape", ())) for x in given] if isinstance(given, tuple) else []
-    expected = [(*hidden[:2], spec.n_actions), hidden]
-    if found != expected:
-        returned = found if isinstance(given, tuple) else type(given).__name__
+    returned = "The loss (algo.loss) returned "
+    if not isinstance(result, LossResult):
         raise ValueError(
-            f"{name}.step (algo.network) returned {returned} for {n_envs} environments: expected a "
-            f"tuple of values [E, N, A] and hidden states [E, N, H], of shapes {expected}."
+            f"{returned}{type(result).__name__}: expected an rltrain.types.LossResult, as "
+            "rltrain.algo.loss.td.total makes it."
+        )
+    numbers = {"loss_sum": result.loss_sum, "count": result.count}
+    if isinstance(result.metrics, Mapping):
+        numbers |= {f"metrics[{name!r}]": value for name, value in result.metrics.items()}
+    else:
+        raise ValueError(f"{returned}metrics={type(result.metrics).__name__}: expected a mapping.")
+    for name, value in numbers.items():
+        shape = tuple(getattr(value, "shape", ()))
+        if not isinstance(value, Tensor | Real) or shape:
+            what = f"of the shape {shape}" if shape else f"= {value!r}"
+            raise ValueError(f"{returned}{name} {what}: expected one number.")
+    found, expected = tuple(getattr(result.priority, "shape", ())), tuple(batch.weight.shape)
+    if found != expected:
+        raise ValueError(
+            f"{returned}priority of the shape {found}: expected one per window [B], {expected}."
         )
 
 
@@ -83,6 +87,7 @@ class BatchCheck:
         self.spec, self.hidden_dim, self.n_streams = spec, hidden_dim, n_streams
         self.device = device
         self._known: set[tuple[Any, ...]] = set()
+        self._unchecked = True  # no result of the newest layout was seen
 
     def __call__(self, batch: Batch) -> None:
         """Do nothing for a batch of a known layout, otherwise check all of it.
@@ -102,6 +107,18 @@ class BatchCheck:
             raise ValueError(f"The batch does not fit the network. {' '.join(problems)}")
         self.require_indices(batch)
         self._known.add(layout)
+        self._unchecked = True
+
+    def result(self, result: LossResult, batch: Batch) -> LossResult:
+        """``result``, which is checked with the first batch of a layout.
+
+        Raises:
+            ValueError: a loss returned something else than a ``LossResult`` for this batch.
+        """
+        if self._unchecked:
+            require_result(result, batch)
+            self._unchecked = False
+        return result
 
     def require_indices(self, batch: Batch) -> None:
         """Check the values of all fields that are used as indices; waits for the device.

@@ -80,7 +80,7 @@ class Learner:
             self.online.train()
         buffers = self.buffers.copies()
         try:
-            result = self.loss(self.online, self.target, batch, clock)
+            result = self.check.result(self.loss(self.online, self.target, batch, clock), batch)
         except (IndexError, RuntimeError):
             self.check.require_indices(batch)  # names the field, if this is the reason
             raise

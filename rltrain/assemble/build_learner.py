@@ -14,10 +14,10 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from rltrain import kernels
-from rltrain.algo.checks import require_step
 from rltrain.algo.learner import Learner
 from rltrain.algo.network.distribution import Distribution
 from rltrain.algo.network.grouped import GroupedAgents
+from rltrain.algo.own_checks import require_agents, require_mixer
 from rltrain.algo.reward_norm import RewardNorm
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import CONFIG, SPEC
@@ -67,7 +67,10 @@ def build_model(settings: Settings, spec: EnvSpec, device: torch.device) -> Mode
     """
     with seed_networks(seed_key(settings.run.seed, NETWORK_STREAM)):
         agents = build_agents(settings, spec)
-        mixer = module(settings.nodes["algo.mixer"].build(spec=spec), "algo.mixer")
+        node = settings.nodes["algo.mixer"]
+        mixer = conform(module(node.build(spec=spec), "algo.mixer"), Mixer, "algo.mixer")
+        if not node.target.startswith("rltrain."):
+            require_mixer(mixer, spec)
         critic = settings.nodes["algo.critic"].build(
             spec=spec,
             make_agents=partial(build_agents, settings, spec),
@@ -75,7 +78,7 @@ def build_model(settings: Settings, spec: EnvSpec, device: torch.device) -> Mode
         )
     model = Model(
         agents,
-        conform(mixer, Mixer, "algo.mixer"),
+        mixer,
         None if critic is None else conform(module(critic, "algo.critic"), Critic, "algo.critic"),
     )
     if not any(True for _ in model.parameters()):
@@ -101,7 +104,7 @@ def build_agents(settings: Settings, spec: EnvSpec) -> Agents:
         built = module(node.build(spec=spec, distribution=distribution), "algo.network")
         agents = conform(built, Agents, "algo.network")
         if not node.target.startswith("rltrain."):
-            require_step(agents, spec)
+            require_agents(agents, spec)
         return agents
 
     agents = make(spec)

@@ -1,5 +1,7 @@
 """Mistakes in one's own parts, files and commands are named before anything is trained."""
 
+from dataclasses import replace
+
 import gymnasium
 import numpy as np
 import pytest
@@ -9,7 +11,9 @@ from torch import nn
 import rltrain
 from rltrain.callback import Callback
 from rltrain.errors import EnvError, RltrainError, StorageError, UsageError
+from rltrain.interfaces import Loss, Mixer
 from rltrain.mode import init, report
+from rltrain.types import LossResult, Output
 
 HERE = "tests.integration.test_own_parts_refused"
 CARTPOLE = ["env=cartpole", "tuned=none", "total_env_steps=60", "test.episodes=1"]
@@ -29,7 +33,8 @@ class Network(nn.Module):
     def step(self, obs, last_action, hidden):
         return self.given(self.layer(obs), hidden)
 
-    def unroll(self, batch, start=0, stop=None): ...
+    def unroll(self, batch, start=0, stop=None):
+        return Output(*self.step(batch.obs, batch.last_action, batch.obs[..., :0]))
 
 
 class OneValue(Network):
@@ -40,6 +45,65 @@ class OneValue(Network):
 class NoState(Network):
     def given(self, q, hidden):
         return q
+
+
+class Whole(Network):
+    def given(self, q, hidden):
+        return q, hidden
+
+
+class Short(Whole):
+    def unroll(self, batch, start=0, stop=None):
+        return Output(*(x[:-1] for x in super().unroll(batch)[:2]))
+
+
+class Bare(Whole):
+    def unroll(self, batch, start=0, stop=None):
+        return super().unroll(batch).q
+
+
+class Flat(Mixer):
+    n_streams = 1
+
+    def __init__(self, *, spec):
+        super().__init__()
+
+    def forward(self, q, greedy_q, action, state):
+        return q.sum(-1)
+
+
+class MeanValue(Loss):
+    """The mean value as a loss, changed by ``made``."""
+
+    def __init__(self, *, gamma=0.9, n_step=1):
+        self.gamma, self.n_step = gamma, n_step
+
+    def __call__(self, online, target, batch, clock):
+        q = online.agents.unroll(batch).q
+        return self.made(LossResult(q.sum(), q.numel(), q.mean((0, 2, 3)).detach(), {}))
+
+    def made(self, result):
+        raise NotImplementedError
+
+
+class Bald(MeanValue):
+    def made(self, result):
+        return result.loss_sum
+
+
+class PerStep(MeanValue):
+    def made(self, result):
+        return replace(result, priority=result.priority.expand(7, -1))
+
+
+class Row(MeanValue):
+    def made(self, result):
+        return replace(result, loss_sum=result.loss_sum.reshape(1))
+
+
+class Worded(MeanValue):
+    def made(self, result):
+        return replace(result, metrics={"loss": "much"})
 
 
 class NoInit(nn.Module):
@@ -66,6 +130,18 @@ PARTS = {
         f"algo.network={{_target_: {HERE}.NoState}}",
         r"NoState\.step \(algo\.network\) returned Tensor",
     ),
+    "network=Short": (
+        f"algo.network={{_target_: {HERE}.Short}}",
+        r"Short\.unroll \(algo\.network\) returned \[\(3, 2, 1, 2\), \(3, 2, 1, 0\)\].*\(4, 2, 1, 2\)",
+    ),
+    "network=Bare": (
+        f"algo.network={{_target_: {HERE}.Bare}}",
+        r"Bare\.unroll \(algo\.network\) returned Tensor.*rltrain\.types\.Output",
+    ),
+    "mixer=Flat": (
+        f"algo.mixer={{_target_: {HERE}.Flat}}",
+        r"Flat\.forward \(algo\.mixer\) returned \[\(3, 2\)\].*\(3, 2, 1\)",
+    ),
     "network=NoInit": (
         f"algo.network={{_target_: {HERE}.NoInit}}",
         r"NoInit \(algo\.network\) cannot be made: AttributeError: cannot assign module",
@@ -87,6 +163,22 @@ def test_a_part_that_cannot_work_is_named_before_anything_is_trained(own_folder,
     with pytest.raises(UsageError, match=said):
         rltrain.train([*CARTPOLE, word])
     assert not list(own_folder.glob("outputs/*/*/checkpoints"))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Bald", r"returned Tensor: expected an rltrain\.types\.LossResult"),
+        ("PerStep", r"returned priority of the shape \(7, 64\): expected one per window"),
+        ("Row", r"returned loss_sum of the shape \(1,\): expected one number"),
+        ("Worded", r"returned metrics\['loss'\] = 'much': expected one number"),
+    ],
+)
+def test_a_loss_that_returns_something_else_is_named(tmp_path, name, said):
+    overrides = [*CARTPOLE, f"algo.loss={{_target_: {HERE}.{name}}}"]
+    trainer = rltrain.make_trainer(overrides, tmp_path)
+    with pytest.raises(ValueError, match=said):
+        trainer.train()
 
 
 def test_metrics_of_a_hook_must_be_numbers(tmp_path):

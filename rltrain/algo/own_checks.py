@@ -1,0 +1,97 @@
+"""Checks of what one's own network and mixer return, before anything is trained on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from rltrain.algo.checks import stacked_shape
+from rltrain.interfaces import Agents, Mixer
+from rltrain.types import Batch, EnvSpec, Output, module_device
+
+LENGTH, WIDTH = 3, 2
+"""Transitions and windows of the batch that parts are tried with."""
+
+
+def require_agents(agents: Agents, spec: EnvSpec) -> None:
+    """Refuse agents whose ``step`` does not give values [E, N, A] and states [E, N, H], or whose
+    ``unroll`` does not give those of every time step.
+
+    Raises:
+        ValueError: what was given.
+    """
+    batch, training = _zeros(spec, module_device(agents)), agents.training
+    values = (WIDTH, spec.n_agents, spec.n_actions)
+    hidden = (WIDTH, spec.n_agents, agents.hidden_dim)
+    start = torch.zeros(hidden, device=batch.obs.device)
+    with torch.no_grad():
+        one = agents.eval().step(batch.obs[0], batch.last_action[0], start)
+        window = agents.unroll(batch)
+    agents.train(training)
+    name = f"{type(agents).__name__}.%s (algo.network)"
+    _require(
+        name % "step",
+        one,
+        [values, hidden],
+        f"{WIDTH} environments: expected a tuple of values [E, N, A] and hidden states [E, N, H]",
+    )
+    given = window[:2] if isinstance(window, Output) else window
+    _require(
+        name % "unroll",
+        given,
+        [(LENGTH + 1, *values), (LENGTH + 1, *hidden)],
+        f"{WIDTH} windows of {LENGTH} transitions: expected an rltrain.types.Output of values "
+        "[T+1, B, N, A] and hidden states [T+1, B, N, H]",
+    )
+
+
+def require_mixer(mixer: Mixer, spec: EnvSpec) -> None:
+    """Refuse a mixer that does not give values [T, B, M].
+
+    Raises:
+        ValueError: what it gave.
+    """
+    batch, training = _zeros(spec, module_device(mixer)), mixer.training
+    q = torch.zeros(batch.action.shape, device=batch.obs.device)
+    with torch.no_grad():
+        mixed = mixer.eval()(q, q, batch.action, batch.state[:-1])
+    mixer.train(training)
+    _require(
+        f"{type(mixer).__name__}.forward (algo.mixer)",
+        (mixed,) if isinstance(mixed, Tensor) else mixed,
+        [(LENGTH, WIDTH, mixer.n_streams)],
+        f"{WIDTH} windows of {LENGTH} transitions: expected values [T, B, M]",
+    )
+
+
+def _require(name: str, given: object, shapes: Sequence[tuple[int, ...]], of: str) -> None:
+    found = [tuple(getattr(x, "shape", ())) for x in given] if isinstance(given, tuple) else []
+    if found != list(shapes):
+        returned = found if isinstance(given, tuple) else type(given).__name__
+        expected = list(shapes) if len(shapes) > 1 else shapes[0]
+        raise ValueError(f"{name} returned {returned} for {of}, of shapes {expected}.")
+
+
+def _zeros(spec: EnvSpec, device: torch.device) -> Batch:
+    """A batch in which nothing happens, with every action available."""
+    steps, transitions = (LENGTH + 1, WIDTH), (LENGTH, WIDTH)
+    team = (spec.n_agents,)
+
+    def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        return torch.zeros(shape, dtype=dtype, device=device)
+
+    return Batch(
+        obs=zeros(*steps, *team, *stacked_shape(spec)),
+        avail_actions=~zeros(*steps, *team, spec.n_actions, dtype=torch.bool),
+        state=zeros(*steps, spec.state_dim),
+        last_action=zeros(*steps, *team, dtype=torch.int64) - 1,
+        last=zeros(*steps, dtype=torch.bool),
+        action=zeros(*transitions, *team, dtype=torch.int64),
+        reward=zeros(*transitions, spec.n_rewards),
+        terminated=zeros(*transitions, dtype=torch.bool),
+        mask=~zeros(*transitions, dtype=torch.bool),
+        weight=zeros(WIDTH) + 1,
+        index=zeros(WIDTH, dtype=torch.int64),
+    )
