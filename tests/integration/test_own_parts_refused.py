@@ -132,7 +132,7 @@ PARTS = {
     ),
     "network=Short": (
         f"algo.network={{_target_: {HERE}.Short}}",
-        r"Short\.unroll \(algo\.network\) returned \[\(3, 2, 1, 2\), \(3, 2, 1, 0\)\].*\(4, 2, 1, 2\)",
+        r"Short\.unroll \(algo\.network\) returned \[\(3, 2, 1, 2\), .*\(4, 2, 1, 2\)",
     ),
     "network=Bare": (
         f"algo.network={{_target_: {HERE}.Bare}}",

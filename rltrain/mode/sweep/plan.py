@@ -5,15 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 import rltrain
 from rltrain.common.files import (
+    JSON_BYTES,
     JsonObject,
+    get_text,
     json_object,
     new_folder,
     number_of,
@@ -126,35 +131,54 @@ class SweepPlan:
         return self.n_finished >= self.n_jobs
 
 
-def read_plan(folder: Path) -> SweepPlan | None:
-    """The plan in a folder, or None; CheckpointError for a ``sweep.json`` of somebody else's."""
-    facts = json_object(folder / FILE)
-    if not facts:
-        return None
-    try:
-        jobs = [
-            SweepJob(folder / plain_name(job["folder"]), tuple(map(str, job["overrides"])))
-            for job in facts["jobs"]
-        ]
-        return SweepPlan(
-            folder,
-            tuple(map(str, facts["overrides"])),
-            str(facts["config_sha256"]),
-            int(facts["n_jobs"]),
-            str(facts["started"]),
-            tuple(jobs),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(
-            f"{folder / FILE} cannot be read as a sweep ({type(error).__name__}: {error})."
-        ) from error
-
-
-def plain_name(name: object) -> str:
+def plain_name(name: str) -> str:
     """A job's folder; ValueError unless it lies in that of its sweep."""
-    if not isinstance(name, str) or Path(name).name != name or name == "..":
+    if Path(name).name != name or name in ("", ".."):
         raise ValueError(f"no name of a folder: {name!r}")
     return name
+
+
+@dataclass(frozen=True)
+class SavedJob:
+    """A job in ``sweep.json``."""
+
+    folder: Annotated[str, AfterValidator(plain_name)]
+    overrides: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SavedPlan:
+    """What ``sweep.json`` has to hold."""
+
+    overrides: tuple[str, ...]
+    config_sha256: str
+    n_jobs: Annotated[int, Field(ge=0)]
+    started: str
+    jobs: tuple[SavedJob, ...]
+
+
+def read_plan(folder: Path) -> SweepPlan | None:
+    """The plan in a folder, None if there is none; CheckpointError for one that is damaged or of
+    somebody else's making.
+    """
+    file = folder / FILE
+    if not os.path.lexists(file):
+        return None
+    try:
+        saved = TypeAdapter(SavedPlan).validate_json(get_text(file, JSON_BYTES), strict=True)
+    except (OSError, ValueError) as error:
+        problem = f"{error}"
+        if isinstance(error, ValidationError):
+            first = error.errors()[0]
+            problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}".removeprefix(": ")
+        raise CheckpointError(
+            f"{shown(file)} cannot be read as the list of a sweep's jobs ({problem}). Its "
+            "runs are in the folders beside it: type resume=FOLDER for each, or the command of "
+            "the sweep again with a new hydra.sweep.dir."
+        ) from error
+    jobs = tuple(SweepJob(folder / job.folder, job.overrides) for job in saved.jobs)
+    digest, n_jobs = saved.config_sha256, saved.n_jobs
+    return SweepPlan(folder, saved.overrides, digest, n_jobs, saved.started, jobs)
 
 
 def plan_for(

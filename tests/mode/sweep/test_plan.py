@@ -96,13 +96,32 @@ def test_two_jobs_never_share_a_folder(own_folder, settings):
         plan.with_jobs([SweepJob(plan.jobs[0].folder, ("seed=7",))])
 
 
-@pytest.mark.parametrize("name", ["../elsewhere", "/tmp", "..", 3])
-def test_a_job_lies_in_the_folder_of_its_sweep(own_folder, settings, name):
+DAMAGE = {
+    "empty": "",
+    "cut": '{"overrides": ["seed=1',
+    "no UTF-8": b"\xff\xfe",
+    "list": "[]",
+    "deep": "[" * 100_000,
+    "no keys": "{}",
+    "overrides": {"overrides": "seed=1"},
+    "number": {"n_jobs": "2"},
+    "negative": {"n_jobs": -1},
+    "job": {"jobs": [3]},
+    **{
+        f"folder {name}": {"jobs": [{"folder": name, "overrides": []}]}
+        for name in ("../elsewhere", "/tmp", "..", "", 3)
+    },
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_list_of_jobs_is_named(own_folder, settings, name):
     plan = begun(plan_for(TYPED, settings, None)[0])
-    facts = json.loads((plan.folder / "sweep.json").read_text())
-    facts["jobs"][0]["folder"] = name
-    (plan.folder / "sweep.json").write_text(json.dumps(facts))
-    with pytest.raises(CheckpointError, match="cannot be read as a sweep"):
+    file, damage = plan.folder / "sweep.json", DAMAGE[name]
+    if isinstance(damage, dict):
+        damage = json.dumps(json.loads(file.read_text()) | damage)
+    file.write_bytes(damage if isinstance(damage, bytes) else damage.encode())
+    with pytest.raises(CheckpointError, match=r"cannot be read as the list.*type resume=FOLDER"):
         read_plan(plan.folder)
     assert not plan_for(TYPED, settings, None)[1]  # passed over
 
