@@ -83,19 +83,23 @@ def with_env(settings: Settings, env: Callable[..., object]) -> Settings:
 
 def env_overrides(overrides: Sequence[str], env: Callable[..., object] | None) -> list[str]:
     """The overrides, completed for an environment that is passed from Python: ``env=gymnasium``, or
-    ``env=pettingzoo`` for a class of PettingZoo's, unless they name an environment.
+    ``env=pettingzoo`` for a class of PettingZoo's, unless they name one of the two.
 
     Raises:
-        UsageError: options of another environment.
+        UsageError: another environment, or its options.
     """
     if env is None:
         return [*overrides]
     typed = typed_value(overrides, "env")
-    keeps = typed in (None, *KINDS)
+    if typed not in (None, *KINDS):
+        raise UsageError(
+            f"env={typed} names an environment, and another one was handed over: leave out one of "
+            f"the two. Next to an object only {' or '.join(f'env={kind}' for kind in KINDS)} fits."
+        )
     own = tuple(f"{start}.{name}" for start in ("env", "test.env") for name in OWN_OPTIONS)
     own += ("env.timeout",)  # of hardware=process
     texts = [text for text in overrides if text.lstrip("+").startswith(("env.", "test.env."))]
-    lost = [text for text in texts if not (keeps and text.lstrip("+").startswith(own))]
+    lost = [text for text in texts if not text.lstrip("+").startswith(own)]
     if lost:
         raise UsageError(
             f"{', '.join(lost)}: an environment was handed over, and these are options of another "

@@ -62,11 +62,17 @@ def test_the_keys_of_env_hold_for_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "overrides",
-    [["env=trading", "env.window=3"], ["env=gymnasium", "env.id=CartPole-v1"], ["env.map_name=8m"]],
+    ("overrides", "said"),
+    [
+        (["env=cartpole"], "leave out one of the two"),
+        (["env=trading", "env.window=3"], "leave out one of the two"),
+        (["env=gymnasium", "env.id=CartPole-v1"], "options of another one"),
+        (["env.map_name=8m"], "options of another one"),
+    ],
+    ids=lambda x: str(x)[:24],
 )
-def test_options_of_another_environment_are_refused(overrides, tmp_path):
-    with pytest.raises(UsageError, match="options of another one"):
+def test_another_environment_and_its_options_are_refused(overrides, said, tmp_path):
+    with pytest.raises(UsageError, match=said):
         rltrain.make_trainer([*WORDS, *overrides], tmp_path / "run", env=Corridor)
     assert not (tmp_path / "run").exists()
 
