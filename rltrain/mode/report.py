@@ -46,7 +46,8 @@ def report(run: RunSettings) -> Report:
         UsageError: no runs, or none that can be compared.
         StorageError: the disk is full.
     """
-    if not run.runs:
+    paths = typed_list(run.runs or "[]")
+    if not paths:
         raise UsageError(
             "mode=report needs runs: type mode=report runs=outputs for all of them, runs=FOLDER, "
             "or a pattern in quotes, runs='outputs/*-cartpole'."
@@ -59,7 +60,7 @@ def report(run: RunSettings) -> Report:
         require_empty(folder, "a report", advice)
     require_writable(folder.absolute(), "report.dir")
     problems: list[str] = []
-    runs = find_runs(typed_list(run.runs), problems)
+    runs = find_runs(paths, problems)
     analysis = analyze(runs, run.report, problems)
     tables = tables_of(analysis)
     try:

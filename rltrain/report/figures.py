@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,8 +71,10 @@ def draw_all(analysis: Analysis, folder: Path) -> list[Path]:
             figure.draw_without_rendering()
             figure.set_layout_engine("none")  # once is enough for all formats
             for form in FORMATS:
+                image = BytesIO()  # writing a PDF itself, matplotlib hides that a disk is full
+                figure.savefig(image, format=form, metadata=DATES.get(form))
                 path = folder / f"{name}.{form}"
-                figure.savefig(path, metadata=DATES.get(form))
+                path.write_bytes(image.getvalue())
                 out.append(path)
     return out
 

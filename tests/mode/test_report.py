@@ -83,6 +83,7 @@ def test_every_published_table_is_a_report(runs, table):
     ("overrides", "answer"),
     [
         (["mode=report"], "mode=report needs runs"),
+        (["mode=report", "runs=[]"], "mode=report needs runs"),
         (["mode=report", "runs=nowhere"], "runs=nowhere matches nothing. Expected run folders"),
         (
             ["mode=report", "runs=published/smax"],
