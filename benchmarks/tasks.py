@@ -175,6 +175,15 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
                 )
             ),
         )
+    }
+    | {
+        f"smacv2-{race}-open_loop": Task(
+            f"experiment=pymarl2/smacv2 env.map_name={race}_5_vs_5 total_env_steps=2_000_000 "
+            "env._target_=benchmarks.open_loop.OpenLoop env.obs_timestep_number=true",
+            "test/win_rate",
+            last=10,
+        )
+        for race in ("terran", "protoss", "zerg")
     },
     "maps": {
         **{
