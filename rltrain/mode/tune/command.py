@@ -26,6 +26,7 @@ from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.signals import SIGNAL_CODES, handling
 from rltrain.mode.tune.space import read_space
 from rltrain.mode.tune.study import open_study, require_optuna
+from rltrain.mode.tune.study_journal import require_trials
 from rltrain.mode.tune.study_results import write_results
 from rltrain.mode.tune.trials import StudySetup, work
 from rltrain.report.readers import STUDY
@@ -39,6 +40,7 @@ def tune(settings: Settings, overrides: Sequence[str]) -> int:
 
     Raises:
         UsageError: Optuna is missing, the search space is wrong, or the folder holds another study.
+        CheckpointError: the journal of the study is damaged, or holds trials of another.
     """
     require_optuna()
     run = settings.run
@@ -51,6 +53,7 @@ def tune(settings: Settings, overrides: Sequence[str]) -> int:
     require_writable(folder, "tune.dir")
     known = begin(folder, overrides, run)
     study = open_study(folder, run)
+    require_trials(study, folder, space)
     screen = Screen()
     before = f"goes on after {plural(len(study.trials), 'trial')}" if known else "begins"
     screen.lines(
@@ -58,7 +61,7 @@ def tune(settings: Settings, overrides: Sequence[str]) -> int:
         f"{plural(run.tune.jobs, 'process')}."
     )
     code = start(StudySetup(folder, tuple(overrides), tuple(space), run), run.tune.jobs)
-    return write_results(folder, run, overrides, screen) or code
+    return write_results(folder, run, overrides, space, screen) or code
 
 
 def begin(folder: Path, overrides: Sequence[str], run: RunSettings) -> bool:
@@ -75,13 +78,14 @@ def begin(folder: Path, overrides: Sequence[str], run: RunSettings) -> bool:
     if path.exists():
         require_plain(folder)
         before = json_object(path)
-        if not before:
+        listed = before.get("overrides")
+        if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
             raise UsageError(f"{path} is no study, or damaged. Type tune.dir=FOLDER for a new one.")
         differ = [key for key, value in about.items() if before.get(key) != value]
         if differ:
             raise UsageError(
                 f"{folder} holds a study with another {' and '.join(differ)}: "
-                f"{' '.join(before.get('overrides', []))}. Type tune.dir=FOLDER for a new one."
+                f"{' '.join(listed)}. Type tune.dir=FOLDER for a new one."
             )
         return True
     advice = "Type tune.dir=FOLDER with a new or an empty folder, or leave it out."

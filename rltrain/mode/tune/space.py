@@ -12,6 +12,7 @@ from rltrain.errors import UsageError
 
 if TYPE_CHECKING:
     from optuna import Trial
+    from optuna.distributions import BaseDistribution
 
 FORM = "expected {key: NAME, low: NUMBER, high: NUMBER} or {key: NAME, choices: [VALUE, …]}"
 
@@ -30,9 +31,34 @@ class Parameter:
         """The override that a trial of Optuna suggests."""
         if self.choices:
             return f"{self.key}={trial.suggest_categorical(self.key, self.choices)}"
-        if isinstance(self.low, int) and isinstance(self.high, int):
-            return f"{self.key}={trial.suggest_int(self.key, self.low, self.high, log=self.log)}"
+        if self.whole:
+            low, high = int(self.low), int(self.high)
+            return f"{self.key}={trial.suggest_int(self.key, low, high, log=self.log)}"
         return f"{self.key}={trial.suggest_float(self.key, self.low, self.high, log=self.log)}"
+
+    @property
+    def whole(self) -> bool:
+        """Whether only whole numbers are suggested."""
+        return isinstance(self.low, int) and isinstance(self.high, int)
+
+    @property
+    def distribution(self) -> BaseDistribution:
+        """What Optuna records beside a suggested value."""
+        from optuna.distributions import (
+            CategoricalDistribution,
+            FloatDistribution,
+            IntDistribution,
+        )
+
+        if self.choices:
+            return CategoricalDistribution(self.choices)
+        if self.whole:
+            return IntDistribution(int(self.low), int(self.high), log=self.log)
+        return FloatDistribution(self.low, self.high, log=self.log)
+
+    def holds(self, value: object) -> bool:
+        """Whether ``suggest`` could have suggested a value."""
+        return value in self.choices or (is_number(value) and self.low <= value <= self.high)
 
     @property
     def extremes(self) -> tuple[str, str]:

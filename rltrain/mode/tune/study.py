@@ -18,8 +18,11 @@ import numpy as np
 from rltrain.common.files import TRIALS, take_lock
 from rltrain.common.machine.install import install_extra
 from rltrain.config.schema import RunSettings
-from rltrain.errors import UsageError
+from rltrain.errors import StorageError, UsageError, reason
+from rltrain.logger.screen import shown
 from rltrain.mode.tune.space import Parameter
+from rltrain.mode.tune.study_journal import FILE as JOURNAL
+from rltrain.mode.tune.study_journal import damaged, drop_unfinished_line
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -39,22 +42,39 @@ def require_optuna() -> Any:
 
 
 def open_study(folder: Path, run: RunSettings) -> Study:
-    """The study in a folder, made if it is not there yet."""
+    """The study in a folder, made if it is not there yet.
+
+    Raises:
+        CheckpointError: its journal is damaged.
+    """
     optuna = require_optuna()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
-    path = str(folder / "journal.log")
-    storage = JournalStorage(JournalFileBackend(path, JournalFileOpenLock(path)))
-    return optuna.create_study(
-        study_name="rltrain",
-        storage=storage,
-        load_if_exists=True,
-        direction="maximize" if run.tune.mode == "max" else "minimize",
-        sampler=sampler(run, 0),
-        pruner=pruner(run),
-    )
+    path, first = str(folder / JOURNAL), sampler(run, 0)
+    lock = JournalFileOpenLock(path)
+    lock.acquire()
+    try:
+        drop_unfinished_line(folder)
+    finally:
+        lock.release()
+    try:
+        storage = JournalStorage(JournalFileBackend(path, lock))
+        study = optuna.create_study(
+            study_name="rltrain",
+            storage=storage,
+            load_if_exists=True,
+            direction="maximize" if run.tune.mode == "max" else "minimize",
+            sampler=first,
+            pruner=pruner(run),
+        )
+        study.get_trials(deepcopy=False)
+    except OSError as error:
+        raise StorageError(f"{shown(folder / JOURNAL)} cannot be written: {error}.") from error
+    except Exception as error:  # of any kind, since Optuna takes its own records on trust
+        raise damaged(folder, f"{reason(error)}.") from error
+    return study
 
 
 def sampler(run: RunSettings, *number: int) -> BaseSampler:

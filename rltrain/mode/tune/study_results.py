@@ -18,7 +18,9 @@ from rltrain.config.overrides import put
 from rltrain.config.schema import RunSettings
 from rltrain.logger.csv_file import csv_text
 from rltrain.logger.screen import Screen, plural, shown
+from rltrain.mode.tune.space import Parameter
 from rltrain.mode.tune.study import open_study, trial_dir
+from rltrain.mode.tune.study_journal import require_trials
 from rltrain.mode.tune.trials import metric_name, read_tests, settings_text
 from rltrain.report.figures import draw_history, draw_importance
 from rltrain.report.run_data import flat
@@ -32,9 +34,16 @@ LEFT_OUT = ("mode", "seed", "tune", "report", "runs", "logger", "config", "hardw
 """Keys that a preset does not set."""
 
 
-def write_results(folder: Path, run: RunSettings, overrides: Sequence[str], screen: Screen) -> int:
+def write_results(
+    folder: Path,
+    run: RunSettings,
+    overrides: Sequence[str],
+    space: Sequence[Parameter],
+    screen: Screen,
+) -> int:
     """Write and print the results; returns 1 if no trial came to a score, else 0."""
     study = open_study(folder, run)
+    require_trials(study, folder, space)
     trials = study.get_trials(deepcopy=False)
     write_trials(folder / "trials.csv", trials)
     completed = [t for t in trials if t.state.name == "COMPLETE"]
@@ -44,7 +53,8 @@ def write_results(folder: Path, run: RunSettings, overrides: Sequence[str], scre
         return int(bool(trials) and all(t.state.name == "FAIL" for t in trials))
     best = study.best_trial
     best_overrides = [f"{key}={value}" for key, value in best.params.items()]
-    metric = metric_name(run.tune.metric, read_tests(trial_dir(folder, best.number))[-1])
+    tests = read_tests(trial_dir(folder, best.number))  # of a folder that may have been deleted
+    metric = metric_name(run.tune.metric, tests[-1]) if tests else run.tune.metric
     about = [
         f"Trial {best.number}, the best of {plural(len(trials), 'trial')}: {metric} {best.value:g},"
         f" mean of its last {plural(run.tune.last_tests, 'test')}, with seed {run.seed}."
