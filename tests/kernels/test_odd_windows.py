@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 
 import rltrain
@@ -72,6 +73,31 @@ def test_compiled_code_and_pytorch_agree(method, change):
     if change is nan_behind:
         clean = found(method, "torch", lambda spec: make_batch([4, 0, 3, 1], spec))
         torch.testing.assert_close(plain[2], clean[2])
+
+
+def last_transitions(spec):
+    batch = make_batch([4, 3, 1], spec)
+    return replace(batch, mask=batch.mask & batch.terminated)
+
+
+NOTHING_AHEAD = {
+    "alone": lambda spec: make_batch([1], spec),
+    "one-step": lambda spec: make_batch([1] * 40, spec),
+    "short": lambda spec: make_batch([2, 1, 3], spec),  # Rainbow's targets are of three steps
+    "last": last_transitions,
+    "truncated": lambda spec: make_batch([1, 1], spec, cut_off=[0, 1]),
+}
+
+
+@pytest.mark.parametrize("change", NOTHING_AHEAD)
+@pytest.mark.parametrize("method", METHODS, ids="-".join)
+def test_windows_without_a_bootstrap_are_learned_alike(method, change):
+    """Defect: distributions of next values were read from arrays without rows."""
+    compiled, plain = (found(method, k, NOTHING_AHEAD[change]) for k in ("compiled", "torch"))
+    assert plain[2].any()
+    for one, other in zip(compiled, plain, strict=True):
+        assert one.isfinite().all()
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
 
 
 def test_iqn_differs_only_by_a_unit_at_the_corner_of_its_relu():

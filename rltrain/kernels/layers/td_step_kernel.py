@@ -68,8 +68,9 @@ def step(batch, levels, mask_end, networks, options, kind, points, gradient, pri
     end = ends(batch.last)
     place, n_next = bootstraps(end, mask_end, options.n_step, batch.terminated, batch.mask)
     x = np.zeros((mask_end * n_windows * n_agents, rows.shape[3]), F)
-    x_next = np.empty((n_next * n_agents, rows.shape[3]), F)
-    before = np.empty(len(x_next), np.int64)
+    # a row of zeros where nothing bootstraps: the number of outputs cannot be read from none
+    x_next = np.zeros((max(n_next, 1) * n_agents, rows.shape[3]), F)
+    before = np.zeros(len(x_next), np.int64)
     for b in range(n_windows):
         for t in range(end[b] + 1):
             for n in range(n_agents):
