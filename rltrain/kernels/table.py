@@ -80,7 +80,7 @@ def _methods(kernel: str, of: str, *names: str) -> Twin:
 TD = (
     *("algo.loss.td:TDLoss.__call__", "algo.loss.td:TDLoss._td_target", "algo.loss.td:taken_value"),
     *("algo.loss.td:joint_value", "algo.loss.td:pick_greedy", "algo.loss.td:real"),
-    *("algo.loss.td:td_result", "algo.loss.td:total"),
+    *("algo.loss.td:td_result", "algo.loss.td:penalized", "algo.loss.td:total"),
     *("algo.return_settings:Returns.__call__", "algo.return_settings:Returns.first"),
     *("algo.targets:pick", "algo.targets:greedy", "algo.targets:n_step_target"),
     *("algo.targets:huber", "algo.network.packing:zero_outside"),

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from rltrain.algo.targets import greedy, pick
 from rltrain.types import Clock
 from tests.algo.batches import METHODS, SPEC, loss_and_grads, make_batch, make_method, with_garbage
 
@@ -154,3 +155,25 @@ def test_a_critic_does_not_begin_with_the_states_of_the_agents_that_acted(method
         )
     loss(online, target, replace(batch, hidden=hidden), Clock())
     assert begun == [None, None]
+
+
+@pytest.mark.parametrize("double", [True, False])
+def test_central_weighting_compares_with_the_value_of_the_actions_it_calls_greedy(double):
+    """Rashid et al. 2020, section 4; ``double`` chooses the next action only. Defect: without it
+    the value was that of the target network's greedy actions.
+    """
+    online, target, loss = pair("cw_qmix", double=double)
+    batch = make_batch([6, 6, 5, 4, 6, 6])
+    weights, weigh = [], loss._weight
+    loss._weight = lambda *given: weights.append(weigh(*given)) or weights[-1]
+    with torch.no_grad():
+        loss(online, target, batch, Clock())
+        best = greedy(online.agents.unroll(batch).q, batch.avail_actions)
+        q = target.critic.agents.unroll(batch).q
+        q_best = target.critic.mixer(pick(q, best), batch.state)[:-1]
+        td_target, _ = loss._td_target(target, batch, best, batch.state)
+    is_best = (batch.action == best[:-1]).all(-1, keepdim=True)
+    expected = torch.where(is_best | (td_target > q_best), 1.0, loss.alpha)
+    (found,) = weights
+    assert torch.equal(found[batch.mask], expected[batch.mask])
+    assert len(found[batch.mask].unique()) == 2

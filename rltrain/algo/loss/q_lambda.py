@@ -34,7 +34,7 @@ class LambdaLoss(Loss):
         q = online.agents.unroll(batch, stop=len(batch.action)).q[:-1]
         best = pick(q.detach(), greedy(q.detach(), batch.avail_actions[:-1]))
         q_taken = online.mixer(pick(q, batch.action), best, batch.action, state[:-1])
-        return td_result(q_taken, batch.td_target, batch, None)
+        return td_result(online, q_taken, batch.td_target, batch, state[:-1], None)
 
     @torch.no_grad()
     def targets(self, online: Model, transitions: Batch, last: Tensor) -> Tensor:

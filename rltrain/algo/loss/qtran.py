@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from rltrain.algo.loss.td import joint_value, real, taken_value, total
+from rltrain.algo.loss.td import joint_value, penalized, real, taken_value, total
 from rltrain.algo.mixer.qmix import need_state, two_layers
 from rltrain.algo.mixer.sum import need_team_reward
 from rltrain.algo.network.head import linear_layers
@@ -101,8 +101,9 @@ class QTranLoss(Loss):
         nopt = (taken_value(online, q, batch, now) - q_taken.detach() + v).clamp(max=0)
         td, opt, nopt = (real(x, batch) for x in (q_taken - td_target, opt, nopt))
         losses = huber(td, self.huber), opt.square(), nopt.square()
+        loss = losses[0] + self.opt_weight * losses[1] + self.nopt_weight * losses[2]
         return total(
-            losses[0] + self.opt_weight * losses[1] + self.nopt_weight * losses[2],
+            penalized(loss, online, now),
             td.detach().abs(),
             td.detach().abs(),
             q_taken,

@@ -59,9 +59,7 @@ class TDLoss(Loss):
         td_target = batch.td_target
         if td_target is None:
             td_target = self._td_target(target, batch, output.q.detach()[1:], state)
-        penalty = online.mixer.penalty
-        extra = None if penalty is None else penalty(state[:-1])
-        return td_result(mixed, td_target, batch, self.huber, extra)
+        return td_result(online, mixed, td_target, batch, state[:-1], self.huber)
 
     @property
     def acted_error(self) -> Callable[..., Tensor] | None:
@@ -143,21 +141,20 @@ def real(x: Tensor, batch: Batch) -> Tensor:
 
 # twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
 def td_result(
-    q_taken: Tensor,
-    td_target: Tensor,
-    batch: Batch,
-    delta: float | None,
-    penalty: Tensor | None = None,
+    model: Model, mixed: Tensor, td_target: Tensor, batch: Batch, state: Tensor, delta: float | None
 ) -> LossResult:
-    """(Huber) squared errors of values [T, B, M] and their targets, and a mixer's ``penalty``
-    [T, B].
-    """
-    td_error = real(q_taken - td_target, batch)
+    """(Huber) squared errors of values [T, B, M] and their targets; ``state`` [T, B, S]."""
+    td_error = real(mixed - td_target, batch)
     error = td_error.detach().abs()
-    loss = huber(td_error, delta)
-    if penalty is not None:
-        loss = loss + penalty.unsqueeze(-1)
-    return total(loss, error, error, q_taken, td_target, batch)
+    loss = penalized(huber(td_error, delta), model, state)
+    return total(loss, error, error, mixed, td_target, batch)
+
+
+# twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
+def penalized(loss: Tensor, model: Model, state: Tensor) -> Tensor:
+    """``loss`` [T, B, M] with the mixer's ``penalty`` of states [T, B, S], if it has one."""
+    penalty = model.mixer.penalty
+    return loss if penalty is None else loss + penalty(state).unsqueeze(-1)
 
 
 # twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py

@@ -9,7 +9,7 @@ from typing import Literal, cast
 import torch
 from torch import Tensor, nn
 
-from rltrain.algo.loss.td import real, taken_value, total
+from rltrain.algo.loss.td import penalized, real, taken_value, total
 from rltrain.algo.mixer.qmix import need_state, two_layers
 from rltrain.algo.mixer.sum import need_team_reward
 from rltrain.algo.network.head import linear_layers
@@ -112,7 +112,7 @@ class WeightedLoss(Loss):
         qmix_loss = weight * huber(td_error, self.huber)
         central_loss = huber(real(central - td_target, batch), self.huber)
         return total(
-            qmix_loss + central_loss,
+            penalized(qmix_loss + central_loss, online, state[:-1]),
             td_error.detach().abs(),
             td_error.detach().abs(),
             q_taken,
@@ -145,12 +145,14 @@ class WeightedLoss(Loss):
         policy = None
         if returns.munchausen is not None or not returns.double:
             policy = target.agents.unroll(batch).q
-            best = best if returns.double else greedy(policy, batch.avail_actions)
-        value = critic.mixer(pick(central_q, best), state)  # [T+1, B, 1]
+        q_best = value = critic.mixer(pick(central_q, best), state)  # [T+1, B, 1]
+        if policy is not None and not returns.double:
+            following = greedy(policy, batch.avail_actions)
+            value = critic.mixer(pick(central_q, following), state)
         taken = None
         if returns.corrected:
             taken = critic.mixer(pick(central_q[:-1], batch.action), state[:-1])
-        return returns(batch, value[1:], taken, policy), value[:-1]
+        return returns(batch, value[1:], taken, policy), q_best[:-1]
 
 
 def unremembered(batch: Batch) -> Batch:

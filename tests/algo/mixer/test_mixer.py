@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 import torch
 
+import rltrain
 from rltrain.algo.loss.qtran import QTranCritic
 from rltrain.algo.loss.weighted import CentralCritic
 from rltrain.algo.mixer.qatten import Qatten, Units
@@ -196,15 +197,28 @@ def test_qplex_attention_by_hand():
     assert mixer.penalty(state).item() == pytest.approx(0.5 * logit**2 / 2, rel=1e-6)
 
 
-def test_the_penalty_of_attention_is_added_to_the_loss():
-    online, loss = make_method("qplex_attention")
-    batch = make_batch([3, 2])
-    with_penalty = loss(online, online, batch, Clock()).loss_sum
-    online.mixer.attention_penalty = 0.0
-    without = loss(online, online, batch, Clock()).loss_sum
-    logits = online.mixer.attention_weight.logits(batch.state[:-1])
-    real = logits[batch.mask].square().mean(-1).sum()
-    torch.testing.assert_close(with_penalty - without, 1e-3 * real, rtol=1e-3, atol=1e-6)
+TEAM_METHODS = ["vdn", "qmix", "qplex_attention", "ow_qmix", "cw_qmix", "qtran", "pqn", "drqn"]
+
+
+@pytest.mark.parametrize("algo", TEAM_METHODS)
+def test_every_loss_adds_the_penalty_of_its_mixer(algo):
+    """Defect: only that of ``TDLoss`` did."""
+    spec = EnvSpec(n_agents=2, n_actions=3, obs_shape=(4,), state_dim=5)
+    words = [f"algo={algo}", "algo/mixer=qplex_attention", "algo.mixer.attention_penalty=0.5"]
+    learner = rltrain.make_learner([*words, "hardware.kernels=torch"], spec)
+    batch = make_batch([3, 2], spec)
+    if algo == "pqn":
+        batch = replace(batch, td_target=torch.zeros_like(batch.reward))
+
+    def loss_sum():
+        torch.manual_seed(0)
+        return learner.loss(learner.online, learner.target, batch, Clock()).loss_sum
+
+    with_penalty = loss_sum()
+    learner.online.mixer.attention_penalty = 0.0
+    expected = learner.online.mixer.attention_weight.logits(batch.state[:-1])[batch.mask]
+    expected = 0.5 * expected.square().mean(-1).sum()
+    torch.testing.assert_close(with_penalty - loss_sum(), expected, rtol=1e-3, atol=1e-5)
 
 
 REFUSING = {
