@@ -13,7 +13,7 @@ from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.mixer.qplex import QPlex, QPlexAttention
 from rltrain.algo.targets import pick
 from rltrain.types import Clock, EnvSpec
-from tests.algo.batches import AGENTS, CRITICS, MAPS, MIXERS, SPEC, make_batch, make_method, spec_of
+from tests.algo.batches import AGENTS, CRITICS, MAPS, MIXERS, SPEC, make_batch, spec_of
 
 COUNTS = {  # two layers, one layer
     "5m_vs_6m": (31521, 25377),
