@@ -16,12 +16,14 @@ from yaml import YAMLError
 
 from rltrain.common.files import open_plain
 from rltrain.common.imports import beside_user
-from rltrain.config.catalog import LOADER, SHIPPED, Catalog, conf_dir
+from rltrain.config.catalog import LOADER, SEVERAL, SHIPPED, Catalog, conf_dir
 from rltrain.config.overrides import is_file, original_cwd
 from rltrain.errors import UsageError
 
 MOST_BYTES, MOST_NODES = 1 << 20, 100_000
 """Of a preset's file, and values in it, aliases written out."""
+GLOBAL = ("experiment", "tuned", "tune")
+"""Groups whose files set keys of whole runs."""
 
 
 def own_catalog(overrides: Sequence[Override]) -> Catalog:
@@ -47,13 +49,21 @@ def own_catalog(overrides: Sequence[Override]) -> Catalog:
     files = [] if preset is None else [preset]
     for folder in folders:
         require_usable(folder)
-        files += [path for group in SHIPPED.groups for path in (folder / group).rglob("*.yaml")]
+        own = {path for group in SHIPPED.groups for path in (folder / group).rglob("*.yaml")}
+        for path in sorted(own):
+            package = path.parent.relative_to(folder).as_posix()
+            require_keys(path, "" if package.split("/")[0] in GLOBAL else package)
+        files += sorted(own)
     changed = tuple(path.stat().st_mtime_ns for path in files)
     return _catalog(tuple(dict.fromkeys(folders)), preset, changed)
 
 
-def require_keys(preset: Path) -> None:
-    """Refuse a preset that is no YAML mapping, or that its aliases make larger than any preset.
+def require_keys(preset: Path, package: str = "") -> None:
+    """Refuse a preset that is no YAML mapping, that its aliases make larger than any preset, or
+    whose keys choose parts.
+
+    Args:
+        package: the group below whose key its content lies; "" of a preset of whole runs.
 
     Raises:
         UsageError: what it is instead.
@@ -61,7 +71,7 @@ def require_keys(preset: Path) -> None:
     try:
         with open_plain(preset) as file:
             text = file.read(MOST_BYTES + 1)
-        problem = "is larger than 1 MB" if len(text) > MOST_BYTES else problem_of(text)
+        problem = "is larger than 1 MB" if len(text) > MOST_BYTES else problem_of(text, package)
     except OSError as error:
         problem = f"cannot be read: {error.strerror or error}"
     except UnicodeDecodeError:
@@ -77,12 +87,36 @@ def require_keys(preset: Path) -> None:
         )
 
 
-def problem_of(text: bytes) -> str:
+def problem_of(text: bytes, package: str) -> str:
     """What keeps a text from being a preset; "" if nothing does."""
     root = yaml.compose(text.decode("utf-8-sig"), Loader=LOADER)
     if root is not None and not isinstance(root, yaml.MappingNode):
         return f"holds {'a list' if isinstance(root, yaml.SequenceNode) else 'a value'}, no keys"
-    return "names aliases (*name) too often" if n_nodes(root, {}) > MOST_NODES else ""
+    if n_nodes(root, {}) > MOST_NODES:
+        return "names aliases (*name) too often"
+    return choice_among_keys(root, package)
+
+
+def choice_among_keys(root: yaml.Node | None, package: str) -> str:
+    """The problem of a file whose keys choose what its defaults have to choose; "" for none."""
+    start = f"{package}/" if package else ""
+    for group in SHIPPED.groups:
+        node, key = root, group.removeprefix(start)
+        if not group.startswith(start) or group in GLOBAL:
+            continue
+        for name in key.split("/"):
+            pairs = node.value if isinstance(node, yaml.MappingNode) else []
+            node = next((value for name_node, value in pairs if name_node.value == name), None)
+        named = isinstance(node, yaml.ScalarNode) and node.value in SHIPPED.options(group)
+        if named or (group in SEVERAL and isinstance(node, yaml.SequenceNode | yaml.ScalarNode)):
+            nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
+            names = [n.value for n in nodes if n.tag.endswith("str")]
+            text = f"[{', '.join(names)}]" if group in SEVERAL else node.value
+            return (
+                f"sets {key.replace('/', '.')} to {text}, the name of what is chosen: type it "
+                f"below defaults, as '- override /{group}: {text}'"
+            )
+    return ""
 
 
 def n_nodes(node: Any, known: dict[int, int]) -> int:

@@ -1,5 +1,6 @@
 """Mistakes in one's own parts, files and commands are named before anything is trained."""
 
+import re
 from dataclasses import replace
 
 import gymnasium
@@ -282,6 +283,21 @@ PRESETS = {
     ),
     "deep": (b"[" * 5_000 + b"]" * 5_000, "is nested too deeply|holds a list|is no YAML"),
     "large": (b"a: " + b"x" * (1 << 20), "is larger than 1 MB"),
+    **{
+        text: (text.encode(), re.escape(f"below defaults, as '- override /{said}'"))
+        for text, said in {
+            "logger: [csv, tensorboard]": "logger: [csv, tensorboard]",
+            "logger: csv": "logger: [csv]",
+            "logger: []": "logger: []",
+            "logger:": "logger: []",
+            "buffer: prioritized": "buffer: prioritized",
+            "env: acrobot": "env: acrobot",
+            "algo: c51": "algo: c51",
+            "hardware: cpu": "hardware: cpu",
+            "algo: {network: gru}": "algo/network: gru",
+            "algo: {optimizer: adam, batch_size: 3}": "algo/optimizer: adam",
+        }.items()
+    },
 }
 
 
@@ -291,6 +307,21 @@ def test_a_preset_that_is_none_is_refused(own_folder, name):
     (own_folder / "mine.yaml").write_bytes(text)
     with pytest.raises(UsageError, match=said):
         rltrain.train([*CARTPOLE, "experiment=./mine.yaml"])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("experiment", "# @package _global_\nlogger: [csv]", "override /logger: [csv]"),
+        ("algo", "defaults: [dqn]\nnetwork: gru", "override /algo/network: gru"),
+    ],
+)
+def test_a_choice_among_the_keys_of_a_file_of_a_folder_is_named(own_folder, name, text, said):
+    (own_folder / "conf" / name).mkdir(parents=True)
+    (own_folder / "conf" / name / "mine.yaml").write_text(text)
+    words = [*CARTPOLE, f"{name}=mine", f"hydra.searchpath=[{own_folder / 'conf'}]"]
+    with pytest.raises(UsageError, match=rf"mine\.yaml sets .*{re.escape(said)}"):
+        rltrain.train(words)
 
 
 @pytest.mark.parametrize(
