@@ -228,8 +228,8 @@ class Trainer:
             raise
 
     def test(self, episodes: int | None = None) -> dict[str, float]:
-        """Run test episodes (episode i with seed i, in their own environments) and return their
-        statistics, or those of the test function; none if the run is interrupted meanwhile.
+        """Run test episodes (episode i with seed i of tests, in their own environments) and return
+        their statistics, or those of the test function; none if the run is interrupted meanwhile.
         """
         self.enter("write")
         return self.tests.run(self.test_episodes if episodes is None else episodes)

@@ -48,7 +48,7 @@ class EvaluationRollouts(Protocol):
         stop: Callable[[], bool] | None = None,
         report: Callable[[int], None] | None = None,  # gets the number of finished episodes
     ) -> list[Episode]:
-        """Run exactly n episodes, episode i with seed i, and return them in that order.
+        """Run exactly n episodes, episode i with seed i of tests, and return them in that order.
 
         Raises:
             Interrupted: ``stop`` returned True.

@@ -324,7 +324,12 @@ def resolved(tree: Tree, hydra: Callable[[], DictConfig]) -> dict[str, Any]:
             OmegaConf.create(dict(tree)), resolve=True, throw_on_missing=True
         )
     except OmegaConfBaseException as error:
-        raise UsageError(f"The configuration cannot be resolved: {problem_line(error)}") from error
+        key = error.full_key or "the configuration"
+        advice = f"Type {key}=VALUE without an interpolation" if error.full_key else "Correct it"
+        problem = problem_line(error).removeprefix(
+            "KeyError raised while resolving interpolation: "
+        )
+        raise UsageError(f"{key} cannot be resolved: {problem}. {advice}.") from error
     assert isinstance(out, dict)
     return {str(k): v for k, v in out.items()}
 

@@ -97,11 +97,12 @@ def problem_of(text: bytes, package: str) -> str:
     return choice_among_keys(root, package)
 
 
-def choice_among_keys(root: yaml.Node | None, package: str) -> str:
+def choice_among_keys(root: Any, package: str) -> str:
     """The problem of a file whose keys choose what its defaults have to choose; "" for none."""
     start = f"{package}/" if package else ""
     for group in SHIPPED.groups:
-        node, key = root, group.removeprefix(start)
+        node: Any = root
+        key = group.removeprefix(start)
         if not group.startswith(start) or group in GLOBAL:
             continue
         for name in key.split("/"):

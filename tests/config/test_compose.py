@@ -56,6 +56,15 @@ REFUSED = [
     (["algo=dqn", "env=cartpole", "env.time_limit=ignore"], ["bootstrap, terminal"]),
     (["algo=dqn", "env=cartpole", "env.reward_clip=0"], ["env.reward_clip=0", "above 0"]),
     (["algo=dqn", "algo.loss.n_step=0"], ["algo.loss.n_step=0", "1 or more"]),
+    *(
+        ([f"algo.batch_size={value}"], ["algo.batch_size cannot be resolved", said, "=VALUE"])
+        for value, said in {
+            "${oc.env:NOT_THERE}": "'NOT_THERE' not found",
+            "${nokey}": "'nokey' not found",
+            "${algo.batch_size}": "Recursive interpolation",
+            "${foo:1}": "Unsupported interpolation type foo",
+        }.items()
+    ),
 ]
 
 
