@@ -15,33 +15,40 @@ LENGTH, WIDTH = 3, 2
 """Transitions and windows of the batch that parts are tried with."""
 
 
-def require_agents(agents: Agents, spec: EnvSpec) -> None:
-    """Refuse agents whose ``step`` does not give values [E, N, A] and states [E, N, H], or whose
-    ``unroll`` does not give those of every time step.
+def require_step(agents: Agents, spec: EnvSpec) -> None:
+    """Refuse agents whose ``step`` does not give values [E, N, A] and states [E, N, H].
 
     Raises:
-        ValueError: what was given.
+        ValueError: what it gave.
     """
     batch, training = _zeros(spec, module_device(agents)), agents.training
-    values = (WIDTH, spec.n_agents, spec.n_actions)
-    hidden = (WIDTH, spec.n_agents, agents.hidden_dim)
-    start = torch.zeros(hidden, device=batch.obs.device)
+    shapes = _shapes(agents, spec)
+    hidden = torch.zeros(shapes[1], device=batch.obs.device)
     with torch.no_grad():
-        one = agents.eval().step(batch.obs[0], batch.last_action[0], start)
-        window = agents.unroll(batch)
+        given = agents.eval().step(batch.obs[0], batch.last_action[0], hidden)
     agents.train(training)
-    name = f"{type(agents).__name__}.%s (algo.network)"
     _require(
-        name % "step",
-        one,
-        [values, hidden],
+        f"{type(agents).__name__}.step (algo.network)",
+        given,
+        shapes,
         f"{WIDTH} environments: expected a tuple of values [E, N, A] and hidden states [E, N, H]",
     )
-    given = window[:2] if isinstance(window, Output) else window
+
+
+def require_unroll(agents: Agents, spec: EnvSpec) -> None:
+    """Refuse agents whose ``unroll`` does not give the values and states of every time step.
+
+    Raises:
+        ValueError: what it gave.
+    """
+    batch, training = _zeros(spec, module_device(agents)), agents.training
+    with torch.no_grad():
+        given = agents.eval().unroll(batch)
+    agents.train(training)
     _require(
-        name % "unroll",
-        given,
-        [(LENGTH + 1, *values), (LENGTH + 1, *hidden)],
+        f"{type(agents).__name__}.unroll (algo.network)",
+        given[:2] if isinstance(given, Output) else given,
+        [(LENGTH + 1, *shape) for shape in _shapes(agents, spec)],
         f"{WIDTH} windows of {LENGTH} transitions: expected an rltrain.types.Output of values "
         "[T+1, B, N, A] and hidden states [T+1, B, N, H]",
     )
@@ -64,6 +71,12 @@ def require_mixer(mixer: Mixer, spec: EnvSpec) -> None:
         [(LENGTH, WIDTH, mixer.n_streams)],
         f"{WIDTH} windows of {LENGTH} transitions: expected values [T, B, M]",
     )
+
+
+def _shapes(agents: Agents, spec: EnvSpec) -> list[tuple[int, ...]]:
+    """Those of values and hidden states of a time step."""
+    team = WIDTH, spec.n_agents
+    return [(*team, spec.n_actions), (*team, agents.hidden_dim)]
 
 
 def _require(name: str, given: object, shapes: Sequence[tuple[int, ...]], of: str) -> None:

@@ -17,7 +17,7 @@ from rltrain import kernels
 from rltrain.algo.learner import Learner
 from rltrain.algo.network.distribution import Distribution
 from rltrain.algo.network.grouped import GroupedAgents
-from rltrain.algo.own_checks import require_agents, require_mixer
+from rltrain.algo.own_checks import require_mixer, require_step, require_unroll
 from rltrain.algo.reward_norm import RewardNorm
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import CONFIG, SPEC
@@ -67,6 +67,8 @@ def build_model(settings: Settings, spec: EnvSpec, device: torch.device) -> Mode
     """
     with seed_networks(seed_key(settings.run.seed, NETWORK_STREAM)):
         agents = build_agents(settings, spec)
+        if not settings.nodes["algo.network"].target.startswith("rltrain."):
+            require_unroll(agents, spec)
         node = settings.nodes["algo.mixer"]
         mixer = conform(module(node.build(spec=spec), "algo.mixer"), Mixer, "algo.mixer")
         if not node.target.startswith("rltrain."):
@@ -104,7 +106,7 @@ def build_agents(settings: Settings, spec: EnvSpec) -> Agents:
         built = module(node.build(spec=spec, distribution=distribution), "algo.network")
         agents = conform(built, Agents, "algo.network")
         if not node.target.startswith("rltrain."):
-            require_agents(agents, spec)
+            require_step(agents, spec)
         return agents
 
     agents = make(spec)
