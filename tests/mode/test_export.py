@@ -18,6 +18,7 @@ from rltrain.config.catalog import conf_dir
 from rltrain.env.smac import StarCraft2Env
 from rltrain.errors import UsageError
 from rltrain.mode.export.network import export
+from rltrain.types import Output
 
 ONE_AGENT = ["env=cartpole", "hardware.threads=1", "hardware.n_envs=1", "tuned=none"]
 IMAGES = ["env=gymnasium", "algo/network=conv", "algo.network.filters=[[4,3,2]]"]
@@ -228,7 +229,8 @@ class Branching(nn.Module):
         super().__init__()
         self.linear = nn.Linear(spec.obs_shape[0], spec.n_actions)
 
-    def unroll(self, batch, start=0, stop=None): ...
+    def unroll(self, batch, start=0, stop=None):
+        return Output(self.linear(batch.obs), batch.obs[..., :0])
 
     def step(self, obs, last_action, hidden):
         q = self.linear(obs)
