@@ -133,6 +133,13 @@ def figures_not_drawn(monkeypatch):
 
 
 @pytest.fixture
+def no_ffmpeg(monkeypatch, tmp_path):
+    """Videos are written without ffmpeg."""
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+
+
+@pytest.fixture
 def command():
     """Run a command in this process; gives its exit code."""
     return lambda *overrides: entry.run(overrides)

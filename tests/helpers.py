@@ -1,9 +1,10 @@
-"""What several tests use: a short training, its weights, a callback to name in a configuration."""
+"""What several tests use: a short training, comparisons, a callback to name in a configuration."""
 
 import json
 import os
 import signal
 
+import numpy as np
 import torch
 
 import rltrain
@@ -46,6 +47,47 @@ def trained(overrides, folder, until=150):
 def weights(trainer):
     """All of the online network, flat."""
     return torch.cat([p.detach().flatten() for p in trainer.learner.online.parameters()])
+
+
+def leaves(tree, path=""):
+    """Every value of nested containers by its path."""
+    if isinstance(tree, dict):
+        for name, value in tree.items():
+            yield from leaves(value, f"{path}.{name}")
+    elif isinstance(tree, list | tuple):
+        for i, value in enumerate(tree):
+            yield from leaves(value, f"{path}[{i}]")
+    else:
+        yield path, tree
+
+
+def same(one, other):
+    """Whether two values are equal to the last bit; NaN equals NaN."""
+    if not isinstance(one, float) and not hasattr(one, "__array__"):
+        return type(one) is type(other) and one == other
+    ours, theirs = np.asarray(one), np.asarray(other)
+    return ours.dtype == theirs.dtype and ours.tobytes() == theirs.tobytes()
+
+
+def require_same(one, other):
+    """The same values in nested containers, to the last bit."""
+    one, other = dict(leaves(one)), dict(leaves(other))
+    missing = sorted(one.keys() ^ other.keys())
+    differing = [path for path in one.keys() & other.keys() if not same(one[path], other[path])]
+    assert not missing, missing[:6]
+    assert not differing, f"{len(differing)} of {len(one)} values differ: {sorted(differing)[:6]}"
+
+
+def require_same_steps(one, other, actions):
+    """Two vector environments show and return the same from here on."""
+
+    def shown(env):
+        return env.obs, env.avail_actions, env.state, env.last, list(env.infos)
+
+    np.testing.assert_equal(shown(one), shown(other))
+    for action in actions:
+        np.testing.assert_equal(one.step(action), other.step(action))
+        np.testing.assert_equal(shown(one), shown(other))
 
 
 def nothing_written(folder):

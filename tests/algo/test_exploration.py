@@ -188,22 +188,26 @@ def test_parameter_noise_is_drawn_when_copy_0_begins_an_episode_and_not_before()
     assert torch.equal(drawn[2], drawn[3])
 
 
-@pytest.mark.parametrize(("noisy_q", "factor"), [([0.1, 0.0], 1.01), ([9.0, 0.0], 1 / 1.01)])
-def test_parameter_noise_grows_while_it_changes_too_little(noisy_q, factor):
-    """epsilon = 1/2 of 2 actions: bound -ln 3/4 = 0.29; divergences 0.001 and 3.8."""
-    exploration = ParameterNoise(start=0.5, end=0.5, env_steps=1, stddev=0.1)
-    q, noisy = np.zeros((1, 1, 2)), np.array([[noisy_q]])
-    exploration.compare(q, noisy, q == 0)
+@pytest.mark.parametrize(
+    ("start", "compared", "factor"),
+    [
+        (0.5, [[0.1, 0.0]], 1.01),
+        (0.5, [[9.0, 0.0]], 1 / 1.01),
+        (0.5, [[9.0, 0.0], [0.0, 0.0]], 1 / 1.01),
+        (1.0, [[50.0, 0.0]], 1.01),
+    ],
+    ids=["too little", "too much", "mean over the steps since the last draw", "epsilon one"],
+)
+def test_parameter_noise_grows_while_it_changes_too_little(start, compared, factor):
+    """epsilon = 1/2 of 2 actions: bound -ln 3/4 = 0.29; divergences 0.001, 3.8, and their mean with
+    one of 0: 1.9. At epsilon 1 it always grows.
+    """
+    exploration = ParameterNoise(start=start, end=0.5, env_steps=10, stddev=0.1)
+    q = np.zeros((1, 1, 2))
+    for noisy in compared:
+        exploration.compare(q, np.array([[noisy]]), q == 0)
     exploration.draw(nn.Linear(2, 2), Clock(), np.random.default_rng(0))
     assert exploration.stddev == pytest.approx(0.1 * factor)
-
-
-def test_parameter_noise_always_grows_while_epsilon_is_one():
-    exploration = ParameterNoise(start=1.0, end=0.5, env_steps=10, stddev=0.1)
-    q, noisy = np.zeros((1, 1, 2)), np.array([[[50.0, 0.0]]])
-    exploration.compare(q, noisy, q == 0)
-    exploration.draw(nn.Linear(2, 2), Clock(), np.random.default_rng(0))
-    assert exploration.stddev == pytest.approx(0.101)
 
 
 def test_parameter_noise_compares_every_step_that_chooses_an_action():
@@ -215,18 +219,6 @@ def test_parameter_noise_compares_every_step_that_chooses_an_action():
         policy.act(observe(), ALL, np.array(last, bool), Clock())
     assert compared == [3, 2, 2]
     assert not policy.exploration.n_compared.any()  # the next noise is measured by itself
-
-
-def test_parameter_noise_adapts_to_the_mean_over_the_steps_since_the_last_draw():
-    """epsilon = 1/2 of 2 actions: bound 0.29. One divergence of 3.8, then one of 0: mean 1.9."""
-    exploration, q = (
-        ParameterNoise(start=0.5, end=0.5, env_steps=1, stddev=0.1),
-        np.zeros((1, 1, 2)),
-    )
-    exploration.compare(q, np.array([[[9.0, 0.0]]]), q == 0)
-    exploration.compare(q, q, q == 0)
-    exploration.draw(nn.Linear(2, 2), Clock(), np.random.default_rng(0))
-    assert exploration.stddev == pytest.approx(0.1 / 1.01)
 
 
 def test_parameter_noise_is_not_learned():

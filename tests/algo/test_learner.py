@@ -38,8 +38,7 @@ def state_of(learner):
 
 
 def assert_same(ours, theirs):
-    for a, b in zip(ours, theirs, strict=True):
-        assert torch.equal(a, b)
+    torch.testing.assert_close(list(ours), list(theirs), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("optimizer", [RMSPROP, ADAM, RADAM])
@@ -58,8 +57,7 @@ def test_flat_steps_equal_those_over_a_list_of_parameters(optimizer):
         if updates == 1:  # the learner's period is 2
             target.load_state_dict(plain.state_dict())
         torch.testing.assert_close(torch.as_tensor(metrics["grad_norm"]), norm)
-    for ours, theirs in zip(learner.online.parameters(), plain.parameters(), strict=True):
-        torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close(list(learner.online.parameters()), list(plain.parameters()))
 
 
 @pytest.mark.parametrize("mixer", MIXERS)
@@ -270,8 +268,7 @@ def test_buffers_of_modules_are_copied_to_the_target(tau):
     learner.update(BATCH, Clock(updates=1))
     online, target = buffers_of(learner.online), buffers_of(learner.target)
     assert len(online) == 3
-    for name, buffer in online.items():
-        assert torch.equal(buffer, target[name])
+    torch.testing.assert_close(online, target, rtol=0, atol=0)
 
 
 def test_a_step_that_is_not_finite_leaves_buffers_as_they_were():
@@ -280,8 +277,7 @@ def test_a_step_that_is_not_finite_leaves_buffers_as_they_were():
     before = buffers_of(learner.online)
     spoiled = replace(BATCH, obs=torch.full_like(BATCH.obs, torch.nan))
     assert learner.update(spoiled, Clock()).metrics["skipped_updates"].item() == 1
-    for name, buffer in buffers_of(learner.online).items():
-        assert torch.equal(buffer, before[name])
+    torch.testing.assert_close(buffers_of(learner.online), before, rtol=0, atol=0)
 
 
 def test_statistics_of_observations_stay_shared_with_the_target():

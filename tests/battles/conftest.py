@@ -35,8 +35,8 @@ def make() -> Callable[..., SmacVectorEnv]:
 def battle() -> Callable[..., Battles]:
     """One battle after its reset."""
 
-    def build(map_name: str = "3m", seed: int = 0, **options: Any) -> Battles:
-        battles = Battles(map_name=map_name, n_envs=1, options=Options(**options))
+    def build(map_name: str = "3m", seed: int = 0, rules: str = "sc2", **options: Any) -> Battles:
+        battles = Battles(map_name=map_name, n_envs=1, options=Options(**options), rules=rules)
         battles.reset({0: seed})
         return battles
 

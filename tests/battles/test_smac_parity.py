@@ -27,23 +27,6 @@ def test_recovered_shields_give_reward_by_absolute_value(battle) -> None:
     assert b.reward[0] == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(("scale", "expected"), [(True, -20 / 365), (False, -1.0)])
-def test_sparse_defeat_is_scaled_too(battle, scale: bool, expected: float) -> None:
-    b = place(battle(reward_sparse=True, reward_scale=scale), {0: (14.0, 16.0), 3: (19.0, 16.0)})
-    b.world.unit[0, U.HEALTH, 0] = 6
-    b.step(actions(b))
-    assert b.reward[0] == pytest.approx(expected)
-
-
-def test_defeat_in_the_last_step_beats_the_time_limit(battle) -> None:
-    b = place(battle(reward_defeat=-7.0, reward_scale=False), {0: (14.0, 16.0), 3: (19.0, 16.0)})
-    b.world.unit[0, U.HEALTH, 0] = 6
-    b.world.clock[0] = 59
-    b.step(actions(b))
-    assert b.world.outcome[0] == Outcome.DEFEAT
-    assert b.reward[0] == -7.0
-
-
 def test_time_out_is_a_finished_battle_that_was_not_won() -> None:
     env = env_of(reward_defeat=-7.0)
     place(env.battles, {0: (28.0, 24.0), 3: (5.0, 8.0)})  # who ran away is not hunted
@@ -78,13 +61,6 @@ def test_win_gives_no_reward_for_a_surviving_medivac(battle) -> None:
     assert b.world.outcome[0] == Outcome.WIN
     assert b.world.unit[0, U.HEALTH, 19] == 150
     assert b.reward[0] == pytest.approx(1 + 10 + 200)
-
-
-def test_double_death_with_medivacs_is_a_defeat(battle) -> None:
-    b = place(battle("MMM", reward_scale=False, reward_defeat=-7.0), {9: (14.0, 16.0)})
-    b.step(actions(b))
-    assert b.world.outcome[0] == Outcome.DEFEAT
-    assert b.reward[0] == -7.0
 
 
 def test_max_reward_does_not_grow_with_resets() -> None:

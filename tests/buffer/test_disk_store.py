@@ -25,9 +25,8 @@ KINDS = {
 
 
 @pytest.fixture(params=KINDS)
-def pair(request, tmp_path, monkeypatch, large):
+def pair(request, tmp_path):
     """Makes a buffer in memory and its equal on disk."""
-    monkeypatch.setattr(disk_store, "LARGE", large)
     make, given = KINDS[request.param]
     twice = {**given, "max_bytes": given["max_bytes"] * 2} if "max_bytes" in given else given
     place = {"storage": "disk", "own_folder": tmp_path / "replay", "saves_steps": True}
@@ -46,12 +45,6 @@ def drawn(buffer):
     ]
 
 
-def require_equal(one, other):
-    assert (one is None) == (other is None)
-    for ours, theirs in zip(one or (), other or (), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
-
-
 def save(folder: Path, buffer, step: int, *, complete: bool = True) -> None:
     checkpoint.write(folder, step, {"replay": buffer.state_dict()})
     if complete:
@@ -64,15 +57,15 @@ def load(folder: Path, buffer, step: int) -> None:
 
 @pytest.mark.parametrize("large", [1, 1 << 26])
 @pytest.mark.parametrize("seed", range(4))
-def test_batches_are_those_of_memory_also_after_kills(pair, tmp_path, seed):
-    rng, stream = np.random.default_rng(seed), None
-    memory, disk = pair()
+def test_batches_are_those_of_memory_also_after_kills(pair, tmp_path, monkeypatch, seed, large):
+    monkeypatch.setattr(disk_store, "LARGE", large)
+    rng, (memory, disk) = np.random.default_rng(seed), pair()
     stream = Stream(seed, spec=memory.spec)
     for step in range(30):
         steps = stream.steps(int(rng.integers(1, 40)), crash=0.2)
         memory.add(steps)
         disk.add(steps)
-        require_equal(drawn(memory), drawn(disk))
+        np.testing.assert_equal(drawn(memory), drawn(disk))
         if rng.random() < 0.3:
             complete = bool(rng.random() < 0.7)  # else killed before anybody knows
             save(tmp_path / "m", memory, step)
@@ -88,7 +81,6 @@ def test_batches_are_those_of_memory_also_after_kills(pair, tmp_path, seed):
             disk.state_dict()
 
 
-@pytest.mark.parametrize("large", [1 << 26])
 def test_a_checkpoint_of_steps_on_disk_is_small_and_is_not_read_elsewhere(pair, tmp_path):
     memory, disk = pair()
     steps = Stream(0, spec=memory.spec).steps(90)

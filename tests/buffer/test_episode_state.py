@@ -60,8 +60,7 @@ def test_a_state_is_a_copy() -> None:
     kept = {name: np.array(v) for name, v in state.items()}
     buffer.add(stream.steps(200))
     buffer.sample(2, CLOCK)
-    for name, value in kept.items():
-        np.testing.assert_array_equal(state[name], value)
+    np.testing.assert_equal({name: state[name] for name in kept}, kept)
 
 
 def test_a_smaller_buffer_loads_the_newest_episodes() -> None:

@@ -6,18 +6,21 @@ import numpy as np
 import pytest
 import torch
 
+from rltrain.buffer.priorities import Priorities
 from rltrain.buffer.replay import ReplayBuffer
 from rltrain.types import Clock
 from tests.buffer.replays import CLOCK, PlainBuffer, filled, make
 from tests.buffer.streams import Stream
 
 
-def prioritized(**given: Any) -> tuple[ReplayBuffer, PlainBuffer, Stream]:
-    """Environment 0 alone, with the starts 0 … 9 of one long episode."""
+def prioritized(**given: Any) -> tuple[ReplayBuffer, Priorities, Stream]:
+    """Environment 0 alone, with the starts 0 … 9 of one long episode; its priorities."""
     buffer = make(**{"n_envs": 1, "capacity": 40, "sampler": "proportional", **given})
     stream = Stream(0, n_envs=1, longest=200)
     stream.left[:] = 200
-    return buffer, filled(buffer, stream, 11), stream
+    filled(buffer, stream, 11)
+    assert buffer.starts.priorities is not None
+    return buffer, buffer.starts.priorities, stream
 
 
 def items(buffer: ReplayBuffer) -> torch.Tensor:
@@ -29,21 +32,17 @@ def items(buffer: ReplayBuffer) -> torch.Tensor:
 
 
 def test_new_items_enter_at_the_largest_priority_so_far() -> None:
-    buffer, _, stream = prioritized()
-    assert buffer.starts.priorities is not None
+    buffer, priorities, stream = prioritized()
     buffer.update_priority(torch.tensor([3]), torch.tensor([7.0]))
     buffer.update_priority(torch.tensor([3]), torch.tensor([0.5]))
     buffer.add(stream.steps(1))
-    assert buffer.starts.priorities.tree[np.array([3, 10])].tolist() == pytest.approx(
-        [0.5, 7], rel=1e-5
-    )
+    assert priorities.tree[np.array([3, 10])].tolist() == pytest.approx([0.5, 7], rel=1e-5)
 
 
 def test_priorities_are_raised_to_alpha_above_a_floor() -> None:
-    buffer, _, _ = prioritized(alpha=0.5, priority_floor=0.25)
-    assert buffer.starts.priorities is not None
+    buffer, priorities, _ = prioritized(alpha=0.5, priority_floor=0.25)
     buffer.update_priority(torch.tensor([0, 1]), torch.tensor([0.0, 3.75]))
-    assert buffer.starts.priorities.tree[np.array([0, 1])].tolist() == [0.5, 2]
+    assert priorities.tree[np.array([0, 1])].tolist() == [0.5, 2]
 
 
 def test_draws_are_stratified() -> None:
@@ -90,26 +89,21 @@ def test_uniform_windows_have_weight_one() -> None:
 
 
 def test_an_overwritten_item_takes_no_priority() -> None:
-    buffer, _, stream = prioritized()
-    assert buffer.starts.priorities is not None
-    buffer.add(
-        stream.steps(31)
-    )  # 42 steps of 40: steps 0 and 1 are gone, 2 has lost what it did before
-    before = buffer.starts.priorities.tree.total
+    buffer, priorities, stream = prioritized()
+    # 42 steps of 40: steps 0 and 1 are gone, 2 has lost what it did before
+    buffer.add(stream.steps(31))
+    before = priorities.tree.total
     buffer.update_priority(torch.arange(3), torch.full((3,), 100.0))
-    assert buffer.starts.priorities.tree.total == before
-    assert buffer.starts.priorities.largest == 1
+    assert priorities.tree.total == before
+    assert priorities.largest == 1
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_a_priority_that_is_not_finite_is_ignored(bad: float) -> None:
-    buffer, _, _ = prioritized()
-    assert buffer.starts.priorities is not None
+    buffer, priorities, _ = prioritized()
     buffer.update_priority(torch.tensor([0, 1]), torch.tensor([bad, 3.0]))
-    assert buffer.starts.priorities.tree[np.array([0, 1])].tolist() == pytest.approx(
-        [1, 3], rel=1e-5
-    )
-    assert buffer.starts.priorities.largest == pytest.approx(3, rel=1e-5)
+    assert priorities.tree[np.array([0, 1])].tolist() == pytest.approx([1, 3], rel=1e-5)
+    assert priorities.largest == pytest.approx(3, rel=1e-5)
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 60])
@@ -122,6 +116,3 @@ def test_exactly_the_legal_starts_have_a_priority(chunk: int) -> None:
         buffer.add(steps)
         plain.add(steps)
         assert len(items(buffer)) == len(plain.starts())
-
-
-# state

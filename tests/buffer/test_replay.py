@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from rltrain.types import EnvSpec
+from rltrain.types import Batch, EnvSpec, Steps
 from tests.buffer.replays import CLOCK, WINDOWS, PlainBuffer, filled, make, with_hidden
 from tests.buffer.streams import SPEC, Stream
 
@@ -91,14 +91,18 @@ def test_a_window_waits_for_all_its_successors() -> None:
     assert buffer.starts.stop.tolist() == [2]
 
 
-def test_a_terminal_reward_is_reached_once_its_successors_are_stored() -> None:
+def one_episode(terminated: bool) -> tuple[Steps, Batch]:
+    """Three transitions, the final step, one step of the next episode; what is drawn of them."""
     buffer, stream = make(n_envs=1), Stream(0, n_envs=1)
     stream.left[:] = 3
-    steps = stream.steps(5)  # three transitions, the final step, one step of the next episode
-    buffer.add(
-        replace(steps, terminated=steps.terminated | np.array([0, 0, 1, 0, 0], bool)[:, None])
-    )
-    batch = buffer.sample(50, CLOCK)
+    steps = stream.steps(5)
+    ends = np.array([0, 0, terminated, 0, 0], bool)[:, None]
+    buffer.add(replace(steps, terminated=ends))
+    return steps, buffer.sample(50, CLOCK)
+
+
+def test_a_terminal_reward_is_reached_once_its_successors_are_stored() -> None:
+    steps, batch = one_episode(terminated=True)
     assert bool(batch.terminated.any())
     ends = batch.terminated[0]
     np.testing.assert_array_equal(batch.reward[0, ends][0], steps.reward[2, 0])
@@ -106,11 +110,7 @@ def test_a_terminal_reward_is_reached_once_its_successors_are_stored() -> None:
 
 
 def test_a_truncated_episode_ends_without_termination_and_shows_its_last_observation() -> None:
-    buffer, stream = make(n_envs=1), Stream(0, n_envs=1)
-    stream.left[:] = 3
-    steps = stream.steps(5)
-    buffer.add(replace(steps, terminated=np.zeros_like(steps.terminated)))
-    batch = buffer.sample(50, CLOCK)
+    steps, batch = one_episode(terminated=False)
     ends = batch.last[1]
     assert bool(ends.any())
     assert not bool(batch.terminated.any())
@@ -218,6 +218,3 @@ def test_memory_is_what_was_planned() -> None:
         buffer.add(stream.steps(50))
     assert buffer.n_steps == 3 * 167
     assert buffer.store.bytes_in_use <= buffer.plan().worst_case_bytes
-
-
-# teams

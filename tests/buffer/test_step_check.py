@@ -13,6 +13,7 @@ from rltrain.errors import EnvError, UsageError
 from rltrain.types import Clock, EnvSpec, Steps
 from tests.buffer import test_episode, test_on_policy, test_replay
 from tests.buffer.streams import SPEC, Stream, saved
+from tests.helpers import require_same
 from tests.marks import each_once
 
 IMAGES = EnvSpec(n_agents=1, n_actions=300, obs_shape=(2, 3, 3), obs_dtype="uint8", max_steps=12)
@@ -88,12 +89,6 @@ def with_hidden(buffer: Any, steps: Steps, rng: np.random.Generator) -> Steps:
     return replace(steps, hidden=rng.random((*steps.action.shape, 6), np.float32))
 
 
-def assert_same_state(one: dict[str, Any], other: dict[str, Any]) -> None:
-    assert one.keys() == other.keys()
-    for name, value in one.items():
-        np.testing.assert_array_equal(value, other[name], name)
-
-
 @pytest.mark.parametrize("n", [20, pytest.param(1000, marks=pytest.mark.slow)])
 @each_once(kind=BUFFERS, spec=[SPEC, IMAGES])
 def test_any_wrong_field_is_named_and_nothing_is_stored(kind: str, spec: EnvSpec, n: int) -> None:
@@ -106,7 +101,7 @@ def test_any_wrong_field_is_named_and_nothing_is_stored(kind: str, spec: EnvSpec
         name, wrong = corrupted(rng, steps, spec)
         with pytest.raises(ValueError, match=rf"^Steps\.{name} should be .*, got "):
             buffer.add(wrong)
-        assert_same_state(before, saved(buffer))
+        require_same(before, saved(buffer))
     buffer.add(with_hidden(buffer, stream.steps(30), rng))
     buffer.sample(1, Clock())
 
@@ -163,7 +158,7 @@ def test_float16_refuses_numbers_that_it_would_make_infinite(name: str, value: f
     getattr(steps, name).flat[5] = value
     with pytest.raises(UsageError, match=rf"precision=float16 .* but {name} has one"):
         buffer.add(steps)
-    assert_same_state(before, saved(buffer))
+    require_same(before, saved(buffer))
     assert buffer.store.bytes_in_use == in_use
 
 
@@ -191,7 +186,7 @@ def test_numbers_that_are_not_finite_are_named_and_nothing_is_stored(
         getattr(steps, name)[index or (t, e, 0)] = bad
         with pytest.raises(EnvError, match=match):
             buffer.add(steps)
-        assert_same_state(before, saved(buffer))
+        require_same(before, saved(buffer))
 
 
 def test_large_numbers_are_finite() -> None:

@@ -1,7 +1,6 @@
 """Videos of tests while a run trains: which tests, for which loggers, and nothing else changes."""
 
 import json
-import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,12 +20,6 @@ TINY = [
     *("log.interval=20", "algo.learning_starts=8", "algo.batch_size=4", "hardware.n_envs=1"),
     *("hardware.threads=1", "logger=[]"),
 ]
-
-
-@pytest.fixture
-def no_ffmpeg(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
-    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
 
 
 def trained(folder, *overrides, start=TINY):

@@ -58,6 +58,22 @@ class Counting(Scripted):
         return obs, reward, terminated, truncated, {**info, "metrics": {"score": np.int64(self.t)}}
 
 
+class Sampled(gymnasium.Env):
+    """Shows samples of its observation space; subclasses name the spaces."""
+
+    length = 5
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.t = 0
+        self.observation_space.seed(seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.t += 1
+        return self.observation_space.sample(), 1.0, self.t == self.length, False, {}
+
+
 gymnasium.register("Scripted-v0", entry_point=Scripted)
 gymnasium.register("Limited-v0", entry_point=Scripted, max_episode_steps=3)
 gymnasium.register(
@@ -70,6 +86,18 @@ gymnasium.register("BrokenReward-v0", entry_point=Scripted, kwargs=BROKEN_REWARD
 
 def go(env: GymnasiumEnv, action: int = 0) -> tuple[Any, ...]:
     return env.step(np.array([action]))
+
+
+class Zeros:
+    """A policy that takes action 0."""
+
+    def act(self, obs: np.ndarray, *rest: Any) -> np.ndarray:
+        return np.zeros(obs.shape[:2], np.int64)
+
+    def reset(self) -> None:
+        """Nothing."""
+
+    state_dict = reset
 
 
 DEFAULTS: dict[str, Any] = {

@@ -11,6 +11,7 @@ import pytest
 from rltrain.common import checkpoint
 from rltrain.env.minatar import CELL, COLORS, MinAtarGame, minatar_env, plain
 from rltrain.env.vector import SyncVectorEnv
+from tests.helpers import require_same_steps
 
 needs_package = pytest.mark.skipif(
     importlib.util.find_spec("minatar") is None, reason="MinAtar is not installed"
@@ -177,11 +178,7 @@ def test_a_saved_game_goes_on_exactly(game: str, tmp_path: Any) -> None:
     checkpoint.write(tmp_path, 0, {"env": env.state_dict()})
     other.reset(seeds)
     other.load_state_dict(checkpoint.read(tmp_path / "0", "env"))
-    for action in actions[150:]:
-        np.testing.assert_array_equal(other.obs, env.obs)
-        np.testing.assert_array_equal(other.last, env.last)
-        for one, two in zip(other.step(action), env.step(action), strict=True):
-            np.testing.assert_array_equal(one, two)
+    require_same_steps(env, other, actions[150:])
 
 
 @needs_package

@@ -2,7 +2,6 @@
 
 import itertools
 
-import gymnasium
 import pytest
 from gymnasium import spaces
 
@@ -12,6 +11,7 @@ from rltrain.assemble.workers import make_rollout
 from rltrain.errors import UsageError
 from rltrain.hardware.env_share import Share
 from rltrain.types import EnvSpec
+from tests.env.scripted import Sampled
 from tests.marks import each_once
 
 WORDS = ["env=gymnasium", "algo=dqn", "algo.learning_starts=8", "test.interval=1_000_000"]
@@ -19,20 +19,10 @@ WORDS += ["test.episodes=2", "test.n_envs=1", "hardware.n_envs=2", "hardware.thr
 WORDS += ["log.interval=20"]
 
 
-class Before(gymnasium.Env):
+class Before(Sampled):
     """Episodes of four steps."""
 
-    observation_space, action_space = spaces.Discrete(3), spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.t = 0
-        self.observation_space.seed(seed)
-        return self.observation_space.sample(), {}
-
-    def step(self, action):
-        self.t += 1
-        return self.observation_space.sample(), 1.0, self.t == 4, False, {}
+    observation_space, action_space, length = spaces.Discrete(3), spaces.Discrete(2), 4
 
 
 class OtherSeen(Before):

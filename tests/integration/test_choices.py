@@ -12,6 +12,7 @@ import torch
 import rltrain
 from rltrain.config.catalog import conf_dir
 from rltrain.errors import UsageError
+from tests.integration.test_frame_stack import Images
 
 
 def options(group):
@@ -127,21 +128,11 @@ def test_learning_from_every_collect_cannot_wait(tmp_path):
         rltrain.make_trainer(["algo=pqn", "env=cartpole", "algo.learning_starts=500"])
 
 
-class Pixels(gymnasium.Env):
+class Pixels(Images):
     """Random images of 44 x 44 bytes."""
 
     observation_space = gymnasium.spaces.Box(0, 255, (44, 44, 1), np.uint8)
     action_space = gymnasium.spaces.Discrete(3)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return self.seen(), {}
-
-    def step(self, action):
-        return self.seen(), 1.0, bool(self.np_random.random() < 0.2), False, {}
-
-    def seen(self):
-        return self.np_random.integers(0, 256, (44, 44, 1), np.uint8)
 
 
 gymnasium.register("Pixels-v0", entry_point=Pixels, max_episode_steps=20)

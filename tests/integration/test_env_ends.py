@@ -18,6 +18,7 @@ from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import EnvError
 from rltrain.hardware.rollout import Rollout
 from rltrain.types import Clock
+from tests.env.scripted import Zeros
 from tests.env.team.scripted import Scripted as Team
 from tests.marks import each_once
 
@@ -113,18 +114,6 @@ class EndingTeam(Team):
         if self.place == "state":
             type(self).end()
         return np.zeros(2)
-
-
-class Zeros:
-    """A policy that takes action 0."""
-
-    def act(self, obs, *rest):
-        return np.zeros(obs.shape[:2], np.int64)
-
-    def reset(self):
-        """Nothing."""
-
-    state_dict = reset
 
 
 def made(name: str, place: str) -> type[Ending]:

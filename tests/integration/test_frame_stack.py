@@ -29,7 +29,7 @@ class Images(gymnasium.Env):
         return self.observation(), 1.0, bool(self.np_random.random() < 0.1), False, {}
 
     def observation(self):
-        return self.np_random.integers(0, 256, (12, 12, 1), np.uint8)
+        return self.np_random.integers(0, 256, self.observation_space.shape, np.uint8)
 
 
 class TeamOfImages:

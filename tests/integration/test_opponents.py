@@ -125,17 +125,15 @@ def test_the_pool_of_self_play_lies_in_the_run_folder_and_can_be_played(tmp_path
     assert "test/draw_rate" in played.metrics
 
 
-def test_prioritized_sampling_counts_the_battles_of_one_process(tmp_path):
-    words = (*SELF, "self_play.sampling=prioritized", "hardware=process", "hardware.n_workers=2")
-    with pytest.raises(UsageError, match=r"self_play\.sampling=prioritized counts the battles"):
-        made(tmp_path / "run", *words)
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["test.opponent=self"], "it needs env.opponent=self, and neither workers"),
         (["env.opponent=self", "env.map_name=5m_vs_6m"], "the other side has other units"),
+        (
+            [*SELF, "self_play.sampling=prioritized", "hardware=process", "hardware.n_workers=2"],
+            r"self_play\.sampling=prioritized counts the battles",
+        ),
     ],
 )
 def test_self_play_is_refused_where_it_has_no_meaning(words, message, tmp_path):

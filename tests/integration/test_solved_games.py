@@ -12,7 +12,6 @@ from rltrain.env.games.matrix import PAYOFFS
 from rltrain.types import Clock
 
 UNIFORM = ["algo.exploration.start=1", "algo.exploration.end=1", "test.interval=1000000"]
-
 UNIFORM += ["hardware.threads=1", "save.interval=100000000", "log.interval=1000000"]
 
 
@@ -42,7 +41,6 @@ def solved(overrides, folder, env_steps):
 
 
 TWO_STEP = ["env=two_step", "buffer.capacity=500", "algo.target_update.episodes=100"]
-
 TWO_STEP += ["algo.mixer.embed_dim=8"]
 
 
@@ -132,49 +130,46 @@ def test_the_best_monotone_table_of_a_game(game, alpha, error, greatest):
 
 
 @pytest.mark.slow
-def test_qmix_finds_the_optimum_of_a_game_with_small_penalties(tmp_path):
-    overrides = ["algo=qmix", "env=matrix", "env.game=small_penalty", "buffer.capacity=2000"]
+@pytest.mark.parametrize(
+    ("algo", "game", "payoff"),
+    [("qmix", "small_penalty", 12), ("iql", "qtran", 0)],
+    ids=["qmix finds the optimum behind small penalties", "iql plays the safe cell"],
+)
+def test_trainers_play_these_payoffs(tmp_path, algo, game, payoff):
+    overrides = [f"algo={algo}", "env=matrix", f"env.game={game}", "buffer.capacity=2000"]
     trainer = solved(overrides, tmp_path, 12_000)
-    assert trainer.test(episodes=1)["test/return_mean"] == 12
+    assert trainer.test(episodes=1)["test/return_mean"] == payoff
+    assert trainer.clock != Clock()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("algo", ["cw_qmix", "ow_qmix", "qtran"])
-def test_methods_beyond_monotonic_values_find_the_optimum_of_the_qtran_game(algo):
-    learner, _ = learned("qtran", algo, seed=1, updates=1000)
-    assert greedy_return(learner, "qtran") == 8
+SMALL_ALPHA = {"more": ["algo.loss.alpha=0.01"]}
+AUTHORS = {"updates": 8000, "batch_size": 32, "lr": "1e-3"}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("game", "algo", "payoff"),
+    ("game", "algo", "payoff", "settings"),
     [
-        ("small_penalty", "vdn", 12),
-        ("small_penalty", "qmix", 12),
-        ("climbing", "qmix", 5),
-        ("climbing", "cw_qmix", 11),
-        ("qtran_12", "cw_qmix", 12),
-        ("qtran_12", "ow_qmix", 12),
-        ("qplex", "cw_qmix", 10.4),
-        ("penalty_25", "cw_qmix", 10),
-        ("penalty_25", "ow_qmix", -25),  # which its best monotone tables tie with the optimum
+        ("qtran", "cw_qmix", 8, {}),
+        ("qtran", "ow_qmix", 8, {}),
+        ("qtran", "qtran", 8, {}),
+        ("qtran", "qplex", 8, AUTHORS),
+        ("small_penalty", "vdn", 12, {}),
+        ("small_penalty", "qmix", 12, {}),
+        ("climbing", "qmix", 5, {}),
+        ("climbing", "cw_qmix", 11, {}),
+        ("qtran_12", "cw_qmix", 12, {}),
+        ("qtran_12", "ow_qmix", 12, {}),
+        ("qplex", "cw_qmix", 10.4, {}),
+        ("penalty_25", "cw_qmix", 10, {}),
+        ("penalty_25", "ow_qmix", -25, {}),  # which its best monotone tables tie with the optimum
+        ("wqmix", "cw_qmix", 12, SMALL_ALPHA),  # the optimum among close payoffs
     ],
+    ids=lambda value: "" if isinstance(value, dict) else str(value),
 )
-def test_methods_play_these_payoffs_after_learning_on_uniform_data(game, algo, payoff):
-    learner, _ = learned(game, algo, seed=1, updates=1000)
+def test_methods_play_these_payoffs_after_learning_on_uniform_data(game, algo, payoff, settings):
+    learner, _ = learned(game, algo, seed=1, **{"updates": 1000, **settings})
     assert greedy_return(learner, game) == pytest.approx(payoff)
-
-
-@pytest.mark.slow
-def test_central_weighting_finds_the_optimum_among_close_payoffs_with_a_small_alpha():
-    learner, _ = learned("wqmix", "cw_qmix", seed=1, updates=1000, more=["algo.loss.alpha=0.01"])
-    assert greedy_return(learner, "wqmix") == 12
-
-
-@pytest.mark.slow
-def test_qplex_with_its_authors_mixer_finds_the_optimum_of_the_qtran_game():
-    learner, _ = learned("qtran", "qplex", seed=1, updates=8000, batch_size=32, lr="1e-3")
-    assert greedy_return(learner, "qtran") == 8
 
 
 @pytest.mark.slow
@@ -184,11 +179,3 @@ def test_trainers_find_the_optimum_of_the_qtran_game(tmp_path, algo):
     overrides += ["algo/optimizer=adam", "algo.optimizer.lr=3e-3"]
     trainer = solved(overrides, tmp_path, 3_000)
     assert trainer.test(episodes=1)["test/return_mean"] == 8
-
-
-@pytest.mark.slow
-def test_iql_plays_the_safe_cell_of_the_qtran_game(tmp_path):
-    overrides = ["algo=iql", "env=matrix", "env.game=qtran", "buffer.capacity=2000"]
-    trainer = solved(overrides, tmp_path, 12_000)
-    assert trainer.test(episodes=1)["test/return_mean"] == 0
-    assert trainer.clock != Clock()

@@ -13,6 +13,7 @@ from rltrain.errors import CheckpointError, UsageError
 from tests.helpers import foreign_modules, nothing_written
 
 ROOT = Path(__file__).parents[2]
+TWO_JOBS = ("seed=1,2", "sweep.jobs=2")
 
 
 @pytest.fixture(autouse=True)
@@ -26,9 +27,25 @@ def records(sweep="s"):
     return [json.loads(path.read_text()) for path in sorted(Path(sweep).glob("*/run.json"))]
 
 
-def test_a_sweep_over_nothing_is_refused(command, small, own_folder):
-    with pytest.raises(UsageError, match=r"no key has several.*seed=1,2,3"):
-        command("-m", *small)
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        (["-m"], r"no key has several.*seed=1,2,3"),
+        (["-m", "algo.loss.gamma=0.9,2"], r"algo\.loss\.gamma=2"),
+        *(
+            (["-m", *TWO_JOBS, other], rf"sweep\.jobs=2 and {other} do not go together")
+            for other in ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
+        ),
+        (["sweep.jobs=2"], r"sweep\.jobs=2: only for sweeps"),
+        (["-m", "seed=1,2", "sweep.jobs=0"], r"sweep\.jobs=0"),
+    ],
+    ids=lambda words: words[-1] if isinstance(words, list) else "",
+)
+def test_what_no_sweep_can_do_is_refused_before_the_first_job(
+    command, small, own_folder, words, match
+):
+    with pytest.raises(UsageError, match=match):
+        command(*words, *small)
     assert nothing_written(own_folder)
 
 
@@ -40,27 +57,6 @@ def test_a_sweep_has_its_name_and_imports_nothing_of_the_present_folder(command,
     with pytest.raises(UsageError, match="holds this sweep, and all of its runs are finished"):
         command("-m", *words)
     assert not executed.exists(), executed.read_text()
-
-
-def test_every_job_of_a_sweep_is_checked_before_the_first_begins(command, small, own_folder):
-    with pytest.raises(UsageError, match=r"algo\.loss\.gamma=2"):
-        command("-m", *small, "algo.loss.gamma=0.9,2")
-    assert nothing_written(own_folder)
-
-
-@pytest.mark.parametrize("other", ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2"])
-def test_another_launcher_has_settings_of_its_own(command, small, own_folder, other):
-    with pytest.raises(UsageError, match=rf"sweep\.jobs=2 and {other} do not go together"):
-        command("-m", *small, "seed=1,2", "sweep.jobs=2", other)
-    assert nothing_written(own_folder)
-
-
-def test_a_single_run_has_no_settings_of_sweeps(command, small, own_folder):
-    with pytest.raises(UsageError, match=r"sweep\.jobs=2: only for sweeps"):
-        command(*small, "sweep.jobs=2")
-    with pytest.raises(UsageError, match=r"sweep\.jobs=0"):
-        command("-m", *small, "seed=1,2", "sweep.jobs=0")
-    assert nothing_written(own_folder)
 
 
 @pytest.mark.parametrize(

@@ -60,8 +60,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path, overrides):
         states.append(each.learner.state_dict())
         each.close()
     for part in ("online", "target", "reward_norm"):
-        assert states[0][part].keys() == states[1][part].keys()
-        assert all(torch.equal(t, states[1][part][name]) for name, t in states[0][part].items())
+        torch.testing.assert_close(*(state[part] for state in states), rtol=0, atol=0)
 
 
 def test_lambda_returns_of_single_transitions_are_refused(tmp_path):

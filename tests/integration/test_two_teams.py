@@ -10,6 +10,7 @@ from rltrain.env import magent_env, mpe_env, pettingzoo_env
 from rltrain.errors import UsageError
 from rltrain.types import Clock
 from tests.env.team.duel import LENGTH
+from tests.helpers import require_same_steps
 from tests.integration.promises.checks import evaluate, resume, test_workers, workers
 from tests.integration.promises.checks import whole_run as whole_run_of
 from tests.integration.promises.states import COMMON, OWN, State, typed_words
@@ -161,11 +162,8 @@ def test_a_side_that_is_not_commanded_plays_as_the_builtin_one(make, options):
     rng = np.random.default_rng(0)
     for env in (one, other):
         env.reset(lambda e, k: 3)
-    for _ in range(20):
-        action = rng.integers(one.spec.n_actions, size=(1, one.spec.n_agents))
-        for a, b in zip(one.step(action), other.step(action), strict=True):
-            np.testing.assert_array_equal(a, b)
-        np.testing.assert_array_equal(one.obs, other.obs)
+    actions = rng.integers(one.spec.n_actions, size=(20, 1, one.spec.n_agents))
+    require_same_steps(one, other, actions)
 
 
 def test_what_the_other_team_sees_is_its_own_observation():

@@ -9,7 +9,7 @@ import torch
 import rltrain
 from rltrain.errors import DivergedError
 from rltrain.kernels.module_watch import CompiledMethod
-from tests.kernels.test_learning import require_same
+from tests.helpers import require_same
 
 COMMON = (
     *("tuned=none", "hardware.threads=1", "logger=[]", "algo.learning_starts=40"),
@@ -36,18 +36,20 @@ ALGOS = {
 }
 
 
-def made(folder: Any, *words: str, **more: Any) -> Any:
-    return rltrain.make_trainer([*COMMON, *words], run_dir=folder, **more)
-
-
-def played(trainer: Any, plain: bool, until: int = 300) -> dict[str, Any]:
-    """Everything that a run of so many env steps leaves."""
+def made(folder: Any, *words: str, plain: bool = False, **more: Any) -> Any:
+    """A trainer; ``plain``: with the rollout's own loop."""
+    trainer = rltrain.make_trainer([*COMMON, *words], run_dir=folder, **more)
     if plain:
         vars(trainer.rollout).pop("advance")
+    return trainer
+
+
+def played(trainer: Any) -> dict[str, Any]:
+    """Everything that a run of 300 env steps leaves."""
     torch.manual_seed(0)
     with trainer.reporting_exceptions():
         trainer.start()
-        trainer.run(until)
+        trainer.run(300)
     store = trainer.buffer.store
     saved = {
         "learner": trainer.learner.state_dict(),
@@ -65,10 +67,10 @@ def played(trainer: Any, plain: bool, until: int = 300) -> dict[str, Any]:
 @pytest.mark.parametrize("env", ENVS)
 def test_every_bit_is_that_of_the_plain_loop(env, algo, tmp_path):
     words = (*ENVS[env], *ALGOS[algo])
-    ours, theirs = (made(tmp_path / run, *words) for run in ("ours", "theirs"))
+    ours, theirs = (made(tmp_path / str(plain), *words, plain=plain) for plain in (False, True))
     assert isinstance(vars(ours.rollout)["advance"], CompiledMethod)
-    compiled = played(ours, plain=False)
-    require_same(compiled, played(theirs, plain=True))
+    compiled = played(ours)
+    require_same(compiled, played(theirs))
     assert compiled["clock"].episodes > 1
 
 
@@ -137,9 +139,7 @@ def test_what_is_replaced_later_is_called_in_every_step(name, tmp_path):
 def test_values_that_are_nan_end_the_run_as_in_the_plain_loop(tmp_path):
     errors = []
     for plain in (False, True):
-        trainer = made(tmp_path / str(plain), *ENVS["one"], *ALGOS["dqn"])
-        if plain:
-            vars(trainer.rollout).pop("advance")
+        trainer = made(tmp_path / str(plain), *ENVS["one"], *ALGOS["dqn"], plain=plain)
         trainer.start()
         trainer.run(20)
         with torch.no_grad():
@@ -155,9 +155,7 @@ def test_changed_attributes_are_in_force(tmp_path):
     """The environments are asked for their values at every call."""
     saved = []
     for plain in (False, True):
-        trainer = made(tmp_path / str(plain), *ENVS["cartpole"], *ALGOS["dqn"])
-        if plain:
-            vars(trainer.rollout).pop("advance")
+        trainer = made(tmp_path / str(plain), *ENVS["cartpole"], *ALGOS["dqn"], plain=plain)
         trainer.start()
         trainer.run(100)
         trainer.rollout.call("set_task", {"gravity": 30.0})

@@ -77,8 +77,7 @@ def test_both_choices_learn_the_same(overrides, atol, tmp_path):
         assert trainer.clock.updates > 3
         learned.append(trainer.learner.state_dict()["online"])
         trainer.close()
-    for ours, theirs in zip(*(weights.values() for weights in learned), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=atol)
+    torch.testing.assert_close(*learned, rtol=1e-3, atol=atol)
 
 
 def test_copies_compute_with_their_own_weights():

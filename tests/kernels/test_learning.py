@@ -10,6 +10,7 @@ from gymnasium import spaces
 import rltrain
 from rltrain.callback import Callback
 from rltrain.kernels.module_watch import CompiledMethod
+from tests.helpers import require_same
 from tests.integration.promises.envs import Images
 
 COMMON = (
@@ -77,17 +78,6 @@ def played(trainer: Any, plain: bool, until: int = 160) -> dict[str, Any]:
     }
     trainer.close()
     return saved
-
-
-def require_same(a: Any, b: Any, path: str = "") -> None:
-    if isinstance(a, dict):
-        assert a.keys() == b.keys(), path
-        for key in a:
-            require_same(a[key], b[key], f"{path}/{key}")
-    elif isinstance(a, torch.Tensor | np.ndarray):
-        assert np.asarray(a).tobytes() == np.asarray(b).tobytes(), path
-    else:
-        assert a == b, path
 
 
 @pytest.mark.parametrize("name", RUNS)

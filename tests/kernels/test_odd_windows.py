@@ -118,5 +118,4 @@ def test_iqn_differs_only_by_a_unit_at_the_corner_of_its_relu():
 
     found(["iqn"], "torch", without_transitions, watch)
     both = [found(["iqn"], k, without_transitions, move_corners) for k in ("compiled", "torch")]
-    for one, other in zip(*both, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(*both, rtol=1e-6, atol=1e-6)

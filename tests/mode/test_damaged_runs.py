@@ -47,7 +47,7 @@ def change(file, path, value):
     tree = node = json.loads(file.read_text())
     *names, last = path.split(".")
     for name in names:
-        node = node[name]
+        node = node.setdefault(name, {})
     node[last] = value
     file.write_text(json.dumps(tree))
 

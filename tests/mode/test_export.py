@@ -8,9 +8,11 @@ import re
 import subprocess
 import sys
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from torch import nn
 
 import rltrain
@@ -19,6 +21,7 @@ from rltrain.env.smac import StarCraft2Env
 from rltrain.errors import UsageError
 from rltrain.mode.export.network import export
 from rltrain.types import Output
+from tests.env.scripted import Sampled
 
 ONE_AGENT = ["env=cartpole", "hardware.threads=1", "hardware.n_envs=1", "tuned=none"]
 IMAGES = ["env=gymnasium", "algo/network=conv", "algo.network.filters=[[4,3,2]]"]
@@ -111,8 +114,6 @@ def test_every_kind_of_network_is_exported(overrides, own_folder):
 
 def images():
     """Six steps of bytes."""
-    import gymnasium
-    from gymnasium import spaces
 
     class Images(gymnasium.Env):
         observation_space = spaces.Box(0, 255, (6, 6, 1), np.uint8)
@@ -146,9 +147,6 @@ def test_stacked_images_reach_the_network_as_bytes(own_folder, monkeypatch):
 
 def named_parts():
     """``images`` with the image under a key, beside a number."""
-    import gymnasium
-    from gymnasium import spaces
-
     env = images()
     space = spaces.Dict({"image": env.observation_space, "x": spaces.Box(-1, 1, (2,))})
     x = np.ones(2, np.float32)
@@ -166,38 +164,24 @@ def test_a_network_with_an_encoder_per_key_is_exported(own_folder, monkeypatch):
         assert exported.act(obs) == policy.act(obs)
 
 
-def own_spaces():
+class OwnSpaces(Sampled):
     """A category and numbers; two choices."""
-    import gymnasium
-    from gymnasium import spaces
 
-    class Own(gymnasium.Env):
-        observation_space = spaces.Dict(
-            {"b": spaces.Box(-1, 1, (2,)), "a": spaces.Discrete(3, start=1)}
-        )
-        action_space = spaces.MultiDiscrete([2, 3], start=[1, 0])
-
-        def reset(self, *, seed=None, options=None):
-            self.observation_space.seed(seed)
-            self.t = 0
-            return self.observation_space.sample(), {}
-
-        def step(self, action):
-            self.t += 1
-            return self.observation_space.sample(), 0.0, self.t == 6, False, {}
-
-    return Own()
+    observation_space = spaces.Dict(
+        {"b": spaces.Box(-1, 1, (2,)), "a": spaces.Discrete(3, start=1)}
+    )
+    action_space = spaces.MultiDiscrete([2, 3], start=[1, 0])
 
 
 @pytest.mark.slow
 def test_the_record_says_how_observations_and_actions_are_converted(own_folder, monkeypatch):
-    monkeypatch.setattr("rltrain.mode.export.network.open_checkpoint", opened_with(own_spaces))
-    run = saved(["algo=dqn", "env=gymnasium"], own_folder / "run", env=own_spaces)
+    monkeypatch.setattr("rltrain.mode.export.network.open_checkpoint", opened_with(OwnSpaces))
+    run = saved(["algo=dqn", "env=gymnasium"], own_folder / "run", env=OwnSpaces)
     done = export(run, ["test.episodes=2"], None)
     record = json.loads((done.folder / "export.json").read_text())
     exported, policy = loaded_script(done.folder), rltrain.load_policy(run)
     n, first = zip(*record["action_components"], strict=True)
-    space = own_spaces().observation_space
+    space = OwnSpaces.observation_space
     for _ in range(8):
         obs, parts = space.sample(), []
         for name, part in record["observation_space"]["dict"]:

@@ -7,11 +7,11 @@ import shutil
 
 import pytest
 
-from rltrain.common import checkpoint
 from rltrain.common.checkpoint.locate import seal
 from rltrain.common.machine.streams import say
 from rltrain.errors import UNPRINTABLE, RltrainError
 from rltrain.main import run
+from tests.mode.test_damaged_runs import change, checkpoints
 
 TEXT = "e\x1b[31m\x9b2J\u202e\x07[/b][bold]z"
 NAME = "e\x1b[31m\x9b2J\u202e\x07[bold]z"  # of a file
@@ -55,20 +55,8 @@ def said(capsys, words):
     return "".join(capsys.readouterr())
 
 
-def change(file, path, value):
-    tree = node = json.loads(file.read_text())
-    *names, last = path.split(".")
-    for name in names:
-        node = node.setdefault(name, {})
-    node[last] = value
-    file.write_text(json.dumps(tree))
-
-
 def places(run_dir):
-    folders = [
-        run_dir / "checkpoints" / str(n) for n in checkpoint.steps_of(run_dir / "checkpoints")
-    ]
-    return [run_dir, *folders]
+    return [run_dir, *checkpoints(run_dir)]
 
 
 def forge(run_dir, file, path, value):

@@ -1,6 +1,5 @@
 """Observations of every kind of space are recorded as they were shown, and learned from."""
 
-import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -8,6 +7,7 @@ from gymnasium import spaces
 import rltrain
 from rltrain.callback import Callback
 from rltrain.offline.dataset import open_dataset
+from tests.env.scripted import Sampled
 
 IMAGE = spaces.Box(0, 255, (6, 6, 3), np.uint8)
 NUMBERS = spaces.Box(-1, 1, (2,), np.float32)
@@ -39,20 +39,8 @@ OVERRIDES = {
 
 
 def environment(space):
-    class Sampled(gymnasium.Env):
-        observation_space, action_space = space, spaces.Discrete(2)
-
-        def reset(self, *, seed=None, options=None):
-            super().reset(seed=seed)
-            self.observation_space.seed(seed)
-            self.t = 0
-            return self.observation_space.sample(), {}
-
-        def step(self, action):
-            self.t += 1
-            return self.observation_space.sample(), 1.0, self.t == 5, False, {}
-
-    return Sampled
+    parts = {"observation_space": space, "action_space": spaces.Discrete(2)}
+    return type("Shows", (Sampled,), parts)
 
 
 class Shown(Callback):

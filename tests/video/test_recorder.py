@@ -53,12 +53,6 @@ def rollout(n_envs: int) -> Rollout:
 
 
 @pytest.fixture
-def no_ffmpeg(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
-    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
-
-
-@pytest.fixture
 def recorded(no_ffmpeg, tmp_path):
     recorder = Recorder(tmp_path / "videos", 3)
     rollout(2).run_episodes(3, 0, Clock(), recorder)

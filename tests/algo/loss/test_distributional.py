@@ -59,8 +59,8 @@ UNIFORM = [1 / 3] * 3
 BAD, GOOD = [0.5, 0.3, 0.2], [0.2, 0.3, 0.5]
 
 
-def categorical(double=False, n_step=1):
-    return CategoricalLoss(gamma=0.5, double=double, n_step=n_step, distribution=ATOMS)
+def categorical(double=False, n_step=1, distribution=ATOMS):
+    return CategoricalLoss(gamma=0.5, double=double, n_step=n_step, distribution=distribution)
 
 
 def test_projection_gives_the_two_nearest_atoms_their_shares():
@@ -165,10 +165,7 @@ def test_n_steps_stop_at_an_episodes_end(kind):
         mask=torch.tensor([[True], [False], [False]]),
         avail_actions=torch.ones_like(batch.avail_actions),
     )
-    if kind == "categorical":
-        loss, pair = categorical(n_step=3), models(ATOMS, logs(BAD, GOOD), logs(BAD, GOOD))
-    else:
-        loss, pair = quantile(n_step=3), models(QUANTILES, QUARTERS, QUARTERS)
+    loss, pair = of_kind(kind, n_step=3)
     assert loss(*pair, batch, Clock()).metrics["target_mean"].item() == pytest.approx(0.5)
 
 
@@ -180,6 +177,13 @@ def quantile(distribution=QUANTILES, double=False, kappa=1.0, n_step=1):
     return QuantileLoss(
         gamma=0.5, double=double, n_step=n_step, kappa=kappa, distribution=distribution
     )
+
+
+def of_kind(kind, **given):
+    """A loss of this name, and its models."""
+    if kind == "categorical":
+        return categorical(**given), models(ATOMS, logs(BAD, UNIFORM), logs(BAD, GOOD))
+    return quantile(**given), models(QUANTILES, QUARTERS, QUARTERS)
 
 
 def test_quantile_loss_by_hand():
@@ -238,10 +242,7 @@ def test_implicit_quantiles_weigh_with_the_levels_they_were_drawn_at():
 
 @pytest.mark.parametrize("kind", ["categorical", "quantile"])
 def test_weight_scales_a_windows_loss_and_not_its_priority(kind):
-    if kind == "categorical":
-        loss, pair = categorical(), models(ATOMS, logs(BAD, UNIFORM), logs(BAD, GOOD))
-    else:
-        loss, pair = quantile(), models(QUANTILES, QUARTERS, QUARTERS)
+    loss, pair = of_kind(kind)
     batch = one_step()
     plain = loss(*pair, batch, Clock())
     weighed = loss(*pair, replace(batch, weight=torch.tensor([0.25])), Clock())
@@ -258,19 +259,11 @@ def test_outputs_of_takes_the_row_of_the_action():
 @pytest.mark.parametrize(
     ("build", "wrong", "message"),
     [
-        (lambda d: categorical_of(d), Scalar(), "needs algo/distribution=categorical, got scalar"),
-        (
-            lambda d: categorical_of(d),
-            QUANTILES,
-            "needs algo/distribution=categorical, got quantile",
-        ),
-        (lambda d: quantile(d), ATOMS, "needs algo/distribution=quantile or implicit_quantile"),
+        (categorical, Scalar(), "needs algo/distribution=categorical, got scalar"),
+        (categorical, QUANTILES, "needs algo/distribution=categorical, got quantile"),
+        (quantile, ATOMS, "needs algo/distribution=quantile or implicit_quantile"),
     ],
 )
 def test_a_loss_refuses_a_distribution_it_cannot_learn(build, wrong, message):
     with pytest.raises(ValueError, match=message):
-        build(wrong)
-
-
-def categorical_of(distribution):
-    return CategoricalLoss(gamma=0.5, double=False, n_step=1, distribution=distribution)
+        build(distribution=wrong)

@@ -7,6 +7,10 @@ from rltrain.battles.engine.battles import IllegalAction
 from rltrain.battles.engine.world import NO_ONE, M, Outcome, U
 from tests.battles.conftest import ATTACK, EAST, NORTH, STOP, WEST, actions, place
 
+FACING, APART = {0: (14.0, 16.0), 3: (19.0, 16.0)}, {0: (28.0, 24.0), 3: (5.0, 8.0)}
+UNSCALED = {"reward_scale": False, "reward_defeat": -7.0}
+LOSSES = {"reward_scale": False, "reward_defeat": -5.0, "reward_only_positive": False}
+
 
 def test_start_positions_and_agent_order(battle) -> None:
     unit = battle("5m_vs_6m").world.unit[0]
@@ -46,7 +50,7 @@ def test_move_availability_reads_one_cell_with_truncation(battle) -> None:
 
 
 def test_eight_marine_hits_kill_a_marine(battle) -> None:
-    b = place(battle(), {0: (14.0, 16.0), 3: (19.0, 16.0)})
+    b = place(battle(), FACING)
     b.world.unit[0, U.HEALTH, 0] = 1e6
     seen = [45.0]
     while b.world.outcome[0] == Outcome.RUNNING:
@@ -58,7 +62,7 @@ def test_eight_marine_hits_kill_a_marine(battle) -> None:
 
 
 def test_mean_firing_period_of_a_marine_carries_the_remainder(battle) -> None:
-    b = place(battle(step_mul=1), {0: (14.0, 16.0), 3: (19.0, 16.0)})
+    b = place(battle(step_mul=1), FACING)
     b.scene.damage[0, 3] = 0.0  # the enemy does not hurt
     shots, loops = [], 10_000
     for k in range(loops):
@@ -73,7 +77,7 @@ def test_mean_firing_period_of_a_marine_carries_the_remainder(battle) -> None:
 
 
 def test_shot_hits_one_loop_after_the_attack_starts(battle) -> None:
-    b = place(battle(step_mul=1), {0: (14.0, 16.0), 3: (19.0, 16.0)})
+    b = place(battle(step_mul=1), FACING)
     b.step(actions(b, a0=ATTACK))
     assert b.world.unit[0, U.WINDUP, 0] > 0
     assert b.world.unit[0, U.HEALTH, 3] == 45
@@ -83,7 +87,7 @@ def test_shot_hits_one_loop_after_the_attack_starts(battle) -> None:
 
 
 def test_another_order_cancels_a_windup_without_a_cooldown(battle) -> None:
-    b = place(battle(step_mul=1), {0: (14.0, 16.0), 3: (19.0, 16.0)})
+    b = place(battle(step_mul=1), FACING)
     b.step(actions(b, a0=ATTACK))
     b.step(actions(b, a0=STOP))
     assert b.world.unit[0, U.HEALTH, 3] == 45
@@ -171,20 +175,22 @@ def test_flawless_win_returns_exactly_twenty(battle) -> None:
     assert total == pytest.approx(20.0, abs=1e-4)
 
 
-@pytest.mark.parametrize(("scale", "expected"), [(True, 20 / 365), (False, 1.0)])
-def test_sparse_win_is_scaled_too(battle, scale: bool, expected: float) -> None:
-    b = place(battle(reward_sparse=True, reward_scale=scale), {0: (14.0, 16.0), 3: (19.0, 16.0)})
-    b.world.unit[0, U.HEALTH, 3] = 1
-    b.step(actions(b, a0=ATTACK))
-    assert b.reward[0] == pytest.approx(expected)
-
-
-def test_own_losses_count_only_without_reward_only_positive(battle) -> None:
-    kwargs = {"reward_only_positive": False, "reward_scale": False, "reward_defeat": -5.0}
-    b = place(battle(**kwargs), {0: (14.0, 16.0), 3: (19.0, 16.0)})
-    b.world.unit[0, U.HEALTH, 0] = 6
-    b.step(actions(b))
-    assert b.reward[0] == pytest.approx(-0.5 * 6 - 0.5 * 10 - 5)
+@pytest.mark.parametrize(
+    ("options", "health", "action", "reward"),
+    [
+        ({"reward_sparse": True, "reward_scale": True}, {3: 1}, ATTACK, 20 / 365),
+        ({"reward_sparse": True, "reward_scale": False}, {3: 1}, ATTACK, 1.0),
+        ({"reward_sparse": True, "reward_scale": True}, {0: 6}, STOP, -20 / 365),
+        ({"reward_sparse": True, "reward_scale": False}, {0: 6}, STOP, -1.0),
+        (LOSSES, {0: 6}, STOP, -0.5 * 6 - 0.5 * 10 - 5),
+    ],
+    ids=["sparse win", "unscaled win", "sparse defeat", "unscaled defeat", "own losses"],
+)
+def test_reward_of_a_shot_that_ends_the_battle(battle, options, health, action, reward) -> None:
+    b = place(battle(**options), FACING)
+    b.world.unit[0, U.HEALTH, [*health]] = [*health.values()]
+    b.step(actions(b, a0=action))
+    assert b.reward[0] == pytest.approx(reward)
 
 
 def test_regeneration_of_enemies_gives_reward_by_absolute_value(battle) -> None:
@@ -195,33 +201,39 @@ def test_regeneration_of_enemies_gives_reward_by_absolute_value(battle) -> None:
     assert b.reward[0] == pytest.approx(1.0)
 
 
-def test_double_death_is_neither_win_nor_defeat(battle) -> None:
-    b = place(battle(reward_scale=False, reward_defeat=-7.0), {})
-    b.step(np.zeros((1, 3), np.int64))
-    assert b.ended[0]
-    assert b.results([0])[0]["win"] is False
-    assert b.results([0])[0]["timeout"] is False
-    assert b.reward[0] == 0.0
+@pytest.mark.parametrize(
+    ("map_name", "points", "clock", "outcome", "reward"),
+    [
+        ("3m", {}, 0, Outcome.DRAW, 0.0),
+        ("MMM", {9: (14.0, 16.0)}, 0, Outcome.DEFEAT, -7.0),
+        ("3m", FACING, 59, Outcome.DEFEAT, -7.0),
+        ("3m", APART, 59, Outcome.TIMEOUT, 0.0),
+    ],
+    ids=["double death", "double death with medivacs", "defeat in the last step", "time limit"],
+)
+def test_only_a_defeat_gives_reward_defeat(
+    battle, map_name, points, clock, outcome, reward
+) -> None:
+    b = place(battle(map_name, **UNSCALED), points)
+    b.world.unit[0, U.HEALTH, 0] = min(6, b.world.unit[0, U.HEALTH, 0])
+    b.world.clock[0] = clock
+    b.step(actions(b))
+    assert (b.ended[0], b.world.outcome[0], b.reward[0]) == (True, outcome, reward)
+    result = b.results([0])[0]
+    assert result["win"] is False
+    assert result["timeout"] is (outcome == Outcome.TIMEOUT)
 
 
 def test_win_in_the_last_step_beats_the_time_limit(battle) -> None:
-    b = place(battle(), {0: (14.0, 16.0), 3: (19.0, 16.0)})
+    b = place(battle(), FACING)
     b.world.unit[0, U.HEALTH, 3] = 1
     b.world.clock[0] = 59
     b.step(actions(b, a0=ATTACK))
     assert b.results([0])[0] == {"win": True, "dead_allies": 2, "dead_enemies": 3, "timeout": False}
 
 
-def test_time_limit_ends_without_reward_defeat(battle) -> None:
-    b = place(battle(reward_defeat=-7.0), {0: (28.0, 24.0), 3: (5.0, 8.0)})
-    b.world.clock[0] = 59
-    b.step(actions(b))
-    assert b.timeout[0]
-    assert b.reward[0] == 0.0
-
-
 def test_battle_is_frozen_after_its_end_until_it_is_reset(battle) -> None:
-    b = place(battle(), {0: (28.0, 24.0), 3: (5.0, 8.0)})
+    b = place(battle(), APART)
     b.world.clock[0] = 59
     b.step(actions(b))
     before = b.state_dict()
@@ -234,13 +246,11 @@ def test_battle_is_frozen_after_its_end_until_it_is_reset(battle) -> None:
     assert b.world.clock[0] == 0
 
 
-def test_step_mul_and_move_amount_set_loops_and_distance(battle) -> None:
-    b = place(battle(step_mul=4), {0: (5.0, 16.0), 3: (29.0, 8.0)})
+@pytest.mark.parametrize(("options", "x"), [({"step_mul": 4}, 5.5625), ({"move_amount": 1.0}, 6.0)])
+def test_step_mul_and_move_amount_set_loops_and_distance(battle, options, x: float) -> None:
+    b = place(battle(**options), {0: (5.0, 16.0), 3: (29.0, 8.0)})
     b.step(actions(b, a0=EAST))
-    assert b.world.unit[0, U.X, 0] == pytest.approx(5.5625, abs=1e-4)
-    b = place(battle(move_amount=1.0), {0: (5.0, 16.0), 3: (29.0, 8.0)})
-    b.step(actions(b, a0=EAST))
-    assert b.world.unit[0, U.X, 0] == pytest.approx(6.0, abs=1e-4)
+    assert b.world.unit[0, U.X, 0] == pytest.approx(x, abs=1e-4)
 
 
 def test_illegal_action_names_environment_agent_and_action_and_changes_nothing(battle) -> None:

@@ -4,7 +4,7 @@ stays SMAC's."""
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import numpy as np
 import pytest
@@ -43,15 +43,9 @@ TO_KILL = [
 
 
 @pytest.fixture
-def lite() -> Callable[..., Battles]:
-    """One battle after its reset."""
-
-    def build(map_name: str, **options: Any) -> Battles:
-        battles = Battles(map_name=map_name, n_envs=1, options=Options(**options), rules="smaclite")
-        battles.reset({0: 0})
-        return battles
-
-    return build
+def lite(battle) -> Callable[..., Battles]:
+    """One battle by the rules of SMAClite after its reset."""
+    return partial(battle, rules="smaclite")
 
 
 def stand(battles: Battles, points: dict[int, tuple[float, float]]) -> None:

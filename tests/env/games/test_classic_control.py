@@ -41,6 +41,14 @@ def seeds(e: int, k: int) -> int:
     return (e + 1) * 2**40 + 7_919 * k
 
 
+def pair(id: str, **options: Any) -> tuple[Any, Any]:
+    """Compiled environments and Gymnasium's own, in their first episodes."""
+    ours, theirs = (made(id, compiled, **options) for compiled in (True, False))
+    for env in (ours, theirs):
+        env.reset(seeds)
+    return ours, theirs
+
+
 def require_equal(ours: Any, theirs: Any, id: str, n_steps: int, seed: int = 0) -> None:
     draws = np.random.default_rng(seed).integers(0, IDS[id], (n_steps, ours.n_envs, 1))
     for t, action in enumerate(draws):
@@ -54,12 +62,10 @@ def require_equal(ours: Any, theirs: Any, id: str, n_steps: int, seed: int = 0) 
 @pytest.mark.parametrize("time_limit", ["bootstrap", "terminal"])
 @pytest.mark.parametrize("id", IDS)
 def test_every_bit_is_gymnasiums(id, time_limit):
-    ours, theirs = (made(id, compiled, time_limit=time_limit) for compiled in (True, False))
+    ours, theirs = pair(id, time_limit=time_limit)
     assert type(ours) is ClassicControl
     assert type(theirs) is SyncVectorEnv
     assert ours.spec == theirs.spec
-    for env in (ours, theirs):
-        env.reset(seeds)
     assert ours.obs.tobytes() == theirs.obs.tobytes()
     require_equal(ours, theirs, id, 700)  # past the time limits
 
@@ -67,25 +73,20 @@ def test_every_bit_is_gymnasiums(id, time_limit):
 @pytest.mark.slow
 @pytest.mark.parametrize("id", IDS)
 def test_every_bit_of_100_000_steps_is_gymnasiums(id):
-    ours, theirs = (made(id, compiled, n_envs=32) for compiled in (True, False))
-    for env in (ours, theirs):
-        env.reset(seeds)
+    ours, theirs = pair(id, n_envs=32)
     require_equal(ours, theirs, id, 3_200, seed=1)
 
 
 @pytest.mark.parametrize(("id", "task"), [(id, task) for id in TASKS for task in TASKS[id]])
 def test_attributes_of_a_task_are_in_force(id, task):
-    ours, theirs = made(id), made(id, compiled=False)
+    ours, theirs = pair(id)
     for env in (ours, theirs):
-        env.reset(seeds)
         env.call("set_task", task)
     require_equal(ours, theirs, id, 530)
 
 
 def test_an_attribute_that_is_set_within_an_episode_is_in_force_at_once():
-    ours, theirs = made("CartPole-v1"), made("CartPole-v1", compiled=False)
-    for env in (ours, theirs):
-        env.reset(seeds)
+    ours, theirs = pair("CartPole-v1")
     require_equal(ours, theirs, "CartPole-v1", 3)
     for env in (ours, theirs):
         env.call("__setattr__", "force_mag", -25.0)
@@ -94,9 +95,7 @@ def test_an_attribute_that_is_set_within_an_episode_is_in_force_at_once():
 
 @pytest.mark.parametrize("id", IDS)
 def test_a_saved_state_is_continued_exactly(id):
-    ours, again, theirs = made(id), made(id), made(id, compiled=False)
-    for env in (ours, theirs):
-        env.reset(seeds)
+    (ours, theirs), again = pair(id), made(id)
     require_equal(ours, theirs, id, 100)
     for env in (ours, theirs):
         env.call("set_task", TASKS[id][0])
@@ -113,9 +112,7 @@ def test_a_saved_state_is_continued_exactly(id):
 @pytest.mark.parametrize("id", IDS)
 def test_images_show_the_present_state(id):
     pytest.importorskip("pygame")
-    ours, theirs = (made(id, compiled, record=True) for compiled in (True, False))
-    for env in (ours, theirs):
-        env.reset(seeds)
+    ours, theirs = pair(id, record=True)
     assert type(ours) is ClassicControl
     require_equal(ours, theirs, id, 5)
     (mine,), (other,) = ours.render([2])[0], theirs.render([2])[0]

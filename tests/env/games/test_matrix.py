@@ -8,6 +8,7 @@ import pytest
 from rltrain.env.games.matrix import PAYOFFS, MatrixGames, matrix_game, two_step_game
 from rltrain.env.vector import SyncVectorEnv
 from tests.env.games.two_step import TwoStep
+from tests.helpers import require_same_steps
 
 
 def test_the_payoff_tables():
@@ -63,12 +64,7 @@ def test_the_two_step_game_is_the_one_written_out():
     ours, plain = two_step_game(n_envs=4), SyncVectorEnv(make=TwoStep, n_envs=4)
     for env in (ours, plain):
         env.reset(lambda e, k: 0)
-    for _ in range(20):
-        for name in ("obs", "state", "avail_actions", "last"):
-            np.testing.assert_array_equal(getattr(ours, name), getattr(plain, name))
-        action = rng.integers(2, size=(4, 2))
-        for a, b in zip(ours.step(action), plain.step(action), strict=True):
-            np.testing.assert_array_equal(a, b)
+    require_same_steps(ours, plain, rng.integers(2, size=(20, 4, 2)))
     assert ours.spec == plain.spec
 
 
@@ -83,10 +79,7 @@ def test_a_loaded_game_goes_on_exactly(make, n_before):
     for _ in range(n_before):
         one.step(action)
     other.load_state_dict(one.state_dict())
-    for _ in range(5):
-        np.testing.assert_array_equal(one.obs, other.obs)
-        for a, b in zip(one.step(action), other.step(action), strict=True):
-            np.testing.assert_array_equal(a, b)
+    require_same_steps(one, other, [action] * 5)
 
 
 def test_a_state_of_another_number_of_environments_is_refused():

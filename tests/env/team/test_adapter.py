@@ -184,39 +184,19 @@ def test_images_of_different_sizes_are_refused():
         adapted(Images())
 
 
-def test_names_of_all_agents_are_asked_for():
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ([], r"Set self\.possible_agents"),
+        (["a", "a"], r"possible_agents \['a', 'a'\], of which some are the sam"),
+    ],
+    ids=["none", "twice"],
+)
+def test_names_of_all_agents_are_asked_for(names, message):
     env = Scripted()
-    env.possible_agents = []
-    with pytest.raises(ValueError, match=r"Set self\.possible_agents"):
+    env.possible_agents = names
+    with pytest.raises(ValueError, match=message):
         adapted(env)
-
-
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), None, np.zeros(1), "much"])
-def test_rewards_that_are_not_one_number_name_environment_step_and_seed(bad):
-    class Broken(Scripted):
-        def step(self, actions):
-            obs, rewards, *rest = super().step(actions)
-            return obs, dict.fromkeys(rewards, bad), *rest
-
-    team, _ = begun(Broken())
-    where = "scripted at step 1 of the episode with seed 7 gave the reward"
-    with pytest.raises(EnvError, match=f"{where} .*expected (a finite|one) number"):
-        act(team, 0, 0)
-
-
-@pytest.mark.parametrize("place", [2, 3])
-@pytest.mark.parametrize("bad", ["False", None])
-def test_text_is_no_flag_that_an_agent_has_ended(place, bad):
-    class Broken(Scripted):
-        def step(self, actions):
-            returned = list(super().step(actions))
-            returned[place] = dict.fromkeys(returned[place], bad)
-            return tuple(returned)
-
-    team, _ = begun(Broken())
-    name = ("terminated", "truncated")[place - 2]
-    with pytest.raises(EnvError, match=rf"seed 7 gave {name}={bad!r}: expected True or False"):
-        act(team, 0, 0)
 
 
 def test_observations_that_are_not_finite_are_shown():
@@ -241,6 +221,22 @@ class Replaced(Scripted):
         return tuple(found)
 
 
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), None, np.zeros(1), "much"])
+def test_rewards_that_are_not_one_number_name_environment_step_and_seed(bad):
+    team, _ = begun(Replaced(1, dict.fromkeys("ab", bad)))
+    where = "scripted at step 1 of the episode with seed 7 gave the reward"
+    with pytest.raises(EnvError, match=f"{where} .*expected (a finite|one) number"):
+        act(team, 0, 0)
+
+
+@pytest.mark.parametrize(("place", "name"), [(2, "terminated"), (3, "truncated")])
+@pytest.mark.parametrize("bad", ["False", None])
+def test_text_is_no_flag_that_an_agent_has_ended(place, name, bad):
+    team, _ = begun(Replaced(place, dict.fromkeys("ab", bad)))
+    with pytest.raises(EnvError, match=rf"seed 7 gave {name}={bad!r}: expected True or False"):
+        act(team, 0, 0)
+
+
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
@@ -257,23 +253,13 @@ def test_what_a_step_returns_by_agent_is_required(place, value, message):
         act(team, 0, 0)
 
 
-def test_names_that_occur_twice_are_refused():
-    env = Scripted()
-    env.possible_agents = ["a", "a"]
-    with pytest.raises(
-        ValueError, match=r"possible_agents \['a', 'a'\], of which some are the sam"
-    ):
-        adapted(env)
-
-
 def test_spaces_that_are_not_defined_are_asked_for():
     class NoSpaces(Scripted):
         def action_space(self, agent):
             return {}[agent]
 
-    with pytest.raises(
-        ValueError, match=r"no action_space\('a'\) \(KeyError: 'a'\): .*every agent"
-    ):
+    message = r"no action_space\('a'\) \(KeyError: 'a'\): .*every agent"
+    with pytest.raises(ValueError, match=message):
         adapted(NoSpaces())
 
 

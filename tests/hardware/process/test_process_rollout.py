@@ -3,14 +3,13 @@
 from contextlib import closing
 from multiprocessing import forkserver
 
-import numpy as np
 import pytest
 import torch
 
 import rltrain
 from rltrain.errors import EnvError, UsageError
 from tests.hardware.process import faults
-from tests.integration.promises.checks import leaves
+from tests.helpers import require_same
 from tests.marks import slow_except
 
 SMALL = [
@@ -28,26 +27,21 @@ def faults_folder(tmp_path, monkeypatch):
     forkserver._forkserver._stop()
 
 
-def differences(one, other):
-    """The paths where two states differ."""
-    one, other = dict(leaves(one)), dict(leaves(other))
-    return [
-        path
-        for path in one.keys() | other.keys()
-        if path not in one
-        or path not in other
-        or not np.array_equal(np.asarray(one[path]), np.asarray(other[path]))
-    ]
-
-
-def trained(overrides, folder, env=None):
+def trained(overrides, folder, resume=False):
     """Learner and buffer after a whole run."""
-    trainer = rltrain.make_trainer(overrides, run_dir=folder, env=env)
-    try:
+    with closing(rltrain.make_trainer(overrides, run_dir=folder)) as trainer:
+        if resume:
+            trainer.restore(folder)
         trainer.train()
         return {"learner": trainer.learner.state_dict(), "buffer": trainer.buffer.state_dict()}
-    finally:
-        trainer.close()
+
+
+def resumed(overrides, folder):
+    """Learner and buffer after a run that was interrupted."""
+    with closing(rltrain.make_trainer(overrides, run_dir=folder)) as trainer:
+        trainer.run(120)
+        trainer.save()
+    return trained(overrides, folder, resume=True)
 
 
 def require_whole_episodes(trainer):
@@ -78,17 +72,7 @@ def test_workers_collect_what_one_process_collects(tmp_path, words):
     """Five environments of two workers, to the last bit; a resumed run as well."""
     words = [*words, "env=cartpole"]
     local = trained(words, tmp_path / "local")
-    folder = tmp_path / "process"
-    trainer = rltrain.make_trainer([*words, *PROCESS], run_dir=folder)
-    trainer.run(120)
-    trainer.save()
-    trainer.close()
-    trainer = rltrain.make_trainer([*words, *PROCESS], run_dir=folder)
-    trainer.restore(folder)
-    trainer.train()
-    shown = {"learner": trainer.learner.state_dict(), "buffer": trainer.buffer.state_dict()}
-    trainer.close()
-    assert differences(local, shown) == []
+    require_same(local, resumed([*words, *PROCESS], tmp_path / "process"))
 
 
 @pytest.mark.slow
@@ -119,7 +103,7 @@ def test_every_method_collects_the_same_for_20_000_env_steps(tmp_path, algo, env
     words += [] if env == "cartpole" else ["buffer.capacity=100", "algo.learning_starts=0"]
     words += ["algo.updates_per_episode=0.5", "algo.updates_per_env_step=null", "save.interval=1e6"]
     local = trained(words, tmp_path / "local")
-    assert differences(local, trained([*words, *PROCESS], tmp_path / "process")) == []
+    require_same(local, trained([*words, *PROCESS], tmp_path / "process"))
 
 
 @pytest.mark.slow
@@ -127,27 +111,21 @@ def test_every_method_collects_the_same_for_20_000_env_steps(tmp_path, algo, env
 @pytest.mark.parametrize("env", [faults.Dies, faults.Hangs, faults.Raises])
 def test_a_lost_worker_is_replaced_and_its_open_episodes_dropped(tmp_path, env):
     words = [*SMALL, *PROCESS, "hardware.n_envs=4", "env.timeout=5", "log.interval=50"]
-    trainer = rltrain.make_trainer(words, run_dir=tmp_path / "run", env=env)
-    try:
+    with closing(rltrain.make_trainer(words, run_dir=tmp_path / "run", env=env)) as trainer:
         result = trainer.train()
         assert trainer.clock.env_steps >= 200
         assert result["time/env_restarts"] == 2
         require_whole_episodes(trainer)
-    finally:
-        trainer.close()
 
 
 @pytest.mark.slow
 def test_an_error_in_every_worker_leaves_no_answers_behind(tmp_path):
     """Defect: the next question got the answers to the last one."""
-    trainer = rltrain.make_trainer([*SMALL, *PROCESS], run_dir=tmp_path / "run")
-    try:
+    with closing(rltrain.make_trainer([*SMALL, *PROCESS], run_dir=tmp_path / "run")) as trainer:
         with pytest.raises(AttributeError, match="no_such_method"):
             trainer.rollout.call("no_such_method")
         assert len(trainer.rollout.call("get_avail_actions")) == 5
         trainer.iterate()
-    finally:
-        trainer.close()
 
 
 @pytest.mark.slow
@@ -234,17 +212,7 @@ def test_overlapping_workers_act_with_weights_of_one_iteration_before(tmp_path):
 @pytest.mark.parametrize("words", [SMALL, APEX], ids=["dqn", "apex"])
 def test_an_overlapping_run_resumes_exactly(tmp_path, words):
     words = [*words, *PROCESS, "hardware.overlap=true", "env=cartpole"]
-    whole = trained(words, tmp_path / "whole")
-    trainer = rltrain.make_trainer(words, run_dir=tmp_path / "run")
-    trainer.run(120)
-    trainer.save()
-    trainer.close()
-    trainer = rltrain.make_trainer(words, run_dir=tmp_path / "run")
-    trainer.restore(tmp_path / "run")
-    trainer.train()
-    again = {"learner": trainer.learner.state_dict(), "buffer": trainer.buffer.state_dict()}
-    trainer.close()
-    assert differences(whole, again) == []
+    require_same(trained(words, tmp_path / "whole"), resumed(words, tmp_path / "run"))
 
 
 def test_a_worker_that_is_lost_after_a_resume_begins_no_episode_again(tmp_path):

@@ -1,13 +1,15 @@
 """Tests in worker processes: the results of this process, beside unchanged training."""
 
 import json
+from contextlib import closing
 
 import pytest
 
 import rltrain
 from rltrain.errors import UsageError
 from rltrain.mode.evaluate import evaluate
-from tests.hardware.process.test_process_rollout import SMALL, differences
+from tests.hardware.process.test_process_rollout import SMALL
+from tests.helpers import require_same
 
 WORDS = [w for w in SMALL if not w.startswith("test.")]
 WORDS += [
@@ -23,11 +25,8 @@ APART = ["test.n_workers=2"]
 
 def run(overrides, folder):
     """The rows of a whole run."""
-    trainer = rltrain.make_trainer(overrides, run_dir=folder)
-    try:
+    with closing(rltrain.make_trainer(overrides, run_dir=folder)) as trainer:
         trainer.train()
-    finally:
-        trainer.close()
     return rows_of(folder)
 
 
@@ -96,7 +95,7 @@ def test_a_checkpoint_made_while_a_test_is_played_continues_with_it(tmp_path):
     again.train()
     assert rows_of(tmp_path / "part") == rows_of(tmp_path / "whole")
     states = [{"l": t.learner.state_dict(), "b": t.buffer.state_dict()} for t in (whole, again)]
-    assert differences(*states) == []
+    require_same(*states)
     whole.close()
     again.close()
 

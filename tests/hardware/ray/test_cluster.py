@@ -12,13 +12,9 @@ from rltrain.callback import Callback
 from rltrain.errors import UsageError
 from rltrain.hardware.device import available_cores
 from tests.hardware.process import faults
-from tests.hardware.process.test_process_rollout import (
-    SMALL,
-    differences,
-    require_whole_episodes,
-    trained,
-)
+from tests.hardware.process.test_process_rollout import SMALL, require_whole_episodes, trained
 from tests.hardware.ray.conftest import STORE
+from tests.helpers import require_same
 
 RAY = ["hardware=ray", "hardware.n_workers=2", "hardware.worker_cpus=1"]
 
@@ -51,7 +47,7 @@ class Kills(Callback):
 def test_actors_collect_what_one_process_collects(cluster, tmp_path):
     words = [*SMALL, "env=cartpole"]
     local = trained(words, tmp_path / "local")
-    assert differences(local, trained([*words, *RAY], tmp_path / "ray")) == []
+    require_same(local, trained([*words, *RAY], tmp_path / "ray"))
 
 
 @pytest.mark.slow

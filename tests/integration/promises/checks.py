@@ -4,7 +4,7 @@ import json
 import multiprocessing
 import os
 import socket
-from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from importlib.util import find_spec
@@ -22,6 +22,7 @@ from rltrain.hardware.ddp.ranks import Ranks
 from rltrain.mode.evaluate import evaluate, open_checkpoint
 from rltrain.mode.export.network import written
 from rltrain.types import Batch, Clock
+from tests.helpers import leaves, require_same
 from tests.integration.promises.states import ON_DISK, State, typed_words
 
 PROCESS = ("hardware=process", "hardware.n_workers=2")
@@ -98,41 +99,10 @@ def outcome(trainer: Any, folder: Path) -> dict[str, Any]:
     return {k: v for k, v in found.items() if not any(name in k for name in CLOCKS)}
 
 
-def leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value of nested containers by its path."""
-    if isinstance(tree, dict):
-        for name, value in tree.items():
-            yield from leaves(value, f"{path}.{name}")
-    elif isinstance(tree, list | tuple):
-        for i, value in enumerate(tree):
-            yield from leaves(value, f"{path}[{i}]")
-    else:
-        yield path, tree
-
-
-def same(one: Any, other: Any) -> bool:
-    """Whether two values are equal to the last bit; NaN equals NaN."""
-    if one is None or isinstance(one, str | int | bytes):
-        return type(one) is type(other) and one == other
-    ours, theirs = np.asarray(one), np.asarray(other)
-    return ours.dtype == theirs.dtype and ours.tobytes() == theirs.tobytes()
-
-
-def require_same(one: dict[str, Any], other: dict[str, Any]) -> None:
-    """The same values, to the last bit."""
-    missing = sorted(one.keys() ^ other.keys())
-    differing = [path for path in one.keys() & other.keys() if not same(one[path], other[path])]
-    assert not missing, missing[:6]
-    assert not differing, f"{len(differing)} of {len(one)} values differ: {sorted(differing)[:6]}"
-
-
 def run_again(state: State, folder: Path, *more: str) -> dict[str, Any]:
-    trainer = made(state, folder, *more)
-    try:
+    with closing(made(state, folder, *more)) as trainer:
         trainer.train()
         return outcome(trainer, folder)
-    finally:
-        trainer.close()
 
 
 def workers(state: State, whole: Whole, folder: Path) -> None:
@@ -166,13 +136,10 @@ def resume(state: State, whole: Whole, folder: Path) -> None:
     first.save()
     first.run(STOP + 10)  # lost by a kill
     first.close()
-    second = made(state, folder)
-    try:
+    with closing(made(state, folder)) as second:
         assert not second.restore(folder / "run").remarks
         second.train()
         require_same(whole.result, outcome(second, folder))
-    finally:
-        second.close()
 
 
 def handed(state: State) -> Any:

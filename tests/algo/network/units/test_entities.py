@@ -112,8 +112,7 @@ def test_agents_that_see_nothing_have_the_values_that_each_would_have(agents_of)
     grads = [
         torch.autograd.grad(o.q.square().sum(), list(agents.parameters())) for o in (output, each)
     ]
-    for one, other in zip(*grads, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(*grads, rtol=1e-5, atol=1e-5)
 
 
 def test_windows_of_one_agent_that_sees_nothing_have_values(agents_of):
