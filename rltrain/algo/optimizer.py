@@ -21,6 +21,8 @@ from rltrain.common.schedule import piecewise
 from rltrain.types import LossResult, Number
 
 FEW_WEIGHTS = 1_000_000
+ZERO_AT_FIRST = torch.optim.Adam, torch.optim.AdamW, torch.optim.RAdam, torch.optim.RMSprop
+"""Optimizers whose state begins as zeros; others make theirs in their first step."""
 Betas = Annotated[list[Probability], Field(min_length=2, max_length=2)]
 """Decays of the first and of the second moment."""
 
@@ -121,8 +123,22 @@ class GradientStep:
         self.max_grad_norm = max_grad_norm
         self.lr_factors = None if lr_factors is None else _checked(lr_factors)
         self.initial_lr = 0.0 if lr_factors is None else self.optimizer.param_groups[0]["lr"]
-        self.moments = self._fresh_moments()
+        self.moments: dict[str, Tensor] = {}
+        self.begun = False  # the optimizer has made its state
+        self.begins_at_zero = self._kind in ZERO_AT_FIRST
+        if self.begins_at_zero:
+            self._make_moments()
+            for tensor in self.moments.values():
+                tensor.zero_()
+        elif self.optimizer.state:  # made by its constructor, as Adagrad's
+            self._take_moments()
         self.sum_over_ranks: Callable[[Tensor], None] | None = None  # in place; None: one process
+
+    @property
+    def _kind(self) -> type:
+        """The class of the optimizer, as its author named it."""
+        kind = type(self.optimizer)
+        return kind.__bases__[1] if _Eager in kind.__bases__ else kind
 
     @property
     def weights(self) -> Tensor:
@@ -159,9 +175,11 @@ class GradientStep:
         if self.max_grad_norm is not None:
             gradient.mul_((self.max_grad_norm / (grad_norm + 1e-6)).clamp(max=1))
         finite = torch.isfinite(loss.detach() + grad_norm)
-        if finite.is_cpu:  # reading it costs nothing here
+        if finite.is_cpu or not self.begun:  # reading it costs nothing here, or once
             if finite:
                 self._optimize()
+            if finite and not self.begun:
+                self._take_moments()
             return 1 - finite.float(), grad_norm
         state = [self.weights, *self.moments.values()]
         before = [tensor.clone() for tensor in state]
@@ -199,34 +217,48 @@ class GradientStep:
         with one_thread(when=few), flushed_denormals(when=few):
             self.optimizer.step()
 
-    def _fresh_moments(self) -> dict[str, Tensor]:
-        """The optimizer's tensors, made by a step on a zero gradient that is taken back."""
+    def _make_moments(self) -> None:
+        """Make the optimizer's tensors by a step on a zero gradient that is taken back."""
         weights = self.weights.clone()
         self.optimizer.step()
         self.weights.copy_(weights)
-        moments = dict(self.optimizer.state[self.flat.values])
-        for tensor in moments.values():
-            tensor.zero_()
-        return moments
+        self._take_moments()
+
+    def _take_moments(self) -> None:
+        """Look at the tensors that the optimizer has made."""
+        self.begun = True
+        state = self.optimizer.state[self.flat.values]
+        self.moments = {name: x for name, x in state.items() if isinstance(x, Tensor)}
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Copies of the moments."""
-        return {name: tensor.clone() for name, tensor in self.moments.items()}
+        """Copies of the moments, and numbers that the optimizer keeps beside them."""
+        state = self.optimizer.state[self.flat.values] if self.begun else {}
+        kept = {name: x for name, x in state.items() if isinstance(x, Tensor | int | float)}
+        return {name: torch.as_tensor(x).clone() for name, x in kept.items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Restore the moments.
+        """Restore what ``state_dict`` returned.
 
         Raises:
             ValueError: the state comes from another optimizer.
         """
-        if set(state) != set(self.moments):
+        if not state and not self.begins_at_zero:  # that of before the first step
+            self.optimizer.state.clear()
+            self.moments, self.begun = {}, False
+        elif not self.begun:
+            self._make_moments()
+        kept = self.state_dict()
+        if set(state) != set(kept):
             raise ValueError(
                 f"the optimizer's state has {', '.join(sorted(state))}, but this optimizer keeps "
-                f"{', '.join(sorted(self.moments))}: set algo.optimizer as it was when the state "
-                "was saved."
+                f"{', '.join(sorted(kept))}: set algo.optimizer as it was when the state was saved."
             )
-        for name, tensor in self.moments.items():
-            tensor.copy_(state[name])
+        for name in kept:
+            if name in self.moments:
+                self.moments[name].copy_(state[name])
+            else:
+                own = self.optimizer.state[self.flat.values]
+                own[name] = type(own[name])(state[name].item())
 
 
 @contextmanager

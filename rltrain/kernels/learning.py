@@ -33,7 +33,7 @@ class CompiledLearning:
         self.learner, self.buffer = learner, buffer
         self.loss = cast(CompiledTDLoss, learner.loss)
         self.agents = cast(FeedForward, learner.online.agents)
-        self.watch = ModuleWatch(learner.online, learner.target)
+        self.watch = ModuleWatch(learner.online, learner.target, learns=True)
         self.checked = False  # a first batch
         self.plain = plain_methods()
 

@@ -17,7 +17,8 @@ from rltrain.interfaces import Model
 
 log = logging.getLogger("rltrain")
 HOOKS = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
-tensor_hooks = attrgetter("_backward_hooks")
+BACKWARD_HOOKS = attrgetter("_backward_hooks"), attrgetter("_post_accumulate_grad_hooks")
+requires_grad = attrgetter("requires_grad")
 
 
 class CompiledMethod(partial[Any]):
@@ -34,20 +35,27 @@ def replace_method(part: object, name: str, method: Callable[..., object]) -> No
 class ModuleWatch:
     """Notices hooks, parametrizations and replaced methods of modules, also later ones; a look
     takes one or two microseconds.
+
+    Args:
+        learns: all parameters of the first module are trained; those that are frozen are noticed.
     """
 
-    def __init__(self, *modules: nn.Module) -> None:
-        self.modules = modules
+    def __init__(self, *modules: nn.Module, learns: bool = False) -> None:
+        self.modules, self.learns = modules, learns
         self._hooks: list[Any] | None = None
 
     def plain(self) -> bool:
         """Whether PyTorch would call nothing but the classes' own code; logs why not, once."""
         if self._hooks is None or sum(map(len, self._tables)) != self._size:
             self._look()
-        hooked = any(self._hooks or ()) or any(map(tensor_hooks, self._parameters))
+        hooked = any(self._hooks or ())
+        hooked = hooked or any(any(map(hooks, self._parameters)) for hooks in BACKWARD_HOOKS)
         if hooked:
             computes_plainly(f"a hook of {self._name}")
-        return not (hooked or self._replaced)
+        frozen = not all(map(requires_grad, self._trained))
+        if frozen:
+            computes_plainly(f"a parameter of {self._name} is not trained (requires_grad=False)")
+        return not (hooked or frozen or self._replaced)
 
     def _look(self) -> None:
         parts = [part for module in self.modules for part in module.modules()]
@@ -55,6 +63,7 @@ class ModuleWatch:
         self._hooks = [getattr(part, name) for part in parts for name in HOOKS]
         self._hooks += [getattr(torch_module, f"_global{name}") for name in HOOKS]
         self._parameters: list[Any] = [p for m in self.modules for p in m.parameters()]
+        self._trained = [*self.modules[0].parameters()] if self.learns else []
         self._tables: list[Sized] = [
             table for part in parts for table in (vars(part), part._parameters, part._modules)
         ]
@@ -64,14 +73,14 @@ class ModuleWatch:
             computes_plainly(reason)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ModuleWatch:
-        return ModuleWatch(*copy.deepcopy(self.modules, memo))
+        return ModuleWatch(*copy.deepcopy(self.modules, memo), learns=self.learns)
 
 
 def watched(watches: dict[Model, ModuleWatch], online: Model, target: Model) -> ModuleWatch:
     """The watch over two networks, kept in ``watches`` by the first."""
     watch = watches.get(online)
     if watch is None or watch.modules[1] is not target:
-        watch = watches[online] = ModuleWatch(online, target)
+        watch = watches[online] = ModuleWatch(online, target, learns=True)
     return watch
 
 

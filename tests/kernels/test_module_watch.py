@@ -91,6 +91,27 @@ def test_a_hook_of_any_part_is_called(part_of, network, lines):
     assert "PyTorch computes it, as with hardware.kernels=torch" in said[0]
 
 
+@pytest.mark.parametrize("algo", ["dqn", "c51", "noisy", "iql", "qmix"])
+def test_frozen_parameters_are_not_trained(algo, lines):
+    """Also those that are frozen after the learner was built. Defect: compiled steps did."""
+    found = {}
+    for kernels in ("auto", "torch"):
+        learner, spec = learner_of(algo, kernels)
+        frozen = next(learner.online.parameters())
+        assert update(learner, spec)[: frozen.numel()].any()
+        frozen.requires_grad_(False)
+        found[kernels] = update(learner, spec)
+        assert not found[kernels][: frozen.numel()].any()
+        frozen.requires_grad_(True)
+        assert update(learner, spec)[: frozen.numel()].any()
+    torch.testing.assert_close(found["auto"], found["torch"], rtol=1e-4, atol=1e-5)
+    assert any("is not trained" in r.getMessage() for r in lines.records)
+
+
+def twice(weight):
+    weight.grad *= 2
+
+
 def hook_everywhere(module):
     return nn.modules.module.register_module_forward_hook(
         lambda m, x, y: 2 * y if m is module else None
@@ -107,6 +128,7 @@ KINDS = {
     "pre": lambda m: m.register_forward_pre_hook(lambda m, x: tuple(2 * y for y in x)),
     "full_backward": lambda m: m.register_full_backward_hook(lambda m, x, y: (2 * x[0],)),
     "backward_pre": lambda m: m.register_full_backward_pre_hook(lambda m, y: (2 * y[0],)),
+    "after_accumulation": lambda m: m.weight.register_post_accumulate_grad_hook(twice),
     "of_a_weight": lambda m: m.weight.register_hook(lambda gradient: 2 * gradient),
     "everywhere": hook_everywhere,
     "replaced_method": replace_forward,
