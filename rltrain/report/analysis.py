@@ -84,7 +84,7 @@ def finished(runs: Sequence[Run], every: bool, warn: Warn) -> Iterator[Run]:
     """Finished runs, or all of them if that is wanted or there are no others."""
     others = [run for run in runs if run.status != "finished"]
     named = listed([f"{run.folder.name} ({run.status})" for run in others])
-    if not others or every or len(others) == len(runs):
+    if not others or every or len(others) == sum(not run.source for run in runs):
         if others:
             warn(f"{len(others)} of {len(runs)} runs have not finished: {named}.")
         yield from runs

@@ -146,7 +146,9 @@ def ranges_of(
     if settings.normalize == "min_max":
         out = {}
         for env in envs:
-            values = np.concatenate([c.y for s in series if s.env == env for c in s.curves])
+            of_env = [s for s in series if s.env == env]
+            runs = [s for s in of_env if not s.group.published] or of_env
+            values = np.concatenate([c.y for s in runs for c in s.curves])
             low, high = float(values.min()), float(values.max())
             out[env] = (low, high if high > low else low + 1)
         return out

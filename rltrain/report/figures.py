@@ -44,6 +44,7 @@ STYLE: Any = {
     "lines.linewidth": 1.4,
     "pdf.fonttype": 42,  # text stays text, as publishers want it
     "svg.fonttype": "none",
+    "text.parse_math": False,  # a name with $ in it is no formula
     "svg.hashsalt": "rltrain",
     "figure.dpi": 100,
     "savefig.dpi": 200,

@@ -12,7 +12,7 @@ from rltrain.report.printed_tables import Table
 from rltrain.report.ratings import ratings_over_time
 from rltrain.report.run_groups import text
 from rltrain.report.scores import POINTS
-from rltrain.report.statistics import Interval, iqm, mean, optimality_gap
+from rltrain.report.statistics import Interval, iqm, mean, optimality_gap, weights_of
 
 SHARES = (0.5, 0.75, 0.9)
 """Thresholds of sample efficiency, between the lowest start and the highest final score."""
@@ -89,16 +89,16 @@ def overall(analysis: Analysis) -> Table:
     """Each configuration over all environments."""
     rows = []
     for o in analysis.overall:
-        pooled = np.concatenate(list(o.scores))
+        pooled, weights = np.concatenate(list(o.scores)), weights_of(o.scores)
         rows.append(
             [
                 o.label,
                 len(pooled),
                 o.final,
-                float(mean(pooled)),
-                float(iqm(pooled)),
+                float(mean(pooled, weights)),
+                float(iqm(pooled, weights)),
                 float(np.median([task.mean() for task in o.scores])),
-                float(optimality_gap(pooled)),
+                float(optimality_gap(pooled, weights)),
             ]
         )
     ranges = analysis.ranges.items()

@@ -13,8 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 Scores = Sequence[np.ndarray]
-Statistic = Callable[[np.ndarray], np.ndarray]
-"""Reduces the last axis, that of the runs: ``[..., runs] -> [...]``."""
+Statistic = Callable[[np.ndarray, np.ndarray | None], np.ndarray]
+"""Reduces the last axis, that of the runs, with weights [runs] that sum to 1, None for equal ones:
+``[..., runs] -> [...]``.
+"""
 AT_ONCE = 4_000_000  # resampled numbers that are held at a time
 
 
@@ -26,23 +28,39 @@ class Interval(NamedTuple):
     high: np.ndarray
 
 
-def mean(scores: np.ndarray) -> np.ndarray:
+def weights_of(scores: Scores) -> np.ndarray | None:
+    """Weights [runs] with which all tasks count alike; None if they have as many runs."""
+    counts = [len(task) for task in scores]
+    if len(set(counts)) == 1:
+        return None
+    return np.concatenate([np.full(n, 1 / (n * len(counts))) for n in counts])
+
+
+def mean(scores: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
     """Mean over the last axis."""
-    return scores.mean(-1)
+    return np.asarray(scores.mean(-1) if weights is None else scores @ weights)
 
 
-def iqm(scores: np.ndarray) -> np.ndarray:
+def iqm(scores: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
     """Interquartile mean over the last axis: the mean without the lowest and the highest quarter,
-    each rounded down to whole runs (section 4.3; 25% trimmed mean).
+    each rounded down to whole runs (section 4.3; 25% trimmed mean). With weights, without a quarter
+    of the weight at each end.
     """
+    if weights is not None:
+        order = np.argsort(scores, -1)
+        ends = np.cumsum(weights[order], -1)
+        kept = np.minimum(ends, 0.75) - np.maximum(ends - weights[order], 0.25)
+        inside = np.maximum(kept, 0)
+        sums = (np.take_along_axis(scores, order, -1) * inside).sum(-1)
+        return np.asarray(sums / inside.sum(-1))
     count = scores.shape[-1]
     cut = count // 4
-    return np.sort(scores, -1)[..., cut : count - cut].mean(-1)
+    return np.asarray(np.sort(scores, -1)[..., cut : count - cut].mean(-1))
 
 
-def optimality_gap(scores: np.ndarray, gamma: float = 1.0) -> np.ndarray:
-    """How far the scores are below ``gamma``, on average over the last axis (section 4.3)."""
-    return gamma - np.minimum(scores, gamma).mean(-1)
+def optimality_gap(scores: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """How far the scores are below 1, on average over the last axis (section 4.3)."""
+    return 1 - mean(np.minimum(scores, 1), weights)
 
 
 STATISTICS: dict[str, Statistic] = {"mean": mean, "iqm": iqm}
@@ -57,17 +75,19 @@ def resampled_runs(scores: Scores, resamples: int, rng: np.random.Generator) -> 
 def estimate(
     scores: Scores, statistic: Statistic, runs: Sequence[np.ndarray], confidence: float = 0.95
 ) -> Interval:
-    """A statistic of all scores with its percentile bootstrap interval (section 4.1).
+    """A statistic of all scores with its percentile bootstrap interval (section 4.1); tasks count
+    alike, whatever their numbers of runs.
 
     Args:
         runs: indices of the resampled runs, from ``resampled_runs``.
     """
-    value = statistic(np.moveaxis(np.concatenate(list(scores)), 0, -1))
+    weights = weights_of(scores)
+    value = statistic(np.moveaxis(np.concatenate(list(scores)), 0, -1), weights)
     size = max(1, AT_ONCE // sum(task.size for task in scores))
     parts = []
     for start in range(0, len(runs[0]), size):
         drawn = [task[i[start : start + size]] for task, i in zip(scores, runs, strict=True)]
-        parts.append(statistic(np.moveaxis(np.concatenate(drawn, 1), 1, -1)))
+        parts.append(statistic(np.moveaxis(np.concatenate(drawn, 1), 1, -1), weights))
     return Interval(value, *interval(np.concatenate(parts), confidence))
 
 

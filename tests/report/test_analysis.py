@@ -160,3 +160,18 @@ def test_one_run_each_gives_no_interval_of_the_improvement():
     improvement = found.improvement["pqn", "dqn"]
     assert improvement.value == 1
     assert np.isnan([improvement.low, improvement.high]).all()
+
+
+def published(value):
+    return run(Path("paper"), "vdn", values=(value,), source="a paper")
+
+
+def test_published_values_do_not_count_as_runs():
+    """Defects: beside one, runs of which none had finished were left out, and the lowest and the
+    highest value of all runs changed.
+    """
+    running = [run(Path(f"r{i}"), seed=i, status="running") for i in range(5)]
+    labels = [s.label for s in analyze([*running, published(9.0)], settings()).series]
+    assert labels == ["dqn", "vdn"]
+    own = analyze(team("dqn"), settings(normalize="min_max")).ranges
+    assert analyze([*team("dqn"), published(1e3)], settings(normalize="min_max")).ranges == own

@@ -51,6 +51,16 @@ def test_published_configurations_are_dashed_in_the_legend_as_in_the_axes():
     assert sorted(line.get_linestyle() for line in figure.axes[0].lines) == ["-", "--"]
 
 
+@pytest.mark.parametrize("label", [r"a $\foo$ b", "pay $5 and $6_a_b", "a_b^{c"])
+def test_a_name_is_no_formula(label):
+    with matplotlib.rc_context(STYLE):
+        figure = curves(analyze([run(Path("a"), label, label)], settings()))
+        figure.draw_without_rendering()
+        (text,) = figure.legends[0].get_texts()
+    assert text.get_text() == label
+    assert not text.get_parse_math()
+
+
 def test_a_bar_ends_where_its_interval_does():
     axes = new_figure(2, 1).subplots()
     interval(axes, Interval(0.5, 0.2, 0.9), 0, COLORS[0])

@@ -55,14 +55,34 @@ def test_points_of_a_curve_are_treated_one_by_one():
     runs = s.resampled_runs(curves, 50, np.random.default_rng(0))
     found = s.estimate(curves, s.mean, runs)
     single = s.estimate([task[:, 1] for task in curves], s.mean, runs)
-    np.testing.assert_allclose(found.value, [1.0, 25.0])
+    np.testing.assert_allclose(found.value, [1.0, 30.0])
     np.testing.assert_allclose([found.low[1], found.high[1]], single[1:])
 
 
 def test_tasks_are_the_strata():
     scores = [np.array([1.0, 1.0]), np.array([5.0, 5.0, 5.0, 5.0])]
     runs = s.resampled_runs(scores, 100, np.random.default_rng(0))
-    np.testing.assert_allclose(s.estimate(scores, s.mean, runs), [22 / 6] * 3)
+    np.testing.assert_allclose(s.estimate(scores, s.mean, runs), [3] * 3)
+
+
+@pytest.mark.parametrize("name", ["mean", "iqm", "optimality_gap"])
+@pytest.mark.parametrize("counts", [(10, 2), (2, 10), (3, 4, 5), (1, 8)])
+def test_tasks_count_alike_whatever_their_numbers_of_runs(name, counts):
+    """As if every run were there so often that all tasks have as many. Defect: a task with more
+    runs counted more.
+    """
+    rng, statistic = np.random.default_rng(0), getattr(s, name)
+    scores = [rng.normal(i, 1, n) for i, n in enumerate(counts)]
+    n = 4 * np.lcm.reduce(counts)
+    repeated = np.concatenate([np.repeat(task, n // len(task)) for task in scores])
+    runs = s.resampled_runs(scores, 20, rng)
+    found = s.estimate(scores, statistic, runs)
+    np.testing.assert_allclose(found.value, statistic(repeated))
+    values = []
+    for each in zip(*runs, strict=True):
+        drawn = [np.repeat(task[i], n // len(task)) for task, i in zip(scores, each, strict=True)]
+        values.append(statistic(np.concatenate(drawn)))
+    np.testing.assert_allclose(found[1:], s.interval(np.array(values), 0.95))
 
 
 def test_resampling_in_parts_changes_nothing(monkeypatch):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rltrain.common.files import get_json, json_object
+from rltrain.common.files import get_json, json_object, number_of
 from rltrain.common.json_lines import json_lines, left_out, row_of
 from rltrain.common.metrics import METRICS
 from rltrain.config.schema import scenario_name
@@ -89,19 +89,31 @@ def env_name(choice: str, env: Mapping[str, object]) -> str:
     return " ".join([choice, *(played[:1] if several else played)])
 
 
+OLDEST = 10**18
+"""More than any number in a file's name."""
+
+
 def absolute_metrics(
     evaluations: Iterable[Path], record: Mapping[str, object], config: Mapping[str, object], n: int
 ) -> dict[str, np.ndarray]:
     """Columns ``absolute/NAME`` [n], whose last value is that of the best checkpoint in at least
-    ten times the episodes of a test (Gorsane et al., 2022); none unless it was evaluated so.
+    ten times the episodes of a test (Gorsane et al., 2022), by the newest evaluation with the
+    exploration of the tests; none unless it was evaluated so.
     """
-    best, episodes = record.get("best_test"), flat(config).get("test.episodes")
+    keys = flat(config)
+    best, episodes = record.get("best_test"), keys.get("test.episodes")
     if not isinstance(best, dict) or not isinstance(episodes, int):
         return {}
-    for found in map(json_object, evaluations):
+    for found in map(json_object, sorted(evaluations, key=age)):
         played, metrics = found.get("episodes"), found.get("metrics")
         enough = isinstance(played, list) and len(played) >= 10 * episodes
-        if enough and isinstance(metrics, dict) and found.get("env_steps") == best.get("env_steps"):
+        alike = found.get("epsilon") == keys.get("test.epsilon")
+        if (
+            enough
+            and alike
+            and isinstance(metrics, dict)
+            and found.get("env_steps") == best.get("env_steps")
+        ):
             return {
                 test.replace("test/", "absolute/"): np.append(
                     [np.nan] * (n - 1), number(metrics[test])
@@ -110,6 +122,11 @@ def absolute_metrics(
                 if test.startswith("test/") and test in metrics
             }
     return {}
+
+
+def age(evaluation: Path) -> int:
+    """0 for the newest, ``evaluation.json``; those before it are numbered."""
+    return -(number_of(evaluation.stem.partition("-")[2]) or 0) + OLDEST * ("-" in evaluation.stem)
 
 
 def metrics_of(path: Path, problems: list[str]) -> dict[str, np.ndarray]:

@@ -98,6 +98,7 @@ def test_trials_of_a_study_are_read_only_where_it_is_named(tmp_path):
         ("evaluation.json", {"env_steps": 0}, None),  # of another checkpoint
         ("evaluation.json", {"episodes": [{}] * 19}, None),  # fewer than ten times as many
         ("evaluation.json", {"episodes": 20}, None),
+        ("evaluation.json", {"epsilon": 0.5}, None),
         ("evaluation.json", {"metrics": [7.5]}, None),
         ("evaluation.json", {"metrics": {"other": 7.5}}, None),
     ],
@@ -105,16 +106,29 @@ def test_trials_of_a_study_are_read_only_where_it_is_named(tmp_path):
 def test_the_absolute_metric_is_that_of_the_best_checkpoint_in_ten_times_the_episodes(
     name, changes, value, tmp_path
 ):
-    folder = write_run(tmp_path / "r", test={"episodes": 2})
+    folder = write_run(tmp_path / "r", test={"episodes": 2, "epsilon": 0.0})
     record = {"status": "finished", "best_test": {"env_steps": 100}}
     (folder / "run.json").write_text(json.dumps(record), encoding="utf-8")
     metrics = {"test/return_mean": 7.5}
-    found = {"env_steps": 100, "episodes": [{}] * 20, "metrics": metrics, **changes}
+    usual = {"env_steps": 100, "episodes": [{}] * 20, "epsilon": 0.0}
+    found = {**usual, "metrics": metrics, **changes}
     (folder / name).write_text(json.dumps(found), encoding="utf-8")
     (run,) = find_runs([folder])
     read = run.series("absolute/return_mean")[1].tolist()
     assert read == ([] if value is None else [value])
     assert run.series("test/return_mean")[1].tolist() == [0, 1]
+
+
+def test_the_newest_evaluation_counts(tmp_path):
+    folder = write_run(tmp_path / "r", test={"episodes": 2, "epsilon": 0.0})
+    record = {"status": "finished", "best_test": {"env_steps": 100}}
+    (folder / "run.json").write_text(json.dumps(record), encoding="utf-8")
+    usual = {"env_steps": 100, "episodes": [{}] * 20, "epsilon": 0.0}
+    for value, name in enumerate(["-1", "-2", "-10", ""]):
+        text = json.dumps({**usual, "metrics": {"test/return_mean": value}})
+        (folder / f"evaluation{name}.json").write_text(text, encoding="utf-8")
+        (run,) = find_runs([folder])
+        assert run.series("absolute/return_mean")[1].tolist() == [value]
 
 
 def test_a_run_whose_configuration_is_damaged_is_named(tmp_path):
