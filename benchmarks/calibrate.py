@@ -14,9 +14,8 @@ from pathlib import Path
 from benchmarks.anchors import ANCHORS, heuristic_anchors
 from benchmarks.crowding import SECONDS, geometric_maximum, strikers
 from benchmarks.difficulty import TACTICS, version
-from benchmarks.variant_battles import HEURISTIC, Variant, win_rates
+from benchmarks.variant_battles import HEURISTIC, Layout, Variant, win_rates
 from rltrain.battles.data.maps import map_names
-from rltrain.battles.data.spawn import Layout
 
 CHOOSING = ("2s3z", "10m_vs_11m", "corridor", "27m_vs_30m", "MMM2")
 """Maps on which a variant is chosen; it is reported on those below."""

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from benchmarks.variant_battles import Variant, open_battles
-from rltrain.battles.data.spawn import Layout, lattice
+from benchmarks.variant_battles import Layout, Variant, open_battles
+from rltrain.battles.data.spawn import lattice
 from rltrain.battles.data.units import LOOPS_PER_SECOND, UNITS
 from rltrain.battles.engine.world import M, P, U
 
@@ -26,7 +26,7 @@ def strikers(variant: Variant) -> list[float]:
         (0, "zealot", ZEALOTS, 0.0),
         (ZEALOTS, "zergling", ZERGLINGS, FROM),
     ):
-        places = lattice(2 * UNITS[name].radius, "S", "ccw")
+        places = lattice(2 * UNITS[name].radius)
         for i, (dx, dy) in zip(range(first, first + count), places, strict=False):
             unit[:, U.X, i], unit[:, U.Y, i] = CENTER[0] + x + dx, CENTER[1] + dy
     unit[:, U.GOAL_X, ZEALOTS:], unit[:, U.GOAL_Y, ZEALOTS:] = CENTER
@@ -49,9 +49,7 @@ def geometric_maximum(contact: float = 1.0) -> int:
     the best greedy walk along the line of all places at reach."""
     zealot, zergling = UNITS["zealot"], UNITS["zergling"]
     reach = zergling.weapon_range + zergling.radius + zealot.radius
-    centers = np.array(
-        [p for p, _ in zip(lattice(2 * zealot.radius, "S", "ccw"), range(6), strict=False)]
-    )
+    centers = np.array([p for p, _ in zip(lattice(2 * zealot.radius), range(6), strict=False)])
     angle = np.linspace(0, 2 * math.pi, 720, endpoint=False)
     ring = centers[:, None] + reach * np.stack([np.cos(angle), np.sin(angle)], -1)
     line = ring.reshape(-1, 2)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from rltrain.battles.data.map_data import MapData
-from rltrain.battles.data.spawn import Layout, attack_goals, start_points
+from rltrain.battles.data.recorded import Point
+from rltrain.battles.data.spawn import SOUTH, attack_goals, lattice, start_points
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.engine.world import M, Outcome, P, Scene, U
 from rltrain.battles.options import Options
@@ -17,6 +19,7 @@ from rltrain.battles.scripted.policies import BattleDecisions, find_policy, heur
 from rltrain.common.seeding import seed_key
 
 THREADS = 2
+DIRECTIONS = {"E": 0.0, "N": 0.5 * math.pi, "W": math.pi, "S": SOUTH}
 HEURISTIC = "heuristic_ai"  # the player that gives orders in place of actions
 
 
@@ -29,6 +32,27 @@ class Variant(NamedTuple):
     places: str = "own"  # a blocked melee unit looks for a place beside its own target, or any foe
     scan_every: int = 4  # loops
     contact: float = 1.0  # factor of the separation radii
+
+
+class Layout(NamedTuple):
+    """Start positions: the order of the places around a point, and whether measured positions are
+    used. The defaults are the game's.
+    """
+
+    first: str = "S"  # direction of the first of several places at one distance, of DIRECTIONS
+    turn: str = "ccw"  # the way to the others: ccw or cw
+    mirrored: bool = False  # the enemies' places are turned by half a circle
+    measured: bool = True
+
+    def points(self, map_data: MapData) -> list[Point]:
+        """Start positions in the order of ids."""
+        own = partial(lattice, first=DIRECTIONS[self.first], turn=1 if self.turn == "ccw" else -1)
+
+        def turned(step: float) -> Iterator[Point]:
+            return ((-x, -y) for x, y in own(step))
+
+        known = None if self.measured else {}
+        return start_points(map_data, known, (own, turned if self.mirrored else own))
 
 
 def open_battles(
@@ -73,7 +97,7 @@ def apply_rules(param: np.ndarray, variant: Variant) -> None:
 
 def lay_out(map_data: MapData, first_unit: np.ndarray, layout: Layout, variant: Variant) -> None:
     """Write the start positions and goals of a layout into tables [E, len(U), units]."""
-    points = start_points(map_data, layout)
+    points = layout.points(map_data)
     first_unit[:, [U.X, U.Y]] = np.array(points).T
     if map_data.attack_point is not None:
         offsets = variant.goals == "offsets"

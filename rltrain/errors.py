@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 UNPRINTABLE = re.compile(
@@ -131,18 +131,22 @@ class Containment:
 
     Args:
         method: of the environment, in which any error becomes one.
+        message: of the ``EnvError`` that any error becomes, another one as well.
     """
 
-    def __init__(self, method: str = "") -> None:
-        self.passed = (EnvError if method else Exception, *STOPS)
-        self.where = f" in {method}()" if method else ""
+    def __init__(
+        self, method: str = "", message: Callable[[BaseException], str] | None = None
+    ) -> None:
+        self.passed = STOPS if message else (EnvError if method else Exception, *STOPS)
+        where = f" in {method}()" if method else ""
+        self.message = message or (lambda error: f"The environment failed{where}: {reason(error)}")
 
     def __enter__(self) -> None:
         return
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None and not isinstance(error, self.passed):
-            raise EnvError(f"The environment failed{self.where}: {reason(error)}") from error
+            raise EnvError(self.message(error)) from error
 
 
 CONTAINED = Containment()
@@ -157,6 +161,19 @@ def reason(error: BaseException) -> str:
 def exit_code_of(error: BaseException) -> int:
     """The exit code of the command that ``error`` ends."""
     return error.exit_code if isinstance(error, RltrainError) else 1
+
+
+def require_n_envs(what: str, n_saved: int, n_envs: int) -> None:
+    """Refuse what was saved with another number of environments.
+
+    Raises:
+        ValueError: both numbers, and what to type.
+    """
+    if n_saved != n_envs:
+        raise ValueError(
+            f"The saved {what} has {n_saved} environments, this run has {n_envs}: set "
+            f"hardware.n_envs={n_saved}."
+        )
 
 
 class Interrupted(Exception):

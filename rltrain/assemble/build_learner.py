@@ -54,8 +54,7 @@ def build_learner(settings: Settings, spec: EnvSpec, device: torch.device) -> Le
         and RewardNorm(kind=algo.reward_norm, n_rewards=spec.n_rewards, device=device),
         target_update=target_update,
     )
-    if compiles(settings):
-        kernels.compile_gradient_step(learner.gradient_step, required(settings))
+    kernels.compile_gradient_step(learner.gradient_step, settings.hardware.kernels)
     return learner
 
 
@@ -119,11 +118,11 @@ def build_agents(settings: Settings, spec: EnvSpec) -> Agents:
         distribution=distribution,
         asks=node.asks_for("distribution"),
     )
-    if compiles(settings):
+    if kernels.chosen(settings.hardware.kernels) == "compiled":
         from rltrain.common.compilation import announce_compilation
 
         announce_compilation()
-        kernels.compile_agents(agents, required(settings))
+    kernels.compile_agents(agents, settings.hardware.kernels)
     return agents
 
 
@@ -166,23 +165,9 @@ def build_loss(settings: Settings, spec: EnvSpec, model: Model) -> Loss:
         mixer=model.mixer,
         spec=spec,
     )
-    if compiles(settings):
-        measured = settings.hardware.threads == "auto"
-        most, cache = available_cores() if measured else None, settings.hardware.target_cache
-        return kernels.compile_loss(loss, model, most, cache, required(settings))
-    if settings.hardware.target_cache is not None:
-        kernels.require_target_values(loss)
-    return loss
-
-
-def compiles(settings: Settings) -> bool:
-    """Whether compiled code takes the place of plain PyTorch, where there is some."""
-    return kernels.chosen(settings.hardware.kernels) == "compiled"
-
-
-def required(settings: Settings) -> bool:
-    """Whether compiled code was asked for by name."""
-    return settings.hardware.kernels == "compiled"
+    hardware = settings.hardware
+    most = available_cores() if hardware.threads == "auto" else None
+    return kernels.compile_loss(loss, model, most, hardware.target_cache, hardware.kernels)
 
 
 def about(settings: Settings, spec: EnvSpec) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,13 @@ from rltrain.assemble.build_policy import build_policy
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import CONFIG, SPEC
 from rltrain.common.checkpoint.opponent_files import BUILTIN, SELF, opponent_name
-from rltrain.common.seeding import NETWORK_STREAM, OPPONENT_STREAM, generator, seed_key
+from rltrain.common.seeding import (
+    NETWORK_STREAM,
+    OPPONENT_STREAM,
+    generator,
+    seed_key,
+    weighted_index,
+)
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.validate.checker import check
@@ -79,7 +84,7 @@ def build_opponents(
     return Opponents(
         side=side,
         policies=policies,
-        draw=WeightedDraw({names[one]: weight for one, weight in weights.items()}),
+        draw=lambda rng: [*names.values()][weighted_index([*weights.values()], rng)],
         streams=lambda e, k: generator(seed, OPPONENT_STREAM, int(training), first + e, k),
         explore=explore,
         epsilon={name: 1.0 if one == RANDOM else epsilon for one, name in names.items()},
@@ -117,17 +122,6 @@ def build_self_play(
         assert pool is not None
         return NewestSnapshot(pool, make)
     return SelfPlay(agents=agents, make=make, **vars(settings.run.self_play))
-
-
-class WeightedDraw:
-    """Draws a name by weight."""
-
-    def __init__(self, weights: Mapping[str, float]) -> None:
-        self.names = list(weights)
-        self.bounds = np.cumsum(list(weights.values()))[:-1] / sum(weights.values())
-
-    def __call__(self, rng: np.random.Generator) -> str:
-        return self.names[int(np.searchsorted(self.bounds, rng.random(), side="right"))]
 
 
 def key_of(training: bool) -> str:

@@ -13,7 +13,7 @@ from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.algo.exploration.interface import Exploration, ExplorationOfShare
 from rltrain.algo.greedy_policy import AgentsByName, GreedyPolicy
 from rltrain.algo.policy import Policy
-from rltrain.assemble.build_learner import compiles, load_agents, read_spec, required
+from rltrain.assemble.build_learner import load_agents, read_spec
 from rltrain.assemble.env import prepare_machine, recorded
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import SPEC
@@ -71,8 +71,7 @@ def build_rollout(
         env = recorded(settings, env, policy)
     seeds = episode_seeds(seed, ENV_STREAM, first)
     rollout = kind(env=env, policy=policy, seeds=seeds, share=share, opponents=opponents, **keeps)
-    if compiles(settings):
-        kernels.compile_collecting(rollout, required(settings))
+    kernels.compile_collecting(rollout, settings.hardware.kernels)
     return rollout
 
 
@@ -90,8 +89,7 @@ def build_policy(
     policy = Policy(
         agents=agents, exploration=exploration, spec=spec, n_envs=n_envs, rng=rng, noisy=noisy
     )
-    if compiles(settings):
-        kernels.compile_policy(policy, required(settings))
+    kernels.compile_policy(policy, settings.hardware.kernels)
     return policy
 
 

@@ -14,7 +14,7 @@ from rltrain import kernels
 from rltrain.algo.actor import Actor
 from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.learner import Learner
-from rltrain.assemble.build_learner import about, build_learner, compiles, required
+from rltrain.assemble.build_learner import about, build_learner
 from rltrain.assemble.build_opponents import build_opponents
 from rltrain.assemble.build_policy import build_exploration, build_rollout, obs_view
 from rltrain.assemble.callbacks import build_callbacks, obs_statistics, snapshots, video_recorder
@@ -114,8 +114,7 @@ def build_trainer(
     if ranks is not None:
         return RankTrainer(ranks=ranks, shared=shared_tensors(learner), **parts)
     trainer = Trainer(**parts)
-    if compiles(settings):
-        kernels.compile_learning(trainer, required(settings))
+    kernels.compile_learning(trainer, settings.hardware.kernels)
     return trainer
 
 

@@ -14,12 +14,12 @@ from rltrain.buffer.sizes import (
     episode_blocks,
     require_batch,
     require_first_blocks,
-    require_n_envs,
 )
 from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import BLOCK
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import Count
+from rltrain.errors import require_n_envs
 from rltrain.types import Batch, Clock, EnvSpec, Plan, StateDict, Steps
 
 
@@ -219,7 +219,7 @@ class EpisodeBuffer:
             ValueError: the state is of another number of environments or of another environment.
             RuntimeError: the open episodes alone exceed ``max_bytes``.
         """
-        require_n_envs(state, self.n_envs)
+        require_n_envs("buffer", state["n_envs"], self.n_envs)
         self.store.restore(state)
         self._open[:] = state["begin"]
         self._oldest = self._next = int(state["oldest"])

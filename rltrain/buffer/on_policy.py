@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from rltrain.buffer.fields import TRANSITION
-from rltrain.buffer.sizes import require_n_envs
 from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import join_frames
+from rltrain.errors import require_n_envs
 from rltrain.types import STEP_FIELDS, Batch, Clock, EnvSpec, Plan, StateDict, Steps
 
 
@@ -190,7 +190,7 @@ class OnPolicyBuffer:
         Raises:
             ValueError: the state is of another number of environments.
         """
-        require_n_envs(state, self.n_envs)
+        require_n_envs("buffer", state["n_envs"], self.n_envs)
         held = [name for name in STEP_FIELDS if f"steps.{name}" in state]
         self.steps = {name: np.asarray(state[f"steps.{name}"]) for name in held}
         self.last_action, self.order = np.asarray(state["last_action"]), np.asarray(state["order"])

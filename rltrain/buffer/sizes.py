@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.filesize import decimal
 
 from rltrain.buffer.store import BLOCK
+from rltrain.errors import require_n_envs
 from rltrain.types import EnvSpec, StateDict
 
 
@@ -84,19 +85,6 @@ def episode_blocks(n_episodes: int, max_steps: int, n_envs: int) -> int:
     return -(-n_steps // BLOCK) + 3 * n_envs
 
 
-def require_n_envs(state: StateDict, n_envs: int) -> None:
-    """Refuse the state of another number of environments.
-
-    Raises:
-        ValueError: with both numbers and what to type.
-    """
-    if state["n_envs"] != n_envs:
-        raise ValueError(
-            f"The saved buffer was filled by {state['n_envs']} environments, this run has "
-            f"{n_envs}: set hardware.n_envs={state['n_envs']}."
-        )
-
-
 def require_windows(
     state: StateDict, n_envs: int, steps_per_env: int, length: int, n_priorities: int
 ) -> None:
@@ -105,7 +93,7 @@ def require_windows(
     Raises:
         ValueError: what differs, and what to type.
     """
-    require_n_envs(state, n_envs)
+    require_n_envs("buffer", state["n_envs"], n_envs)
     window = "algo.loss.n_step, buffer.sequence_length and buffer.burn_in"
     items, sampler = len(state.get("priority", ())), "buffer.sampler and buffer.agents"
     for what, saved, here, keys in (

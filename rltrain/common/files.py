@@ -12,7 +12,7 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from io import BufferedReader
@@ -312,6 +312,24 @@ def take_lock(handle: int, *, wait: bool = False) -> bool | None:
     except OSError:
         return None
     return True
+
+
+@contextmanager
+def locked(path: Path, refusal: Callable[[], str] | None = None) -> Iterator[None]:
+    """Hold the lock of a folder, or of a file that is made if it is not there, until this process
+    ends at the latest; where the file system has no locks, nothing is held. If another process
+    holds it, wait, or refuse with a message of one's own.
+
+    Raises:
+        UsageError: another process holds it.
+    """
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        if take_lock(handle, wait=refusal is None) is False and refusal is not None:
+            raise UsageError(refusal())
+        yield
+    finally:
+        os.close(handle)
 
 
 def new_folder(group: str, mark: str = "", name: str | None = None) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,12 @@ def seed_key(seed: int, *key: int) -> int:
 def generator(seed: int, *key: int) -> np.random.Generator:
     """A numpy generator of its own for one keyed stream of a run."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key)))
+
+
+def weighted_index(weights: Sequence[float] | np.ndarray, rng: np.random.Generator) -> int:
+    """Draw an index with probabilities that are in proportion to ``weights``."""
+    ends = np.cumsum(weights)[:-1] / np.sum(weights)
+    return int(np.searchsorted(ends, rng.random(), side="right"))
 
 
 def episode_seeds(seed: int, stream: int, first: int = 0) -> Callable[[int, int], int]:

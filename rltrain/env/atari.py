@@ -16,17 +16,18 @@ from rltrain.common.number_types import (
     Probability,
     Whole,
 )
+from rltrain.env.games.lockstep import GameEnv
 from rltrain.env.gymnasium_advice import require_game
-from rltrain.env.vector import require_envs
+from rltrain.errors import require_n_envs
 from rltrain.interfaces import EpisodeSeeds
-from rltrain.types import EnvSpec, Info, StateDict
+from rltrain.types import EnvSpec, StateDict
 
 FRAMES_PER_SECOND = 60.0  # of the console
 ZOOM = 3  # of the frames in videos
 NOOP, FIRE = 0, 1  # ALE's numbers of the two actions that begin a game
 
 
-class AtariVectorEnv:
+class AtariVectorEnv(GameEnv):
     """``n_envs`` consoles in lock-step; observations are gray frames uint8 [1, 84, 84].
 
     In training the loss of a life closes an episode: the next time step shows the same game half a
@@ -72,7 +73,7 @@ class AtariVectorEnv:
         time_limit: Literal["bootstrap", "terminal"],
         max_episode_steps: Count,
     ) -> None:
-        self.n_envs, self.training, self.time_limit = n_envs, training, time_limit
+        self.training = training
         self.reward_clip, self._limit = reward_clip if training else None, max_episode_steps
         self.frames_per_second = FRAMES_PER_SECOND / frame_skip
         self._ale, actions = emulators(
@@ -89,7 +90,7 @@ class AtariVectorEnv:
             max_num_frames_per_episode=frame_skip * max_episode_steps,
         )
         self._between_lives = actions.index(FIRE if FIRE in actions else NOOP)
-        self.spec = EnvSpec(
+        spec = EnvSpec(
             n_agents=1,
             n_actions=len(actions),
             obs_shape=(1, 84, 84),
@@ -98,25 +99,16 @@ class AtariVectorEnv:
             obs_scale=1 / 255,
             frame_stack=frame_stack,
         )
-        self.obs = np.zeros((n_envs, 1, 1, 84, 84), np.uint8)
-        self.avail_actions = np.ones((n_envs, 1, len(actions)), np.uint8)
-        self.state = np.zeros((n_envs, 0), np.float32)
-        self.last = np.zeros(n_envs, np.bool_)
-        self._infos: list[Info] = [{} for _ in range(n_envs)]
-        self.infos: Sequence[Info] = self._infos
-        self._game = np.zeros(n_envs, np.int64)  # k of each environment's current game
+        super().__init__(spec, n_envs, time_limit)
         self._score = np.zeros(n_envs)
         self._steps = np.zeros(n_envs, np.int64)  # of the current game
         self._lives = np.zeros(n_envs, np.int64)
         self._over = np.zeros(n_envs, np.bool_)  # the game itself, not only a life
-        self._seeds: EpisodeSeeds | None = None
 
     def reset(self, seeds: EpisodeSeeds) -> None:
         """Start game 0 of every environment, seeded with ``seeds(e, 0)``."""
-        self._seeds = seeds
-        self._game[:] = 0
-        self.last[:], self._over[:] = False, False
-        self._begin(np.ones(self.n_envs, np.bool_), seeded=True)
+        self._over[:] = False
+        super().reset(seeds)
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """``action`` [E, N] to (reward [E, R], terminated [E]); a new episode where ``last``."""
@@ -128,16 +120,16 @@ class AtariVectorEnv:
         self.obs[:, 0], self._lives = obs, info["lives"].astype(np.int64)
         life_lost = (self._lives > 0) & (self._lives < before)
         new_game = begun & self._over
-        self._game += new_game
+        self._episode += new_game
         self._score[new_game], self._steps[new_game] = 0, -1
         self._steps += 1
         over = (terminated & ~life_lost) | (self._steps >= self._limit)
         self._score += score
         if not self.training and begun.any():
-            self._begin(begun, seeded=True)
+            self._start(np.flatnonzero(begun))
         elif (begun & over).any():  # the game ended between two lives
-            self._game += begun & over
-            self._begin(begun & over, seeded=False)
+            self._episode += begun & over
+            self._begin(np.flatnonzero(begun & over))
         self._over = over & ~begun
         self.last[:] = (terminated | truncated) & ~begun
         for e in np.flatnonzero(self.last):
@@ -164,7 +156,7 @@ class AtariVectorEnv:
 
     def state_dict(self) -> StateDict:
         """Not exact: only which game each environment is in."""
-        return {"exact": False, "episode": self._game.copy()}
+        return {"exact": False, "episode": self._episode.copy()}
 
     def load_state_dict(self, state: StateDict) -> None:
         """Begin the game after the saved one in every environment.
@@ -172,23 +164,22 @@ class AtariVectorEnv:
         Raises:
             ValueError: the state was written with another number of environments.
         """
-        require_envs(len(state["episode"]), self.n_envs)
-        self._game[:] = np.asarray(state["episode"]) + 1
+        require_n_envs("state", len(state["episode"]), self.n_envs)
+        self._episode[:] = np.asarray(state["episode"]) + 1
         self.last[:], self._over[:] = False, False
-        self._begin(np.ones(self.n_envs, np.bool_), seeded=True)
+        self._start(np.arange(self.n_envs))
 
     def close(self) -> None:
         """Close the emulators."""
         self._ale.close()
 
-    def _begin(self, envs: np.ndarray, *, seeded: bool) -> None:
-        """Start the current game of some environments ([E] bool) from its beginning."""
-        assert self._seeds is not None
-        seeds = None
-        if seeded:
-            numbers = [(e, int(self._game[e])) for e in np.flatnonzero(envs).tolist()]
-            seeds = np.array([self._seeds(e, k) % 2**31 for e, k in numbers], np.int64)
-        obs, info = self._ale.reset(seed=seeds, options={"reset_mask": envs})
+    def _begin(self, envs: np.ndarray, seeds: np.ndarray | None = None) -> None:
+        """Start the current game of the environments ``envs`` [n] from its beginning, without seeds
+        as the emulators go on.
+        """
+        begins = np.isin(np.arange(self.n_envs), envs)
+        given = None if seeds is None else (seeds % 2**31).astype(np.int64)
+        obs, info = self._ale.reset(seed=given, options={"reset_mask": begins})
         self.obs[:, 0], self._lives = obs, info["lives"].astype(np.int64)
         self._score[envs], self._steps[envs] = 0, 0
 

@@ -15,7 +15,7 @@ from rltrain.env.env_options import USUAL, EnvOptions
 from rltrain.env.spaces import to_record, viewed
 from rltrain.env.tasks import begin_task, require_task
 from rltrain.env.vector import Env, Observation
-from rltrain.errors import STOPS, EnvError, reason
+from rltrain.errors import STOPS, Containment, EnvError, reason
 from rltrain.types import EnvSpec, Info
 
 NO_STATE = np.zeros(0, np.float32)
@@ -83,12 +83,8 @@ class GymnasiumEnv(Env):
     def reset(self, seed: int) -> Observation:
         self._seed, self.t, self._return = seed % 2**32, 0, 0.0
         begin_task(self.env.unwrapped, self.task)
-        try:
+        with Containment(message=lambda error: f"{self.where()} failed: {reset_reason(error)}"):
             returned = self.env.reset(seed=self._seed)
-        except STOPS:
-            raise
-        except BaseException as error:
-            raise EnvError(f"{self.where()} failed: {reset_reason(error)}") from error
         if not returns(returned, 2):
             raise EnvError(
                 f"{self.where()}: reset must return (observation, info), got {returned!r}."

@@ -7,7 +7,12 @@ import sys
 
 import gymnasium
 
-from rltrain.common.machine.install import install_command, install_extra, requirements
+from rltrain.common.machine.install import (
+    install_command,
+    install_extra,
+    require_extra,
+    requirements,
+)
 from rltrain.errors import closest, did_you_mean
 
 ATARI = re.compile(r"NoFrameskip|Deterministic|^ALE/|-ram\b")
@@ -40,13 +45,9 @@ def require_game(game: str) -> None:
     Raises:
         ValueError: the package is missing, or it has no such game.
     """
-    try:
-        import ale_py
-    except ImportError as error:
-        raise ValueError(
-            "env=atari needs the package ale-py, which is not installed. "
-            f"Type {install_extra('atari')}"
-        ) from error
+    require_extra("atari", "ale_py", "env=atari")
+    import ale_py
+
     games = ale_py.roms.get_all_rom_ids()
     if game not in games:
         raise ValueError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from array import array
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ from rltrain.common.conformance import conform
 from rltrain.common.failures import close_all
 from rltrain.common.machine.streams import warnings_once
 from rltrain.common.spec_record import changes
-from rltrain.errors import CONTAINED, STOPS, EnvError, reason
+from rltrain.errors import CONTAINED, STOPS, Containment, EnvError, reason, require_n_envs
 from rltrain.interfaces import EpisodeSeeds, VectorEnv, optional
 from rltrain.types import Drawing, EnvSpec, Info, StateDict
 
@@ -232,7 +233,7 @@ class SyncVectorEnv(VectorEnv):
         Raises:
             ValueError: the state was written with another number of environments.
         """
-        require_envs(len(state["episode"]), self.n_envs)
+        require_n_envs("state", len(state["episode"]), self.n_envs)
         assert self.lost is not None
         for e, env in enumerate(self.envs):
             if state["envs"][e] is None:
@@ -293,13 +294,9 @@ class SyncVectorEnv(VectorEnv):
         assert self._seeds is not None, "an episode before reset"
         self._episode[e], self._actions[e] = k, array("q")
         self._tasks[e] = self.envs[e].task
-        try:
+        with Containment(message=partial(self._failed, e)):
             observation = self.envs[e].reset(self._seeds(e, k))
             self._show(e, observation, last=False, info={})
-        except STOPS:
-            raise
-        except BaseException as error:
-            raise EnvError(self._failed(e, error)) from error
 
     def _failed(self, e: int, error: BaseException) -> str:
         """Which environment failed; an error of rltrain's own adapters says the rest."""
@@ -320,12 +317,3 @@ class SyncVectorEnv(VectorEnv):
             self.state[e] = observation.state
         self.last[e] = last
         self._infos[e] = info
-
-
-def require_envs(n_saved: int, n_envs: int) -> None:
-    """ValueError unless as many environments were saved as there are."""
-    if n_saved != n_envs:
-        raise ValueError(
-            f"The saved state has {n_saved} environments, this run has {n_envs}: set "
-            f"hardware.n_envs={n_saved}."
-        )

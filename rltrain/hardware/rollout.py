@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rltrain.common.seeding import SeedsOfTests
-from rltrain.errors import CONTAINED, Containment, Interrupted
+from rltrain.errors import CONTAINED, Containment, Interrupted, require_n_envs
 from rltrain.hardware.env_share import Share
 from rltrain.hardware.rollout_opponents import Opponents
 from rltrain.hardware.steps import first_steps, layout_of
@@ -225,11 +225,7 @@ class Rollout:
             ValueError: the state was written with another number of environments.
         """
         n_envs = self.env.n_envs
-        if len(state["lengths"]) != n_envs:
-            raise ValueError(
-                f"The saved rollout has {len(state['lengths'])} environments, this run has "
-                f"{n_envs}: set hardware.n_envs={len(state['lengths'])}."
-            )
+        require_n_envs("rollout", len(state["lengths"]), n_envs)
         self._started, self._skip = bool(state["started"]), int(state.get("skip", 0))
         if self._started:
             with CONTAINED:

@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 import numpy as np
 from torch import nn
 
+from rltrain.common.seeding import weighted_index
 from rltrain.interfaces import SidePolicy
 from rltrain.types import Clock, StateDict
 
@@ -66,8 +67,7 @@ class SelfPlay:
         if self.sampling == "prioritized":  # one of two battles won before the first
             results = [self.results[step] for step in self.pool]
             weights = np.array([((won + 1) / (played + 2)) ** 2 for played, won in results])
-        bounds = np.cumsum(weights)[:-1] / weights.sum()
-        return self.pool[int(np.searchsorted(bounds, rng.random(), side="right"))]
+        return self.pool[weighted_index(weights, rng)]
 
     def count(self, step: int, info: Mapping[str, object]) -> None:
         """Count a battle of a snapshot by its result for the agents."""

@@ -35,25 +35,25 @@ def chosen(kernels: Kernels) -> str:
     return "torch" if kernels == "torch" or not installed else "compiled"
 
 
-def compile_agents(agents: nn.Module, required: bool = False) -> None:
+def compile_agents(agents: nn.Module, choice: Kernels = "auto") -> None:
     """Let the parts of a network that have a counterpart compute with it.
 
     Raises:
         ValueError: their plain code was changed, and compiled code is required.
     """
     for part in list(agents.modules()):
-        _compile(part, list(part.modules()), required)
+        _compile(part, list(part.modules()), choice)
 
 
-def compile_policy(policy: Policy, required: bool = False) -> None:
+def compile_policy(policy: Policy, choice: Kernels = "auto") -> None:
     """Let a policy act in compiled code, where its parts have counterparts."""
-    _compile(policy, [policy, *policy.agents.modules()], required)
-    _compile(policy.exploration, [policy.exploration], required)
+    _compile(policy, [policy, *policy.agents.modules()], choice)
+    _compile(policy.exploration, [policy.exploration], choice)
 
 
-def compile_gradient_step(step: GradientStep, required: bool = False) -> None:
+def compile_gradient_step(step: GradientStep, choice: Kernels = "auto") -> None:
     """Let a gradient step compute in compiled code, if its optimizer has a counterpart."""
-    _compile(step, [step], required)
+    _compile(step, [step], choice)
 
 
 def compile_loss(
@@ -61,7 +61,7 @@ def compile_loss(
     model: Model,
     most_threads: int | None = None,
     target_cache: int | None = None,
-    required: bool = False,
+    choice: Kernels = "auto",
 ) -> Loss:
     """The counterpart of a loss for these agents and this mixer; without one the loss itself.
 
@@ -70,7 +70,7 @@ def compile_loss(
         most_threads: bound where the number of threads is measured; None: PyTorch's number.
         target_cache: bytes of the target network's values that are kept until its next update;
             None: none.
-        required: whether plain code that was changed is refused.
+        choice: ``hardware.kernels``.
 
     Raises:
         ValueError: no counterpart of this loss keeps them.
@@ -78,9 +78,9 @@ def compile_loss(
     from rltrain.kernels.module_watch import computes_plainly
 
     compiled = loss
-    row = _counterpart(loss, [loss, *model.modules()], required, model)
+    row = _counterpart(loss, [loss, *model.modules()], choice, model)
     if row is not None and (reason := row.misfit(model)) is not None:
-        computes_plainly(reason, required)
+        computes_plainly(reason, choice == "compiled")
     elif row is not None:
         compiled = row.make(loss, most_threads, target_cache)
     if target_cache is not None:
@@ -88,65 +88,66 @@ def compile_loss(
     return compiled
 
 
-def compile_learning(trainer: Any, required: bool = False) -> None:
+def compile_learning(trainer: Any, choice: Kernels = "auto") -> None:
     """Let a trainer make its gradient steps without tensors, if its learner and buffer are
     compiled and plain.
 
     Raises:
         ValueError: their plain code was changed, and compiled code is required.
     """
-    from rltrain.kernels.digests import doubled
-    from rltrain.kernels.module_watch import replace_method
-    from rltrain.kernels.table import LEARNING
-
     learner, buffer = trainer.learner, trainer.buffer
     if type(learner.loss).__name__ != "CompiledTDLoss":
         return  # without importing what is not needed
+    from rltrain.kernels.digests import doubled
     from rltrain.kernels.learning import CompiledLearning
+    from rltrain.kernels.module_watch import replace_method
+    from rltrain.kernels.table import LEARNING
 
     objects = [trainer, learner, buffer, *learner.online.modules()]
-    if CompiledLearning.fits(learner, buffer) and doubled(LEARNING, objects, required):
+    if CompiledLearning.fits(learner, buffer) and doubled(LEARNING, objects, choice == "compiled"):
         replace_method(trainer, "learn", CompiledLearning(learner, buffer))
 
 
-def compile_collecting(rollout: Any, required: bool = False) -> None:
+def compile_collecting(rollout: Any, choice: Kernels = "auto") -> None:
     """Let a rollout make its time steps without tensors, if environment and policy are compiled and
     plain.
 
     Raises:
         ValueError: their plain code was changed, and compiled code is required.
     """
+    kinds = type(rollout).__name__, type(rollout.env).__name__
+    if chosen(choice) == "torch" or kinds != ("Rollout", "ClassicControl"):
+        return  # without importing what is not needed
+    from rltrain.kernels.collecting import CompiledCollecting
     from rltrain.kernels.digests import doubled
     from rltrain.kernels.module_watch import replace_method
     from rltrain.kernels.table import COLLECTING
 
-    if (type(rollout).__name__, type(rollout.env).__name__) != ("Rollout", "ClassicControl"):
-        return  # without importing what is not needed
-    from rltrain.kernels.collecting import CompiledCollecting
-
     objects = [rollout, rollout.env, rollout.policy, rollout.policy.exploration]
-    if CompiledCollecting.fits(rollout) and doubled(COLLECTING, objects, required):
+    if CompiledCollecting.fits(rollout) and doubled(COLLECTING, objects, choice == "compiled"):
         replace_method(rollout, "advance", CompiledCollecting(rollout))
 
 
-def _compile(part: object, objects: list[Any], required: bool) -> None:
+def _compile(part: object, objects: list[Any], choice: Kernels) -> None:
     """Replace a method of an object, whose parts are ``objects``, if it has a counterpart."""
     from rltrain.kernels.module_watch import replace_method
 
-    row = _counterpart(part, objects, required)
+    row = _counterpart(part, objects, choice)
     if row is not None:
         replace_method(part, row.method, row.make(part))
 
 
 def _counterpart(
-    part: object, objects: list[Any], required: bool, *model: Model
+    part: object, objects: list[Any], choice: Kernels, *model: Model
 ) -> Counterpart | None:
+    if chosen(choice) == "torch":
+        return None
     from rltrain.kernels.digests import doubled
     from rltrain.kernels.table import COUNTERPARTS
 
     for row in COUNTERPARTS:
         if type(part) in row.of and row.applies(part, *model):
-            return row if doubled(row.doubles, objects, required) else None
+            return row if doubled(row.doubles, objects, choice == "compiled") else None
     return None
 
 

@@ -10,8 +10,8 @@ import shutil
 import subprocess
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -26,11 +26,11 @@ from rltrain.common.files import (
     expanded,
     json_object,
     keep_file,
+    locked,
     new_folder,
     put_text,
     require_empty,
     require_writable,
-    take_lock,
 )
 from rltrain.common.metrics import test_score
 from rltrain.config.overrides import pick
@@ -109,25 +109,17 @@ def clear_folder(run_dir: Path, settings: Settings) -> None:
         shutil.rmtree(cleared, ignore_errors=True)
 
 
-@contextmanager
-def run_lock(run_dir: Path) -> Iterator[None]:
-    """Hold a run folder. The lock is on the folder itself and ends with its process, so that none
-    is left by one that was killed; where the file system has no locks, nothing is held.
+def run_lock(run_dir: Path) -> AbstractContextManager[None]:
+    """Hold a run folder; UsageError if another process holds it."""
 
-    Raises:
-        UsageError: another process holds it.
-    """
-    folder = os.open(run_dir, os.O_RDONLY)
-    try:
-        if take_lock(folder) is False:
-            process = json_object(run_dir / "run.json").get("process", "another")
-            raise UsageError(
-                f"The run in {shown(run_dir)} is going on already (process {process}). Wait until "
-                "it has ended, or stop it with Ctrl-C; it saves its state. Then resume it."
-            )
-        yield
-    finally:
-        os.close(folder)
+    def refusal() -> str:
+        process = json_object(run_dir / "run.json").get("process", "another")
+        return (
+            f"The run in {shown(run_dir)} is going on already (process {process}). Wait until "
+            "it has ended, or stop it with Ctrl-C; it saves its state. Then resume it."
+        )
+
+    return locked(run_dir, refusal)
 
 
 def make_folder(run_dir: Path, files: Mapping[str, str]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rltrain.buffer.packed_obs import PackedObs
-from rltrain.errors import DatasetError
+from rltrain.errors import DatasetError, require_n_envs
 from rltrain.offline.shards import (
     INDEX,
     bytes_per_step,
@@ -166,10 +166,7 @@ class Writer:
             ValueError: the state is of another number of environments.
             DatasetError: shards are missing.
         """
-        if state["n_envs"] != self.n_envs:
-            raise ValueError(
-                f"recorded with {state['n_envs']} environments, this run has {self.n_envs}."
-            )
+        require_n_envs("dataset", state["n_envs"], self.n_envs)
         written = state["shards"] or (self.folder / INDEX).is_file()
         shards = read_index(self.folder)["shards"] if written else []
         if len(shards) < state["shards"]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +12,7 @@ import numpy as np
 
 from rltrain.logger.curve import new_figure
 from rltrain.report.comparison import Analysis
-from rltrain.report.ratings import ratings_over_time
-from rltrain.report.results import AXES, metric_name
+from rltrain.report.results import AXES, metric_name, self_play_runs
 from rltrain.report.statistics import Interval
 
 if TYPE_CHECKING:
@@ -92,10 +91,19 @@ def figures(analysis: Analysis) -> dict[str, tuple[bool, Callable[[Analysis], Fi
     }
 
 
-def figure_with_legend(analysis: Analysis) -> Figure:
-    """An empty figure for one pair of axes, high enough for the legend below them."""
+def bands(
+    analysis: Analysis, rows: Iterable[tuple[str, np.ndarray, Interval]], x: str, y: str
+) -> Figure:
+    """One pair of axes, with a line and its interval for each label, places and values."""
     width = 0.7 * WIDTH
-    return new_figure(width, 2.1 + 0.22 * legend_rows(analysis, width))
+    figure = new_figure(width, 2.1 + 0.22 * legend_rows(analysis, width))
+    axes = figure.subplots()
+    for label, at, estimate in rows:
+        band(axes, at, estimate, **style_of(analysis.labels, label))
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    legend(figure, analysis)
+    return figure
 
 
 def curves(analysis: Analysis) -> Figure:
@@ -127,14 +135,10 @@ def curves(analysis: Analysis) -> Figure:
 
 def overall(analysis: Analysis) -> Figure:
     """Normalized scores over all environments."""
-    figure = figure_with_legend(analysis)
-    axes = figure.subplots()
-    for o in analysis.overall:
-        band(axes, o.x * 100, o.band, **style_of(analysis.labels, o.label))
-    axes.set_xlabel(f"share of the {AXES[analysis.settings.axis]} (%)")
-    axes.set_ylabel("normalized score")
-    legend(figure, analysis)
-    return figure
+    rows = ((o.label, o.x * 100, o.band) for o in analysis.overall)
+    return bands(
+        analysis, rows, f"share of the {AXES[analysis.settings.axis]} (%)", "normalized score"
+    )
 
 
 def final_scores(analysis: Analysis) -> Figure:
@@ -160,14 +164,11 @@ def final_scores(analysis: Analysis) -> Figure:
 
 def profile(analysis: Analysis) -> Figure:
     """Fraction of runs above each score."""
-    figure = figure_with_legend(analysis)
-    axes = figure.subplots()
-    for label, fractions in analysis.profiles.fractions.items():
-        band(axes, analysis.profiles.thresholds, fractions, **style_of(analysis.labels, label))
-    axes.set_xlabel("normalized score" if analysis.ranges else metric_name(analysis))
-    axes.set_ylabel("fraction of runs above")
-    axes.set_ylim(-0.02, 1.02)
-    legend(figure, analysis)
+    x, fractions = analysis.profiles.thresholds, analysis.profiles.fractions
+    rows = ((label, x, fraction) for label, fraction in fractions.items())
+    score = "normalized score" if analysis.ranges else metric_name(analysis)
+    figure = bands(analysis, rows, score, "fraction of runs above")
+    figure.axes[0].set_ylim(-0.02, 1.02)
     return figure
 
 
@@ -188,24 +189,10 @@ def improvement(analysis: Analysis) -> Figure:
     return figure
 
 
-def self_play_runs(analysis: Analysis) -> Iterator[tuple[str, np.ndarray, Interval]]:
-    """Yield label, env steps and ratings of every run of self-play."""
-    for s in analysis.series:
-        for run in s.group.runs:
-            if (found := ratings_over_time(run.folder)) is not None:
-                yield s.label, *found
-
-
 def self_play(analysis: Analysis) -> Figure:
     """Ratings over training time, a line for each run of self-play."""
-    figure = figure_with_legend(analysis)
-    axes = figure.subplots()
-    for label, steps, rating in self_play_runs(analysis):
-        band(axes, steps, rating, **style_of(analysis.labels, label))
-    axes.set_xlabel(AXES["env_steps"])
-    axes.set_ylabel("rating against own past")
-    legend(figure, analysis)
-    return figure
+    rows = ((s.label, steps, rating) for s, _, steps, rating in self_play_runs(analysis))
+    return bands(analysis, rows, AXES["env_steps"], "rating against own past")
 
 
 def band(axes: Axes, x: np.ndarray, estimate: Interval, **style: Any) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rltrain.common.machine.install import install_command
-from rltrain.errors import UsageError
+from rltrain.common.machine.install import require_extra
+from rltrain.errors import usage_errors
 from rltrain.report.readers import find_runs
 from rltrain.report.run_groups import grouped
 
@@ -32,13 +32,10 @@ def load_runs(*places: str | Path) -> pd.DataFrame:
     Raises:
         UsageError: no runs there, or pandas is not installed.
     """
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise UsageError(
-            "rltrain.load_runs returns a pandas DataFrame, and pandas is not installed. Type: "
-            + install_command("pandas")
-        ) from error
+    with usage_errors():
+        require_extra("report", "pandas", "rltrain.load_runs")
+    import pandas as pd
+
     parts = []
     for group in grouped(find_runs(places)):
         for run in group.runs:

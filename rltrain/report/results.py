@@ -10,6 +10,7 @@ from rltrain.logger.screen import plural, shown
 from rltrain.report.comparison import Analysis, Series
 from rltrain.report.printed_tables import Table
 from rltrain.report.ratings import ratings_over_time
+from rltrain.report.run_data import Run
 from rltrain.report.run_groups import text
 from rltrain.report.scores import POINTS
 from rltrain.report.statistics import Interval, iqm, mean, optimality_gap, weights_of
@@ -176,14 +177,20 @@ def differences(series: Sequence[Series]) -> Iterator[list[str]]:
                 yield [s.env, s.label, name, text(settings.get(name))]
 
 
+def self_play_runs(analysis: Analysis) -> Iterator[tuple[Series, Run, np.ndarray, Interval]]:
+    """Every run of self-play with the env steps of its snapshots and its ratings."""
+    for s in analysis.series:
+        for run in s.group.runs:
+            if (found := ratings_over_time(run.folder)) is not None:
+                yield s, run, *found
+
+
 def self_play(analysis: Analysis) -> Table:
     """Ratings over training time of the runs of self-play."""
     rows = [
         [s.env, s.label, "" if run.seed is None else run.seed, int(step), Interval(*rating)]
-        for s in analysis.series
-        for run in s.group.runs
-        if (found := ratings_over_time(run.folder)) is not None
-        for step, *rating in zip(found[0], *found[1], strict=True)
+        for s, run, steps, ratings in self_play_runs(analysis)
+        for step, *rating in zip(steps, *ratings, strict=True)
     ]
     columns = ("environment", "configuration", "seed", "env steps", "rating")
     return Table("self_play", "Self-play: ratings over training time", columns, rows, SELF_PLAY)

@@ -221,7 +221,7 @@ class TestLives:
 
 def test_a_missing_package_says_what_to_install(monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "ale_py", None)
-    with pytest.raises(ValueError, match=r"needs the package ale-py.*-m pip install 'ale-py>="):
+    with pytest.raises(ValueError, match=r"env=atari needs ale_py, .*-m pip install 'ale-py>="):
         made()
 
 

@@ -146,7 +146,7 @@ def test_films_show_the_last_channel_that_is_set() -> None:
 
 def test_a_missing_package_says_what_to_install(monkeypatch: Any) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"needs the package MinAtar.*-m pip install 'MinAtar>="):
+    with pytest.raises(ValueError, match=r"env=minatar needs minatar, .*-m pip install 'MinAtar>="):
         made("breakout")
 
 

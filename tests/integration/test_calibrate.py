@@ -8,8 +8,8 @@ import pytest
 from benchmarks import calibrate
 from benchmarks.anchors import heuristic_anchors
 from benchmarks.crowding import geometric_maximum
-from benchmarks.variant_battles import Variant, open_battles, win_rates
-from rltrain.battles.data.spawn import Layout
+from benchmarks.variant_battles import Layout, Variant, open_battles, win_rates
+from rltrain.battles.data.maps import find_map
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.engine.world import P, U
 from rltrain.battles.options import Options
@@ -38,6 +38,17 @@ def test_the_engine_plays_the_candidate_that_the_page_names() -> None:
     for name in ("param", "first_unit"):
         np.testing.assert_array_equal(getattr(plain, name), getattr(same, name))
     assert plain.any_place == same.any_place
+
+
+def test_enemies_of_a_mirrored_layout_are_turned_by_half_a_circle() -> None:
+    beside = 0.75 - 252 / 4096  # cells from the point of a team to the four places beside it
+    points = Layout(mirrored=True).points(find_map("3m"))
+    assert points[3:] == [(23, 16), (23, 16 + beside), (23 - beside, 16)]
+
+
+def test_a_layout_without_measured_positions_stands_elsewhere() -> None:
+    unknown, known = (Layout(measured=m).points(find_map("2s3z")) for m in (False, True))
+    assert set(unknown[2:5]) != set(known[2:5])
 
 
 def test_a_variant_changes_its_rules_and_nothing_else() -> None:

@@ -283,7 +283,7 @@ def test_hyper_networks_of_another_form_train_rightly(change, name, lines):
         with pytest.raises(
             ValueError, match=r"hardware\.kernels=compiled: .*Type hardware\.kernels=auto"
         ):
-            compile_loss(loss, model, required=True)
+            compile_loss(loss, model, choice="compiled")
 
 
 @pytest.mark.parametrize("name", ["fc1", "fc2", "rnn"])

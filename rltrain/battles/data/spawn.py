@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,21 +21,12 @@ from rltrain.battles.data.recorded import Point, Positions
 from rltrain.battles.data.terrain import SIZE, pathable_cells, wall_segments
 from rltrain.battles.data.units import UnitType
 
+Lattice = Callable[[float], Iterator[Point]]
 MEASURED = Path(__file__).with_name("start_positions.json")
 OVERLAP = 1 / 16  # cells by which the radii of units of different types may overlap
 CLOSER = 252 / 4096  # cells by which the four places right beside the first unit are nearer
 PLACES_PER_CELL = 4  # where the goal of a unit that would end in a wall is put, along each axis
-DIRECTIONS: Mapping[str, float] = {"E": 0.0, "N": 0.5 * math.pi, "W": math.pi, "S": 1.5 * math.pi}
-
-
-class Layout(NamedTuple):
-    """The order of the places around a point, and whether measured positions are used. The defaults
-    are the game's."""
-
-    first: str = "S"  # direction of the first of several places at one distance, of DIRECTIONS
-    turn: str = "ccw"  # the way to the others: ccw or cw
-    mirrored: bool = False  # the enemies' places are turned by half a circle
-    measured: bool = True
+SOUTH = 1.5 * math.pi
 
 
 class Ground:
@@ -72,21 +62,42 @@ ground_of = lru_cache(maxsize=64)(Ground)
 """A terrain's ground; runs make many battles of few maps."""
 
 
+def lattice(step: float, first: float = SOUTH, turn: int = 1) -> Iterator[Point]:
+    """Offsets of the places of a square lattice, by distance.
+
+    Args:
+        first: angle of the first of several places at one distance.
+        turn: 1: the others follow counter-clockwise, as in the game; -1: clockwise.
+    """
+    for i, j in places_in_order(int(SIZE / step), first, turn):
+        length = step - CLOSER / 2 if i * j == 0 and abs(i + j) == 2 else step
+        yield float(i * length), float(j * length)
+
+
+@lru_cache(maxsize=32)
+def places_in_order(n: int, first: float, turn: int) -> np.ndarray:
+    """int [(2n + 1)², 2]: the places of a lattice of ``n`` steps to each side, in that order."""
+    i, j = (axis.ravel() for axis in np.mgrid[-n : n + 1, -n : n + 1])
+    angle = np.round(turn * (np.arctan2(j, i) - first), 9) % round(2 * math.pi, 9)
+    return np.stack([i, j], axis=1)[np.lexsort((angle, i * i + j * j))]
+
+
 def start_points(
-    map_data: MapData,
-    layout: Layout = Layout(),  # noqa: B008
-    known: Positions | None = None,
+    map_data: MapData, known: Positions | None = None, lattices: Sequence[Lattice] = (lattice,) * 2
 ) -> list[Point]:
     """Start positions in the order of ids: agents sorted by (type, x, y) as SMAC numbers them,
-    enemies in creation order. ``known`` positions replace the measured ones."""
+    enemies in creation order.
+
+    Args:
+        known: positions in the place of the measured ones.
+        lattices: offsets of places for a distance, of agents and enemies.
+    """
     if known is None:
-        known = measured_points().get(map_data.name, {}) if layout.measured else {}
-    allies = _place_team(map_data, map_data.allies, layout, known.get("allies", {}))
+        known = measured_points().get(map_data.name, {})
+    allies = _place_team(map_data, map_data.allies, lattices[0], known.get("allies", {}))
     order = list(dict.fromkeys(map_data.ally_types))
     allies.sort(key=lambda row: (order.index(row[0]), *row[1]))
-    enemies = _place_team(
-        map_data, map_data.enemies, layout, known.get("enemies", {}), turned=layout.mirrored
-    )
+    enemies = _place_team(map_data, map_data.enemies, lattices[1], known.get("enemies", {}))
     return [point for _, point in allies + enemies]
 
 
@@ -119,10 +130,8 @@ def _inside(ground: Ground, unit: UnitType, point: Point) -> Point:
 def _place_team(
     map_data: MapData,
     groups: tuple[Group, ...],
-    layout: Layout,
+    places: Lattice,
     known: Mapping[str, list[Point]],
-    *,
-    turned: bool = False,
 ) -> list[tuple[str, Point]]:
     """Types and points of a team in creation order."""
     ground, placed = ground_of(map_data.terrain), list[tuple[str, Point]]()
@@ -135,7 +144,7 @@ def _place_team(
         if points:
             del left[group.unit][: group.count]
         else:
-            points = _free_places(group, unit, ground, taken, layout, turned)
+            points = _free_places(group, unit, ground, taken, places)
         placed += [(group.unit, (x, y)) for x, y in points]
     return placed
 
@@ -145,15 +154,14 @@ def _free_places(
     unit: UnitType,
     ground: Ground,
     taken: list[tuple[float, Point]],
-    layout: Layout,
-    turned: bool,
+    places: Lattice,
 ) -> list[Point]:
     """Places of the units of a group: the nearest to its point that are free of walls and of units
     in ``taken`` (radius and point), on this side of all walls."""
     points: list[Point] = []
     blocked = list(taken)
-    for dx, dy in lattice(unit.radius, layout.first, layout.turn):
-        x, y = (group.x - dx, group.y - dy) if turned else (group.x + dx, group.y + dy)
+    for dx, dy in places(unit.radius):
+        x, y = group.x + dx, group.y + dy
         gaps = (math.dist((x, y), point) - radius for radius, point in blocked)
         if any(gap < unit.radius - OVERLAP for gap in gaps) or not ground.fits(unit, x, y):
             continue
@@ -164,22 +172,6 @@ def _free_places(
         if len(points) == group.count:
             return points
     raise ValueError(f"no room for {group.count} units of type {group.unit!r} at one point")
-
-
-def lattice(step: float, first: str, turn: str) -> Iterator[Point]:
-    """Offsets of the places of a square lattice: by distance, ties by angle."""
-    for i, j in places_in_order(int(SIZE / step), first, turn):
-        length = step - CLOSER / 2 if i * j == 0 and abs(i + j) == 2 else step
-        yield float(i * length), float(j * length)
-
-
-@lru_cache(maxsize=32)
-def places_in_order(n: int, first: str, turn: str) -> np.ndarray:
-    """int [(2n + 1)², 2]: the places of a lattice of ``n`` steps to each side, in that order."""
-    i, j = (axis.ravel() for axis in np.mgrid[-n : n + 1, -n : n + 1])
-    sign = 1 if turn == "ccw" else -1
-    angle = np.round(sign * (np.arctan2(j, i) - DIRECTIONS[first]), 9) % round(2 * math.pi, 9)
-    return np.stack([i, j], axis=1)[np.lexsort((angle, i * i + j * j))]
 
 
 @cache

@@ -1,6 +1,6 @@
 """Tab completion of the last word of a command line.
 
-A shell waits for the answer, so nothing here imports hydra or torch.
+A shell waits for the answer, so nothing here imports torch.
 """
 
 from __future__ import annotations

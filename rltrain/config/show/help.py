@@ -1,7 +1,7 @@
 """The text of ``rltrain --help``: groups, choices and keys with the comments of their YAML files.
 
 ``rltrain --help`` is an overview, ``rltrain --help WORD …`` describes a group, a choice or a key
-in full. Nothing here imports hydra or torch.
+in full. Nothing here imports torch.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from gymnasium.wrappers import OrderEnforcing, TimeLimit
 
 from rltrain.env.games import classic_drawing
 from rltrain.env.gymnasium import GymnasiumEnv
-from rltrain.env.vector import ARRAYS, Env, SyncVectorEnv, require_envs
-from rltrain.errors import EnvError
+from rltrain.env.vector import ARRAYS, Env, SyncVectorEnv
+from rltrain.errors import EnvError, require_n_envs
 from rltrain.types import Drawing, StateDict
 
 log = logging.getLogger("rltrain")
@@ -241,7 +241,7 @@ class ClassicControl(SyncVectorEnv):
         Raises:
             ValueError: the state was written with another number of environments.
         """
-        require_envs(len(state["episode"]), self.n_envs)
+        require_n_envs("state", len(state["episode"]), self.n_envs)
         for e, env in enumerate(self.envs):
             if state["began_with"][e] is not None:
                 env.set_task(state["began_with"][e])

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.env.vector import require_envs
+from rltrain.errors import require_n_envs
 from rltrain.interfaces import EpisodeSeeds, VectorEnv
 from rltrain.types import EnvSpec, Info, StateDict
 
@@ -30,11 +30,12 @@ class GameEnv(VectorEnv):
 
     def __init__(self, spec: EnvSpec, n_envs: int, time_limit: str = "bootstrap") -> None:
         self.spec, self.n_envs, self.time_limit = spec, n_envs, time_limit
-        self.obs = np.zeros((n_envs, spec.n_agents, *spec.obs_shape), np.float32)
+        self.obs = np.zeros((n_envs, spec.n_agents, *spec.obs_shape), spec.obs_dtype)
         self.avail_actions = np.ones((n_envs, spec.n_agents, spec.n_actions), np.uint8)
         self.state = np.zeros((n_envs, spec.state_dim), np.float32)
         self.last = np.zeros(n_envs, np.bool_)
-        self.infos: Sequence[Info] = [{} for _ in range(n_envs)]
+        self._infos: list[Info] = [{} for _ in range(n_envs)]
+        self.infos: Sequence[Info] = self._infos
         self._episode = np.zeros(n_envs, np.int64)  # k of each environment's current episode
         self._seeds: EpisodeSeeds | None = None
 
@@ -85,7 +86,7 @@ class GameEnv(VectorEnv):
         Raises:
             ValueError: the state was written with another number of environments.
         """
-        require_envs(len(state["episode"]), self.n_envs)
+        require_n_envs("state", len(state["episode"]), self.n_envs)
         for name in ("obs", "avail_actions", "state", "last", "_episode", *self.remembers):
             getattr(self, name)[...] = state[name.lstrip("_")]
 

@@ -15,7 +15,7 @@ from rltrain.battles.native import NativeBattles
 from rltrain.battles.options import Options, columns, largest, layout_of
 from rltrain.battles.render.drawing import BattleDrawing
 from rltrain.common.number_types import Positive
-from rltrain.common.seeding import generator
+from rltrain.common.seeding import generator, weighted_index
 from rltrain.env.smac.backend import BackendOptions
 from rltrain.env.smac.spec import spec_of
 from rltrain.interfaces import DecisionFunction
@@ -103,8 +103,7 @@ class SeveralMaps:
         if m >= 0 and (outcome := self.parts[m].world.outcome[e]) != Outcome.RUNNING:
             self.wins[m] += (float(outcome == Outcome.WIN) - self.wins[m]) / MEMORY
         weights = 1 + LEAST_WEIGHT - self.wins if self.by_difficulty else self._weights
-        ends = weights.cumsum() / weights.sum()
-        drawn = int(np.searchsorted(ends[:-1], generator(seed).random(), side="right"))
+        drawn = weighted_index(weights, generator(seed))
         self.which[e] = drawn if number is None else number % len(self.parts)
         for part in self.parts:
             part.world.outcome[e] = Outcome.TIMEOUT

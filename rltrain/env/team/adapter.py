@@ -18,7 +18,7 @@ from rltrain.env.team.drawn import has_particles, particle_drawing
 from rltrain.env.team.first_episode import first_episode, hides_state, name_of, saves_state
 from rltrain.env.team.named import agents_record
 from rltrain.env.vector import Env, Observation
-from rltrain.errors import STOPS, EnvError, reason
+from rltrain.errors import STOPS, Containment, EnvError, reason
 from rltrain.types import Drawing, EnvSpec, Info, StateDict
 
 HIDDEN = (
@@ -121,12 +121,8 @@ class TeamEnv(Env):
         """Raises EnvError where the environment fails or shows what is not of its spaces."""
         self._seed, self._t = seed % 2**self._seed_bits, 0
         begin_task(self._inner, self.task)
-        try:
+        with Containment(message=lambda error: f"{self._where()} failed: {reason(error)}"):
             obs, infos = self.env.reset(seed=self._seed)
-        except STOPS:
-            raise
-        except BaseException as error:
-            raise EnvError(f"{self._where()} failed: {reason(error)}") from error
         self._require_names("observations", obs)
         self._present, self._kept = [name for name in self._index if name in obs], set()
         if not self._present:

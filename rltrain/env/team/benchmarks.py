@@ -6,7 +6,6 @@ To add one: a function that a YAML can name, and its package in the extra ``marl
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import Any, Literal
 import gymnasium
 
 from rltrain.common.keywords import flat_keywords
-from rltrain.common.machine.install import install_extra
+from rltrain.common.machine.install import require_extra
 from rltrain.common.number_types import Count
 from rltrain.env.adapt import adapted
 from rltrain.env.env_options import Names, Reward, TimeLimit
@@ -83,7 +82,7 @@ def mpe_env(
     Raises:
         ValueError: mpe2 is missing, keywords that it does not have, or no such team.
     """
-    need("mpe", "mpe2")
+    require_extra("marl", "mpe2", "env=mpe")
     draw_without_display()
     from rltrain.env.team import opponents
 
@@ -107,7 +106,7 @@ def magent_env(
     Raises:
         ValueError: magent2 is missing, keywords that it does not have, or no such team.
     """
-    need("magent", "magent2")
+    require_extra("marl", "magent2", "env=magent")
     draw_without_display()
     from rltrain.env.team.opponents import random_action
 
@@ -140,7 +139,7 @@ def lbf_env(
     Raises:
         ValueError: lbforaging is missing, or has no such id.
     """
-    need("lbf", "lbforaging")
+    require_extra("marl", "lbforaging", "env=lbf")
     from rltrain.env.team.drawn import Drawn, view_foraging
 
     def make() -> gymnasium.Env:
@@ -163,7 +162,7 @@ def rware_env(
     Raises:
         ValueError: rware is missing, or has no such id.
     """
-    need("rware", "rware")
+    require_extra("marl", "rware", "env=rware")
     from rltrain.env.team.drawn import Drawn, view_warehouse
 
     def make() -> gymnasium.Env:
@@ -173,15 +172,6 @@ def rware_env(
         return Drawn(env, view_warehouse)
 
     return lockstep("rware", make, options)
-
-
-def need(env: str, package: str) -> None:
-    """ValueError unless a package is installed."""
-    if importlib.util.find_spec(package) is None:
-        raise ValueError(
-            f"env={env} needs the package {package}, which is not installed. Type "
-            f"{install_extra('marl')} (the extra marl of rltrain)."
-        )
 
 
 def registered(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from rltrain.common.imports import beside_user
 from rltrain.common.keywords import flat_keywords
-from rltrain.common.machine.install import install_extra
+from rltrain.common.machine.install import require_extra
 from rltrain.env.env_options import Names, TeamOptions
 from rltrain.env.make_gymnasium import from_class
 from rltrain.env.team.team_names import Teams
@@ -80,7 +79,13 @@ def find_maker(id: str) -> Callable[..., Any]:
         with beside_user():
             imported = importlib.import_module(module)
     except Exception as error:
-        raise ValueError(f"env.id={id} cannot be made: {missing(module, error)}") from error
+        if (package := module.partition(".")[0]) in EXTRA:
+            require_extra("marl", package, f"env.id={id}")
+        what = str(error) if isinstance(error, ImportError) else reason(error)
+        raise ValueError(
+            f"env.id={id} cannot be made: {what.rstrip('. ')}. Expected an installed module such "
+            "as mpe2.simple_spread_v3, or module:Name of one in this folder."
+        ) from error
     for candidate in [name] if name else MAKERS:
         maker = getattr(imported, candidate, None)
         if callable(maker):
@@ -90,19 +95,4 @@ def find_maker(id: str) -> Callable[..., Any]:
         f"env.id={id} cannot be made: the module {module} has no {expected}. Expected a module of "
         "PettingZoo's such as mpe2.simple_spread_v3, or module:Name of a class or function of "
         "your own."
-    )
-
-
-def missing(module: str, error: Exception) -> str:
-    """Why a module cannot be imported, and what to type."""
-    package = module.partition(".")[0]
-    if package in EXTRA and importlib.util.find_spec(package) is None:
-        return (
-            f"it needs {package}, which is not installed. Type {install_extra('marl')} (the extra "
-            "marl of rltrain)."
-        )
-    what = str(error) if isinstance(error, ImportError) else reason(error)
-    return (
-        f"{what.rstrip('. ')}. Expected an installed module such as mpe2.simple_spread_v3, "
-        "or module:Name of one in this folder."
     )

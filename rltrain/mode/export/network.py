@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +24,7 @@ from rltrain.assemble.build_policy import build_test_rollout
 from rltrain.assemble.env import build_env, ordered_as_saved, prepare_machine
 from rltrain.common import checkpoint
 from rltrain.common.files import JsonObject, put_text, require_empty
-from rltrain.common.machine.install import install_extra
+from rltrain.common.machine.install import require_extra
 from rltrain.config.schema import Settings
 from rltrain.errors import Interrupted, UsageError, usage_errors
 from rltrain.interfaces import Agents
@@ -130,7 +129,9 @@ def export(
         UsageError: a missing package, a folder that cannot be written, or a network that cannot be
             exported.
     """
-    require_packages()
+    with usage_errors():
+        for module in PACKAGES:
+            require_extra("onnx", module, "mode=export")
     plain = ("hardware.device=cpu", "hardware.kernels=torch")
     source, settings = open_checkpoint(path, (*overrides, *plain), load_step, plays=True)
     folder = home(source) / "onnx" / str(source.step)
@@ -150,16 +151,6 @@ def export(
         with suppress(OSError):  # not empty
             folder.parent.rmdir()
     return Export(folder, record, source.remarks)
-
-
-def require_packages() -> None:
-    """UsageError unless the extra is installed."""
-    missing = [name for name in PACKAGES if find_spec(name) is None]
-    if missing:
-        raise UsageError(
-            f"mode=export needs {', '.join(missing)}, which this Python does not have. Type\n"
-            f"  {install_extra('onnx')}"
-        )
 
 
 def temporary_folder(folder: Path) -> Path:

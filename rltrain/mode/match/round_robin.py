@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,10 @@ import numpy as np
 from rltrain.common.files import (
     JsonObject,
     json_object,
+    locked,
     new_folder,
     put_text,
     require_plain,
-    take_lock,
 )
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.logger.screen import Screen, plural, shown
@@ -52,18 +51,13 @@ def match(asked: Request, *, loud: bool = True) -> Match:
         + (f", {len(pairings):,} of them done." if pairings else ".")
     )
     folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        if take_lock(handle) is False:
-            raise UsageError(f"Another process plays this match, in {folder}. Wait for it.")
+    with locked(folder, lambda: f"Another process plays this match, in {folder}. Wait for it."):
         pairings = begun(request)[1]
         for first, second in every[len(pairings) :]:
             pairings.append(pairing(first, second, number, folder))
             record = {"request": request, "pairings": pairings}
             put_text(folder / FILE, json.dumps(record, indent=1))
             screen.lines(row_of(pairings[-1]))
-    finally:
-        os.close(handle)
     names = tuple(agent.name for agent in agents)
     found = rate(results(names, pairings), len(names), np.random.default_rng(0))
     done = Match(folder, title(agents), names, pairings, found)

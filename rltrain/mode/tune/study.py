@@ -8,17 +8,16 @@ continues it from its checkpoint.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rltrain.common.files import TRIALS, take_lock
-from rltrain.common.machine.install import install_extra
+from rltrain.common.files import TRIALS, locked, take_lock
+from rltrain.common.machine.install import require_extra
 from rltrain.config.schema import RunSettings
-from rltrain.errors import StorageError, UsageError, reason
+from rltrain.errors import StorageError, reason, usage_errors
 from rltrain.logger.screen import shown
 from rltrain.mode.tune.space import Parameter
 from rltrain.mode.tune.study_journal import FILE as JOURNAL
@@ -32,12 +31,10 @@ if TYPE_CHECKING:
 
 def require_optuna() -> Any:
     """The package optuna; UsageError if it is not installed."""
-    try:
-        import optuna
-    except ImportError as error:
-        raise UsageError(
-            f"mode=tune needs Optuna, which is not installed. Type: {install_extra('tune')}"
-        ) from error
+    with usage_errors():
+        require_extra("tune", "optuna", "mode=tune")
+    import optuna
+
     return optuna
 
 
@@ -87,19 +84,13 @@ def sampler(run: RunSettings, *number: int) -> BaseSampler:
     """
     optuna = require_optuna()
     seed = int(np.random.SeedSequence((run.seed, *number)).generate_state(1)[0])
-    try:
-        if run.tune.sampler == "tpe":
-            return optuna.samplers.TPESampler(seed=seed, constant_liar=True, multivariate=True)
-        if run.tune.sampler == "gp":
-            import scipy  # noqa: F401  that the sampler imports at its first suggestion
-
-            return optuna.samplers.GPSampler(seed=seed)
-        return optuna.samplers.RandomSampler(seed=seed)
-    except ImportError as error:
-        raise UsageError(
-            f"tune.sampler={run.tune.sampler}: {error.name} is not installed. Type: "
-            f"{install_extra('tune')}"
-        ) from error
+    if run.tune.sampler == "tpe":
+        return optuna.samplers.TPESampler(seed=seed, constant_liar=True, multivariate=True)
+    if run.tune.sampler == "gp":
+        with usage_errors():
+            require_extra("tune", "scipy", "tune.sampler=gp")
+        return optuna.samplers.GPSampler(seed=seed)
+    return optuna.samplers.RandomSampler(seed=seed)
 
 
 def pruner(run: RunSettings) -> BasePruner:
@@ -151,17 +142,6 @@ def suggest(study: Study, trial: Trial, space: Sequence[Parameter], run: RunSett
 def trial_dir(folder: Path, number: int) -> Path:
     """The run folder of a trial."""
     return folder / TRIALS / f"{number:04d}"
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold a file's lock, waiting for it."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        take_lock(handle, wait=True)
-        yield
-    finally:
-        os.close(handle)
 
 
 def try_lock(run_dir: Path) -> int | None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.common.machine.install import install_command
-from rltrain.errors import UsageError
+from rltrain.common.machine.install import require_extra
+from rltrain.errors import usage_errors
 from rltrain.report.readers.csv_tables import algo_in, env_in, seed_in
 from rltrain.report.run_data import Run, columns_of
 
@@ -63,13 +63,10 @@ def read(folder: Path, files: set[str]) -> Run | None:
 
 def load(folder: Path) -> Any:
     """The events of a folder; UsageError if the package tensorboard is not installed."""
-    try:
-        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-    except ImportError as error:
-        raise UsageError(
-            f"{folder} holds TensorBoard events, and the package tensorboard, which reads them, is "
-            f"not installed. Type: {install_command('tensorboard')}"
-        ) from error
+    with usage_errors():
+        require_extra("report", "tensorboard", f"{folder} (TensorBoard events)")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
     events = EventAccumulator(str(folder), size_guidance=LARGE)
     events.Reload()
     return events

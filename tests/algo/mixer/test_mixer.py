@@ -235,7 +235,7 @@ def test_team_mixers_refuse_one_reward_per_agent(kind, name):
 
 @pytest.mark.parametrize("kind", [kind for kind in REFUSING if kind != "sum"])
 def test_mixers_with_networks_refuse_an_environment_without_state(kind):
-    with pytest.raises(ValueError, match=r"needs a global state.*type algo=vdn or algo=iql"):
+    with pytest.raises(ValueError, match=r"needs a global state.*Type algo=vdn or algo=iql"):
         MIXERS[kind](spec=replace(SPEC, state_dim=0))
 
 
@@ -251,5 +251,5 @@ def test_critics_refuse_individual_rewards_and_no_state(kind):
 
 
 def test_qmix_names_dqn_for_one_agent():
-    with pytest.raises(ValueError, match=r"type algo=dqn for one agent"):
+    with pytest.raises(ValueError, match=r"Type algo=dqn for one agent"):
         MIXERS["qmix"](spec=replace(SPEC, n_agents=1, state_dim=0))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rltrain.battles.data.maps import find_map
-from rltrain.battles.data.spawn import Ground, Layout, attack_goals, lattice, start_points
+from rltrain.battles.data.spawn import Ground, attack_goals, lattice, start_points
 
 
 def created(map_name: str, first: int, count: int) -> set[tuple[float, float]]:
@@ -15,15 +15,15 @@ def created(map_name: str, first: int, count: int) -> set[tuple[float, float]]:
 
 def test_places_are_taken_by_distance_and_counter_clockwise_from_the_south() -> None:
     two = 2 - 252 / 4096
-    assert list(islice(lattice(1.0, "S", "ccw"), 21)) == [
+    assert list(islice(lattice(1.0), 21)) == [
         (0, 0), (0, -1), (1, 0), (0, 1), (-1, 0), (1, -1), (1, 1), (-1, 1), (-1, -1),
         (0, -two), (two, 0), (0, two), (-two, 0),
         (1, -2), (2, -1), (2, 1), (1, 2), (-1, 2), (-2, 1), (-2, -1), (-1, -2),
     ]  # fmt: skip
 
 
-def test_other_layouts_begin_elsewhere_or_turn_the_other_way() -> None:
-    assert list(islice(lattice(1.0, "E", "cw"), 5)) == [(0, 0), (1, 0), (0, -1), (-1, 0), (0, 1)]
+def test_other_lattices_begin_elsewhere_or_turn_the_other_way() -> None:
+    assert list(islice(lattice(1.0, 0.0, -1), 5)) == [(0, 0), (1, 0), (0, -1), (-1, 0), (0, 1)]
 
 
 BESIDE = 0.75 - 252 / 4096  # cells from the point to the four places beside it, as recorded
@@ -64,13 +64,6 @@ def test_known_positions_replace_those_of_the_map_and_agents_are_numbered_again(
 def test_zealots_of_2s3z_stand_where_they_were_measured() -> None:
     assert created("2s3z", 0, 2) == {(9, 16), (9, 16 - 1.25 + 252 / 4096)}
     assert created("2s3z", 2, 3) == {(9.7517, 16.7517), (8.248, 16.7517), (9.9414, 15.5054)}
-    unknown = start_points(find_map("2s3z"), Layout(measured=False))
-    assert set(unknown[2:5]) != created("2s3z", 2, 3)
-
-
-def test_enemies_of_a_mirrored_layout_are_turned_by_half_a_circle() -> None:
-    points = start_points(find_map("3m"), Layout(mirrored=True))
-    assert points[3:] == [(23, 16), (23, 16 + BESIDE), (23 - BESIDE, 16)]
 
 
 def test_marines_are_created_before_marauders_and_numbered_after_them() -> None:

@@ -168,5 +168,5 @@ def test_keywords_that_a_game_does_not_have_are_refused():
 )
 def test_a_missing_package_names_the_extra(make, options, package, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *_: None)
-    with pytest.raises(ValueError, match=rf"needs the package {package}, .*the extra marl"):
+    with pytest.raises(ValueError, match=rf"env=\w+ needs {package}, .*pip install .*{package}"):
         make(**options)

@@ -150,7 +150,7 @@ def test_a_folder_keeps_its_study(tmp_path, monkeypatch):
 def test_without_optuna_the_command_that_installs_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(UsageError, match=r"needs Optuna.*pip install"):
+    with pytest.raises(UsageError, match=r"mode=tune needs optuna.*pip install"):
         run(TINY)
 
 

@@ -71,6 +71,10 @@ class EntityAgents(GRUAgents):
         self.fc1 = nn.Linear(self.input.dim, hidden_dim)
         self.fc2 = nn.Linear(hidden_dim, self.n_plain)
         self.attack = AttackValues(self.blocks["enemies"], hidden_dim, hyper_dim)
+        self._add_layers(hidden_dim, hyper_dim)
+
+    def _add_layers(self, hidden_dim: int, hyper_dim: int) -> None:
+        """Add those of a subclass."""
 
     @abstractmethod
     def _join(self, x: Tensor, obs: Tensor) -> Tensor:

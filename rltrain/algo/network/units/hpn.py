@@ -5,8 +5,6 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from rltrain.algo.network.units.entities import UNITS, EntityAgents, rows
-from rltrain.common.number_types import Count, Flag
-from rltrain.types import EnvSpec
 
 
 class HPNAgents(EntityAgents):
@@ -23,22 +21,7 @@ class HPNAgents(EntityAgents):
         ValueError: as ``EntityAgents``.
     """
 
-    def __init__(
-        self,
-        *,
-        spec: EnvSpec,
-        hidden_dim: Count,
-        hyper_dim: Count,
-        last_action: Flag,
-        agent_id: Flag,
-    ) -> None:
-        super().__init__(
-            spec=spec,
-            hidden_dim=hidden_dim,
-            hyper_dim=hyper_dim,
-            last_action=last_action,
-            agent_id=agent_id,
-        )
+    def _add_layers(self, hidden_dim: int, hyper_dim: int) -> None:
         self.hyper_in = nn.ModuleDict(
             {n: hypernet(self.blocks[n]["size"], hyper_dim, hidden_dim) for n in UNITS}
         )
