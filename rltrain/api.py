@@ -23,7 +23,7 @@ from rltrain.errors import UsageError
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
 from rltrain.mode import evaluate as evaluation
-from rltrain.mode.find_opponents import with_opponents
+from rltrain.mode.find_opponents import require_kept, with_opponents
 from rltrain.mode.match.match_results import Match
 from rltrain.mode.match.request import requested
 from rltrain.mode.match.round_robin import match as play_match
@@ -298,6 +298,7 @@ def make_trainer(
             )
     settings = with_opponents(settings)
     folder = Path(run_dir) if run_dir is not None else new_run_dir(settings)
+    require_kept(settings, folder)
     loggers = Loggers([JsonLines(folder / "metrics.jsonl")])
     trainer = built(settings, folder, loggers, [Journal(folder, settings)])
     try:

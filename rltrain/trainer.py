@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import InitVar, asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import torch
@@ -397,7 +398,7 @@ class Trainer:
         if not checkpoint.has(chosen.folder, TRAINER):
             raise CheckpointError(
                 f"{chosen.folder} holds weights only: a run can start from it "
-                f"(checkpoint={chosen.folder}) but not resume."
+                f"(checkpoint={quote(str(chosen.folder))}) but not resume."
             )
         if self.clock.env_steps and not checkpoint.has(chosen.folder, REPLAY):
             raise UsageError(

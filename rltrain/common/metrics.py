@@ -7,6 +7,8 @@ import numbers
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from rltrain.errors import EnvError, UsageError
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -65,10 +67,20 @@ class Metrics:
         self.counts: dict[str, int] = {}
 
     def add(self, group: str, values: Mapping[str, object]) -> None:
-        """Add values by name to the means ``group/name``."""
+        """Add values by name to the means ``group/name``.
+
+        Raises:
+            UsageError: a value that is no number.
+        """
         for name, value in values.items():
             key = f"{group}/{name}"
-            self.sums[key] = self.sums.get(key, 0.0) + value
+            try:
+                total = self.sums.get(key, 0.0) + one_number(value)
+            except TypeError as error:
+                raise UsageError(
+                    f"trainer.metrics.add: {key} is {value!r}, expected numbers by name."
+                ) from error
+            self.sums[key] = total
             self.counts[key] = self.counts.get(key, 0) + 1
 
     def add_all(self, group: str, columns: Mapping[str, np.ndarray]) -> None:
@@ -94,9 +106,21 @@ class Metrics:
         self.sums, self.counts = dict(state["sums"]), dict(state["counts"])
 
 
+def one_number(value: Any) -> Any:
+    """A number, or that of an array or tensor of any shape; TypeError for anything else."""
+    if isinstance(value, numbers.Real):
+        return value
+    if math.prod(getattr(value, "shape", (0,))) != 1:
+        raise TypeError
+    return value.reshape(()) if value.shape else value
+
+
 def episode_metrics(episodes: list[Episode] | tuple[Episode, ...]) -> list[dict[str, float]]:
     """Metrics of each episode; ``win_rate`` (also by opponent and map) and ``draw_rate`` where
     ``win`` and ``draw`` are reported, its own by name.
+
+    Raises:
+        EnvError: one of its own has the name of another metric.
     """
     out = []
     for e in episodes:
@@ -107,7 +131,15 @@ def episode_metrics(episodes: list[Episode] | tuple[Episode, ...]) -> list[dict[
             row |= {f"win_rate/{name}": row["win_rate"] for name in named}
         if "draw" in e.info:
             row["draw_rate"] = float(e.info["draw"])
-        row |= {f"{name}_mean": value for name, value in e.info.get("metrics", {}).items()}
+        own = {f"{name}_mean": value for name, value in e.info.get("metrics", {}).items()}
+        if taken := sorted(own.keys() & row.keys()):
+            names = ", ".join(name.removesuffix("_mean") for name in taken)
+            raise EnvError(
+                f"The environment gave info['metrics'] with {names}, which would replace that of "
+                "the episode itself. Expected other names than return and episode_length: give it "
+                "another name."
+            )
+        row |= own
         out.append(row)
     return out
 

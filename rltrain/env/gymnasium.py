@@ -118,7 +118,13 @@ class GymnasiumEnv(Env):
         if self.reward_clip is not None:
             reward = min(max(reward, -self.reward_clip), self.reward_clip)
             if final:
-                outcome["metrics"] = {**outcome.get("metrics", {}), "game_return": self._return}
+                metrics = outcome.setdefault("metrics", {})
+                if "game_return" in metrics:
+                    raise EnvError(
+                        f"{self.where()} gave info['metrics'] with game_return, under which "
+                        "env.reward_clip reports the return before clipping: give it another name."
+                    )
+                metrics["game_return"] = self._return
         observation = self._observation(obs, info, final=final)
         return observation, np.array([reward], np.float32), terminated, truncated, outcome
 

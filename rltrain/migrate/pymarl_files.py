@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import torch
@@ -82,8 +83,8 @@ def found_folder(path: Path, load_step: int | None) -> tuple[Path, tuple[str, ..
     if runs:
         names = ", ".join(p.name for p in runs[:5]) + (", …" if len(runs) > 5 else "")
         raise UsageError(
-            f"{path} has the models of {len(runs)} runs ({names}). Type checkpoint={runs[0]} for "
-            "one of them."
+            f"{path} has the models of {len(runs)} runs ({names}). Type "
+            f"checkpoint={quote(str(runs[0]))} for one of them."
         )
     raise CheckpointError(f"There is no {AGENT} in {path}. {LAYOUT}")
 
@@ -101,7 +102,8 @@ def tensors(file: Path) -> dict[str, Tensor]:
     if bad is not None:
         raise CheckpointError(
             f"{file} has NaN or infinite weights ({bad}): training had diverged when it was "
-            f"saved. Type checkpoint={file.parent.parent} load_step=N for an earlier one."
+            f"saved. Type checkpoint={quote(str(file.parent.parent))} load_step=N for an earlier "
+            "one."
         )
     return {str(name): tensor for name, tensor in weights.items()}
 

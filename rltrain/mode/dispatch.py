@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from rltrain.common.machine.streams import say
@@ -299,7 +300,7 @@ def require_training(settings: Settings) -> None:
     """
     run = settings.run
     asked = [f"mode={run.mode}"] if run.mode != "train" else []
-    asked += [f"resume={run.resume}"] if run.resume is not None else []
+    asked += [f"resume={quote(run.resume)}"] if run.resume is not None else []
     if asked:
         raise UsageError(
             f"{asked[0]} takes effect only where it is typed, and not in a file, in a sweep or in "

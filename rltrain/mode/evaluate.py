@@ -5,7 +5,6 @@ run, or with a policy that needs none; a table, and ``evaluation.json``.
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +21,7 @@ from rltrain.assemble.evaluation import Evaluated, build_evaluation
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.opponent_files import BUILTIN, opponent_name
 from rltrain.common.files import JsonObject, new_folder, number_of, put_text
+from rltrain.common.json_text import json_text, without_nan
 from rltrain.common.metrics import Z95, summarize, wilson
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
@@ -218,10 +218,7 @@ def episode_recorder(
 def plain_info(episode: Episode) -> dict[str, Any]:
     """An episode's ``info`` as JSON, which has no NaN and no infinity: null."""
     plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in episode.info.items()}
-    if "metrics" in plain:
-        metrics = plain["metrics"].items()
-        plain["metrics"] = {name: x if math.isfinite(x) else None for name, x in metrics}
-    return plain
+    return dict(without_nan(plain))
 
 
 def summary(episodes: Sequence[Episode]) -> dict[str, float]:
@@ -275,7 +272,7 @@ def write(place: Path, record: Mapping[str, object]) -> Path:
     """``evaluation.json`` in a folder, earlier ones kept; in one of its own if that cannot be
     written.
     """
-    text = json.dumps(record, indent=1)
+    text = json_text(record)
     try:
         path = place / "evaluation.json"
         if path.exists():

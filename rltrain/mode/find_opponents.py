@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 
 from rltrain.callback.snapshots import POOL
-from rltrain.common.checkpoint import copy_weights, steps_of
+from rltrain.common.checkpoint import copy_weights, steps_of, weights_digest
 from rltrain.common.checkpoint.opponent_files import (
     BUILTIN,
     FOLDER,
@@ -15,6 +16,7 @@ from rltrain.common.checkpoint.opponent_files import (
     opponent_name,
 )
 from rltrain.config.schema import Settings
+from rltrain.errors import UsageError
 from rltrain.mode.find_run import find_checkpoint
 
 
@@ -26,6 +28,7 @@ def with_opponents(settings: Settings, run_dir: Path | None = None) -> Settings:
 
     Raises:
         CheckpointError: there is none, or it cannot be trusted.
+        UsageError: two of training and of tests have the same name.
     """
     tested, trains = tested_against(settings, run_dir), settings.run.mode == "train"
     test = replace(settings.run.test, opponent=tested)
@@ -33,6 +36,14 @@ def with_opponents(settings: Settings, run_dir: Path | None = None) -> Settings:
     settings = replace(settings, run=replace(settings.run, test=test), plain=plain)
     named = {tested, *(settings.opponent_weights(training=True) if trains else ())}
     folders = {one: find_checkpoint(one).folder for one in sorted(named) if is_checkpoint(one)}
+    by_name: dict[str, str] = {}
+    for one in sorted(named):
+        other = by_name.setdefault(opponent_name(one), one)
+        if folders.get(one) != folders.get(other):
+            raise UsageError(
+                f"{other} and {one} have the same name in metrics and in the folder of the run, "
+                f"{opponent_name(one)}. Give the folder of one of them another name, and type that."
+            )
     return replace(settings, opponent_folders=folders)
 
 
@@ -47,6 +58,23 @@ def tested_against(settings: Settings, run_dir: Path | None) -> str:
     if tested == SELF and run_dir is not None and (steps := steps_of(run_dir / POOL)):
         tested = str(run_dir / POOL / str(steps[0]))
     return tested
+
+
+def require_kept(settings: Settings, run_dir: Path) -> None:
+    """Refuse opponents of which a run's folder keeps other weights.
+
+    Raises:
+        CheckpointError: a copy that cannot be read.
+        UsageError: what to type instead.
+    """
+    for opponent, folder in settings.opponent_folders.items():
+        copy = run_dir / FOLDER / opponent_name(opponent)
+        if copy.exists() and weights_digest(copy) != weights_digest(folder):
+            raise UsageError(
+                f"{opponent} has other weights than {copy}, which the run was played against under "
+                f"this name. Type {quote(str(copy))} to go on with those, or give the other folder "
+                "another name, and type that."
+            )
 
 
 def keep_opponents(settings: Settings, run_dir: Path) -> None:

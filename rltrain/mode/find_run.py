@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import Literal
 
 import rltrain
@@ -61,13 +62,13 @@ def find_run(typed: str | Path) -> Path:
     if str(typed).startswith("hf:"):
         raise UsageError(
             f"{typed}: a run on the Hub has weights only and cannot be continued. Type "
-            f"checkpoint={typed} for a new run that starts from them."
+            f"checkpoint={quote(str(typed))} for a new run that starts from them."
         )
     path = typed_path(typed)
     if path.is_relative_to(DEMOS):
         raise UsageError(
             f"{typed}: agents that come with rltrain have weights only and cannot be continued. "
-            f"Type checkpoint={typed} algo=… env=… for a new run that starts from them."
+            f"Type checkpoint={quote(str(typed))} algo=… env=… for a new run that starts from them."
         )
     if path.exists() and checkpoint.is_one(path) and not (path / "run.json").is_file():
         path = checkpoint_run(path)
@@ -91,12 +92,13 @@ def checkpoint_run(path: Path) -> Path:
     newest = checkpoint.newest_full(checkpoints)
     if path.name == "latest" or chosen.name == str(newest):
         return checkpoints.parent
-    weights = f"checkpoint={chosen} algo=… env=… for a new run that starts from these weights"
+    word = f"checkpoint={quote(str(chosen))}"
+    weights = f"{word} algo=… env=… for a new run that starts from these weights"
     if newest is None:
         raise UsageError(f"No run can be resumed from {path}. Type {weights}.")
     raise UsageError(
         f"{path}: a run is resumed from its newest checkpoint, which is {newest}. Type "
-        f"resume={checkpoints.parent} for that, or {weights}."
+        f"resume={quote(str(checkpoints.parent))} for that, or {weights}."
     )
 
 
@@ -137,7 +139,7 @@ def require_any(typed: str | Path | None) -> None:
     if (path / "agent.th").is_file() or any(path.glob("*/agent.th")):
         raise CheckpointError(
             f"{typed} holds weights of PyMARL: expected a run of rltrain. Type rltrain mode=import "
-            f"checkpoint={typed} algo=… env=…, then mode=evaluate checkpoint=latest."
+            f"checkpoint={quote(str(typed))} algo=… env=…, then mode=evaluate checkpoint=latest."
         )
     if not (has_checkpoint(path) or runs_below(path)):
         raise CheckpointError(no_run(typed, path))

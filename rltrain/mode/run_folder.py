@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import secrets
+import shlex
 import shutil
 import subprocess
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -32,6 +34,8 @@ from rltrain.common.files import (
     require_empty,
     require_writable,
 )
+from rltrain.common.json_lines import is_number
+from rltrain.common.json_text import json_text, without_nan
 from rltrain.common.metrics import test_score
 from rltrain.config.overrides import pick
 from rltrain.config.saved_config import NEW_RUN
@@ -79,8 +83,8 @@ def require_new(run_dir: Path) -> None:
     """
     if holds_run(run_dir):
         raise UsageError(
-            f"{run_dir} already holds a run. Type resume={run_dir} to go on with it, or choose "
-            "another folder."
+            f"{run_dir} already holds a run. Type resume={shlex.quote(str(run_dir))} to go on with "
+            "it, or choose another folder."
         )
     record = json_object(run_dir / "run.json")  # of make_folder or record_failure
     if "status" not in record or not {"process", "exit_code"} & set(record):
@@ -143,7 +147,7 @@ def record_failure(run_dir: Path, error: str, exit_code: int) -> None:
     path = run_dir / "run.json"
     try:
         run_dir.mkdir(parents=True, exist_ok=True)
-        put_text(path, json.dumps(json_object(path) | facts, indent=1))
+        put_text(path, json_text(json_object(path) | facts))
     except OSError as failure:
         log.warning("%s could not be written (%s)", path, failure)
 
@@ -166,19 +170,14 @@ def link_latest(run_dir: Path) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def is_test(value: object) -> bool:
-    """Whether a value is the result of a test: numbers by name, with its env steps."""
-    numbers = value.values() if isinstance(value, dict) and "env_steps" in value else [None]
-    return all(type(number) in (int, float) for number in numbers)
-
-
-KEPT_FACTS: Mapping[str, Callable[[object], bool]] = {
-    "started": lambda value: isinstance(value, str),
-    "environment": lambda value: isinstance(value, dict),
-    "final_test": is_test,
-    "best_test": is_test,
-}
-"""Entries of ``run.json`` that a resume keeps, where it is of the right type."""
+def read_test(value: object) -> dict[str, float] | None:
+    """The result of a test in a ``run.json``: numbers by name, with its env steps. What is null
+    there was NaN or infinite, and is NaN; None for anything else.
+    """
+    if not isinstance(value, dict) or "env_steps" not in value:
+        return None
+    test = {name: math.nan if without_nan(x) is None else x for name, x in value.items()}
+    return test if all(x is math.nan or is_number(x) for x in test.values()) else None
 
 
 class Record(Callback):
@@ -207,10 +206,10 @@ class Record(Callback):
         }
         before = json_object(self.path)
         if holds_run(self.path.parent) and before:
-            kept = ["started", "environment"]
+            kept = {"started": str, "environment": dict}
+            self.facts |= {k: before[k] for k, of in kept.items() if isinstance(before.get(k), of)}
             if checkpoint.resumable(self.path.with_name("checkpoints")):
-                kept += ["final_test", "best_test"]
-            self.facts |= {k: before[k] for k in kept if KEPT_FACTS[k](before.get(k))}
+                self.facts |= {k: read_test(before.get(k)) for k in ("final_test", "best_test")}
             resumes = before.get("resumes")
             self.facts["resumes"] = [*(resumes if isinstance(resumes, list) else []), now()]
         played = self.facts.get("environment", about)
@@ -249,7 +248,7 @@ class Record(Callback):
         self.facts |= {**asdict(trainer.clock), **used, "degraded": trainer.disk.degraded, **facts}
         if against := by_opponent(trainer.latest):
             self.facts["opponents"] = against
-        text = json.dumps(self.facts, indent=1)
+        text = json_text(self.facts)
         trainer.disk.attempt("run.json", lambda: put_text(self.path, text))
 
 
@@ -302,9 +301,7 @@ def leave(path: Path, process: int) -> None:
     record = json_object(path)
     if record.get("status") == "running" and record.get("process") == process == os.getpid():
         with suppress(OSError):
-            put_text(
-                path, json.dumps(record | {"status": "interrupted", "finished": now()}, indent=1)
-            )
+            put_text(path, json_text(record | {"status": "interrupted", "finished": now()}))
 
 
 def refuse_changes(changed: list[str]) -> None:

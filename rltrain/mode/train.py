@@ -36,7 +36,7 @@ from rltrain.logger.live import LivePanel
 from rltrain.logger.loggers import Loggers
 from rltrain.logger.screen import Screen
 from rltrain.logger.train_log import TrainLog, train_log
-from rltrain.mode.find_opponents import with_opponents
+from rltrain.mode.find_opponents import require_kept, with_opponents
 from rltrain.mode.find_run import find_checkpoint, find_run, other_rules
 from rltrain.mode.messages.banner import JobName, banner, job_line, restart_note
 from rltrain.mode.messages.closing import conclusion
@@ -105,6 +105,7 @@ def run_training(
         RltrainError: the run could not begin; the folder is as it was.
     """
     settings = with_opponents(settings)
+    require_kept(settings, run_dir)
     if other_rank(settings):
         return Result(run_dir, exit_code=run_rank(settings, run_dir, resume=resume))
     if not resume:

@@ -1,9 +1,13 @@
 """Metrics are plain means over steps and episodes."""
 
+from decimal import Decimal
+
+import numpy as np
 import pytest
 import torch
 
-from rltrain.common.metrics import Metrics, episode_metrics, summarize, wilson
+from rltrain.common.metrics import METRICS, Metrics, episode_metrics, summarize, wilson
+from rltrain.errors import EnvError, UsageError
 from rltrain.types import Episode
 
 
@@ -47,3 +51,57 @@ def test_win_rate_only_if_episodes_report_a_win():
 )
 def test_wilson_intervals_of_the_tables(wins, n, low, high):
     assert wilson(wins, n) == pytest.approx((low, high), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(None, "x", [1.0], {}, (), object(), Decimal(1), b"x", np.str_("x"), torch.zeros(2)),
+        *(np.zeros(3), np.zeros(0), np.array("x"), np.array(None)),
+    ],
+)
+def test_a_value_that_is_no_number_is_named(value):
+    metrics = Metrics()
+    with pytest.raises(UsageError, match=r"custom/b is .*, expected numbers by name") as refused:
+        metrics.add("custom", {"a": 1.0, "b": value})
+    assert "\n" not in str(refused.value)
+    assert metrics.take() == {"custom/a": 1.0}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        2,
+        2.0,
+        True,
+        np.float32(2),
+        np.int64(2),
+        np.array([2]),
+        torch.tensor(2),
+        torch.tensor([[2.0]]),
+    ],
+)
+def test_a_number_of_any_type_is_a_metric(value):
+    metrics = Metrics()
+    metrics.add("custom", {"a": value})
+    assert metrics.take() == {"custom/a": 1.0 if value is True else 2.0}
+
+
+WON = {"win": True, "draw": False, "opponent": "a_mean", "map": "b_mean"}
+
+
+@pytest.mark.parametrize("name", ["return", "episode_length", "win_rate/a", "win_rate/b"])
+def test_no_metric_of_an_environment_replaces_another_one(name):
+    """Defect: ``return`` was that of the environment."""
+    episodes = [Episode(1.0, 2), Episode(1.0, 2, {**WON, "metrics": {"score": 1.0, name: 100.0}})]
+    for count in (episode_metrics, summarize):
+        with pytest.raises(EnvError, match=f"with {name}, which would replace") as refused:
+            count(episodes)
+    assert refused.value.exit_code == 4
+
+
+def test_metrics_of_an_environment_replace_none_of_the_table():
+    """Those that end like one of the environment are the two that are refused."""
+    names = {name.partition("/")[2] for name in METRICS if name.startswith(("train/", "test/"))}
+    ends = {name for name in names if name.endswith("_mean")}
+    assert ends == {"return_mean", "episode_length_mean"}

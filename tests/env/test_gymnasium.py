@@ -234,6 +234,21 @@ def test_numbers_that_the_environment_counts_are_told_at_the_end() -> None:
     assert [go(env)[4] for _ in range(2)] == [{}, {"metrics": {"score": 2.0}}]
 
 
+def test_the_return_before_clipping_replaces_no_metric_of_the_environment() -> None:
+    class Reporting(Scripted):
+        def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+            return *super().step(action)[:4], {"metrics": {"game_return": 3.0}}
+
+    for clip in (None, 1.0):
+        env = GymnasiumEnv(Reporting(ends=("terminated",)), EnvOptions(reward_clip=clip))
+        env.reset(0)
+        if clip is None:
+            assert go(env)[4] == {"metrics": {"game_return": 3.0}}
+        else:
+            with pytest.raises(EnvError, match=r"with game_return, under which env\.reward_clip"):
+                go(env)
+
+
 def test_a_broken_environment_is_a_broken_world() -> None:
     policy: Any = Zeros()
     rollout = Rollout(env=made("BrokenReward-v0"), policy=policy, seeds=lambda i, k: 6)

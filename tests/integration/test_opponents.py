@@ -205,3 +205,52 @@ def test_environments_with_one_side_have_no_opponents(tmp_path):
 def test_only_training_has_the_opponents_of_training(mode, command, opponent):
     with pytest.raises(UsageError, match=r"Type test\.opponent=NAME instead"):
         command(f"mode={mode}", f"checkpoint={opponent}", "env.opponent=closest")
+
+
+SHORT = "x" * 80
+SAME = {
+    "folders": ("a/run", "b/run"),
+    "characters": ("a/r+n", "b/r-n"),
+    "length": (f"a/1{SHORT}", f"b/2{SHORT}"),
+    "a checkpoint": ("a/run/checkpoints/latest", "b/run-latest"),
+    "a scripted policy": ("closest", "b/closest"),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+@pytest.mark.parametrize("key", ["env.opponent={}", "env.opponents={{builtin: 1, {}: 1}}"])
+def test_opponents_of_training_and_tests_have_names_of_their_own(key, name, opponent, own_folder):
+    """Defect: after a resume both keys had the weights of the first."""
+    for place in SAME[name]:
+        if "/" in place:
+            shutil.copytree(opponent, own_folder / place.partition("/checkpoints")[0])
+    for one, other in (SAME[name], SAME[name][::-1]):
+        words = (key.format(one), f"test.opponent={other}")
+        with pytest.raises(UsageError, match="have the same name in metrics and in") as refused:
+            made(own_folder / "run", *words)
+        assert "\n" not in str(refused.value)
+        with pytest.raises(UsageError, match="have the same name"):
+            rltrain.train(small(*words, "logger=[]", "hydra.run.dir=run"), progress=False)
+    assert not (own_folder / "run").exists()
+
+
+def test_one_opponent_may_be_typed_in_two_ways(opponent, own_folder):
+    shutil.copytree(opponent, own_folder / "a")
+    made(own_folder / "run", "env.opponent=a/", f"test.opponent={own_folder}/a").close()
+
+
+def test_other_weights_under_the_name_of_a_kept_opponent_are_refused(opponent, tmp_path):
+    first = shutil.copytree(opponent, tmp_path / "first" / "team")
+    words = (f"env.opponent={first}", f"test.opponent={first}")
+    trained(tmp_path / "run", *words)
+    before = (tmp_path / "run" / "run.json").read_bytes()
+    shutil.rmtree(first)
+    other = Path(trained(first, "seed=9").run_dir)
+    kept = tmp_path / "run" / "opponents" / "team"
+    for change in ({"test.opponent": str(other)}, {"test.opponent": str(other), "test.epsilon": 0}):
+        with pytest.raises(UsageError, match=r"have the same name|has other weights than"):
+            rltrain.resume(tmp_path / "run", 300, overrides=change, progress=False)
+    with pytest.raises(UsageError, match=f"has other weights than {kept}"):
+        made(tmp_path / "run", *words)
+    assert (tmp_path / "run" / "run.json").read_bytes() == before
+    rltrain.resume(tmp_path / "run", 300, progress=False)

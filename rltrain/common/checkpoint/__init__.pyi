@@ -29,5 +29,6 @@ from rltrain.common.checkpoint.storage import read as read
 from rltrain.common.checkpoint.storage import read_networks as read_networks
 from rltrain.common.checkpoint.storage import restore_replaced as restore_replaced
 from rltrain.common.checkpoint.storage import split as split
+from rltrain.common.checkpoint.storage import weights_digest as weights_digest
 from rltrain.common.checkpoint.storage import write as write
 from rltrain.common.checkpoint.storage import write_new as write_new

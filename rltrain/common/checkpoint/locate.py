@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import Literal
 
 from rltrain.common.files import JsonObject, digest, get_json, get_text, number_of, put_text, sync
@@ -179,7 +180,8 @@ def find(
                 return Found(checkpoints / str(step), step, tuple(remarks))
         except CheckpointError as error:
             remarks.append(f"Passed over checkpoint {step}: {error}")
-    weights = f"It holds weights only: start a new run from them with checkpoint={path}."
+    word = f"checkpoint={quote(str(path))}"
+    weights = f"It holds weights only: start a new run from them with {word}."
     text = [f"{path} holds no checkpoint to go on from.", *(remarks or [weights])]
     raise CheckpointError("\n".join(text))
 

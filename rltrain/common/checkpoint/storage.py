@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import struct
@@ -15,13 +16,15 @@ import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from rltrain.common.checkpoint.locate import seal, stored_manifest
+from rltrain.common.checkpoint.locate import own_digest, seal, stored_manifest
 from rltrain.common.files import get_json, number_of, open_plain, require_writable, sync
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.types import Pieces
 
 MODEL, TRAINER, REPLAY, SPEC, CONFIG = "model", "trainer", "replay", "spec", "config"
-"""The parts of a checkpoint; model, spec and config are enough to act."""
+"""The parts of a checkpoint."""
+ACTING = (CONFIG, MODEL, SPEC)
+"""Those that are enough to act."""
 PART_BYTES = 1 << 28
 """A larger JSON file of a part is not read."""
 HEADER_BYTES = 1 << 24
@@ -50,7 +53,7 @@ def write(
     temporary.mkdir()
     try:
         for name, state in parts.items():
-            tree, tensors, large = split(state)
+            tree, tensors, large = (state, {}, {}) if name == CONFIG else split(state)
             (temporary / f"{name}.json").write_text(json.dumps(tree), encoding="utf-8")
             if tensors:
                 put_tensors(temporary / f"{name}.safetensors", tensors)
@@ -99,10 +102,23 @@ def copy_weights(source: Path, folder: Path) -> None:
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
     for name in stored_manifest(source)["files"]:
-        if name.partition(".")[0] in (CONFIG, MODEL, SPEC):
+        if name.partition(".")[0] in ACTING:
             shutil.copy(source / name, temporary / name)
     seal(temporary, "weights")
     os.replace(temporary, folder)
+
+
+def weights_digest(folder: Path) -> str:
+    """The SHA-256 sum of what acting needs of a checkpoint; that of a copy is the same.
+
+    Raises:
+        CheckpointError: its manifest cannot be read.
+    """
+    try:
+        listed = stored_manifest(folder)["files"]
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{folder} holds no readable manifest ({error}).") from error
+    return own_digest({n: v for n, v in listed.items() if n.partition(".")[0] in ACTING})
 
 
 def put_tensors(path: Path, tensors: Mapping[str, np.ndarray]) -> None:
@@ -210,8 +226,10 @@ def has(folder: Path, part: str) -> bool:
         raise CheckpointError(f"{folder} holds no readable manifest ({error}).") from error
 
 
-TENSOR, ARRAY = "__tensor__", "__array__"
-"""Keys of the placeholders that stand in the JSON where a tensor or a large array was."""
+TENSOR, ARRAY, FLOAT = "__tensor__", "__array__", "__float__"
+"""Keys of the placeholders that stand in the JSON where a tensor, a large array, or a NaN or
+infinity was.
+"""
 
 
 def split(state: object, path: str = "") -> tuple[Any, dict[str, np.ndarray], dict[str, Pieces]]:
@@ -242,7 +260,9 @@ def _walk(node: object, path: str, tensors: dict[str, np.ndarray], large: dict[s
         large[path] = node
         return {ARRAY: path}
     if isinstance(node, np.generic):
-        return node.item()
+        node = node.item()
+    if isinstance(node, float) and not math.isfinite(node):
+        return {FLOAT: repr(float(node))}
     if node is None or isinstance(node, (bool, int, float, str)):
         return node
     raise TypeError(f"{path}: {type(node).__name__} cannot be saved")
@@ -257,6 +277,8 @@ def join(tree: object, tensors: Mapping[str, np.ndarray]) -> Any:
             if array is None:
                 raise CheckpointError(f"the tensor '{path}' is missing.")
             return torch.from_numpy(array) if tree.get("torch") else array
+        if FLOAT in tree:
+            return float(tree[FLOAT])
         return {k: join(v, tensors) for k, v in tree.items()}
     if isinstance(tree, list):
         return [join(v, tensors) for v in tree]

@@ -15,6 +15,7 @@ from rltrain.errors import UsageError
 from rltrain.mode.evaluate import open_checkpoint
 from rltrain.mode.hub.download import PREFIX, client
 from rltrain.mode.messages.card import card, pages, videos
+from rltrain.mode.run_folder import read_test
 
 SENT = ("config.json", "run.json", "metrics.jsonl", "learning_curve.png")
 
@@ -43,6 +44,7 @@ def push(
         checkpoint.copy_weights(source.folder, folder / "checkpoints" / str(source.step))
         facts = json_object(run_dir / "run.json")
         if facts:
+            facts |= {name: read_test(facts.get(name)) for name in ("final_test", "best_test")}
             for name in [*map(Path, SENT), *videos(run_dir), *pages(run_dir)]:
                 copy(run_dir / name, folder / name)
             commands = [f"rltrain mode={m} checkpoint={address}" for m in ("evaluate", "watch")]

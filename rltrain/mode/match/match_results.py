@@ -178,6 +178,8 @@ def recordings(match: Match) -> str:
     for side in match.sides:
         text = html.escape(f"{side['agents']} against {side['enemies']}")
         for name in side["files"]:
+            if not (match.folder / name).is_file():
+                continue  # deleted since
             size = (match.folder / name).stat().st_size if name.endswith(".gif") else 0
             if 0 < size <= room:
                 room -= size

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rltrain.common import checkpoint
 from rltrain.common.files import (
     JsonObject,
     json_object,
@@ -18,14 +20,18 @@ from rltrain.common.files import (
     put_text,
     require_plain,
 )
-from rltrain.errors import CheckpointError, UsageError
+from rltrain.common.json_text import json_text
+from rltrain.errors import UsageError
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.evaluate import build, played
 from rltrain.mode.match.agents import MatchAgent, open_agents, playing
 from rltrain.mode.match.match_results import Match, as_json, row_of, write_page
 from rltrain.mode.match.request import Request
+from rltrain.mode.match.saved_match import read_pairings
+from rltrain.mode.sweep.plan import digest
 from rltrain.report.ratings import Results, rate
 
+log = logging.getLogger("rltrain")
 FILE = "match.json"
 
 
@@ -38,31 +44,31 @@ def match(asked: Request, *, loud: bool = True) -> Match:
     """
     agents, number = open_agents(asked.agents, asked.overrides), asked.battles
     request = {
-        "agents": {agent.name: agent.source and str(agent.source.folder) for agent in agents},
+        "agents": {agent.name: identity(agent) for agent in agents},
         "battles": number,
         "overrides": sorted(asked.overrides),
         "environment": require_able(agents),
     }
-    folder, pairings = begun(request)
-    screen = Screen(quiet=not loud)
     every = list(itertools.combinations(agents, 2))
+    folder, pairings = begun(request, every)
+    screen = Screen(quiet=not loud)
     screen.lines(
         f"Match {shown(folder)}: {plural(len(every), 'pairing')} of {number:,} battles"
         + (f", {len(pairings):,} of them done." if pairings else ".")
     )
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder, lambda: f"Another process plays this match, in {folder}. Wait for it."):
-        pairings = begun(request)[1]
+        pairings = begun(request, every)[1]
         for first, second in every[len(pairings) :]:
             pairings.append(pairing(first, second, number, folder))
             record = {"request": request, "pairings": pairings}
-            put_text(folder / FILE, json.dumps(record, indent=1))
+            put_text(folder / FILE, json_text(record))
             screen.lines(row_of(pairings[-1]))
     names = tuple(agent.name for agent in agents)
     found = rate(results(names, pairings), len(names), np.random.default_rng(0))
     done = Match(folder, title(agents), names, pairings, found)
     record = {"request": request, "pairings": pairings, "ratings": as_json(found, names)}
-    put_text(folder / FILE, json.dumps(record, indent=1))
+    put_text(folder / FILE, json_text(record))
     write_page(done)
     return done
 
@@ -94,33 +100,48 @@ def require_able(agents: Sequence[MatchAgent]) -> dict[str, Any]:
     return about
 
 
-def begun(request: dict[str, Any]) -> tuple[Path, list[dict[str, Any]]]:
-    """The folder of a match that this request has begun, and its finished pairings; else a new
-    folder.
+def identity(agent: MatchAgent) -> JsonObject:
+    """What makes an agent another one: its checkpoint, the weights in it, and its settings."""
+    folder = agent.source and agent.source.folder
+    return {
+        "checkpoint": folder and str(folder),
+        "weights_sha256": folder and checkpoint.weights_digest(folder),
+        "config_sha256": agent.settings and digest([agent.settings]),
+    }
+
+
+def begun(
+    request: dict[str, Any], every: Sequence[tuple[MatchAgent, MatchAgent]]
+) -> tuple[Path, list[dict[str, Any]]]:
+    """The folder of a match that this request has begun, and which of ``every`` pairing are
+    finished; else a new folder. A file that is no JSON is passed over.
 
     Raises:
         CheckpointError: its file is damaged, or there is a link or a device in it.
     """
-    names = tuple(request["agents"])
     same = json.loads(json.dumps(request))
     for path in sorted(Path.cwd().glob(f"outputs/match/*/{FILE}"), reverse=True):
         record = json_object(path)
+        if not record:
+            log.warning("%s is damaged and is passed over: it is no JSON object.", shown(path))
         if record.get("request") == same:
             require_plain(path.parent)
-            try:
-                results(names, record["pairings"])
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
-                raise CheckpointError(
-                    f"{shown(path)} is damaged: its finished pairings cannot be read ({error!r}). "
-                    "Delete its folder, and the same command begins the match again."
-                ) from error
-            return path.parent, record["pairings"]
+            pairs = [
+                (a.name, b.name, [(one.name, other.name) for one, other in sides_of(a, b)])
+                for a, b in every
+            ]
+            return path.parent, read_pairings(path, record, pairs, request["battles"])
     return new_folder("match"), []
+
+
+def sides_of(first: MatchAgent, second: MatchAgent) -> list[tuple[MatchAgent, MatchAgent]]:
+    """The agents and the enemies of each side of a pairing; one without settings has one side."""
+    return [(a, b) for a, b in ((first, second), (second, first)) if a.settings is not None]
 
 
 def pairing(first: MatchAgent, second: MatchAgent, battles: int, folder: Path) -> dict[str, Any]:
     """Play the battles of two agents, half of them on each side; of one without settings all."""
-    sides = [(a, b) for a, b in ((first, second), (second, first)) if a.settings is not None]
+    sides = sides_of(first, second)
     return {
         "first": first.name,
         "second": second.name,
@@ -147,7 +168,8 @@ def side(agent: MatchAgent, enemy: MatchAgent, battles: int, folder: Path) -> di
     if agent.settings.run.record:
         shot = playing(agent, enemy, 1)
         recorded = played(shot, build(shot, agent.source), agent.source, folder)
-        row["files"] = recorded.record["episodes"][0]["files"]
+        files = recorded.record["episodes"][0]["files"]
+        row["files"] = [name for name in files if name.startswith("recordings/")]  # not elsewhere
     return row
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -34,14 +35,14 @@ def summarize(plan: SweepPlan, stopped: str | None = None) -> int:
         if job.status == "failed":
             console.lines(f"{job.name} failed: {job.record.get('error')}")
     n_begun = sum(job.status != "not started" for job in jobs)
-    codes = [int(job.record.get("exit_code", 1)) for job in jobs if job.record]
+    codes = [job.exit_code for job in jobs if job.record]
     if n_begun < plan.n_jobs:
         console.print(f"{plan.n_jobs - n_begun} of {plan.n_jobs} jobs were not started.")
         codes.append(SIGNAL_CODES[stopped or "SIGINT"])
     if not plan.finished:
         console.lines(
-            f"The same command, or resume={shown(plan.folder)}, goes on with the runs that have "
-            "not finished."
+            f"The same command, or resume={shlex.quote(shown(plan.folder))}, goes on with the runs "
+            "that have not finished."
         )
     return worst(codes)
 
@@ -107,8 +108,7 @@ def results_text(jobs: Sequence[SweepJob]) -> str:
         row: dict[str, object] = {"job": job.name, "overrides": " ".join(job.overrides)}
         row |= {"status": job.status, "env_steps": job.env_steps}
         row |= {f"last {name}": value for name, value in job.test.items()}
-        best = job.record.get("best_test") or {}
-        rows.append(row | {f"best {name}": value for name, value in best.items()})
+        rows.append(row | {f"best {name}": value for name, value in job.best_test.items()})
     return csv_text(rows)
 
 

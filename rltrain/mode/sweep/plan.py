@@ -6,11 +6,12 @@ import hashlib
 import json
 import logging
 import os
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
@@ -26,10 +27,11 @@ from rltrain.common.files import (
     require_empty,
     require_writable,
 )
+from rltrain.common.json_lines import is_number
 from rltrain.config.schema import Settings
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.logger.screen import shown
-from rltrain.mode.run_folder import now
+from rltrain.mode.run_folder import now, read_test
 
 log = logging.getLogger("rltrain")
 FILE = "sweep.json"
@@ -63,13 +65,26 @@ class SweepJob:
         return self.status == "finished"
 
     @property
-    def test(self) -> Mapping[str, Any]:
+    def test(self) -> Mapping[str, float]:
         """Its last test; empty if there was none."""
-        return self.record.get("final_test") or {}
+        return read_test(self.record.get("final_test")) or {}
+
+    @property
+    def best_test(self) -> Mapping[str, float]:
+        """Its best test; empty if there was none."""
+        return read_test(self.record.get("best_test")) or {}
 
     @property
     def env_steps(self) -> int:
-        return int(self.record.get("env_steps", 0))
+        """Its env steps; 0 where they cannot be read."""
+        steps = self.record.get("env_steps")
+        return int(steps) if is_number(steps) else 0
+
+    @property
+    def exit_code(self) -> int:
+        """Its exit code; 1 where that cannot be read."""
+        code = self.record.get("exit_code")
+        return code if type(code) is int and code in range(256) else 1
 
 
 @dataclass(frozen=True)
@@ -213,7 +228,8 @@ def plan_for(
                 "%s is an unfinished sweep of the same overrides, but with other settings: files "
                 "of the configuration have changed since. A new sweep starts; resume=%s would go "
                 "on with that one.",
-                *(shown(other.folder),) * 2,
+                shown(other.folder),
+                shlex.quote(shown(other.folder)),
             )
             break
     elif plan := read_plan(typed):
@@ -223,7 +239,8 @@ def plan_for(
             return plan, True
         raise UsageError(
             f"{typed} holds another sweep ({' '.join(plan.overrides)}). Choose another "
-            f"hydra.sweep.dir, leave it out, or type resume={typed} to go on with that one."
+            f"hydra.sweep.dir, leave it out, or type resume={shlex.quote(str(typed))} to go on "
+            "with that one."
         )
     elif any(typed.glob("*/run.json")):
         raise UsageError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -71,7 +72,7 @@ def resume_sweep(folder: Path, overrides: Sequence[str]) -> int:
     require_plain(folder)
     plan = read_plan(folder)
     if plan is None or not plan.jobs:
-        type_again = "" if plan is None else f": rltrain -m {' '.join(plan.overrides)}"
+        type_again = "" if plan is None else f": {shlex.join(['rltrain', '-m', *plan.overrides])}"
         raise UsageError(
             f"{shown(folder)} does not list its jobs, since another launcher ran them. Type the "
             f"command of the sweep again{type_again}."

@@ -1,6 +1,7 @@
 """Runs sent to the Hub and loaded from it; a folder stands in for the Hub."""
 
 import inspect
+import json
 import shutil
 from types import SimpleNamespace
 
@@ -71,6 +72,15 @@ def test_a_run_is_sent_with_its_card_and_the_weights_only(hub, pushed):
     assert "load_policy('hf://me/game')" in card
     assert "outputs/" not in card, "no path of this machine"
     assert hub.private is True
+
+
+@pytest.mark.parametrize("test", [None, "x", {"env_steps": 1, "test/return_mean": None}, [], {}])
+def test_a_run_is_sent_whatever_its_last_test_was(hub, trained, command, test):
+    """A metric that was NaN is null in run.json."""
+    record = json.loads((trained / "run.json").read_text())
+    (trained / "run.json").write_text(json.dumps({**record, "final_test": test}))
+    assert command("mode=push", f"checkpoint={trained}", "hub.repo=me/game") == 0
+    assert (hub.root / "me/game" / "README.md").is_file()
 
 
 def test_a_run_from_the_hub_acts_and_is_evaluated_as_the_sent_one(hub, pushed, trained, command):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from rltrain.mode.sweep.outcomes import (
 )
 from rltrain.mode.sweep.plan import SweepJob, SweepPlan
 from rltrain.report.analysis import analyze
+from tests.marks import each_once
 from tests.report.runs import run, settings
 
 
@@ -113,3 +115,39 @@ def test_brackets_in_names_are_shown(own_folder, capsys):
     shown = capsys.readouterr().out
     assert "algo=[relu]" in shown
     assert "algo=[/x]" in shown
+
+
+BAD = (None, "abc", [], {}, [1], True, -1, 1.5, math.inf, -math.inf, math.nan, 10**200, 10**400)
+BAD_TESTS = (
+    *BAD,
+    {"test/return_mean": "x"},
+    {"env_steps": 1, "test/return_mean": "x"},
+    *({"env_steps": 1, "test/return_mean": value, "test/win_rate": 1.0} for value in BAD),
+    {"env_steps": "x", "test/return_mean": 1.0},
+    {"env_steps": 1, "test/win_rate": {}},
+)
+
+
+@each_once(
+    key=["env_steps", "exit_code", "final_test", "best_test", "status", "error"], value=BAD_TESTS
+)
+def test_a_record_that_no_run_writes_is_passed_over(own_folder, capsys, key, value):
+    """Defect: one damaged run.json ended the sweep in a traceback, without a table."""
+    plan = sweep(own_folder / "s", [("vdn", 1, 2.0), ("vdn", 2, 4.0), ("vdn", 3, None)])
+    file = plan.jobs[0].folder / "run.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), key: value}))
+    assert 0 <= summarize(plan) <= 255
+    assert "1_algo-vdn_seed-2" in capsys.readouterr().out
+    rows = list(csv.DictReader((plan.folder / "results.csv").open()))
+    assert [row["last test/return_mean"] for row in rows][1:] == ["4.0", ""]
+
+
+def test_what_is_null_in_a_test_was_nan(own_folder, capsys):
+    plan = sweep(own_folder / "s", [("vdn", 1, None)])
+    test = {"env_steps": 300, "test/return_mean": None, "test/win_rate": 0.5}
+    record = {"status": "finished", "exit_code": 0, "env_steps": 300, "final_test": test}
+    (plan.jobs[0].folder / "run.json").write_text(json.dumps(record))
+    summarize(plan)
+    shown = capsys.readouterr().out
+    assert "nan" in shown
+    assert "50%" in shown
