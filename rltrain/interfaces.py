@@ -335,7 +335,7 @@ class Rollouts(Protocol):
 class Buffer(Protocol):
     """Stored steps, sampled as windows of T transitions."""
 
-    n_steps: Annotated[int, "steps stored now; of episodes, those of finished ones"]
+    n_steps: Annotated[int, "steps stored now; of episodes, transitions of finished ones"]
     full: bool = False  # old steps are removed for new ones
     keeps_hidden: bool = False  # stores the recurrent states of acting
     keeps_values: bool = False  # stores the values of acting
@@ -351,6 +351,12 @@ class Buffer(Protocol):
         """Raise ValueError if a batch could never be sampled."""
 
     def add(self, steps: Steps) -> None: ...
+
+    @optional
+    def finish(self) -> None:
+        """Called when all stored episodes have ended and nothing may follow: a whole dataset."""
+        return
+
     def ready(self, batch_size: int) -> bool: ...
     def sample(self, batch_size: int, clock: Clock) -> Batch: ...
 

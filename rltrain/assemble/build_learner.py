@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import TypeAdapter, ValidationError
 from torch import nn
 from torch.nn.parameter import is_lazy
 
@@ -173,22 +172,6 @@ def build_loss(settings: Settings, spec: EnvSpec, model: Model) -> Loss:
 def about(settings: Settings, spec: EnvSpec) -> dict[str, Any]:
     """Return the records that are saved beside weights: enough to build a network for them."""
     return {CONFIG: settings.record, SPEC: spec.record}
-
-
-def read_spec(record: Mapping[str, object]) -> EnvSpec:
-    """The spec whose ``record`` was saved as JSON, which has lists for tuples.
-
-    Raises:
-        ValueError: a field that is unknown, missing or of another type.
-    """
-    if unknown := set(record) - {field.name for field in fields(EnvSpec)}:
-        raise ValueError(f"unknown field {', '.join(sorted(unknown))}")
-    try:
-        return TypeAdapter(EnvSpec).validate_python(record)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{where}: {first['msg']}") from error
 
 
 def load_mixer(settings: Settings, spec: EnvSpec, device: torch.device, folder: Path) -> Mixer:

@@ -10,7 +10,7 @@ from rltrain.algo.exploration.choice import explore
 from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.algo.policy import Policy
 from rltrain.algo.scripted import Scripted
-from rltrain.assemble.build_learner import build_agents, load_agents, read_spec
+from rltrain.assemble.build_learner import build_agents, load_agents
 from rltrain.assemble.build_policy import build_policy
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import CONFIG, SPEC
@@ -22,6 +22,7 @@ from rltrain.common.seeding import (
     seed_key,
     weighted_index,
 )
+from rltrain.common.spec_record import read_spec
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.validate.checker import check

@@ -13,7 +13,7 @@ from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.algo.exploration.interface import Exploration, ExplorationOfShare
 from rltrain.algo.greedy_policy import AgentsByName, GreedyPolicy
 from rltrain.algo.policy import Policy
-from rltrain.assemble.build_learner import load_agents, read_spec
+from rltrain.assemble.build_learner import load_agents
 from rltrain.assemble.env import prepare_machine, recorded
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import SPEC
@@ -25,6 +25,7 @@ from rltrain.common.seeding import (
     episode_seeds,
     generator,
 )
+from rltrain.common.spec_record import read_spec
 from rltrain.config.schema import Settings
 from rltrain.errors import CheckpointError
 from rltrain.hardware.env_share import Share

@@ -185,6 +185,10 @@ class ReplayBuffer:
                 self._open[e] = first[e] + offset + 1
             self.starts.grow()
 
+    def finish(self) -> None:
+        """Let windows begin up to the final steps, which need no successors."""
+        self.starts.grow(ended=True)
+
     def ready(self, batch_size: int) -> bool:
         """Whether a window can begin anywhere."""
         return self.starts.any()

@@ -62,9 +62,11 @@ class WindowStarts:
         """Whether there is a start: of two steps in a row at most one is final."""
         return bool((self.stop > self.oldest + 1).any())
 
-    def grow(self) -> None:
-        """Add the steps that have enough successors by now."""
-        stop = np.maximum(self.store.end - self.length, self.stop)
+    def grow(self, *, ended: bool = False) -> None:
+        """Add the steps that have enough successors by now; all where the stored episodes have
+        ended, whose windows need no more.
+        """
+        stop = np.maximum(self.store.end - (0 if ended else self.length), self.stop)
         if self.priorities is not None:
             first = np.maximum(self.stop, self.oldest)  # some were removed before they could start
             env, step = runs(first, stop)

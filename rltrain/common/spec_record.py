@@ -11,10 +11,43 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
+
+from rltrain.types import EnvSpec
+
+
+def read_spec(record: Mapping[str, object]) -> EnvSpec:
+    """The spec whose ``record`` was saved as JSON, which has lists for tuples.
+
+    Raises:
+        ValueError: a field that is unknown, missing or of another type, or no space.
+    """
+    if unknown := set(record) - {field.name for field in fields(EnvSpec)}:
+        raise ValueError(f"unknown field {', '.join(sorted(unknown))}")
+    try:
+        spec = TypeAdapter(EnvSpec).validate_python(record)
+    except ValidationError as error:
+        raise ValueError(first_problem(error)) from error
+    for name, words in FACTS.items():
+        try:
+            words(record)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise ValueError(f"{name} are none ({type(error).__name__}: {error})") from error
+    return spec
+
+
+def first_problem(error: ValidationError) -> str:
+    """What is wrong first in plain data, such as "n_agents is missing"."""
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    if first["type"] == "missing":
+        return f"{where} is missing"
+    return f"{where} is {first['input']!a:.40} ({first['msg']})"
 
 
 def size_of(record: Mapping[str, Any]) -> int:

@@ -23,11 +23,14 @@ from rltrain.callback import Callback
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
 from rltrain.common.files import (
+    KEPT_FILES,
     TRIALS,
+    digest,
     drop_temporary,
     expanded,
     json_object,
     keep_file,
+    kept_file,
     locked,
     new_folder,
     put_text,
@@ -38,31 +41,17 @@ from rltrain.common.json_lines import is_number
 from rltrain.common.json_text import json_text, without_nan
 from rltrain.common.metrics import test_score
 from rltrain.config.overrides import pick
-from rltrain.config.saved_config import NEW_RUN
 from rltrain.config.schema import Settings
 from rltrain.config.trust import FILES
-from rltrain.errors import UsageError
+from rltrain.errors import CheckpointError, UsageError
 from rltrain.hardware.device import machine
 from rltrain.logger.screen import shown
 from rltrain.mode.find_opponents import keep_opponents
 from rltrain.mode.messages.resources import resource_plan
+from rltrain.types import StateDict
 
 log = logging.getLogger("rltrain")
 NEW_FOLDER = "hydra.run.dir=FOLDER with a new or an empty folder"
-KEPT_ON_RESUME = (
-    "seed",
-    "env.",
-    "algo.",
-    "buffer.",
-    "dataset.",
-    "self_play.",
-    "checkpoint",
-    "load_step",
-    "hardware.n_envs",
-    "hardware.n_workers",
-    "hardware.overlap",
-)
-"""Keys that a resume cannot change: it would no longer be the same run."""
 
 
 def new_run_dir(settings: Settings) -> Path:
@@ -188,6 +177,7 @@ class Record(Callback):
     def __init__(self, run_dir: Path) -> None:
         self.path = run_dir / "run.json"
         self.facts: dict[str, Any] = {}
+        self.sums: dict[str, str] = {}  # SHA-256 of the files of the environment, by key
 
     def initialize(self, about: Mapping[str, object]) -> None:
         """Record what is known before the first step; ``about`` describes the environments, which
@@ -225,10 +215,28 @@ class Record(Callback):
         for key in FILES:
             if (source := pick(settings.plain, key)) is not None:
                 keep_file(self.path.parent, key, source)
+        self.sums = kept_sums(self.path.parent)
         keep_opponents(settings, self.path.parent)
         drop_temporary(self.path.parent, "config.json", "run.json", "README.md")
         put_text(self.path.with_name("config.json"), json.dumps(settings.record, indent=1))
         self.write(trainer, plan=resource_plan(settings, trainer))
+
+    def state_dict(self) -> StateDict:
+        return dict(self.sums)
+
+    def load_state_dict(self, state: StateDict) -> None:
+        """Compare the files of the environment, before a run goes on.
+
+        Raises:
+            CheckpointError: one that is not as it was.
+        """
+        for key, found in ({} if self.sums else kept_sums(self.path.parent)).items():
+            if state.get(key, found) != found:
+                raise CheckpointError(
+                    f"{self.path.parent / KEPT_FILES / key} is damaged, or another {key} than the "
+                    "run was played with: its checksum is not the checkpoint's. Put it back, or "
+                    "start a new run."
+                )
 
     def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         env_steps = trainer.tests.clock.env_steps
@@ -286,6 +294,12 @@ class Journal(Record):
         return value
 
 
+def kept_sums(run_dir: Path) -> dict[str, str]:
+    """The SHA-256 sums of the files that a run keeps for its environment, by key."""
+    kept = {key: kept_file(run_dir, key) for key in FILES}
+    return {key: digest(path) for key, path in kept.items() if path is not None}
+
+
 def by_opponent(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
     """The win rates of training and tests against each opponent, by its name."""
     found: dict[str, dict[str, float]] = {}
@@ -302,13 +316,6 @@ def leave(path: Path, process: int) -> None:
     if record.get("status") == "running" and record.get("process") == process == os.getpid():
         with suppress(OSError):
             put_text(path, json_text(record | {"status": "interrupted", "finished": now()}))
-
-
-def refuse_changes(changed: list[str]) -> None:
-    """UsageError for changed keys without which a resumed run would not be the run it was."""
-    bad = [k for k in changed if k.startswith(KEPT_ON_RESUME)]
-    if bad:
-        raise UsageError(f"A resumed run keeps its {', '.join(bad)}. {NEW_RUN}")
 
 
 def now() -> str:

@@ -38,6 +38,7 @@ from rltrain.logger.screen import Screen
 from rltrain.logger.train_log import TrainLog, train_log
 from rltrain.mode.find_opponents import require_kept, with_opponents
 from rltrain.mode.find_run import find_checkpoint, find_run, other_rules
+from rltrain.mode.kept_settings import refuse_changes, require_saved_settings
 from rltrain.mode.messages.banner import JobName, banner, job_line, restart_note
 from rltrain.mode.messages.closing import conclusion
 from rltrain.mode.messages.warnings import warn
@@ -47,7 +48,6 @@ from rltrain.mode.run_folder import (
     leave,
     make_folder,
     now,
-    refuse_changes,
     require_new,
     run_lock,
 )
@@ -228,6 +228,7 @@ def resume(
     config = run_dir / "config.json"
     tree, choices, changed = load_config(config, overrides, learns=True, env=env, resumes=True)
     refuse_changes(changed)
+    require_saved_settings(run_dir)
     require_writable(run_dir)
     settings = check(tree, choices, {})
     settings = settings if handed_over is None else handed_over(settings)

@@ -13,9 +13,20 @@ from safetensors import SafetensorError, safe_open
 
 from rltrain.buffer.packed_obs import PackedObs
 from rltrain.common.files import digest
+from rltrain.common.number_types import is_finite
 from rltrain.errors import DatasetError
-from rltrain.offline.shards import fields_of, read_index, require_fit
+from rltrain.offline.shards import (
+    damaged,
+    fields_of,
+    read_index,
+    require_fit,
+    require_same,
+    sums_of,
+)
 from rltrain.types import Clock, EnvSpec, StateDict, Steps
+
+UNREADABLE = (OSError, SafetensorError, AttributeError, TypeError)
+"""Errors of damaged shards, and of types of numbers that NumPy does not have."""
 
 
 @dataclass(frozen=True)
@@ -73,14 +84,16 @@ def open_dataset(folder: Path, spec: EnvSpec) -> Dataset:
         try:
             file = safe_open(path, framework="np")
             n, flags = file.get_tensor("length"), file.get_tensor("whole")
-        except (OSError, SafetensorError) as error:
+        except UNREADABLE as error:
             raise damaged(path, str(error)) from error
-        if n.shape != flags.shape or int((n + 1).sum()) != entry["steps"] or (n < 1).any():
+        if (n.dtype, flags.dtype, n.ndim, n.shape) != (np.int64, np.bool_, 1, flags.shape):
+            raise damaged(path, "its lengths of pieces are none")
+        if (n < 1).any() or (n >= entry["steps"]).any() or int((n + 1).sum()) != entry["steps"]:
             raise damaged(path, "its pieces do not add up")
         shard.append(np.full(len(n), number))
         start.append(np.cumsum(n + 1) - n - 1)
         length.append(n)
-        whole.append(flags.astype(np.bool_))
+        whole.append(flags)
     if not shard:
         raise DatasetError(f"{folder} lists no shards: nothing was recorded.")
     join = np.concatenate
@@ -106,21 +119,21 @@ def checked(folder: Path, entry: Mapping[str, Any], spec: EnvSpec) -> Any:
                 )
             if file.get_slice(name).get_shape()[0] != entry["steps"]:
                 raise damaged(path, f"'{name}' has not {entry['steps']} time steps")
+            if dtype.kind == "f" and name != "probability" and not is_finite(file.get_tensor(name)):
+                raise damaged(path, f"'{name}' has numbers that are not finite")
         action, last = file.get_tensor("action"), file.get_tensor("last")
         final = np.zeros_like(last)
         final[np.cumsum(file.get_tensor("length") + 1) - 1] = True
-    except (OSError, SafetensorError) as error:
+        available = file.get_tensor("avail_actions")
+    except UNREADABLE as error:
         raise damaged(path, str(error)) from error
     if action.min(initial=0) < 0 or action.max(initial=0) >= spec.n_actions:
         raise damaged(path, f"it has actions outside 0 … {spec.n_actions - 1}")
+    if spec.masks_actions and not available.any(-1).all():
+        raise damaged(path, "it has time steps without an available action")
     if (final != last).any():
         raise damaged(path, "its episodes do not end where they should")
     return file
-
-
-def damaged(path: Path, why: str) -> DatasetError:
-    """The error of a damaged dataset."""
-    return DatasetError(f"{path} is damaged: {why}. Copy the dataset again, or record a new one.")
 
 
 class Reader:
@@ -175,6 +188,7 @@ class Reader:
         """The order of the pieces still to come, and the generator."""
         return {
             "n_chosen": len(self.chosen),
+            "shards": sums_of(self.dataset.shards),
             "order": self.order.copy(),
             "passes": self.passes,
             "ahead": self.ahead,
@@ -182,7 +196,13 @@ class Reader:
         }
 
     def load_state_dict(self, state: StateDict) -> None:
-        """Go on from ``state_dict``; ValueError if the dataset has changed."""
+        """Go on from ``state_dict``.
+
+        Raises:
+            DatasetError: the dataset is another one.
+            ValueError: other pieces of it are held out.
+        """
+        require_same(self.dataset.folder, state.get("shards"), self.dataset.shards)
         if state["n_chosen"] != len(self.chosen):
             raise ValueError(
                 f"{self.dataset.folder} had {state['n_chosen']} pieces to learn from and has "

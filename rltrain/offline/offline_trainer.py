@@ -56,11 +56,13 @@ class OfflineTrainer(Trainer):
         while not self.buffer.full and (self.reader.passes == 0 or len(self.reader.order)):
             self.read(CHUNK)
         self.reader.ahead = 0
+        self.buffer.finish()
         if not self.buffer.ready(self.batch_size):
             raise UsageError(
                 f"The dataset {self.reader.dataset.folder} does not fill one batch of "
                 f"algo.batch_size={self.batch_size}: {len(self.reader.chosen)} episodes to learn "
-                "from. Set algo.batch_size, dataset.held_out or the length of windows to less."
+                "from. Set algo.batch_size or dataset.held_out to less, or buffer.max_bytes to "
+                "more."
             )
 
     def read(self, n: int) -> None:

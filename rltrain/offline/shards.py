@@ -8,19 +8,46 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 from safetensors.numpy import save
 
-from rltrain.buffer import fields
+from rltrain.buffer import fields as step_layout
 from rltrain.common.files import digest, get_json, put_text, require_writable, sync
-from rltrain.common.spec_record import agents_words, changes
+from rltrain.common.number_types import Flag, Whole
+from rltrain.common.spec_record import agents_words, changes, first_problem, read_spec
 from rltrain.errors import DatasetError, EnvError, UsageError
 from rltrain.types import EnvSpec
+
+
+@dataclass(frozen=True)
+class ShardEntry:
+    """What the index says of a shard."""
+
+    file: str
+    bytes: Whole
+    sha256: str
+    steps: Whole
+    pieces: Whole
+    episodes: Whole
+    transitions: Whole
+    probabilities: Flag
+
+
+@dataclass(frozen=True)
+class Index:
+    """What must be in an index."""
+
+    format: Whole
+    spec: dict[str, Any]
+    shards: list[ShardEntry]
+
 
 FORMAT = 1
 """Version of the layout; readers refuse a newer one."""
@@ -37,7 +64,7 @@ def fields_of(spec: EnvSpec) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
     """
     action = np.dtype(np.int16 if spec.n_actions < 1 << 15 else np.int32)
     return {
-        **fields.step_fields(spec, "float32"),
+        **step_layout.step_fields(spec, "float32"),
         "action": ((spec.n_agents,), action),
         "probability": ((spec.n_agents,), np.dtype(np.float32)),
     }
@@ -45,7 +72,7 @@ def fields_of(spec: EnvSpec) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
 
 def bytes_per_step(spec: EnvSpec) -> int:
     """Bytes of one time step on disk."""
-    return fields.n_bytes(fields_of(spec))
+    return step_layout.n_bytes(fields_of(spec))
 
 
 def shard_name(number: int) -> str:
@@ -128,25 +155,67 @@ def read_index(folder: Path) -> dict[str, Any]:
         if path.is_symlink():
             raise DatasetError(f"{path} is a link: it is not read.")
         index = get_json(path, LARGEST_INDEX)
-        if index["format"] > FORMAT:
-            raise DatasetError(
-                f"{folder} was written by a newer rltrain (format {index['format']}, this one "
-                f"reads {FORMAT}): update rltrain."
-            )
-        for shard in index["shards"]:
-            file = folder / shard["file"]
-            if shard["file"] != Path(shard["file"]).name or file.is_symlink():
-                raise DatasetError(f"{path} lists {shard['file']}, which is no plain file there.")
-            if not file.is_file():
-                raise DatasetError(f"{file} is missing. Copy the dataset again.")
-            if file.stat().st_size != shard["bytes"]:
-                raise DatasetError(
-                    f"{file} is damaged: expected {shard['bytes']} bytes, got "
-                    f"{file.stat().st_size}. Copy the dataset again."
-                )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        if not isinstance(index, dict):
+            raise ValueError(f"expected a JSON object, got {type(index).__name__}")
+    except (OSError, ValueError) as error:
         raise DatasetError(f"{path} cannot be read ({type(error).__name__}: {error}).") from error
-    return dict(index)
+    version = index.get("format")
+    if isinstance(version, int) and version > FORMAT:
+        raise DatasetError(
+            f"{folder} was written by a newer rltrain (format {version}, this one reads {FORMAT}): "
+            "update rltrain."
+        )
+    require_index(path, index)
+    for shard in index["shards"]:
+        file = folder / shard["file"]
+        if shard["file"] != Path(shard["file"]).name or file.is_symlink():
+            raise DatasetError(f"{path} lists {shard['file']}, which is no plain file there.")
+        if not file.is_file():
+            raise DatasetError(f"{file} is missing. Copy the dataset again.")
+        if file.stat().st_size != shard["bytes"]:
+            raise damaged(file, f"expected {shard['bytes']} bytes, got {file.stat().st_size}")
+    return index
+
+
+def require_index(path: Path, index: Mapping[str, Any]) -> None:
+    """DatasetError for an index with anything missing or of another type."""
+    try:
+        spec = TypeAdapter(Index).validate_python(index).spec
+        if missing := [name for name in SIZES if name not in spec]:
+            raise damaged(path, f"spec.{missing[0]} is missing")
+    except ValidationError as error:
+        raise damaged(path, first_problem(error)) from error
+    known = {field.name for field in fields(EnvSpec)}  # a newer version may have more
+    try:
+        read_spec({name: value for name, value in spec.items() if name in known})
+    except ValueError as error:
+        raise damaged(path, f"spec.{error}") from error
+
+
+def sums_of(shards: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The SHA-256 sums of shards, in their order."""
+    return [shard["sha256"] for shard in shards]
+
+
+def require_same(folder: Path, sums: object, shards: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse to go on with another dataset than a run has saved the ``sums`` of.
+
+    Args:
+        sums: of its first shards; None = it was saved by a version that kept none.
+
+    Raises:
+        DatasetError: another dataset.
+    """
+    if sums is not None and sums != sums_of(shards):
+        raise DatasetError(
+            f"{folder} is another dataset than this run was saved with: the checksums of its "
+            "shards differ. Put that one back, or start a new run."
+        )
+
+
+def damaged(path: Path, why: str) -> DatasetError:
+    """The error of a damaged dataset."""
+    return DatasetError(f"{path} is damaged: {why}. Copy the dataset again, or record a new one.")
 
 
 def require_free(folder: Path) -> None:

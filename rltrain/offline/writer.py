@@ -21,6 +21,8 @@ from rltrain.offline.shards import (
     fields_of,
     read_index,
     require_free,
+    require_same,
+    sums_of,
     write_index,
     write_shard,
 )
@@ -151,6 +153,7 @@ class Writer:
         return {
             "n_envs": self.n_envs,
             "shards": len(self.shards),
+            "sums": sums_of(self.shards),
             "stopped": self.stopped,
             "n": self.n.copy(),
             "cut": self.cut.copy(),
@@ -164,7 +167,7 @@ class Writer:
 
         Raises:
             ValueError: the state is of another number of environments.
-            DatasetError: shards are missing.
+            DatasetError: shards are missing, or of another dataset.
         """
         require_n_envs("dataset", state["n_envs"], self.n_envs)
         written = state["shards"] or (self.folder / INDEX).is_file()
@@ -174,6 +177,7 @@ class Writer:
                 f"{self.folder} holds {len(shards)} shards, but {state['shards']} were written. "
                 "Restore them, or start a new run."
             )
+        require_same(self.folder, state.get("sums"), shards[: state["shards"]])
         self.shards, self.begun = list(shards[: state["shards"]]), True
         self.stopped = bool(state["stopped"])
         if len(shards) > len(self.shards):

@@ -7,9 +7,9 @@ import pytest
 from gymnasium import spaces
 
 import rltrain
-from rltrain.assemble.build_learner import read_spec
 from rltrain.common.checkpoint.locate import put_manifest
 from rltrain.common.files import digest
+from rltrain.common.spec_record import read_spec
 from rltrain.errors import CheckpointError
 from rltrain.types import EnvSpec
 from tests.env.scripted import Scripted

@@ -9,7 +9,7 @@ import torch
 
 from rltrain.types import Batch, EnvSpec, Steps
 from tests.buffer.replays import CLOCK, WINDOWS, PlainBuffer, filled, make, with_hidden
-from tests.buffer.streams import SPEC, Stream
+from tests.buffer.streams import SPEC, Stream, saved
 
 
 @pytest.mark.parametrize("capacity", [40, pytest.param(300, marks=pytest.mark.slow)])
@@ -89,6 +89,40 @@ def test_a_window_waits_for_all_its_successors() -> None:
     buffer.add(stream.steps(1))
     assert buffer.ready(1)
     assert buffer.starts.stop.tolist() == [2]
+
+
+@pytest.mark.parametrize("n_frames", [1, 3])
+@pytest.mark.parametrize("given", WINDOWS, ids=lambda g: "-".join(map(str, g.values())))
+def test_when_nothing_follows_windows_begin_up_to_the_final_step(
+    given: dict[str, Any], n_frames: int
+) -> None:
+    """Defect: the last T - 1 transitions of what filled the replay waited for successors."""
+    spec = replace(SPEC, frame_stack=n_frames)
+    for seed in range(12):  # one episode, shorter or longer than a window, or several
+        buffer, stream = make(n_envs=1, spec=spec, **given), Stream(seed, spec=spec, n_envs=1)
+        n_steps = 1 + int(stream.left[0])
+        if seed % 3 == 0:
+            n_steps += 20
+        steps = stream.steps(n_steps + 12)
+        n_steps += int(steps.last[n_steps - 1 :, 0].argmax())  # up to a final step
+        fields = ("obs", "avail_actions", "state", "last", "action", "reward", "terminated")
+        steps = replace(steps, **{name: getattr(steps, name)[:n_steps] for name in fields})
+        plain = PlainBuffer(buffer)
+        buffer.add(steps)
+        plain.add(steps)
+        buffer.finish()
+        (ring,) = plain.rings
+        ring.complete = [True] * n_steps
+        assert buffer.ready(1)
+        for _ in range(2):
+            batch = buffer.sample(400, CLOCK)
+            assert {plain.start_of(batch, b) for b in range(8)} <= set(plain.starts().values())
+            for b in range(8):
+                plain.check(batch, b)
+            learned = batch.mask.int().argmax(0).tolist()
+            keys = {batch.state[t, b].numpy().tobytes() for b, t in enumerate(learned)}
+            assert keys == set(plain.starts())
+            buffer.load_state_dict(saved(buffer))
 
 
 def one_episode(terminated: bool) -> tuple[Steps, Batch]:

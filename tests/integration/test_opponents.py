@@ -58,6 +58,8 @@ def test_a_run_keeps_its_opponents_and_goes_on_without_the_originals(opponent, t
     again = rltrain.resume(tmp_path / "run", 300, progress=False)
     assert "test/win_rate/first" in again.metrics
     moved = shutil.move(tmp_path / "run", tmp_path / "moved")
+    for env_steps in (300, 310):
+        rltrain.resume(moved, env_steps, progress=False)
     played = rltrain.evaluate(moved, episodes=2)
     assert played.metrics["test/win_rate/first"] == played.metrics["test/win_rate"]
     record = json.loads((Path(moved) / "evaluation.json").read_text())

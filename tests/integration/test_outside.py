@@ -141,6 +141,10 @@ def test_the_files_of_an_environment_are_copied_into_the_run(command, own_folder
     prices.unlink()
     assert command("mode=evaluate", "checkpoint=moved", "test.episodes=2") == 0
     assert command("resume=moved", "total_env_steps=90") == 0
+    shutil.copytree("moved", "copied")
+    assert command("resume=copied", "total_env_steps=90") == 0  # only config.json is new
+    shutil.move("copied", "renamed")
+    assert command("resume=renamed", "total_env_steps=100") == 0
     assert command("config=moved", "hydra.run.dir=again") == 0
     assert Path("again/files/env.prices").read_bytes() == kept.read_bytes()
     kept.rename(own_folder / "elsewhere.csv")
@@ -148,6 +152,26 @@ def test_the_files_of_an_environment_are_copied_into_the_run(command, own_folder
     for words in (["resume=moved"], ["mode=evaluate", "checkpoint=moved"]):
         with pytest.raises(CheckpointError, match=r"env\.prices is a link to .*elsewhere\.csv"):
             command(*words)
+
+
+@pytest.mark.parametrize("where", ["run", "moved"])
+def test_a_run_does_not_go_on_with_another_file_in_the_place_of_its_copy(
+    command, own_folder, where
+):
+    """Defect: the rest of the run had other prices, exit code 0."""
+    prices = own_folder / "my prices.csv"
+    prices.write_text("close\n" + "\n".join(str(100 + i % 7) for i in range(200)))
+    assert command(*TRADING, "hydra.run.dir=run") == 0
+    shutil.move("run", where) if where != "run" else None
+    kept = Path(where, "files/env.prices")
+    text = kept.read_text()
+    kept.write_text(text.replace("103", "105"))
+    before = Path(where, "run.json").read_bytes()
+    with pytest.raises(CheckpointError, match=r"files/env\.prices is damaged, or another"):
+        command(f"resume={where}", "total_env_steps=90")
+    assert Path(where, "run.json").read_bytes() == before
+    kept.write_text(text)
+    assert command(f"resume={where}", "total_env_steps=90") == 0
 
 
 def test_a_sweep_types_for_its_jobs_what_its_command_had(command, trained):

@@ -155,6 +155,21 @@ def test_a_reader_goes_on_from_its_state(folder):
         assert numbers(whole.collect(7, Clock())) == numbers(second.collect(7, Clock()))
 
 
+def test_a_reader_does_not_go_on_with_another_dataset(folder, tmp_path):
+    """Defect: of another dataset only the number of pieces was compared."""
+    state = reader(folder).state_dict()
+    to = writer(tmp_path / "other", shard_steps=12)
+    play(to, [Env(range(1, 11), first=1)])
+    to.flush()
+    folder.rename(tmp_path / "first")
+    (tmp_path / "other").rename(folder)
+    with pytest.raises(DatasetError, match=r"/d is another dataset than this run was saved with"):
+        reader(folder).load_state_dict(state)
+    reader(tmp_path / "first").load_state_dict(state)  # wherever it lies
+    del state["shards"]  # as it was saved before
+    reader(folder).load_state_dict(state)
+
+
 def test_only_chosen_pieces_are_read(folder):
     source = reader(folder, chosen=np.array([2]))
     assert numbers(source.collect(3, Clock())) == [200, 201, 202, 203]

@@ -3,6 +3,7 @@
 from contextlib import closing
 from types import SimpleNamespace
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -181,6 +182,68 @@ def test_methods_with_a_replay_learn_from_a_dataset(small, balanced, tmp_path, a
     assert trainer.clock.updates >= 10
     assert {**trainer.latest, **trainer.metrics.take()}["learn/skipped_updates"] == 0
     assert np.isfinite(trainer.test(episodes=1)["offline/is_return"])
+
+
+class Countdown(gymnasium.Env):
+    """Episodes of 1, 4, 2 and 6 steps, which show the number of the episode and of the step."""
+
+    observation_space = gymnasium.spaces.Box(0, 99, (2,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+    episode = -1
+
+    def seen(self):
+        return np.array([self.episode, self.t], np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        self.episode, self.t = self.episode + 1, 0
+        return self.seen(), {}
+
+    def step(self, action):
+        self.t += 1
+        over = self.t == (1, 4, 2, 6)[self.episode % 4]
+        return self.seen(), float(over), over, False, {}
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory):
+    """Those four episodes."""
+    folder = tmp_path_factory.mktemp("countdown")
+    overrides = [*without(SMALL, "buffer.", "env=", "hardware.n_envs", "algo.exploration.")]
+    overrides += ["env=gymnasium", "algo=dqn", "hardware.n_envs=1", "algo.steps_per_collect=1"]
+    overrides += ["test.n_envs=1", "dataset.write=" + str(folder / "d")]
+    overrides += ["algo.learning_starts=900", "buffer.capacity=1000", "save.interval=1000000"]
+    trainer = rltrain.make_trainer(overrides, folder / "r", env=Countdown)
+    trainer.run(14)
+    trainer.close()
+    assert trainer.clock.env_steps == 14
+    return folder / "d"
+
+
+BATCHES = [
+    ["algo=dqn"],
+    *(["algo=dqn", f"algo.loss.n_step={n}"] for n in (3, 5, 10)),
+    ["algo=rainbow", "algo.loss.n_step=5"],
+    ["algo=dqn", "buffer.storage=disk", "algo.loss.n_step=4"],
+    ["algo=drqn"],
+    ["algo=r2d2", "buffer.first_hidden=zero"],
+    ["algo=drqn", "buffer=episode"],
+]
+
+
+@pytest.mark.parametrize("overrides", BATCHES, ids="-".join)
+def test_every_transition_of_a_dataset_is_learned(small, counted, tmp_path, overrides):
+    """Defect: the last ones of what filled the replay waited for steps that never followed."""
+    kept = without(small, "env=", "buffer.", "algo.", "test.n_envs", "test.interval")
+    kept += ["env=gymnasium", "test.n_envs=1", "test.interval=1000000", "algo.batch_size=4"]
+    kept += ["algo.learning_starts=0", f"dataset.read={counted}", "dataset.held_out=0"]
+    kept += [] if "buffer=episode" in overrides else ["buffer.capacity=1000"]
+    with closing(rltrain.make_trainer([*kept, *overrides], tmp_path, env=Countdown)) as trainer:
+        trainer.run(1)
+        learned = set()
+        for _ in range(100):
+            batch = trainer.buffer.sample(4, trainer.clock)
+            learned |= {*map(tuple, batch.obs[:-1][batch.mask][:, 0].int().tolist())}
+    assert learned == {(e, t) for e, length in enumerate((1, 4, 2, 6)) for t in range(length)}
 
 
 REFUSED = [

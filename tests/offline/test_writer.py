@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from rltrain.errors import EnvError, UsageError
+from rltrain.errors import DatasetError, EnvError, UsageError
 from rltrain.offline.dataset import open_dataset
 from rltrain.offline.shards import INDEX, shard_name
 from tests.offline.hand_made import SPEC, Env, play, writer
@@ -119,6 +119,23 @@ def test_a_writer_goes_on_from_its_state_as_if_nothing_had_happened(tmp_path, st
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
     assert whole.shards == second.shards
     assert json.loads((tmp_path / "b" / INDEX).read_text())["shards"] == whole.shards
+
+
+def test_a_writer_does_not_go_on_in_another_dataset(tmp_path):
+    """Defect: its index was cut to as many shards as the run had written."""
+    first, other = (writer(tmp_path / name, shard_steps=6) for name in "do")
+    play(first, [Env([2] * 5)])
+    play(other, [Env([2] * 9, first=3)])
+    state = first.state_dict()
+    (tmp_path / "d").rename(tmp_path / "kept")
+    (tmp_path / "o").rename(tmp_path / "d")
+    before = (tmp_path / "d" / INDEX).read_text()
+    with pytest.raises(DatasetError, match=r"/d is another dataset than this run was saved with"):
+        writer(tmp_path / "d").load_state_dict(state)
+    assert (tmp_path / "d" / INDEX).read_text() == before
+    writer(tmp_path / "kept").load_state_dict(state)
+    del state["sums"]  # as it was saved before
+    writer(tmp_path / "kept").load_state_dict(state)
 
 
 def test_a_folder_in_use_is_refused(tmp_path):

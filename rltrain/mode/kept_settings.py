@@ -1,0 +1,103 @@
+"""The settings that a resume keeps: not typed otherwise, and as the newest checkpoint has them. Its
+``config.json`` has a checksum; that in the run's folder can be edited, or decay.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rltrain.common import checkpoint
+from rltrain.common.checkpoint import CONFIG
+from rltrain.common.checkpoint.locate import kind_of, steps_of, stored_manifest
+from rltrain.common.checkpoint.opponent_files import FOLDER, opponent_name
+from rltrain.common.files import digest
+from rltrain.config.catalog import Tree
+from rltrain.config.overrides import Leaves, leaves
+from rltrain.config.saved_config import NEW_RUN, read_config
+from rltrain.config.trust import HANDED_OVER, key_kind
+from rltrain.errors import CheckpointError, UsageError
+
+KEPT_ON_RESUME = (
+    "seed",
+    "env.",
+    "algo.",
+    "buffer.",
+    "dataset.",
+    "self_play.",
+    "checkpoint",
+    "load_step",
+    "hardware.n_envs",
+    "hardware.n_workers",
+    "hardware.overlap",
+)
+"""Keys that a resume cannot change: it would no longer be the same run."""
+MOVES = ("file", "place", "command")
+"""Kinds of keys whose values lead to what may have moved."""
+
+
+def refuse_changes(changed: list[str]) -> None:
+    """UsageError for changed keys without which a resumed run would not be the run it was."""
+    bad = [k for k in changed if k.startswith(KEPT_ON_RESUME)]
+    if bad:
+        raise UsageError(f"A resumed run keeps its {', '.join(bad)}. {NEW_RUN}")
+
+
+def require_saved_settings(run_dir: Path) -> None:
+    """Refuse a ``config.json`` that would make a resumed run another one.
+
+    Raises:
+        CheckpointError: the first setting that differs, with both values.
+    """
+    path = run_dir / "config.json"
+    step, saved = newest_config(run_dir / "checkpoints")
+    if step is None:
+        return
+    now, then = kept_settings(read_config(path)), kept_settings(saved)
+    for names in {**then, **now}:
+        added = names not in then and key_kind(names) != "free"  # a key of a newer version
+        if not added and now.get(names) != then.get(names):
+            here, there = (json.dumps(each.get(names))[:200] for each in (now, then))
+            raise CheckpointError(
+                f"{path} says {'.'.join(names)}={here}, the run's checkpoint {step} says {there}: "
+                f"put it back. {NEW_RUN}"
+            )
+
+
+def newest_config(checkpoints: Path) -> tuple[int | None, Tree]:
+    """The configuration in the newest full checkpoint in which it is not damaged, and its env step;
+    None without one.
+    """
+    for step in steps_of(checkpoints):
+        folder, name = checkpoints / str(step), f"{CONFIG}.json"
+        if kind_of(folder) == "full":
+            try:
+                if digest(folder / name) == stored_manifest(folder)["files"][name]["sha256"]:
+                    return step, checkpoint.read(folder, CONFIG)
+            except (OSError, ValueError, KeyError, TypeError, CheckpointError):
+                continue  # the restore passes over it too
+    return None, {}
+
+
+def kept_settings(config: Tree) -> Leaves:
+    """What a resume keeps of a configuration, by the names that lead to it, without what may move;
+    opponents by name, since their copies in the run's folder take their place.
+    """
+    kept: dict[tuple[str, ...], Any] = {}
+    for names, value in leaves(config):
+        if not ".".join(names).startswith(KEPT_ON_RESUME) or key_kind(names) in MOVES:
+            continue
+        if names[:2] == ("env", "opponents"):
+            names = (*names[:2], *map(plain_name, names[2:]))
+        elif names == ("env", "opponent") and isinstance(value, str):
+            value = plain_name(value)
+        elif names == ("env", "maker") and config["env"].get("_target_") == HANDED_OVER:
+            continue  # it is handed over again
+        kept[names] = value
+    return kept
+
+
+def plain_name(opponent: str) -> str:
+    """The name of an opponent, the same for its copy."""
+    return opponent_name(opponent).removeprefix(f"{FOLDER}-")

@@ -1,0 +1,116 @@
+"""Resuming refuses a config.json that differs from the checkpoint's, and nothing else."""
+
+import json
+import shutil
+
+import pytest
+
+from rltrain.common import checkpoint
+from rltrain.common.checkpoint.locate import seal
+from rltrain.common.checkpoint.opponent_files import FOLDER, opponent_name
+from rltrain.config.overrides import leaves, pick, put
+from rltrain.errors import CheckpointError, RltrainError
+from rltrain.mode.kept_settings import KEPT_ON_RESUME, kept_settings, require_saved_settings
+from tests.mode.test_damaged_runs import contents
+
+MAY_MOVE = ("dataset.read", "dataset.write", "buffer.folder", "checkpoint", "checkpoints")
+ADDED = [
+    ("algo.optimizer.weight_decay", 0.1),
+    ("algo.loss.gamma", 0.5),
+    ("algo.network.hidden_dim", None),
+    ("algo.exploration", {}),
+    ("env", None),
+    ("algo", []),
+    ("seed", "x"),
+]
+
+
+def edited(run_dir, key, value):
+    """A run whose config.json has another value, or none."""
+    file = run_dir / "config.json"
+    config = json.loads(file.read_text())
+    put(config, key, value)
+    file.write_text(json.dumps(config))
+
+
+def test_every_setting_that_a_resume_keeps_is_compared(trained_once, tmp_path):
+    """Defect: a changed number in config.json changed the rest of the run, exit code 0."""
+    config = json.loads((trained_once / "config.json").read_text())
+    other = {int: lambda x: x + 1, float: lambda x: x + 0.1, str: lambda x: f"{x}x"}
+    run_dir = shutil.copytree(trained_once, tmp_path / "run")
+    require_saved_settings(run_dir)
+    refused = 0
+    for names, value in leaves(config):
+        key = ".".join(names)
+        changes = {bool: lambda x: not x, list: lambda x: [*x, 7], dict: lambda x: {"a": 7}}
+        changed = {**other, **changes}.get(type(value), lambda x: "given")(value)
+        shutil.copy(trained_once / "config.json", run_dir / "config.json")
+        edited(run_dir, key, changed)
+        if not key.startswith(KEPT_ON_RESUME) or key in MAY_MOVE:
+            require_saved_settings(run_dir)
+            continue
+        refused += 1
+        with pytest.raises(CheckpointError, match=rf"config\.json says {key}.*put it back"):
+            require_saved_settings(run_dir)
+    assert refused > 40
+
+
+@pytest.mark.parametrize(("key", "value"), ADDED)
+def test_an_edited_configuration_is_refused_and_nothing_written(command, trained, key, value):
+    config = json.loads((trained / "config.json").read_text())
+    assert pick(config, key) != value
+    edited(trained, key, value)
+    before = contents(trained)
+    with pytest.raises(RltrainError, match=key.partition(".")[0]) as found:
+        command(f"resume={trained}", "total_env_steps=170")
+    assert found.value.exit_code in (2, 3)
+    assert contents(trained) == before
+
+
+def test_both_values_are_named(command, trained):
+    edited(trained, "algo.loss.gamma", 0.5)
+    said = r"config\.json says algo\.loss\.gamma=0\.5, the run's checkpoint 162 says 0\.99: put"
+    with pytest.raises(CheckpointError, match=said):
+        command(f"resume={trained}", "total_env_steps=170")
+
+
+def test_the_newest_checkpoint_that_is_not_damaged_counts(trained):
+    folders = [
+        trained / "checkpoints" / str(n) for n in checkpoint.steps_of(trained / "checkpoints")
+    ]
+    edited(folders[0], "algo.loss.gamma", 0.5)  # its checksum is that of the one before
+    require_saved_settings(trained)
+    seal(folders[0], "full")
+    with pytest.raises(CheckpointError, match=r"gamma=0\.99, .* says 0\.5"):
+        require_saved_settings(trained)
+
+
+def test_a_run_without_a_checkpoint_may_be_changed(command, trained):
+    shutil.rmtree(trained / "checkpoints")
+    edited(trained, "algo.loss.gamma", 0.5)
+    assert command(f"resume={trained}", "total_env_steps=60") == 0
+
+
+def test_an_option_of_a_newer_version_may_be_added(trained):
+    edited(trained, "algo.loss.of_a_later_version", 3)
+    require_saved_settings(trained)
+
+
+OPPONENTS = [
+    *("latest", "300", "foo", "closest", "self", "builtin", "outputs/qmix-3m/opponents-x"),
+    *("runs/a", "runs/a/checkpoints/best", "runs/a/checkpoints/300", "~/b c", "opponents/latest"),
+]
+
+
+@pytest.mark.parametrize("opponent", OPPONENTS)
+def test_copies_of_opponents_are_the_opponents(opponent):
+    """A resume puts the path of the copy into config.json; the next one that of a moved run."""
+    chain = [opponent]
+    for run_dir in ("/one", "/two", "/three"):
+        chain.append(f"{run_dir}/{FOLDER}/{opponent_name(chain[-1])}")
+    one = [kept_settings({"env": {"opponent": name}}) for name in chain]
+    several = [kept_settings({"env": {"opponents": {"builtin": 1.0, name: 2.0}}}) for name in chain]
+    assert one == [one[0]] * 4
+    assert several == [several[0]] * 4
+    assert one[0] != kept_settings({"env": {"opponent": "another"}})
+    assert several[0] != kept_settings({"env": {"opponents": {"builtin": 1.0, opponent: 3.0}}})

@@ -1,0 +1,226 @@
+"""Indexes and shards that no writer makes: one paragraph that names the file, exit code 3."""
+
+import copy
+import json
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from rltrain.common.files import digest
+from rltrain.errors import DatasetError, UsageError
+from rltrain.offline.dataset import open_dataset
+from rltrain.offline.shards import INDEX, shard_name
+from tests.offline.hand_made import SPEC, Env, play, writer
+
+BOX = {"box": [1], "dtype": "float32"}
+PAIR = replace(
+    SPEC,
+    obs_space={"dict": [["seen", BOX], ["flags", {"multi_binary": [2]}]]},
+    action_components=((3, 0),),
+    agents=(("a", BOX, {"discrete": 3, "start": 0}), ("b", BOX, {"discrete": 3, "start": 0})),
+)
+VALUES = [None, -1, "x", [], {}, [1], [[1]], 1e400, 0.5, 10**30, True, "\x1b[2J"]
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    """A dataset of six episodes, with the whole record of its spec in the index."""
+    folder = tmp_path_factory.mktemp("sound") / "d"
+    to = writer(folder)
+    to.about = {"spec": PAIR.record}
+    play(to, [Env(range(1, 7))])
+    to.flush()
+    return folder
+
+
+@pytest.fixture
+def folder(sound, tmp_path):
+    """A copy, opened and read by ``read``."""
+    (tmp_path / "d").mkdir()
+    for path in sound.iterdir():
+        (tmp_path / "d" / path.name).write_bytes(path.read_bytes())
+    return tmp_path / "d"
+
+
+def read(folder):
+    dataset = open_dataset(folder, PAIR)
+    for i in range(len(dataset.length)):
+        dataset.piece(i)
+
+
+def paths(tree, at=()):
+    yield at
+    entries = enumerate(tree) if isinstance(tree, list) else ()
+    for key, value in tree.items() if isinstance(tree, dict) else entries:
+        yield from paths(value, (*at, key))
+
+
+def changed(tree, at, change):
+    """A copy in which ``change`` was called with what holds the last of the keys ``at``, and it."""
+    tree = node = copy.deepcopy(tree)
+    for key in at[:-1]:
+        node = node[key]
+    change(node, at[-1])
+    return tree
+
+
+def replaced(node, key, value):
+    node[key] = value
+
+
+def answered(folder):
+    """Whether a dataset is read; if not, it is refused in one paragraph that names the file."""
+    try:
+        read(folder)
+    except (DatasetError, UsageError) as error:
+        said = str(error)
+    else:
+        return True
+    assert str(folder) in said
+    assert "\n" not in said
+    return False
+
+
+def test_an_index_with_anything_else_in_the_place_of_anything_is_answered(folder):
+    """Defect: a number for a list, or a missing key, gave a traceback."""
+    index, n_refused = json.loads((folder / INDEX).read_text()), 0
+    for at in filter(None, paths(index)):
+        trees = [changed(index, at, lambda node, key: node.pop(key))]
+        for value in VALUES:
+            trees.append(changed(index, at, partial(replaced, value=value)))
+        for tree in trees:
+            (folder / INDEX).write_text(json.dumps(tree))
+            n_refused += not answered(folder)
+    assert n_refused > 500
+    (folder / INDEX).write_text(json.dumps(index))
+    assert answered(folder)
+
+
+NO_NUMBER = {"spec": [None, 3, []], "shards": [None, 3, {}], "format": [None, "x", {}]}
+SAYS = [
+    *(((key,), value, f"{key} is ") for key, values in NO_NUMBER.items() for value in values),
+    (("spec",), {}, r"spec\.n_agents is missing"),
+    (("spec", "n_agents"), [1], r"spec\.n_agents is \[1\]"),
+    (("spec", "obs_shape"), None, r"spec\.obs_shape is None"),
+    (("spec", "obs_space"), {"box": None, "dtype": "float32"}, r"spec\.observations are none"),
+    (("spec", "action_components"), 3, r"spec\.action_components is 3"),
+    (("spec", "agents"), 3, r"spec\.agents is 3"),
+    (("spec", "obs_scale"), float("inf"), r"spec\.stored observations are none"),
+    (("shards", 0, "steps"), None, r"shards\.0\.steps is None"),
+    (("shards", 0, "sha256"), None, r"shards\.0\.sha256 is None"),
+]
+
+
+@pytest.mark.parametrize(("at", "value", "says"), SAYS)
+def test_the_index_and_what_is_wrong_in_it_are_named(folder, at, value, says):
+    index = json.loads((folder / INDEX).read_text())
+    tree = changed(index, at, partial(replaced, value=value))
+    (folder / INDEX).write_text(json.dumps(tree))
+    with pytest.raises(DatasetError, match=rf"d/dataset\.json is damaged: {says}") as found:
+        read(folder)
+    assert found.value.exit_code == 3
+
+
+SIZES = ("n_agents", "n_actions", "obs_shape", "obs_dtype", "state_dim", "n_rewards")
+KEYS = [("spec", name) for name in SIZES]
+KEYS += [("shards", 0, name) for name in ("file", "bytes", "sha256", "steps", "probabilities")]
+
+
+@pytest.mark.parametrize("at", [("spec",), ("shards",), *KEYS])
+def test_what_is_missing_in_an_index_is_named(folder, at):
+    index = json.loads((folder / INDEX).read_text())
+    (folder / INDEX).write_text(json.dumps(changed(index, at, lambda node, key: node.pop(key))))
+    name = r"\.".join(map(str, at))
+    with pytest.raises(DatasetError, match=rf"d/dataset\.json is damaged: {name} is missing"):
+        read(folder)
+
+
+def test_fields_of_a_later_version_are_passed_over(folder):
+    index = json.loads((folder / INDEX).read_text())
+    index["spec"]["of_a_later_version"] = index["of_a_later_version"] = 3
+    (folder / INDEX).write_text(json.dumps(index))
+    assert answered(folder)
+
+
+OTHERS = {
+    "float64": lambda x: x.astype(np.float64),
+    "uint64": lambda x: x.astype(np.uint64),
+    "int8": lambda x: x.astype(np.int8),
+    "nan": lambda x: np.full(x.shape, np.nan, np.float32),
+    "infinite": lambda x: np.full(x.shape, np.inf, np.float64),
+    "empty": lambda x: x[:0],
+    "two axes": lambda x: x.reshape(len(x), -1, 1),
+    "in a row": lambda x: x[None],
+    "short": lambda x: x[:-1],
+    "scalar": lambda x: np.array(1),
+    "negative": lambda x: np.full(x.shape, -1).astype(x.dtype),
+    "large": lambda x: np.full(x.shape, 2**62).astype(x.dtype),
+    "largest": lambda x: np.full(x.shape, 2**63 - 1).astype(x.dtype),
+    "missing": None,
+}
+HARMLESS = {
+    ("obs", "two axes"),  # the same shape again
+    ("action", "large"),  # 0 of its type
+    *(("whole", one) for one in ("negative", "large", "largest")),  # true
+    *(("avail_actions", one) for one in ("negative", "large", "largest")),
+    *(("state", one) for one in ("negative", "large", "largest")),  # of no columns
+    *((name, one) for name in ("obs", "reward") for one in ("negative", "large", "largest")),
+    *(("probability", one) for one in ("negative", "large", "largest", "nan")),
+    ("terminated", "negative"),
+    ("terminated", "large"),
+    ("terminated", "largest"),
+    ("state", "nan"),
+}
+
+
+FIELDS = "obs avail_actions state last action reward terminated probability length whole"
+
+
+@pytest.mark.parametrize("change", OTHERS)
+@pytest.mark.parametrize("name", FIELDS.split())
+def test_a_shard_with_other_arrays_is_refused(folder, name, change):
+    """Its checksum vouches for it."""
+    path = folder / shard_name(0)
+    arrays = {k: v.copy() for k, v in load_file(path).items()}
+    before = arrays.pop(name)
+    if OTHERS[change] is not None:
+        with np.errstate(invalid="ignore"):
+            arrays[name] = np.ascontiguousarray(OTHERS[change](before))
+    save_file(arrays, path)
+    index = json.loads((folder / INDEX).read_text())
+    index["shards"][0] |= {"bytes": path.stat().st_size, "sha256": digest(path)}
+    (folder / INDEX).write_text(json.dumps(index))
+    if (name, change) in HARMLESS:
+        assert answered(folder)
+        return
+    with pytest.raises(DatasetError, match=r"shard-00000\.safetensors is damaged") as found:
+        read(folder)
+    assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+@pytest.mark.parametrize("name", ["obs", "reward"])
+def test_numbers_that_are_not_finite_are_the_fault_of_the_dataset(folder, name, number):
+    """Defect: "Environment 0 gave …", exit code 4."""
+    path = folder / shard_name(0)
+    arrays = {k: v.copy() for k, v in load_file(path).items()}
+    arrays[name][3] = number
+    save_file(arrays, path)
+    index = json.loads((folder / INDEX).read_text())
+    index["shards"][0] |= {"sha256": digest(path)}
+    (folder / INDEX).write_text(json.dumps(index))
+    with pytest.raises(DatasetError, match=rf"'{name}' has numbers that are not finite"):
+        read(folder)
+
+
+def test_a_writer_goes_on_in_no_damaged_dataset(folder):
+    to = writer(folder)
+    play(to, [Env([2])])
+    index = json.loads((folder / INDEX).read_text())
+    del index["shards"][0]["bytes"]
+    (folder / INDEX).write_text(json.dumps(index))
+    with pytest.raises(DatasetError, match=r"shards\.0\.bytes is missing"):
+        to.load_state_dict({**to.state_dict(), "shards": 1})
