@@ -154,7 +154,10 @@ CONTAINED = Containment()
 
 def reason(error: BaseException) -> str:
     """An exception's type and message."""
-    text = type(error).__name__ + (f": {error}" if error.args and error.args != (None,) else "")
+    text = type(error).__name__
+    with suppress(Exception):  # of an argument that cannot be printed
+        if error.args and not (len(error.args) == 1 and error.args[0] is None):
+            text += f": {error}"
     return text if isinstance(error, Exception) else f"{text} (it would have ended the program)"
 
 

@@ -50,10 +50,13 @@ class EnvSpec:
     action_components: tuple[tuple[int, int], ...] | None = (
         None  # number of values and first value of each, if actions are numbered combinations
     )
-    agents: tuple[tuple[str, Mapping[str, Any], Mapping[str, Any]], ...] | None = (
+    agents: tuple[tuple[str | int, Mapping[str, Any], Mapping[str, Any]], ...] | None = (
         None  # name, observation and action space of each, of a PettingZoo environment
     )
+    joint: Literal["tuple", "components"] | None = None  # agents are the parts of a Gymnasium
+    # environment's Tuples, or the components of its actions
     masks_actions: bool = False  # not all actions are available at all times
+    masks_in_info: bool = False  # … of a team, as the infos of its agents say
     obs_sizes: tuple[int, ...] | None = None  # each agent's own, if observations are padded
     action_sizes: tuple[int, ...] | None = (
         None  # each agent's own number of actions, if they differ

@@ -1,8 +1,10 @@
 """Errors and their exit codes."""
 
+import numpy as np
 import pytest
+import torch
 
-from rltrain.errors import DivergedError, UsageError, closest, exit_code_of
+from rltrain.errors import DivergedError, UsageError, closest, exit_code_of, reason
 
 
 @pytest.mark.parametrize(
@@ -19,3 +21,36 @@ def test_every_error_has_an_exit_code(error: Exception, code: int) -> None:
 def test_closest_name(name: str, near: str) -> None:
     assert closest(name, ["vdn", "qmix", "iql"]) == [near]
     assert closest("xyzzy", ["vdn", "qmix", "iql"]) == []
+
+
+class Mute:
+    """An object that cannot be compared or printed."""
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("not comparable")
+
+    def __str__(self) -> str:
+        raise RuntimeError("not printable")
+
+    __repr__ = __str__
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ValueError("x"), "ValueError: x"),
+        (ValueError(), "ValueError"),
+        (AssertionError(None), "AssertionError"),
+        (AssertionError(None, 1), "AssertionError: (None, 1)"),
+        (AssertionError(np.array([1, 2])), "AssertionError: [1 2]"),
+        (AssertionError(torch.tensor([1, 2])), "AssertionError: tensor([1, 2])"),
+        (AssertionError(np.array(["a"]), 2), "AssertionError: (array(['a'], dtype='<U1'), 2)"),
+        (AssertionError(Mute()), "AssertionError"),
+        (KeyError(Mute(), 1), "KeyError"),
+        (SystemExit(3), "SystemExit: 3 (it would have ended the program)"),
+    ],
+    ids=lambda x: x if isinstance(x, str) else "",
+)
+def test_a_reason_is_the_type_and_what_can_be_printed(error: BaseException, said: str) -> None:
+    assert reason(error) == said

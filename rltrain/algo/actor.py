@@ -49,8 +49,9 @@ class Actor:
         avail_actions: object,
         clock: Clock,
     ) -> Any:
-        """Actions [X, N], or [X] for one agent, as the environment numbers them; of agents that
-        remember, these and the state to pass with the next observations.
+        """Actions [X] for one agent, as the environment numbers them, or [X, N] of a team,
+        numbered from 0; of agents that remember, these and the state to pass with the next
+        observations.
 
         Args:
             obs: X observations, as the environment gives them.
@@ -80,8 +81,7 @@ class Actor:
         devices = [device] if device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):  # noise is drawn from torch's stream
             action = policy.act(seen, available, np.zeros(n, np.bool_), clock)
-        own = own_actions(action, spec)
-        actions = own[:, 0] if own.shape[1] == 1 else own
+        actions = own_actions(action, spec)[:, 0] if spec.n_agents == 1 else action
         return (actions, policy.memory()) if self.remembers else actions
 
     def act_once(

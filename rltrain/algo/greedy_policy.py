@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,11 +17,15 @@ from rltrain.types import Clock, EnvSpec
 class AgentsByName(Protocol):
     """Conversion of a team's observations and actions by the names of agents."""
 
+    def whole(self, obs: Any, masks: Any) -> tuple[Mapping[Any, Any], Any] | None: ...
+
+    def joined(self, actions: Mapping[Any, Any]) -> Any: ...
+
     def seen(
-        self, obs: Mapping[str, object], masks: Mapping[str, object] | None
+        self, obs: Mapping[Any, object], masks: Mapping[Any, object] | None
     ) -> tuple[np.ndarray, np.ndarray]: ...
 
-    def actions(self, action: np.ndarray, names: Sequence[str]) -> dict[str, Any]: ...
+    def actions(self, action: np.ndarray, names: Sequence[Any]) -> dict[Any, Any]: ...
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -50,27 +55,55 @@ class GreedyPolicy:
 
         Args:
             obs: [N, *O] as the run stored them (flat numbers, one-hot categories, images with their
-                channels first); of a single agent also the observation as its environment gives it,
-                of a PettingZoo environment also those of its agents by name.
-            avail_actions: [N, A], or [A] of a single agent; None where all actions are available;
-                by name for observations by name, unless they contain their ``action_mask``.
+                channels first); also the observation as a Gymnasium environment gives it, and
+                those of the agents of a PettingZoo environment by name.
+            avail_actions: [N, A], or [A] of a single agent, or a tuple of one mask for each
+                component of its actions; None where all actions are available; by name for
+                observations by name, unless they contain their ``action_mask``.
 
         Returns:
-            [N]; one action for an observation that came as the environment gives it, actions by
-            name for observations by name.
+            [N]; the environment's action for an observation that came as the environment gives it,
+            actions by name for observations by name.
 
         Raises:
             ValueError: arrays of another shape or type, or values out of range; names which.
         """
         spec, shape = self.spec, (self.spec.n_agents, self.spec.n_actions)
-        if self.named is not None and isinstance(obs, Mapping):
-            rows, mask = self.named.seen(obs, avail_actions)
-            seen = require_observations(rows, rows.shape, spec.obs_dtype)
-            return self.named.actions(self._chosen(seen, require_available(mask, shape)), list(obs))
+        if self.named is not None:
+            actions = self._by_name(self.named, obs, avail_actions)
+            if actions is not None:
+                return actions
         seen, single = self._seen(obs)
-        action = self._chosen(seen, available_or_all(avail_actions, shape, spec))
+        available = available_or_all(self._combined(avail_actions), shape, spec)
+        if spec.action_sizes is not None:  # a row is as long as the largest number of actions
+            own = np.arange(spec.n_actions) < np.array(spec.action_sizes)[:, None]
+            available = require_available(available & own, shape)
+        action = self._chosen(seen, available)
         own = own_actions(action, spec)
         return (own[0] if own.ndim > 1 else int(own[0])) if single else own
+
+    def _by_name(self, named: AgentsByName, obs: Any, masks: Any) -> Any:
+        """Actions for observations by name, or as a team's Gymnasium environment gives them; None
+        for an array.
+        """
+        spec = self.spec
+        stored = given_shape(obs) == (spec.n_agents, *spec.obs_shape)
+        whole = None if stored and not isinstance(obs, tuple) else named.whole(obs, masks)
+        if whole is None and not isinstance(obs, Mapping):
+            return None
+        each, masks = (obs, masks) if whole is None else whole
+        rows, mask = named.seen(each, masks)
+        seen = require_observations(rows, rows.shape, spec.obs_dtype)
+        available = require_available(mask, (spec.n_agents, spec.n_actions))
+        actions = named.actions(self._chosen(seen, available), list(each))
+        return actions if whole is None else named.joined(actions)
+
+    def _combined(self, mask: Any) -> Any:
+        """A tuple of masks of components, as Gymnasium's spaces have it, as one of combinations."""
+        by_component = isinstance(mask, tuple) and not all(map(np.isscalar, mask))
+        if self.spec.action_components is None or not by_component:
+            return mask
+        return np.ravel(reduce(np.multiply.outer, mask))
 
     def _chosen(self, seen: np.ndarray, available: np.ndarray) -> np.ndarray:
         """Action numbers [N] for observations [N, *O] and available actions [N, A]."""
@@ -82,6 +115,9 @@ class GreedyPolicy:
         shape = (spec.n_agents, *spec.obs_shape)
         single = spec.n_agents == 1 and given_shape(obs) != shape
         try:
+            if isinstance(obs, Mapping) and not single:
+                unnamed = "no agents named by text or whole numbers"
+                raise ValueError(f"observations: there are {unnamed}.")
             given = self._viewed(obs) if single else obs
             return require_observations(given, shape, spec.obs_dtype), single
         except ValueError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from rltrain.algo.exploration.choice import greedy
 from rltrain.algo.exploration.interface import Exploration
+from rltrain.common.spec_record import action_parts
 from rltrain.errors import DivergedError
 from rltrain.interfaces import Agents
 from rltrain.types import Clock, EnvSpec, StateDict, module_device
@@ -218,9 +219,33 @@ def copied(tree: Mapping[str, object]) -> dict[str, Any]:
 
 def own_actions(action: np.ndarray, spec: EnvSpec) -> np.ndarray:
     """``action`` [..., N] to the environment's own numbers [..., N], or, where they are
-    combinations, to their components [..., N, K].
+    combinations, to their components [..., N, K]; of a team whose agents' actions have different
+    forms to an array of objects [N].
     """
+    if spec.agents is not None:
+        own = [
+            components_of(action[..., i], action_parts(space), "discrete" in space)
+            for i, (*_, space) in enumerate(spec.agents)
+        ]
+        if len({one.shape for one in own}) == 1:
+            return np.stack(own, axis=action.ndim - 1)
+        mixed = np.empty(len(own), object)
+        mixed[:] = own
+        return mixed
     if spec.action_components is None:
         return action + spec.first_action
-    sizes, firsts = zip(*spec.action_components, strict=True)
-    return np.stack(np.unravel_index(action, sizes), axis=-1) + np.array(firsts)
+    return components_of(action, spec.action_components)
+
+
+def components_of(
+    action: np.ndarray, parts: Sequence[tuple[int, int]], single: bool = False
+) -> np.ndarray:
+    """Numbers of combinations [...] to their components [..., K].
+
+    Args:
+        parts: number of values and first value of each.
+        single: they are no combinations: return [...].
+    """
+    sizes, firsts = zip(*parts, strict=True)
+    own = np.stack(np.unravel_index(action, sizes), axis=-1) + np.array(firsts)
+    return own[..., 0] if single else own

@@ -26,6 +26,7 @@ from rltrain.common.imports import locate
 from rltrain.common.seeding import ACTOR_STREAM, BUFFER_STREAM, NOISE_STREAM, generator, seed_key
 from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
+from rltrain.env.separate import require_separate
 from rltrain.hardware.rollout import Rollout
 from rltrain.interfaces import Buffer, Rollouts, VectorEnv
 from rltrain.logger.loggers import Loggers
@@ -65,6 +66,7 @@ def build_trainer(
     own = ordered_as(own, env.spec.record)
     test_env = build_test_env(own)
     need_same_sizes(env.spec, test_env.spec)
+    require_separate([env, test_env])
     learner = build_learner(own, env.spec, device)
     first = obs_statistics(learner)
     if ranks is not None:

@@ -66,6 +66,22 @@ def size_of(record: Mapping[str, Any]) -> int:
     raise ValueError(f"expected the record of an observation space, got {record}.")
 
 
+def action_parts(record: Mapping[str, Any]) -> list[tuple[int, int]]:
+    """The number of values and the first value of a recorded Discrete, or of each component.
+
+    Raises:
+        ValueError: no record of actions.
+    """
+    match record:
+        case {"discrete": n, "start": start}:
+            return [(n, start)]
+        case {"multi_discrete": nvec, "start": start}:
+            return list(zip(nvec, start, strict=True))
+        case {"multi_binary": [n]}:
+            return [(2, 0)] * n
+    raise ValueError(f"expected the record of an action space, got {record}.")
+
+
 MASKS = tuple(
     f"{kind}_{what}"
     for kind in ("action", "actions", "avail", "available", "legal", "valid")
@@ -182,7 +198,7 @@ def action_words(spec: Mapping[str, Any]) -> str:
 def agents_words(spec: Mapping[str, Any]) -> str | None:
     """The names of a team's agents in their order; None where they have none."""
     each = spec.get("agents")
-    return None if each is None else ", ".join(name for name, *_ in each)
+    return None if each is None else ", ".join(str(name) for name, *_ in each)
 
 
 def spaces_words(spec: Mapping[str, Any]) -> str | None:
@@ -193,7 +209,7 @@ def spaces_words(spec: Mapping[str, Any]) -> str | None:
     own = {name: f"{space_words(seen)} and {space_words(acts)}" for name, seen, acts in each}
     if len(set(own.values())) == 1:
         return next(iter(own.values()))
-    return ", ".join(f"{name} {own[name]}" for name in sorted(own))
+    return ", ".join(f"{name} {own[name]}" for name in sorted(own, key=str))
 
 
 FACTS: Mapping[str, Callable[[Mapping[str, Any]], str | None]] = {

@@ -58,9 +58,10 @@ def with_env(settings: Settings, env: Callable[..., object]) -> Settings:
         raise UsageError(
             f"env={env!r}: expected a class of Gymnasium or PettingZoo, or a factory of "
             f"environments, got {type(env).__name__}. Hand over the class itself, lambda: "
-            "YOUR_ENVIRONMENT, or lambda n_envs: YOUR_BATCHED_ENVIRONMENT, since training and "
-            "tests have environments of their own; an environment that rltrain knows by name is "
-            "named in the overrides: ['env=gymnasium', 'env.id=CartPole-v1']."
+            "MyEnv(...), which makes a new one at every call, or lambda n_envs: "
+            "MyBatchedEnv(n_envs, ...), since training and tests have environments of their own; "
+            "an environment that rltrain knows by name is named in the overrides: "
+            "['env=gymnasium', 'env.id=CartPole-v1']."
         )
     maker = f"{getattr(env, '__module__', '')}:{getattr(env, '__qualname__', repr(env))}"
     given = settings.choices["env"] in (*KINDS, OWN)

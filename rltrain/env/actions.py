@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,10 @@ from gymnasium import spaces
 
 MOST = 1_000
 """Combinations of a MultiDiscrete space that are still learned as one action each."""
+COMBINED = (
+    ", one for each combination of the components (the last one changes fastest: "
+    "np.outer(first, second).ravel() of two), or a tuple of one mask for each component"
+)
 
 
 class Actions(NamedTuple):
@@ -17,6 +22,13 @@ class Actions(NamedTuple):
 
     n: int
     own: Callable[[int], Any]  # from a number to the action as the environment takes it
+    sizes: tuple[int, ...] | None = None  # of components, if actions are their combinations
+
+    @property
+    def mask_words(self) -> str:
+        """What a mask has to be."""
+        combined = "" if self.sizes is None else COMBINED
+        return f"{self.n} entries of 0 and 1{combined}, of which one at least is 1"
 
 
 def numbered(space: Any, whose: str, instead: str = "") -> Actions:
@@ -33,6 +45,13 @@ def numbered(space: Any, whose: str, instead: str = "") -> Actions:
         start, kind = int(space.start), space.dtype.type
         return Actions(int(space.n), lambda action: kind(action + start))
     components = component_sizes(space)
+    if components is None and isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
+        raise ValueError(
+            f"{whose} has actions {' '.join(str(space).split())} with {len(space.shape)} axes: "
+            "expected one. Flatten it with a wrapper: "
+            "gymnasium.wrappers.TransformAction(env, lambda action: "
+            f"action.reshape({space.shape}), spaces.{flattened(space)})."
+        )
     if components is None:
         raise ValueError(
             f"{whose} has actions {space}, but rltrain learns values of discrete actions: choose "
@@ -49,7 +68,45 @@ def numbered(space: Any, whose: str, instead: str = "") -> Actions:
     def own(action: int) -> np.ndarray:
         return (np.array(np.unravel_index(action, components)) + starts).astype(dtype)
 
-    return Actions(count, own)
+    return Actions(count, own, components)
+
+
+def flattened(space: spaces.MultiDiscrete | spaces.MultiBinary) -> str:
+    """The same space with one axis, as it is typed."""
+    if isinstance(space, spaces.MultiBinary):
+        return f"MultiBinary({int(np.prod(space.shape))})"
+    start = f", start={space.start.ravel().tolist()}" if space.start.any() else ""
+    return f"MultiDiscrete({space.nvec.ravel().tolist()}{start})"
+
+
+def as_mask(given: Any, actions: Actions) -> np.ndarray | None:
+    """A mask of available actions as uint8 [n]; None for anything but n zeros and ones. A tuple of
+    masks, one for each component as in Gymnasium's ``sample``, becomes that of the combinations.
+    """
+    n, sizes = actions.n, actions.sizes
+    by_component = isinstance(given, tuple) and not all(map(np.isscalar, given))
+    if sizes is not None and by_component:
+        parts = [part for one in given if (part := zeros_and_ones(one)) is not None]
+        if [part.shape for part in parts] != [(size,) for size in sizes]:
+            return None
+        return np.array(reduce(np.multiply.outer, parts)).reshape(n)
+    mask = zeros_and_ones(given)
+    if mask is None or mask.size != n:
+        return None
+    # a list of lists may be meant by component
+    flat = mask.ndim <= 1 or (isinstance(given, np.ndarray) and mask.shape == sizes)
+    return mask.reshape(n) if sizes is None or flat else None
+
+
+def zeros_and_ones(given: object) -> np.ndarray | None:
+    """Zeros and ones as uint8; None for anything else."""
+    try:
+        mask = np.asarray(given)
+        with np.errstate(invalid="ignore"):
+            exact = mask.astype(np.uint8)
+    except (TypeError, ValueError):  # rows of different lengths, or no numbers
+        return None
+    return exact if ((exact == mask) & (exact <= 1)).all() else None
 
 
 def components(space: object) -> tuple[tuple[int, int], ...]:

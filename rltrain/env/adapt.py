@@ -8,7 +8,7 @@ import gymnasium
 from gymnasium import spaces
 
 from rltrain.common.keywords import flat_keywords
-from rltrain.env.actions import component_sizes
+from rltrain.env.actions import component_sizes, numbered
 from rltrain.env.env_options import EnvOptions
 from rltrain.env.gymnasium import GymnasiumEnv
 from rltrain.env.team.team_names import Teams
@@ -44,13 +44,14 @@ def adapted(env: object, *, options: EnvOptions, teams: Teams | None = None) -> 
     sizes = component_sizes(space)
     if options.factored:
         if sizes is None:
+            numbered(space, type(env.unwrapped).__name__)  # refuses what has no numbers at all
             raise ValueError(
                 f"env.factored=true: {type(env.unwrapped).__name__} has actions {space}, which "
                 "have no components. Type env.factored=false."
             )
         from rltrain.env.team.gymnasium_team import FactoredActions
 
-        return team(FactoredActions(env, sizes, options.channels), options)
+        return team(FactoredActions(env, options.channels), options)
     return GymnasiumEnv(env, options)
 
 

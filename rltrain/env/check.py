@@ -13,10 +13,11 @@ import numpy as np
 from gymnasium import spaces
 
 from rltrain.common.spec_record import mask_entries
-from rltrain.env.actions import numbered
+from rltrain.env.actions import Actions, as_mask, numbered
 from rltrain.env.gymnasium import reset_reason
 from rltrain.env.make_gymnasium import from_class
 from rltrain.env.team.adapter import TeamEnv
+from rltrain.env.team.agent_spaces import MASK
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import CONTAINED, STOPS, EnvError
 from rltrain.interfaces import VectorEnv
@@ -40,6 +41,13 @@ class Findings(NamedTuple):
         lines = [f"Problem: {each}" for each in self.problems]
         lines += [f"Hint: {each}" for each in self.hints]
         return "\n".join(lines) or "No problem was found."
+
+
+class MaskUse(NamedTuple):
+    """Whether infos had masks, of each ``reset`` and of each ``step`` that ended no episode."""
+
+    reset: list[bool]
+    step: list[bool]
 
 
 class Played(NamedTuple):
@@ -76,11 +84,12 @@ def check_env(env: object, **kwargs: Any) -> Findings:
 def check(env: VectorEnv) -> Findings:
     """Check environments in lock-step, of which the first one is looked at."""
     problems: list[str] = []
+    masked = MaskUse([], [])
     adapter: Any = env.envs[0] if isinstance(env, SyncVectorEnv) else None
     team, raw = adapter if isinstance(adapter, TeamEnv) else None, getattr(adapter, "env", None)
     try:
         if raw is not None:
-            problems += of_single(raw) if team is None else of_team(raw)
+            problems += of_single(raw, masked) if team is None else of_team(raw, masked)
         first, second = played(env), played(env)
     except STOPS:
         raise
@@ -91,6 +100,7 @@ def check(env: VectorEnv) -> Findings:
     problems += of_kept(team, others_go_on=True)
     hints = [*of_kept(team, others_go_on=False), *of_cut(team), *of_bounds(raw, first)]
     hints += of_numbers(first, env.spec)
+    hints += [*of_names(team), *of_lost_masks(masked)]
     hints += () if adapter is None else of_masks(env.spec) if team is None else team.remarks
     return Findings(problems, hints)
 
@@ -159,6 +169,25 @@ def of_masks(spec: EnvSpec) -> Iterator[str]:
         )
 
 
+def of_lost_masks(masked: MaskUse) -> Iterator[str]:
+    """Masks that only one of the two methods gives."""
+    if masked.step and any(masked.reset) != any(masked.step):
+        one, other = ("reset", "step") if any(masked.reset) else ("step", "reset")
+        yield (
+            f"{one}() gives masks of available actions, info['{MASK}'], and {other}() gives none: "
+            "there, all actions are available. Give one in the info of reset() and of every step()."
+        )
+
+
+def of_names(team: TeamEnv | None) -> Iterator[str]:
+    """Agents that a loaded policy cannot be asked by."""
+    if team is not None and team.spec.agents is None:
+        yield (
+            "agents are not named by text or whole numbers, all different as text: a loaded policy "
+            "takes arrays of all agents, and cannot be asked by name."
+        )
+
+
 def of_kept(team: TeamEnv | None, others_go_on: bool) -> Iterator[str]:
     """A team that keeps agents which have ended, while others go on or after the last one."""
     if team is not None and team.kept is not None and team.kept[2] == others_go_on:
@@ -180,7 +209,7 @@ def of_cut(team: TeamEnv | None) -> Iterator[str]:
         )
 
 
-def of_single(env: gymnasium.Env) -> Iterator[str]:
+def of_single(env: gymnasium.Env, masked: MaskUse) -> Iterator[str]:
     """Compare what the methods of an environment of one agent return with its spaces."""
     space, rng = env.observation_space, np.random.default_rng(0)
     pair: Any = env.reset(seed=0)
@@ -188,13 +217,15 @@ def of_single(env: gymnasium.Env) -> Iterator[str]:
         yield f"reset() returned {type(pair).__name__}: expected (observation, info), info a dict."
         return
     yield from outside(pair[0], space, "the first observation")
+    masked.reset.append(MASK in pair[1])
     actions = numbered(env.action_space, "the environment")
 
     def stepped(info: Info) -> Any:
-        mask = np.asarray(info.get("action_mask", True), bool).ravel()
-        fits = mask.size == actions.n and mask.any()  # others are found when it is played
-        available = np.flatnonzero(mask) if fits else np.arange(actions.n)
-        return env.step(actions.own(int(rng.choice(available))))
+        action = actions.own(int(rng.choice(available(info.get(MASK), actions))))
+        returned = env.step(action)
+        if isinstance(returned, tuple) and len(returned) == 5 and not any(returned[2:4]):
+            masked.step.append(MASK in returned[4])
+        return returned
 
     step = stepped(pair[1])
     if not isinstance(step, tuple) or len(step) != 5:
@@ -213,7 +244,9 @@ def of_single(env: gymnasium.Env) -> Iterator[str]:
         if problems:
             return
         if step[2] or step[3]:
-            step = (env.reset(seed=t)[0], 0.0, False, False, {})
+            obs, info = env.reset(seed=t)
+            masked.reset.append(MASK in info)
+            step = (obs, 0.0, False, False, info)
             continue
         step = stepped(step[4])
 
@@ -240,7 +273,7 @@ def of_bounds(raw: object, seen: Played) -> Iterator[str]:
             )
 
 
-def of_team(env: Any) -> Iterator[str]:
+def of_team(env: Any, masked: MaskUse) -> Iterator[str]:
     """The same of a parallel environment."""
     for name in env.possible_agents:
         if env.action_space(name) is not env.action_space(name):
@@ -255,6 +288,7 @@ def of_team(env: Any) -> Iterator[str]:
     if set(pair[0]) != set(agents):
         yield f"reset() shows {sorted(pair[0])}, but self.agents is {agents}: set it in reset()."
     infos = pair[1]
+    masked.reset.append(any(MASK in infos.get(name, {}) for name in agents))
     actions = {name: allowed(env, name, pair[0][name], infos.get(name, {})) for name in agents}
     step = env.step(actions)
     if not isinstance(step, tuple) or len(step) != 5:
@@ -271,17 +305,25 @@ def of_team(env: Any) -> Iterator[str]:
                 f"step() returned {what} of {sorted(by_agent)}: expected {agents}, the agents that "
                 "acted, also those that leave."
             )
+    if env.agents:
+        masked.step.append(any(MASK in step[4].get(name, {}) for name in env.agents))
 
 
 def allowed(env: Any, name: str, obs: Any, info: Any) -> Any:
     """An available action of an agent."""
     space = env.action_space(name)
     space.seed(0)
-    masked = isinstance(obs, Mapping) and "action_mask" in obs
-    mask = obs["action_mask"] if masked else info.get("action_mask")
+    mask = obs[MASK] if isinstance(obs, Mapping) and MASK in obs else info.get(MASK)
     if mask is None:
         return space.sample()
-    return numbered(space, name).own(int(np.flatnonzero(mask)[0]))
+    actions = numbered(space, name)
+    return actions.own(int(available(mask, actions)[0]))
+
+
+def available(mask: object, actions: Actions) -> np.ndarray:
+    """Numbers of available actions; all for a mask that does not fit, which is found later."""
+    fits = None if mask is None else as_mask(mask, actions)
+    return np.arange(actions.n) if fits is None or not fits.any() else np.flatnonzero(fits)
 
 
 def outside(obs: Any, space: Any, what: str, declared: Any = None) -> Iterator[str]:

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rltrain.common.number_types import is_finite
-from rltrain.env.actions import components, numbered
+from rltrain.env.actions import as_mask, components, numbered
 from rltrain.env.env_options import USUAL, EnvOptions
 from rltrain.env.spaces import to_record, viewed
 from rltrain.env.tasks import begin_task, require_task
@@ -20,11 +20,8 @@ from rltrain.types import EnvSpec, Info
 
 NO_STATE = np.zeros(0, np.float32)
 FRAMES_PER_SECOND = 30.0  # of videos, where an environment does not say
-COMBINED = (
-    ", one for each combination of the components (the last one changes fastest: "
-    "np.outer(first, second).ravel() of two)"
-)
 LARGEST = float(np.finfo(np.float32).max)
+FINITE = f"finite numbers, at most {LARGEST:.1g}"
 
 
 class GymnasiumEnv(Env):
@@ -154,16 +151,14 @@ class GymnasiumEnv(Env):
                 f"({reason(error)})."
             ) from error
         if seen.dtype != np.uint8 and not is_finite(seen):
-            raise EnvError(f"{self.where()} gave the observation {obs}.")
+            raise EnvError(f"{self.where()} gave the observation {obs}: expected {FINITE}.")
         available = self._all
         if "action_mask" in info:
-            mask = as_mask(info["action_mask"])
-            if mask is None or mask.size != available.size or not (mask.any() or final):
-                combined = "" if self.spec.action_components is None else COMBINED
+            mask = as_mask(info["action_mask"], self._actions)
+            if mask is None or not (mask.any() or final):
                 raise EnvError(
                     f"{self.where()} gave the action_mask {info['action_mask']}: expected "
-                    f"{self.spec.n_actions} entries of 0 and 1{combined}, of which one at least "
-                    "is 1."
+                    f"{self._actions.mask_words}."
                 )
             if mask.any():  # else the episode is over: nothing will be chosen
                 available = mask.reshape(1, -1)
@@ -199,17 +194,6 @@ def need_spaces(env: gymnasium.Env, name: str) -> None:
 def returns(returned: object, n: int) -> bool:
     """Whether an environment returned ``n`` values, of which the last is an info."""
     return isinstance(returned, tuple) and len(returned) == n and isinstance(returned[-1], dict)
-
-
-def as_mask(given: object) -> np.ndarray | None:
-    """A mask of available actions as uint8; None for anything but zeros and ones."""
-    try:
-        mask = np.asarray(given)
-        with np.errstate(invalid="ignore"):
-            exact = mask.astype(np.uint8)
-    except (TypeError, ValueError):  # rows of different lengths, or no numbers
-        return None
-    return exact if ((exact == mask) & (exact <= 1)).all() else None
 
 
 def outcome_of(info: Info, where: Callable[[], str]) -> Info:
@@ -253,9 +237,12 @@ def flag(given: object, name: str, where: Callable[[], str]) -> bool:
 def finite_reward(reward: Any, where: Callable[[], str]) -> float:
     """A reward as a number; EnvError, which names ``where``, unless it is a finite one."""
     try:
-        if not isinstance(reward, str) and abs(x := float(reward)) <= LARGEST:
+        if isinstance(reward, str | bytes):
+            raise TypeError
+        if abs(x := float(reward)) <= LARGEST:
             return x
         expected = f"a finite number, at most {LARGEST:.1g}"
     except (TypeError, ValueError):
-        expected = "one number, such as float(reward)"
+        got = "text" if isinstance(reward, str) else type(reward).__name__
+        expected = f"one number, such as float(reward), got {got}"
     raise EnvError(f"{where()} gave the reward {reward!r}: expected {expected}.")

@@ -25,6 +25,7 @@ from rltrain.env.adapt import adapted
 from rltrain.env.env_options import USUAL, EnvOptions
 from rltrain.env.games.classic_control import NAMES, RULES, ClassicControl, rules_of
 from rltrain.env.gymnasium_advice import advice, missing_packages
+from rltrain.env.separate import require_separate
 from rltrain.env.team.team_names import Teams
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import reason
@@ -83,6 +84,9 @@ def in_lockstep(
     Args:
         classic: whether they may be those of ``classic_control``.
         teams: if opponents play one of two.
+
+    Raises:
+        ValueError: spaces that do not fit, or ``make`` gives one object twice.
     """
     clip = options.reward_clip if training else None
     with warnings_once():
@@ -95,7 +99,9 @@ def in_lockstep(
         vector = TwoTeamVectorEnv
     seen = {**vars(options), "reward_clip": clip, "teams": teams}
     parts: dict[str, Any] = {"make": lambda: adapted(make(), **seen)}
-    return vector(**parts, n_envs=n_envs, time_limit=options.time_limit)
+    env = vector(**parts, n_envs=n_envs, time_limit=options.time_limit)
+    require_separate([env])
+    return env
 
 
 def own_maker(id: str) -> Callable[..., Any] | None:

@@ -18,6 +18,10 @@ from rltrain.env.env_options import Channels
 
 Convert = Callable[[Any], np.ndarray]
 """From an observation to an array; ValueError for what is not of the space."""
+Bounds = tuple[np.ndarray, np.ndarray]
+"""Smallest and largest whole numbers of a Box."""
+MOST = 100_000
+"""Categories of an observation that still become one-hot numbers."""
 
 
 class ObsView(NamedTuple):
@@ -38,10 +42,11 @@ def viewed(space: spaces.Space[Any], name: str, channels: Channels = "auto") -> 
         channels: of images.
 
     Raises:
-        ValueError: observations without a fixed shape.
+        ValueError: observations without a fixed shape, or too many categories.
     """
     try:
-        return recorded_view(to_record(space, channels))
+        record = to_record(space, channels)
+        view = recorded_view(record) if (n := categories(record)) <= MOST else None
     except ValueError as error:
         raise ValueError(
             f"{name} has observations {space} without a fixed shape: expected Box, Discrete, "
@@ -49,6 +54,25 @@ def viewed(space: spaces.Space[Any], name: str, channels: Channels = "auto") -> 
             "none of these with a wrapper, such as gymnasium.wrappers.FilterObservation, and type "
             "env.id=module:function of a function that makes the wrapped environment."
         ) from error
+    if view is None:
+        raise ValueError(
+            f"{name} has observations {space}: {n:,} categories, which become one-hot numbers, and "
+            f"at most {MOST:,} do. Encode them with a wrapper "
+            "(gymnasium.wrappers.TransformObservation), such as a number as its digits."
+        )
+    return view
+
+
+def categories(record: Mapping[str, Any]) -> int:
+    """Categories of all entries of a recorded space."""
+    match record:
+        case {"discrete": _} | {"multi_discrete": _}:
+            return size_of(record)
+        case {"tuple": inner}:
+            return sum(map(categories, inner))
+        case {"dict": inner}:
+            return sum(categories(one) for _, one in inner)
+    return 0
 
 
 def recorded_view(record: Mapping[str, Any]) -> ObsView:
@@ -63,10 +87,10 @@ def recorded_view(record: Mapping[str, Any]) -> ObsView:
         return ObsView(lambda obs: read(obs) * scales, (n,), "float32", 1.0, columns)
     shape, dtype = tuple(record["box"]), np.dtype(record["dtype"])
     name = "uint8" if dtype in (np.uint8, np.bool_) else "float32"
-    stored, channels = np.dtype(name), record.get("channels")
+    stored, channels, bounds = np.dtype(name), record.get("channels"), bounds_of(record)
 
     def convert(obs: object) -> np.ndarray:
-        seen = np.asarray(numbers(obs, shape, dtype), stored)
+        seen = cast_to(numbers(obs, shape, dtype, bounds), stored)
         return seen.transpose(2, 0, 1) if channels == "last" else seen.reshape(whole)
 
     whole = (1, *shape) if channels == "one" else shape or (1,)
@@ -79,7 +103,8 @@ def flat(record: Mapping[str, Any]) -> Convert:
     match record:
         case {"box": shape} | {"multi_binary": shape}:
             shape, dtype = tuple(shape), np.dtype(record.get("dtype", np.bool_))
-            return lambda obs: np.asarray(numbers(obs, shape, dtype), np.float32).reshape(-1)
+            bounds, stored = bounds_of(record), np.dtype(np.float32)
+            return lambda obs: cast_to(numbers(obs, shape, dtype, bounds), stored).reshape(-1)
         case {"discrete": n, "start": start}:
             return one_hot(np.array(n), np.array(start))
         case {"multi_discrete": nvec, "start": start}:
@@ -128,16 +153,28 @@ def joined(parts: Sequence[tuple[object, Convert]], kind: Any) -> Convert:
     return convert
 
 
-def numbers(obs: object, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+def numbers(
+    obs: object, shape: tuple[int, ...], dtype: np.dtype, bounds: Bounds | None = None
+) -> np.ndarray:
     """An observation as numbers of a shape, whole ones within the range of ``dtype`` unless that is
-    a real type.
+    a real type, and within ``bounds``.
 
     Raises:
         ValueError: they are not.
     """
     array = np.asarray(obs)
-    if array.dtype == dtype and array.shape == shape:
-        return array
+    if array.dtype != dtype or array.shape != shape:
+        array = of_type(array, shape, dtype)
+    if bounds is not None and ((array < bounds[0]) | (array > bounds[1])).any():
+        low, high = (" ".join(str(each).split()) for each in bounds)
+        raise ValueError(
+            f"expected whole numbers from {low} to {high}, got {array.min()} to {array.max()}"
+        )
+    return array
+
+
+def of_type(array: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Numbers of another type than they should have; ValueError as ``numbers``."""
     if array.dtype.kind not in "biuf" or array.shape != shape:
         raise ValueError(
             f"expected numbers of the shape {shape}, got {array.dtype} of the shape {array.shape}"
@@ -150,6 +187,28 @@ def numbers(obs: object, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
         raise ValueError(f"expected whole numbers from {low} to {high}, got others")
     return exact
+
+
+def cast_to(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The array as ``dtype``; what that cannot hold becomes infinite, and is refused later."""
+    if array.dtype == dtype:
+        return array
+    with np.errstate(over="ignore"):
+        return array.astype(dtype)
+
+
+def type_bounds(dtype: Any) -> tuple[int, int]:
+    """The smallest and the largest number of a type of whole numbers."""
+    known = np.iinfo(dtype)
+    return int(known.min), int(known.max)
+
+
+def bounds_of(record: Mapping[str, Any]) -> Bounds | None:
+    """Bounds of a recorded Box; None: those of its type, or it has real numbers."""
+    if "bounds" not in record:
+        return None
+    low, high = (np.array(each, record["dtype"]) for each in record["bounds"])
+    return low, high
 
 
 def scale_of(record: Mapping[str, Any]) -> float:
@@ -205,6 +264,13 @@ def box_record(space: spaces.Box, channels: Channels) -> dict[str, Any]:
     record: dict[str, Any] = {"box": list(space.shape), "dtype": str(space.dtype)}
     if space.dtype == np.uint8:
         record["high"] = int(space.high.max(initial=0))
+    if space.dtype.kind in "iu":
+        low, high = type_bounds(space.dtype)
+        if (space.low > low).any() or (space.high < high).any():
+            record["bounds"] = [
+                int(each.flat[0]) if each.size and (each == each.flat[0]).all() else each.tolist()
+                for each in (space.low, space.high)
+            ]
     bits_or_bytes = space.dtype == np.bool_ or record.get("high") in (1, 255)
     if len(space.shape) == 3:
         own = channel_side(space.shape)[0]
@@ -222,7 +288,14 @@ def from_record(record: Mapping[str, Any]) -> spaces.Space[Any]:
     """
     match record:
         case {"box": shape, "dtype": dtype}:
-            return spaces.Box(0, record.get("high", 1), tuple(shape), np.dtype(dtype).type)
+            kind: Any = np.dtype(dtype)
+            whole = kind.kind in "iu" and "high" not in record
+            usual = type_bounds(kind) if whole else (0, record.get("high", 1))
+            low, high = (
+                np.broadcast_to(each, tuple(shape)).astype(kind)
+                for each in bounds_of(record) or usual
+            )
+            return spaces.Box(low, high, dtype=kind.type)
         case {"discrete": n, "start": start}:
             return spaces.Discrete(n, start=start)
         case {"multi_binary": shape}:

@@ -125,7 +125,7 @@ class SyncVectorEnv(VectorEnv):
         self.has_drawing = self.envs[0].has_drawing
         self.spec = spec = self.envs[0].spec
         for env in self.envs[1:]:
-            env.order_agents([name for name, *_ in spec.agents or ()])
+            env.order_agents([str(name) for name, *_ in spec.agents or ()])
             if env.spec != spec and (changed := changes(env.spec.record, spec.record)):
                 raise ValueError(
                     f"Environments of one run have other spaces ({changed} in the first one): "

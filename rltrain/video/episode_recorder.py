@@ -130,7 +130,7 @@ class EpisodeRecorder(Watch):
         return {**result, **won, "world": world, "arrays": arrays}
 
     def _write(self, env: VectorEnv) -> None:
-        names = [name for name, *_ in env.spec.agents or ()]
+        names = [str(name) for name, *_ in env.spec.agents or ()]
         page = {
             "title": self.title,
             "n_agents": env.spec.n_agents,

@@ -1,5 +1,6 @@
 """A loaded policy: observations as the environment gives them or as the run stored them."""
 
+import itertools
 import json
 
 import numpy as np
@@ -98,6 +99,18 @@ def test_masks_are_asked_for_where_actions_can_be_unavailable(tmp_path):
         with pytest.raises(ValueError, match=r"avail_actions: expected .* got none"):
             ask(obs)
     assert policy.act(obs, np.ones((3, trainer.rollout.env.spec.n_actions))).shape == (3,)
+
+
+def test_masks_of_components_are_taken_as_the_environment_gives_them(tmp_path):
+    pairs = spaces.MultiDiscrete([2, 2], start=[3, 0])
+    make = lambda: Scripted(actions=pairs)  # noqa: E731
+    trainer = rltrain.make_trainer([*WORDS, "algo.network.hidden_sizes=[8]"], tmp_path, env=make)
+    policy = rltrain.load_policy(trainer.save("weights"))
+    for first, second in itertools.product(range(2), range(2)):
+        masks = np.eye(2, dtype=np.int8)[first], np.eye(2, dtype=np.int8)[second]
+        assert policy.act(np.zeros(2), masks).tolist() == [3 + first, second]
+    with pytest.raises(ValueError, match=r"avail_actions: expected the shape \(1, 4\)"):
+        policy.act(np.zeros(2), ([1, 0], [1, 1, 1]))
 
 
 BAD = {

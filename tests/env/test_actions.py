@@ -9,6 +9,8 @@ import rltrain
 from rltrain.env.actions import numbered
 from rltrain.env.adapt import adapted
 from rltrain.errors import UsageError
+from tests.env.scripted import Scripted
+from tests.env.team.scripted import Scripted as Team
 
 
 class Dials(gymnasium.Env):
@@ -100,3 +102,32 @@ def test_clipped_rewards_of_a_team_are_refused(small, tmp_path):
     overrides = [*without(small, "env"), "env=gymnasium", "env.factored=true", "env.reward_clip=1"]
     with pytest.raises(UsageError, match=r"env\.reward_clip=1: .*Type env\.reward_clip=null"):
         rltrain.make_trainer([*overrides, "algo=vdn"], tmp_path / "run", env=Dials)
+
+
+TWO_AXES = {
+    r"MultiDiscrete\(\[2, 3, 2, 2\]\)": spaces.MultiDiscrete([[2, 3], [2, 2]]),
+    r"MultiDiscrete\(\[2, 3\], start=\[0, 4\]\)": spaces.MultiDiscrete([[2, 3]], start=[[0, 4]]),
+    r"MultiBinary\(6\)": spaces.MultiBinary((2, 3)),
+}
+
+
+@pytest.mark.parametrize("factored", [False, True])
+@pytest.mark.parametrize("flat", TWO_AXES)
+def test_actions_with_two_axes_are_refused_with_how_to_flatten_them(flat, factored):
+    said = rf"with 2 axes: expected one\. Flatten .*reshape\(\(\d, \d\)\), spaces\.{flat}"
+    with pytest.raises(ValueError, match=said):
+        adapted(Scripted(actions=TWO_AXES[flat]), factored=factored)
+    team = Team(actions=(TWO_AXES[flat], 2))
+    with pytest.raises(ValueError, match=said):
+        adapted(team)
+
+
+def test_the_wrapper_that_flattens_works():
+    env = Scripted(actions=spaces.MultiDiscrete([[2, 3], [2, 2]]))
+    wrapped = gymnasium.wrappers.TransformAction(
+        env, lambda action: action.reshape((2, 2)), spaces.MultiDiscrete([2, 3, 2, 2])
+    )
+    adapter = adapted(wrapped)
+    adapter.reset(0)
+    adapter.step(np.array([23]))
+    assert env.taken[0].tolist() == [[1, 2], [1, 1]]

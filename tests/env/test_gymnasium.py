@@ -7,7 +7,7 @@ import pytest
 from gymnasium import spaces
 
 from rltrain.env.env_options import EnvOptions
-from rltrain.env.gymnasium import GymnasiumEnv
+from rltrain.env.gymnasium import GymnasiumEnv, finite_reward
 from rltrain.errors import EnvError
 from rltrain.hardware.rollout import Rollout
 from rltrain.types import Clock, EnvSpec
@@ -36,6 +36,16 @@ def test_a_reward_that_is_no_number_names_environment_step_and_seed(bad: Any) ->
     )
     with pytest.raises(EnvError, match=rf"^Scripted at step 2 .* seed 41 gave the reward.*{says}"):
         go(env)
+
+
+NO_NUMBERS = {"1.0": "text", b"1.0": "bytes", None: "NoneType", ("1.0",): "tuple"}
+
+
+@pytest.mark.parametrize("bad", NO_NUMBERS, ids=str)
+def test_a_reward_of_another_type_names_it(bad: Any) -> None:
+    said = rf"expected one number, such as float\(reward\), got {NO_NUMBERS[bad]}\.$"
+    with pytest.raises(EnvError, match=said):
+        finite_reward(bad, lambda: "it")
 
 
 def test_the_first_observation_is_looked_at_too() -> None:

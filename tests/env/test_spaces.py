@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,13 @@ import pytest
 from gymnasium import spaces
 
 from rltrain.common.spec_record import channel_side, channel_text
+from rltrain.env.adapt import adapted
 from rltrain.env.env_options import EnvOptions
 from rltrain.env.gymnasium import GymnasiumEnv
-from rltrain.env.spaces import recorded_view, to_record, viewed
+from rltrain.env.spaces import from_record, recorded_view, to_record, viewed
 from rltrain.errors import EnvError
 from tests.env.scripted import Scripted, go
+from tests.env.team.scripted import Scripted as Team
 
 Box, Discrete, MultiDiscrete = spaces.Box, spaces.Discrete, spaces.MultiDiscrete
 
@@ -135,7 +138,17 @@ OUTSIDE: list[tuple[spaces.Space[Any], Any]] = [
     *((Box(0, 255, (1,), U8), [x]) for x in (300, -1, 256, 0.7, np.nan, np.inf, "7", 1j)),
     *((Box(0, 255, (2, 2, 3), U8), np.full((2, 2, 3), x)) for x in (300, -1, 0.5, np.nan)),
     *((Box(-5, 5, (1,), np.int8), [x]) for x in (128, -129, 0.5, np.nan)),
-    *((Box(-5, 5, (1,), np.int64), [x]) for x in (0.5, np.nan, 1e300)),
+    *((Box(-5, 5, (1,), np.int64), [x]) for x in (0.5, np.nan, 1e300, 6, -6, np.int64(6))),
+    *((Box(0, 5, (2,), np.int64), x) for x in ([100, 1], np.array([1, -1]))),
+    *((Box(0, 5, (2,), U8), x) for x in ([6, 0], np.array([0, 200], U8))),
+    (Box(1, 5, (2,), U8), np.array([0, 5], U8)),
+    (Box(np.array([0, 3]), np.array([2, 5]), dtype=np.int32), np.array([3, 3], np.int32)),
+    (Box(0, 9, (2, 2, 3), U8), np.full((2, 2, 3), 10, U8)),
+    (
+        spaces.Dict({"a": Box(0, 5, (2,), np.int8), "b": Discrete(2)}),
+        {"a": np.array([7, -3], np.int8), "b": 1},
+    ),
+    (spaces.Tuple([Box(0, 5, (1,), np.int16)]), (np.array([6], np.int16),)),
     *((Box(0, 1, (1,), np.bool_), [x]) for x in (7, -1, 0.5, np.nan)),
     *((Box(-1, 1, (1,)), [x]) for x in (np.nan, np.inf, "a", None)),
     (Box(-1, 1, (2,)), [[1, 2], [3, 4]]),
@@ -164,8 +177,11 @@ def test_what_is_not_of_its_space_ends_the_run(space: spaces.Space[Any], bad: An
     ("space", "obs"),
     [
         (Box(-1, 1, (2,)), [1.0001, -7]),
-        (Box(0, 4, (1,), U8), [200]),
+        (Box(0, 4, (1,), U8), [4]),
         (Box(0, 9, (2,), np.int64), [3.0, 4.0]),
+        (Box(0, 2**62, (1,), np.int64), np.array([2**62])),
+        (Box(-128, 127, (1,), np.int8), np.array([-128], np.int8)),
+        (Box(np.array([0, 3]), np.array([2, 5]), dtype=np.int32), np.array([2, 5], np.int32)),
         (Box(-1, 1, ()), 0.5),
         (Discrete(3), np.array(2)),
         (Discrete(2), True),
@@ -177,3 +193,74 @@ def test_what_is_not_of_its_space_ends_the_run(space: spaces.Space[Any], bad: An
 )
 def test_what_means_the_same_is_taken(space: spaces.Space[Any], obs: Any) -> None:
     GymnasiumEnv(Scripted(space, [obs])).reset(0)
+
+
+def test_bounds_of_whole_numbers_are_in_the_record() -> None:
+    each = Box(np.array([0, 3]), np.array([2, 5]), dtype=np.int32)
+    for space in (Box(-5, 5, (2,), np.int64), Box(1, 9, (2, 2, 3), U8), each):
+        record = json.loads(json.dumps(to_record(space)))
+        assert from_record(record) == space
+        with pytest.raises(ValueError, match=r"expected whole numbers from .*, got -?\d+ to -?\d+"):
+            recorded_view(record).convert(space.high + 1)
+    for wide in (Box(0, 255, (2,), U8), Box(-1, 1, (2,))):
+        assert "bounds" not in to_record(wide)
+
+
+def test_records_without_bounds_are_read() -> None:
+    seen = recorded_view({"box": [1], "dtype": "int64"}).convert(np.array([7]))
+    assert seen.tolist() == [7]
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        Discrete(10**9),
+        MultiDiscrete([60_000, 60_000]),
+        spaces.Tuple([Discrete(60_000)] * 2),
+        spaces.Dict({"a": spaces.Dict({"b": Discrete(100_001)}), "c": Box(0, 1, (2,))}),
+    ],
+    ids=lambda x: str(x)[:16],
+)
+def test_too_many_categories_are_refused_with_their_number(space: spaces.Space[Any]) -> None:
+    n = {10**9: "1,000,000,000"}.get(getattr(space, "n", 0), r"1[02]0,00[01]")
+    said = rf"^test has observations {re.escape(str(space))}: {n} categories, .* at most 100,000"
+    with pytest.raises(ValueError, match=said):
+        viewed(space, "test")
+
+
+def test_images_beside_categories_may_be_large() -> None:
+    viewed(spaces.Dict({"a": Box(0, 255, (210, 210, 3), U8), "b": Discrete(9)}), "test")
+
+
+HUGE = np.array([1e300, 1.0])
+HUGE_SPACES: list[tuple[spaces.Space[Any], Any]] = [
+    (Box(-np.inf, np.inf, (2,), np.float64), HUGE),
+    (Box(-np.inf, np.inf, (2,)), HUGE),
+    (spaces.Dict({"a": Box(-np.inf, np.inf, (2,), np.float64)}), {"a": HUGE}),
+    (spaces.Tuple([Box(-np.inf, np.inf, (2,), np.float64)]), (-HUGE,)),
+]
+
+
+@pytest.mark.parametrize(("space", "huge"), HUGE_SPACES, ids=lambda x: str(x)[:20])
+def test_numbers_that_float32_cannot_hold_are_refused_without_a_warning(
+    space: spaces.Space[Any], huge: Any, recwarn: Any
+) -> None:
+    env = GymnasiumEnv(Scripted(space, [huge]))
+    with pytest.raises(EnvError, match=r"expected finite numbers, at most 3e\+38"):
+        env.reset(0)
+    team = adapted(OneOf(space, huge))
+    with pytest.raises(EnvError, match=r"expected finite numbers, at most 3e\+38"):
+        team.reset(0)
+    assert not recwarn.list
+
+
+class OneOf(Team):
+    """Two agents of one space."""
+
+    def __init__(self, space: spaces.Space[Any], shown: Any) -> None:
+        super().__init__()
+        self.observation_spaces = dict.fromkeys(self.possible_agents, space)
+        self.shown = shown
+
+    def seen(self, agents: Any) -> Any:
+        return dict.fromkeys(agents, self.shown)

@@ -130,7 +130,7 @@ def test_masks_by_name_limit_what_a_policy_chooses(small, tmp_path):
     obs, _ = Meeting().reset(seed=0)
     masks = {"tall": [0, 1], "small": [0, 0, 1]}
     assert policy.act(obs, masks) == {"tall": 1, "small": 2}
-    with pytest.raises(ValueError, match="small: expected 3 entries of its mask"):
+    with pytest.raises(ValueError, match="of the agent small expected 3 entries of 0 and 1"):
         policy.act(obs, {"small": [1, 1]})
 
 

@@ -291,3 +291,23 @@ def test_the_script_plays_and_takes_an_observation_as_gymnasium_gives_it(own_fol
         action = exported.act(obs)
         assert isinstance(action, int)
         assert action == policy.act(obs[None])[0]
+
+
+def named_team():
+    """Two agents with first actions of their own."""
+    from gymnasium import spaces
+
+    from tests.env.team.scripted import Scripted
+
+    return Scripted(actions=(spaces.Discrete(2, start=5), spaces.Discrete(3, start=-1)))
+
+
+def test_the_script_numbers_actions_of_a_team_as_its_environment(own_folder, monkeypatch):
+    monkeypatch.setattr("rltrain.mode.export.network.open_checkpoint", opened_with(named_team))
+    run = saved(["algo=vdn", "env=pettingzoo"], own_folder / "run", env=named_team)
+    done = export(run, ["test.episodes=2"], None)
+    assert (done.record["first_action"], len(done.record["agents"])) == ("5,-1", 2)
+    exported, policy = loaded_script(done.folder), rltrain.load_policy(run)
+    obs, available = np.ones((2, 2), np.float32), np.array([[0, 1, 0], [0, 0, 1]])
+    assert exported.act(obs, available).tolist() == [6, 1]
+    assert policy.act(obs, available).tolist() == [6, 1]

@@ -11,11 +11,12 @@ import numpy as np
 from rltrain.common.number_types import is_finite
 from rltrain.env import gymnasium
 from rltrain.env.env_options import USUAL, TeamOptions
-from rltrain.env.gymnasium import FRAMES_PER_SECOND, NO_STATE, as_mask, finite_reward, flag
+from rltrain.env.gymnasium import FINITE, FRAMES_PER_SECOND, NO_STATE, finite_reward, flag
 from rltrain.env.tasks import begin_task, require_task
 from rltrain.env.team.agent_spaces import MASK, Agent, team_spaces
 from rltrain.env.team.drawn import has_particles, particle_drawing
 from rltrain.env.team.first_episode import first_episode, hides_state, name_of, saves_state
+from rltrain.env.team.gymnasium_team import GymnasiumTeam
 from rltrain.env.team.named import agents_record
 from rltrain.env.vector import Env, Observation
 from rltrain.errors import STOPS, Containment, EnvError, reason
@@ -82,9 +83,9 @@ class TeamEnv(Env):
 
     def order_agents(self, names: Sequence[str]) -> None:
         """Give the agents another order than ``possible_agents`` has, if these are their names."""
-        own = list(self._index)
-        if list(names) != own and sorted(names) == sorted(map(str, own)):
-            self._lay_out(names)
+        own = {str(name): name for name in self._index}
+        if [*map(str, names)] != [*own] and sorted(map(str, names)) == sorted(own):
+            self._lay_out([own[str(name)] for name in names])
 
     def _lay_out(self, names: Sequence[str]) -> None:
         """The spec of agents in this order."""
@@ -109,10 +110,10 @@ class TeamEnv(Env):
             obs_scale=spaces.obs_scale,
             frame_stack=options.frame_stack,
             agents=agents_record(names, env.observation_space, env.action_space, options.channels),
+            joint=env.joint if isinstance(env, GymnasiumTeam) else None,
             channels=options.channels,
-            masks_actions=self._masks
-            or spaces.action_sizes is not None
-            or any(agent.has_mask for agent in spaces.agents),
+            masks_in_info=self._masks,
+            masks_actions=self._masks or spaces.masks_actions,
             obs_sizes=spaces.obs_sizes,
             action_sizes=spaces.action_sizes,
         )
@@ -193,7 +194,7 @@ class TeamEnv(Env):
         """The environment's own state, if it has ``state_dict`` and ``load_state_dict``."""
         if self.env is not self._inner or not saves_state(self._inner):
             return None  # a wrapper may have a state, too
-        names = {"present": list(self._present), "kept": sorted(self._kept)}
+        names = {"present": list(self._present), "kept": sorted(self._kept, key=str)}
         return {"env": self._inner.state_dict(), **names, "t": self._t}
 
     def load_state_dict(self, state: StateDict) -> None:
@@ -274,7 +275,7 @@ class TeamEnv(Env):
             ) from error
         if row.shape != agent.view.shape or (row.dtype != np.uint8 and not is_finite(row)):
             raise EnvError(
-                f"{self._where()} gave {agent.name} the observation {obs}: expected finite numbers "
+                f"{self._where()} gave {agent.name} the observation {obs}: expected {FINITE}, "
                 f"of the shape {agent.view.shape}."
             )
         return row
@@ -286,12 +287,12 @@ class TeamEnv(Env):
         given = obs[MASK] if agent.has_mask else info.get(MASK)
         if given is None:
             return np.ones(agent.actions.n, np.uint8)
-        mask = as_mask(given)
-        if mask is None or mask.shape != (agent.actions.n,) or not (mask.any() or final):
+        mask = agent.own_mask(given)
+        if mask is None or not (mask.any() or final):
             raise EnvError(
                 f"{self._where()} gave {agent.name} the {MASK} {given}: expected "
-                f"{agent.actions.n} entries of 0 and 1, of which one at least is 1. An agent that "
-                "can do nothing needs an action for that, or leaves (terminated)."
+                f"{agent.actions.mask_words}. An agent that can do nothing needs an action for "
+                "that, or leaves (terminated)."
             )
         return mask
 

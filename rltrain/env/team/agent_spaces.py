@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 
-from rltrain.env.actions import Actions, numbered
+from rltrain.env.actions import Actions, as_mask, numbered
 from rltrain.env.env_options import Channels
 from rltrain.env.spaces import ObsView, viewed
 
@@ -28,6 +28,10 @@ class Agent(NamedTuple):
     convert: Callable[[Any], np.ndarray]  # from its observation to its row, without padding
     actions: Actions
     has_mask: bool  # its observations are a Dict with "action_mask"
+
+    def own_mask(self, given: object) -> np.ndarray | None:
+        """A mask of its actions as uint8; None for anything else."""
+        return as_mask(given, self.actions)
 
 
 class TeamSpaces(NamedTuple):
@@ -49,6 +53,11 @@ class TeamSpaces(NamedTuple):
         """Each agent's own number of actions where they differ."""
         return different([agent.actions.n for agent in self.agents])
 
+    @property
+    def masks_actions(self) -> bool:
+        """Whether observations have masks, or actions of the largest number are not all there."""
+        return self.action_sizes is not None or any(agent.has_mask for agent in self.agents)
+
 
 def different(sizes: list[int]) -> tuple[int, ...] | None:
     """The sizes, or None where all are the same."""
@@ -56,9 +65,9 @@ def different(sizes: list[int]) -> tuple[int, ...] | None:
 
 
 def team_spaces(
-    names: Sequence[str],
-    observation_space: Callable[[str], object],
-    action_space: Callable[[str], object],
+    names: Sequence[Any],
+    observation_space: Callable[[Any], object],
+    action_space: Callable[[Any], object],
     env_name: str,
     channels: Channels = "auto",
 ) -> TeamSpaces:

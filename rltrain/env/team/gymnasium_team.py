@@ -5,14 +5,14 @@ whose one agent has several actions at a time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
-from rltrain.env.actions import numbered
+from rltrain.env.actions import components, numbered
 from rltrain.env.env_options import Channels
 from rltrain.env.spaces import viewed
 from rltrain.env.team.agent_spaces import MASK
@@ -23,6 +23,8 @@ Stepped = tuple[dict[str, Any], Any, dict[str, bool], dict[str, bool], dict[str,
 
 class GymnasiumTeam(ParallelEnv):
     """The agents ``possible_agents`` of one Gymnasium environment."""
+
+    joint: Literal["tuple", "components"]  # EnvSpec.joint
 
     def __init__(self, env: gymnasium.Env, names: Sequence[str]) -> None:
         self.env, self.metadata, self.render_mode = env, env.metadata, env.render_mode
@@ -40,6 +42,23 @@ class GymnasiumTeam(ParallelEnv):
     def close(self) -> None:
         self.env.close()
 
+    def _by_agent(self, values: Sequence[object]) -> dict[str, Any]:
+        return dict(zip(self.possible_agents, values, strict=True))
+
+    def _infos(self, info: Info) -> Info:
+        """The info for each agent, with its own mask."""
+        masks: Any = info.get(MASK)
+        names = self.possible_agents
+        if masks is None:
+            return {name: dict(info) for name in names}
+        if not isinstance(masks, Sequence | np.ndarray) or len(masks) != len(names):
+            raise ValueError(
+                f"info['{MASK}'] is {masks}: expected a tuple of {len(names)} masks, one for each "
+                f"of {names}"
+            )
+        rows = self._by_agent(list(masks))
+        return {name: {**info, MASK: rows[name]} for name in names}
+
 
 class TupleTeam(GymnasiumTeam):
     """A Gymnasium environment with a Tuple of actions and one of observations, of one agent each.
@@ -50,6 +69,8 @@ class TupleTeam(GymnasiumTeam):
     Raises:
         ValueError: the two Tuples have different lengths, or actions are not discrete.
     """
+
+    joint = "tuple"
 
     def __init__(self, env: gymnasium.Env) -> None:
         actions, seen = env.action_space, env.observation_space
@@ -97,18 +118,8 @@ class TupleTeam(GymnasiumTeam):
         env: Any = self.env  # Gymnasium's class has no such method
         return env.drawing
 
-    def _by_agent(self, values: Sequence[object]) -> dict[str, Any]:
-        return dict(zip(self.possible_agents, values, strict=True))
-
     def _flags(self, value: Any) -> dict[str, Any]:
         return self._by_agent(value if np.ndim(value) else [value] * len(self.possible_agents))
-
-    def _infos(self, info: Info) -> Info:
-        masks = info.get(MASK)
-        if masks is None:
-            return {name: dict(info) for name in self.possible_agents}
-        rows = self._by_agent(masks)
-        return {name: {**info, MASK: rows[name]} for name in self.possible_agents}
 
 
 class FactoredActions(GymnasiumTeam):
@@ -116,16 +127,19 @@ class FactoredActions(GymnasiumTeam):
     for each component: all of them see its observation, which is the state as well unless it is an
     image, and get its reward.
 
+    ``info["action_mask"]`` is a tuple of one mask for each component.
+
     Args:
         env: the environment.
-        sizes: numbers of values of the components.
         channels: the axis of images with their channels.
     """
 
-    def __init__(self, env: gymnasium.Env, sizes: Sequence[int], channels: Channels) -> None:
-        super().__init__(env, [f"component_{i}" for i in range(len(sizes))])
-        self._sizes = dict(zip(self.possible_agents, sizes, strict=True))
-        self._starts = np.asarray(getattr(env.action_space, "start", 0))
+    joint = "components"
+
+    def __init__(self, env: gymnasium.Env, channels: Channels) -> None:
+        parts = components(env.action_space)
+        super().__init__(env, [f"component_{i}" for i in range(len(parts))])
+        self._actions = self._by_agent([spaces.Discrete(n, start=first) for n, first in parts])
         self._view = viewed(env.observation_space, type(env.unwrapped).__name__, channels)
         self._obs: Any = None
 
@@ -133,17 +147,18 @@ class FactoredActions(GymnasiumTeam):
         return self.env.observation_space
 
     def action_space(self, agent: str) -> spaces.Discrete:
-        return spaces.Discrete(self._sizes[agent])
+        space: spaces.Discrete = self._actions[agent]
+        return space
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         self._obs, info = self.env.reset(seed=seed, options=options)
         self.agents = list(self.possible_agents)
-        return dict.fromkeys(self.agents, self._obs), dict.fromkeys(self.agents, info)
+        return dict.fromkeys(self.agents, self._obs), self._infos(info)
 
     def step(self, actions: dict[str, int]) -> Stepped:
-        joint = np.array([actions[name] for name in self.possible_agents]) + self._starts
+        joint = np.array([actions[name] for name in self.possible_agents])
         joint = joint.astype(self.env.action_space.dtype)
         self._obs, reward, terminated, truncated, info = self.env.step(joint)
         everyone = self.possible_agents
@@ -153,7 +168,7 @@ class FactoredActions(GymnasiumTeam):
             reward,
             dict.fromkeys(everyone, terminated),
             dict.fromkeys(everyone, truncated),
-            dict.fromkeys(everyone, info),
+            self._infos(info),
         )
 
     def state(self) -> np.ndarray:

@@ -10,12 +10,17 @@ from gymnasium import spaces
 
 from rltrain.env.env_options import Channels
 from rltrain.env.spaces import from_record, to_record
-from rltrain.env.team.agent_spaces import MASK, team_spaces
+from rltrain.env.team.agent_spaces import MASK, Agent, team_spaces
+from rltrain.errors import reason
 from rltrain.types import EnvSpec
+
+Name = str | int
+"""Of an agent."""
 
 
 class NamedAgents:
-    """Converts what an environment of PettingZoo gives and takes, from the record of its spaces.
+    """Converts what an environment of several agents gives and takes, from the record of its
+    spaces.
 
     Args:
         spec: with ``agents``, as ``agents_record`` makes them.
@@ -34,22 +39,66 @@ class NamedAgents:
             spec.channels,
         ).agents
 
+    def whole(self, obs: Any, masks: Any) -> tuple[Mapping[Name, Any], Any] | None:
+        """An observation of a Gymnasium environment whose parts are the agents, and its mask, by
+        their names; None: ``obs`` is something else.
+
+        Args:
+            obs: a tuple of an observation for each agent, or one that all of them see.
+            masks: one for each agent in their order, or [N, A]; by name; or None.
+
+        Raises:
+            ValueError: another number of masks.
+        """
+        names, joint = self.names, self._spec.joint
+        by_name = isinstance(obs, Mapping) and set(obs) <= set(names)
+        if joint is None or by_name or (joint == "tuple" and not isinstance(obs, tuple)):
+            return None
+        parts = obs if joint == "tuple" else (obs,) * len(names)
+        if len(parts) != len(names):
+            raise ValueError(
+                f"observations: expected a tuple of {len(names)}, one for each of {list(names)}, "
+                f"got {len(parts)}."
+            )
+        if masks is not None and not isinstance(masks, Mapping):
+            if np.isscalar(masks) or len(masks) != len(names):
+                raise ValueError(
+                    f"avail_actions: expected {len(names)} masks, one for each of {list(names)}, "
+                    f"got {masks}."
+                )
+            if isinstance(masks, np.ndarray):  # a row is as long as the largest number of actions
+                own = zip(self._agents, masks, strict=True)
+                masks = [mask[: agent.actions.n] for agent, mask in own]
+            masks = dict(zip(names, masks, strict=True))
+        return dict(zip(names, parts, strict=True)), masks
+
+    def joined(self, actions: Mapping[Name, Any]) -> tuple[Any, ...] | np.ndarray:
+        """Actions by name as the Gymnasium environment takes them."""
+        each = [actions[name] for name in self.names]
+        return tuple(each) if self._spec.joint == "tuple" else np.array(each)
+
     def seen(
-        self, obs: Mapping[str, Any], masks: Mapping[str, Any] | None
+        self, obs: Mapping[Name, Any], masks: Mapping[Name, Any] | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Observations [N, *O] and available actions [N, A]. Agents that are not in ``obs`` see
         zeros and can only choose action 0.
 
         Args:
             obs: by name, as the environment gives them.
-            masks: by name, where they are not part of the observations; None: what the agents have
-                is all available.
+            masks: by name, where they are not part of the observations; None where the environment
+                has none.
 
         Raises:
-            ValueError: other names, or what is not of an agent's space.
+            ValueError: other names, what is not of an agent's space, or a mask that is missing.
         """
         spec, names = self._spec, self.names
-        for given in (obs, masks or {}):
+        masks = {} if masks is None else masks
+        if not isinstance(masks, Mapping):
+            raise ValueError(
+                "avail_actions: expected masks by name, as the observations are, got "
+                f"{type(masks).__name__}."
+            )
+        for given in (obs, masks):
             if unknown := [name for name in given if name not in names]:
                 raise ValueError(f"{unknown}: expected names among {list(names)}.")
         rows = np.zeros((len(names), *spec.obs_shape), spec.obs_dtype)
@@ -59,36 +108,62 @@ class NamedAgents:
                 available[i, 0] = True
                 continue
             given = obs[agent.name]
-            row = agent.convert(given)
+            row = converted(agent, given)
             if spec.obs_sizes is None:
                 rows[i] = row
             else:
                 rows[i, : row.size] = row
-            mask = given[MASK] if agent.has_mask else (masks or {}).get(agent.name)
+            mask = given[MASK] if agent.has_mask else masks.get(agent.name)
             n = agent.actions.n
-            if mask is not None and np.shape(mask) != (n,):
-                raise ValueError(f"{agent.name}: expected {n} entries of its mask, got {mask}.")
-            available[i, :n] = True if mask is None else np.asarray(mask) != 0
+            if mask is None and spec.masks_in_info and not agent.has_mask:
+                raise ValueError(
+                    f"avail_actions: expected {n} entries for the agent {agent.name}, got none, "
+                    "but not all actions of this environment are available at all times."
+                )
+            own = np.ones(n, np.uint8) if mask is None else agent.own_mask(mask)
+            if own is None:
+                raise ValueError(
+                    f"avail_actions: of the agent {agent.name} expected "
+                    f"{agent.actions.mask_words}, got {mask}."
+                )
+            available[i, :n] = own
         return rows, available
 
-    def actions(self, action: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
+    def actions(self, action: np.ndarray, names: Sequence[Name]) -> dict[Name, Any]:
         """The actions [N] of these agents, as the environment takes them."""
         own = zip(self.names, self._agents, action, strict=True)
         each = {name: agent.actions.own(int(a)) for name, agent, a in own if name in names}
         return {name: int(a) if np.ndim(a) == 0 else a for name, a in each.items()}
 
 
+def converted(agent: Agent, obs: Any) -> np.ndarray:
+    """An agent's observation; ValueError, which names the agent, for what is not of its space."""
+    try:
+        return agent.convert(obs)
+    except (ValueError, TypeError, KeyError, IndexError) as error:
+        raise ValueError(
+            f"observations: that of the agent {agent.name} is not of its space ({reason(error)})."
+        ) from error
+
+
 def agents_record(
     names: Sequence[Any],
-    observation_space: Callable[[str], Any],
-    action_space: Callable[[str], Any],
+    observation_space: Callable[[Any], Any],
+    action_space: Callable[[Any], Any],
     channels: Channels,
-) -> tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] | None:
+) -> tuple[tuple[Name, dict[str, Any], dict[str, Any]], ...] | None:
     """Names and spaces of a team as plain data; None if agents are named by something else than
-    text.
+    text or whole numbers.
     """
-    if not all(isinstance(name, str) for name in names):
+    plain = all(isinstance(name, str | int | np.integer) for name in names)
+    if not plain or len({str(name) for name in names}) < len(names):
         return None
-    each: list[tuple[str, spaces.Space[Any], spaces.Space[Any]]]
-    each = [(name, observation_space(name), action_space(name)) for name in names]
+    each: list[tuple[Name, spaces.Space[Any], spaces.Space[Any]]] = [
+        (
+            name if isinstance(name, str) else int(name),
+            observation_space(name),
+            action_space(name),
+        )
+        for name in names
+    ]
     return tuple((name, to_record(o, channels), to_record(a)) for name, o, a in each)

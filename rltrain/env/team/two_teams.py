@@ -107,7 +107,7 @@ class TwoTeamVectorEnv(SyncVectorEnv):
         super().__init__(make=kept, **options)
         self.other_side: OtherTeamSide = OtherTeamSide(self._games[0], self.n_envs)
         for game in self._games[1:]:
-            game.other.order_agents([name for name, *_ in self.other_side.spec.agents or ()])
+            game.other.order_agents([str(name) for name, *_ in self.other_side.spec.agents or ()])
         self.n_acting += self.other_side.spec.n_agents
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -49,7 +49,7 @@ class OnnxPolicy:
         }
         self.last_action, _, *memory = self.session.run(None, {k: inputs[k] for k in self.shapes})
         self.hidden = memory[0] if memory else self.hidden
-        action = self.last_action[0] + int(self.about["first_action"])
+        action = self.last_action[0] + np.array(self.about["first_action"].split(","), int)
         return int(action[0]) if alone else action
 
 

@@ -181,7 +181,7 @@ def written(settings: Settings, source: checkpoint.Found, folder: Path) -> dict[
             "checkpoint": str(source.folder),
             "env_steps": str(source.step),
             "frame_stack": str(env.spec.frame_stack),
-            "first_action": str(env.spec.first_action),
+            "first_action": ",".join(map(str, first_actions(env.spec))),
             "rltrain": rltrain.__version__,
         }
         node = settings.nodes["env"]
@@ -214,11 +214,19 @@ def written(settings: Settings, source: checkpoint.Found, folder: Path) -> dict[
         "outputs": network.outputs,
         "observation_space": env.spec.obs_space,
         "action_components": env.spec.action_components,
+        "agents": env.spec.agents,
         "compared_steps": compared.n_steps * env.n_envs,
         "largest_relative_difference": float(compared.difference),
     }
     put_text(folder / RECORD, json.dumps(record, indent=1))
     return record
+
+
+def first_actions(spec: EnvSpec) -> list[int]:
+    """The environment's own number of action 0, for all agents or for each; 0 of combinations."""
+    if spec.agents is None:
+        return [spec.first_action]
+    return [int(space.get("start", 0)) if "discrete" in space else 0 for *_, space in spec.agents]
 
 
 def write_onnx(network: ActingNetwork, file: Path, about: dict[str, str]) -> None:

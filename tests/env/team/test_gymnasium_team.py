@@ -2,6 +2,7 @@
 
 import gymnasium
 import numpy as np
+import pytest
 from gymnasium import spaces
 
 from rltrain.env.adapt import adapted
@@ -49,3 +50,24 @@ def test_the_state_of_factored_actions_is_the_observation_once():
     team = adapted(Board(), factored=True)
     assert team.spec.state_dim == 6
     assert team.reset(0).state.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+class MaskedBoard(Board):
+    """A mask of all combinations, not one for each component."""
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)[0], {"action_mask": np.ones(4)}
+
+
+class MaskedTuple(Leaving):
+    """One mask for two agents."""
+
+    def reset(self, *, seed=None, options=None):
+        return (0, 0), {"action_mask": [[1, 1]]}
+
+
+@pytest.mark.parametrize(("make", "factored"), [(MaskedBoard, True), (MaskedTuple, False)])
+def test_masks_that_are_not_one_for_each_agent_are_refused(make, factored):
+    said = r"info\['action_mask'\] is .*: expected a tuple of 2 masks, one for each of \['"
+    with pytest.raises(ValueError, match=said):
+        adapted(make(), factored=factored)
