@@ -42,8 +42,6 @@ ALLOWED = {
     "logger/wandb.py": OWN,
     "mode/export/network.py": PACKAGE_DATA,
     "mode/hub/push.py": "copies files of a run in which nothing but plain files was found",
-    "mode/match/round_robin.py": "a folder",
-    "mode/run_folder.py": "a folder",
     "mode/sweep/run.py": "a file of a sweep in which nothing but plain files was found",
     "mode/tune/study.py": "a file of a study in which nothing but plain files was found",
     "offline/dataset.py": "read_index found a plain file with the listed size",

@@ -11,7 +11,7 @@ import torch
 
 import rltrain
 from rltrain.hardware.ddp.ranks import Ranks, torchrun_ranks
-from rltrain.types import Batch, Clock, EnvSpec
+from rltrain.types import Batch, Clock, EnvSpec, LossResult
 from tests.algo.batches import make_batch
 
 ALONE = EnvSpec(n_agents=1, n_actions=4, obs_shape=(3,))
@@ -26,6 +26,9 @@ class Unchecked:
 
     def __call__(self, batch: Batch) -> None: ...
     def require_indices(self, batch: Batch) -> None: ...
+
+    def result(self, result: LossResult, batch: Batch) -> LossResult:
+        return result
 
 
 def learner_of(algo: str, dtype: torch.dtype):
