@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
+from types import FrameType
 
 import rltrain
 from rltrain.common.files import require_places
@@ -24,6 +26,9 @@ from rltrain.errors import NamesError, NotTypedError, RltrainError, UsageError
 def main() -> None:
     """Console entry: exits with the codes of the contract."""
     keep_streams()
+    for name in ("SIGTERM", "SIGHUP"):
+        if getattr(signal, name, None) and signal.getsignal(signal.Signals[name]) is signal.SIG_DFL:
+            signal.signal(signal.Signals[name], leave)
     try:
         sys.exit(run(sys.argv[1:]))
     except RltrainError as error:
@@ -31,6 +36,11 @@ def main() -> None:
         sys.exit(error.exit_code)
     except KeyboardInterrupt as stopped:
         sys.exit(next(iter(stopped.args), 130))
+
+
+def leave(number: int, frame: FrameType | None) -> None:
+    """End what is going on as Ctrl-C does, so that nothing half-written and no process is left."""
+    raise KeyboardInterrupt(128 + number)
 
 
 def run(arguments: Sequence[str]) -> int:

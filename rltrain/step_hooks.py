@@ -61,7 +61,7 @@ class TrainingStepHooks:
                 terminated = bool(steps.terminated[step, e])
                 hooks.on_step(trainer, stepped(view, *outcome, terminated))
         for part in parts:
-            hooks.on_trajectory(trainer, part)
+            store(part, hooks.on_trajectory(trainer, part))
 
     def state_dict(self) -> StateDict:
         return {"open": self.open.copy(), "begun": self.begun.copy(), "t": self.t.copy()}
@@ -70,6 +70,21 @@ class TrainingStepHooks:
         """Load what ``state_dict`` returned; from an empty state, start from scratch."""
         for name in ("open", "begun", "t") if state else ():
             setattr(self, name, np.array(state[name]))
+
+
+def store(part: Trajectory, given: Trajectory) -> None:
+    """Put the arrays that hooks returned in the place of those of ``part``, which are views.
+
+    Raises:
+        ValueError: an array of another shape; names it.
+    """
+    for name in STEP_FIELDS:
+        own, other = getattr(part, name), np.asarray(getattr(given, name))
+        if other.shape != own.shape:
+            raise ValueError(
+                f"on_trajectory returned {name} of the shape {other.shape}: expected {own.shape}."
+            )
+        own[...] = other
 
 
 def stepped(view: StepView, action: np.ndarray, reward: np.ndarray, terminated: bool) -> StepView:

@@ -222,3 +222,25 @@ def test_views_are_frozen():
     diary = recorded(collected([[0]]))
     with pytest.raises(dataclasses.FrozenInstanceError):
         diary.views[0][1].t = 5
+
+
+class Pays(Callback):
+    """Returns another trajectory with other rewards, and one of another length if asked."""
+
+    def __init__(self, cut=0):
+        self.cut = cut
+
+    def on_trajectory(self, trainer, value):
+        reward = np.full_like(value.reward, 100)
+        return dataclasses.replace(value, reward=reward[self.cut :])
+
+
+def test_a_trajectory_that_is_returned_is_stored():
+    """Defect: only changes within the arrays that were handed over were."""
+    steps = collected([[0, 0], [1, 0], [0, 1]])
+    TrainingStepHooks().replay(None, Callbacks([Pays()]), steps)
+    assert (steps.reward == 100).all()
+    with pytest.raises(
+        Exception, match=r"returned reward of the shape \(1, 1\): expected \(2, 1\)"
+    ):
+        TrainingStepHooks().replay(None, Callbacks([Pays(cut=1)]), steps)
