@@ -250,6 +250,14 @@ class Loss:
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> LossResult:
         """Loss sum, count (transitions trained on × M), priority [B] and metrics."""
 
+    def state_dict(self) -> StateDict:
+        """What changes while training; saved in checkpoints."""
+        return {}
+
+    def load_state_dict(self, state: StateDict) -> None:
+        """Restore what ``state_dict`` returned."""
+        return
+
 
 class Optimizer(Protocol):
     """A ``torch.optim.Optimizer``, or an object with the members that the learner uses."""

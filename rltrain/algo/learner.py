@@ -110,6 +110,7 @@ class Learner:
             "target": _copies(self.target.state_dict()),
             "optimizer": self.gradient_step.state_dict(),
             "target_update": {"done_at": self.target_update.done_at},
+            "loss": getattr(self.loss, "state_dict", dict)(),  # a function has none
             "reward_norm": {} if self.reward_norm is None else self.reward_norm.state_dict(),
         }
 
@@ -123,6 +124,8 @@ class Learner:
         self.gradient_step.load_state_dict(state["optimizer"])
         self.online.load_state_dict(state["online"])
         self.target.load_state_dict(state["target"])
+        if state.get("loss"):
+            self.loss.load_state_dict(state["loss"])
         self.target_update.done_at = int(state["target_update"]["done_at"])
         if self.reward_norm is not None:
             self.reward_norm.load_state_dict(state["reward_norm"])

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import rltrain
+from rltrain.algo.loss.td import TDLoss
 from rltrain.api import settings_from
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.mode.messages.closing import to_trust
@@ -120,3 +121,36 @@ def test_a_loss_that_reads_no_distribution_is_refused_where_there_is_one(small, 
     own = [f"algo.network._target_={OWN}.Net", f"algo.loss._target_={OWN}.Loss"]
     trainer = rltrain.make_trainer([*overrides, *own, "algo/distribution=scalar"], run_dir=tmp_path)
     trainer.close()
+
+
+class Counting(TDLoss):
+    """Counts its calls."""
+
+    def __init__(self, *, gamma=0.9, n_step=1):
+        super().__init__(gamma=gamma, n_step=n_step, double=True)
+        self.calls = 0
+
+    def __call__(self, *given):
+        self.calls += 1
+        return super().__call__(*given)
+
+    def state_dict(self):
+        return {"calls": self.calls}
+
+    def load_state_dict(self, state):
+        self.calls = state["calls"]
+
+
+def test_the_state_of_a_loss_of_ones_own_is_saved(small, tmp_path):
+    words = [w for w in small if not w.startswith("algo.loss.")]
+    words += ["algo=vdn", f"algo.loss={{_target_: {__name__}.Counting}}"]
+    trainer = rltrain.make_trainer(words, run_dir=tmp_path)
+    trainer.run(60)
+    calls = trainer.learner.loss.calls
+    trainer.save("full")
+    trainer.close()
+    assert calls > 0
+    again = rltrain.make_trainer(words, run_dir=tmp_path)
+    again.restore(tmp_path)
+    assert again.learner.loss.calls == calls
+    again.close()
