@@ -58,6 +58,7 @@ NOT_SAVED_IN_RUNS = {
     "env.minatar.MinAtarGame": "the package is an extra: tests/env/test_minatar.py",
     "env.smac.several_maps.SeveralDecisions": "policies without learning are only evaluated",
     "env.smac.starcraft2.games.Games": "StarCraft II cannot save a game: its state says so",
+    "interfaces.Loss": "the empty state of a loss that keeps nothing: test_own_parts.py",
     "mode.run_folder.Record": "sums of files that few environments read: test_outside.py",
 }
 """Others, and why."""
