@@ -21,7 +21,7 @@ from rltrain.report.comparison import (
     limits_text,
     ranges_of,
 )
-from rltrain.report.run_data import CLOCK, Run
+from rltrain.report.run_data import AXES, CLOCK, Run
 from rltrain.report.run_groups import RunGroup, grouped
 from rltrain.report.scores import Curve, common, curve_of
 
@@ -150,13 +150,17 @@ def ends_of(
     for env in dict.fromkeys(group.env for group in groups):
         here = [g for g in groups if g.env == env]
         own = [g for g in here if not g.published] or here
-        ends = [curves[run.folder].end for g in own for run in g.runs]
-        out[env] = min(ends)
-        if axis != "minutes" and max(ends) > 1.1 * min(ends):
+        runs = [run for g in own for run in g.runs]
+        ends = [curves[run.folder].end for run in runs]
+        out[env] = end = min(ends)
+        if axis != "minutes" and max(ends) > 1.1 * end:
+            first = runs[ends.index(end)]
+            went_on = np.nanmax(first.columns[AXES[axis]]) > 1.1 * end
+            why = "has no finite values after that, though it trained on" if went_on else "ends"
             warn(
-                f"{env}: runs end between {min(ends):,.0f} and {max(ends):,.0f} "
-                f"{axis.replace('_', ' ')}. Final "
-                f"scores are those at {min(ends):,.0f}, where the shortest ends."
+                f"{env}: runs end between {end:,.0f} and {max(ends):,.0f} "
+                f"{axis.replace('_', ' ')}. Final scores are those at {end:,.0f}: "
+                f"{first.folder.name} {why}."
             )
     return out
 

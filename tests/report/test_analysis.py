@@ -175,3 +175,10 @@ def test_published_values_do_not_count_as_runs():
     assert labels == ["dqn", "vdn"]
     own = analyze(team("dqn"), settings(normalize="min_max")).ranges
     assert analyze([*team("dqn"), published(1e3)], settings(normalize="min_max")).ranges == own
+
+
+def test_a_run_without_numbers_at_its_end_is_named():
+    runs = [*team("dqn"), run(Path("gone"), seed=9, values=[0, 1, np.nan, np.nan])]
+    assert warning(analyze(runs, settings()), "gone has no finite values after that")
+    short = [*team("dqn"), run(Path("short"), seed=9, values=[0, 1])]
+    assert warning(analyze(short, settings()), "short ends.")
