@@ -10,7 +10,7 @@ import rltrain
 from rltrain.env.smac.spec import env_spec
 from rltrain.types import Clock, EnvSpec
 from tests.algo.batches import make_batch, with_garbage
-from tests.marks import each_once
+from tests.marks import each_once, slow_except
 
 TEAM = EnvSpec(n_agents=3, n_actions=5, obs_shape=(6,), state_dim=8)
 ONE = EnvSpec(n_agents=1, n_actions=3, obs_shape=(4,))
@@ -89,8 +89,11 @@ NOTHING_AHEAD = {
 }
 
 
-@pytest.mark.parametrize("change", NOTHING_AHEAD)
-@pytest.mark.parametrize("method", METHODS, ids="-".join)
+QUICK = [["dqn"], ["c51"], ["qrdqn"], ["rainbow"], ["qmix"]]
+
+
+@pytest.mark.parametrize("change", slow_except(["alone", "short"], NOTHING_AHEAD))
+@pytest.mark.parametrize("method", slow_except(QUICK, METHODS), ids="-".join)
 def test_windows_without_a_bootstrap_are_learned_alike(method, change):
     """Defect: distributions of next values were read from arrays without rows."""
     compiled, plain = (found(method, k, NOTHING_AHEAD[change]) for k in ("compiled", "torch"))
