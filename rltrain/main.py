@@ -26,9 +26,9 @@ from rltrain.errors import NamesError, NotTypedError, RltrainError, UsageError
 def main() -> None:
     """Console entry: exits with the codes of the contract."""
     keep_streams()
-    for name in ("SIGTERM", "SIGHUP"):
-        if getattr(signal, name, None) and signal.getsignal(signal.Signals[name]) is signal.SIG_DFL:
-            signal.signal(signal.Signals[name], leave)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # not ignored, as nohup does
+            signal.signal(number, leave)
     try:
         sys.exit(run(sys.argv[1:]))
     except RltrainError as error:

@@ -84,7 +84,8 @@ def store(part: Trajectory, given: Trajectory) -> None:
             raise ValueError(
                 f"on_trajectory returned {name} of the shape {other.shape}: expected {own.shape}."
             )
-        own[...] = other
+        if other is not own:
+            own[...] = other
 
 
 def stepped(view: StepView, action: np.ndarray, reward: np.ndarray, terminated: bool) -> StepView:

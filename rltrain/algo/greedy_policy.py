@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, Protocol
 
 import numpy as np
 
 from rltrain.algo.checks import available_or_all, require_available, require_observations
 from rltrain.algo.policy import Policy, own_actions
+from rltrain.common.spec_record import by_component, combined
 from rltrain.types import Clock, EnvSpec
 
 
@@ -100,10 +100,8 @@ class GreedyPolicy:
 
     def _combined(self, mask: Any) -> Any:
         """A tuple of masks of components, as Gymnasium's spaces have it, as one of combinations."""
-        by_component = isinstance(mask, tuple) and not all(map(np.isscalar, mask))
-        if self.spec.action_components is None or not by_component:
-            return mask
-        return np.ravel(reduce(np.multiply.outer, mask))
+        several = self.spec.action_components is not None and by_component(mask)
+        return combined(mask) if several else mask
 
     def _chosen(self, seen: np.ndarray, available: np.ndarray) -> np.ndarray:
         """Action numbers [N] for observations [N, *O] and available actions [N, A]."""

@@ -125,7 +125,9 @@ class GradientStep:
         self.initial_lr = 0.0 if lr_factors is None else self.optimizer.param_groups[0]["lr"]
         self.moments: dict[str, Tensor] = {}
         self.begun = False  # the optimizer has made its state
-        self.begins_at_zero = self._kind in ZERO_AT_FIRST
+        kind = type(self.optimizer)
+        own = kind.__bases__[1] if issubclass(kind, _Eager) else kind
+        self.begins_at_zero = own in ZERO_AT_FIRST
         if self.begins_at_zero:
             self._make_moments()
             for tensor in self.moments.values():
@@ -133,12 +135,6 @@ class GradientStep:
         elif self.optimizer.state:  # made by its constructor, as Adagrad's
             self._take_moments()
         self.sum_over_ranks: Callable[[Tensor], None] | None = None  # in place; None: one process
-
-    @property
-    def _kind(self) -> type:
-        """The class of the optimizer, as its author named it."""
-        kind = type(self.optimizer)
-        return kind.__bases__[1] if _Eager in kind.__bases__ else kind
 
     @property
     def weights(self) -> Tensor:

@@ -1,4 +1,4 @@
-"""Values as JSON that every reader takes: it has no NaN and no infinity."""
+"""Values as JSON that every reader takes, which has no NaN and no infinity, and checked JSON."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 import math
 from collections.abc import Mapping
 from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 
 def json_text(value: object) -> str:
@@ -20,3 +22,24 @@ def without_nan(value: object) -> Any:
     if isinstance(value, (list, tuple)):
         return [without_nan(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def read_strictly(kind: Any, text: str) -> Any:
+    """JSON as a value of the type ``kind``, such as a dataclass.
+
+    Raises:
+        ValueError: what is wrong first.
+    """
+    try:
+        return TypeAdapter(kind).validate_json(text, strict=True)
+    except ValidationError as error:
+        raise ValueError(first_problem(error)) from error
+
+
+def first_problem(error: ValidationError) -> str:
+    """What is wrong first in plain data, such as "n_agents is missing"."""
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    if first["type"] == "missing":
+        return f"{where} is missing"
+    return f"{where} is {first['input']!a:.40} ({first['msg']})" if where else first["msg"]

@@ -13,11 +13,13 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from fractions import Fraction
+from functools import reduce
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
+from rltrain.common.json_text import first_problem
 from rltrain.types import EnvSpec
 
 
@@ -41,15 +43,6 @@ def read_spec(record: Mapping[str, object]) -> EnvSpec:
     return spec
 
 
-def first_problem(error: ValidationError) -> str:
-    """What is wrong first in plain data, such as "n_agents is missing"."""
-    first = error.errors()[0]
-    where = ".".join(map(str, first["loc"]))
-    if first["type"] == "missing":
-        return f"{where} is missing"
-    return f"{where} is {first['input']!a:.40} ({first['msg']})"
-
-
 def size_of(record: Mapping[str, Any]) -> int:
     """Numbers in a flattened observation of a recorded space."""
     match record:
@@ -64,6 +57,18 @@ def size_of(record: Mapping[str, Any]) -> int:
         case {"dict": inner}:
             return sum(size_of(one) for _, one in inner)
     raise ValueError(f"expected the record of an observation space, got {record}.")
+
+
+def by_component(mask: object) -> bool:
+    """Whether a mask of available actions is a tuple of one for each component, as in Gymnasium's
+    ``sample``.
+    """
+    return isinstance(mask, tuple) and not all(map(np.isscalar, mask))
+
+
+def combined(masks: Sequence[Any]) -> np.ndarray:
+    """The mask of the combinations of components whose masks are given."""
+    return np.ravel(reduce(np.multiply.outer, masks))
 
 
 def action_parts(record: Mapping[str, Any]) -> list[tuple[int, int]]:

@@ -22,7 +22,7 @@ from rltrain.errors import UsageError
 
 MOST_BYTES, MOST_NODES = 1 << 20, 100_000
 """Of a preset's file, and values in it, aliases written out."""
-GLOBAL = ("experiment", "tuned", "tune")
+GLOBAL = ("experiment", "tuned")
 """Groups whose files set keys of whole runs."""
 
 

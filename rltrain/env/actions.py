@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
+
+from rltrain.common.spec_record import by_component, combined
 
 MOST = 1_000
 """Combinations of a MultiDiscrete space that are still learned as one action each."""
@@ -84,12 +85,11 @@ def as_mask(given: Any, actions: Actions) -> np.ndarray | None:
     masks, one for each component as in Gymnasium's ``sample``, becomes that of the combinations.
     """
     n, sizes = actions.n, actions.sizes
-    by_component = isinstance(given, tuple) and not all(map(np.isscalar, given))
-    if sizes is not None and by_component:
+    if sizes is not None and by_component(given):
         parts = [part for one in given if (part := zeros_and_ones(one)) is not None]
         if [part.shape for part in parts] != [(size,) for size in sizes]:
             return None
-        return np.array(reduce(np.multiply.outer, parts)).reshape(n)
+        return combined(parts)
     mask = zeros_and_ones(given)
     if mask is None or mask.size != n:
         return None

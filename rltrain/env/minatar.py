@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rltrain.common.machine.install import require_extra
+from rltrain.common.machine.install import install_extra
 from rltrain.common.number_types import Count, Flag, Probability
 from rltrain.env.vector import Env, Observation, SyncVectorEnv
 from rltrain.types import EnvSpec, Info, StateDict
@@ -139,10 +139,12 @@ def game_class(game: str) -> Any:
     Raises:
         ValueError: the package is missing.
     """
-    require_extra("minatar", "minatar", "env=minatar")
     package = importlib.util.find_spec("minatar")
-    assert package is not None
-    assert package.submodule_search_locations
+    if package is None or not package.submodule_search_locations:  # a file of that name
+        raise ValueError(
+            "env=minatar needs the package MinAtar, which is not installed. "
+            f"Type {install_extra('minatar')}"
+        )
     path = Path(package.submodule_search_locations[0]) / "environments" / f"{game}.py"
     spec = importlib.util.spec_from_file_location(f"minatar_{game}", path)
     assert spec is not None

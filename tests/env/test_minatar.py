@@ -3,6 +3,7 @@ the package is skipped without it; a stand-in game shows the rest.
 """
 
 import importlib.util
+from importlib.machinery import ModuleSpec
 from typing import Any
 
 import numpy as np
@@ -144,9 +145,10 @@ def test_films_show_the_last_channel_that_is_set() -> None:
     assert image[0, CELL].tolist() == COLORS[0].tolist()
 
 
-def test_a_missing_package_says_what_to_install(monkeypatch: Any) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"env=minatar needs minatar, .*-m pip install 'MinAtar>="):
+@pytest.mark.parametrize("found", [None, ModuleSpec("minatar", None)], ids=["none", "a file"])
+def test_a_missing_package_says_what_to_install(monkeypatch: Any, found: ModuleSpec | None) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: found)
+    with pytest.raises(ValueError, match=r"the package MinAtar, .*-m pip install 'MinAtar>="):
         made("breakout")
 
 

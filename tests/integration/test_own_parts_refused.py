@@ -1,6 +1,5 @@
 """Mistakes in one's own parts, files and commands are named before anything is trained."""
 
-import re
 from dataclasses import replace
 
 import gymnasium
@@ -84,7 +83,7 @@ class MeanValue(Loss):
         return self.made(LossResult(q.sum(), q.numel(), q.mean((0, 2, 3)).detach(), {}))
 
     def made(self, result):
-        raise NotImplementedError
+        return result
 
 
 class Bald(MeanValue):
@@ -269,59 +268,6 @@ def test_a_failure_is_told_where_the_console_is_off(own_folder, capsys):
     with pytest.raises(RuntimeError):
         rltrain.train(["algo=dqn", *overrides], env=env)
     assert "gave the reward nan" in capsys.readouterr().err
-
-
-PRESETS = {
-    "list": (b"- a\n- b\n", "holds a list, no keys"),
-    "value": (b"much\n", "holds a value, no keys"),
-    "UTF-16": ("total_env_steps: 5\n".encode("utf-16"), "is no text in UTF-8"),
-    "no YAML": (b"a: [1\n", "is no YAML"),
-    "bomb": (
-        b"a: &a [1,2,3,4,5,6,7,8,9]\n"
-        + b"".join(b"%c: &%c [%s]\n" % (c, c, b"*%c," % (c - 1) * 9) for c in b"bcdefgh"),
-        "names aliases",
-    ),
-    "deep": (b"[" * 5_000 + b"]" * 5_000, "is nested too deeply|holds a list|is no YAML"),
-    "large": (b"a: " + b"x" * (1 << 20), "is larger than 1 MB"),
-    **{
-        text: (text.encode(), re.escape(f"below defaults, as '- override /{said}'"))
-        for text, said in {
-            "logger: [csv, tensorboard]": "logger: [csv, tensorboard]",
-            "logger: csv": "logger: [csv]",
-            "logger: []": "logger: []",
-            "logger:": "logger: []",
-            "buffer: prioritized": "buffer: prioritized",
-            "env: acrobot": "env: acrobot",
-            "algo: c51": "algo: c51",
-            "hardware: cpu": "hardware: cpu",
-            "algo: {network: gru}": "algo/network: gru",
-            "algo: {optimizer: adam, batch_size: 3}": "algo/optimizer: adam",
-        }.items()
-    },
-}
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_a_preset_that_is_none_is_refused(own_folder, name):
-    text, said = PRESETS[name]
-    (own_folder / "mine.yaml").write_bytes(text)
-    with pytest.raises(UsageError, match=said):
-        rltrain.train([*CARTPOLE, "experiment=./mine.yaml"])
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "said"),
-    [
-        ("experiment", "# @package _global_\nlogger: [csv]", "override /logger: [csv]"),
-        ("algo", "defaults: [dqn]\nnetwork: gru", "override /algo/network: gru"),
-    ],
-)
-def test_a_choice_among_the_keys_of_a_file_of_a_folder_is_named(own_folder, name, text, said):
-    (own_folder / "conf" / name).mkdir(parents=True)
-    (own_folder / "conf" / name / "mine.yaml").write_text(text)
-    words = [*CARTPOLE, f"{name}=mine", f"hydra.searchpath=[{own_folder / 'conf'}]"]
-    with pytest.raises(UsageError, match=rf"mine\.yaml sets .*{re.escape(said)}"):
-        rltrain.train(words)
 
 
 @pytest.mark.parametrize(

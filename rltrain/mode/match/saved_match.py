@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field
 
 from rltrain.common.files import JsonObject
+from rltrain.common.json_text import read_strictly
 from rltrain.errors import CheckpointError
 from rltrain.logger.screen import shown
 
@@ -57,17 +58,11 @@ def read_pairings(
     """
     pairings: Any = record.get("pairings")
     try:
-        saved = TypeAdapter(tuple[SavedPairing, ...]).validate_json(
-            json.dumps(pairings), strict=True
-        )
+        saved = read_strictly(tuple[SavedPairing, ...], json.dumps(pairings))
         require_played(saved, every, battles)
     except (ValueError, RecursionError) as error:
-        problem = str(error)
-        if isinstance(error, ValidationError):
-            first = error.errors()[0]
-            problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}".removeprefix(": ")
         raise CheckpointError(
-            f"{shown(path)} is damaged: its finished pairings cannot be read ({problem}). Delete "
+            f"{shown(path)} is damaged: its finished pairings cannot be read ({error}). Delete "
             "its folder, and the same command begins the match again."
         ) from error
     return list(pairings)

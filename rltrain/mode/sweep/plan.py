@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, Field
 
 import rltrain
 from rltrain.common.files import (
@@ -28,6 +28,7 @@ from rltrain.common.files import (
     require_writable,
 )
 from rltrain.common.json_lines import is_number
+from rltrain.common.json_text import read_strictly
 from rltrain.config.schema import Settings
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.logger.screen import shown
@@ -180,14 +181,10 @@ def read_plan(folder: Path) -> SweepPlan | None:
     if not os.path.lexists(file):
         return None
     try:
-        saved = TypeAdapter(SavedPlan).validate_json(get_text(file, JSON_BYTES), strict=True)
+        saved: SavedPlan = read_strictly(SavedPlan, get_text(file, JSON_BYTES))
     except (OSError, ValueError) as error:
-        problem = f"{error}"
-        if isinstance(error, ValidationError):
-            first = error.errors()[0]
-            problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}".removeprefix(": ")
         raise CheckpointError(
-            f"{shown(file)} cannot be read as the list of a sweep's jobs ({problem}). Its "
+            f"{shown(file)} cannot be read as the list of a sweep's jobs ({error}). Its "
             "runs are in the folders beside it: type resume=FOLDER for each, or the command of "
             "the sweep again with a new hydra.sweep.dir."
         ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -89,10 +90,6 @@ def env_name(choice: str, env: Mapping[str, object]) -> str:
     return " ".join([choice, *(played[:1] if several else played)])
 
 
-OLDEST = 10**18
-"""More than any number in a file's name."""
-
-
 def absolute_metrics(
     evaluations: Iterable[Path], record: Mapping[str, object], config: Mapping[str, object], n: int
 ) -> dict[str, np.ndarray]:
@@ -104,16 +101,12 @@ def absolute_metrics(
     best, episodes = record.get("best_test"), keys.get("test.episodes")
     if not isinstance(best, dict) or not isinstance(episodes, int):
         return {}
-    for found in map(json_object, sorted(evaluations, key=age)):
+    for found in map(json_object, sorted(evaluations, key=number_in, reverse=True)):
         played, metrics = found.get("episodes"), found.get("metrics")
         enough = isinstance(played, list) and len(played) >= 10 * episodes
         alike = found.get("epsilon") == keys.get("test.epsilon")
-        if (
-            enough
-            and alike
-            and isinstance(metrics, dict)
-            and found.get("env_steps") == best.get("env_steps")
-        ):
+        alike = alike and found.get("env_steps") == best.get("env_steps")
+        if enough and alike and isinstance(metrics, dict):
             return {
                 test.replace("test/", "absolute/"): np.append(
                     [np.nan] * (n - 1), number(metrics[test])
@@ -124,9 +117,10 @@ def absolute_metrics(
     return {}
 
 
-def age(evaluation: Path) -> int:
-    """0 for the newest, ``evaluation.json``; those before it are numbered."""
-    return -(number_of(evaluation.stem.partition("-")[2]) or 0) + OLDEST * ("-" in evaluation.stem)
+def number_in(evaluation: Path) -> float:
+    """The number in the name of an evaluation; that of the newest has none."""
+    number = number_of(evaluation.stem.partition("-")[2])
+    return math.inf if number is None else number
 
 
 def metrics_of(path: Path, problems: list[str]) -> dict[str, np.ndarray]:

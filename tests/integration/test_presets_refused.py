@@ -1,0 +1,62 @@
+"""Presets and files of one's own that compose to nothing are refused, with what to write."""
+
+import re
+
+import pytest
+
+import rltrain
+from rltrain.errors import UsageError
+from tests.integration.test_own_parts_refused import CARTPOLE
+
+PRESETS = {
+    "list": (b"- a\n- b\n", "holds a list, no keys"),
+    "value": (b"much\n", "holds a value, no keys"),
+    "UTF-16": ("total_env_steps: 5\n".encode("utf-16"), "is no text in UTF-8"),
+    "no YAML": (b"a: [1\n", "is no YAML"),
+    "bomb": (
+        b"a: &a [1,2,3,4,5,6,7,8,9]\n"
+        + b"".join(b"%c: &%c [%s]\n" % (c, c, b"*%c," % (c - 1) * 9) for c in b"bcdefgh"),
+        "names aliases",
+    ),
+    "deep": (b"[" * 5_000 + b"]" * 5_000, "is nested too deeply|holds a list|is no YAML"),
+    "large": (b"a: " + b"x" * (1 << 20), "is larger than 1 MB"),
+    **{
+        text: (text.encode(), re.escape(f"below defaults, as '- override /{said}'"))
+        for text, said in {
+            "logger: [csv, tensorboard]": "logger: [csv, tensorboard]",
+            "logger: csv": "logger: [csv]",
+            "logger: []": "logger: []",
+            "logger:": "logger: []",
+            "buffer: prioritized": "buffer: prioritized",
+            "env: acrobot": "env: acrobot",
+            "algo: c51": "algo: c51",
+            "hardware: cpu": "hardware: cpu",
+            "tune: dqn": "tune: dqn",
+            "algo: {network: gru}": "algo/network: gru",
+            "algo: {optimizer: adam, batch_size: 3}": "algo/optimizer: adam",
+        }.items()
+    },
+}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_that_is_none_is_refused(own_folder, name):
+    text, said = PRESETS[name]
+    (own_folder / "mine.yaml").write_bytes(text)
+    with pytest.raises(UsageError, match=said):
+        rltrain.train([*CARTPOLE, "experiment=./mine.yaml"])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("experiment", "# @package _global_\nlogger: [csv]", "override /logger: [csv]"),
+        ("algo", "defaults: [dqn]\nnetwork: gru", "override /algo/network: gru"),
+    ],
+)
+def test_a_choice_among_the_keys_of_a_file_of_a_folder_is_named(own_folder, name, text, said):
+    (own_folder / "conf" / name).mkdir(parents=True)
+    (own_folder / "conf" / name / "mine.yaml").write_text(text)
+    words = [*CARTPOLE, f"{name}=mine", f"hydra.searchpath=[{own_folder / 'conf'}]"]
+    with pytest.raises(UsageError, match=rf"mine\.yaml sets .*{re.escape(said)}"):
+        rltrain.train(words)
