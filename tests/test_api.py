@@ -15,6 +15,7 @@ from gymnasium import spaces
 import rltrain
 from rltrain.callback import Callback
 from rltrain.errors import UsageError
+from tests.marks import slow_except
 
 
 class Count(Callback):
@@ -89,7 +90,7 @@ class Remember(Callback):
                 raise self.error
 
 
-@pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt])
+@pytest.mark.parametrize("error", slow_except([ValueError], [None, ValueError, KeyboardInterrupt]))
 def test_nothing_of_a_run_stays_in_memory(small, error, monkeypatch):
     """A sweep makes many in one process."""
     monkeypatch.setattr("rltrain.mode.train.gc", gc)

@@ -12,6 +12,7 @@ from gymnasium import spaces
 import rltrain
 from rltrain.callback import Callback
 from tests.helpers import weights
+from tests.marks import each_once
 
 HOOKS = [name for name in vars(Callback) if name.startswith("on_")]
 DURING_TRAINING = [
@@ -105,8 +106,7 @@ def test_a_run_is_the_same_after_a_checkpoint_that_any_hook_asked_for(tmp_path, 
         assert (ours == theirs).all()
 
 
-@pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
-@pytest.mark.parametrize("hook", DURING_TRAINING)
+@each_once(error=[ZeroDivisionError, KeyboardInterrupt], hook=DURING_TRAINING)
 def test_no_transition_joins_two_episodes_after_an_exception_in_any_hook(tmp_path, hook, error):
     def fail(trainer):
         raise error

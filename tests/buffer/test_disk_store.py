@@ -11,6 +11,7 @@ from rltrain.common import checkpoint
 from rltrain.errors import CheckpointError, FullDiskError, UsageError
 from tests.buffer import episodes, replays
 from tests.buffer.streams import SPEC, Stream
+from tests.marks import each_once
 
 STACKED = replace(SPEC, frame_stack=3, obs_dtype="uint8")
 KINDS = {
@@ -55,8 +56,7 @@ def load(folder: Path, buffer, step: int) -> None:
     buffer.load_state_dict(checkpoint.read(folder / str(step), "replay"))
 
 
-@pytest.mark.parametrize("large", [1, 1 << 26])
-@pytest.mark.parametrize("seed", range(4))
+@each_once(large=[1, 1 << 26], seed=range(4))
 def test_batches_are_those_of_memory_also_after_kills(pair, tmp_path, monkeypatch, seed, large):
     monkeypatch.setattr(disk_store, "LARGE", large)
     rng, (memory, disk) = np.random.default_rng(seed), pair()

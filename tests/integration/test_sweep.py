@@ -49,6 +49,7 @@ def test_what_no_sweep_can_do_is_refused_before_the_first_job(
     assert nothing_written(own_folder)
 
 
+@pytest.mark.slow  # two more processes
 def test_a_sweep_has_its_name_and_imports_nothing_of_the_present_folder(command, small, own_folder):
     executed = foreign_modules(own_folder)
     words = [*small, "seed=1,2", "total_env_steps=40", "name=mine", "sweep.jobs=1"]

@@ -10,6 +10,7 @@ import rltrain
 from rltrain.errors import DivergedError
 from rltrain.kernels.module_watch import CompiledMethod
 from tests.helpers import require_same
+from tests.marks import each_once
 
 COMMON = (
     *("tuned=none", "hardware.threads=1", "logger=[]", "algo.learning_starts=40"),
@@ -63,8 +64,7 @@ def played(trainer: Any) -> dict[str, Any]:
     return saved
 
 
-@pytest.mark.parametrize("algo", ALGOS)
-@pytest.mark.parametrize("env", ENVS)
+@each_once(10, env=ENVS, algo=ALGOS)
 def test_every_bit_is_that_of_the_plain_loop(env, algo, tmp_path):
     words = (*ENVS[env], *ALGOS[algo])
     ours, theirs = (made(tmp_path / str(plain), *words, plain=plain) for plain in (False, True))

@@ -276,6 +276,7 @@ def script_prints(folder):
     return ran.stdout.strip()
 
 
+@pytest.mark.slow
 def test_the_script_of_a_team_prints_actions_when_it_is_run(own_folder):
     run = saved(["algo=qmix", "env=two_step"], own_folder / "run")
     printed = script_prints(export(run, ["test.episodes=2"], None).folder)
