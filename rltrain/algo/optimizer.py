@@ -23,6 +23,8 @@ from rltrain.types import LossResult, Number
 FEW_WEIGHTS = 1_000_000
 ZERO_AT_FIRST = torch.optim.Adam, torch.optim.AdamW, torch.optim.RAdam, torch.optim.RMSprop
 """Optimizers whose state begins as zeros; others make theirs in their first step."""
+OPTION = "option."
+"""Before the names of changed options in a saved state."""
 Betas = Annotated[list[Probability], Field(min_length=2, max_length=2)]
 """Decays of the first and of the second moment."""
 
@@ -226,11 +228,23 @@ class GradientStep:
         state = self.optimizer.state[self.flat.values]
         self.moments = {name: x for name, x in state.items() if isinstance(x, Tensor)}
 
+    def _changed_options(self) -> dict[str, int | float]:
+        """Options that are no longer those of the configuration: a callback may lower the rate."""
+        options, configured = self.optimizer.param_groups[0], self.optimizer.defaults
+        numbers = {name: x for name, x in options.items() if type(x) in (int, float)}
+        scheduled = set() if self.lr_factors is None else {"lr"}
+        return {
+            n: x for n, x in numbers.items() if x != configured.get(n, x) and n not in scheduled
+        }
+
     def state_dict(self) -> dict[str, Tensor]:
-        """Copies of the moments, and numbers that the optimizer keeps beside them."""
+        """Copies of the moments, numbers that the optimizer keeps beside them, and options that
+        were changed.
+        """
         state = self.optimizer.state[self.flat.values] if self.begun else {}
         kept = {name: x for name, x in state.items() if isinstance(x, Tensor | int | float)}
-        return {name: torch.as_tensor(x).clone() for name, x in kept.items()}
+        kept |= {OPTION + name: x for name, x in self._changed_options().items()}
+        return {name: torch.as_tensor(x, dtype=_dtype(x)).clone() for name, x in kept.items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Restore what ``state_dict`` returned.
@@ -238,12 +252,18 @@ class GradientStep:
         Raises:
             ValueError: the state comes from another optimizer.
         """
+        known = {OPTION + name for name in self.optimizer.defaults}
+        options = {name: x for name, x in state.items() if name in known}
+        state = {name: x for name, x in state.items() if name not in options}
+        group = self.optimizer.param_groups[0]
+        group |= {name: self.optimizer.defaults[name] for name in self._changed_options()}
+        group |= {name.removeprefix(OPTION): x.item() for name, x in options.items()}
         if not state and not self.begins_at_zero:  # that of before the first step
             self.optimizer.state.clear()
             self.moments, self.begun = {}, False
         elif not self.begun:
             self._make_moments()
-        kept = self.state_dict()
+        kept = {name: x for name, x in self.state_dict().items() if not name.startswith(OPTION)}
         if set(state) != set(kept):
             raise ValueError(
                 f"the optimizer's state has {', '.join(sorted(state))}, but this optimizer keeps "
@@ -255,6 +275,10 @@ class GradientStep:
             else:
                 own = self.optimizer.state[self.flat.values]
                 own[name] = type(own[name])(state[name].item())
+
+
+def _dtype(x: Tensor | float) -> torch.dtype | None:
+    return torch.float64 if isinstance(x, float) else None
 
 
 @contextmanager

@@ -147,3 +147,43 @@ def test_an_optimizer_is_what_it_is_without_rltrain(name):
     for model in models[1:]:
         torch.testing.assert_close(model.weight, models[0].weight, rtol=1e-5, atol=1e-7)
     assert steps[1].state_dict().keys() == fresh.state_dict().keys()
+
+
+@pytest.mark.parametrize("begun", [True, False])
+@pytest.mark.parametrize("changed", [{"lr": 0.3}, {"lr": 0.3, "weight_decay": 0.1}, {}])
+@pytest.mark.parametrize("make", [torch.optim.Adam, torch.optim.SGD, torch.optim.NAdam])
+def test_options_that_a_callback_changed_are_saved(make, changed, begun):
+    """Defect: a run that was resumed went on with the rate of its configuration."""
+
+    def stepped(step, times):
+        for _ in range(times):
+            step.take(LossResult(loss(step), 1.0, None, {}))
+
+    def loss(step):
+        return (step.flat.values * torch.arange(1.0, 4)).sum()
+
+    def fresh():
+        return GradientStep(nn.Linear(2, 1), partial(make, lr=0.7), None, None)
+
+    whole, resumed = fresh(), fresh()
+    stepped(whole, 2 * begun)
+    whole.optimizer.param_groups[0].update(changed)
+    resumed.optimizer.param_groups[0]["momentum_decay"] = 0.5  # of before, which goes
+    resumed.weights.copy_(whole.weights)
+    resumed.load_state_dict(whole.state_dict())
+    for step in (whole, resumed):
+        stepped(step, 2)
+    assert torch.equal(whole.weights, resumed.weights)
+    assert whole.state_dict().keys() == resumed.state_dict().keys()
+
+
+def test_a_scheduled_rate_is_no_change():
+    step = GradientStep(nn.Linear(2, 1), partial(torch.optim.SGD, lr=0.7), None, [[0, 0.5]])
+    step.schedule(10)
+    assert step.state_dict() == {}
+
+
+def test_an_option_that_no_optimizer_has_is_refused():
+    step = GradientStep(nn.Linear(2, 1), partial(torch.optim.SGD, lr=0.7), None, None)
+    with pytest.raises(ValueError, match=r"state has option\.speed, but"):
+        step.load_state_dict({"option.speed": torch.tensor(1.0)})
