@@ -96,7 +96,7 @@ def evaluate_mode(overrides: Sequence[str]) -> int:
     from rltrain.mode import evaluate
 
     if settings is not None:
-        evaluate.show(evaluate.evaluated(settings, None))
+        evaluate.show(evaluate.evaluated(settings, None, others))
     elif load_step == "all":
         evaluate.show_all(evaluate.evaluate_all(str(path), others))
     else:

@@ -100,7 +100,7 @@ def evaluate(
     handed over from Python in the place of the named one.
     """
     source, settings = open_checkpoint(path, overrides, load_step, plays=handed is None)
-    return evaluated(settings if handed is None else handed(settings), source)
+    return evaluated(settings if handed is None else handed(settings), source, overrides)
 
 
 def evaluate_all(
@@ -122,7 +122,7 @@ def evaluate_all(
         settings = saved if handed is None else handed(saved)
         done.append(played(settings, build(settings, source), source, place))
     common = ("what", "environment", "seed", "epsilon", "n_envs", "machine")
-    record = {name: done[0].record[name] for name in common}
+    record = {name: done[0].record[name] for name in common} | {"overrides": [*overrides]}
     record["checkpoints"] = [
         {name: value for name, value in one.record.items() if name not in common} for one in done
     ]
@@ -133,11 +133,14 @@ def evaluate_all(
     return Evaluations(tuple(done), file, drawn, tuple(dict.fromkeys(remarks)))
 
 
-def evaluated(settings: Settings, source: checkpoint.Found | None) -> Evaluation:
+def evaluated(
+    settings: Settings, source: checkpoint.Found | None, overrides: Sequence[str] = ()
+) -> Evaluation:
     """Play with a checkpoint or the scripted policy of ``algo``, count and write."""
     place = home(source)
     evaluation = played(settings, build(settings, source), source, place)
-    return replace(evaluation, path=write(place, evaluation.record))
+    record = {**evaluation.record, "overrides": [*overrides]}
+    return replace(evaluation, record=record, path=write(place, record))
 
 
 def build(settings: Settings, source: checkpoint.Found | None) -> Evaluated:

@@ -82,7 +82,8 @@ def accepted(answers: Iterable[Answer], refusal: Refusal) -> Answer:
             key = next((k for k in keys if "." in k), keys[0])
             choices = first.partition(key)[0].rstrip("'+")  # of groups, which stand first
             why = refusal(first).rstrip(".").replace(" Type ", f" Type {choices}")
-            names = Answer(why=f"Here it is {key}. {why}")
+            here = f"{key} is a key of {choices.strip()}" if choices else f"Here it is {key}"
+            names = Answer(why=f"{here}. {why}")
     return names
 
 

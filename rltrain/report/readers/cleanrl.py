@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -45,10 +46,14 @@ def read(folder: Path, files: set[str]) -> Run | None:
         return None
     points = [(NAMES[name], event) for name in scalars for event in events.Scalars(name)]
     began = min(event.wall_time for _, event in points)
-    rows: dict[int, dict[str, float]] = {}
-    for name, event in points:
-        row = rows.setdefault(event.step, {"env_steps": float(event.step)})
-        row |= {"seconds": event.wall_time - began, name: event.value}
+    values: dict[int, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for name, event in points:  # episodes that end at the same step have events of their own
+        values[event.step][name].append(event.value)
+        values[event.step]["seconds"].append(event.wall_time - began)
+    rows = {
+        step: {"env_steps": float(step)} | {name: float(np.mean(x)) for name, x in at.items()}
+        for step, at in values.items()
+    }
     settings = hyperparameters(events)
     return Run(
         folder=folder,

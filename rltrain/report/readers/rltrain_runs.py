@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -95,7 +96,7 @@ def absolute_metrics(
 ) -> dict[str, np.ndarray]:
     """Columns ``absolute/NAME`` [n], whose last value is that of the best checkpoint in at least
     ten times the episodes of a test (Gorsane et al., 2022), by the newest evaluation with the
-    exploration of the tests; none unless it was evaluated so.
+    exploration of the tests in the run's own environment; none unless it was evaluated so.
     """
     keys = flat(config)
     best, episodes = record.get("best_test"), keys.get("test.episodes")
@@ -106,6 +107,8 @@ def absolute_metrics(
         enough = isinstance(played, list) and len(played) >= 10 * episodes
         alike = found.get("epsilon") == keys.get("test.epsilon")
         alike = alike and found.get("env_steps") == best.get("env_steps")
+        typed = found.get("overrides")  # which old evaluations do not have
+        alike = alike and not (isinstance(typed, list) and any(map(of_another_task, typed)))
         if enough and alike and isinstance(metrics, dict):
             return {
                 test.replace("test/", "absolute/"): np.append(
@@ -115,6 +118,11 @@ def absolute_metrics(
                 if test.startswith("test/") and test in metrics
             }
     return {}
+
+
+def of_another_task(override: object) -> bool:
+    """Whether an evaluation with this override played something else than the run's tests."""
+    return re.match(r"[+~]*(env|algo|test\.opponent)\b", str(override)) is not None
 
 
 def number_in(evaluation: Path) -> float:

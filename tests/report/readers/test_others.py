@@ -156,7 +156,7 @@ def test_cleanrl(tmp_path):
 
     folder = tmp_path / "CartPole-v1__dqn__1__1700000000"
     writer = EventFileWriter(str(folder))
-    for step, value in ((10, 20.0), (30, 40.0)):
+    for step, value in ((10, 20.0), (30, 10.0), (30, 70.0)):  # two episodes ended at once
         event = Event(wall_time=1000.0 + step, step=step)
         event.summary.value.add(tag="charts/episodic_return", simple_value=value)
         writer.add_event(event)
