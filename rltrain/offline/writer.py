@@ -61,7 +61,7 @@ class Writer:
         self.packed = PackedObs(spec, "float32") if spec.obs_bytes else None
         self.per_shard = max(2, shard_bytes // bytes_per_step(spec))  # time steps
         self.shards: list[dict[str, Any]] = []
-        self.begun = self.stopped = False
+        self.begun = self.is_new = self.stopped = False
         self.open = self._rows(min(64, self.per_shard))  # [E, time steps, …] of the open episodes
         self.n = np.zeros(n_envs, np.int64)  # [E] time steps of the open episode
         self.cut = np.zeros(n_envs, np.bool_)  # [E] its beginning is a piece already
@@ -75,7 +75,7 @@ class Writer:
         """UsageError for a folder in use, unless recording goes on in it."""
         if not self.begun:
             require_free(self.folder)
-            self.begun = True
+            self.begun = self.is_new = True
 
     def add(self, step: Mapping[str, np.ndarray]) -> None:
         """One time step of every environment, each field [E, …]; episodes that it closes are kept.
@@ -125,6 +125,8 @@ class Writer:
         if not self.pending or self.stopped:
             return
         self.begin()
+        if self.is_new and not self.shards:
+            require_free(self.folder)  # another run may have begun to write there
         room = None if self.max_bytes is None else self.max_bytes - self.n_bytes
         self.stopped = True  # after a failed write, do not try again
         shard = write_shard(self.folder, len(self.shards), self._joined(), room)

@@ -145,6 +145,18 @@ def test_a_folder_in_use_is_refused(tmp_path):
         writer(tmp_path / "d").begin()
 
 
+def test_of_two_that_began_at_once_the_first_to_write_keeps_the_folder(tmp_path):
+    first, second = writer(tmp_path / "d"), writer(tmp_path / "d")
+    for each in (first, second):
+        each.begin()
+        play(each, [Env([3, 2])])
+    second.flush()
+    index = (tmp_path / "d" / INDEX).read_bytes()
+    with pytest.raises(UsageError, match="is there already"):
+        first.flush()
+    assert (tmp_path / "d" / INDEX).read_bytes() == index
+
+
 def test_a_disk_that_refuses_is_named_and_leaves_no_half_shard(tmp_path, monkeypatch):
     def full(path):
         raise OSError(28, "No space left on device")
