@@ -288,6 +288,10 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
                 ("space_invaders", "≈ 44"),
             )
         },
+        **{
+            f"long-pqn-{game}": control(f"experiment=minatar/pqn env.game={game}", seeds=3)
+            for game in ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
+        },
     },
     "teams": {
         "lbf-vdn": team("lbf/vdn", "1.00"),
