@@ -96,8 +96,8 @@ class _Eager(Optimizer):
 
 class GradientStep:
     """One step of an optimizer on all parameters of a model, as one flat tensor: clipping is one
-    norm. A step whose loss or gradient is not finite is undone on the device, without reading
-    its value: weights, moments and counters stay as they were.
+    norm. A step whose loss, gradient or new weights are not finite is undone on the device, without
+    reading its value: weights, moments and counters stay as they were.
 
     Args:
         model: its parameters become views into one tensor, their gradients into another.
@@ -136,6 +136,9 @@ class GradientStep:
                 tensor.zero_()
         elif self.optimizer.state:  # made by its constructor, as Adagrad's
             self._take_moments()
+        # the variance of centered RMSprop may be rounded below zero; of others nothing is known
+        options = self.optimizer.param_groups[0]
+        self.steps_finite = own in (*ZERO_AT_FIRST, torch.optim.SGD) and not options.get("centered")
         self.sum_over_ranks: Callable[[Tensor], None] | None = None  # in place; None: one process
 
     @property
@@ -173,7 +176,8 @@ class GradientStep:
         if self.max_grad_norm is not None:
             gradient.mul_((self.max_grad_norm / (grad_norm + 1e-6)).clamp(max=1))
         finite = torch.isfinite(loss.detach() + grad_norm)
-        if finite.is_cpu or not self.begun:  # reading it costs nothing here, or once
+        known = finite.is_cpu or not self.begun  # reading it costs nothing here, or once
+        if known and not (finite and self.begun and not self.steps_finite):
             if finite:
                 self._optimize()
             if finite and not self.begun:
@@ -181,7 +185,9 @@ class GradientStep:
             return 1 - finite.float(), grad_norm
         state = [self.weights, *self.moments.values()]
         before = [tensor.clone() for tensor in state]
-        self.optimizer.step()
+        self._optimize()
+        if not self.steps_finite:
+            finite = finite & torch.isfinite(self.weights).all()
         for tensor, old in zip(state, before, strict=True):
             torch.where(finite, tensor, old, out=tensor)
         return 1 - finite.float(), grad_norm

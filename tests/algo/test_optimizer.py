@@ -187,3 +187,32 @@ def test_an_option_that_no_optimizer_has_is_refused():
     step = GradientStep(nn.Linear(2, 1), partial(torch.optim.SGD, lr=0.7), None, None)
     with pytest.raises(ValueError, match=r"state has option\.speed, but"):
         step.load_state_dict({"option.speed": torch.tensor(1.0)})
+
+
+class Leaping(torch.optim.SGD):
+    """An optimizer of one's own, whose third step leaps to infinity."""
+
+    def step(self, closure=None):
+        super().step()
+        (weights,) = self.param_groups[0]["params"]
+        state = self.state[weights]
+        state["n"] = state.get("n", torch.zeros(())) + 1
+        if state["n"] == 3:
+            weights.data[0] = torch.inf
+
+
+@pytest.mark.parametrize(
+    "make",
+    [partial(torch.optim.RMSprop, lr=1e-4, alpha=0.9, eps=1e-7, centered=True), Leaping],
+    ids=["centered", "own"],
+)
+def test_a_step_to_weights_that_are_not_finite_is_undone(make):
+    """Defect: a gradient that stays the same has a variance of rounding errors, below zero."""
+    step = GradientStep(nn.Linear(100, 1, bias=False), make, None, None)
+    gradient, skipped = torch.linspace(0.01, 10, 100), 0.0
+    for _ in range(300):
+        skipped += float(
+            step.take(LossResult((step.flat.values * gradient).sum(), 1.0, None, {}))[0]
+        )
+        assert torch.isfinite(step.weights).all()
+    assert skipped > 0
