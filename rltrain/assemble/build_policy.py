@@ -19,10 +19,9 @@ from rltrain.common import checkpoint
 from rltrain.common.checkpoint import SPEC
 from rltrain.common.conformance import conform
 from rltrain.common.seeding import (
-    ENV_STREAM,
     POLICY_STREAM,
     TEST_POLICY_STREAM,
-    episode_seeds,
+    SeedsOfTraining,
     generator,
 )
 from rltrain.common.spec_record import read_spec
@@ -70,7 +69,7 @@ def build_rollout(
     policy = build_policy(settings, agents, exploration, env.spec, env.n_envs, rng, noisy=True)
     if settings.run.dataset.write is not None:
         env = recorded(settings, env, policy)
-    seeds = episode_seeds(seed, ENV_STREAM, first)
+    seeds = SeedsOfTraining(seed, first)
     rollout = kind(env=env, policy=policy, seeds=seeds, share=share, opponents=opponents, **keeps)
     kernels.compile_collecting(rollout, settings.hardware.kernels)
     return rollout

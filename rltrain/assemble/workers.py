@@ -30,7 +30,7 @@ from rltrain.common.seeding import NOISE_STREAM, seed_key
 from rltrain.common.spec_record import changes
 from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
-from rltrain.errors import UsageError
+from rltrain.errors import EnvError, UsageError
 from rltrain.hardware.device import available_cores, set_allocator_policy, set_threads
 from rltrain.hardware.env_share import Share, shares_of
 from rltrain.hardware.process.process import WorkerProcess
@@ -132,7 +132,10 @@ def make_rollout(
     training = keeps is not None
     if training:
         torch.manual_seed(seed_key(settings.run.seed, NOISE_STREAM, share.first, replaced))
-    env = build_env(settings, share.n_envs, training=training)
+    try:
+        env = build_env(settings, share.n_envs, training=training)
+    except ValueError as error:  # the run could make one: it is this process that cannot
+        raise EnvError(str(error)) from error
     if changed := changes(env.spec.record, spec.record):
         raise UsageError(
             f"A worker process made environments with other spaces than the run ({changed} in the "

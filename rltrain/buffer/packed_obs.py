@@ -39,14 +39,15 @@ class PackedObs:
     def unpack(self, packed: Tensor) -> Tensor:
         """[..., n_bytes] uint8 to [..., D] float32, on the same device."""
         obs = torch.empty(*packed.shape[:-1], self.width, device=packed.device)
-        others = packed[..., self.n_pixels :].contiguous().view(getattr(torch, self.real.name))
         at = 0
         for start, stop, scale in self.pixels:
             pixels = packed[..., at : at + stop - start]
             torch.mul(pixels, scale, out=obs[..., start:stop])
             at += stop - start
-        at = 0
-        for start, stop in self.others:
-            obs[..., start:stop] = others[..., at : at + stop - start]
-            at += stop - start
+        if self.others:  # copied, as numbers begin where their size divides the place
+            copied = packed[..., at:].clone(memory_format=torch.contiguous_format)
+            others, at = copied.view(getattr(torch, self.real.name)), 0
+            for start, stop in self.others:
+                obs[..., start:stop] = others[..., at : at + stop - start]
+                at += stop - start
         return obs

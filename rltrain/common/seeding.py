@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,9 +29,15 @@ def weighted_index(weights: Sequence[float] | np.ndarray, rng: np.random.Generat
     return int(np.searchsorted(ends, rng.random(), side="right"))
 
 
-def episode_seeds(seed: int, stream: int, first: int = 0) -> Callable[[int, int], int]:
-    """Seeds of episodes by (seed, stream, e, k) alone; environment 0 is ``first`` of the run."""
-    return lambda e, k: seed_key(seed, stream, first + e, k)
+@dataclass(frozen=True)
+class SeedsOfTraining:
+    """Seeds of episodes by (seed, e, k) alone; environment 0 here is ``first`` of the run."""
+
+    seed: int
+    first: int = 0
+
+    def __call__(self, e: int, k: int) -> int:
+        return seed_key(self.seed, ENV_STREAM, self.first + e, k)
 
 
 @dataclass(frozen=True)

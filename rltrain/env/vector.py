@@ -250,7 +250,8 @@ class SyncVectorEnv(VectorEnv):
                 getattr(self, name)[e] = state[name][e]
             self._infos[e] = dict(state["infos"][e])
         if self.lost.any():
-            log.warning("%s", LOST.format(np.flatnonzero(self.lost).tolist()))
+            first = getattr(self._seeds, "first", 0)
+            log.warning("%s", LOST.format((first + np.flatnonzero(self.lost)).tolist()))
 
     def restart(self, state: StateDict) -> None:
         """Of a state only the tasks, from the next episode on."""
@@ -300,11 +301,12 @@ class SyncVectorEnv(VectorEnv):
 
     def _failed(self, e: int, error: BaseException) -> str:
         """Which environment failed; an error of rltrain's own adapters says the rest."""
-        if isinstance(error, EnvError):
-            return f"Environment {e}: {error}"
         assert self._seeds is not None
+        number = getattr(self._seeds, "first", 0) + e  # in the run
+        if isinstance(error, EnvError):
+            return f"Environment {number}: {error}"
         seed = self._seeds(e, int(self._episode[e]))
-        return f"Environment {e} in the episode with seed {seed}: {reason(error)}"
+        return f"Environment {number} in the episode with seed {seed}: {reason(error)}"
 
     def _show(self, e: int, observation: Observation, *, last: bool, info: Info) -> None:
         shapes = tuple(array.shape for array in observation)

@@ -185,7 +185,7 @@ def trained(
     except BaseException as error:  # SystemExit too: the run has ended, and its record says how
         code, status = exit_code_of(error), "failed"
         log.error("%s", traceback.format_exc())
-        notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+        notes = "".join(f" ({n.splitlines()[0]})" for n in getattr(error, "__notes__", ()))
         record.facts["error"] = f"{type(error).__name__}: {error}{notes}"
     finally:
         gc.unfreeze()  # the process may go on, and shall not keep what this run leaves

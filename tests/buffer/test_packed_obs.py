@@ -34,6 +34,19 @@ def test_every_byte_and_number_comes_back_bit_for_bit():
     assert np.array_equal(packed.unpack(torch.from_numpy(stored)).numpy(), obs)
 
 
+@pytest.mark.parametrize("rows", [(), (1,), (2,), (3, 2)])
+@pytest.mark.parametrize("n_numbers", [0, 1, 3])
+@pytest.mark.parametrize("n_pixels", range(1, 9))
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+def test_no_number_of_pixels_is_misaligned(precision, n_pixels, n_numbers, rows):
+    """Defect: three or five bytes before numbers, or before none, could not be read as numbers."""
+    width = n_pixels + n_numbers
+    spec = EnvSpec(n_agents=1, n_actions=2, obs_shape=(width,), obs_bytes=((0, n_pixels, 1.0),))
+    packed = PackedObs(spec, precision)
+    obs = np.random.default_rng(0).integers(0, 256, (*rows, width)).astype(np.float32)
+    assert np.array_equal(packed.unpack(torch.from_numpy(packed.pack(obs))).numpy(), obs)
+
+
 def test_half_precision_rounds_numbers_only():
     packed = PackedObs(SPEC, "float16")
     obs = observations(2)

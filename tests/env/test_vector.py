@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rltrain.common.seeding import SeedsOfTraining
 from rltrain.env.vector import Observation, SyncVectorEnv
 from rltrain.errors import EnvError
 from rltrain.types import EnvSpec
@@ -217,4 +218,17 @@ def test_an_environment_that_raises_is_named_with_its_seed() -> None:
     for _ in range(3):  # two steps of its first episode, and the next one's beginning
         env.step(ACTION)
     with pytest.raises(EnvError, match=r"^Environment 1 .* with seed 11: KeyError: 'x'"):
+        env.step(ACTION)
+
+
+def test_a_failure_in_a_worker_names_the_environment_of_the_run() -> None:
+    """Defect: the second of a worker was environment 1 whichever the worker."""
+
+    class Late(SeedsOfTraining):
+        def __call__(self, e: int, k: int) -> int:
+            return seeds(e, k)
+
+    env = SyncVectorEnv(make=Wrong, n_envs=2)
+    env.reset(Late(0, first=4))
+    with pytest.raises(EnvError, match=r"^Environment 5 .* with seed 10: "):
         env.step(ACTION)

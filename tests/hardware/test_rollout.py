@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rltrain.common.seeding import ENV_STREAM, episode_seeds, seed_key
+from rltrain.common.seeding import ENV_STREAM, SeedsOfTraining, seed_key
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import EnvError
 from rltrain.hardware.rollout import Rollout
@@ -114,17 +114,15 @@ def test_the_policy_reads_the_clock_it_is_given() -> None:
     assert [c.env_steps for c in r.policy.clocks] == [5, 5, 7]
 
 
-def test_episode_seeds_are_keyed_by_stream_environment_and_episode() -> None:
-    seeds = episode_seeds(3, ENV_STREAM)
+def test_seeds_of_training_are_keyed_by_environment_and_episode() -> None:
+    seeds = SeedsOfTraining(3)
     assert seeds(2, 5) == seed_key(3, ENV_STREAM, 2, 5)
-    found = {
-        episode_seeds(s, m)(e, k) for s in (0, 1) for m in (0, 1) for e in (0, 1) for k in (0, 1)
-    }
-    assert len(found) == 16
+    found = {SeedsOfTraining(s)(e, k) for s in (0, 1) for e in (0, 1) for k in (0, 1)}
+    assert len(found) == 8
 
 
 def test_an_environment_plays_the_same_episodes_whatever_their_number() -> None:
-    few, many = (rollout(n, seeds=episode_seeds(0, ENV_STREAM)).collect(30, CLOCK) for n in (2, 5))
+    few, many = (rollout(n, seeds=SeedsOfTraining(0)).collect(30, CLOCK) for n in (2, 5))
     np.testing.assert_array_equal(few.obs, many.obs[:, :2])
 
 

@@ -180,3 +180,18 @@ def test_what_the_other_team_sees_is_its_own_observation():
         assert [game.given[-1][f"blue_{i}"] for i in range(2)] == numbers
     assert game.score["blue"] == 2 * LENGTH
     assert not env.infos[0]["win"]
+
+
+def test_agents_may_be_called_by_numbers():
+    """Defect: no agent was recognized as one of the other team."""
+    games = {"Duel": "red", "NumberedDuel": ["0", "1"]}
+    one, other = (
+        pettingzoo_env(
+            **{**COMMONS, "id": f"tests.env.team.duel:{game}", "training": True, "team": team},
+            two_sided=True,
+        )
+        for game, team in games.items()
+    )
+    for env in (one, other):
+        env.reset(lambda e, k: 3)
+    require_same_steps(one, other, np.random.default_rng(0).integers(3, size=(20, 1, 2)))

@@ -29,14 +29,15 @@ class Teams:
     opponent_team: Names | None = None
     choose: Choose | None = None
 
-    def others(self, env: Any) -> list[str]:
-        """The names of the second team in an environment.
+    def others(self, env: Any) -> list[Any]:
+        """The second team in an environment, as its agents are called there: by text or numbers.
 
         Raises:
             ValueError: there is no such team, or the two are not all agents of the environment.
         """
         env.reset(seed=0)  # some know their agents only from then on
-        everyone, name = [str(agent) for agent in env.possible_agents], name_of(env)
+        named, name = {str(agent): agent for agent in env.possible_agents}, name_of(env)
+        everyone = list(named)
         own = members(self.team, everyone, "env.team", name)
         if len(own) == len(everyone):
             raise ValueError(
@@ -44,7 +45,7 @@ class Teams:
                 "which so has one side: expected the names of one of two teams."
             )
         if self.opponent_team is None:
-            return [agent for agent in everyone if agent not in own]
+            return [agent for text, agent in named.items() if text not in own]
         others = members(self.opponent_team, everyone, "env.opponent_team", name)
         if both := [agent for agent in own if agent in others]:
             raise ValueError(
@@ -57,7 +58,7 @@ class Teams:
                 f"env.opponent_team={shown(self.opponent_team)}: expected every agent in one of "
                 "them. env.opponent_team=null means all that are not in env.team."
             )
-        return others
+        return [named[text] for text in others]
 
 
 def members(names: Names, everyone: Sequence[str], key: str, env: str) -> list[str]:

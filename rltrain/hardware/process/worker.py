@@ -117,6 +117,7 @@ class CountedSeeds:
 
     def __init__(self, seeds: EpisodeSeeds) -> None:
         self.seeds, self.used = seeds, 0
+        self.first = getattr(seeds, "first", 0)
 
     def __call__(self, e: int, k: int) -> int:
         self.used = max(self.used, k + 1)
@@ -156,7 +157,7 @@ class Answers:
         except EnvError as error:
             answer = ("failed", str(error))
         except Exception as error:
-            error.add_note(f"In worker process {self.share.number}:\n{traceback.format_exc()}")
+            error.add_note(f"in worker process {self.share.number}\n{traceback.format_exc()}")
             answer = ("raised", error)
         records = tuple(self.records)
         self.records.clear()

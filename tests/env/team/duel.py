@@ -50,3 +50,27 @@ class Duel(ParallelEnv):
         infos = {a: {"win": ahead > 0 if a.startswith("red") else ahead < 0} for a in acting}
         rewards = {agent: float(right[agent]) for agent in acting}
         return obs, rewards, flags, dict.fromkeys(acting, False), infos
+
+
+class NumberedDuel(ParallelEnv):
+    """The same game, with whole numbers for names: 0, 1, … are red, -1, -2, … blue."""
+
+    def __init__(self):
+        self.metadata, self.game = {"name": "numbered duel"}, Duel()
+        number = {"red_0": 0, "red_1": 1, "blue_0": -1, "blue_1": -2}
+        self.numbered = lambda each: {number[name]: value for name, value in each.items()}
+        self.called = {n: name for name, n in number.items()}
+        self.possible_agents = [number[name] for name in self.game.possible_agents]
+        self.observation_space = lambda agent: self.game.seen
+        self.action_space = lambda agent: self.game.chosen
+
+    @property
+    def agents(self):
+        return [*self.numbered(dict.fromkeys(self.game.agents))]
+
+    def reset(self, seed=None, options=None):
+        return tuple(map(self.numbered, self.game.reset(seed, options)))
+
+    def step(self, actions):
+        named = {self.called[n]: action for n, action in actions.items()}
+        return tuple(map(self.numbered, self.game.step(named)))

@@ -50,6 +50,20 @@ def first_time(name: str) -> bool:
     return True
 
 
+class NoPort(Numbered):
+    """Cannot be made in a worker: at first, or as often as one is made."""
+
+    always = True
+
+    def __init__(self) -> None:
+        if multiprocessing.parent_process() is not None and (self.always or first_time("made")):
+            raise OSError("port 5000 is in use")
+
+
+class PortAtLast(NoPort):
+    always = False
+
+
 class Dies(Numbered):
     """Its process ends in the fifth step of an episode, once."""
 

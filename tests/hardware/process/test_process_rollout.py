@@ -119,6 +119,20 @@ def test_a_lost_worker_is_replaced_and_its_open_episodes_dropped(tmp_path, env):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("faults_folder")
+def test_a_worker_that_cannot_make_its_environment_is_a_lost_one(tmp_path):
+    words = [*SMALL, *PROCESS, "hardware.n_workers=1", "total_env_steps=20"]
+    with closing(rltrain.make_trainer(words, tmp_path / "a", env=faults.PortAtLast)) as trainer:
+        trainer.train()
+        assert trainer.clock.env_steps >= 20
+    trainer = rltrain.make_trainer(words, tmp_path / "b", env=faults.NoPort)
+    said = r"lost 3 times in a row.*port 5000 is in use"
+    with closing(trainer), pytest.raises(EnvError, match=said) as caught:
+        trainer.train()
+    assert "Traceback" not in str(caught.value)
+
+
+@pytest.mark.slow
 def test_an_error_in_every_worker_leaves_no_answers_behind(tmp_path):
     """Defect: the next question got the answers to the last one."""
     with closing(rltrain.make_trainer([*SMALL, *PROCESS], run_dir=tmp_path / "run")) as trainer:
