@@ -12,6 +12,7 @@ import numpy as np
 from rltrain.battles.battle_view import BattleView
 from rltrain.battles.data.recorded import RecordedStarts
 from rltrain.battles.engine.battles import Battles
+from rltrain.battles.engine.world import P
 from rltrain.battles.scripted.policies import BattleDecisions, find_policy, heuristic_orders
 
 if TYPE_CHECKING:
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     from rltrain.battles.render.painter import Painter
 
 
-RULES_VERSION, SMACV2_RULES_VERSION = "6", "7"
-"""Of ``rules=sc2``, on SMAC's maps and in SMACv2; increased when a change of a rule or a start
-position changes win rates.
+RULES_VERSION, LATER_RULES_VERSION = "6", "7"
+"""Of ``rules=sc2``; increased when a change of a rule or a start position changes win rates. The
+later one is that of SMACv2 and of agents with healers, which it changed alone.
 """
 
 
@@ -48,8 +49,9 @@ class NativeBattles(Battles):
         super().__init__(n_envs=n_envs, rules=rules, starts=starts, **battles)
         about = {"backend": "native"}
         if rules == "sc2":
-            smacv2 = self.map_data.chases
-            about["rules_version"] = SMACV2_RULES_VERSION if smacv2 else RULES_VERSION
+            healers = (self.scene.param[:, P.ENERGY, : self.map_data.n_agents] > 0).any()
+            later = self.map_data.chases or healers
+            about["rules_version"] = LATER_RULES_VERSION if later else RULES_VERSION
         else:
             about["rules"] = rules
         if recorded:

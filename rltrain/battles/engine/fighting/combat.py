@@ -2,7 +2,7 @@
 
 Agents only follow their orders. Enemies carry out one attack-move: walk to a point, attack units in
 scan range, pursue units that shoot them from outside it, and join allies that call for help. A
-target is kept while it is in weapon range and attacks them; otherwise the next scan takes the first
+target is kept while it is in weapon range and a threat; otherwise the next scan takes the first
 by ``rank``. On some maps they hunt the nearest agent instead, or chase one until it is dead.
 """
 
@@ -124,12 +124,20 @@ def keeps(unit, mark, param, i, target):
 @njit(forceinline=True)
 def may_change(unit, mark, param, i, target):
     """Whether a scan may give unit i another target: it has none or pursues one; or it can move, is
-    not winding up, and its target does not attack it or is out of its reach."""
+    not winding up, and its target is no threat or out of its reach."""
     if target == NO_ONE or mark[M.PURSUES, i] != 0:
         return True
     if param[P.SPEED, i] == ZERO or unit[U.WINDUP, i] > ZERO:
         return False
-    return mark[M.TARGET, target] != i or not in_reach(unit, param, i, target, param[P.KEEP, i])
+    threatens = threat(mark, param, i, target)
+    return not threatens or not in_reach(unit, param, i, target, param[P.KEEP, i])
+
+
+@njit(inline="always")
+def threat(mark, param, i, j):
+    """Whether foe j attacks unit i or is a healer: SMAC's maps set ``AlwaysThreatens`` for the
+    agents' medivacs."""
+    return mark[M.TARGET, j] == i or param[P.ENERGY, j] > ZERO
 
 
 @njit()
@@ -146,12 +154,11 @@ def nearest(unit, affects, n_agents, i):
 @njit(inline="always")
 def rank(unit, mark, param, i, j, target):
     """How unit i, which can move, sorts its foe j before distances: foes in weapon range first,
-    those that attack it before its present target before others; outside those that attack it
-    first."""
-    threat = mark[M.TARGET, j] == i
+    threats before its present target before others; outside threats first."""
+    threatens = threat(mark, param, i, j)
     if not in_reach(unit, param, i, j, param[P.RANGE, i]):
-        return F(3) if threat else F(4)
-    if threat:
+        return F(3) if threatens else F(4)
+    if threatens:
         return ZERO
     return F(1) if j == target else F(2)
 

@@ -56,6 +56,24 @@ def test_a_target_that_stops_attacking_is_dropped_within_eight_loops(duel) -> No
     assert duel((None, 0))(8) == 1
 
 
+@pytest.mark.parametrize(("first", "expected"), [(2, [2, 2, 9]), (9, [9, 9, 9])])
+def test_a_healer_is_as_much_a_threat_as_an_attacker(battle, first, expected) -> None:
+    """The maps' ``Medivac_RL`` has ``AlwaysThreatens``: among threats the present target stays, and
+    one that is no threat gives way."""
+    b, second = battle("MMM", step_mul=1), 11 - first  # marine 2, medivac 9
+    enemy = b.map_data.n_agents + b.map_data.enemy_types.index("marine")
+    place(b, {first: (14.0, 16.0), second: (4.0, 4.0), enemy: (18.5, 16.0)})
+    b.world.unit[0, U.HEALTH, [2, 9, enemy]] = 1e6
+    targets = []
+    for attacks in (False, True, False):
+        for _ in range(24):
+            b.step(actions(b, **({"a2": ATTACK + enemy - 10} if attacks else {})))
+        targets.append(int(b.world.mark[0, M.TARGET, enemy]))
+        b.world.unit[0, [U.X, U.Y], second] = 17.0, 17.0
+        b.refresh()
+    assert targets == expected
+
+
 def test_target_out_of_weapon_range_gives_way_to_a_nearer_one_at_the_next_scan(battle) -> None:
     b = battle("2s3z", step_mul=1)
     place(b, {2: (14.0, 16.0), 3: (14.0, 22.0), 7: (18.0, 16.0)})  # a zealot walks to a zealot
