@@ -10,18 +10,16 @@ of the environment code everything is evaluated again. The page shows all maps w
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from rltrain.api import settings_from
 from rltrain.assemble.evaluation import build_evaluation
 from rltrain.battles.data.maps import find_map, map_names
 from rltrain.battles.engine.battles import Battles
-from rltrain.battles.native import RULES_VERSION
+from rltrain.battles.native import LATER_RULES_VERSION, RULES_VERSION
 from rltrain.battles.options import Options
 from rltrain.env import smac
 from rltrain.mode.evaluate import summary
@@ -95,7 +93,8 @@ actions.
 
 How near the battles are to the game's is measured by its own recordings, not by scripted
 policies: [calibration.md](calibration.md). The tables below
-were made under version RULES_VERSION of the rules (`rules_version` in `run.json`).
+were made under version RULES_VERSION of the rules (`rules_version` in `run.json`), those of MMM and MMM2
+under version LATER.
 
 Healers heal the ally in range that lacks the largest share of its health; under `heuristic` they
 heal the nearest injured ally until it is healthy. Numbers in parentheses are half a 95% confidence
@@ -165,14 +164,15 @@ def first_frame(map_name: str) -> str:
     """Draw the first frame of a map; returns its Markdown line, or nothing without a renderer."""
     path = PICTURES / f"{map_name}.png"
     try:
-        picture: Any = importlib.import_module("rltrain.battles.render.painter").picture
         from PIL import Image
+
+        from rltrain.battles.render.painter import Painter
     except ImportError:
         return ""
     battles = Battles(map_name=map_name, n_envs=1, options=Options())
     battles.reset({0: 0})
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(picture(battles)).save(path, optimize=True)
+    Image.fromarray(Painter(battles, 0).frame()).save(path, optimize=True)
     return f"![{map_name}]({path.relative_to(PAGE.parent)})\n\n"
 
 
@@ -210,7 +210,7 @@ def page(episodes: int, played: dict[tuple[str, str], dict[str, float]]) -> str:
         own = f"`{TACTICS[name]}` {rates.pop()}" if name in TACTICS else ""
         overview.append([f"[{name}](#{name.lower()})", *rates, own])
     parts = [
-        INTRODUCTION.replace("RULES_VERSION", RULES_VERSION),
+        INTRODUCTION.replace("RULES_VERSION", RULES_VERSION).replace("LATER", LATER_RULES_VERSION),
         f"Win rates over {episodes} battles each, seed 0 (`tactic` is the policy for that map):\n",
         "\n".join(f"| {' | '.join(row)} |" for row in overview) + "\n",
         *(section(name, episodes, played) for name in maps),
