@@ -93,8 +93,8 @@ actions.
 
 How near the battles are to the game's is measured by its own recordings, not by scripted
 policies: [calibration.md](calibration.md). The tables below
-were made under version RULES_VERSION of the rules (`rules_version` in `run.json`), those of MMM and MMM2
-under version LATER.
+were made under version RULES_VERSION of the rules (`rules_version` in `run.json`), those of MMM
+and MMM2 under version LATER.
 
 Healers heal the ally in range that lacks the largest share of its health; under `heuristic` they
 heal the nearest injured ally until it is healthy. Numbers in parentheses are half a 95% confidence
