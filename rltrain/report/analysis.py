@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from rltrain.config.schema import ReportSettings
-from rltrain.errors import UsageError, closest
+from rltrain.errors import UsageError, closest, did_you_mean
 from rltrain.logger.screen import plural
 from rltrain.report.comparison import (
     MANY,
@@ -21,8 +21,8 @@ from rltrain.report.comparison import (
     limits_text,
     ranges_of,
 )
-from rltrain.report.run_data import AXES, CLOCK, Run
-from rltrain.report.run_groups import RunGroup, grouped
+from rltrain.report.run_data import AXES, CLOCK, Run, beside_runs
+from rltrain.report.run_groups import RunGroup, grouped, renaming
 from rltrain.report.scores import Curve, common, curve_of
 
 Warn = Callable[[str], None]
@@ -46,22 +46,22 @@ def analyze(
     warnings = [f"{problem}." for problem in problems]
     warnings += [f"{run.folder}: {problem}." for run in runs for problem in run.problems]
     runs = list(finished(runs, settings.unfinished, warnings.append))
-    metric = settings.metric
-    if metric == "auto":
-        metric = "win_rate" if all(run.metric("win_rate") for run in runs) else "return_mean"
+    own = [run for run in runs if not run.source] or runs
+    metric = metric_of(own) if settings.metric == "auto" else settings.metric
     curves = dict(drawable(runs, metric, settings.axis, warnings.append))
-    if not curves:
-        metrics = sorted({name for run in runs for name in run.columns if name not in CLOCK})
+    if not any(run.folder in curves for run in own):
+        metrics = sorted({name for run in own for name in run.columns if name not in CLOCK})
         wanted = metric.rpartition("/")[2]
         near = [name for name in metrics if wanted in name.rpartition("/")[2]]
         near = near or closest(metric, metrics) or closest(f"test/{metric}", metrics)
         raise UsageError(
-            f"report.metric={metric}: none of the {len(runs)} runs reports it over "
+            f"report.metric={metric}: none of the {len(own)} runs reports it over "
             f"{settings.axis}. They have {', '.join(metrics) or 'no metrics at all'}."
             + (f" Type report.metric={near[0]}." if near else "")
         )
-    kept = [run for run in runs if run.folder in curves]
+    kept = beside_runs(run for run in runs if run.folder in curves)
     groups = grouped(kept, settings.ignore, settings.rename)
+    warnings += unmatched(settings, kept, [group.env for group in groups])
     warnings += few_and_twice(groups)
     ends = ends_of(groups, curves, settings.axis, warnings.append)
     series = [series_of(group, curves, ends[group.env], settings) for group in groups]
@@ -74,23 +74,40 @@ def analyze(
     return analysis
 
 
+def metric_of(runs: Sequence[Run]) -> str:
+    """The win rate if all runs have one, else the return. A run that has neither, such as one that
+    just began, does not count.
+    """
+    scored = [run for run in runs if run.metric("win_rate") or run.metric("return_mean")]
+    wins = bool(scored) and all(run.metric("win_rate") for run in scored)
+    return "win_rate" if wins else "return_mean"
+
+
 def listed(names: Sequence[str]) -> str:
     """The first names, and how many there are besides."""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more
 
 
+def counted(runs: Sequence[Run]) -> str:
+    """``5 runs and 2 published results``."""
+    published = sum(bool(run.source) for run in runs)
+    counts = {"run": len(runs) - published, "published result": published}
+    return " and ".join(plural(count, name) for name, count in counts.items() if count)
+
+
 def finished(runs: Sequence[Run], every: bool, warn: Warn) -> Iterator[Run]:
     """Finished runs, or all of them if that is wanted or there are no others."""
+    n_runs = sum(not run.source for run in runs)
     others = [run for run in runs if run.status != "finished"]
     named = listed([f"{run.folder.name} ({run.status})" for run in others])
-    if not others or every or len(others) == sum(not run.source for run in runs):
+    if not others or every or len(others) == n_runs:
         if others:
-            warn(f"{len(others)} of {len(runs)} runs have not finished: {named}.")
+            warn(f"{len(others)} of {n_runs} runs have not finished: {named}.")
         yield from runs
         return
     warn(
-        f"{len(others)} of {len(runs)} runs have not finished and are left out: {named}. With "
+        f"{len(others)} of {n_runs} runs have not finished and are left out: {named}. With "
         "report.unfinished=true they are compared as far as they got."
     )
     yield from (run for run in runs if run.status == "finished")
@@ -105,7 +122,7 @@ def drawable(
     if trained and len(trained) < len(runs) and "/" not in metric:
         named = ", ".join(sorted({run.method for run in trained}))
         warn(
-            f"{plural(len(trained), 'run')} without tests ({named}): the curves are of training "
+            f"{counted(trained)} without tests ({named}): the curves are of training "
             "episodes, with exploration."
         )
     empty = []
@@ -113,12 +130,31 @@ def drawable(
         column = columns[run.folder]
         curve = curve_of(run, column, axis) if column else None
         if curve is None:
-            empty.append(run.folder.name)
+            empty.append(run)
         else:
             yield run.folder, curve
     if empty and len(empty) < len(runs):
-        without = f"{plural(len(empty), 'run')} without {metric} over {axis}"
-        warn(f"{without}, which are left out: {listed(empty)}.")
+        named = listed([str(run.folder) if run.source else run.folder.name for run in empty])
+        warn(f"{counted(empty)} without {metric} over {axis}, which are left out: {named}.")
+
+
+def unmatched(settings: ReportSettings, runs: Sequence[Run], envs: Sequence[str]) -> Iterator[str]:
+    """Warnings of names in the settings of the report that no run has."""
+    groups = grouped(runs, settings.ignore) if settings.rename else []
+    places = [name for group in groups for name in (group.label, group.env)]
+    old = [old for old, _ in map(renaming, settings.rename)]
+    keys = list(dict.fromkeys(key for run in runs for key in (*run.choices, *run.settings)))
+    ignored = [name for name in settings.ignore if not any(key.startswith(name) for key in keys)]
+    for setting, what, names, known in (
+        ("rename", "configuration or environment", old, places),
+        ("ignore", "setting", ignored, keys),
+        ("ranges", "environment", settings.ranges, envs),
+    ):
+        for name in names:
+            if name not in known:
+                yield f"report.{setting}: no {what} is named {name}.{did_you_mean(name, known)}"
+    if settings.ranges and settings.normalize != "ranges":
+        yield "report.ranges is used with report.normalize=ranges only."
 
 
 def few_and_twice(groups: Sequence[RunGroup]) -> Iterator[str]:
@@ -168,7 +204,7 @@ def ends_of(
 def unlike(analysis: Analysis) -> Iterator[str]:
     """Warnings of what cannot be compared over all environments."""
     complete, ends = analysis.complete, analysis.ends
-    own = dict.fromkeys(s.label for s in analysis.series if not s.group.published)
+    own = dict.fromkeys(s.label for s in analysis.own)
     if not own:
         return
     if not complete:

@@ -95,12 +95,15 @@ class Analysis:
         return list(self.ends)
 
     @property
+    def own(self) -> list[Series]:
+        """Those of runs: published results are compared with nothing."""
+        return [s for s in self.series if not s.group.published]
+
+    @property
     def complete(self) -> list[str]:
-        """The labels of configurations with runs on every environment; published ones are not
-        compared.
-        """
-        labels = dict.fromkeys(s.label for s in self.series if not s.group.published)
-        envs = {label: {s.env for s in self.series if s.label == label} for label in labels}
+        """The labels of configurations with runs on every environment."""
+        labels = dict.fromkeys(s.label for s in self.own)
+        envs = {label: {s.env for s in self.own if s.label == label} for label in labels}
         return [label for label, own in envs.items() if own == set(self.ends)]
 
     def of(self, env: str) -> list[Series]:

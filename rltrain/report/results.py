@@ -39,7 +39,7 @@ def tables_of(analysis: Analysis) -> list[Table]:
 
 def size_text(analysis: Analysis) -> str:
     """``30 runs of 3 configurations on 2 environments``."""
-    own = [s for s in analysis.series if not s.group.published] or analysis.series
+    own = analysis.own or analysis.series
     n_runs = sum(len(s.curves) for s in own)
     configurations = plural(len({s.label for s in own}), "configuration")
     envs = plural(len(analysis.envs), "environment")
@@ -141,9 +141,9 @@ def sample_efficiency(analysis: Analysis) -> Table:
 
 def efficiency_rows(analysis: Analysis, env: str) -> Iterator[list[object]]:
     """The rows of one environment."""
-    series = analysis.of(env)
-    start = min(float(s.band.value[0]) for s in series)
-    best = max(float(s.final.value) for s in series)
+    series = [s for s in analysis.own if s.env == env]
+    start = min((float(s.band.value[0]) for s in series), default=0)
+    best = max((float(s.final.value) for s in series), default=0)
     for share in SHARES if best > start else ():
         score = start + share * (best - start)
         for s in series:
@@ -161,9 +161,9 @@ def position(value: float, analysis: Analysis) -> float | int:
 def configurations(analysis: Analysis) -> Table:
     """The settings in which configurations of one algorithm on one environment differ."""
     rows: list[Sequence[str]] = []
-    for method in dict.fromkeys(s.method for s in analysis.series):
+    for method in dict.fromkeys(s.method for s in analysis.own):
         for env in analysis.envs:
-            rows += differences([s for s in analysis.of(env) if s.method == method])
+            rows += differences([s for s in analysis.own if (s.method, s.env) == (method, env)])
     columns = ["environment", "configuration", "setting", "value"]
     return Table("configurations", "Settings that differ", columns, rows)
 

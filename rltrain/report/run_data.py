@@ -72,6 +72,13 @@ class Run:
         return next((o for o in options if np.isfinite(self.columns.get(o, np.nan)).any()), None)
 
 
+def beside_runs(runs: Iterable[Run]) -> list[Run]:
+    """Runs, and the published results on their environments; without any runs all of these."""
+    every = list(runs)
+    own = {run.env for run in every if not run.source}
+    return [run for run in every if not (own and run.source) or run.env in own]
+
+
 def columns_of(rows: Iterable[Mapping[str, object]]) -> dict[str, np.ndarray]:
     """Rows of metrics as arrays of one length, NaN where a row lacks a number. Of the rows, which
     may be a million, nothing but their numbers is kept.

@@ -19,7 +19,9 @@ LONGEST = 60
 
 @dataclass(frozen=True)
 class RunGroup:
-    """Runs of one configuration on one environment, which differ in their seeds."""
+    """Runs of one configuration on one environment, which differ in their seeds; or published
+    results, never both.
+    """
 
     label: str
     env: str
@@ -51,26 +53,36 @@ def grouped(
         )
         for run in runs
     ]
-    picked = varying(compared, lambda run: (run.method, run.env), lambda run: run.choices)
+    own = [run for run in compared if not run.source]
+    picked = varying(own, lambda run: (run.method, run.env), lambda run: run.choices)
     settings = varying(
-        compared,
+        own,
         lambda run: (run.method, run.env, text(of(run.choices, picked[run.method]))),
         lambda run: run.settings,
     )
     known: dict[Key, set[str]] = defaultdict(set)
-    for run in compared:
+    for run in own:
         known[run.method, run.env].update(run.choices, run.settings)
-    groups: dict[tuple[str, str], list[Run]] = defaultdict(list)
+    groups: dict[tuple[str, str, bool], list[Run]] = defaultdict(list)
     numbers: dict[str, str] = {}
-    for run, own in zip(runs, compared, strict=True):
-        parts = of(own.choices, picked[run.method]) | of(own.settings, settings[run.method])
-        here = known[run.method, run.env]  # not what only other environments have
+    for run, seen in zip(runs, compared, strict=True):
+        parts, here = {}, known[run.method, run.env]  # not what only other environments have
+        if not run.source:
+            parts = of(seen.choices, picked[run.method]) | of(seen.settings, settings[run.method])
         label = " ".join([run.method, *described({k: v for k, v in parts.items() if k in here})])
         if len(label) > LONGEST:  # the table of settings tells what it is
             label = numbers.setdefault(label, f"{run.method} #{len(numbers) + 1}")
         place = visible(names.get(run.env, run.env)), visible(names.get(label, label))
-        groups[place].append(run)
-    return [RunGroup(label, env, groups[env, label]) for env, label in sorted(groups)]
+        groups[*place, bool(run.source)].append(run)
+    taken = {label for _, label, published in groups if not published}
+    return [
+        RunGroup(
+            f"{label} published" if published and label in taken else label,
+            env,
+            groups[env, label, published],
+        )
+        for env, label, published in sorted(groups)
+    ]
 
 
 def visible(text: str) -> str:

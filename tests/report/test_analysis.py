@@ -99,6 +99,49 @@ def test_win_rates_need_no_normalization():
     assert len(found.overall) == 1
 
 
+def test_a_run_that_reported_nothing_yet_does_not_choose_the_metric():
+    """Defect: beside one, win rates of all other runs were not shown."""
+    begun = [run(Path("begun"), "vdn", "smac 3m", seed=9, values=(), status="running")]
+    both = [*team("vdn", "smac 3m", metric="test/win_rate"), *begun]
+    found = analyze(both, settings(unfinished=True))
+    assert found.metric == "win_rate"
+    assert warning(found, "1 run without win_rate over env_steps, which are left out: begun.")
+    assert analyze([*both, *team("vdn", "smac 3m")], settings()).metric == "return_mean"
+    with pytest.raises(UsageError, match=r"report\.metric=return_mean: none of the 1 runs"):
+        analyze(begun, settings())
+
+
+NONE = "configuration or environment is named"
+
+
+@pytest.mark.parametrize(
+    ("given", "answers"),
+    [
+        ({"rename": ["CartPole-v1 -> a", "dqn lr=1 -> b"]}, []),
+        ({"rename": ["CartPole-v9 -> a"]}, [f"{NONE} CartPole-v9. Did you mean 'CartPole-v1'?"]),
+        ({"rename": ["dqn lr=3 -> b"]}, [f"{NONE} dqn lr=3. Did you mean 'dqn lr=1'?"]),
+        ({"ignore": ["algo.lr", "hardware", "buffer"]}, []),
+        ({"ignore": ["buf", "nonsense"]}, ["no setting is named nonsense."]),
+        ({"ranges": {"CartPole-v1": [0, 1]}, "normalize": "ranges"}, []),
+        ({"ranges": {"CartPole-v1": [0, 1]}}, ["used with report.normalize=ranges only."]),
+        (
+            {"ranges": {"CartPole-v1": [0, 1], "Foo": [0, 1]}, "normalize": "ranges"},
+            ["no environment is named Foo."],
+        ),
+        ({"ranges": {"a": [0, 1]}, "normalize": "ranges", "rename": ["CartPole-v1 -> a"]}, []),
+    ],
+    ids=str,
+)
+def test_settings_of_the_report_that_match_nothing_are_named(given, answers):
+    """Defect: nothing was said."""
+    keys = {"hardware.n_envs": 1, "buffer.capacity": 1}
+    about = [{"choices": {"buffer": "replay"}, "settings": {**keys, "algo.lr": i}} for i in (1, 2)]
+    found = analyze([run(Path(str(i)), **each) for i, each in enumerate(about)], settings(**given))
+    named = [text for text in found.warnings if text.startswith("report.")]
+    assert len(named) == len(answers)
+    assert all(text.endswith(answer) for text, answer in zip(named, answers, strict=True))
+
+
 def test_environments_without_a_common_method_are_not_asked_to_be_normalized():
     found = analyze([*team("dqn"), *team("pqn", "Acrobot-v1")], settings())
     assert warning(found, "No configuration has runs on all environments")

@@ -19,12 +19,11 @@ from rltrain.common.files import (
     require_writable,
 )
 from rltrain.common.machine.streams import keep_streams, say
-from rltrain.config.compose import compose_checked
 from rltrain.config.schema import RunSettings, Settings
 from rltrain.errors import RltrainError, UsageError
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.signals import SIGNAL_CODES, handling
-from rltrain.mode.tune.space import read_space
+from rltrain.mode.tune.space import validated_space
 from rltrain.mode.tune.study import open_study, require_optuna
 from rltrain.mode.tune.study_journal import require_trials
 from rltrain.mode.tune.study_results import write_results
@@ -44,9 +43,7 @@ def tune(settings: Settings, overrides: Sequence[str]) -> int:
     """
     require_optuna()
     run = settings.run
-    space = read_space(run.tune.space or [])
-    for extremes in zip(*(p.extremes for p in space), strict=True):
-        compose_checked([*overrides, *extremes]).settings()
+    space = validated_space(run.tune.space or [], overrides)
     digest = hashlib.sha256("\n".join(sorted(overrides)).encode()).hexdigest()[:8]
     name = f"{settings.choices['algo']}-{settings.choices['env']}-{digest}"
     folder = expanded(run.tune.dir or Path("outputs", "tune", name)).absolute()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rltrain.common.json_lines import is_number
+from rltrain.config.compose import compose_checked
 from rltrain.config.validate.constructor import show
 from rltrain.errors import UsageError
 
@@ -60,11 +61,40 @@ class Parameter:
         """Whether ``suggest`` could have suggested a value."""
         return value in self.choices or (is_number(value) and self.low <= value <= self.high)
 
-    @property
-    def extremes(self) -> tuple[str, str]:
-        """Overrides with the first and the last value, to check both before anything runs."""
-        first, last = (self.choices[0], self.choices[-1]) if self.choices else (self.low, self.high)
-        return f"{self.key}={first}", f"{self.key}={last}"
+    def override(self, place: int) -> str:
+        """The override with one of the choices or of both ends; beyond the last with the last."""
+        values = self.choices or (self.low, self.high)
+        return f"{self.key}={values[min(place, len(values) - 1)]}"
+
+
+def validated_space(
+    entries: Sequence[Mapping[str, Any]], overrides: Sequence[str]
+) -> list[Parameter]:
+    """The parameters of ``tune.space``, of which every choice and both ends are valid beside
+    ``overrides``.
+
+    Raises:
+        UsageError: an entry or a value that is wrong.
+    """
+    space = read_space(entries)
+    for place in range(max(2, *(len(p.choices) for p in space))):
+        compose_checked([*overrides, *(p.override(place) for p in space)]).settings()
+    return [in_whole_numbers(p, space, overrides) for p in space]
+
+
+def in_whole_numbers(
+    parameter: Parameter, space: Sequence[Parameter], overrides: Sequence[str]
+) -> Parameter:
+    """A range such as from 1e4 to 1e5 as one of whole numbers if its key takes no others."""
+    low, high = parameter.low, parameter.high
+    if parameter.whole or low % 1 or high % 1:
+        return parameter
+    others = [p.override(0) for p in space if p is not parameter]
+    try:
+        compose_checked([*overrides, *others, f"{parameter.key}={low + 0.5}"]).settings()
+    except UsageError:
+        return replace(parameter, low=int(low), high=int(high))
+    return parameter
 
 
 def read_space(entries: Sequence[Mapping[str, Any]]) -> list[Parameter]:

@@ -21,7 +21,7 @@ from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.tune.space import Parameter
 from rltrain.mode.tune.study import open_study, trial_dir
 from rltrain.mode.tune.study_journal import require_trials
-from rltrain.mode.tune.trials import metric_name, read_tests, settings_text
+from rltrain.mode.tune.trials import metric_name, read_tests, score_of, settings_text
 from rltrain.report.figures import draw_history, draw_importance
 from rltrain.report.run_data import flat
 
@@ -45,7 +45,7 @@ def write_results(
     study = open_study(folder, run)
     require_trials(study, folder, space)
     trials = study.get_trials(deepcopy=False)
-    write_trials(folder / "trials.csv", trials)
+    write_trials(folder, run, trials)
     completed = [t for t in trials if t.state.name == "COMPLETE"]
     scored = [(t.value, t) for t in completed if t.value is not None]
     if not scored:
@@ -97,13 +97,17 @@ def best_table(scored: Sequence[tuple[float, FrozenTrial]], run: RunSettings) ->
     return table
 
 
-def write_trials(path: Path, trials: Sequence[FrozenTrial]) -> None:
-    """Every trial with its state, score and values."""
+def write_trials(folder: Path, run: RunSettings, trials: Sequence[FrozenTrial]) -> None:
+    """Every trial with its state, score and values. Of one that was pruned Optuna keeps the last
+    test alone.
+    """
     rows = []
     for t in trials:
-        row = {"trial": t.number, "state": t.state.name.lower(), "score": t.value}
+        pruned = t.state.name == "PRUNED"
+        score = score_of(trial_dir(folder, t.number), run) if pruned else t.value
+        row = {"trial": t.number, "state": t.state.name.lower(), "score": score}
         rows.append({**row, "error": t.user_attrs.get("error"), **t.params})
-    put_text(path, csv_text(rows))
+    put_text(folder / "trials.csv", csv_text(rows))
 
 
 def preset_text(overrides: Sequence[str], about: Sequence[str]) -> str:

@@ -140,10 +140,7 @@ def tell(job: StudySetup, study: Study, trial: Trial, pruned: bool, screen: Scre
     """
     from optuna.trial import TrialState
 
-    tune, tests = job.run.tune, read_tests(trial_dir(job.folder, trial.number))
-    values = [row.get(metric_name(tune.metric, row)) for row in tests]
-    numbers = [value for value in values if value is not None][-tune.last_tests :]
-    score = float(np.mean(numbers)) if numbers else np.nan
+    metric, score = job.run.tune.metric, score_of(trial_dir(job.folder, trial.number), job.run)
     if pruned:
         study.tell(trial, state=TrialState.PRUNED)
         screen.lines(f"trial {trial.number} pruned at {score:g}")
@@ -152,8 +149,15 @@ def tell(job: StudySetup, study: Study, trial: Trial, pruned: bool, screen: Scre
         best = study.best_trial
         screen.lines(f"trial {trial.number}: {score:g} (best {best.value:g}, trial {best.number})")
     else:
-        failed(study, trial, f"no test reported {tune.metric}")
-        screen.lines(f"trial {trial.number} failed: no test reported {tune.metric}")
+        failed(study, trial, f"no test reported {metric}")
+        screen.lines(f"trial {trial.number} failed: no test reported {metric}")
+
+
+def score_of(run_dir: Path, run: RunSettings) -> float:
+    """The mean of the last tests of a trial; NaN if it has none."""
+    values = [row.get(metric_name(run.tune.metric, row)) for row in read_tests(run_dir)]
+    numbers = [value for value in values if value is not None][-run.tune.last_tests :]
+    return float(np.mean(numbers)) if numbers else np.nan
 
 
 def read_tests(run_dir: Path) -> list[JsonObject]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from rltrain.errors import UsageError
 from rltrain.report.readers import cleanrl, rllib, rltrain_runs, sacred, stable_baselines3
 from rltrain.report.readers.published import PREFIX, published_runs
-from rltrain.report.run_data import Run
+from rltrain.report.run_data import Run, beside_runs
 
 log = logging.getLogger("rltrain")
 READERS = (rltrain_runs, sacred, stable_baselines3, rllib, cleanrl)
@@ -62,8 +62,7 @@ def find_runs(places: Sequence[str | Path], problems: list[str] | None = None) -
             raise UsageError(f"runs={place} {what}. {why}{EXPECTED}, such as runs='outputs/*'.")
     for problem in left:
         (problems.append if problems is not None else log.warning)(problem)
-    own = {run.env for run in by_folder.values() if not run.source}
-    return [run for run in by_folder.values() if not (own and run.source) or run.env in own]
+    return beside_runs(by_folder.values())
 
 
 def matching(place: str) -> list[Path]:

@@ -46,12 +46,17 @@ def header(path: Path) -> str:
         return ""
 
 
+SEED = re.compile(r"(?:^|[^a-zA-Z])s(?:eed)?[-_=]?(\d+)", re.IGNORECASE)
+LAST_NUMBER = re.compile(r"[-_](\d+)$")
+ENV = re.compile(r"[A-Za-z][A-Za-z0-9-]*-v\d+")
+
+
 def seed_in(folder: Path) -> int | None:
     """The seed that a path names (``seed_3``, ``s3``), or the number at its end (``DQN_3``)."""
     for part in reversed(folder.parts[-3:]):
-        if match := re.search(r"(?:^|[^a-zA-Z])s(?:eed)?[-_=]?(\d+)", part, re.IGNORECASE):
+        if match := SEED.search(part):
             return int(match[1])
-    last = re.search(r"[-_](\d+)$", folder.name)
+    last = LAST_NUMBER.search(folder.name)
     return int(last[1]) if last else None
 
 
@@ -66,9 +71,21 @@ def algo_in(folder: Path, known: tuple[str, ...]) -> str:
     return re.sub(r"[-_]?(?:seed[-_=]?)?\d+$", "", folder.name) or folder.name
 
 
+def name_in(folder: Path, algo: str) -> str:
+    """What the name that has the algorithm says besides environment, seed and number: all of
+    ``dqn_big`` in ``dqn_big_CartPole-v1_3``; empty if that is the algorithm alone.
+    """
+    for part in reversed(folder.parts[-4:]):
+        if algo in re.split(r"[^a-z0-9]+", part.lower()):
+            name = ENV.sub("", SEED.sub("", part))
+            name = LAST_NUMBER.sub("", name).strip("-_ ")
+            return "" if name.lower() == algo else name
+    return ""
+
+
 def env_in(folder: Path) -> str | None:
     """The environment id that a path names: ``CartPole-v1``."""
     for part in reversed(folder.parts[-4:]):
-        if match := re.search(r"[A-Za-z][A-Za-z0-9-]*-v\d+", part):
+        if match := ENV.search(part):
             return match[0]
     return None

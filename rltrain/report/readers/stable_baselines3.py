@@ -10,7 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from rltrain.common.files import open_plain
-from rltrain.report.readers.csv_tables import algo_in, csv_columns, env_in, header, seed_in
+from rltrain.report.readers.csv_tables import (
+    algo_in,
+    csv_columns,
+    env_in,
+    header,
+    name_in,
+    seed_in,
+)
 from rltrain.report.run_data import Run, renamed
 
 ALGOS = ("dqn", "qrdqn", "ppo", "a2c", "sac", "td3", "ddpg", "tqc", "trpo", "ars", "ppo_lstm")
@@ -47,13 +54,16 @@ def read(folder: Path, files: set[str]) -> Run | None:
         parts.append(episodes([folder / name for name in monitors]))
     if TESTS in files:
         parts.append(evaluations(folder / TESTS))
+    algo = algo_in(folder, ALGOS)
+    name = name_in(folder, algo)
     return Run(
         folder=folder,
         library="SB3",
-        algo=algo_in(folder, ALGOS),
+        algo=algo,
         env=monitored_env([folder / name for name in monitors]) or env_in(folder) or "unknown",
         seed=seed_in(folder),
         columns=joined(parts),
+        settings={"name": name} if name else {},
     )
 
 

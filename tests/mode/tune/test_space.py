@@ -3,14 +3,14 @@ import pytest
 from rltrain.config.catalog import SHIPPED
 from rltrain.config.compose import compose_checked
 from rltrain.errors import UsageError
-from rltrain.mode.tune.space import read_space
+from rltrain.mode.tune.space import read_space, validated_space
 
 
 class Suggests:
-    """Suggests the lowest value and remembers how it was asked."""
+    """Suggests the value at a share of a range and remembers how it was asked."""
 
-    def __init__(self):
-        self.asked = []
+    def __init__(self, share=0.0):
+        self.share, self.asked = share, []
 
     def suggest_categorical(self, key, choices):
         self.asked.append(("choices", choices))
@@ -18,11 +18,11 @@ class Suggests:
 
     def suggest_int(self, key, low, high, log):
         self.asked.append(("int", low, high, log))
-        return low
+        return int(low + self.share * (high - low))
 
     def suggest_float(self, key, low, high, log):
         self.asked.append(("float", low, high, log))
-        return low
+        return low + self.share * (high - low)
 
 
 def test_entries_become_suggestions():
@@ -77,9 +77,50 @@ def test_every_wrong_entry_is_reported():
 
 @pytest.mark.parametrize("name", SHIPPED.options("tune"))
 def test_shipped_spaces_fit_their_algorithm(name):
-    settings = compose_checked([f"algo={name}", f"tune={name}", *env_of(name)]).settings()
-    for extremes in zip(*(p.extremes for p in read_space(settings.run.tune.space)), strict=True):
-        compose_checked([f"algo={name}", *env_of(name), *extremes]).settings()
+    base = [f"algo={name}", *env_of(name)]
+    entries = compose_checked([*base, f"tune={name}"]).settings().run.tune.space
+    assert validated_space(entries, base) == read_space(entries)
+
+
+FULL = {"key": "buffer.capacity", "low": 1e4, "high": 1e5, "log": True}
+
+
+@pytest.mark.parametrize(
+    ("entry", "whole"),
+    [
+        (FULL, True),
+        ({**FULL, "low": 10_000}, True),
+        ({"key": "algo.batch_size", "low": 16, "high": 64}, True),
+        ({"key": "algo.exploration.end", "low": 0.0, "high": 1.0}, False),
+        ({"key": "algo.loss.huber", "low": 1.0, "high": 2.5}, False),
+        ({"key": "buffer.alpha", "low": 0.0, "high": 1.0}, False),  # of the chosen buffer
+    ],
+)
+def test_every_value_that_a_range_suggests_is_valid(entry, whole):
+    """Defect: the key buffer.capacity got 34324.1 of the range from 1e4 to 1e5."""
+    base = ["algo=dqn", "env=cartpole"]
+    buffer = {"key": "buffer", "choices": ["prioritized"]}
+    first, parameter = validated_space([buffer, entry], base)
+    assert parameter.whole == whole
+    for share in (0.0, 0.37, 1.0):
+        trial = Suggests(share)
+        compose_checked([*base, first.suggest(trial), parameter.suggest(trial)]).settings()
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ({"key": "algo.batch_size", "choices": [32, 0, 64]}, "algo.batch_size=0"),
+        ({"key": "buffer", "choices": ["replay", "prioritised", "prioritized"]}, "prioritised"),
+        ({"key": "buffer.capacity", "low": 100, "high": 1000.5}, "got 1000.5"),
+        ({"key": "buffer.capacity", "low": -1e4, "high": 1e4}, "got -10000"),
+    ],
+)
+@pytest.mark.parametrize("more", [[], [{"key": "algo.loss.n_step", "choices": [1, 2, 3, 4]}]])
+def test_every_choice_and_both_ends_are_validated(entry, problem, more):
+    """Defect: of choices only the first and the last were."""
+    with pytest.raises(UsageError, match=problem):
+        validated_space([*more, entry], ["algo=dqn", "env=cartpole"])
 
 
 def env_of(name):

@@ -1,3 +1,4 @@
+import json
 import os
 
 import pytest
@@ -5,8 +6,11 @@ import pytest
 pytest.importorskip("optuna")
 
 from rltrain.config.compose import compose_checked
+from rltrain.logger.screen import Screen
 from rltrain.mode.tune.space import Parameter
 from rltrain.mode.tune.study import next_trial, open_study, pruner, suggest, trial_dir
+from rltrain.mode.tune.study_results import write_trials
+from rltrain.mode.tune.trials import StudySetup, tell
 
 
 def run_settings(*overrides):
@@ -80,6 +84,26 @@ def test_pruners_by_name():
     kinds = [type(pruner(run_settings(f"tune.pruner={name}"))).__name__ for name in names]
     expected = ["MedianPruner", "SuccessiveHalvingPruner", "HyperbandPruner", "NopPruner"]
     assert kinds == expected
+
+
+@pytest.mark.parametrize("pruned", [False, True])
+@pytest.mark.parametrize(("last_tests", "score"), [(1, "57.5"), (2, "46.25"), (9, "37.5")])
+def test_the_table_has_the_score_that_was_printed(tmp_path, capsys, last_tests, score, pruned):
+    """Defect: that of a pruned trial was its last test alone."""
+    run = run_settings(f"tune.last_tests={last_tests}")
+    study = open_study(tmp_path, run)
+    trial, lock = next_trial(study, tmp_path, run)
+    os.close(lock)
+    rows = [{"env_steps": i, "test/return_mean": x} for i, x in enumerate((20.0, 35.0, 57.5))]
+    for row in rows:
+        trial.report(row["test/return_mean"], row["env_steps"])
+    trial_dir(tmp_path, 0).mkdir()
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (trial_dir(tmp_path, 0) / "metrics.jsonl").write_text(lines, encoding="utf-8")
+    tell(StudySetup(tmp_path, (), (), run), study, trial, pruned, Screen())
+    assert f" {score}" in capsys.readouterr().out
+    write_trials(tmp_path, run, study.get_trials())
+    assert f",{score}," in (tmp_path / "trials.csv").read_text(encoding="utf-8")
 
 
 def test_run_folders_of_trials_sort(tmp_path):

@@ -125,6 +125,7 @@ def test_a_trial_that_was_killed_before_it_was_pruned_is_pruned(event):
             "tune.space: algo.batch_size: expected low below",
         ),
         (["tune.space=[{key: algo.batch_size, low: 0, high: 9}]"], "algo.batch_size=0"),
+        (["tune.space=[{key: algo.batch_size, choices: [8, 0, 9]}]"], "algo.batch_size=0"),
         (["-m"], "leave out"),
         (["hydra.run.dir=here"], "tune.dir=FOLDER chooses the folder"),
     ],

@@ -99,6 +99,29 @@ def test_rl_zoo3(tmp_path):
     assert [a.tolist() for a in run.series("train/return_mean")] == [[100, 200], [14.5, 24.5]]
 
 
+@pytest.mark.parametrize(
+    ("path", "about"),
+    [
+        ("dqn_big_1", ("dqn", "dqn_big", 1)),
+        ("dqn_small_2", ("dqn", "dqn_small", 2)),
+        ("DQN_1", ("dqn", None, 1)),
+        ("big_dqn_CartPole-v1_seed3", ("dqn", "big_dqn", 3)),
+        ("dqn_lr0.01_s4", ("dqn", "dqn_lr0.01", 4)),
+        ("dqn_64_1", ("dqn", "dqn_64", 1)),
+        ("dqn-big/seed_2", ("dqn", "dqn-big", 2)),
+        ("dqn_CartPole-v1/seed_2", ("dqn", None, 2)),
+        ("dqn/CartPole-v1_1", ("dqn", None, 1)),
+        ("logs/ppo_lstm/CartPole-v1_3", ("ppo", "ppo_lstm", 3)),
+        ("mine_1", ("mine", None, 1)),
+    ],
+)
+def test_stable_baselines3_in_folders_of_several_names(tmp_path, path, about):
+    """Defect: dqn_big_1 and dqn_small_1 were two runs of one configuration."""
+    rl_zoo(tmp_path / "a/b/c" / path)
+    run, _ = only(tmp_path)
+    assert (run.algo, run.settings.get("name"), run.seed) == about
+
+
 def test_arrays_with_pickled_objects_are_not_unpickled(tmp_path):
     class Bomb:
         def __reduce__(self):
