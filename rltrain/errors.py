@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -85,6 +86,35 @@ class DatasetError(RltrainError):
 
 class StorageError(RltrainError):
     """Files of a run cannot be written, and it ends."""
+
+
+UNWRITABLE = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
+    *(errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO),
+)
+"""What disks that are full, read-only, not this user's or failing answer."""
+
+
+@contextmanager
+def storage_errors(what: object = None) -> Iterator[None]:
+    """Context that turns an ``OSError`` into a StorageError.
+
+    Args:
+        what: the files that are written; None: the one that the error names, and only errors of
+            disks that are full, read-only or failing are turned.
+
+    Raises:
+        StorageError: in the place of the ``OSError``.
+    """
+    try:
+        yield
+    except OSError as error:
+        if what is None and error.errno not in UNWRITABLE:
+            raise
+        raise StorageError(
+            f"{what or error.filename or 'A file'} cannot be written: {error.strerror or error}. "
+            "Make room, or choose a place that can be written, then type the command again."
+        ) from error
 
 
 class FullDiskError(StorageError):

@@ -16,11 +16,11 @@ from functools import partial
 from types import FrameType
 
 import rltrain
-from rltrain.common.files import require_places
 from rltrain.common.machine.streams import keep_streams, lost_output, say
+from rltrain.common.places import require_places
 from rltrain.config.catalog import SHIPPED, Catalog
 from rltrain.config.command_line import CommandLine, read
-from rltrain.errors import NamesError, NotTypedError, RltrainError, UsageError
+from rltrain.errors import NamesError, NotTypedError, RltrainError, UsageError, storage_errors
 
 
 def main() -> None:
@@ -65,7 +65,8 @@ def run(arguments: Sequence[str]) -> int:
     from rltrain.mode.dispatch import dispatch
 
     try:
-        return dispatch(line.overrides, multirun="multirun" in line.switches)
+        with storage_errors():
+            return dispatch(line.overrides, multirun="multirun" in line.switches)
     except NotTypedError as error:
         command = shlex.join(["rltrain", *arguments, *error.overrides])
         raise UsageError(f"{error.reason} Type it all, if you know it:\n  {command}") from error

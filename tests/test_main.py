@@ -1,5 +1,7 @@
 """The command line: questions, wrong commands, messages and exit codes."""
 
+import errno
+import os
 import re
 import sys
 
@@ -9,7 +11,7 @@ from omegaconf import OmegaConf
 
 import rltrain
 from rltrain import main as entry
-from rltrain.errors import RltrainError, UsageError
+from rltrain.errors import RltrainError, StorageError, UsageError
 from tests.helpers import nothing_written
 
 
@@ -156,3 +158,22 @@ def test_every_refusal_has_an_exit_code():
         "EnvError": 4,
         "DivergedError": 5,
     }
+
+
+DISK = (StorageError, "outputs/x cannot be written: .*Make room")
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        *((number, DISK) for number in (errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EDQUOT)),
+        *((number, (OSError, "x")) for number in (errno.ENOENT, errno.EINVAL, errno.ECONNREFUSED)),
+    ],
+)
+def test_what_a_disk_refuses_is_one_paragraph_with_the_path(command, monkeypatch, number, expected):
+    def failing(overrides, **options):
+        raise OSError(number, os.strerror(number), "outputs/x")
+
+    monkeypatch.setattr("rltrain.mode.dispatch.dispatch", failing)
+    with pytest.raises(expected[0], match=expected[1]):
+        command("env=cartpole")

@@ -17,6 +17,8 @@ from rltrain.types import Clock, Episode
 class TestRecorder(Watch, Protocol):
     """A recorder of the episodes of a test."""
 
+    disk: Disk
+
     @property
     def files(self) -> Mapping[int, Sequence[Path]]:
         """The files that were written, by episode."""

@@ -34,6 +34,8 @@ class RecordVideo(Callback):
         is_due = env_steps >= self.due.at
         folder = trainer.run_dir / "recordings" / str(env_steps)
         trainer.tests.recorder = self.recorder(trainer, folder) if is_due else None
+        if trainer.tests.recorder is not None:
+            trainer.tests.recorder.disk = trainer.disk
 
     def recorder(self, trainer: Training, folder: Path) -> TestRecorder:
         """A recorder of one episode."""

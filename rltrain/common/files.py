@@ -1,5 +1,5 @@
 """Small files, written atomically; files that somebody else may have written; checksums; locks; new
-folders.
+folders. Which of them can be written is in ``places.py``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from io import BufferedReader
 from pathlib import Path
-from tempfile import TemporaryFile, gettempdir
 from typing import Any
 
 from rltrain.errors import CheckpointError, UsageError
@@ -32,8 +31,6 @@ LINKS_OF_WANDB = re.compile(
     r"(.*/)?wandb/(latest-run|debug(-internal)?\.log|[^/]+/logs/debug-core\.log)"
 )
 """Links that wandb makes, and replaces without following them."""
-LONGEST_NAME, LONGEST_PATH = 255, 3_800
-"""Bytes that a file system takes; a path leaves room for the files below it."""
 EPISODES = "episodes.html"
 """The page of recorded episodes, in the folder of a recording."""
 TRIALS = "trials"
@@ -42,12 +39,32 @@ SHOWN = 3
 """Names that a message lists."""
 
 
-def put_text(path: Path, text: str) -> None:
-    """Replace a small file atomically."""
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """The path of a temporary file beside ``path`` that takes its place at the end of the context,
+    or is removed.
+
+    Raises:
+        OSError: it cannot be written, with ``path``.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
-    sync(temporary)
-    os.replace(temporary, path)
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    except OSError as error:
+        if error.errno is not None:
+            error.filename = str(path)
+        raise
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def put_text(path: Path, text: str) -> None:
+    """Replace a small file atomically; errors as ``replacing``."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
+        sync(temporary)
     sync(path.parent)
 
 
@@ -164,38 +181,6 @@ def refuse_special(folder: Path, path: Path) -> None:
         )
 
 
-def require_places() -> None:
-    """Refuse to start in a folder that was deleted. Where the user's cache folder cannot be
-    written, use one among the temporary files that this user alone can write.
-
-    Raises:
-        UsageError: the current folder is not there any more.
-    """
-    try:
-        os.getcwd()
-    except OSError as error:
-        raise UsageError(
-            "The folder that this command was typed in is not there any more. Type cd and a folder "
-            "that is there, then the command again."
-        ) from error
-    cache = user_cache()
-    with suppress(OSError):
-        cache.mkdir(parents=True, exist_ok=True)
-        if os.access(cache, os.W_OK):
-            return
-    own = Path(gettempdir()) / f"rltrain-{os.getuid()}"
-    with suppress(OSError):
-        own.mkdir(mode=0o700, exist_ok=True)
-        facts = own.lstat()
-        if facts.st_uid == os.getuid() and facts.st_mode == stat.S_IFDIR | 0o700:
-            os.environ["XDG_CACHE_HOME"] = str(own)
-
-
-def user_cache() -> Path:
-    """The folder in the user's cache folder where downloads and machine code are kept."""
-    return expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "rltrain"
-
-
 def number_of(name: str) -> int | None:
     """The whole number that a name is, or None."""
     return int(name) if re.fullmatch("[0-9]{1,18}", name) else None
@@ -204,25 +189,6 @@ def number_of(name: str) -> int | None:
 def expanded(path: str | Path) -> Path:
     """A path with the home folder for a leading ``~``; ``~name`` of no user stays as it is."""
     return Path(os.path.expanduser(path))
-
-
-def require_possible(path: Path, key: str) -> None:
-    """Refuse a path that no file system takes.
-
-    Raises:
-        UsageError: what is too long.
-    """
-    longest = max(path.parts, key=lambda name: len(os.fsencode(name)), default="")
-    if len(os.fsencode(longest)) > LONGEST_NAME:
-        raise UsageError(
-            f"{key}: the name {longest:.40}… has {len(os.fsencode(longest)):,} bytes, and a file "
-            f"system takes {LONGEST_NAME}. Choose a shorter one."
-        )
-    if len(os.fsencode(path.absolute())) > LONGEST_PATH:
-        raise UsageError(
-            f"{key}: the path {path!s:.40}… has more than {LONGEST_PATH:,} bytes. Choose a "
-            "shorter one."
-        )
 
 
 def sync(path: Path) -> None:
@@ -238,39 +204,6 @@ def digest(path: Path) -> str:
     """The SHA-256 sum of a file."""
     with open_plain(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def require_writable(folder: Path, key: str = "hydra.run.dir") -> None:
-    """Refuse a folder that cannot be made or written, without leaving anything behind.
-
-    Args:
-        key: what is typed for another folder.
-
-    Raises:
-        UsageError: what to type instead.
-    """
-    require_possible(folder, key)
-    existing = folder
-    while not existing.exists():
-        existing = existing.parent
-    with refused_writes(folder, key), TemporaryFile(dir=existing):
-        pass  # it never has a name, so that nothing is left of a process that is killed here
-
-
-@contextmanager
-def refused_writes(folder: Path, key: str = "hydra.run.dir") -> Iterator[None]:
-    """Refuse a folder in which a file cannot be made.
-
-    Raises:
-        UsageError: what to type instead.
-    """
-    try:
-        yield
-    except OSError as error:
-        raise UsageError(
-            f"The folder {folder} cannot be written: {error.strerror or error}. Start rltrain from "
-            f"a folder of yours with room on its disk, or type {key}=FOLDER."
-        ) from error
 
 
 KEPT_FILES = "files"
@@ -289,9 +222,8 @@ def keep_file(run_dir: Path, key: str, source: str) -> None:
     path = run_dir / KEPT_FILES / key
     if not path.exists():
         path.parent.mkdir(exist_ok=True)
-        temporary = path.with_name(f".{key}")
-        shutil.copyfile(expanded(source), temporary)
-        os.replace(temporary, path)
+        with replacing(path) as temporary:
+            shutil.copyfile(expanded(source), temporary)
 
 
 def newest(folder: Path, pattern: str) -> list[Path]:
@@ -347,10 +279,12 @@ def require_empty(folder: Path, kind: str, advice: str, own: tuple[str, ...] = (
         own: beginnings of names that are of this kind.
 
     Raises:
-        UsageError: names files.
+        UsageError: names files, or it is no folder.
     """
-    if not folder.is_dir():
+    if not os.path.lexists(folder):
         return
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is there already, and is no folder. {advice}")
     names = sorted(path.name for path in folder.iterdir() if not path.name.startswith(own or "/"))
     if names:
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""

@@ -17,7 +17,8 @@ from hydra.core.override_parser.types import Override, Sweep
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from rltrain.common.files import expanded, require_possible
+from rltrain.common.files import expanded
+from rltrain.common.places import require_possible
 from rltrain.config.catalog import RECOMMENDED, Tree
 from rltrain.config.command_line import in_quotes
 from rltrain.errors import NamesError, UsageError

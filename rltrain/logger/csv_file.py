@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from rltrain.common.files import replacing
 from rltrain.logger.jsonl import read_rows, readable
 from rltrain.logger.loggers import Logger
 from rltrain.types import Clock
@@ -45,9 +46,8 @@ class CsvFile(Logger):
     def write_all(self) -> None:
         """Write every row of ``metrics.jsonl``."""
         rows = list(read_rows(self.source))
-        temporary = self.path.with_name(f".{self.path.name}")
-        temporary.write_text(csv_text(rows), encoding="utf-8", newline="")
-        temporary.replace(self.path)
+        with replacing(self.path) as temporary:
+            temporary.write_text(csv_text(rows), encoding="utf-8", newline="")
         self.columns = columns_of(rows)
 
 

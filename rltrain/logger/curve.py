@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rltrain.common.files import replacing
 from rltrain.common.metrics import METRICS
 from rltrain.logger.jsonl import read_rows
 
@@ -99,10 +100,9 @@ def drawn(row: Mapping[str, object]) -> dict[str, Any]:
 
 def save(path: Path, lines: Sequence[Mapping[str, object]], title: str) -> Path:
     """Draw the curves of some rows of metrics."""
-    temporary = path.with_name(f".{path.name}")
-    make_figure(lines, title).savefig(temporary, dpi=120, format="png")
+    with replacing(path) as temporary:
+        make_figure(lines, title).savefig(temporary, dpi=120, format="png")
     gc.collect()  # a figure is a megabyte of reference cycles, which a run seldom looks for
-    temporary.replace(path)
     return path
 
 

@@ -4,10 +4,10 @@ run, or with a policy that needs none; a table, and ``evaluation.json``.
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -20,8 +20,8 @@ from rltrain.assemble.build_learner import load_mixer
 from rltrain.assemble.evaluation import Evaluated, build_evaluation
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.opponent_files import BUILTIN, opponent_name
-from rltrain.common.files import JsonObject, new_folder, number_of, put_text
-from rltrain.common.json_text import json_text, without_nan
+from rltrain.common.files import JsonObject
+from rltrain.common.json_text import without_nan
 from rltrain.common.metrics import Z95, summarize, wilson
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
@@ -31,9 +31,9 @@ from rltrain.hardware.device import machine
 from rltrain.hardware.rollout import Rollout
 from rltrain.logger import curve
 from rltrain.logger.screen import Screen, plural, shown
+from rltrain.mode.evaluation_files import home, recording_remarks, recordings_folder, write
 from rltrain.mode.find_opponents import with_opponents
-from rltrain.mode.find_run import DEMOS, find_checkpoint, find_checkpoints, other_rules
-from rltrain.mode.hub.download import cache
+from rltrain.mode.find_run import find_checkpoint, find_checkpoints, other_rules
 from rltrain.types import Clock, Episode
 from rltrain.video.episode_recorder import EpisodeRecorder, require_drawing
 from rltrain.video.recorder import Recorder, recorder_of, require_drawable
@@ -126,11 +126,12 @@ def evaluate_all(
     record["checkpoints"] = [
         {name: value for name, value in one.record.items() if name not in common} for one in done
     ]
-    file = write(place, record)
+    remarks = dict.fromkeys([*every[0].remarks, *(r for one in done for r in one.remarks)])
     rows = [{"env_steps": one.step, **one.metrics} for one in done]
-    drawn = curve.save(file.with_name("evaluation_curve.png"), rows, done[0].record["what"])
-    remarks = [*every[0].remarks, *(remark for one in done for remark in one.remarks)]
-    return Evaluations(tuple(done), file, drawn, tuple(dict.fromkeys(remarks)))
+    with printing_what_is_lost(lambda: print_checkpoints(done, remarks)):
+        file = write(place, record)
+        drawn = curve.save(file.with_name("evaluation_curve.png"), rows, done[0].record["what"])
+    return Evaluations(tuple(done), file, drawn, tuple(remarks))
 
 
 def evaluated(
@@ -140,7 +141,18 @@ def evaluated(
     place = home(source)
     evaluation = played(settings, build(settings, source), source, place)
     record = {**evaluation.record, "overrides": [*overrides]}
-    return replace(evaluation, record=record, path=write(place, record))
+    with printing_what_is_lost(lambda: print_episodes(evaluation)):
+        return replace(evaluation, record=record, path=write(place, record))
+
+
+@contextmanager
+def printing_what_is_lost(table: Callable[[], object]) -> Iterator[None]:
+    """Context that prints results which cannot be written."""
+    try:
+        yield
+    except (UsageError, OSError):
+        table()
+        raise
 
 
 def build(settings: Settings, source: checkpoint.Found | None) -> Evaluated:
@@ -193,7 +205,7 @@ def played(
         for row in record["episodes"]:
             files = recorder.files[row["episode"]]
             row["files"] = [str(f).removeprefix(f"{place}/") for f in files]
-        remarks += (f"The recordings are in {shown(recorder.folder)}.", *recorder.remarks)
+        remarks += recording_remarks(recorder)
     return Evaluation(step, episodes, metrics, record, place, remarks)
 
 
@@ -239,60 +251,18 @@ def summary(episodes: Sequence[Episode]) -> dict[str, float]:
     return {k: v for k, v in out.items() if not math.isnan(v)}
 
 
-def home(source: checkpoint.Found | None) -> Path:
-    """Where results of a checkpoint belong: its run's folder, its own if it lies elsewhere, a new
-    one if it was downloaded or came with rltrain, or if there is none.
-    """
-    if source is None or any(map(source.folder.is_relative_to, (cache(), DEMOS))):
-        return new_folder("evaluate")
-    run_dir = source.folder.parent.parent
-    return run_dir if (run_dir / "run.json").exists() else source.folder
-
-
-def made(wanted: Path) -> Path:
-    """A new folder, with a number behind its name if there is one already."""
-    folder = wanted
-    for number in itertools.count(2):
-        try:
-            folder.mkdir(parents=True)
-            break
-        except FileExistsError:
-            folder = wanted.with_name(f"{wanted.name}-{number}")
-    return folder
-
-
-def recordings_folder(place: Path, step: int) -> Path:
-    """A new folder for videos, ``recordings/<env_steps>``; elsewhere if that cannot be written."""
-    try:
-        if (place / "recordings").is_file():
-            raise NotADirectoryError(place / "recordings")
-        return made(place / "recordings" / str(step))
-    except OSError:
-        return made(new_folder("evaluate") / "recordings" / str(step))
-
-
-def write(place: Path, record: Mapping[str, object]) -> Path:
-    """``evaluation.json`` in a folder, earlier ones kept; in one of its own if that cannot be
-    written.
-    """
-    text = json_text(record)
-    try:
-        path = place / "evaluation.json"
-        if path.exists():
-            paths = place.glob("evaluation-*.json")
-            numbers = [number_of(p.stem.partition("-")[2]) or 0 for p in paths]
-            path.rename(place / f"evaluation-{max(numbers, default=0) + 1}.json")
-        place.mkdir(parents=True, exist_ok=True)
-        put_text(path, text)
-    except OSError:
-        path = new_folder("evaluate") / "evaluation.json"
-        path.parent.mkdir(parents=True)
-        put_text(path, text)
-    return path
-
-
 def show(evaluation: Evaluation) -> None:
-    """The table a person reads."""
+    """The table a person reads, and where every episode is."""
+    console = print_episodes(evaluation)
+    about = "".join(f"{name} {fact}, " for name, fact in evaluation.record["environment"].items())
+    console.lines(
+        f"{plural(len(evaluation.episodes), 'episode')}, {about}seed {evaluation.record['seed']}, "
+        f"{evaluation.record['seconds']:.1f} s; every episode is in {shown(evaluation.path)}"
+    )
+
+
+def print_episodes(evaluation: Evaluation) -> Screen:
+    """Print the remarks on an evaluation and its table."""
     console = Screen()
     console.lines(*evaluation.remarks)
     m = evaluation.metrics
@@ -314,11 +284,7 @@ def show(evaluation: Evaluation) -> None:
         if (mean := m.get(f"test/{name}_mean")) is not None:  # it may be NaN in every episode
             table.add_row(name.replace("_", " "), f"{mean:.4g}", "")
     console.print(table)
-    about = "".join(f"{name} {fact}, " for name, fact in evaluation.record["environment"].items())
-    console.lines(
-        f"{plural(len(evaluation.episodes), 'episode')}, {about}seed {evaluation.record['seed']}, "
-        f"{evaluation.record['seconds']:.1f} s; every episode is in {shown(evaluation.path)}"
-    )
+    return console
 
 
 def return_texts(metrics: Mapping[str, float]) -> tuple[str, str]:
@@ -329,21 +295,27 @@ def return_texts(metrics: Mapping[str, float]) -> tuple[str, str]:
 
 
 def show_all(done: Evaluations) -> None:
-    """The table a person reads, a row per checkpoint."""
-    console, first = Screen(), done.each[0]
-    console.lines(*done.remarks)
-    wins = any("test/win_rate" in one.metrics for one in done.each)
-    names = ("env steps", "return", "95% interval", *(["win rate"] if wins else []), "length")
-    columns = (Column(name, justify="right") for name in names)
-    table = Table(*columns, title=first.record["what"])
-    for one in done.each:
-        m = one.metrics
-        row = [f"{one.step:,}", *return_texts(m)]
-        row += [f"{m['test/win_rate']:.1%}" if "test/win_rate" in m else ""] if wins else []
-        table.add_row(*row, f"{m['test/episode_length_mean']:.1f}")
-    console.print(table)
+    """The table a person reads, and where every episode is."""
+    console, first = print_checkpoints(done.each, done.remarks), done.each[0]
     console.lines(
         f"{plural(len(done.each), 'checkpoint')}, {plural(len(first.episodes), 'episode')} each, "
         f"seed {first.record['seed']}; every episode is in {shown(done.path)}, the curve in "
         f"{shown(done.curve)}"
     )
+
+
+def print_checkpoints(each: Sequence[Evaluation], remarks: Iterable[str]) -> Screen:
+    """Print remarks and a table with a row per checkpoint."""
+    console = Screen()
+    console.lines(*remarks)
+    wins = any("test/win_rate" in one.metrics for one in each)
+    names = ("env steps", "return", "95% interval", *(["win rate"] if wins else []), "length")
+    columns = (Column(name, justify="right") for name in names)
+    table = Table(*columns, title=each[0].record["what"])
+    for one in each:
+        m = one.metrics
+        row = [f"{one.step:,}", *return_texts(m)]
+        row += [f"{m['test/win_rate']:.1%}" if "test/win_rate" in m else ""] if wins else []
+        table.add_row(*row, f"{m['test/episode_length_mean']:.1f}")
+    console.print(table)
+    return console

@@ -187,7 +187,7 @@ def typed_path(typed: str | Path) -> Path:
     path = Path.cwd() / "outputs" if str(typed) == LATEST else expanded(typed)
     if str(typed).startswith(DEMO) and not path.exists():
         path = demo(str(typed))
-    return path.resolve()
+    return Path(os.path.realpath(path))
 
 
 def demo(typed: str) -> Path:

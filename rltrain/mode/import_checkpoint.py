@@ -4,6 +4,8 @@ resumed.
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +17,7 @@ from rltrain.algo.learner import Learner
 from rltrain.common.checkpoint.fit import size_words
 from rltrain.common.files import expanded, number_of
 from rltrain.config.schema import Settings
-from rltrain.errors import UsageError
+from rltrain.errors import UsageError, storage_errors
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
 from rltrain.logger.screen import Screen, shown
@@ -23,7 +25,7 @@ from rltrain.migrate import load_pymarl, parts_of, renamed
 from rltrain.migrate.pymarl_advice import advice
 from rltrain.migrate.pymarl_files import AGENT, MIXER, OPTIMIZER, PymarlFiles, read_folder
 from rltrain.mode.messages.closing import evaluate_command, resume_command
-from rltrain.mode.run_folder import Record, make_folder, now, require_new
+from rltrain.mode.run_folder import Record, leave, new_run, now, require_new
 from rltrain.mode.train import built
 from rltrain.types import Clock
 
@@ -59,10 +61,11 @@ def import_run(
 
     Raises:
         CheckpointError: the folder cannot be read, or has something else than tensors.
+        StorageError: the run cannot be written; it can be imported again.
         UsageError: its networks are not those of this environment and algorithm.
     """
     require_new(run_dir)
-    files = read_folder(expanded(path).resolve(), load_step)
+    files = read_folder(Path(os.path.realpath(expanded(path))), load_step)
     record = Record(run_dir)
     loggers = Loggers([JsonLines(run_dir / "metrics.jsonl")])
     trainer = built(settings, run_dir, loggers, [record])
@@ -73,12 +76,18 @@ def import_run(
         trainer.clock = Clock(env_steps=files.env_steps, updates=updates)
         trainer.pretrained = True
         learner.target_update.due(trainer.clock)  # the targets are copies from now
-        make_folder(run_dir, texts)
         record.initialize(trainer.rollout.about)
         record.facts["imported"] = str(files.folder)
-        record.begin(settings, trainer)
-        trainer.save(with_replay=False)
-        record.write(trainer, status="interrupted", finished=now())
+        with storage_errors(run_dir), new_run(run_dir, texts):
+            try:
+                record.begin(settings, trainer)
+                trainer.save(with_replay=False)
+                record.write(trainer, status="interrupted", finished=now())
+            except BaseException:  # nothing that could be resumed
+                (run_dir / "config.json").unlink(missing_ok=True)
+                shutil.rmtree(run_dir / "checkpoints", ignore_errors=True)
+                leave(record.path, os.getpid())
+                raise
     finally:
         trainer.close()
     return Imported(run_dir, files, settings.run.total_env_steps, remarks)

@@ -10,16 +10,11 @@ from rich.box import SIMPLE_HEAD
 from rich.console import JustifyMethod
 from rich.table import Table as RichTable
 
-from rltrain.common.files import (
-    expanded,
-    new_folder,
-    require_empty,
-    require_plain,
-    require_writable,
-)
+from rltrain.common.files import expanded, new_folder, put_text, require_empty, require_plain
+from rltrain.common.places import require_writable
 from rltrain.config.overrides import typed_list
 from rltrain.config.schema import RunSettings
-from rltrain.errors import StorageError, UsageError
+from rltrain.errors import UsageError, storage_errors
 from rltrain.logger.screen import Screen, shown
 from rltrain.report.analysis import analyze
 from rltrain.report.comparison import Analysis
@@ -63,23 +58,15 @@ def report(run: RunSettings) -> Report:
     runs = find_runs(paths, problems)
     analysis = analyze(runs, run.report, problems)
     tables = tables_of(analysis)
-    try:
+    with storage_errors(f"The report {folder}"):
+        write_page(folder / "report.html", analysis, tables, [])  # marks the folder as a report's
+        (folder / "tables").mkdir(exist_ok=True)
         for table in tables:
-            write(folder / "tables" / f"{table.name}.csv", as_csv(table))
-            write(folder / "tables" / f"{table.name}.tex", as_latex(table))
+            put_text(folder / "tables" / f"{table.name}.csv", as_csv(table))
+            put_text(folder / "tables" / f"{table.name}.tex", as_latex(table))
         figures = draw_all(analysis, folder / "figures")
         write_page(folder / "report.html", analysis, tables, figures)
-    except OSError as error:
-        raise StorageError(
-            f"The report {folder} is incomplete: {error}. Make room, then type the command again."
-        ) from error
     return Report(folder, analysis, tables)
-
-
-def write(path: Path, text: str) -> None:
-    """Write a text file, with the folders above it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def show(done: Report) -> None:

@@ -12,8 +12,8 @@ import shutil
 import subprocess
 import time
 import weakref
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -35,11 +35,11 @@ from rltrain.common.files import (
     new_folder,
     put_text,
     require_empty,
-    require_writable,
 )
 from rltrain.common.json_lines import is_number
 from rltrain.common.json_text import json_text, without_nan
 from rltrain.common.metrics import test_score
+from rltrain.common.places import ELSEWHERE, require_writable
 from rltrain.config.overrides import pick
 from rltrain.config.schema import Settings
 from rltrain.config.trust import FILES
@@ -52,6 +52,8 @@ from rltrain.types import StateDict
 
 log = logging.getLogger("rltrain")
 NEW_FOLDER = "hydra.run.dir=FOLDER with a new or an empty folder"
+OTHER_FOLDER = f"{ELSEWHERE}, or type hydra.run.dir=FOLDER."
+COPY = "Make room on its disk, or copy the run to a folder of yours and resume the copy."
 
 
 def new_run_dir(settings: Settings) -> Path:
@@ -75,7 +77,7 @@ def require_new(run_dir: Path) -> None:
             f"{run_dir} already holds a run. Type resume={shlex.quote(str(run_dir))} to go on with "
             "it, or choose another folder."
         )
-    record = json_object(run_dir / "run.json")  # of make_folder or record_failure
+    record = json_object(run_dir / "run.json")  # of new_run or record_failure
     if "status" not in record or not {"process", "exit_code"} & set(record):
         advice = f"Type {NEW_FOLDER}, or leave it out for one below outputs."
         require_empty(run_dir, "a run", advice, (".hydra", ".run.json."))
@@ -115,17 +117,24 @@ def run_lock(run_dir: Path) -> AbstractContextManager[None]:
     return locked(run_dir, refusal)
 
 
-def make_folder(run_dir: Path, files: Mapping[str, str]) -> None:
-    """Make the folder, with ``files`` (texts by name) in its ``.hydra/``. Its first file tells that
-    it is of a run, however soon the process may be killed.
+@contextmanager
+def new_run(run_dir: Path, files: Mapping[str, str]) -> Iterator[None]:
+    """Make the folder of a new run and hold it, with ``files`` (texts by name) in its ``.hydra/``.
+    Its first file tells that it is of a run, however soon the process may be killed.
+
+    Raises:
+        UsageError: another process holds it, or has made a run in it meanwhile.
+        OSError: it cannot be written.
     """
     run_dir.mkdir(parents=True, exist_ok=True)
-    if not (run_dir / "run.json").exists():
+    with run_lock(run_dir):
+        require_new(run_dir)
         begun = {"status": "running", "process": os.getpid()}
         put_text(run_dir / "run.json", json.dumps(begun))
-    for name, text in files.items():
-        (run_dir / ".hydra").mkdir(exist_ok=True)
-        (run_dir / ".hydra" / name).write_text(text, encoding="utf-8")
+        for name, text in files.items():
+            (run_dir / ".hydra").mkdir(exist_ok=True)
+            put_text(run_dir / ".hydra" / name, text)
+        yield
 
 
 def record_failure(run_dir: Path, error: str, exit_code: int) -> None:
@@ -196,7 +205,7 @@ class Record(Callback):
         }
         before = json_object(self.path)
         if holds_run(self.path.parent) and before:
-            kept = {"started": str, "environment": dict}
+            kept = {"started": str, "environment": dict, "imported": str}
             self.facts |= {k: before[k] for k, of in kept.items() if isinstance(before.get(k), of)}
             if checkpoint.resumable(self.path.with_name("checkpoints")):
                 self.facts |= {k: read_test(before.get(k)) for k in ("final_test", "best_test")}
@@ -218,8 +227,8 @@ class Record(Callback):
         self.sums = kept_sums(self.path.parent)
         keep_opponents(settings, self.path.parent)
         drop_temporary(self.path.parent, "config.json", "run.json", "README.md")
-        put_text(self.path.with_name("config.json"), json.dumps(settings.record, indent=1))
         self.write(trainer, plan=resource_plan(settings, trainer))
+        put_text(self.path.with_name("config.json"), json.dumps(settings.record, indent=1))
 
     def state_dict(self) -> StateDict:
         return dict(self.sums)

@@ -23,11 +23,12 @@ from rltrain.assemble.env import ordered_as_saved
 from rltrain.assemble.offline import build_offline_trainer
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
-from rltrain.common.files import expanded, refused_writes, require_writable
+from rltrain.common.files import expanded, json_object
+from rltrain.common.places import refused_writes, require_writable
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.validate.checker import check
-from rltrain.errors import UsageError, exit_code_of, usage_errors
+from rltrain.errors import CheckpointError, UsageError, exit_code_of, usage_errors
 from rltrain.hardware.device import set_allocator_policy
 from rltrain.logger.console import PlainLines
 from rltrain.logger.curve import history
@@ -43,10 +44,12 @@ from rltrain.mode.messages.banner import JobName, banner, job_line, restart_note
 from rltrain.mode.messages.closing import conclusion
 from rltrain.mode.messages.warnings import warn
 from rltrain.mode.run_folder import (
+    COPY,
+    OTHER_FOLDER,
     Record,
     clear_folder,
     leave,
-    make_folder,
+    new_run,
     now,
     require_new,
     run_lock,
@@ -137,9 +140,8 @@ def run_training(
             record.initialize(trainer.rollout.about)
             origin = (restore if resume else initialize)(trainer, settings)
             if not resume:
-                with refused_writes(run_dir):
-                    make_folder(run_dir, files or {})
-                    stack.enter_context(run_lock(run_dir))
+                with refused_writes(run_dir, OTHER_FOLDER):
+                    stack.enter_context(new_run(run_dir, files or {}))
                     keep_log(run_dir)
         except BaseException:
             leave(record.path, os.getpid())
@@ -148,7 +150,7 @@ def run_training(
         interrupts.trainer = trainer
 
         def introduce() -> None:
-            with refused_writes(run_dir):
+            with refused_writes(run_dir, COPY if resume else OTHER_FOLDER):
                 record.begin(settings, trainer)
             if job is None:
                 screen.print(banner(settings, trainer, record.facts["plan"], origin))
@@ -229,7 +231,7 @@ def resume(
     tree, choices, changed = load_config(config, overrides, learns=True, env=env, resumes=True)
     refuse_changes(changed)
     require_saved_settings(run_dir)
-    require_writable(run_dir)
+    require_writable(run_dir, advice=COPY)
     settings = check(tree, choices, {})
     settings = settings if handed_over is None else handed_over(settings)
     return run_training(settings, run_dir, resume=True, loud=loud, job=job)
@@ -286,6 +288,11 @@ def restore(trainer: Trainer, settings: Settings) -> str | None:
         if total <= steps:
             log.warning(f"the run has {steps:,} env steps: nothing is trained up to {total:,}")
         return None
+    if "imported" in json_object(trainer.run_dir / "run.json"):
+        raise CheckpointError(
+            f"{trainer.run_dir} was to have imported weights, and has no checkpoint to go on from. "
+            "Delete it, and type the command with mode=import again."
+        )
     log.warning("the run had no checkpoint to go on from: it starts again at env step 0.")
     clear_folder(trainer.run_dir, settings)
     return initialize(trainer, settings)

@@ -15,8 +15,9 @@ from rltrain.assemble.evaluation import Evaluated
 from rltrain.common.checkpoint import Found
 from rltrain.config.schema import Settings
 from rltrain.interfaces import VectorEnv, Watch
-from rltrain.logger.screen import Screen, shown
-from rltrain.mode.evaluate import build, home, recordings_folder
+from rltrain.logger.screen import Screen
+from rltrain.mode.evaluate import build
+from rltrain.mode.evaluation_files import home, recording_remarks, recordings_folder
 from rltrain.periodic_tests import Watches
 from rltrain.types import Clock, Episode
 from rltrain.video.blocks import Blocks
@@ -63,7 +64,7 @@ def play(
             rollout.run_episodes(n, settings.run.seed, Clock(), Watches([recorder, stage]))
     finally:
         rollout.close()
-    screen.lines(*recorder.remarks, f"The recordings are in {shown(folder)}.")
+    screen.lines(*recording_remarks(recorder))
 
 
 class UnitCamera:

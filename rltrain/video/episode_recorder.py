@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from rltrain.common.failures import Disk
 from rltrain.common.files import EPISODES
 from rltrain.errors import UsageError
 from rltrain.interfaces import Mixer, RolloutPolicy, VectorEnv, Watch
@@ -51,7 +52,8 @@ class EpisodeRecorder(Watch):
         title: what plays.
         policy: whose values are recorded.
         mixer: joins them to the value of the team; None: there is none.
-        files: the page, by episode; ``remarks`` says what could not be made.
+        files: the page, by episode, unless ``disk`` cannot write it; ``remarks`` says what could
+            not be made.
     """
 
     folder: Path
@@ -61,6 +63,7 @@ class EpisodeRecorder(Watch):
     mixer: Mixer | None = None
     files: dict[int, list[Path]] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
+    disk: Disk = field(default_factory=Disk)
     _steps: dict[int, list[dict[str, Any]]] = field(default_factory=dict)  # by episode
     _acting: dict[int, dict[str, Any]] = field(default_factory=dict)  # by environment
     _done: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -85,7 +88,8 @@ class EpisodeRecorder(Watch):
             del self._steps[number]
             self.files[number] = [self.folder / EPISODES]
         if len(self._done) == self.n_episodes and finished:
-            self._write(env)
+            written = self.disk.attempt("a page of episodes", lambda: self._write(env))
+            self.files = self.files if written else {n: [] for n in self.files}
 
     def stepped(self, action: np.ndarray, reward: np.ndarray, terminated: np.ndarray) -> None:
         """Keep what was done in it."""

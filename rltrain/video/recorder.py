@@ -6,11 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
+from rltrain.common.failures import Disk
 from rltrain.errors import CONTAINED, UsageError
 from rltrain.interfaces import VectorEnv, Watch
 from rltrain.types import Episode
@@ -61,7 +63,8 @@ class Recorder(Watch):
     """Draws the environments of a rollout at every time step and writes an episode's files when it
     is over.
 
-    ``files`` names them, by episode; ``remarks`` says what could not be made.
+    ``files`` names them, by episode, none of an episode whose files ``disk`` cannot write;
+    ``remarks`` says what could not be made.
     """
 
     folder: Path
@@ -69,6 +72,7 @@ class Recorder(Watch):
     show: Callable[[int, Sequence[np.ndarray]], None] | None = None  # (episode, its next images)
     files: dict[int, list[Path]] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
+    disk: Disk = field(default_factory=Disk)
     _videos: dict[int, Video] = field(default_factory=dict)
 
     def __call__(
@@ -91,20 +95,29 @@ class Recorder(Watch):
                 video.gif.add(image, seconds)
             video.gif.add(images[-1], HOLD if e in finished else seconds)
             if e in finished:
-                self._write(numbers[e], self._videos.pop(e), images[-1])
+                self.files[numbers[e]] = []
+                write = partial(self._write, numbers[e], self._videos.pop(e), images[-1])
+                self.disk.attempt("a video", write)
 
     def _write(self, number: int, video: Video, last: np.ndarray) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        stem = f"episode-{number:03d}"
-        gif = self.folder / f"{stem}.gif"
-        video.gif.write(gif)
-        self.files[number] = [gif]
+        """Write the files of an episode, none of them if one does not fit."""
+        gif = self.folder / f"episode-{number:03d}.gif"
+        pictures = {
+            gif.with_name(f"{gif.stem}-first.png"): video.first,
+            gif.with_name(f"{gif.stem}-last.png"): last,
+        }
         try:
-            self.files[number].append(write_mp4(gif))
-        except RuntimeError as error:
-            remark = f"No MP4 was written: {error}"
+            self.folder.mkdir(parents=True, exist_ok=True)
+            video.gif.write(gif)
+            for path, image in pictures.items():
+                Image.fromarray(image).save(path, compress_level=3)
+        except OSError:
+            for path in (gif, *pictures):
+                path.unlink(missing_ok=True)
+            raise
+        try:
+            videos = [gif, write_mp4(gif)]
+        except (RuntimeError, OSError) as error:
+            videos, remark = [gif], f"No MP4 was written: {error}"
             self.remarks += [remark] if remark not in self.remarks else []
-        for name, image in (("first", video.first), ("last", last)):
-            path = self.folder / f"{stem}-{name}.png"
-            Image.fromarray(image).save(path, compress_level=3)
-            self.files[number].append(path)
+        self.files[number] = [*videos, *pictures]

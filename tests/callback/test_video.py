@@ -9,12 +9,16 @@ import torch
 
 import rltrain
 from rltrain.callback.video import RecordVideo
+from rltrain.common.failures import Disk
 from rltrain.env.games.matrix import two_step_game
 from rltrain.logger.loggers import Logger, Loggers
 from rltrain.types import Clock
+from rltrain.video import viewer
+from rltrain.video.gif import Gif
 from tests.helpers import nothing_written, weights
 from tests.video.viewer import read_page
 
+FULL = OSError(28, "No space left on device")
 TINY = [
     *("env=cartpole", "total_env_steps=60", "test.interval=20", "test.episodes=2"),
     *("log.interval=20", "algo.learning_starts=8", "algo.batch_size=4", "hardware.n_envs=1"),
@@ -44,6 +48,23 @@ def test_videos_are_made_at_their_interval_and_change_nothing(tmp_path, no_ffmpe
     assert torch.equal(parameters, untouched)
 
 
+@pytest.mark.parametrize("record", ["videos", "html"])
+def test_a_run_goes_on_without_videos_that_do_not_fit(tmp_path, monkeypatch, no_ffmpeg, record):
+    def half(gif, path):
+        path.write_bytes(b"GIF")
+        raise FULL
+
+    def full(path, text):
+        raise FULL
+
+    monkeypatch.setattr(Gif, "write", half)
+    monkeypatch.setattr(viewer, "put_text", full)
+    trained(tmp_path / "run", "test.video_interval=30", f"test.record={record}")
+    assert not [path for path in (tmp_path / "run/recordings").rglob("*") if path.is_file()]
+    record = json.loads((tmp_path / "run/run.json").read_text())
+    assert (record["status"], record["degraded"]) == ("finished", True)
+
+
 class Seen(Logger):
     def __init__(self):
         self.videos = []
@@ -57,6 +78,7 @@ class Run:
 
     def __init__(self, run_dir):
         self.clock, self.run_dir, self.tests = Clock(), run_dir, SimpleNamespace(clock=Clock())
+        self.disk = Disk()
 
 
 def test_an_interrupted_test_is_recorded_again(tmp_path):

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import rltrain
+from rltrain.common.files import put_text
 
 PACKAGE = Path(rltrain.__file__).parent
 ROOMS = ("mode", "config", "common", "offline", "report", "logger", "migrate")
@@ -100,3 +101,16 @@ def test_no_other_file_is_opened_without_asking_what_it_is(found):
 
 def test_every_exception_is_needed(found):
     assert [file for file in ALLOWED if not found.get(file)] == []
+
+
+def test_of_a_file_that_does_not_fit_nothing_is_left(tmp_path, monkeypatch):
+    put_text(tmp_path / "a", "before")
+
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match=str(tmp_path / "a")):
+        put_text(tmp_path / "a", "after")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    assert (tmp_path / "a").read_text() == "before"

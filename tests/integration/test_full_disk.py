@@ -1,7 +1,10 @@
 """A full disk, a failing write, a deleted folder: training goes on, or ends clearly."""
 
+import itertools
 import json
 import logging
+import os
+import re
 import shutil
 from pathlib import Path
 
@@ -11,11 +14,14 @@ from rltrain.callback import Callback
 from rltrain.common.checkpoint import storage
 from rltrain.common.checkpoint.locate import seal
 from rltrain.common.files import get_json
-from rltrain.errors import UsageError
+from rltrain.errors import CheckpointError, RltrainError, UsageError
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.train_log import LogFile
 from rltrain.types import Clock
 from tests.common.test_checkpoint import make
+from tests.conftest import SMALL
+from tests.marks import slow_except
+from tests.mode.test_import_checkpoint import OVERRIDES, QMixer, RNNAgent, pymarl_folder
 
 FULL = OSError(28, "No space left on device")
 
@@ -80,8 +86,6 @@ def test_a_run_does_not_begin_on_a_full_disk(command, small, monkeypatch):
         raise FULL
 
     monkeypatch.setattr("rltrain.mode.run_folder.put_text", full)
-    monkeypatch.setattr("rltrain.mode.run_folder.make_folder", full)
-    monkeypatch.setattr("rltrain.mode.train.make_folder", full)
     with pytest.raises(UsageError, match="cannot be written: No space left on device"):
         command(*small, "hydra.run.dir=run")
 
@@ -126,3 +130,78 @@ def test_a_checkpoint_that_cannot_replace_another_leaves_it(tmp_path, monkeypatc
         with pytest.raises(OSError, match="No space"):
             make(tmp_path, 5)
     assert [path.name for path in tmp_path.iterdir()] == ["5"]
+
+
+@pytest.fixture
+def on_a_full_disk(monkeypatch, own_folder, command):
+    """Run a command on a disk with room for its first files; gives its exit code and its error."""
+    replace = os.replace
+
+    def run(n_written, *overrides):
+        numbers = itertools.count()
+
+        def failing(source, target):
+            if Path(target).is_relative_to(own_folder) and next(numbers) >= n_written:
+                raise OSError(*FULL.args)
+            replace(source, target)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", failing)
+            try:
+                return command(*overrides), ""
+            except RltrainError as error:  # and no other
+                return error.exit_code, str(error)
+
+    return run
+
+
+IMPORT = ("mode=import", "checkpoint=models", "hydra.run.dir=new", *SMALL, *OVERRIDES)
+COMMANDS = {
+    "import": IMPORT,
+    "report": ("mode=report", "runs=outputs", "report.dir=new"),
+    "init": ("mode=init", "init.folder=new"),
+}
+
+
+@pytest.mark.parametrize("n_written", slow_except((0, 5, 7), range(9)))
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_that_met_a_full_disk_does_its_work_when_there_is_room(
+    command, trained, on_a_full_disk, figures_not_drawn, name, n_written
+):
+    pymarl_folder(Path("models/4000"), RNNAgent(), QMixer())
+    code, said = on_a_full_disk(n_written, *COMMANDS[name])
+    files = [path.name for path in Path("new").rglob("*")]
+    assert not [file for file in files if re.search(r"\.\d+$|\.tmp", file)]
+    if code != 0:
+        assert re.search(r"new.* cannot be written: No space left", said)
+        if name == "import":
+            with pytest.raises(CheckpointError):
+                command("resume=new")
+        assert command(*COMMANDS[name]) == 0
+
+
+def test_an_import_that_was_killed_is_not_resumed_with_other_weights(command):
+    pymarl_folder(Path("models/4000"), RNNAgent(), QMixer())
+    assert command(*IMPORT) == 0
+    assert command("resume=new", "total_env_steps=4050") == 0
+    shutil.rmtree("new/checkpoints")
+    with pytest.raises(CheckpointError, match=r"imported weights, .* mode=import again"):
+        command("resume=new")
+
+
+@pytest.mark.parametrize("wanted", [[], ["load_step=all"]])
+@pytest.mark.parametrize("n_written", [0, 1])
+def test_results_that_cannot_be_written_are_printed(
+    trained, on_a_full_disk, capsys, wanted, n_written
+):
+    evaluate = ("mode=evaluate", f"checkpoint={trained}", "test.episodes=1", *wanted)
+    code, said = on_a_full_disk(n_written, *evaluate)
+    assert (code == 0) == (said == "") == (n_written > len(wanted))
+    assert "return" in capsys.readouterr().out
+    assert not list(trained.glob(".evaluation*.*.*"))
+
+
+def test_an_evaluation_below_a_link_to_nothing_is_refused(command, own_folder):
+    (own_folder / "outputs").symlink_to("nowhere")
+    with pytest.raises(UsageError, match=r"evaluate/.* cannot be written"):
+        command("mode=evaluate", "checkpoint=demo/cartpole", "record=true", "test.episodes=1")

@@ -297,10 +297,10 @@ def full(*arguments, **options):
     raise OSError(28, "No space left on device")
 
 
-def test_a_full_disk_leaves_no_half_a_project(own_folder, monkeypatch):
+def test_a_full_disk_leaves_no_half_a_project(own_folder, command, monkeypatch):
     monkeypatch.setattr(init, "put_text", full)
     with pytest.raises(StorageError, match=r"No space left on device\. Make room"):
-        init.write_project(own_folder / "project", "gymnasium")
+        command("mode=init", "init.folder=project")
     assert not list((own_folder / "project").iterdir())
 
 
@@ -313,5 +313,5 @@ def test_a_result_stands_where_a_run_folder_is_expected(own_folder):
 def test_a_report_on_a_full_disk_says_so(own_folder, command, monkeypatch):
     rltrain.train(CARTPOLE)
     monkeypatch.setattr(report, "draw_all", full)
-    with pytest.raises(StorageError, match=r"is incomplete: .*Make room"):
+    with pytest.raises(StorageError, match=r"report done cannot be written: .*Make room"):
         command("mode=report", "runs=outputs", "report.dir=done")

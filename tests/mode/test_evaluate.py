@@ -1,6 +1,7 @@
 """Statistics of an evaluation, and the same numbers from the command, from Python and by hand."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -11,6 +12,7 @@ import pytest
 import rltrain
 from rltrain.api import settings_from
 from rltrain.mode.evaluate import plain_info, played, summary
+from rltrain.mode.evaluation_files import write
 from rltrain.types import Episode
 from tests.video.viewer import read_page
 
@@ -105,3 +107,10 @@ def test_a_page_of_an_evaluation_has_its_episodes_and_values(command, tmp_path, 
     chosen = np.take_along_axis(step["q"], step["action"].astype(int)[..., None], -1)[..., 0]
     masked = np.where(step["avail"][:-1] > 0, step["q"], -np.inf)
     assert (chosen >= masked.max(-1) - 1e-3).all(), "greedy"
+
+
+def test_of_evaluations_at_once_every_one_is_kept(tmp_path):
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: write(tmp_path, {"n": n}), range(80)))
+    files = tmp_path.glob("evaluation*.json")
+    assert sorted(json.loads(file.read_text())["n"] for file in files) == list(range(80))

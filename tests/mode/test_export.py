@@ -257,6 +257,15 @@ def test_missing_packages_are_named_with_the_command_that_installs_them(monkeypa
         export(own_folder, [], None)
 
 
+def test_a_file_in_the_place_of_the_folder_is_named_and_kept(own_folder):
+    run = saved([*ONE_AGENT, "algo=dqn"], own_folder / "run")
+    (run / "onnx").mkdir()
+    (run / "onnx/0").touch()
+    with pytest.raises(UsageError, match=r"onnx/0 is there already, and is no folder"):
+        export(run, [], None)
+    assert (run / "onnx/0").is_file()
+
+
 def test_a_folder_that_cannot_be_written_is_named_before_anything_is_built(own_folder):
     run = saved([*ONE_AGENT, "algo=dqn"], own_folder / "run")
     (run / "onnx").touch()  # a file where the folder belongs: not writable by root either

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from rltrain.common import files, numba_cache
+from rltrain.common import numba_cache, places
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import typed_list
+from rltrain.errors import RltrainError, UsageError
 from rltrain.main import run
 from rltrain.report.readers import find_runs
 from tests.marks import slow_except
@@ -65,20 +66,71 @@ def test_a_run_is_made_and_resumed_whatever_the_locale_is(own_folder, name):
     assert (own_folder / name / "checkpoints/400").is_dir()
 
 
-@pytest.mark.parametrize("cache", ["a file", "below a file"])
+@pytest.mark.parametrize("cache", ["file", "file/folder", "loop", "link", None])
 def test_an_unusable_cache_folder_is_replaced_by_one_that_stays(own_folder, monkeypatch, cache):
     (own_folder / "file").touch()
-    inside = own_folder / "file" / ("" if cache == "a file" else "folder")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(inside))
+    (own_folder / "loop").symlink_to("loop")
+    (own_folder / "link").symlink_to("nowhere")
+    if cache is None:  # nor a home folder
+        monkeypatch.setenv("XDG_CACHE_HOME", "")
+        monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    else:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(own_folder / cache))
     (own_folder / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(own_folder / "tmp"))
     for _ in range(2):
-        files.require_places()
+        places.require_places()
         folder = numba_cache.cache_folder.__wrapped__(__file__)
         own = own_folder / "tmp" / f"rltrain-{os.getuid()}"
         assert folder.is_relative_to(own)
         assert own.stat().st_mode & 0o777 == 0o700
         assert list((own_folder / "tmp").iterdir()) == [own]
+    assert not (own_folder / "~").exists()
+
+
+def test_a_command_needs_no_folder_for_temporary_files(own_folder, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(own_folder / "file" / "folder"))
+    (own_folder / "file").touch()
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: [])
+    places.require_places()
+
+
+LINKS = {"loop": "loop", "to nothing": "nowhere"}
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (["env=two_step", "hydra.run.dir=LINK/run"], r"hydra\.run\.dir=FOLDER"),
+        (["env=two_step", "hydra.run.dir=LINK"], r"hydra\.run\.dir=FOLDER"),
+        (["-m", "seed=1,2", "env=two_step", "hydra.sweep.dir=LINK"], r"hydra\.sweep\.dir=FOLDER"),
+        (["-m", "seed=1,2", "env=two_step", "hydra.sweep.dir=LINK/x"], r"hydra\.sweep\.dir=FOLDER"),
+        (["mode=init", "init.folder=LINK/x"], r"init\.folder=FOLDER"),
+        (["mode=init", "init.folder=LINK"], r"init\.folder=FOLDER"),
+        (["mode=evaluate", "checkpoint=LINK"], "there is nothing at"),
+        (["mode=import", "checkpoint=LINK", "env=two_step"], r"There is no agent\.th"),
+        (["resume=LINK"], "there is nothing at"),
+        (["mode=report", "runs=LINK"], "runs=LINK matches nothing"),
+    ],
+    ids=lambda x: str(x),
+)
+@pytest.mark.parametrize("link", LINKS)
+def test_a_link_that_leads_nowhere_is_refused(own_folder, words, advice, link):
+    (own_folder / "LINK").symlink_to(own_folder / LINKS[link].replace("loop", "LINK"))
+    with pytest.raises(RltrainError, match=advice):
+        run(words)
+    assert [path.name for path in own_folder.iterdir()] == ["LINK"]
+
+
+def test_the_advice_where_a_run_to_resume_cannot_be_written(trained, monkeypatch):
+    def read_only(**options):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(places, "TemporaryFile", read_only)
+    with pytest.raises(UsageError, match=r"Read-only file system\. .* copy the run") as refused:
+        run([f"resume={trained}"])
+    assert "hydra.run.dir" not in str(refused.value)
 
 
 @pytest.mark.slow

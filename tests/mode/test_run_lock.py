@@ -2,14 +2,19 @@
 
 import subprocess
 import sys
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from benchmarks.faults.runs import digests
 from rltrain.callback import Callback
 from rltrain.errors import UsageError
-from rltrain.mode.run_folder import run_lock
+from rltrain.mode import import_checkpoint, train
+from rltrain.mode.run_folder import new_run, run_lock
 from rltrain.mode.train import resume
+from tests.conftest import SMALL
+from tests.mode.test_import_checkpoint import OVERRIDES, QMixer, RNNAgent, pymarl_folder
 
 
 class Resumes(Callback):
@@ -49,3 +54,29 @@ with run_lock(Path({str(trained)!r})):
     with run_lock(trained):
         pass
     assert command(f"resume={trained}", "total_env_steps=180") == 0
+
+
+@pytest.mark.parametrize("ended", [False, True])
+@pytest.mark.parametrize("mode", [train, import_checkpoint])
+def test_a_new_run_is_refused_where_another_began_while_it_was_built(
+    command, own_folder, monkeypatch, mode, ended
+):
+    pymarl_folder(own_folder / "models/4000", RNNAgent(), QMixer())
+    imports = [] if mode is train else ["mode=import", "checkpoint=models"]
+    build, before = mode.built, {}
+    with ExitStack() as other, monkeypatch.context() as patch:
+
+        def built(*arguments):
+            trainer = build(*arguments)
+            other.enter_context(new_run(Path("run"), {"config.yaml": "seed: 1"}))
+            Path("run/run.json").write_text('{"status": "running", "process": 1}')
+            Path("run/config.json").write_text("{}")
+            if ended:
+                other.close()
+            before.update(digests(Path("run")))
+            return trainer
+
+        patch.setattr(mode, "built", built)
+        with pytest.raises(UsageError, match="holds a run" if ended else "is going on already"):
+            command(*imports, *SMALL, *OVERRIDES, "hydra.run.dir=run")
+    assert digests(Path("run")) == before

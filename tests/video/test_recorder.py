@@ -1,5 +1,6 @@
 """Videos of episodes: which episodes, which files, and what cannot be recorded."""
 
+import itertools
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from rltrain.errors import UsageError
 from rltrain.hardware.rollout import Rollout
 from rltrain.types import Clock
 from rltrain.video.ffmpeg import find_ffmpeg
+from rltrain.video.gif import Gif
 from rltrain.video.recorder import HOLD, Recorder, require_drawable
 from tests.env.games.two_step import TwoStep
 
@@ -137,3 +139,23 @@ def test_env_that_cannot_be_drawn_is_refused():
     with pytest.raises(UsageError, match="Type record=false"):
         require_drawable(matrix_game(game="climbing", length=1, n_envs=1), "matrix")
     require_drawable(SyncVectorEnv(make=Drawn, n_envs=1), "drawn")
+
+
+@pytest.mark.parametrize("nth", range(3))
+def test_of_a_video_that_does_not_fit_nothing_is_left_and_the_others_are_written(
+    tmp_path, no_ffmpeg, monkeypatch, nth
+):
+    numbers, save, write = itertools.count(), Image.Image.save, Gif.write
+
+    def failing(writer, image, path, **options):
+        if next(numbers) == nth:
+            Path(path).write_bytes(b"x")
+            raise OSError(28, "No space left on device")
+        writer(image, path, **options)
+
+    monkeypatch.setattr(Image.Image, "save", lambda *a, **k: failing(save, *a, **k))
+    monkeypatch.setattr(Gif, "write", lambda *a, **k: failing(write, *a, **k))
+    recorder = Recorder(tmp_path / "videos", 3)
+    rollout(1).run_episodes(3, 0, Clock(), recorder)
+    assert [len(recorder.files[number]) for number in range(3)] == [0, 3, 3]
+    assert {*recorder.folder.iterdir()} == {*recorder.files[1], *recorder.files[2]}

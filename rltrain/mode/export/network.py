@@ -26,10 +26,11 @@ from rltrain.common import checkpoint
 from rltrain.common.files import JsonObject, put_text, require_empty
 from rltrain.common.machine.install import require_extra
 from rltrain.config.schema import Settings
-from rltrain.errors import Interrupted, UsageError, usage_errors
+from rltrain.errors import Interrupted, UsageError, storage_errors, usage_errors
 from rltrain.interfaces import Agents
 from rltrain.logger.screen import Screen, shown
-from rltrain.mode.evaluate import home, open_checkpoint
+from rltrain.mode.evaluate import open_checkpoint
+from rltrain.mode.evaluation_files import home
 from rltrain.types import Batch, Clock, EnvSpec, Output
 
 POLICY, SCRIPT, RECORD = "policy.onnx", "act.py", "export.json"
@@ -144,8 +145,9 @@ def export(
     temporary = temporary_folder(folder)
     try:
         record = written(settings, source, temporary)
-        shutil.rmtree(folder, ignore_errors=True)
-        temporary.replace(folder)
+        with storage_errors(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+            temporary.replace(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
         with suppress(OSError):  # not empty
@@ -255,7 +257,8 @@ def write_onnx(network: ActingNetwork, file: Path, about: dict[str, str]) -> Non
         ) from error
     assert program is not None
     program.model.metadata_props.update(about)
-    program.save(file, external_data=False)
+    with storage_errors(file):
+        program.save(file, external_data=False)
 
 
 @contextmanager

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from rltrain.common.files import user_cache
 from rltrain.common.machine.install import require_extra
+from rltrain.common.places import user_cache
 from rltrain.errors import CheckpointError, UsageError, usage_errors
 
 PREFIX = "hf://"

@@ -56,7 +56,7 @@ def push(
         except Exception as error:
             raise UsageError(
                 f"hub.repo={repo}: the Hub did not take the run ({type(error).__name__}: {error}). "
-                "Check the name, and the login: type hf auth login, or set HF_TOKEN."
+                "Check the network, the name, and the login: type hf auth login, or set HF_TOKEN."
             ) from error
     return address
 

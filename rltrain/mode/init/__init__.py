@@ -7,9 +7,9 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from rltrain.common.files import drop_temporary, put_text, require_empty, require_writable
+from rltrain.common.files import put_text, require_empty
 from rltrain.common.machine.install import install_command
-from rltrain.errors import StorageError
+from rltrain.common.places import require_writable
 from rltrain.logger.screen import shown
 
 PROJECTS = Path(__file__).parent / "project"
@@ -24,6 +24,7 @@ def write_project(folder: Path, env: str) -> str:
 
     Raises:
         UsageError: the folder holds files, or cannot be written.
+        OSError: the disk is full; nothing is left in the folder.
     """
     require_empty(folder, "a project", "Type init.folder=FOLDER with a new name.")
     require_writable(folder, "init.folder")
@@ -35,13 +36,10 @@ def write_project(folder: Path, env: str) -> str:
     try:
         for path, text in texts.items():
             put_text(path, text.replace("{python}", sys.executable))
-    except OSError as error:
+    except OSError:
         for path in texts:
             path.unlink(missing_ok=True)
-        drop_temporary(folder, *(path.name for path in texts))
-        raise StorageError(
-            f"{folder} cannot be written: {error}. Make room, then type the command again."
-        ) from error
+        raise
     names = ", ".join(sorted(path.name for path in folder.iterdir()))
     lines = [f"{shown(folder)}/ has {names}. To train, and to test what was learned:"]
     lines += [] if find_spec("pytest") else [f"  {install_command('pytest')}"]

@@ -21,6 +21,7 @@ from rltrain.common.files import (
     require_plain,
 )
 from rltrain.common.json_text import json_text
+from rltrain.common.places import ELSEWHERE, require_writable
 from rltrain.errors import UsageError
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.evaluate import build, played
@@ -51,6 +52,7 @@ def match(asked: Request, *, loud: bool = True) -> Match:
     }
     every = list(itertools.combinations(agents, 2))
     folder, pairings = begun(request, every)
+    require_writable(folder, advice=f"{ELSEWHERE}.")
     screen = Screen(quiet=not loud)
     screen.lines(
         f"Match {shown(folder)}: {plural(len(every), 'pairing')} of {number:,} battles"
@@ -62,8 +64,8 @@ def match(asked: Request, *, loud: bool = True) -> Match:
         for first, second in every[len(pairings) :]:
             pairings.append(pairing(first, second, number, folder))
             record = {"request": request, "pairings": pairings}
-            put_text(folder / FILE, json_text(record))
             screen.lines(row_of(pairings[-1]))
+            put_text(folder / FILE, json_text(record))
     names = tuple(agent.name for agent in agents)
     found = rate(results(names, pairings), len(names), np.random.default_rng(0))
     done = Match(folder, title(agents), names, pairings, found)

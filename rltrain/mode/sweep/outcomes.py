@@ -30,7 +30,6 @@ def summarize(plan: SweepPlan, stopped: str | None = None) -> int:
     groups = configurations(jobs) if plan.jobs else {}  # other launchers do not name overrides
     if plan.n_finished and any(len(group) > 1 for group in groups.values()):
         console.print(configuration_table(groups))
-    put_text(plan.folder / FILE, results_text(jobs))
     for job in jobs:
         if job.status == "failed":
             console.lines(f"{job.name} failed: {job.record.get('error')}")
@@ -44,6 +43,7 @@ def summarize(plan: SweepPlan, stopped: str | None = None) -> int:
             f"The same command, or resume={shlex.quote(shown(plan.folder))}, goes on with the runs "
             "that have not finished."
         )
+    put_text(plan.folder / FILE, results_text(jobs))
     return worst(codes)
 
 

@@ -25,10 +25,10 @@ from rltrain.common.files import (
     number_of,
     put_text,
     require_empty,
-    require_writable,
 )
 from rltrain.common.json_lines import is_number
 from rltrain.common.json_text import read_strictly
+from rltrain.common.places import require_writable
 from rltrain.config.schema import Settings
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.logger.screen import shown
@@ -247,7 +247,7 @@ def plan_for(
     else:
         advice = "Type hydra.sweep.dir=FOLDER with a new or an empty folder, or leave it out."
         require_empty(typed, "a sweep", advice, (".lock", f".{FILE}."))
-    require_writable(wanted.folder)
+    require_writable(wanted.folder, "hydra.sweep.dir")
     return wanted, False
 
 

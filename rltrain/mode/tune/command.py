@@ -10,17 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from rltrain.common.files import (
-    expanded,
-    json_object,
-    put_text,
-    require_empty,
-    require_plain,
-    require_writable,
-)
+from rltrain.common.files import expanded, json_object, put_text, require_empty, require_plain
 from rltrain.common.machine.streams import keep_streams, say
+from rltrain.common.places import require_writable
 from rltrain.config.schema import RunSettings, Settings
-from rltrain.errors import RltrainError, UsageError
+from rltrain.errors import RltrainError, UsageError, storage_errors
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.signals import SIGNAL_CODES, handling
 from rltrain.mode.tune.space import validated_space
@@ -115,7 +109,8 @@ def exit_with(job: StudySetup) -> None:
     """Run one of several processes; Ctrl-C between two trials ends it as well."""
     keep_streams()
     try:
-        raise SystemExit(work(job))
+        with storage_errors():
+            raise SystemExit(work(job))
     except KeyboardInterrupt:
         raise SystemExit(SIGNAL_CODES["SIGINT"]) from None
     except RltrainError as error:

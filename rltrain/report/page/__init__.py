@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import rltrain
-from rltrain.common.files import EPISODES, newest, open_plain
+from rltrain.common.files import EPISODES, newest, open_plain, put_text
 from rltrain.common.page import filled
 from rltrain.report.comparison import Analysis
 from rltrain.report.printed_tables import Table
@@ -68,7 +68,7 @@ def put_page(path: Path, fields: Mapping[str, str]) -> None:
     css = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
     path.parent.mkdir(parents=True, exist_ok=True)
     page = filled(__package__, "page.html", {**fields, "footer": footer, "css": css})
-    path.write_text(page, encoding="utf-8", errors="backslashreplace")
+    put_text(path, page)
 
 
 def is_report(folder: Path) -> bool:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import rltrain
-from rltrain.errors import CheckpointError, UsageError
+from rltrain.common import places
+from rltrain.errors import CheckpointError, StorageError, UsageError
 from rltrain.main import run
 from rltrain.mode.match import round_robin
 from rltrain.mode.match.request import requested
@@ -219,3 +220,23 @@ def test_the_commands_of_the_page_are_matches():
         assert len(requested(shlex.split(command)).agents) > 1
     shown = next(one for one in commands if "outputs" not in one)
     assert run([*shlex.split(shown), "match.battles=2", "hardware.threads=1"]) == 0
+
+
+def test_a_pairing_that_cannot_be_written_is_shown(teams, monkeypatch, capsys):
+    def full(path, text):
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(round_robin, "put_text", full)
+    with pytest.raises(StorageError, match=r"match\.json cannot be written"):
+        run(words(f"{teams[0]}, closest", 2))
+    assert re.search(r"team0.*closest.*\d", capsys.readouterr().out)
+
+
+def test_a_match_begins_where_it_can_be_written(teams, monkeypatch):
+    def read_only(**options):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(places, "TemporaryFile", read_only)
+    monkeypatch.setattr(round_robin, "pairing", None)
+    with pytest.raises(UsageError, match=r"match/.* cannot be written: Read-only .* a folder of"):
+        run(words(f"{teams[0]}, closest", 2))

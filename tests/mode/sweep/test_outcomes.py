@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rltrain.mode.sweep import outcomes
 from rltrain.mode.sweep.outcomes import (
     RESAMPLES,
     configurations,
@@ -62,6 +63,18 @@ def test_failed_jobs_and_those_that_never_began_are_named(own_folder, capsys):
     assert "1_algo-vdn_seed-2 failed: EnvError: step 3" in shown
     assert "2 of 4 jobs were not started" in shown
     assert "resume=s, goes on with the runs that have not finished" in shown
+
+
+def test_everything_is_shown_where_the_results_cannot_be_written(own_folder, capsys, monkeypatch):
+    def full(path, text):
+        raise OSError(28, "No space left on device")
+
+    plan = sweep(own_folder / "s", [("vdn", 1, 2.0), ("vdn", 2, None)], n_jobs=4)
+    monkeypatch.setattr(outcomes, "put_text", full)
+    with pytest.raises(OSError, match="No space left"):
+        summarize(plan)
+    shown = capsys.readouterr().out
+    assert all(each in shown for each in ("2.00", "failed: EnvError", "not started", "resume="))
 
 
 def test_the_results_are_written_without_times(own_folder, capsys):

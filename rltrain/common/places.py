@@ -1,0 +1,107 @@
+"""Where files may be written: folders that cannot be, paths that are too long, the user's cache."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryFile, gettempdir
+
+from rltrain.common.files import expanded
+from rltrain.errors import UsageError
+
+LONGEST_NAME, LONGEST_PATH = 255, 3_800
+"""Bytes that a file system takes; a path leaves room for the files below it."""
+
+
+def require_places() -> None:
+    """Refuse to start in a folder that was deleted. Where there is no cache folder of the user's
+    that can be written, use one among the temporary files that this user alone can write.
+
+    Raises:
+        UsageError: the current folder is not there any more.
+    """
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise UsageError(
+            "The folder that this command was typed in is not there any more. Type cd and a folder "
+            "that is there, then the command again."
+        ) from error
+    cache = user_cache()
+    with suppress(OSError):
+        if cache.parts[0] != "~":  # as it is where this user has no home folder
+            cache.mkdir(parents=True, exist_ok=True)
+            if os.access(cache, os.W_OK):
+                return
+    with suppress(OSError):
+        own = Path(gettempdir()) / f"rltrain-{os.getuid()}"
+        own.mkdir(mode=0o700, exist_ok=True)
+        facts = own.lstat()
+        if facts.st_uid == os.getuid() and facts.st_mode == stat.S_IFDIR | 0o700:
+            os.environ["XDG_CACHE_HOME"] = str(own)
+
+
+def user_cache() -> Path:
+    """The folder in the user's cache folder where downloads and machine code are kept."""
+    return expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "rltrain"
+
+
+def require_possible(path: Path, key: str) -> None:
+    """Refuse a path that no file system takes.
+
+    Raises:
+        UsageError: what is too long.
+    """
+    longest = max(path.parts, key=lambda name: len(os.fsencode(name)), default="")
+    if len(os.fsencode(longest)) > LONGEST_NAME:
+        raise UsageError(
+            f"{key}: the name {longest:.40}… has {len(os.fsencode(longest)):,} bytes, and a file "
+            f"system takes {LONGEST_NAME}. Choose a shorter one."
+        )
+    if len(os.fsencode(path.absolute())) > LONGEST_PATH:
+        raise UsageError(
+            f"{key}: the path {path!s:.40}… has more than {LONGEST_PATH:,} bytes. Choose a "
+            "shorter one."
+        )
+
+
+ELSEWHERE = "Start rltrain from a folder of yours with room on its disk"
+"""What to do where a folder below the current one cannot be written."""
+
+
+def require_writable(
+    folder: Path, key: str = "hydra.run.dir", advice: str = ELSEWHERE + ", or type {}=FOLDER."
+) -> None:
+    """Refuse a folder that cannot be made or written, without leaving anything behind.
+
+    Args:
+        key: what is typed for another folder.
+        advice: what to do instead, with ``{}`` for the key.
+
+    Raises:
+        UsageError: what to do instead.
+    """
+    require_possible(folder, key)
+    existing = folder
+    while not os.path.lexists(existing):
+        existing = existing.parent
+    with refused_writes(folder, advice.format(key)), TemporaryFile(dir=existing):
+        pass  # it never has a name, so that nothing is left of a process that is killed here
+
+
+@contextmanager
+def refused_writes(folder: Path, advice: str) -> Iterator[None]:
+    """Refuse a folder in which a file cannot be made.
+
+    Raises:
+        UsageError: with ``advice``, what to do instead.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(
+            f"The folder {folder} cannot be written: {error.strerror or error}. {advice}"
+        ) from error
