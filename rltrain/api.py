@@ -16,6 +16,7 @@ from rltrain.callback import Callback
 from rltrain.common.files import json_object, require_empty
 from rltrain.config.compose import compose_checked
 from rltrain.config.mapping import Overrides, as_texts
+from rltrain.config.mode_keys import require_read
 from rltrain.config.overrides import typed_value
 from rltrain.config.python_objects import env_overrides, with_callbacks, with_env
 from rltrain.config.schema import Settings
@@ -83,6 +84,7 @@ def train(
         KeyboardInterrupt: Ctrl-C, after everything was saved; SystemExit for other signals.
     """
     composed = compose_checked(env_overrides(as_texts(overrides), env))
+    require_read(composed.overrides, "train")
     settings = handed(composed.settings(), env, callbacks)
     if settings.run.mode != "train" or settings.run.resume is not None:
         raise UsageError(
@@ -126,6 +128,7 @@ def resume(
     texts = as_texts(overrides)
     texts += [f"total_env_steps={total_env_steps}"] if total_env_steps is not None else []
     texts += trusted(trust)
+    require_read(texts, "resume")
 
     handed_over = partial(handed, env=env, callbacks=callbacks)
     result = continue_run(path, texts, loud=progress, env=env is None, handed_over=handed_over)
@@ -219,6 +222,7 @@ def evaluate(
     typed += [f"test.episodes={episodes}"] if episodes is not None else []
     typed += [f"seed={seed}"] if seed is not None else []
     typed += trusted(trust)
+    require_read(typed, "evaluate")
     handed = None if env is None else partial(with_env, env=env)
     if load_step == "all":
         every = evaluation.evaluate_all(path, typed, handed)

@@ -81,7 +81,11 @@ def in_one(error: RltrainError, arguments: Sequence[str]) -> str:
     from rltrain.config.suggest.translate import translated
 
     line = read(arguments)
-    catalog, sweep = catalog_for(line), ["-m"] if "multirun" in line.switches else []
+    try:
+        catalog = catalog_for(line)
+    except RltrainError:  # the configuration of one's own is wrong too
+        return ""
+    sweep = ["-m"] if "multirun" in line.switches else []
     done = translated([*sweep, *line.overrides], catalog, partial(refusal, catalog, []))
     known = all(" (" in text for text in done.left_out)  # with the reason
     return f"\nIn one command:\n  {done}" if known else ""
@@ -121,6 +125,7 @@ def answer(line: CommandLine, arguments: Sequence[str]) -> None:
         ask_hydra(arguments)
     else:
         require_overrides(line, arguments)
+        require_new_run(line.overrides)
         from rltrain.config.compose import compose_checked
         from rltrain.config.show.configuration import config_text
 
@@ -146,6 +151,25 @@ def list_jobs(line: CommandLine) -> dict[str, Sequence[str]]:
 
     jobs = job_overrides(line.overrides)
     return {f"# job {i}: {' '.join(job)}\n": job for i, job in enumerate(jobs)}
+
+
+def require_new_run(overrides: Sequence[str]) -> None:
+    """Refuse to show the configuration of a run that would be loaded.
+
+    Raises:
+        UsageError: what shows it.
+    """
+    from rltrain.config.mode_keys import LOADED
+    from rltrain.config.overrides import typed_value
+
+    path, mode = typed_value(overrides, "resume"), typed_value(overrides, "mode")
+    if path is None and mode in LOADED:
+        path = typed_value(overrides, "checkpoint")
+    if path is not None:
+        raise UsageError(
+            f"--cfg shows the configuration of a new run, and {path} has its own: config.json in "
+            "its folder. Type --cfg job config=RUN_FOLDER."
+        )
 
 
 def require_overrides(line: CommandLine, arguments: Sequence[str]) -> None:

@@ -128,6 +128,27 @@ def test_errors_are_one_paragraph_on_stderr(monkeypatch, capsys):
     assert len(said.splitlines()) <= 6
 
 
+@pytest.mark.parametrize("own", ["experiment=good.yaml", "--config-dir=nowhere"])
+def test_a_refusal_is_told_where_the_configuration_of_ones_own_is_missing(
+    monkeypatch, capsys, own_folder, own
+):
+    monkeypatch.setattr(sys, "argv", ["rltrain", own, "seed=1,2"])
+    with pytest.raises(SystemExit) as caught:
+        entry.main()
+    assert caught.value.code == 2
+    assert "several values for one key" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words", [["resume=run"], ["mode=evaluate", "checkpoint=run"], ["mode=push", "checkpoint=run"]]
+)
+def test_the_configuration_of_a_run_is_not_answered_with_that_of_a_new_one(command, words):
+    with pytest.raises(UsageError, match=r"run has its own: .*Type --cfg job config=RUN_FOLDER"):
+        command("--cfg", "job", *words)
+    assert command("--cfg", "job", "mode=evaluate", "algo=scripted") == 0
+    assert command("--cfg", "job", "checkpoint=run") == 0  # a new run from its weights
+
+
 @pytest.mark.parametrize(
     ("typed", "shown"),
     [

@@ -63,13 +63,17 @@ def radam(
 
 
 def _make(kind: type[Optimizer], params: list[nn.Parameter], options: dict[str, Any]) -> Optimizer:
-    known = [name for name in inspect.signature(kind).parameters if name != "params"]
+    parameters = inspect.signature(kind).parameters
+    known = [name for name in parameters if name != "params"]
     unknown = [name for name in options if name not in known]
     if unknown:
         raise ValueError(
             f"torch.optim.{kind.__name__} has no option {', '.join(unknown)}: "
             f"expected one of {', '.join(known)}."
         )
+    for name, value in options.items():
+        if wrong := _expected(value, parameters[name].default):
+            raise ValueError(f"algo.optimizer.{name}={value}: expected {wrong}.")
     if "fused" in known and not options.get("foreach"):
         options.setdefault("fused", True)  # one operation instead of a dozen
     # on a GPU the step counter stays on the device: a step is undone without synchronization
@@ -78,6 +82,14 @@ def _make(kind: type[Optimizer], params: list[nn.Parameter], options: dict[str, 
         options["betas"] = tuple(options["betas"])
     eager: type[Optimizer] = type(kind.__name__, (_Eager, kind), {})
     return eager(params, **options)
+
+
+def _expected(value: object, default: object) -> str:
+    """The kind of value that an option with this default takes; "" if it is one."""
+    if default is None or isinstance(default, bool):
+        return "" if isinstance(value, bool) or value is default else "true or false"
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return "" if is_number or isinstance(default, tuple) else "a number"
 
 
 class _Eager(Optimizer):

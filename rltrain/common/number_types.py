@@ -30,6 +30,8 @@ Envs = Annotated[int, BeforeValidator(_number), Field(ge=1, le=100_000)]
 """Environments: 1, 2, 3, …, not more than a machine can hold."""
 Threads = Annotated[int, BeforeValidator(_number), Field(ge=1, le=4_096)]
 """1, 2, 3, …, not more than a machine starts."""
+Resamples = Annotated[int, BeforeValidator(_number), Field(ge=1, le=1_000_000)]
+"""1, 2, 3, …, not more than memory and time allow."""
 Real = Annotated[float, BeforeValidator(_number), Field(allow_inf_nan=False)]
 """Any finite number."""
 Positive = Annotated[Real, Field(gt=0)]

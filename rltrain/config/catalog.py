@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from rltrain.config.command_line import as_text
+from rltrain.config.yaml_files import LOADER, File, Key, merged, read
+from rltrain.errors import UsageError
 
 Tree = Mapping[str, Any]
 """A configuration, or a node of one, in plain containers; or its values by their dotted paths."""
@@ -35,7 +38,6 @@ NO_GROUP = re.compile(r"(^|/)[._]|shared|hydra|^experiment/")
 """Folders that are no groups."""
 RECOMMENDED = "${algo}-${env}"
 """The choice that Hydra gets for ``tuned=auto``: the file of that name in ``conf/tuned/``."""
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def conf_dir() -> Path:
@@ -43,66 +45,6 @@ def conf_dir() -> Path:
     package = Path(__file__).parents[1]
     inside = package / "conf"
     return inside if inside.is_dir() else package.parent / "conf"
-
-
-@dataclass(frozen=True)
-class Key:
-    """A key as its YAML file writes it."""
-
-    value: str  # 50_000, null, [64, 64]
-    meaning: str  # its end-of-line comment
-
-    @property
-    def values(self) -> list[str]:
-        """The values it can have, where its comment begins with them: ``auto | cpu | cuda``."""
-        listed = self.meaning.partition(":")[0].split(" | ")
-        names = [match[0] for part in listed if (match := re.match(r"[\w.-]+", part))]
-        return names if len(listed) > 1 else []
-
-
-@dataclass(frozen=True)
-class File:
-    """One YAML file of the configuration."""
-
-    about: tuple[str, ...]  # the comment lines at its top
-    is_global: bool  # its keys are paths from the root, not below its group
-    defaults: tuple[Any, ...]  # Hydra's defaults list
-    keys: Mapping[str, Key]
-
-
-@cache
-def read(path: Path) -> File:
-    """Read one YAML file; files do not change while a process runs."""
-    text = path.read_text(encoding="utf-8")
-    lines = text.splitlines()
-    comments = takewhile(lambda line: line.startswith("#"), lines)
-    head = [line.lstrip("# ").rstrip() for line in comments]
-    root = yaml.compose(text, Loader=LOADER)
-    pairs = root.value if isinstance(root, yaml.MappingNode) else []
-    defaults = [value for key, value in pairs if key.value == "defaults"]
-    return File(
-        about=tuple(line for line in head if line and not line.startswith("@package")),
-        is_global="@package _global_" in head,
-        defaults=tuple(yaml.safe_load(yaml.serialize(defaults[0]))) if defaults else (),
-        keys=dict(leaves(pairs, lines, "")),
-    )
-
-
-def leaves(pairs: Any, lines: list[str], prefix: str) -> Iterator[tuple[str, Key]]:
-    """Every value of a mapping by its dotted path."""
-    for name, value in pairs:
-        path = f"{prefix}{name.value}"
-        if path in ("defaults", "hydra"):
-            continue
-        if isinstance(value, yaml.MappingNode) and not value.flow_style:
-            yield from leaves(value.value, lines, f"{path}.")
-            continue
-        begin, end = value.start_mark, value.end_mark
-        one_line = begin.line == end.line
-        last = end if one_line else name.end_mark  # where the comment follows
-        rest = lines[last.line][last.column :].removeprefix(":").strip()
-        text = lines[end.line][begin.column : end.column] if one_line else "…"
-        yield path, Key(text, rest.lstrip("# ") if rest.startswith("#") else "")
 
 
 @dataclass(frozen=True)
@@ -129,21 +71,6 @@ def split_options(option: str) -> list[str]:
     if not option.startswith("["):
         return [option]
     return [name.strip() for name in option.strip("[]").split(",") if name.strip()]
-
-
-def merged(files: Iterable[tuple[str, File]]) -> dict[str, Key]:
-    """The keys of files by their path, with the comment of the file that defines each first.
-
-    Args:
-        files: what stands before the keys of a file, and the file.
-    """
-    out: dict[str, Key] = {}
-    for prefix, file in files:
-        for name, key in file.keys.items():
-            if not name.endswith("_target_"):
-                before = out.get(prefix + name, key)
-                out[prefix + name] = Key(key.value, before.meaning or key.meaning)
-    return out
 
 
 class Catalog:
@@ -308,6 +235,13 @@ class Catalog:
         tree: Any = OmegaConf.to_container(self.lists.repository.load_config(file).config)
         return {name: value for name, value in tree.items() if name != "hydra"}
 
+    def layer(self, file: str, package: str) -> Layer:
+        """A file with its values at their place."""
+        tree = self.tree(file)
+        for name in reversed(package.split(".") if package else []):
+            tree = {name: tree}
+        return Layer(file, package, tree)
+
     @cached_property
     def hydra(self) -> Any:
         """Hydra's own part before it knows a job, which no choice changes: composed alone."""
@@ -325,20 +259,25 @@ class Catalog:
 
     @cache  # noqa: B019  a catalog is kept as long as the process runs
     def layers(self, *overrides: str) -> tuple[tuple[Layer, ...], dict[str, str | None]]:
-        """The files that ``group=option`` overrides compose, in order, and every group's option."""
+        """The files that ``group=option`` overrides compose, in order, and every group's option.
+
+        Raises:
+            HydraException: a file that there is not, or a wrong list of defaults.
+        """
+        from hydra.errors import HydraException
         from hydra.types import RunMode
 
-        result = self.lists.compute_defaults_list("config", list(overrides), RunMode.RUN)
-        layers = []
-        for default in result.defaults:
-            if not default.config_path.startswith("hydra/"):
-                tree = self.tree(default.config_path)
-                package = default.package or ""
-                for name in reversed(package.split(".") if package else []):
-                    tree = {name: tree}
-                layers.append(Layer(default.config_path, package, tree))
+        lines = [as_text(override) for override in overrides]
+        try:
+            result = self.lists.compute_defaults_list("config", lines, RunMode.RUN)
+            files = [d for d in result.defaults if not d.config_path.startswith("hydra/")]
+            layers = tuple(self.layer(d.config_path, d.package or "") for d in files)
+        except RecursionError as error:
+            raise HydraException("a file is among its own defaults") from error
+        except ValueError as error:
+            raise HydraException(str(error)) from error
         chosen = result.overrides.known_choices
-        return tuple(layers), {g: o for g, o in chosen.items() if not g.startswith("hydra/")}
+        return layers, {g: o for g, o in chosen.items() if not g.startswith("hydra/")}
 
     def _composed(
         self, typed: Mapping[str, str]
@@ -351,7 +290,11 @@ class Catalog:
             return self.layers(*(f"{group}={option}" for group, option in known.items()))
         except HydraException:
             whole = (f"{group}={option}" for group, option in known.items() if "/" not in group)
+        try:
             return self.layers(*whole)
+        except HydraException as error:
+            text = str(error).splitlines()[0]
+            raise UsageError(f"The configuration cannot be composed: {text}") from error
 
 
 SHIPPED = Catalog()

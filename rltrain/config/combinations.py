@@ -14,9 +14,9 @@ from typing import Any
 
 import yaml
 
-from rltrain.config.catalog import LOADER
 from rltrain.config.schema import Settings
 from rltrain.config.validate.constructor import show
+from rltrain.config.yaml_files import LOADER
 
 FILE = Path(__file__).with_suffix(".yaml")
 COMPARED = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "!=": operator.ne}

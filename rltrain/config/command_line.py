@@ -37,6 +37,11 @@ PROGRAM = re.compile(r"python[\d.]*|(?!.*=).*\.(py|sh)|rllib|rl_zoo3|poetry|uv|b
 STRANGE = re.compile(r"-|(?!~)[^=]*\Z|[^=]*=dict\(|(policy_kwargs|env_args|\w*config)=\{")
 """An argument that is neither ``key=value`` nor ``~key``: a flag, a word, a call of Python's."""
 
+NO_TEXT = re.compile(
+    r"[+-]?(\d[\d_]*\.?[\d_]*|\.\d+)(e[+-]?\d+)?|[+-]?(inf|nan)|true|false", re.IGNORECASE
+)
+"""Names of options that are values in Hydra's grammar."""
+
 
 @dataclass(frozen=True)
 class CommandLine:
@@ -107,3 +112,9 @@ def in_quotes(text: str) -> str:
     """A text as Hydra's grammar takes it literally: backslashes count before quotes alone."""
     escaped = re.sub(r"(\\+)(?='|\Z)", r"\1\1", text).replace("'", "\\'")
     return f"'{escaped}'"
+
+
+def as_text(choice: str) -> str:
+    """``group=option`` with an option that Hydra takes for text: ``5`` and ``true`` quoted."""
+    group, _, option = choice.partition("=")
+    return f"{group}='{option}'" if NO_TEXT.fullmatch(option) else choice

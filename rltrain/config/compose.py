@@ -80,9 +80,11 @@ class Composition:
         Raises:
             UsageError: every problem at once.
         """
+        from rltrain.config.mode_keys import require_typed
         from rltrain.config.validate.checker import check
         from rltrain.config.validate.env_names import require_environment
 
+        require_typed(self.defaults)
         settings = check(self.plain, self.choices, self.defaults)
         require_environment(settings.nodes["env"])
         return replace(settings, remarks=self.remarks, env_chose_algo=self.env_chose_algo)
@@ -92,8 +94,9 @@ class Composition:
         typed = typed_value(self.overrides, "hydra.run.dir")
         if typed is None:
             return None
-        tree = resolved({**self.tree, "run_dir": str(typed)}, lambda: self.hydra)
-        return original_cwd(tree["run_dir"])
+        hydra = {"run": {"dir": str(typed)}}
+        tree = resolved({**self.tree, "hydra": hydra}, lambda: self.hydra)
+        return original_cwd(str(tree["hydra"]["run"]["dir"]))
 
     def files(self, run_dir: Path) -> dict[str, str]:
         """Return the files that Hydra writes into ``.hydra/``: texts by name."""
@@ -164,11 +167,6 @@ def compose_single(overrides: Sequence[str]) -> tuple[Composition, Settings]:
     """
     require_one_value(overrides)
     composed = compose_checked(overrides)
-    if of_sweep := [override for override in overrides if override.startswith("sweep.")]:
-        raise UsageError(
-            f"{', '.join(of_sweep)}: only for sweeps. Type rltrain -m … with several values for a "
-            "key, or leave it out."
-        )
     return composed, composed.settings()
 
 
@@ -225,6 +223,11 @@ def repeated(overrides: Sequence[str]) -> Composition:
     file = path / "config.json" if path.is_dir() else path
     parsed = [o for o in parse(overrides) if o.key_or_group != "config"]
     problems = [text for o in parsed if sets_hydra(o) for text in hydra_problem(o)]
+    problems += [
+        f"{o.input_line}: no choices are made with config=, which repeats a run. Leave it out."
+        for o in parsed
+        if o.key_or_group == "hydra.searchpath"
+    ]
     if problems:
         raise UsageError("\n".join(problems))
     others = [str(o.input_line) for o in parsed if not sets_hydra(o)]

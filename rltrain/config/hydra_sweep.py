@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,7 @@ from omegaconf.errors import OmegaConfBaseException
 from rltrain.config.catalog import RECOMMENDED
 from rltrain.config.command_line import in_quotes
 from rltrain.config.compose import compose_checked, problem_line
-from rltrain.config.overrides import jobs, parse, sets_hydra
+from rltrain.config.overrides import contained, jobs, parse, sets_hydra
 from rltrain.config.schema import Settings
 from rltrain.config.suggest.value_forms import for_plugin, numbers
 from rltrain.config.user_yaml import own_catalog
@@ -91,13 +93,19 @@ def job_overrides(overrides: Sequence[str]) -> list[list[str]]:
             + (meant or " Type for example seed=1,2,3, or leave out -m for a single run.")
         )
     found = jobs([o for o in parsed if not sets_hydra(o) or o.key_or_group == SEARCH_PATH])
-    counted = Counter(map(tuple, found))
-    if twice := next((job for job, n in counted.items() if n > 1), None):
+    values = [str([as_number(contained(o.value())) for o in parse(job)]) for job in found]
+    counted = Counter(values)
+    if twice := next((job for job, v in zip(found, values, strict=True) if counted[v] > 1), None):
         raise UsageError(
             f"Two jobs of this sweep are the same, {' '.join(twice)}: their results would count "
             "twice. Leave one out."
         )
     return found
+
+
+def as_number(value: object) -> object:
+    """A value in which the numbers that are equal are written alike, ``1`` and ``1.0``."""
+    return json.loads(json.dumps(value), parse_int=Fraction, parse_float=Fraction)
 
 
 def launch_jobs(

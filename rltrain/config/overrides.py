@@ -19,8 +19,8 @@ from omegaconf import OmegaConf
 
 from rltrain.common.files import expanded
 from rltrain.common.places import require_possible
-from rltrain.config.catalog import RECOMMENDED, Tree
-from rltrain.config.command_line import in_quotes
+from rltrain.config.catalog import RECOMMENDED, SHIPPED, Tree
+from rltrain.config.command_line import as_text, in_quotes
 from rltrain.errors import NamesError, UsageError
 
 Leaves = dict[tuple[str, ...], Any]
@@ -53,6 +53,8 @@ def quoted(text: str) -> str:
     key, equals, value = text.partition("=")
     if key == "tuned":
         return "tuned=" + re.sub(r"\bauto\b", RECOMMENDED, value)
+    if key in SHIPPED.groups:
+        text = as_text(text)
     is_path = key in PATH_KEYS
     if key == "experiment" and is_file(value):
         is_path = "," not in value and "\\" not in value  # several, or escaped already

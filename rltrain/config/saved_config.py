@@ -15,7 +15,7 @@ from hydra.core.override_parser.types import Override, Sweep
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.opponent_files import BUILTIN, kept_opponent
 from rltrain.common.files import JsonObject, get_json, kept_file
-from rltrain.config.catalog import LOADER, SHIPPED, Tree, conf_dir
+from rltrain.config.catalog import SHIPPED, Tree, conf_dir
 from rltrain.config.names import key_problem
 from rltrain.config.overrides import (
     Leaves,
@@ -38,6 +38,7 @@ from rltrain.config.trust import (
     leave_out,
     refuse_interpolations,
 )
+from rltrain.config.yaml_files import LOADER
 from rltrain.errors import CheckpointError, UsageError
 
 CONFIG_BYTES = 1 << 24

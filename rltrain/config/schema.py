@@ -21,6 +21,7 @@ from rltrain.common.number_types import (
     Positive,
     Probability,
     Real,
+    Resamples,
     Seed,
     Threads,
     Whole,
@@ -108,7 +109,7 @@ class ReportSettings:
     axis: Literal["env_steps", "updates", "minutes"]
     statistic: Literal["mean", "iqm"]
     confidence: Annotated[Positive, Field(lt=1)]
-    resamples: Count
+    resamples: Resamples
     last_tests: Count
     normalize: Literal["none", "min_max", "ranges"]
     ranges: dict[str, list[Real]]

@@ -20,9 +20,10 @@ import yaml
 from hydra.core.override_parser.types import Override
 
 from rltrain.common.metrics import METRICS
-from rltrain.config.catalog import LOADER, RECOMMENDED, SEVERAL, SHIPPED, Tree, conf_dir
+from rltrain.config.catalog import RECOMMENDED, SEVERAL, SHIPPED, Tree, conf_dir
 from rltrain.config.mapping import typed as as_typed
 from rltrain.config.overrides import Leaves, contained, leaves, pick, put, sets_hydra
+from rltrain.config.yaml_files import LOADER
 from rltrain.errors import CheckpointError, NotTypedError
 
 Kind = Literal["file", "place", "free", "command"]

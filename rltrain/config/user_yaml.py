@@ -16,12 +16,16 @@ from yaml import YAMLError
 
 from rltrain.common.files import open_plain
 from rltrain.common.imports import beside_user
-from rltrain.config.catalog import LOADER, SEVERAL, SHIPPED, Catalog, conf_dir
+from rltrain.config.catalog import SEVERAL, SHIPPED, Catalog, conf_dir
 from rltrain.config.overrides import is_file, original_cwd
+from rltrain.config.yaml_files import LOADER
 from rltrain.errors import UsageError
 
 MOST_BYTES, MOST_NODES = 1 << 20, 100_000
 """Of a preset's file, and values in it, aliases written out."""
+TYPES = ("str", "int", "float", "bool", "null", "map", "seq")
+TAGS = tuple(f"tag:yaml.org,2002:{name}" for name in TYPES)
+"""Types of YAML that a value may have."""
 GLOBAL = ("experiment", "tuned")
 """Groups whose files set keys of whole runs."""
 
@@ -94,7 +98,21 @@ def problem_of(text: bytes, package: str) -> str:
         return f"holds {'a list' if isinstance(root, yaml.SequenceNode) else 'a value'}, no keys"
     if n_nodes(root, {}) > MOST_NODES:
         return "names aliases (*name) too often"
+    for event in yaml.parse(text.decode("utf-8-sig"), Loader=LOADER):
+        if getattr(event, "tag", None) not in (None, "!", *TAGS):
+            return f"holds a value of the type {event.tag.rpartition(':')[2]}, which no key has"
+    for name, value in root.value if root is not None else ():
+        if name.value == "hydra":
+            return "sets hydra, which takes effect only where it is typed"
+        if name.value == "defaults" and not is_defaults(value):
+            return "has defaults that are no list of choices, such as '- override /algo: dqn'"
     return choice_among_keys(root, package)
+
+
+def is_defaults(node: Any) -> bool:
+    """Whether a node is a list of names, and of mappings from a group to one."""
+    entries = node.value if isinstance(node, yaml.SequenceNode) else [None]
+    return all(isinstance(e, yaml.MappingNode) or getattr(e, "tag", "") == TAGS[0] for e in entries)
 
 
 def choice_among_keys(root: Any, package: str) -> str:

@@ -5,7 +5,6 @@ Torch is imported after names and values are known to be valid.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
@@ -15,14 +14,11 @@ from rltrain.common.machine.streams import say
 from rltrain.config.catalog import SHIPPED
 from rltrain.config.combinations import Facts
 from rltrain.config.compose import compose_checked, compose_single
+from rltrain.config.mode_keys import require_read
 from rltrain.config.overrides import original_cwd, require_once, require_paths, typed_value
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError, did_you_mean
 from rltrain.mode.find_run import find_run, require_any
-
-OF_MODES = {"runs": "report", "checkpoints": "match", "hub": "push"}
-OF_MODES |= {name: name for name in ("report", "tune", "match")}
-"""Settings that only one mode reads, by the first part of their key."""
 
 
 def dispatch(overrides: Sequence[str], *, multirun: bool) -> int:
@@ -36,15 +32,17 @@ def dispatch(overrides: Sequence[str], *, multirun: bool) -> int:
     mode = "resume" if resumes else typed_value(overrides, "mode")
     require_paths(overrides)
     if mode not in MODES:
+        require_read(overrides, "sweep" if multirun else "train")
         return sweep_mode(overrides) if multirun else new_mode(overrides)
     require_single(overrides, mode, multirun)
+    if mode in ("tune", "doctor"):
+        require_read(overrides, mode)
     return MODES[mode](overrides)
 
 
 def new_mode(overrides: Sequence[str]) -> int:
     """Start a new run."""
     composed, settings = compose_single(overrides)
-    require_effect(overrides)
     require_training(settings)
     require_any(settings.run.checkpoint)
     from rltrain.mode.run_folder import new_run_dir
@@ -61,7 +59,6 @@ def sweep_mode(overrides: Sequence[str]) -> int:
     settings = [compose_checked(job).settings() for job in job_overrides(overrides)]
     for each in settings:
         require_training(each)
-    require_effect(overrides)
     from rltrain.mode.sweep.run import begin  # imports torch
 
     return begin(overrides, settings)
@@ -113,7 +110,7 @@ def watch_mode(overrides: Sequence[str]) -> int:
             "record=html for a page to look into the episodes."
         )
     changed = ["test.episodes=3", *others, "test.n_envs=1", "record=true"]
-    settings = None if path else scripted("watch", ["mode=watch", *changed])
+    settings = None if path else scripted("watch", overrides, ["mode=watch", *changed])
     from rltrain.mode.evaluate import open_checkpoint
     from rltrain.mode.watch import watch
 
@@ -222,7 +219,9 @@ def resume_mode(overrides: Sequence[str]) -> int:
     """Continue a run in its own folder, or all of a sweep that have not finished."""
     others = other_overrides(overrides, ("resume",), ("mode", "load_step"))
     path = str(typed_value(overrides, "resume"))
-    if (original_cwd(path) / "sweep.json").is_file():
+    is_sweep = (original_cwd(path) / "sweep.json").is_file()
+    require_read(others, "resume of a sweep" if is_sweep else "resume")
+    if is_sweep:
         from rltrain.mode.sweep.run import resume_sweep
 
         return resume_sweep(original_cwd(path), others)
@@ -248,11 +247,13 @@ MODES: Mapping[str, Callable[[Sequence[str]], int]] = {
 """All modes but training."""
 
 
-def scripted(mode: str, overrides: Sequence[str]) -> Settings:
-    """The settings of a scripted policy; UsageError for others, which need a checkpoint."""
-    _, settings = compose_single(overrides)
-    require_effect(overrides)
+def scripted(mode: str, overrides: Sequence[str], changed: Sequence[str] | None = None) -> Settings:
+    """The settings of a scripted policy, with ``changed`` in the place of what was typed;
+    UsageError for others, which need a checkpoint.
+    """
+    _, settings = compose_single(overrides if changed is None else changed)
     require_checkpoint(mode, None, scripted=settings.algo is None)
+    require_read(overrides, mode)
     from rltrain.mode.find_opponents import with_opponents
 
     return with_opponents(settings)
@@ -284,16 +285,6 @@ def require_single(overrides: Sequence[str], mode: str, multirun: bool) -> None:
         )
 
 
-def require_effect(overrides: Sequence[str]) -> None:
-    """UsageError for settings that a new run does not read."""
-    for override in overrides:
-        mode = OF_MODES.get(re.split(r"[.=]", override.lstrip("+"))[0])
-        if mode is not None:
-            raise UsageError(
-                f"{override}: only for mode={mode}. Leave it out, or type mode={mode}."
-            )
-
-
 def require_training(settings: Settings) -> None:
     """UsageError for settings that ask for another mode, or to resume a run, which takes effect
     only where it is typed: nothing is composed before.
@@ -322,7 +313,10 @@ def loaded(
             f"{' or '.join(names)}.{did_you_mean(str(load_step), names)}"
         )
     others = other_overrides(overrides, ("mode", "load_step", "checkpoint"), ("resume",))
-    if typed_value(overrides, "mode") != "import":
+    mode = str(typed_value(overrides, "mode"))
+    if path is not None:
+        require_read(overrides, mode)
+    if mode != "import":
         require_any(path)
     return None if path is None else str(path), load_step, others
 

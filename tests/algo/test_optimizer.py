@@ -28,6 +28,19 @@ def test_an_unknown_option_is_named_with_the_known_ones():
         rmsprop(params(), lr=0.1, alpha=0.9, eps=1e-3, weigth_decay=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        *((flag, "maybe", "true or false") for flag in ("amsgrad", "maximize", "fused", "foreach")),
+        ("amsgrad", None, "true or false"),
+        *(("weight_decay", value, "a number") for value in ("much", None, True, [0.1])),
+    ],
+)
+def test_an_option_of_another_type_is_named(option, value, expected):
+    with pytest.raises(ValueError, match=rf"algo\.optimizer\.{option}=.*: expected {expected}\."):
+        adam(params(), lr=0.1, betas=[0.9, 0.999], eps=1e-8, **{option: value})
+
+
 TORCH = {
     adam: (torch.optim.Adam, {"betas": [0.9, 0.999]}),
     radam: (torch.optim.RAdam, {"betas": [0.9, 0.999]}),

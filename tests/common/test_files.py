@@ -33,6 +33,7 @@ ALLOWED = {
     "config/combinations.py": PACKAGE_DATA,
     "config/saved_config.py": PACKAGE_DATA,
     "config/trust.py": PACKAGE_DATA,
+    "config/yaml_files.py": PACKAGE_DATA,
     "config/suggest/aliases.py": PACKAGE_DATA,
     "config/validate/constructor.py": PACKAGE_DATA,
     "mode/init/__init__.py": PACKAGE_DATA,

@@ -45,6 +45,8 @@ REFUSED = [
     (["stop.metric=test/win_rate"], ["stop.metric and stop.value belong together"]),
     (["logger.wandb.mode=sometimes"], ["online, offline, disabled"]),
     (["env.reward_scale=1"], ["env.reward_scale=1", "true or false"]),
+    (["report.resamples=1e9"], ["report.resamples=1000000000", "at most 1e+06"]),
+    (["config=x", "hydra.searchpath=[nowhere]"], ["no choices are made with config="]),
     (["callbacks=[{_target_: no.such.Thing}]"], ["no.such.Thing", "cannot be found"]),
     (["experiment=nothing"], ["unknown experiment 'nothing'"]),
     (["mode=play"], ["mode=play", "train, evaluate"]),
@@ -84,6 +86,25 @@ def test_all_problems_are_reported_together():
     with pytest.raises(UsageError) as values:
         settings_from(["seed=-1", "algo.batch_size=0.5", "env.move_amount=-2"])
     assert len(str(values.value).splitlines()) == 3
+
+
+@pytest.mark.parametrize("name", ["3", "1e5", "true", "1_0", "1.5", "nan"])
+def test_a_name_may_look_like_a_number(own_folder, name):
+    (own_folder / "own/experiment").mkdir(parents=True)
+    for path in (f"own/experiment/{name}.yaml", f"{name}.yaml"):
+        (own_folder / path).write_text("# @package _global_\nseed: 7\n")
+    folder = "hydra.searchpath=[own]"
+    for words in ([f"experiment=./{name}.yaml"], [f"experiment={name}", folder]):
+        assert settings_from(["env=two_step", *words]).run.seed == 7
+    assert settings_from(["env=two_step", f"experiment='{name}'", folder]).run.seed == 7
+    with pytest.raises(UsageError, match=f"unknown algo '{name}'"):
+        settings_from([f"algo={name}"])
+
+
+def test_a_run_folder_may_be_made_of_values(own_folder):
+    assert compose_checked(["hydra.run.dir=${seed}"]).run_dir() == own_folder / "0"
+    with pytest.raises(UsageError, match=r"hydra\.run\.dir cannot .* Type hydra\.run\.dir=VALUE"):
+        compose_checked(["hydra.run.dir=${nothing}"]).run_dir()
 
 
 @pytest.mark.parametrize("typed", ["1e6", "1_000_000", "1000000", "1000000.0"])

@@ -17,8 +17,9 @@ import rltrain
 from rltrain.common.imports import locate
 from rltrain.common.keywords import WHOLE
 from rltrain.config import schema
-from rltrain.config.catalog import LOADER, conf_dir
+from rltrain.config.catalog import conf_dir
 from rltrain.config.node import FACTS
+from rltrain.config.yaml_files import LOADER
 
 PACKAGE = Path(rltrain.__file__).parent
 RECORDS = (

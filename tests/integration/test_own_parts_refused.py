@@ -274,6 +274,8 @@ def test_a_failure_is_told_where_the_console_is_off(own_folder, capsys):
     ("overrides", "said"),
     [
         (["-m", "seed=1,2,1"], r"Two jobs of this sweep are the same, .*seed=1: .*Leave one out"),
+        (["-m", "seed=1,1.0"], r"Two jobs of this sweep are the same"),
+        (["-m", "env=cartpole,'cartpole'"], r"Two jobs of this sweep are the same"),
         (["-m", "seed=1,2", "hydra.run.dir=x"], r"Type hydra\.sweep\.dir=FOLDER"),
         (["mode=tune", "tune.metric=test/foo"], r"tune\.metric=test/foo: expected a metric"),
         (["stop.metric=auto", "stop.value=1"], r"stop\.metric=auto: expected a metric"),

@@ -20,6 +20,17 @@ PRESETS = {
     ),
     "deep": (b"[" * 5_000 + b"]" * 5_000, "is nested too deeply|holds a list|is no YAML"),
     "large": (b"a: " + b"x" * (1 << 20), "is larger than 1 MB"),
+    "binary": (b"name: !!binary aGk=", "holds a value of the type binary"),
+    "no number": (b"seed: !!int x", "cannot be composed: invalid literal for int"),
+    "hydra": (b"hydra: {run: {dir: foo}}", "sets hydra, which takes effect only where it is typed"),
+    "cycle": (b"defaults: [mine]", "cannot be composed: a file is among its own defaults"),
+    **{
+        f"defaults: {text}": (
+            f"defaults: {text}\n".encode(),
+            "defaults that are no list of choices",
+        )
+        for text in ("", "dqn", "{algo: dqn}", "[5]", "[[dqn]]", "[null]")
+    },
     **{
         text: (text.encode(), re.escape(f"below defaults, as '- override /{said}'"))
         for text, said in {
@@ -45,6 +56,18 @@ def test_a_preset_that_is_none_is_refused(own_folder, name):
     (own_folder / "mine.yaml").write_bytes(text)
     with pytest.raises(UsageError, match=said):
         rltrain.train([*CARTPOLE, "experiment=./mine.yaml"])
+
+
+@pytest.mark.parametrize("name", ["no number", "cycle", "wrong", "no YAML"])
+@pytest.mark.parametrize("question", ["--help", "--cfg=job", "--cfg=all"])
+def test_a_question_about_a_preset_that_cannot_be_composed_is_answered(
+    own_folder, command, name, question
+):
+    (own_folder / "own/experiment").mkdir(parents=True)
+    text = PRESETS.get(name, (b"defaults: [override /algo: dqnn]",))[0]
+    (own_folder / "own/experiment/mine.yaml").write_bytes(text)
+    with pytest.raises(UsageError, match=r"cannot be composed|Hydra cannot answer"):
+        command(question, "--config-dir=own", "experiment=mine")
 
 
 @pytest.mark.parametrize(

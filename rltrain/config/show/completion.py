@@ -11,8 +11,9 @@ from pathlib import Path
 from rltrain.battles.data.maps import map_names
 from rltrain.battles.data.scenarios import SCENARIOS
 from rltrain.common.metrics import METRICS
-from rltrain.config.catalog import Catalog, Key
+from rltrain.config.catalog import Catalog
 from rltrain.config.suggest.choices import ATARI_GAMES
+from rltrain.config.yaml_files import Key
 
 FLAGS = ("-m", "--help", "--version", "--cfg", "--config-dir", "--multirun", "--resolve")
 PATHS = ("checkpoint", "resume", "config", "runs", "checkpoints", "dataset.write", "dataset.read")

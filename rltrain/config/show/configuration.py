@@ -10,6 +10,7 @@ import hydra
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from rltrain.config.catalog import SHIPPED, conf_dir
 from rltrain.config.compose import Composition
@@ -51,5 +52,5 @@ def ask_hydra(arguments: Sequence[str]) -> None:
     sys.argv[1:] = [quoted(word) for word in arguments]
     try:
         program(lambda config: None)()
-    except (HydraException, OmegaConfBaseException) as error:
+    except (HydraException, OmegaConfBaseException, YAMLError, ValueError, RecursionError) as error:
         raise UsageError(f"Hydra cannot answer: {str(error).splitlines()[0]}") from error

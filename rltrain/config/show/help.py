@@ -10,7 +10,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from rltrain.config.catalog import PRESETS, SHIPPED, Catalog, split_options
+from rltrain.config.catalog import PRESETS, SEVERAL, SHIPPED, Catalog, split_options
 from rltrain.config.show.completion import values
 from rltrain.config.suggest.choices import for_choice
 from rltrain.config.suggest.keys import for_key
@@ -65,7 +65,7 @@ def help_text(overrides: Sequence[str], catalog: Catalog | None = None) -> str:
     pairs = [word.partition("=") for word in words]
     typed = {name: value for name, equals, value in pairs if equals and name in catalog.groups}
     for group, option in typed.items():
-        for one in split_options(option):
+        for one in split_options(option) if group in SEVERAL else [option]:
             if one not in catalog.options(group):
                 raise UsageError(f"unknown {group} '{one}'.{for_choice(group, one, catalog)}")
     sections = [_about(word, typed, catalog) for word in words] or [_overview(catalog)]

@@ -108,3 +108,10 @@ def test_help_about_nothing_is_refused(word, said):
 def test_help_imports_no_torch():
     code = "from rltrain.config.show.help import help_text; help_text([]); help_text(['algo'])"
     assert imported(code, "torch", "numba", "pydantic") == []
+
+
+def test_several_choices_are_those_of_loggers_alone():
+    assert "logger=[csv,wandb]" in help_text(["logger=[csv,wandb]"])
+    for group in ("algo", "env", "experiment", "algo/network"):
+        with pytest.raises(UsageError, match=rf"unknown {group} '\[dqn\]'"):
+            help_text([f"{group}=[dqn]"])
