@@ -39,14 +39,17 @@ def import_path() -> dict[str, str]:
 
 
 @contextmanager
-def beside_user() -> Iterator[None]:
-    """Let names that the user typed or trusts be imported from the present folder.
+def beside_user(module: str) -> Iterator[None]:
+    """Let a module that the user typed or trusts be imported from the present folder, if no
+    installed package has its name.
 
-    The folder stands last on the import path, so no module of it can hide an installed one, and
-    only here, so that a missing optional package is never taken from it.
+    The folder stands last on the import path, and only here, so that what an installed package
+    imports is never taken from it: an optional package may be missing.
     """
-    folder = os.getcwd()
-    if folder in sys.path or "" in sys.path:
+    folder, package = os.getcwd(), module.partition(".")[0]
+    specs = (finder.find_spec(package, None) for finder in sys.meta_path)
+    installed = any(spec is not None and spec.loader is not None for spec in specs)
+    if installed or folder in sys.path or "" in sys.path:
         yield
         return
     sys.path.append(folder)
@@ -64,7 +67,7 @@ def locate(target: str) -> Callable[..., Any]:
     """
     module, _, name = target.rpartition(".")
     try:
-        with beside_user():
+        with beside_user(module):
             # with ":" an import error stays itself
             target_object: Any = pkgutil.resolve_name(f"{module}:{name}")
     except (ImportError, AttributeError, ValueError) as error:

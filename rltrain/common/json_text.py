@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
+
+from rltrain.common.places import LONGEST_NAME
 
 
 def json_text(value: object) -> str:
@@ -22,6 +25,16 @@ def without_nan(value: object) -> Any:
     if isinstance(value, (list, tuple)):
         return [without_nan(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def entry_name(name: str) -> str:
+    """The name of a folder to be made, from a file; ValueError for one that leads elsewhere or is
+    too long.
+    """
+    fits = name not in ("", ".", "..") and "/" not in name and name.isprintable()
+    if not fits or len(os.fsencode(name)) > LONGEST_NAME:
+        raise ValueError(f"no name of a folder: {name!a}")
+    return name
 
 
 def read_strictly(kind: Any, text: str) -> Any:

@@ -15,6 +15,7 @@ from hydra.core.override_parser.types import Override, Sweep
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.opponent_files import BUILTIN, kept_opponent
 from rltrain.common.files import JsonObject, get_json, kept_file
+from rltrain.common.json_text import entry_name
 from rltrain.config.catalog import SHIPPED, Tree, conf_dir
 from rltrain.config.names import key_problem
 from rltrain.config.overrides import (
@@ -99,6 +100,14 @@ def load_config(
     choices = saved.pop("choices", None)
     if not isinstance(choices, dict) or not {"algo", "env"} <= set(choices):
         raise CheckpointError(f"{file} has no choices of algo and env.")
+    for group in ("algo", "env"):  # in the name of a new run's folder
+        try:
+            for part in str(choices[group]).split("/"):
+                entry_name(part)
+        except ValueError as error:
+            raise CheckpointError(
+                f"{file}: its choice of {group} is {error}. Expected a name as in mode=list."
+            ) from error
     text = (conf_dir() / "config.yaml").read_text(encoding="utf-8")
     shipped = yaml.load(text, Loader=LOADER)  # 20 times as fast as OmegaConf.load
     saved |= {name: shipped[name] for name in NOT_LOADED}

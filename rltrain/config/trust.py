@@ -43,6 +43,7 @@ OUTSIDE: Mapping[str, Kind] = {
     "buffer.folder": "place",
     "hardware.address": "place",
     "hardware.worker_resources.*": "free",
+    **dict.fromkeys(("logger.trackio.project", "logger.trackio.group"), "free"),  # folder names
     "logger.trackio.*": "place",
     "logger.wandb.*": "place",
     "checkpoint": "place",
@@ -62,7 +63,7 @@ FILES = tuple(
 NOT_LOADED = tuple(key.removesuffix(".*") for key, kind in OUTSIDE.items() if kind == "command")
 """Settings that are not loaded with a run."""
 KEPT = (("project",), ("name",), ("group",), ("tags",), ("mode",))
-"""Options of a logger that a run keeps."""
+"""Options of wandb that a run keeps."""
 NAMES = ("_target_", "maker", "id")
 """Keys of a part of the user's own that name what is imported: ``trust`` is asked for them."""
 WORD = re.compile(r"[\w-]{0,64}")
@@ -324,7 +325,7 @@ def targets(tree: object, at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str,
 def key_kind(path: tuple[str, ...]) -> Kind | None:
     """The mark of the key at a path; None: it stays inside."""
     path = path[1:] if path[:2] == ("test", "env") else path
-    if path[-1] == "_target_" or (path[0] == "logger" and path[2:] in KEPT):
+    if path[-1] == "_target_" or (path[:2] == ("logger", "wandb") and path[2:] in KEPT):
         return None
     key = ".".join(path)
     return next((kind for form, kind in OUTSIDE.items() if fnmatchcase(key, form)), None)

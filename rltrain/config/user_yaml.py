@@ -170,7 +170,7 @@ def config_folder(typed: str, line: str) -> Path:
     """
     scheme, separator, name = typed.partition("://")
     if separator and scheme == "pkg":
-        with beside_user():
+        with beside_user(name):
             try:
                 spec = importlib.util.find_spec(name)
             except ImportError:

@@ -55,7 +55,8 @@ def gymnasium_env(
 
     def make() -> gymnasium.Env:
         try:
-            own_module = beside_user() if ":" in id else nullcontext()
+            module, colon, _ = id.partition(":")
+            own_module = beside_user(module) if colon else nullcontext()
             with own_module, warnings.catch_warnings():  # our own message if it cannot be made
                 warnings.filterwarnings("ignore", ".*is out of date", DeprecationWarning)
                 return gymnasium.make(id, disable_env_checker=True, **made_with)
@@ -110,7 +111,7 @@ def own_maker(id: str) -> Callable[..., Any] | None:
     if not module or name in gymnasium.registry:
         return None
     try:
-        with beside_user():
+        with beside_user(module):
             maker = getattr(importlib.import_module(module), name, None)
     except Exception:
         return None  # gymnasium.make fails alike, and says why
@@ -234,7 +235,7 @@ def named(maker: str) -> Callable[..., Any]:
     """
     module, _, name = maker.partition(":")
     try:
-        with beside_user():
+        with beside_user(module):
             imported: Callable[..., Any] = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(

@@ -15,6 +15,7 @@ from rltrain.config.trust import (
     REGISTERED,
     is_plain,
     key_kind,
+    outside,
     shipped_parts,
 )
 from rltrain.config.validate.constructor import find_constructor
@@ -33,8 +34,6 @@ INSIDE = {
     "logger.wandb.project": "kept",
     "logger.wandb.group": "kept",
     "logger.wandb.tags": "kept",
-    "logger.trackio.project": "kept",
-    "logger.trackio.group": "kept",
 }
 """Keys of texts that name nothing outside, and why."""
 SETTINGS = {
@@ -144,6 +143,15 @@ def test_what_names_environments_by_ids_is_listed():
 )
 def test_numbers_and_single_words_are_harmless(value, plain):
     assert is_plain(value) is plain
+
+
+@pytest.mark.parametrize(
+    ("value", "typed"),
+    [("rltrain", False), ("", False), *((v, True) for v in ("../x", "/x", "a b"))],
+)
+def test_names_of_folders_of_trackio_are_typed_unless_they_are_words(value, typed):
+    options = {"_target_": "rltrain.logger.Trackio", "project": value, "group": None}
+    assert bool(outside({"logger": {"trackio": options}})) is typed
 
 
 @pytest.mark.parametrize("text", ["os:system", "a.b:C", "_a:b.c"])

@@ -5,17 +5,22 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from rltrain.common.imports import import_path
 from tests.helpers import foreign_modules
 
 
-def test_no_process_of_a_command_imports_from_the_present_folder(tmp_path, small):
+@pytest.mark.parametrize("hardware", ["process", pytest.param("ray", marks=pytest.mark.slow)])
+def test_no_process_of_a_command_imports_from_the_present_folder(tmp_path, small, hardware):
+    if hardware != "process":
+        pytest.importorskip(hardware)
     here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
     executed = foreign_modules(here)
     elsewhere.mkdir()
     script = elsewhere / "script.py"  # whose folder is on the path, as that of the command is
     script.write_text("from rltrain.__main__ import command\ncommand()\n")
-    overrides = ["hardware=process", "hardware.n_workers=1", "total_env_steps=20"]
+    overrides = [f"hardware={hardware}", "hardware.n_workers=1", "total_env_steps=20"]
     result = subprocess.run(
         [sys.executable, str(script), *small, *overrides],
         cwd=here,

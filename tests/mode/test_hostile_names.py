@@ -118,5 +118,5 @@ def test_fields_of_the_files_of_a_run(trained_once, own_folder, capsys, file, pa
 
 
 def test_a_title_is_no_markup(trained, capsys):
-    forge(trained, "config.json", "choices.algo", TEXT)
+    forge(trained, "config.json", "choices.algo", "e[/b][bold]z")
     assert "[bold]z" in said(capsys, ["mode=evaluate", f"checkpoint={trained}", "test.episodes=1"])

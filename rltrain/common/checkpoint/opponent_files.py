@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -24,7 +25,7 @@ def is_checkpoint(opponent: str) -> bool:
     """Whether an opponent is named by the path of a checkpoint; if not, it is a scripted policy."""
     if opponent in (BUILTIN, SELF):
         return False
-    return "/" in opponent or opponent == "latest" or expanded(opponent).exists()
+    return "/" in opponent or opponent == "latest" or os.path.exists(expanded(opponent))
 
 
 def opponent_name(opponent: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from rltrain.common.imports import beside_user
@@ -17,6 +18,8 @@ from rltrain.interfaces import VectorEnv
 
 EXTRA = ("mpe2", "lbforaging", "rware", "magent2")
 """Packages of the extra ``marl``."""
+INSTALLED = ("pettingzoo", *EXTRA)
+"""Packages that are never taken from the present folder: their environments need no trust."""
 MAKERS = ("parallel_env", "env")
 """The name in PettingZoo's modules of the function that makes the environment."""
 
@@ -75,11 +78,12 @@ def find_maker(id: str) -> Callable[..., Any]:
         ValueError: what to type instead.
     """
     module, _, name = id.partition(":")
+    package = module.partition(".")[0]
     try:
-        with beside_user():
+        with nullcontext() if package in INSTALLED else beside_user(module):
             imported = importlib.import_module(module)
     except Exception as error:
-        if (package := module.partition(".")[0]) in EXTRA:
+        if package in EXTRA:
             require_extra("marl", package, f"env.id={id}")
         what = str(error) if isinstance(error, ImportError) else reason(error)
         raise ValueError(

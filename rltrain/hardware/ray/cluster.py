@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from rltrain.common.imports import import_path
 from rltrain.errors import Interrupted, UsageError
 from rltrain.hardware.device import available_cores
 from rltrain.hardware.env_share import Share
@@ -75,7 +76,9 @@ def connect(address: str | None, asked: Mapping[str, float]) -> None:
 
 
 def start_here(needed: Mapping[str, float]) -> None:
-    """Start Ray on this machine."""
+    """Start Ray on this machine. Its workers import modules from where this process does, which Ray
+    would have them look for in the present folder first.
+    """
     others = {name: amount for name, amount in needed.items() if name != "CPU"}
     ray.init(
         address="local",
@@ -84,6 +87,7 @@ def start_here(needed: Mapping[str, float]) -> None:
         include_dashboard=False,
         log_to_driver=False,
         logging_level=logging.WARNING,
+        job_config=ray.job_config.JobConfig(_client_job=bool(import_path())),
     )
 
 

@@ -27,7 +27,7 @@ from rltrain.common.files import (
     require_empty,
 )
 from rltrain.common.json_lines import is_number
-from rltrain.common.json_text import read_strictly
+from rltrain.common.json_text import entry_name, read_strictly
 from rltrain.common.places import require_writable
 from rltrain.config.schema import Settings
 from rltrain.errors import CheckpointError, UsageError
@@ -147,18 +147,11 @@ class SweepPlan:
         return self.n_finished >= self.n_jobs
 
 
-def plain_name(name: str) -> str:
-    """A job's folder; ValueError unless it lies in that of its sweep."""
-    if Path(name).name != name or name in ("", ".."):
-        raise ValueError(f"no name of a folder: {name!r}")
-    return name
-
-
 @dataclass(frozen=True)
 class SavedJob:
     """A job in ``sweep.json``."""
 
-    folder: Annotated[str, AfterValidator(plain_name)]
+    folder: Annotated[str, AfterValidator(entry_name)]
     overrides: tuple[str, ...]
 
 
