@@ -88,7 +88,7 @@ def in_one(error: RltrainError, arguments: Sequence[str]) -> str:
     sweep = ["-m"] if "multirun" in line.switches else []
     done = translated([*sweep, *line.overrides], catalog, partial(refusal, catalog, []))
     known = all(" (" in text for text in done.left_out)  # with the reason
-    return f"\nIn one command:\n  {done}" if known else ""
+    return f"\nIn one command:\n  {done}" if known and not done.refused else ""
 
 
 def answered() -> int:

@@ -8,15 +8,14 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import Any
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from rltrain.algo.flat_parameters import FlatParameters
-from rltrain.common.number_types import Fraction, Positive, Probability
+from rltrain.common.number_types import Decay, Fraction, Positive
 from rltrain.common.schedule import piecewise
 from rltrain.types import LossResult, Number
 
@@ -25,7 +24,7 @@ ZERO_AT_FIRST = torch.optim.Adam, torch.optim.AdamW, torch.optim.RAdam, torch.op
 """Optimizers whose state begins as zeros; others make theirs in their first step."""
 OPTION = "option."
 """Before the names of changed options in a saved state."""
-Betas = Annotated[list[Probability], Field(min_length=2, max_length=2)]
+Betas = tuple[Decay, Decay]
 """Decays of the first and of the second moment."""
 
 

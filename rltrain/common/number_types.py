@@ -42,6 +42,8 @@ Probability = Annotated[Real, Field(ge=0, le=1)]
 """0 … 1, both included."""
 Fraction = Annotated[Real, Field(gt=0, le=1)]
 """Above 0, up to 1."""
+Decay = Annotated[Real, Field(ge=0, lt=1)]
+"""From 0, below 1."""
 Flag = Annotated[bool, Field(strict=True)]
 """true or false."""
 

@@ -34,6 +34,8 @@ VALUED = {
 PROGRAM = re.compile(r"python[\d.]*|(?!.*=).*\.(py|sh)|rllib|rl_zoo3|poetry|uv|bash")
 """The first word of a command of another program, whose flags are not ours."""
 
+MOST_JOBS = 10_000
+"""Runs of a sweep."""
 STRANGE = re.compile(r"-|(?!~)[^=]*\Z|[^=]*=dict\(|(policy_kwargs|env_args|\w*config)=\{")
 """An argument that is neither ``key=value`` nor ``~key``: a flag, a word, a call of Python's."""
 

@@ -26,6 +26,7 @@ from yaml import YAMLError
 from rltrain.config.catalog import SEVERAL, SHIPPED, WHOLE, Catalog, Tree
 from rltrain.config.overrides import (
     flat_keys,
+    jobs,
     original_cwd,
     parse,
     part_group,
@@ -40,6 +41,8 @@ from rltrain.config.overrides import (
 from rltrain.config.schema import Settings
 from rltrain.config.user_yaml import by_name, own_catalog
 from rltrain.errors import UsageError
+
+MOST_TRIED = 100  # jobs of a suggested sweep
 
 
 @dataclass(frozen=True)
@@ -153,10 +156,10 @@ def compose_checked(overrides: Sequence[str]) -> Composition:
             env_chose_algo=not {"algo", "experiment"} & {o.key_or_group for o in choices},
         )
     except (HydraException, OmegaConfBaseException, YAMLError, UnicodeDecodeError) as error:
-        files = ", ".join(map(str, catalog.files.values()))
-        of_files = f" (with {files})" if files else ""
-        text = f"The configuration cannot be composed: {problem_line(error)}{of_files}"
-        raise UsageError(text) from error
+        own = (catalog.path(line.replace("=", "/", 1)) for line in by_name(choices, catalog))
+        files = ", ".join(str(path) for path in own if path and catalog.main not in path.parents)
+        text = f"The configuration cannot be composed: {problem_line(error)}"
+        raise UsageError(f"{text} (with {files})" if files else text) from error
 
 
 def compose_single(overrides: Sequence[str]) -> tuple[Composition, Settings]:
@@ -174,17 +177,31 @@ def refusal(catalog: Catalog, choices: Sequence[Override], typed: str) -> str:
     """Why overrides would be refused beside these choices, "" if they would not be.
 
     Args:
-        typed: the overrides as a shell takes them.
+        typed: the overrides as a shell takes them, after -m those of a sweep.
     """
+    words = shlex.split(typed)
+    overrides = [word for word in words if not word.startswith("-")]
+    try:
+        parsed = [o for o in parse(overrides) if not sets_hydra(o)]
+        if "-m" not in words:
+            require_one_value(overrides)
+        elif modes := [o for o in parsed if o.key_or_group in ("mode", "resume")]:
+            swept = next((o.input_line for o in parsed if o.is_sweep_override()), "-m")
+            return f"{swept}: {modes[0].input_line} takes one value for each key."
+        found = (job_refusal(catalog, choices, parse(job)) for job in jobs(parsed)[:MOST_TRIED])
+        return next(filter(None, found), "")
+    except UsageError as error:
+        return str(error).splitlines()[0]
+
+
+def job_refusal(catalog: Catalog, choices: Sequence[Override], parsed: Sequence[Override]) -> str:
+    """Why the overrides of one job would be refused beside these choices, "" if not."""
     from rltrain.config.validate.checker import check
     from rltrain.config.validate.env_names import require_environment
 
     try:
-        words = [word for word in shlex.split(typed) if not word.startswith("-")]
-        parsed = [o for o in parse(words) if not sets_hydra(o)]
         groups = [o for o in parsed if o.key_or_group in catalog.groups]
-        replaced = {o.key_or_group for o in groups}
-        others = [o for o in choices if o.key_or_group not in replaced]
+        others = [o for o in choices if o.key_or_group not in {g.key_or_group for g in groups}]
         lines = by_name([*others, *groups], catalog)
         custom = typed_targets(parsed)
         chosen = compose_choices(tuple(lines), frozenset(map(part_group, custom)), catalog)

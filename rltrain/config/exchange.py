@@ -14,7 +14,7 @@ from typing import Any
 
 from rltrain.config.catalog import ONE_OF, SHIPPED, WHOLE, Catalog, Layer, Tree
 from rltrain.config.combinations import together
-from rltrain.config.overrides import flat_keys, pick, stacked, targets
+from rltrain.config.overrides import flat_keys, leaves, pick, stacked, targets
 from rltrain.config.suggest.keys import FREE_FORM
 from rltrain.errors import UsageError, did_you_mean
 
@@ -156,9 +156,13 @@ def require_known_keys(catalog: Catalog, overrides: Sequence[str]) -> None:
         if set(layer.tree) & {"experiment", "tuned"}:
             problems.append(f"{path}: begin the file with '# @package _global_'.")
             continue
-        for key, value in flat_keys(layer.tree).items():
+        for names, value in leaves(layer.tree):
+            key = ".".join(names)
             inside = any(key == at or key.startswith(f"{at}.") for at in free)
-            if key not in known and not inside and not isinstance(value, dict):
+            if not inside and any("." in name for name in names):
+                nested = f"{key.replace('.', ': {')}: …{'}' * key.count('.')}"
+                problems.append(f"Unknown key '{key}' in {path}: in a file write {nested}.")
+            elif key not in known and not inside and not isinstance(value, dict):
                 near = did_you_mean(key, [k for k in known if k.count(".") == key.count(".")])
                 problems.append(f"Unknown key '{key}' in {path}.{near}")
     if problems:

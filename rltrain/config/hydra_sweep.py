@@ -108,22 +108,38 @@ def as_number(value: object) -> object:
     return json.loads(json.dumps(value), parse_int=Fraction, parse_float=Fraction)
 
 
-def launch_jobs(
-    launch: Launch, loader: JobLoader, config: DictConfig, jobs: Sequence[Sequence[str]]
-) -> None:
-    """Compose the jobs of a sweep, which gives each its folder, and launch them."""
-    folder = Path(config.hydra.sweep.dir)
-    folder.mkdir(parents=True, exist_ok=True)
-    OmegaConf.save(config, folder / "multirun.yaml")
-    composed = []
+def composed_jobs(
+    loader: JobLoader, config: DictConfig, jobs: Sequence[Sequence[str]]
+) -> list[tuple[Sequence[str], Path]]:
+    """The overrides of each job of a sweep, and its folder.
+
+    Raises:
+        UsageError: two jobs have one folder.
+    """
+    composed: dict[Path, Sequence[str]] = {}
     for number, overrides in enumerate(jobs):
         job = loader.load_sweep_config(config, list(overrides))
         with open_dict(job):
             job.hydra.job.id, job.hydra.job.num = f"0_{number}", number
         HydraConfig.instance().set_config(job)
-        lines = [*overrides, *own_overrides(job.hydra)]
-        composed.append((lines, Path(job.hydra.sweep.dir) / job.hydra.sweep.subdir))
-    launch(composed)
+        folder = Path(job.hydra.sweep.dir) / job.hydra.sweep.subdir
+        if folder in composed:
+            raise UsageError(
+                f"hydra.sweep.subdir gives two jobs of this sweep the folder {folder}. Type "
+                "'hydra.sweep.subdir=${hydra:job.num}', or leave it out."
+            )
+        composed[folder] = [*overrides, *own_overrides(job.hydra)]
+    return [(lines, folder) for folder, lines in composed.items()]
+
+
+def launch_jobs(
+    launch: Launch, config: DictConfig, jobs: Sequence[tuple[Sequence[str], Path]]
+) -> None:
+    """Launch the jobs of a sweep."""
+    folder = Path(config.hydra.sweep.dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    OmegaConf.save(config, folder / "multirun.yaml")
+    launch(jobs)
 
 
 @dataclass(frozen=True)
@@ -180,7 +196,8 @@ def sweeper_for(overrides: Sequence[str], folder: Path, task: Task) -> Callable[
         job_loader = JobLoader(loader.get_search_path())
         if task.launch is not None:
             of_jobs = jobs([o for o in parsed if not sets_hydra(o)])
-            return partial(launch_jobs, task.launch, job_loader, config, of_jobs)
+            composed = composed_jobs(job_loader, config, of_jobs)
+            return partial(launch_jobs, task.launch, config, composed)
         context = HydraContext(config_loader=job_loader, callbacks=Callbacks(config))
         sweeper = Plugins.instance().instantiate_sweeper(
             hydra_context=context, task_function=task, config=config

@@ -87,9 +87,12 @@ def choice_problems(choices: Sequence[Override], catalog: Catalog) -> dict[str, 
                 f"{group}=NAME, or sweep over names with -m {group}=A,B."
             )
         elif str(value).startswith((".", "/", "\\")) or ".." in str(value) or is_file(value):
+            own = (
+                " A file of your own: experiment=./my.yaml; for other groups --config-dir=FOLDER "
+                f"with FOLDER/{group}/NAME.yaml.{listed(group, catalog)}"
+            )
             wrong.append(
-                f"{o.input_line}: got a path. A file of your own: experiment=./my.yaml; for other "
-                f"groups --config-dir=FOLDER with FOLDER/{group}/NAME.yaml.{listed(group, catalog)}"
+                f"{o.input_line}: got a path.{for_choice(group, str(value), catalog)}{own}"
             )
         elif str(value) not in known and not (value is None and group == "experiment"):
             meant = for_choice(group, str(value), catalog)

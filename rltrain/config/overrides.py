@@ -20,7 +20,7 @@ from omegaconf import OmegaConf
 from rltrain.common.files import expanded
 from rltrain.common.places import require_possible
 from rltrain.config.catalog import RECOMMENDED, SHIPPED, Tree
-from rltrain.config.command_line import as_text, in_quotes
+from rltrain.config.command_line import MOST_JOBS, as_text, in_quotes
 from rltrain.errors import NamesError, UsageError
 
 Leaves = dict[tuple[str, ...], Any]
@@ -42,8 +42,6 @@ PATH_KEYS = (
 TYPED_ONCE = ("mode", "load_step", *PATH_KEYS)
 """Keys that choose a command and its files. Of other keys the last value counts."""
 
-MOST_JOBS = 10_000
-"""Runs of a sweep."""
 LONGEST_SHOWN = 80
 """Characters of an override in a message that it cannot be read."""
 
@@ -84,21 +82,38 @@ def parse(overrides: Sequence[str]) -> list[Override]:
     Raises:
         UsageError: overrides that are no ``key=value``.
     """
-    parsed, problems = [], []
+    parsed, unreadable = parse_each(overrides)
+    if unreadable:
+        raise UsageError("\n".join(map(unreadable_problem, unreadable)))
+    return parsed
+
+
+def parse_each(overrides: Sequence[str]) -> tuple[list[Override], list[str]]:
+    """The overrides that follow Hydra's grammar, and the other texts."""
+    parsed, others = [], []
     for text in overrides:
         try:
             parsed.append(_parse(quoted(text)))
         except (HydraException, ValueError):  # ValueError: a number of thousands of digits
-            shown = text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
-            key, _, value = text.partition("=")
-            example = f"{key}='{value}'" if shown == text and "'" not in value else "key='a b'"
-            problems.append(
-                f"'{shown}' cannot be read: expected key=value. Text with blanks, commas, brackets "
-                f'or = needs both kinds of quotes: "{example}".'
-            )
-    if problems:
-        raise UsageError("\n".join(problems))
-    return parsed
+            others.append(text)
+    return parsed, others
+
+
+def unreadable_problem(text: str) -> str:
+    """The message for a text that does not follow the grammar."""
+    from rltrain.config.suggest.value_forms import quoted
+
+    if len(text) > LONGEST_SHOWN:
+        return f"'{text[:LONGEST_SHOWN]}…' cannot be read: expected key=value."
+    mended = [re.sub(r"\s*=[=\s]*", "=", text, count=1).strip(" ,")]
+    for words in (mended, text.split()):
+        if all("=" in word for word in words) and not parse_each(words)[1]:
+            typed = " ".join(map(quoted, words))
+            return f"'{text}' cannot be read: expected key=value. Type {typed}."
+    return (
+        f"'{text}' cannot be read: expected key=value. Text with blanks, commas, brackets or = "
+        "needs both kinds of quotes: \"key='a b'\"."
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -119,7 +134,7 @@ def jobs(overrides: Sequence[Override]) -> list[list[str]]:
     """
     out: list[list[str]] = [[]]
     for override in overrides:
-        if isinstance(override.value(), Sweep):
+        if override.is_sweep_override():
             texts = swept(override, MOST_JOBS // len(out))
         else:
             texts = [str(override.input_line)]
@@ -139,7 +154,7 @@ def swept(override: Override, most: int) -> list[str]:
     except (HydraException, ValueError, TypeError) as error:
         raise UsageError(
             f"{line}: a sweep needs values that can be listed: type {key}=A,B or "
-            f"{key}='range(FIRST,END,STEP)'; rltrain mode=tune searches in intervals. ({error})"
+            f"{key}='range(FIRST,END,STEP)'; rltrain mode=tune searches in intervals."
         ) from error
     if not values:
         raise UsageError(f"{line}: expected one value or more, got none. Type {key}=A,B.")
@@ -160,9 +175,11 @@ def require_one_value(overrides: Sequence[str]) -> None:
 
         one = "".join(numbers(text) for text in swept)
         one = one if one.endswith(" list.") else one.replace(" Type", " For one number type")
+        modes = [o for o in overrides if re.match("resume=|mode=(?!train$)", o)]
+        how = f"{modes[0]} takes one" if modes else "Type rltrain -m … to run them all"
         raise NamesError(
-            f"{', '.join(swept)}: several values for one key are a sweep. Type rltrain -m … to run "
-            f"them all, or quote the value if the comma belongs to it.{one}"
+            f"{', '.join(swept)}: several values for one key are a sweep. {how}, or quote the "
+            f"value if the comma belongs to it.{one}"
         )
 
 

@@ -5,6 +5,7 @@ path. It composes, is validated and is suggested as ours is.
 from __future__ import annotations
 
 import importlib.util
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -62,12 +63,13 @@ def own_catalog(overrides: Sequence[Override]) -> Catalog:
     return _catalog(tuple(dict.fromkeys(folders)), preset, changed)
 
 
-def require_keys(preset: Path, package: str = "") -> None:
+def require_keys(preset: Path, package: str | None = None) -> None:
     """Refuse a preset that is no YAML mapping, that its aliases make larger than any preset, or
     whose keys choose parts.
 
     Args:
-        package: the group below whose key its content lies; "" of a preset of whole runs.
+        package: the group below whose key its content lies; "" of a preset of whole runs, None of
+            one that is typed by its path.
 
     Raises:
         UsageError: what it is instead.
@@ -91,8 +93,10 @@ def require_keys(preset: Path, package: str = "") -> None:
         )
 
 
-def problem_of(text: bytes, package: str) -> str:
+def problem_of(text: bytes, package: str | None) -> str:
     """What keeps a text from being a preset; "" if nothing does."""
+    if text.startswith(BOM_UTF8) and package is not None:
+        return "begins with a byte order mark: save it as UTF-8 without one"
     root = yaml.compose(text.decode("utf-8-sig"), Loader=LOADER)
     if root is not None and not isinstance(root, yaml.MappingNode):
         return f"holds {'a list' if isinstance(root, yaml.SequenceNode) else 'a value'}, no keys"
@@ -106,7 +110,7 @@ def problem_of(text: bytes, package: str) -> str:
             return "sets hydra, which takes effect only where it is typed"
         if name.value == "defaults" and not is_defaults(value):
             return "has defaults that are no list of choices, such as '- override /algo: dqn'"
-    return choice_among_keys(root, package)
+    return choice_among_keys(root, package or "")
 
 
 def is_defaults(node: Any) -> bool:

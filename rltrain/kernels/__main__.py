@@ -58,7 +58,7 @@ def compile_td_step() -> None:
 
     compile_backward()
     model, result = learn_and_act(Scalar(), TDLoss(gamma=1.0, double=True, n_step=1))
-    optimizer = partial(adam, lr=1e-3, betas=[0.9, 0.999], eps=1e-8)
+    optimizer = partial(adam, lr=1e-3, betas=(0.9, 0.999), eps=1e-8)
     adam_step(GradientStep(model, optimizer, max_grad_norm=None, lr_factors=None), result)
     exploration, q = FixedEpsilon(epsilon=0.0), np.zeros((1, 1, 2), np.float32)
     choose(exploration, q, np.ones((1, 1, 2), bool), Clock(), np.random.default_rng(0))

@@ -15,7 +15,13 @@ from rltrain.config.catalog import SHIPPED
 from rltrain.config.combinations import Facts
 from rltrain.config.compose import compose_checked, compose_single
 from rltrain.config.mode_keys import require_read
-from rltrain.config.overrides import original_cwd, require_once, require_paths, typed_value
+from rltrain.config.overrides import (
+    original_cwd,
+    require_once,
+    require_one_value,
+    require_paths,
+    typed_value,
+)
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError, did_you_mean
 from rltrain.mode.find_run import find_run, require_any
@@ -68,6 +74,7 @@ def doctor_mode(overrides: Sequence[str]) -> int:
     """Examine the machine, or an environment; 0 if the main job would run, or nothing is wrong
     with the environment.
     """
+    require_one_value(overrides)
     rest = [override for override in overrides if override != "mode=doctor"]
     game = rest == ["env.backend=sc2"]
     if any(override.startswith("env=") for override in rest):

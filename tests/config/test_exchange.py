@@ -49,7 +49,7 @@ def test_values_of_the_algorithm_stay_with_the_part_they_were_written_for():
 
 def test_values_of_a_preset_stay_with_the_part_they_were_written_for():
     adam = kwargs(["experiment=minatar/dqn", "algo/optimizer=adam"], "algo.optimizer")
-    assert adam == {"lr": 5e-4, "betas": [0.9, 0.999], "eps": 1e-8}
+    assert adam == {"lr": 5e-4, "betas": (0.9, 0.999), "eps": 1e-8}
     mlp = kwargs(["experiment=minatar/dqn", "algo/network=mlp"], "algo.network")
     assert mlp["hidden_sizes"] == [64]
     c51 = settings_from(["experiment=rllib/dqn", "algo=c51"])

@@ -6,6 +6,7 @@ from rltrain import main as entry
 from rltrain.callback import Callback
 from rltrain.callback.hooks import Callbacks
 from rltrain.config.compose import compose_checked
+from rltrain.config.hydra_sweep import Task, sweeper_for
 from rltrain.errors import UsageError
 from tests.marks import each_once
 
@@ -94,6 +95,70 @@ def test_a_number_as_text_says_how_it_becomes_a_number(key, monkeypatch):
     monkeypatch.setenv("NUMBER", "1")
     with pytest.raises(UsageError, match=r"It is text\. Type .*=1; .*oc\.decode"):
         compose_checked([*CARTPOLE, f"{key}=${{oc.env:NUMBER}}"]).settings()
+
+
+@pytest.mark.parametrize("text", ["true", "False", "null", "3", "1e-3"])
+@pytest.mark.parametrize("key", ["algo.loss.double", "algo.max_grad_norm", "seed"])
+def test_a_text_that_looks_like_a_value_is_called_text(key, text):
+    with pytest.raises(UsageError, match=f"^{key}=") as caught:
+        compose_checked([*CARTPOLE, f"{key}='{text}'"]).settings()
+    _, is_text, typed = str(caught.value).partition("It is text. Type ")
+    try:
+        compose_checked([*CARTPOLE, f"{key}={text}"]).settings()
+    except UsageError:
+        assert not is_text
+    else:
+        assert is_text
+        compose_checked([*CARTPOLE, typed.partition(";")[0]]).settings()
+
+
+ANSWERS = {
+    "trust=5": r"expected a list, each text, got 5\. The default is \[\]\.$",
+    "mode=report report.ranges=5": r"expected a mapping.*got 5\. The default is \{\}\.$",
+    "env=gymnasium env.kwargs=5": r"expected a mapping, got 5\. The default is \{\}\.$",
+    "mode=report report.ignore=5": r"got 5\. The default is \[\]\.$",
+    "logger.wandb.project=5": "For a number as text",
+    "total_env_steps=1e19": r"It has to be below 2\*\*63, 9\.2e\+18\.$",
+    "seed=1e19": "at least 0, below 9.22337e",
+    "buffer.capacity=1e30": "It has to be below",
+    "algo.loss.gamma=1e19": r"a number from 0 to 1, got 1e\+19\. The default is 0\.99\.$",
+    "algo/optimizer=adam algo.optimizer.betas=[0.9,1.0]": "a number at least 0 and below 1, ",
+    "algo/optimizer=radam algo.optimizer.betas=[0.9]": r"below 1, a number .* got \[0\.9\]",
+    "algo.exploration._target_=builtins.dict": r"algo\.exploration: dict is compiled .* Type",
+    "buffer._target_=builtins.dict": "buffer: dict is compiled",
+    "algo=dqn.yaml": r"got a path\. Type algo=dqn\.",
+    "algo=conf/algo/qmix.yml": r"got a path\. Type algo=qmix\.",
+    "algo=my.yaml": r"got a path\. A file of your own",
+    "mode=doctor env=cartpole,acrobot": "several values .* mode=doctor takes one",
+    "mode=doctor env=glob(c*)": "several values .* mode=doctor takes one",
+    "mode=tune seed=1,2": "several values .* mode=tune takes one",
+    "seed=1,2": "several values .* Type rltrain -m … to run them all",
+    "-m env=glob(c*)": r"env=glob\(c\*\): a sweep needs values that can be listed: type env=A,B",
+    "-m seed=interval(1,2)": r"tune searches in intervals\.$",
+}
+
+
+@pytest.mark.parametrize("words", ANSWERS)
+def test_a_wrong_value_is_answered(words, own_folder):
+    with pytest.raises(UsageError, match=ANSWERS[words]):
+        entry.run(words.split())
+    assert not list(own_folder.iterdir())
+
+
+@pytest.mark.parametrize("subdir", ["x", "${hydra:job.name}", "${hydra:job.num}"])
+def test_jobs_of_one_folder_are_refused_before_anything_is_written(subdir, own_folder):
+    words = [*CARTPOLE, "seed=1,2", "algo.batch_size=8,16", f"hydra.sweep.subdir={subdir}"]
+    launched = []
+    task = Task(lambda settings, path: None, launched.extend)
+    if "num" in subdir:
+        sweeper_for(words, own_folder / "s", task)()
+        assert [folder.name for _, folder in launched] == ["0", "1", "2", "3"]
+        return
+    with pytest.raises(
+        UsageError, match=r"gives two jobs .* Type 'hydra\.sweep\.subdir=\$\{hydra:"
+    ):
+        sweeper_for(words, own_folder / "s", task)
+    assert not list(own_folder.iterdir())
 
 
 @pytest.mark.parametrize("key", ["buffer.alpha", "dataset.held_out", "test.epsilon", "seed"])

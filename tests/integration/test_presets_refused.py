@@ -5,6 +5,7 @@ import re
 import pytest
 
 import rltrain
+from rltrain.config.compose import compose_checked
 from rltrain.errors import UsageError
 from tests.integration.test_own_parts_refused import CARTPOLE
 
@@ -68,6 +69,32 @@ def test_a_question_about_a_preset_that_cannot_be_composed_is_answered(
     (own_folder / "own/experiment/mine.yaml").write_bytes(text)
     with pytest.raises(UsageError, match=r"cannot be composed|Hydra cannot answer"):
         command(question, "--config-dir=own", "experiment=mine")
+
+
+FILES = {
+    "dotted key": (
+        b"# @package _global_\ntest.interval: 5\n",
+        "write test: {interval: …}",
+    ),
+    "dotted keys": (b"# @package _global_\nalgo: {loss.gamma: 0}\n", "algo: {loss: {gamma: …}}"),
+    "wrong option": (b"# @package _global_\ndefaults: [override /algo: dqnn]\n", r"mine\.yaml"),
+    "byte order mark": (b"\xef\xbb\xbf# @package _global_\nseed: 5\n", r"mine\.yaml begins with a"),
+}
+
+
+@pytest.mark.parametrize("typed", ["file", "folder"])
+@pytest.mark.parametrize("name", FILES)
+def test_a_wrong_file_is_named_with_what_to_write(own_folder, name, typed):
+    text, said = FILES[name]
+    (own_folder / "conf/experiment").mkdir(parents=True)
+    (own_folder / "conf/experiment/mine.yaml").write_bytes(text)
+    by_path = ["experiment=conf/experiment/mine.yaml"]
+    words = {"file": by_path, "folder": ["hydra.searchpath=[conf]", "experiment=mine"]}[typed]
+    if (name, typed) == ("byte order mark", "file"):
+        assert compose_checked([*CARTPOLE, *words]).plain["seed"] == 5
+        return
+    with pytest.raises(UsageError, match=said):
+        compose_checked([*CARTPOLE, *words]).settings()
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,8 @@ def longest_known(group: str, value: str, catalog: Catalog) -> tuple[str, Answer
 
 
 def _answers(group: str, value: str, catalog: Catalog) -> Iterator[Answer]:
-    options, name = catalog.options(group), normal(value)
+    options, file = catalog.options(group), re.fullmatch(r"(?:.*/)?([\w-]+)\.ya?ml", value)
+    name = normal(file[1] if file and group != "experiment" else value)
     yield from (Answer((f"{group}={o}",)) for o in options if normal(o) == name)
     yield from _elsewhere(group, value, name)
     if group == "env":

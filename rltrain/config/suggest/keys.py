@@ -282,7 +282,7 @@ def converted(row: Row, key: str, value: str, known: Tree) -> str:
             return f"[{value},{value}]"
         if row.convert == "share" and number <= 1:
             return str(round(number * float(known["total_env_steps"])))
-    except (ValueError, ZeroDivisionError, KeyError):
+    except (ValueError, ArithmeticError, KeyError):
         pass
     return value
 

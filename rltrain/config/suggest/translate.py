@@ -41,6 +41,7 @@ class Translation:
     overrides: dict[str, str] = field(default_factory=dict)  # by key, as they are pasted
     left_out: list[str] = field(default_factory=list)
     numbers: list[str] = field(default_factory=list)  # without a name
+    refused: str = ""  # why an override had to be left out, or why the command is refused
 
     def add(self, text: str) -> None:
         """Add pasteable overrides; a path that was typed stays where ``latest`` is proposed."""
@@ -65,17 +66,23 @@ class Translation:
             self.left_out.append(f"{', '.join(keys)} ({why})")
 
     @property
+    def sweeps(self) -> bool:
+        """Whether keys have several values: a report takes several paths."""
+        values = [self.value(key) for key in self.overrides]
+        several = any(re.match(r"(range|choice)\(|[^\[{(']+,", value) for value in values)
+        return several and self.value("mode") != "report"
+
+    @property
     def tried(self) -> str:
-        """The overrides of a single run; "" where there is none."""
-        keys = [k for k in self.overrides if not k.startswith(("-", "hydra."))]
-        several = {"-m", "--help"} & {*self.overrides}
-        return "" if several else " ".join(self.overrides[k] for k in keys)
+        """The overrides of a run or sweep; "" where there is none."""
+        return "" if "--help" in self.overrides else str(self).removeprefix("rltrain")
 
     def __str__(self) -> str:
         """The command, algorithm and environment first."""
-        first = ("--help", "-m", "--multirun", "mode", "algo", "env")
+        first = ("--help", "mode", "algo", "env")
         keys = sorted(self.overrides, key=lambda k: first.index(k) if k in first else len(first))
-        return " ".join(["rltrain", *(self.overrides[key] for key in keys)])
+        flags = ["-m"] if self.sweeps else []
+        return " ".join(["rltrain", *flags, *(self.overrides[key] for key in keys)])
 
 
 def command_problem(
@@ -86,7 +93,7 @@ def command_problem(
     wrong = [word for word in arguments if STRANGE.match(word)]
     first = next(word for word in wrong if word not in ("-m", "--multirun"))
     text = f"{first}: expected key=value, -m for a sweep, or --help."
-    if done.overrides or not done.left_out:
+    if (done.overrides or not done.left_out) and not refusal(done.tried):
         text += f" Type\n  {done}"
     return text + (f"\nLeft out: {'; '.join(done.left_out)}." if done.left_out else "")
 
@@ -101,8 +108,11 @@ def translated(
         before, done = done, Translation()
         known = _known(before, catalog)
         for name, value in pairs:
+            key, _, colon_value = value.partition(":")
             if name:
                 _setting(name, value, known, catalog, done, before)
+            elif colon_value and key in (*known, *catalog.groups):
+                _setting(key, colon_value, known, catalog, done, before)
             else:
                 _word(value, catalog, done)
     known = _known(done, catalog)
@@ -112,13 +122,15 @@ def translated(
                 done.add(home)
     _finish(done, script)
     while why := refusal(done.tried):
-        wrong = [k for k in done.overrides if re.search(rf"(?<![\w.]){re.escape(k)}(?![\w.])", why)]
-        if not wrong or wrong == ["mode"]:
-            break
-        if form := re.search(rf" Type ('?{re.escape(wrong[0])}=.*)\.$", why):
+        named = [k for k in done.overrides if re.search(rf"(?<![\w.]){re.escape(k)}(?![\w.])", why)]
+        wrong = next((k for k in named if k != "mode"), None)
+        if wrong and (form := re.search(rf" Type ('?{re.escape(wrong)}=[^;]*)\.$", why)):
             done.add(form[1])  # 2e6 for 2M
-        else:
-            done.take_out(wrong[:1], why.rstrip("."))
+            continue
+        done.refused = why
+        if wrong is None:
+            break
+        done.take_out([wrong], why.rstrip("."))
     return done
 
 
@@ -247,12 +259,8 @@ def _finish(done: Translation, script: str) -> None:
         done.add(f"experiment=apex/{done.value('env')}")
     if "algo.network.groups" in overrides:
         done.add(_groups(done))
-    values = [done.value(key) for key in overrides]
-    several = [v for v in values if re.match(r"(range|choice)\(|[^\[{(']+,", v)]
-    if several:
-        done.add("-m")
-    elif "-m" in overrides:
-        done.take_out(["-m"], "no key has several values, such as seed=1,2,3")
+    if overrides.pop("-m", None) and not done.sweeps:
+        done.left_out.append("-m (no key has several values, such as seed=1,2,3)")
     if "hardware" in overrides and mode in ("evaluate", "watch"):
         done.add(f"hardware.device={done.value('hardware')}")
     if mode != "evaluate" or "checkpoint" in overrides:

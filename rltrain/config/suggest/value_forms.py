@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from rltrain.common.machine.install import install_command
+from rltrain.config.command_line import MOST_JOBS
 from rltrain.config.suggest.aliases import tables, value_aliases
 from rltrain.config.suggest.choices import Answer
 from rltrain.errors import closest, normal
@@ -29,6 +30,8 @@ LISTS = (
     "trust",
 )
 """Keys of lists whose brackets are easily forgotten."""
+NUMBER, WHOLE = r"(?:\d+(?:\.\d+)?|\.\d+)", r"\d{1,15}"
+"""Numbers that ``float`` and ``int`` can read."""
 UNITS = {"s(ec(ond)?s?)?": 1, "m(in(ute)?s?)?": 60, "h((ou)?rs?)?": 3600, "d(ays?)?": 86400}
 """Seconds by the words for a unit of time."""
 
@@ -48,17 +51,17 @@ def for_value(
         return Answer((meant if "=" in meant or meant[0] == "-" else f"{path}={meant}",))
     if near := closest(text, choices, n=1) or [c for c in choices if c.startswith(text.lower())]:
         return Answer((f"{path}={near[0]}",), sure=False)
-    if span := re.fullmatch(r"(\d+)\s*(?::|\.\.|-)\s*(\d+)", text):
+    if span := re.fullmatch(rf"({WHOLE})\s*(?::|\.\.|-)\s*({WHOLE})", text):
         first, last = int(span[1]), int(span[2])
-        if accepts(first) and first < last:
-            several = ",".join(str(n) for n in range(first, last + 1))
-            short = (f"-m {path}={several}",) if last - first < 5 else ()
+        if first < last < first + MOST_JOBS and accepts(first) and accepts(last):
+            few = ",".join(map(str, range(first, last + 1)[:6]))
+            short = (f"-m {path}={few}",) if last - first < 5 else ()
             return Answer((*short, f"-m '{path}=range({first},{last + 1})'"))
     unit = 3600 if path.endswith("hours") else 1 if path.endswith("timeout") else None
-    if unit and (seconds := duration(text)):
+    if unit and (seconds := duration(text)) and accepts(seconds / unit):
         return Answer((f"{path}={seconds / unit:.6g}",))
-    if isinstance(value, list) and len(value) > 1 and all(map(accepts, value)):
-        return Answer((f"-m {path}={','.join(map(str, value))}",))
+    if isinstance(value, list) and value[1:] and all(v is not None and accepts(v) for v in value):
+        return Answer((f"-m {quoted(path + '=' + ','.join(map(str, value)))}",))
     for candidate, shown in _other_forms(value, text):
         if accepts(candidate):
             return Answer((quoted(f"{path}={shown}"),))
@@ -67,38 +70,39 @@ def for_value(
 
 def _other_forms(value: object, text: str) -> Iterator[tuple[Any, str]]:
     """The same value as it may be written here, and how."""
-    if number := re.fullmatch(r"([\d._,]+)\s*([kKmM])", text):
-        digits = number[1].replace(",", "").replace("_", "")
-        shown = f"{digits}e{3 if number[2] in 'kK' else 6}"
-        yield from ((float(shown), shown) for _ in range(digits.count(".") < 2))
-    if re.fullmatch(r"[1-9]\d{0,2}([.,' ]\d{3})+", text):
+    if number := re.fullmatch(rf"({NUMBER})\s*([kKmM])", re.sub(r"(?<=\d)[,_](?=\d)", "", text)):
+        shown = f"{number[1]}e{3 if number[2] in 'kK' else 6}"
+        yield float(shown), shown
+    if re.fullmatch(r"[1-9]\d{0,2}([.,' ]\d{3}){1,4}", text):
         digits = re.sub(r"\D", "", text)
         yield int(digits), re.sub(r"\D", "_", text)
     if power := re.fullmatch(r"10\*\*(\d+)", text):
         yield float(f"1e{power[1]}"), f"1e{power[1]}"
-    if share := re.fullmatch(r"([\d.]+)\s*%", text):
+    if share := re.fullmatch(rf"({NUMBER})\s*%", text):
         yield float(share[1]) / 100, f"{float(share[1]) / 100:g}"
-    if ratio := re.fullmatch(r"(\d+)/([1-9]\d*)", text):
+    if ratio := re.fullmatch(rf"({WHOLE})/(0*[1-9]\d{{0,14}})", text):
         yield int(ratio[1]) / int(ratio[2]), f"{int(ratio[1]) / int(ratio[2]):g}"
     if text.lower() in ("yes", "on", "1", "no", "off", "0", "t", "f", "y", "n"):
         on = text.lower() in ("yes", "on", "1", "t", "y")
         yield on, str(on).lower()
     if text.lower() in ("none", "nil", "no", "off", "never", "false", "inf", "infinity", ""):
         yield None, "null"
-    if not isinstance(value, list):
+    if not isinstance(value, (list, dict)):
         yield [value], f"[{text}]"
-    elif len(value) == 1:
-        yield value[0], str(value[0])
+    elif isinstance(value, list) and len(value) == 1:
+        yield value[0], "null" if value[0] is None else str(value[0])
 
 
 def duration(text: str) -> float | None:
     """The seconds of ``90min``, ``1h30m`` or ``1:30:00``; None for another text."""
     if clock := re.fullmatch(r"(\d+):(\d\d):(\d\d)", text):
         text = "{}h{}m{}s".format(*clock.groups())
-    parts = re.findall(r"([\d.]+)\s*([a-z]+)\s*", text.lower())
+    part = rf"({NUMBER})\s*([a-z]+)\s*"
+    if not re.fullmatch(f"({part})+", text.lower()):
+        return None
+    parts = re.findall(part, text.lower())
     each = [float(n) * s for n, u in parts for word, s in UNITS.items() if re.fullmatch(word, u)]
-    whole = re.fullmatch(r"(\d+(\.\d+)?\s*[a-z]+\s*)+", text.lower())
-    return sum(each) if whole and len(each) == len(parts) else None
+    return sum(each) if len(each) == len(parts) else None
 
 
 def numbers(override: str) -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from functools import cache, partial
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_type_hints
 
 from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
@@ -38,11 +38,13 @@ from rltrain.config.validate.constructor import (
     expected,
     find_constructor,
     literals,
-    number_in,
     show,
+    value_in,
 )
 from rltrain.errors import UsageError, did_you_mean
 
+LARGEST = 2**63 - 1
+"""Whole number of 64 bits."""
 MOST = 8
 """Problems that are listed."""
 
@@ -208,9 +210,6 @@ class Checker:
         from rltrain.config.suggest.keys import alternatives
         from rltrain.config.suggest.value_forms import for_value
 
-        if isinstance(value, (int, float)) and str in (annotation, *get_args(annotation)):
-            return f" For a number as text type {path}=\"'…'\", with both kinds of quotes."
-
         def accepts(other: object) -> bool:
             if other is None and alternatives(path):
                 return False
@@ -220,12 +219,16 @@ class Checker:
                 return False
             return True
 
-        number = number_in(value) if isinstance(value, str) else None
-        if number is not None and accepts(number):
+        if isinstance(value, (int, float)) and accepts(show(value)):
+            return f" For a number as text type {path}=\"'…'\", with both kinds of quotes."
+        held = value_in(value) if isinstance(value, str) else value
+        if held is not value and accepts(held):
             return (
-                f" It is text. Type {path}={show(number)}; an environment variable is read as a "
-                "number by ${oc.decode:${oc.env:NAME}}."
+                f" It is text. Type {path}={show(held)}; an environment variable is converted by "
+                "${oc.decode:${oc.env:NAME}}."
             )
+        if isinstance(value, (int, float)) and value > LARGEST and accepts(LARGEST):
+            return f" It has to be below 2**63, {LARGEST:.1e}."
         listed, default = literals(annotation), pick(self.defaults, path)
         meant = str(for_value(path, value, listed, accepts))
         if meant or listed or default in (None, value):

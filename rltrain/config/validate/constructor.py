@@ -27,6 +27,7 @@ from rltrain.common.files import JsonObject
 from rltrain.common.imports import locate
 from rltrain.common.number_types import (
     Count,
+    Decay,
     Flag,
     Fraction,
     NonNegative,
@@ -35,6 +36,7 @@ from rltrain.common.number_types import (
     Real,
     Whole,
 )
+from rltrain.errors import UsageError
 
 FILE = Path(__file__).with_name("signatures.json")
 PACKAGE = Path(__file__).parents[2]
@@ -92,6 +94,7 @@ EXPECTED: tuple[tuple[Any, str], ...] = (
     (NonNegative, "a finite number, 0 or more"),
     (Probability, "a number from 0 to 1"),
     (Fraction, "a number above 0, up to 1"),
+    (Decay, "a number at least 0 and below 1"),
     (Flag, "true or false"),
     (int, "a whole number"),
     (float, "a number"),
@@ -111,7 +114,7 @@ def find_constructor(target: str, n_given: int = 0, facts: Sequence[str] = ()) -
         n_given: how many of a function's first arguments its caller fills.
 
     Raises:
-        UsageError: no such module or name.
+        UsageError: no such module or name, or one without a signature.
     """
     constructor = None if n_given else from_file(target)
     constructor = constructor or read_constructor(locate(target), n_given)
@@ -122,11 +125,18 @@ def find_constructor(target: str, n_given: int = 0, facts: Sequence[str] = ()) -
 
 
 def read_constructor(call: Callable[..., object], n_given: int = 0) -> Constructor:
-    """Read the signature of a class, or of a function without its first ``n_given`` arguments."""
+    """Read the signature of a class, or of a function without its first ``n_given`` arguments.
+
+    Raises:
+        UsageError: it is compiled and has none.
+    """
     try:
         parameters = list(inspect.signature(call).parameters.values())
-    except ValueError:  # compiled, without a signature
-        return Constructor({}, {}, free=True)
+    except ValueError as error:
+        raise UsageError(
+            f"{getattr(call, '__qualname__', call)} is compiled and has no signature to read. Type "
+            "the name of a Python class or function that calls it."
+        ) from error
     hints = read_hints(call)
     parameters = parameters if inspect.isclass(call) else parameters[n_given:]
     named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
@@ -208,9 +218,9 @@ def expected(annotation: object) -> str:
     if origin in (Union, types.UnionType):
         parts = [expected(a) for a in inner]
         return (", or " if any("," in part for part in parts) else " or ").join(parts)
-    if origin is list:
+    if origin in (list, Sequence):
         return f"a list, each {expected(inner[0])}"
-    if origin is dict:
+    if origin in (dict, Mapping):
         return "a mapping" if inner[1] is Any else f"a mapping, each value {expected(inner[1])}"
     if origin is tuple:
         return f"a list: {', '.join('…' if a is ... else expected(a) for a in inner)}"
@@ -253,9 +263,14 @@ def literals(annotation: object) -> list[str]:
     return [value for part in get_args(annotation) for value in literals(part)]
 
 
-def number_in(text: str) -> float | int | None:
-    """The number that a text holds, or None."""
+def value_in(text: str) -> float | bool | str | None:
+    """The number, true, false or null that a text holds, or the text."""
+    if text.lower() in CONSTANTS:
+        return CONSTANTS[text.lower()]
     try:
         return int(text) if text.strip("+-").isdecimal() else float(text)
     except ValueError:
-        return None
+        return text
+
+
+CONSTANTS = {"true": True, "false": False, "null": None}

@@ -2,13 +2,16 @@
 
 import re
 import shlex
+from itertools import combinations
 
 import pytest
 
+from rltrain import main as entry
+from rltrain.config.command_line import read
 from rltrain.config.compose import compose_checked
-from rltrain.config.overrides import flat_keys
+from rltrain.config.overrides import flat_keys, jobs, parse
 from rltrain.config.suggest.aliases import tables
-from rltrain.errors import RltrainError
+from rltrain.errors import NamesError, RltrainError
 from tests.marks import slow_except
 
 DQN, QMIX = ("algo=dqn", "env=cartpole"), ("algo=qmix", "env=smac")
@@ -19,7 +22,8 @@ SUGGESTION = re.compile(r"(?:Type|Did you mean) (.+?)(?: \([^()]*\))?(?:[.?]$|\.
 
 def refusal(words):
     try:
-        compose_checked(words).settings()
+        for job in jobs(parse([word for word in words if word != "-m"])):
+            compose_checked(job).settings()
     except RltrainError as error:
         return str(error)
     return None
@@ -30,7 +34,7 @@ def suggested(text):
     for typed in SUGGESTION.findall(text):
         for each in re.split(r", (?=\S+=)| or (?=\S+=)", typed):
             words = shlex.split(each)
-            if words and all("=" in word for word in words):
+            if words and all("=" in word for word in words if word != "-m"):
                 yield words
 
 
@@ -52,6 +56,37 @@ def foreign():
             for row in rows if section != "Metrics" else ():
                 for name in row.theirs.split():
                     yield from (f"{name}={value}" for value in (*row.values, *OTHERS))
+
+
+VALUES = (
+    *("5", "1.5", "-1", "true", "null", "abc", "''", "[1]", "[1,2]", "[]", "{a: 1}", "'a b'"),
+    *(
+        "[null]",
+        "[null,1]",
+        "[a b,c]",
+        "1e30",
+        "inf",
+        "1:3",
+        "1-99999",
+        "0-2",
+        "7..9",
+        "1k",
+        "0.5M",
+        "50%",
+        "1/2",
+        "1/0",
+        "1 000",
+        "10**3",
+    ),
+    *("none", "yes", "off", "2h", "30min", "1e19", "'5'", "'true'", "'null'", "[a,b]", "[true]"),
+)
+
+
+def wrong_values(base):
+    """Every key with values that few of them have."""
+    keys = [k for k, v in flat_keys(compose_checked(base).tree).items() if not isinstance(v, dict)]
+    others = ("resume", "config", "mode", "checkpoint", "record", "test.function")
+    return [f"{key}={value}" for key in keys if key not in others for value in VALUES]
 
 
 def deletions(base):
@@ -124,7 +159,7 @@ def test_a_suggestion_is_accepted(word):
         ("mode=demo", "Type mode=watch."),
         ("time=3600", "The limit is stop.hours, in hours."),
         ("anneal_lr=True", "'anneal_lr'. Instead: algo.lr_factors=[[0,1],[100000,0]]."),
-        ("name=qmix_env=8", "needs both kinds of quotes: \"name='qmix_env=8'\"."),
+        ("name=qmix_env=8", "needs both kinds of quotes: \"key='a b'\"."),
     ],
 )
 def test_files_classes_and_words_of_other_tools_are_answered(word, hint, own_folder):
@@ -156,10 +191,66 @@ def test_a_folder_is_suggested():
     assert "Type hydra.run.dir=/tmp/r (" in refusal([*DQN, "local_results_path=/tmp/r"])
 
 
+@pytest.mark.parametrize("base", [DQN, QMIX], ids=["dqn", "qmix"])
+def test_a_suggested_form_of_a_value_is_accepted(base):
+    words = wrong_values(base)[::97]
+    assert not [each for word in words for each in refused(base, word)]
+
+
+TYPED = (
+    *("env=cartpole", "lr=0.1", "algo.loss.gamma=0,9", "algo.loss.gamma=0.9,1", "seed=1,2"),
+    *("algo=dqn.yaml", "algo:dqn", "algo=conf/algo/qmix.yaml", "map_name=3m", "mode=tune"),
+    *("mode=match", "batch=64,128", "trials=5", "-m", "env=cartpole,acrobot", "time=2h"),
+)
+"""Words of wrong commands."""
+
+
+@pytest.mark.parametrize(
+    "words", slow_except([*combinations(TYPED, 3)][::31], combinations(TYPED, 3)), ids=" ".join
+)
+def test_one_command_is_accepted_and_leaves_nothing_out(words, own_folder):
+    one = entry.in_one(NamesError("several"), words).partition("In one command:\n  rltrain")[2]
+    line = read(shlex.split(one))
+    for job in entry.list_jobs(line).values() if one else ():
+        compose_checked(job).settings()
+    assert not ("multirun" in line.switches and re.search("mode=", one))
+    typed = {re.split("[=:]", word)[0] for word in words} & {
+        "algo",
+        "env",
+        "seed",
+        "algo.loss.gamma",
+    }
+    assert not one or typed <= {word.partition("=")[0] for word in line.overrides}
+
+
+UNREADABLE = {
+    "seed=1 env=cartpole": "Type seed=1 env=cartpole.",
+    "seed = 1": "Type seed=1.",
+    "seed= 1": None,
+    "seed =1": "Type seed=1.",
+    "algo==dqn": "Type algo=dqn.",
+    "algo=dqn,": "Type algo=dqn.",
+    "seed==1": "Type seed=1.",
+    "hub.repo=a=b": "needs both kinds of quotes: \"key='a b'\".",
+    "name=a b,=c": "needs both kinds of quotes: \"key='a b'\".",
+    "env.id =$x;y": "needs both kinds of quotes: \"key='a b'\".",
+}
+
+
+@pytest.mark.parametrize("word", UNREADABLE)
+def test_an_override_that_cannot_be_read_is_answered_with_one_that_is_accepted(word):
+    text = refusal([word])
+    if UNREADABLE[word] is None:
+        assert text is None
+    else:
+        assert f"'{word}' cannot be read: expected key=value. " in text
+        assert UNREADABLE[word] in text
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("base", [DQN, QMIX], ids=["dqn", "qmix"])
 def test_every_suggestion_is_accepted(base):
-    words = dict.fromkeys([*foreign(), *deletions(base)])
+    words = dict.fromkeys([*foreign(), *deletions(base), *wrong_values(base)])
     wrong = [each for word in words for each in refused(base, word)]
     assert len(words) > 1000
     assert not wrong

@@ -14,8 +14,8 @@ from rltrain.config.catalog import SHIPPED, split_options
 from rltrain.config.compose import compose_checked
 from rltrain.config.suggest.aliases import choice_aliases, tables, value_aliases
 from rltrain.config.suggest.choices import for_choice
-from rltrain.config.suggest.keys import FREE_FORM, for_key
-from rltrain.config.suggest.value_forms import duration, for_plugin, for_value, quoted
+from rltrain.config.suggest.keys import FREE_FORM, for_key, foreign
+from rltrain.config.suggest.value_forms import duration, for_plugin, for_value, numbers, quoted
 from rltrain.errors import UsageError
 from tests.marks import slow_except
 
@@ -247,13 +247,26 @@ FORMS = {"1h30m": 5400, "90 min": 5400, "2.5 hours": 9000, "1:30:00": 5400, "45s
 def test_a_duration_with_its_unit_is_converted_for_every_key_of_a_time(key, unit):
     for text, seconds in FORMS.items():
         meant = f"x.{key}={seconds / UNITS[unit]:.6g}"
-        assert for_value(f"x.{key}", text, (), lambda _: False).typed == (meant,)
+        assert for_value(f"x.{key}", text, (), lambda _: True).typed == (meant,)
 
 
 def test_other_texts_are_no_durations():
     assert [duration(t) for t in ("5", "2k", "1h2", "one hour", "h", "1:30", "3 months")] == [
         None
     ] * 7
+
+
+def test_no_form_of_a_number_raises():
+    rng = random.Random(0)
+    for _ in range(1000):
+        parts = [".", "..", "_", ",", ":", "-", "/", "%", "**", " ", "1", "23", "0", "k", "M", "e5"]
+        parts += ["h", "min", "days", "9" * 400, "9" * 5000, "٣", "²", "inf", "10**", "1:30:"]
+        text = "".join(rng.choices(parts, k=rng.randrange(1, 6)))
+        for key in ("seed", "stop.hours", "env.timeout"):
+            for_value(key, text, (), lambda _: False)
+            numbers(f"{key}={text}")
+        for name in ("n_seeds", "tau", "eps_decay", "time_limit", "exploration_fraction"):
+            list(foreign(name, text, {"total_env_steps": 5}, SHIPPED))
 
 
 def test_missing_launcher_is_answered_with_what_installs_it():

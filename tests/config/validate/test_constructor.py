@@ -78,9 +78,15 @@ def test_what_is_not_shipped_is_not_in_the_file(target):
 
 
 def test_what_is_not_in_the_file_is_imported():
-    assert find_constructor("collections.OrderedDict").free
+    assert find_constructor("fractions.Fraction").annotations
     with pytest.raises(UsageError, match="NoSuchThing"):
         find_constructor("rltrain.algo.NoSuchThing")
+
+
+@pytest.mark.parametrize("target", ["builtins.dict", "builtins.int", "collections.OrderedDict"])
+def test_what_has_no_signature_is_refused(target):
+    with pytest.raises(UsageError, match="is compiled and has no signature to read"):
+        find_constructor(target)
 
 
 def test_the_file_names_ranges_by_their_names():
