@@ -39,6 +39,13 @@ def test_questions_are_answered_from_the_composition(command, own_folder, capsys
     assert nothing_written(own_folder)
 
 
+@pytest.mark.parametrize("typed", ["--multirun=false", "--resolve=0", "--version=3", "-m=", "-h=x"])
+def test_a_switch_takes_no_value(command, own_folder, typed):
+    with pytest.raises(UsageError, match=rf"{typed}: {typed.partition('=')[0]} takes no value"):
+        command(typed, "seed=1,2")
+    assert nothing_written(own_folder)
+
+
 def test_hydra_answers_what_is_about_hydra(command, own_folder, capsys):
     assert command("--cfg", "hydra") == 0
     assert "launcher:" in capsys.readouterr().out

@@ -96,6 +96,10 @@ def read(arguments: Sequence[str]) -> CommandLine:
     for argument in rest:
         name, equals, value = argument.partition("=")
         if name in SWITCHES:
+            if equals:
+                raise UsageError(
+                    f"{argument}: {name} takes no value. Type {name}, or leave it out."
+                )
             switches.add(SWITCHES[name])
         elif name in VALUED:
             value = value if equals else next(rest, "")

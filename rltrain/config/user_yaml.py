@@ -5,6 +5,7 @@ path. It composes, is validated and is suggested as ours is.
 from __future__ import annotations
 
 import importlib.util
+import re
 from codecs import BOM_UTF8
 from collections.abc import Sequence
 from functools import cache
@@ -63,6 +64,12 @@ def own_catalog(overrides: Sequence[Override]) -> Catalog:
     return _catalog(tuple(dict.fromkeys(folders)), preset, changed)
 
 
+ODD_NUMBER = re.compile(
+    r"[-+]?(0[0-7_]+|0x[\da-f_]+|0b[01_]+|[1-9][\d_]*(:[0-5]?\d)+(\.[\d_]*)?)", re.IGNORECASE
+)
+"""Octal, hexadecimal, binary and of base 60, in YAML 1.1; typed, they are no numbers."""
+
+
 def require_keys(preset: Path, package: str | None = None) -> None:
     """Refuse a preset that is no YAML mapping, that its aliases make larger than any preset, or
     whose keys choose parts.
@@ -105,6 +112,9 @@ def problem_of(text: bytes, package: str | None) -> str:
     for event in yaml.parse(text.decode("utf-8-sig"), Loader=LOADER):
         if getattr(event, "tag", None) not in (None, "!", *TAGS):
             return f"holds a value of the type {event.tag.rpartition(':')[2]}, which no key has"
+        plain = isinstance(event, yaml.ScalarEvent) and not event.style
+        if plain and ODD_NUMBER.fullmatch(event.value):
+            return f"holds {event.value}, for YAML another number: write it in decimals"
     for name, value in root.value if root is not None else ():
         if name.value == "hydra":
             return "sets hydra, which takes effect only where it is typed"

@@ -28,13 +28,18 @@ def with_opponents(settings: Settings, run_dir: Path | None = None) -> Settings:
 
     Raises:
         CheckpointError: there is none, or it cannot be trusted.
-        UsageError: two of training and of tests have the same name.
+        UsageError: one has no name, or two of training and of tests have the same.
     """
     tested, trains = tested_against(settings, run_dir), settings.run.mode == "train"
     test = replace(settings.run.test, opponent=tested)
     plain = {**settings.plain, "test": {**settings.plain["test"], "opponent": tested}}
     settings = replace(settings, run=replace(settings.run, test=test), plain=plain)
     named = {tested, *(settings.opponent_weights(training=True) if trains else ())}
+    if not all(map(str.strip, named)):
+        raise UsageError(
+            "An opponent has no name: expected a policy such as closest, the path of a checkpoint, "
+            "builtin or self. Type it in env.opponent and test.opponent, or leave them out."
+        )
     folders = {one: find_checkpoint(one).folder for one in sorted(named) if is_checkpoint(one)}
     by_name: dict[str, str] = {}
     for one in sorted(named):

@@ -160,6 +160,8 @@ REFUSED = {
     "two of one name": ([], "have the same name"),
     "both keys": (["env.opponents={closest: 1}"], "takes the place of env.opponent="),
     "a dataset": (["dataset.read=data"], "play nothing"),
+    "no name": (["env.opponent=''"], "An opponent has no name: expected a policy"),
+    "no name in tests": (["test.opponent=''"], "An opponent has no name"),
 }
 
 

@@ -23,6 +23,10 @@ PRESETS = {
     "large": (b"a: " + b"x" * (1 << 20), "is larger than 1 MB"),
     "binary": (b"name: !!binary aGk=", "holds a value of the type binary"),
     "no number": (b"seed: !!int x", "cannot be composed: invalid literal for int"),
+    **{
+        f"seed: {text}": (f"seed: {text}".encode(), f"holds {text}, for YAML another number")
+        for text in ("010", "1:30", "0x1F", "0b11", "1:30:00", "1_0:05")
+    },
     "hydra": (b"hydra: {run: {dir: foo}}", "sets hydra, which takes effect only where it is typed"),
     "cycle": (b"defaults: [mine]", "cannot be composed: a file is among its own defaults"),
     **{
