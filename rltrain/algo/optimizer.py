@@ -61,6 +61,7 @@ def radam(
     return _make(torch.optim.RAdam, params, {"lr": lr, "betas": betas, "eps": eps, **options})
 
 
+# twin: kernels/gradient_step.py
 def _make(kind: type[Optimizer], params: list[nn.Parameter], options: dict[str, Any]) -> Optimizer:
     parameters = inspect.signature(kind).parameters
     known = [name for name in parameters if name != "params"]
@@ -91,6 +92,7 @@ def _expected(value: object, default: object) -> str:
     return "" if is_number or isinstance(default, tuple) else "a number"
 
 
+# twin: kernels/gradient_step.py
 class _Eager(Optimizer):
     """Mixin for an optimizer whose calls skip the wrappers of torch.compile.
 
@@ -136,26 +138,45 @@ class GradientStep:
         self.max_grad_norm = max_grad_norm
         self.lr_factors = None if lr_factors is None else _checked(lr_factors)
         self.initial_lr = 0.0 if lr_factors is None else self.optimizer.param_groups[0]["lr"]
-        self.moments: dict[str, Tensor] = {}
-        self.begun = False  # the optimizer has made its state
-        kind = type(self.optimizer)
-        own = kind.__bases__[1] if issubclass(kind, _Eager) else kind
-        self.begins_at_zero = own in ZERO_AT_FIRST
-        if self.begins_at_zero:
-            self._make_moments()
-            for tensor in self.moments.values():
-                tensor.zero_()
-        elif self.optimizer.state:  # made by its constructor, as Adagrad's
-            self._take_moments()
-        # the variance of centered RMSprop may be rounded below zero; of others nothing is known
-        options = self.optimizer.param_groups[0]
-        self.steps_finite = own in (*ZERO_AT_FIRST, torch.optim.SGD) and not options.get("centered")
+        self._begun: tuple[Optimizer, int] | None = None  # which, and how many moments it made
+        self._begin()
         self.sum_over_ranks: Callable[[Tensor], None] | None = None  # in place; None: one process
 
     @property
     def weights(self) -> Tensor:
         """All parameters."""
         return self.flat.values.data
+
+    @property
+    def moments(self) -> dict[str, Tensor]:
+        """The tensors that the optimizer has made, which a callback may replace."""
+        state = self.optimizer.state
+        own = state.get(self.flat.values, {})
+        return {name: x for name, x in own.items() if isinstance(x, Tensor)}
+
+    @property
+    def begun(self) -> bool:
+        """Whether the optimizer has made its state."""
+        optimizer, n_moments = self._begun or (None, 0)
+        return optimizer is self.optimizer and len(self.moments) == n_moments
+
+    @property
+    def begins_at_zero(self) -> bool:
+        """Whether the optimizer's state begins as zeros."""
+        return self._kind in ZERO_AT_FIRST
+
+    @property
+    def steps_finite(self) -> bool:
+        """Whether finite gradients always give finite weights: the variance of centered RMSprop may
+        be rounded below zero, and of others nothing is known.
+        """
+        centered = self.optimizer.param_groups[0].get("centered")
+        return self._kind in (*ZERO_AT_FIRST, torch.optim.SGD) and not centered
+
+    @property
+    def _kind(self) -> type:
+        kind = type(self.optimizer)
+        return kind.__bases__[1] if issubclass(kind, _Eager) else kind
 
     def schedule(self, env_steps: int) -> dict[str, Tensor]:
         """Set the learning rate where it changes over env steps; the metric `lr`."""
@@ -187,11 +208,12 @@ class GradientStep:
         if self.max_grad_norm is not None:
             gradient.mul_((self.max_grad_norm / (grad_norm + 1e-6)).clamp(max=1))
         finite = torch.isfinite(loss.detach() + grad_norm)
-        known = finite.is_cpu or not self.begun  # reading it costs nothing here, or once
-        if known and not (finite and self.begun and not self.steps_finite):
+        begun = self.begun
+        known = finite.is_cpu or not begun  # reading it costs nothing here, or once
+        if known and not (finite and begun and not self.steps_finite):
             if finite:
                 self._optimize()
-            if finite and not self.begun:
+            if finite and not begun:
                 self._take_moments()
             return 1 - finite.float(), grad_norm
         state = [self.weights, *self.moments.values()]
@@ -232,6 +254,15 @@ class GradientStep:
         with one_thread(when=few), flushed_denormals(when=few):
             self.optimizer.step()
 
+    def _begin(self) -> None:
+        """Make the optimizer's state, unless its first step has to."""
+        if self.begins_at_zero:
+            self._make_moments()
+            for tensor in self.moments.values():
+                tensor.zero_()
+        elif self.optimizer.state:  # made by its constructor, as Adagrad's
+            self._take_moments()
+
     def _make_moments(self) -> None:
         """Make the optimizer's tensors by a step on a zero gradient that is taken back."""
         weights = self.weights.clone()
@@ -240,10 +271,8 @@ class GradientStep:
         self._take_moments()
 
     def _take_moments(self) -> None:
-        """Look at the tensors that the optimizer has made."""
-        self.begun = True
-        state = self.optimizer.state[self.flat.values]
-        self.moments = {name: x for name, x in state.items() if isinstance(x, Tensor)}
+        """Note what the optimizer has made."""
+        self._begun = self.optimizer, len(self.moments)
 
     def _changed_options(self) -> dict[str, int | float]:
         """Options that are no longer those of the configuration: a callback may lower the rate."""
@@ -258,6 +287,8 @@ class GradientStep:
         """Copies of the moments, numbers that the optimizer keeps beside them, and options that
         were changed.
         """
+        if not self.begun:  # a callback may have replaced the optimizer or its state
+            self._begin()
         state = self.optimizer.state[self.flat.values] if self.begun else {}
         kept = {name: x for name, x in state.items() if isinstance(x, Tensor | int | float)}
         kept |= {OPTION + name: x for name, x in self._changed_options().items()}
@@ -277,7 +308,7 @@ class GradientStep:
         group |= {name.removeprefix(OPTION): x.item() for name, x in options.items()}
         if not state and not self.begins_at_zero:  # that of before the first step
             self.optimizer.state.clear()
-            self.moments, self.begun = {}, False
+            self._begun = None
         elif not self.begun:
             self._make_moments()
         kept = {name: x for name, x in self.state_dict().items() if not name.startswith(OPTION)}

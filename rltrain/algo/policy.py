@@ -128,6 +128,7 @@ class Policy:
             )
             return q.cpu().numpy(), after
 
+    # twin: kernels/acting.py
     def _tensor(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self._device)
 

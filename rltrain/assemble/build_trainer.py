@@ -20,7 +20,7 @@ from rltrain.assemble.build_policy import build_exploration, build_rollout, obs_
 from rltrain.assemble.callbacks import build_callbacks, obs_statistics, snapshots, video_recorder
 from rltrain.assemble.env import build_env, need_same_sizes, ordered_as, prepare_machine
 from rltrain.assemble.evaluation import build_test_env, build_tests
-from rltrain.callback import Callback, Callbacks, Health
+from rltrain.callback import Callback, Callbacks, Health, ReplacedCode
 from rltrain.common.conformance import conform
 from rltrain.common.imports import locate
 from rltrain.common.seeding import ACTOR_STREAM, BUFFER_STREAM, NOISE_STREAM, generator, seed_key
@@ -97,7 +97,7 @@ def build_trainer(
         from rltrain.assemble.workers import build_process_rollout
 
         rollout = build_process_rollout(own, env, learner, buffer)
-    watchers = Callbacks([Health()])
+    watchers = Callbacks([Health(), ReplacedCode(choice=own.hardware.kernels)])
     if ranks is None or ranks.rank == 0:
         first += video_recorder(own, test_env, loggers) + snapshots(own)
         watchers = build_callbacks(own, loggers, exploration, first, callbacks)

@@ -14,6 +14,7 @@ from rltrain.callback import (
     Health,
     Log,
     ObsStatistics,
+    ReplacedCode,
     Save,
     SaveSnapshots,
     Stop,
@@ -52,6 +53,7 @@ def build_callbacks(
             Health(),
             Save(interval=run.save.interval, replay_buffer=run.save.replay_buffer),
             *last,
+            ReplacedCode(choice=settings.hardware.kernels),  # behind all that may replace some
         ]
     )
     require_fit("callbacks", settings, watchers=watchers)

@@ -5,6 +5,7 @@ from rltrain.callback.health import Health
 from rltrain.callback.hooks import Callback, Callbacks, Due
 from rltrain.callback.log import Log
 from rltrain.callback.obs_statistics import ObsStatistics
+from rltrain.callback.replaced_code import ReplacedCode
 from rltrain.callback.save import Save
 from rltrain.callback.snapshots import SaveSnapshots
 from rltrain.callback.stop import Stop
@@ -19,6 +20,7 @@ __all__ = [
     "Health",
     "Log",
     "ObsStatistics",
+    "ReplacedCode",
     "Save",
     "SaveSnapshots",
     "Stop",

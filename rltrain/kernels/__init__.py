@@ -8,6 +8,7 @@ or an object, is no longer what they compute.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -78,11 +79,12 @@ def compile_loss(
     from rltrain.kernels.module_watch import computes_plainly
 
     compiled = loss
-    row = _counterpart(loss, [loss, *model.modules()], choice, model)
+    row, places = _counterpart(loss, [loss, *model.modules()], choice, model)
     if row is not None and (reason := row.misfit(model)) is not None:
         computes_plainly(reason, choice == "compiled")
     elif row is not None:
         compiled = row.make(loss, most_threads, target_cache)
+        compiled.places = places
     if target_cache is not None:
         require_target_values(compiled)
     return compiled
@@ -104,8 +106,10 @@ def compile_learning(trainer: Any, choice: Kernels = "auto") -> None:
     from rltrain.kernels.table import LEARNING
 
     objects = [trainer, learner, buffer, *learner.online.modules()]
-    if CompiledLearning.fits(learner, buffer) and doubled(LEARNING, objects, choice == "compiled"):
-        replace_method(trainer, "learn", CompiledLearning(learner, buffer))
+    if not CompiledLearning.fits(learner, buffer):
+        return
+    if (places := doubled(LEARNING, objects, choice == "compiled")) is not None:
+        replace_method(trainer, "learn", CompiledLearning(learner, buffer), places)
 
 
 def compile_collecting(rollout: Any, choice: Kernels = "auto") -> None:
@@ -124,31 +128,49 @@ def compile_collecting(rollout: Any, choice: Kernels = "auto") -> None:
     from rltrain.kernels.table import COLLECTING
 
     objects = [rollout, rollout.env, rollout.policy, rollout.policy.exploration]
-    if CompiledCollecting.fits(rollout) and doubled(COLLECTING, objects, choice == "compiled"):
-        replace_method(rollout, "advance", CompiledCollecting(rollout))
+    if not CompiledCollecting.fits(rollout):
+        return
+    if (places := doubled(COLLECTING, objects, choice == "compiled")) is not None:
+        replace_method(rollout, "advance", CompiledCollecting(rollout), places)
+
+
+def leave_replaced(choice: Kernels = "auto") -> None:
+    """Let PyTorch compute plain code that was replaced in memory since it was compiled.
+
+    Raises:
+        ValueError: some was, and compiled code is required.
+    """
+    from rltrain.kernels.module_watch import COMPILED
+
+    if COMPILED:  # else without importing what is not needed
+        from rltrain.kernels import digests
+
+        digests.leave_replaced(choice == "compiled")
 
 
 def _compile(part: object, objects: list[Any], choice: Kernels) -> None:
     """Replace a method of an object, whose parts are ``objects``, if it has a counterpart."""
     from rltrain.kernels.module_watch import replace_method
 
-    row = _counterpart(part, objects, choice)
+    row, places = _counterpart(part, objects, choice)
     if row is not None:
-        replace_method(part, row.method, row.make(part))
+        replace_method(part, row.method, row.make(part), places)
 
 
 def _counterpart(
     part: object, objects: list[Any], choice: Kernels, *model: Model
-) -> Counterpart | None:
+) -> tuple[Counterpart | None, Sequence[str]]:
+    """The row of an object in the table, and the places of its plain code."""
     if chosen(choice) == "torch":
-        return None
+        return None, ()
     from rltrain.kernels.digests import doubled
     from rltrain.kernels.table import COUNTERPARTS
 
     for row in COUNTERPARTS:
         if type(part) in row.of and row.applies(part, *model):
-            return row if doubled(row.doubles, objects, choice == "compiled") else None
-    return None
+            places = doubled(row.doubles, objects, choice == "compiled")
+            return (None, ()) if places is None else (row, places)
+    return None, ()
 
 
 def require_target_values(loss: Loss) -> None:

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from rltrain.algo.exploration.epsilon import EpsilonGreedy
+from rltrain.algo.network import normalization
 from rltrain.algo.network.agent_input import AgentInput
 from rltrain.algo.network.gru import GRUAgents
-from rltrain.algo.network.normalization import CLIP
 from rltrain.algo.policy import Policy
 from rltrain.interfaces import Agents
 from rltrain.kernels.layers.stack import Stack
@@ -38,7 +38,8 @@ def compiled_values(
     hidden: Tensor,
 ) -> tuple[np.ndarray, Tensor]:
     """``Policy.values`` of agents that get observations alone, as they are or normalized."""
-    if agents is not policy.agents or not compiled.compiles:
+    plain = agents is policy.agents and compiled.compiles
+    if not plain or not (type(compiled) is RecurrentStep or obs_alone(agents.input)):
         return Policy.values(policy, agents, obs, hidden)
     if agents.training != policy.noisy:
         agents.train(policy.noisy)
@@ -67,7 +68,8 @@ def normalized(
     """``RunningNorm.forward`` on observations [..., D]."""
     out = np.subtract(rows, shift, out=out)
     out *= scale
-    return np.minimum(np.maximum(out, -CLIP, out=out), CLIP, out=out)
+    clip = normalization.CLIP
+    return np.minimum(np.maximum(out, -clip, out=out), clip, out=out)
 
 
 def choose(
@@ -94,7 +96,7 @@ class RecurrentStep:
     def __init__(self, agents: GRUAgents) -> None:
         self.weights, rest = agent_weights(agents), agents.input.rest
         self.last_action, self.agent_id = rest.last_action, rest.agent_id
-        self.n_inputs, self.scale = agents.input.dim, np.float32(agents.input.scale)
+        self.input, self.n_inputs = agents.input, agents.input.dim
         self.hidden_dim, self.n_actions = agents.hidden_dim, len(self.weights[-1])
         self._places: list[int] = []
         self._arrays: tuple[np.ndarray, ...] = ()
@@ -127,7 +129,7 @@ class RecurrentStep:
             )
         q = np.empty((n_envs, n_agents, self.n_actions), np.float32)
         after = np.empty(hidden.shape, np.float32)
-        weights, scale = self.arrays(), self.scale
+        weights, scale = self.arrays(), np.float32(self.input.scale)
         inputs = rows, last_action, hidden
         if not acting_kernel.step(*inputs, weights, n_last, n_ids, scale, q, after):
             raise IndexError("a previous action is out of range")

@@ -13,7 +13,7 @@ from rltrain.algo.exploration.epsilon import EpsilonGreedy
 from rltrain.algo.network.normalization import RunningNorm
 from rltrain.algo.policy import Policy
 from rltrain.errors import Containment
-from rltrain.kernels.acting import normalized, statistics_of
+from rltrain.kernels.acting import normalized, obs_alone, statistics_of
 from rltrain.kernels.layers.stack import Stack
 from rltrain.kernels.module_watch import CompiledMethod
 from rltrain.types import Clock, Episode, Steps
@@ -46,6 +46,7 @@ class CompiledCollecting:
             and isinstance(values, CompiledMethod)
             and isinstance(stack := values.args[0], Stack)
             and not (stack.draws_noise or stack.levels)
+            and obs_alone(rollout.policy.agents.input)
         )
 
     def __call__(
@@ -103,7 +104,8 @@ class CompiledCollecting:
         same = all(x is y for x, y in zip(parts, self.parts, strict=True))
         replaced = {"step", "move"} & vars(rollout.env).keys()
         replaced |= {"act"} & vars(rollout.policy).keys()
-        plain = plain_methods(rollout) == self.plain and rollout.opponents is None
+        replaced |= {"_count", "_finished"} & vars(rollout).keys()
+        plain = plain_methods(rollout) == self.plain and self.fits(rollout)
         return same and plain and not replaced and self.stack.compiles
 
 

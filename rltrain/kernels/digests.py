@@ -19,11 +19,13 @@ from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 from rltrain.common.machine.streams import say
-from rltrain.kernels.module_watch import computes_plainly
+from rltrain.kernels.module_watch import COMPILED, computes_plainly
 from rltrain.kernels.table import TWINS, Twin
 
 FILE = Path(__file__).with_name("digests.json")
 ROOT = Path(__file__).parents[2]
+_made_for: dict[str, dict[str, Code]] = {}
+"""The plain code that was compared last, by place."""
 SKIPPED = {"annotation", "returns", "ctx", "type_comment", "lineno", "kind"}
 
 
@@ -33,10 +35,13 @@ class Code(NamedTuple):
     digest: str
     n_decorators: int
     imported: tuple[tuple[str, str, str], ...]  # name here, module and name there; of rltrain
+    constants: tuple[tuple[str, object], ...]  # literals of the module that it names
 
 
-def doubled(twins: Sequence[Twin], objects: Sequence[object], required: bool) -> bool:
-    """Whether a counterpart still computes what the plain code of these objects does.
+def doubled(
+    twins: Sequence[Twin], objects: Sequence[object], required: bool
+) -> Sequence[str] | None:
+    """The plain code of these objects that a counterpart still computes; None if it was changed.
 
     Args:
         twins: rows of the table.
@@ -48,11 +53,30 @@ def doubled(twins: Sequence[Twin], objects: Sequence[object], required: bool) ->
     """
     classes = {f"{c.__module__}:{c.__name__}" for x in objects for c in type(x).__mro__}
     used = [twin for twin in twins if f"rltrain.{twin.of}" in classes]
-    places = dict.fromkeys(place for twin in used for place in twin.plain)
+    places = [*dict.fromkeys(place for twin in used for place in twin.plain)]
     differ = [(source_file(place), name) for place in places for name in changed(place)]
     for file, name in dict.fromkeys(differ):
         computes_plainly(f"{file}: {name} was changed", required)
-    return not differ
+    return None if differ else places
+
+
+def leave_replaced(required: bool) -> None:
+    """Let PyTorch compute what was replaced in memory since its counterparts were made.
+
+    Raises:
+        ValueError: something was, and counterparts are required.
+    """
+    compiled = list(COMPILED)
+    replaced = {}
+    for place in {place for each in compiled for place in each.places}:
+        module, codes = module_of(place), _made_for[place]
+        replaced[place] = [name for name, code in codes.items() if not live(module, name, code)]
+    for each in compiled:
+        names = [(source_file(place), name) for place in each.places for name in replaced[place]]
+        for file, name in names:
+            computes_plainly(f"{file}: {name} was changed", required)
+        if names:
+            each.leave()
 
 
 def kernels_by_place() -> dict[str, list[str]]:
@@ -90,10 +114,10 @@ def changed(place: str) -> list[str]:
     """The functions of a piece of plain code that are not those its counterparts compute, on disk
     or, replaced while the program runs, in memory.
     """
-    file, name = source_file(place), place.partition(":")[2]
-    module = importlib.import_module(f"rltrain.{place.partition(':')[0]}")
+    file, name, module = source_file(place), place.partition(":")[2], module_of(place)
+    codes = _made_for[place] = {}
     try:
-        codes = dict(pieces(parsed(Path(module.__file__ or "").read_text(), file), place))
+        codes |= pieces(parsed(Path(module.__file__ or "").read_text(), file), place)
     except (OSError, SyntaxError, UnicodeDecodeError):
         return []  # no source is installed
     before = {n: d for n, d in known()[file].items() if n == name or n.startswith(f"{name}.")}
@@ -101,6 +125,11 @@ def changed(place: str) -> list[str]:
     differ += [n for n in before.keys() & codes.keys() if codes[n].digest != before[n]]
     differ += [n for n, code in codes.items() if n not in differ and not live(module, n, code)]
     return sorted(differ)
+
+
+def module_of(place: str) -> ModuleType:
+    """The module of ``package.module:name``."""
+    return importlib.import_module(f"rltrain.{place.partition(':')[0]}")
 
 
 def sources(file: str) -> Mapping[str, Code]:
@@ -119,6 +148,7 @@ def parsed(source: str, file: str) -> Mapping[str, Code]:
     """Functions and classes of a source file, and the functions of its classes, by name."""
     outer: dict[str, tuple[str, tuple[str, str, str] | None]] = {}
     codes: dict[str, Code] = {}
+    literals: dict[str, object] = {}
     tree = ast.parse(source, file)
     for node in tree.body:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -132,6 +162,8 @@ def parsed(source: str, file: str) -> Mapping[str, Code]:
                 for part in ast.walk(target):
                     if isinstance(part, ast.Name):
                         outer[part.id] = "".join(canonical(node.value, set())), None
+                if isinstance(target, ast.Name) and isinstance(node.value, ast.Constant):
+                    literals[target.id] = node.value.value
 
     def code(node: Any, *more: str) -> Code:
         names: set[str] = set()
@@ -139,7 +171,8 @@ def parsed(source: str, file: str) -> Mapping[str, Code]:
         text += [outer[n][0] for n in sorted(names & outer.keys())]
         imported = tuple(x for n in sorted(names & outer.keys()) if (x := outer[n][1]) is not None)
         digest = hashlib.sha256("\n".join(text).encode()).hexdigest()[:12]
-        return Code(digest, len(node.decorator_list), imported)
+        constants = tuple((n, literals[n]) for n in sorted(names & literals.keys()))
+        return Code(digest, len(node.decorator_list), imported, constants)
 
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
@@ -173,7 +206,7 @@ def canonical(node: object, names: set[str]) -> Iterator[str]:
 
 def live(module: ModuleType, name: str, code: Code) -> bool:
     """Whether the object in memory is the one of the source: neither it nor what its module
-    imported was replaced.
+    imported or defines as a constant was replaced.
     """
     value: Any = module
     for part in name.split("."):
@@ -182,6 +215,8 @@ def live(module: ModuleType, name: str, code: Code) -> bool:
         imported = importlib.import_module(there)
         if vars(module).get(here) is not getattr(imported, original, None):
             return False
+    if any(vars(module).get(constant) != literal for constant, literal in code.constants):
+        return False
     if isinstance(value, type):
         return (value.__module__, value.__qualname__) == (module.__name__, name)
     for attribute in ("fget", "func", "__func__"):  # of properties and class methods

@@ -11,28 +11,45 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
-from rltrain.algo.optimizer import GradientStep, flushed_denormals
+from rltrain.algo.optimizer import GradientStep, _Eager, flushed_denormals
+from rltrain.kernels.module_watch import computes_plainly
 from rltrain.types import LossResult, Number
 
+ADAM = _Eager, torch.optim.Adam
+"""Bases of the class that ``adam`` makes."""
 PLAIN = {"weight_decay": 0, "amsgrad": False, "maximize": False, "decoupled_weight_decay": False}
 
 
 def hooked(optimizer: Optimizer) -> bool:
-    """Whether an optimizer's step calls hooks, or was replaced in this object."""
+    """Whether an optimizer's step calls hooks."""
     own = optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks
-    everywhere = _global_optimizer_pre_hooks or _global_optimizer_post_hooks
-    return bool(own or everywhere) or "step" in vars(optimizer)
+    return bool(own or _global_optimizer_pre_hooks or _global_optimizer_post_hooks)
+
+
+def edited(step: GradientStep) -> str | None:
+    """How a step of Adam was changed after it was made; None if it was not."""
+    optimizer, kind = step.optimizer, type(step.optimizer)
+    if kind.__bases__ != ADAM:
+        return f"the optimizer of GradientStep was replaced by {kind.__name__}"
+    if "_optimize" in vars(step):
+        return "GradientStep._optimize was replaced in an object"
+    if "step" in vars(optimizer):  # a learning-rate scheduler of torch does
+        return f"{kind.__name__}.step was replaced in an object"
+    return f"a hook of {kind.__name__}" if hooked(optimizer) else None
 
 
 def plain_adam(step: GradientStep) -> bool:
-    """Whether the step of an optimizer that is Adam is nothing else, now."""
+    """Whether the step of an optimizer that was Adam is nothing else, now; logs an edit, once."""
+    if (reason := edited(step)) is not None:
+        computes_plainly(reason)
+        return False
     options: dict[str, Any] = step.optimizer.param_groups[0]
     beta1, beta2 = options["betas"]
     return (
         step.sum_over_ranks is None
+        and step.begun
         and 0.5 < beta1 < 1  # below, PyTorch rounds in another order
         and 0 < beta2 < 1
-        and not hooked(step.optimizer)
         and not isinstance(options["lr"], Tensor)
         and all(options[k] == v for k, v in PLAIN.items())
     )
@@ -40,12 +57,15 @@ def plain_adam(step: GradientStep) -> bool:
 
 def adam_step(step: GradientStep, result: LossResult) -> tuple[Number, Number]:
     """``GradientStep.take``."""
-    if not plain_adam(step):
+    gradient = result.gradient
+    weights = step.weights
+    fits = gradient is None or (gradient.shape, gradient.dtype) == (weights.shape, weights.dtype)
+    if not (fits and plain_adam(step)):
         return GradientStep.take(step, result)
     adam = AdamStep(step)
-    if result.gradient is not None:
+    if gradient is not None:
         sums = np.array([float(result.loss_sum), float(result.count)])
-        return adam(result.gradient.numpy(), sums)
+        return adam(gradient.numpy(), sums)
     adam.gradient.fill(0)
     mean = torch.as_tensor(result.loss_sum) / max(float(result.count), 1.0)
     if mean.requires_grad:  # else no step was learned from

@@ -31,7 +31,7 @@ class CompiledLearning:
 
     def __init__(self, learner: Learner, buffer: ReplayBuffer) -> None:
         self.learner, self.buffer = learner, buffer
-        self.loss = cast(CompiledTDLoss, learner.loss)
+        self.loss: Any = learner.loss  # CompiledTDLoss
         self.agents = cast(FeedForward, learner.online.agents)
         self.watch = ModuleWatch(learner.online, learner.target, learns=True)
         self.checked = False  # a first batch
@@ -43,7 +43,7 @@ class CompiledLearning:
         return (
             type(learner) is Learner
             and type(buffer) is ReplayBuffer
-            and type(learner.loss) is CompiledTDLoss
+            and isinstance(learner.loss, CompiledTDLoss)
             and isinstance(vars(learner.gradient_step).get("take"), CompiledMethod)
             and buffer.store.as_in_batches
             and not (buffer.keeps_hidden or buffer.per_agent or buffer.burn_in)
@@ -73,14 +73,17 @@ class CompiledLearning:
             and plain_methods() == self.plain
             and not replaced
             and not (trainer.callbacks.changes_batches or trainer.callbacks.changes_updates)
-            and isinstance(vars(learner.gradient_step).get("take"), CompiledMethod)
+            and self.fits(learner, buffer)
             and plain_adam(learner.gradient_step)
         )
 
     def _computes(self, batch_size: int) -> bool:
         """Whether compiled code computes batches of this size."""
         rows = batch_size * self.buffer.spec.n_agents
-        return self.watch.plain() and self.loss.computes_rows(self.agents, self._mask_end, rows)
+        plain = self.watch.plain() and self.loss.plain
+        models = self.learner.online, self.learner.target
+        computes: bool = plain and self.loss.computes_rows(*models, self._mask_end, rows)
+        return computes
 
     @property
     def _mask_end(self) -> int:
@@ -98,7 +101,7 @@ class CompiledLearning:
         scheduled = learner.gradient_step.schedule(trainer.clock.env_steps)
         shown = {name: np.float32(value) for name, value in scheduled.items()}
         adam = AdamStep(learner.gradient_step)
-        stack, target = (loss.stack(model.agents) for model in (learner.online, learner.target))
+        stack, target = loss.stacks(learner.online, learner.target)
         options, n_agents = loss_options(loss.loss, buffer.eta), buffer.spec.n_agents
         sizes = buffer.length, trainer.batch_size, n_agents
         given: Any = None  # networks and levels, where nothing in them is drawn

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Sequence
 from functools import cache, partial
+from itertools import chain
 from multiprocessing import parent_process
-from operator import attrgetter
+from operator import attrgetter, is_
 from typing import Any
+from weakref import WeakSet
 
 from torch import nn
 from torch.nn.modules import module as torch_module
@@ -17,63 +19,125 @@ from rltrain.interfaces import Model
 
 log = logging.getLogger("rltrain")
 HOOKS = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
-BACKWARD_HOOKS = attrgetter("_backward_hooks"), attrgetter("_post_accumulate_grad_hooks")
-requires_grad = attrgetter("requires_grad")
+training = attrgetter("requires_grad", "_backward_hooks", "_post_accumulate_grad_hooks")
+PLAIN_TRAINING = True, None, None
 
 
 class CompiledMethod(partial[Any]):
     """A compiled function in the place of a method of one object."""
 
+    name: str  # of the method
+    places: Sequence[str]  # the plain code that it computes
 
-def replace_method(part: object, name: str, method: Callable[..., object]) -> None:
+    def __new__(cls, *args: Any) -> CompiledMethod:
+        method = super().__new__(cls, *args)
+        COMPILED.add(method)
+        return method
+
+    def leave(self) -> None:
+        """Let the object compute with its class's own method again."""
+        part = self.args[-1]
+        if vars(part).get(self.name) is self:
+            delattr(part, self.name)
+
+
+COMPILED: WeakSet[Any] = WeakSet()
+"""Everything that computes instead of plain code, of all runs of this process."""
+
+
+def replace_method(
+    part: object, name: str, method: Callable[..., object], places: Sequence[str]
+) -> None:
     """Put ``method``, a function of ``part`` and the method's arguments, in the place of one method
-    of this one object.
+    of this one object, whose plain code is at ``places``.
     """
-    setattr(part, name, CompiledMethod(method, part))
+    compiled = CompiledMethod(method, part)
+    compiled.name, compiled.places = name, places
+    setattr(part, name, compiled)
 
 
 class ModuleWatch:
-    """Notices hooks, parametrizations and replaced methods of modules, also later ones; a look
-    takes one or two microseconds.
+    """Notices hooks, parametrizations and replaced methods, parts and parameters of modules, also
+    later ones; a look takes a few microseconds.
 
     Args:
+        modules: all of one form.
         learns: all parameters of the first module are trained; those that are frozen are noticed.
     """
 
     def __init__(self, *modules: nn.Module, learns: bool = False) -> None:
         self.modules, self.learns = modules, learns
+        self._made = contents(modules)
         self._hooks: list[Any] | None = None
 
     def plain(self) -> bool:
         """Whether PyTorch would call nothing but the classes' own code; logs why not, once."""
-        if self._hooks is None or sum(map(len, self._tables)) != self._size:
+        if self._hooks is None or not self._same():
             self._look()
-        hooked = any(self._hooks or ())
-        hooked = hooked or any(any(map(hooks, self._parameters)) for hooks in BACKWARD_HOOKS)
+        hooked, frozen = any(self._hooks or ()), False
+        if (now := [*map(training, self._trained)]) != self._trainings:
+            hooked = hooked or any(any(hooks) for _, *hooks in now)
+            frozen = not all(requires_grad for requires_grad, *_ in now)
         if hooked:
             computes_plainly(f"a hook of {self._name}")
-        frozen = not all(map(requires_grad, self._trained))
         if frozen:
             computes_plainly(f"a parameter of {self._name} is not trained (requires_grad=False)")
         return not (hooked or frozen or self._replaced)
+
+    def _same(self) -> bool:
+        """Whether parts, parameters and methods are those of the last look."""
+        now = [*chain.from_iterable(map(dict.values, self._weights))]
+        return (
+            self._children == self._children_seen
+            and not any(self._empty)
+            and len(now) == len(self._weights_seen)
+            and all(map(is_, now, self._weights_seen))
+            and sum(map(len, self._attributes)) == self._size
+            and all(own.get(name) is method for own, name, method in self._methods)
+        )
 
     def _look(self) -> None:
         parts = [part for module in self.modules for part in module.modules()]
         self._name = type(self.modules[0]).__name__
         self._hooks = [getattr(part, name) for part in parts for name in HOOKS]
         self._hooks += [getattr(torch_module, f"_global{name}") for name in HOOKS]
-        self._parameters: list[Any] = [p for m in self.modules for p in m.parameters()]
         self._trained = [*self.modules[0].parameters()] if self.learns else []
-        self._tables: list[Sized] = [
-            table for part in parts for table in (vars(part), part._parameters, part._modules)
+        self._trainings = [PLAIN_TRAINING] * len(self._trained)
+        tables = [table for part in parts for table in (part._parameters, part._modules)]
+        self._empty = [table for table in tables if not table]
+        self._children = [part._modules for part in parts if part._modules]
+        self._children_seen = [table.copy() for table in self._children]
+        self._weights: list[dict[str, Any]] = [x._parameters for x in parts if x._parameters]
+        self._weights_seen = [*chain.from_iterable(map(dict.values, self._weights))]
+        self._attributes = [*map(vars, parts)]
+        self._size = sum(map(len, self._attributes))
+        self._methods = [
+            (own, name, own[name])
+            for part, own in zip(parts, self._attributes, strict=True)
+            for name in own_methods(part)
         ]
-        self._size = sum(map(len, self._tables))
         self._replaced = [reason for part in parts for reason in replaced(part)]
+        made, now = self._made, contents(self.modules)
+        same = len(made) == len(now) and all(map(is_, made, now))
+        if not self._replaced and not (same and len({*map(form, self.modules)}) == 1):
+            self._replaced = [f"a part of {self._name} was replaced"]
         for reason in self._replaced:
             computes_plainly(reason)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ModuleWatch:
-        return ModuleWatch(*copy.deepcopy(self.modules, memo), learns=self.learns)
+        other = ModuleWatch(learns=self.learns)  # of modules that are incomplete as yet
+        other.modules, other._made = copy.deepcopy((self.modules, self._made), memo)
+        return other
+
+
+def contents(modules: Sequence[nn.Module]) -> list[object]:
+    """The parts and parameters of modules."""
+    return [x for module in modules for x in (*module.modules(), *module.parameters())]
+
+
+def form(module: nn.Module) -> tuple[Any, ...]:
+    """The classes of a module's parts, and the shapes of its parameters."""
+    return *map(type, module.modules()), *(tuple(p.shape) for p in module.parameters())
 
 
 def watched(watches: dict[Model, ModuleWatch], online: Model, target: Model) -> ModuleWatch:
@@ -84,15 +148,24 @@ def watched(watches: dict[Model, ModuleWatch], online: Model, target: Model) -> 
     return watch
 
 
-def replaced(part: nn.Module) -> list[str]:
-    """The methods of a module that are this object's own, and its parametrized weights."""
+def own_methods(part: object) -> list[str]:
+    """The methods of an object that are not those of its class."""
+    own, kind = vars(part), type(part)
+    return [name for name, value in own.items() if callable(value) and hasattr(kind, name)]
+
+
+def replaced(part: object) -> list[str]:
+    """Why an object computes something else than its class says: methods of its own that are not
+    compiled ones, and parametrized weights.
+    """
+    kind, own = type(part).__name__, vars(part)
     reasons = [
-        f"{type(part).__name__}.{name} was replaced in an object"
-        for name, value in vars(part).items()
-        if callable(value) and hasattr(type(part), name) and type(value) is not CompiledMethod
+        f"{kind}.{name} was replaced in an object"
+        for name in own_methods(part)
+        if type(own[name]) is not CompiledMethod
     ]
-    if "parametrizations" in part._modules:
-        reasons.append(f"{type(part).__name__} has a parametrization")
+    if isinstance(part, nn.Module) and "parametrizations" in part._modules:
+        reasons.append(f"{kind} has a parametrization")
     return reasons
 
 

@@ -34,11 +34,11 @@ from rltrain.algo.policy import Policy
 from rltrain.interfaces import Model
 from rltrain.kernels import acting, gradient_step
 from rltrain.kernels.layers import stack
-from rltrain.kernels.layers.stack import Stack
-from rltrain.kernels.layers.td_step import layers_loss
+from rltrain.kernels.layers.stack import Stack, readable
+from rltrain.kernels.layers.td_step import layers_loss, n_step_returns
 from rltrain.kernels.module_watch import ModuleWatch
 from rltrain.kernels.recurrent.packed_gru import gru
-from rltrain.kernels.recurrent.team_step import MIXERS, team_loss
+from rltrain.kernels.recurrent.team_step import MIXERS, plain_returns, team_loss
 from rltrain.kernels.recurrent.unit_attention import attack, attention
 from rltrain.kernels.recurrent.weights import misfit
 
@@ -156,11 +156,18 @@ RECURRENT = (
     _itself("acting.py", "algo.network.agent_input:ActionAndAgent"),
 )
 ACTING = (
-    _methods("acting.py", "algo.policy:Policy", "values"),
+    _methods("acting.py", "algo.policy:Policy", "values", "_tensor"),
     Twin("acting.py", "algo.exploration.epsilon:EpsilonGreedy", CHOICE),
     _methods("acting.py", "algo.network.normalization:RunningNorm", "forward"),
 )
-STEP = (_methods("gradient_step.py", "algo.optimizer:GradientStep", "take", "_optimize"),)
+STEP = (
+    _methods("gradient_step.py", "algo.optimizer:GradientStep", "take", "_optimize"),
+    Twin(
+        "gradient_step.py",
+        "algo.optimizer:GradientStep",
+        ("algo.optimizer:_Eager", "algo.optimizer:_make"),
+    ),
+)
 LEARNING = (
     _methods("learning.py", "trainer:Trainer", "learn"),
     _methods("learning.py", "algo.learner:Learner", "update"),
@@ -208,22 +215,23 @@ def obs_layers(policy: Policy) -> bool:
     return layers_only(policy.agents) and acting.obs_alone(cast(FeedForward, policy.agents).input)
 
 
-def independent_layers(loss: object, model: Model) -> bool:
-    """Whether agents are layers whose values are learned by themselves, with n-step returns."""
-    more = (
-        (loss.rescale, loss.returns.trace, loss.returns.munchausen) if type(loss) is TDLoss else ()
-    )
-    independent = type(model.mixer) is Independent and layers_only(model.agents)
-    return independent and all(x is None for x in more)
+def independent_layers(loss: TDLoss | CategoricalLoss | QuantileLoss, model: Model) -> bool:
+    """Whether a model is nothing but layers whose values are learned by themselves, with n-step
+    returns.
+    """
+    stack = Stack.of(model.agents)
+    if type(model.mixer) is not Independent or stack is None:
+        return False
+    in_order = [*map(id, stack.tensors)] == [*map(id, model.parameters())]
+    return in_order and n_step_returns(loss)
 
 
 def recurrent_team(loss: TDLoss, model: Model) -> bool:
     """Whether a mixing network of two-layer hyper-networks, a sum, or nothing joins the values of
     recurrent agents.
     """
-    mixer, returns = model.mixer, loss.returns
-    extended = loss.rescale is not None or returns.munchausen is not None or returns.corrected
-    if extended or model.critic is not None or type(mixer) not in MIXERS:
+    mixer = model.mixer
+    if not plain_returns(loss) or model.critic is not None or type(mixer) not in MIXERS:
         return False
     two_layers = type(mixer) is not QMix or isinstance(mixer.hyper_w_1, nn.Sequential)
     return two_layers and recurrent_only(model.agents)
@@ -233,7 +241,13 @@ def adam_on_few_weights(step: GradientStep) -> bool:
     """Whether the optimizer is Adam, and its weights are few, in single precision on the CPU."""
     weights = step.weights
     few = weights.is_cpu and weights.dtype == torch.float32 and weights.numel() < FEW_WEIGHTS
-    return few and torch.optim.Adam in type(step.optimizer).__bases__
+    return few and type(step.optimizer).__bases__ == gradient_step.ADAM
+
+
+def linear_units(part: UnitAttention | AttackValues) -> bool:
+    """Whether linear layers embed units."""
+    layers = part.embed.values() if isinstance(part.embed, nn.ModuleDict) else [part.embed]
+    return all(type(layer) is nn.Linear and readable(layer) for layer in layers)
 
 
 def always(part: object) -> bool:
@@ -246,12 +260,16 @@ COUNTERPARTS = (
     Counterpart(
         (UnitAttention,),
         "forward",
-        always,
+        linear_units,
         lambda part: partial(attention, ModuleWatch(part)),
         UNITS,
     ),
     Counterpart(
-        (AttackValues,), "forward", always, lambda part: partial(attack, ModuleWatch(part)), UNITS
+        (AttackValues,),
+        "forward",
+        linear_units,
+        lambda part: partial(attack, ModuleWatch(part)),
+        UNITS,
     ),
     Counterpart(
         (FeedForward,),

@@ -32,6 +32,7 @@ CALLED_BY_KERNELS = {
     "algo.exploration.interface:Exploration": "the base class, whose choose() is overridden",
     "algo.mixer.sum:need_team_reward": "a check",
     "algo.mixer.qmix:need_state": "a check",
+    "algo.optimizer:_expected": "a check",
     "algo.network.head:perceptron": "the layers that it makes are looked at",
     "algo.network.head:_linear": "the layers that it makes are looked at",
     "algo.network.head:draw_levels": "called by the kernels",

@@ -86,3 +86,32 @@ def test_other_optimizers_and_options_are_left_to_pytorch():
     for step in (plain, compiled):
         step.take(result(torch.ones_like(step.weights)))
     assert torch.equal(compiled.weights, plain.weights)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_the_state_is_that_of_the_present_optimizer(compiled):
+    step = made()
+    if compiled:
+        compile_gradient_step(step)
+    step.take(result(torch.ones_like(step.weights)))
+    step.optimizer = ADAM([step.flat.values])
+    first = step.state_dict()
+    assert first["step"] == 0
+    step.take(result(torch.ones_like(step.weights)))
+    own = step.optimizer.state[step.flat.values]
+    assert step.state_dict()["step"] == own["step"] == 1
+    step.load_state_dict(first)
+    assert own["step"] == 0
+    assert not own["exp_avg"].any()
+
+
+def test_steps_of_an_optimizer_that_was_replaced_are_undone():
+    step = made()
+    step.optimizer = torch.optim.Adagrad([step.flat.values], lr=torch.inf)
+    before = step.weights.clone()
+    skipped, _ = step.take(result(torch.ones_like(step.weights)))
+    assert not step.weights.isfinite().all() or skipped
+    step.weights.copy_(before)
+    skipped, _ = step.take(result(torch.ones_like(step.weights)))
+    assert skipped
+    assert torch.equal(step.weights, before)

@@ -60,8 +60,12 @@ class AgentInput(nn.Module):
         self.scale = None if normalize_obs else spec.obs_scale  # None: normalized instead
         self.rest = ActionAndAgent(spec=spec, last_action=last_action, agent_id=agent_id)
         self.last_action = last_action
-        self.bare = self.scale == 1 and self.rest.dim == 0  # observations as they are
         self.dim = math.prod(spec.obs_shape) * spec.frame_stack + self.rest.dim
+
+    @property
+    def bare(self) -> bool:
+        """Whether observations pass as they are."""
+        return self.scale == 1 and self.rest.dim == 0
 
     def forward(self, obs: Tensor, last_action: Tensor, agent: Tensor | None) -> Tensor:
         """obs [X, N, *O], last_action [X, N] and agent [X, N] (None for 0 … N-1) to [X, N, dim]."""

@@ -21,7 +21,11 @@ class PictureInput(nn.Module):
                 f"of shape {list(spec.obs_shape)}: set algo/network=mlp."
             )
         self.scale = spec.obs_scale
-        self.bare = self.scale == 1  # observations as they are
+
+    @property
+    def bare(self) -> bool:
+        """Whether observations pass as they are."""
+        return self.scale == 1
 
     def forward(self, obs: Tensor, last_action: Tensor, agent: Tensor | None) -> Tensor:
         """[X, N, C, H, W], scaled; previous action and agent id join the features later."""
@@ -59,8 +63,6 @@ class Convolutions(nn.Module):
             layers.append(nn.ReLU())
             channels = n_out
         self.layers = nn.Sequential(*layers)
-        self.convolutions = [layer for layer in layers if isinstance(layer, nn.Conv2d)]
-        self.plain = not norm
         self.sides = in_shape[1], in_shape[2]
         self.n_features = channels * height * width
 

@@ -21,6 +21,13 @@ from rltrain.kernels.module_watch import ModuleWatch
 Layer = nn.Linear | nn.Conv2d | NoisyLinear
 EPS = 1e-5  # of layer normalization, as ``linear_kernel`` has it
 NO_POINTS = np.zeros(0, np.float32)
+PARAMETERS = {
+    nn.Linear: ["weight", "bias"],
+    nn.Conv2d: ["weight", "bias"],
+    nn.LayerNorm: ["weight", "bias"],
+    NoisyLinear: ["weight", "bias", "weight_sigma", "bias_sigma"],
+}
+"""Of layers and norms that compiled code has, in order."""
 
 
 def compiled_step(
@@ -64,8 +71,7 @@ class Stack:
     """
 
     head: Head | None = None  # of an implicit distribution
-    levels: Mapping[str, int] | None = None  # its numbers of quantile levels, by use
-    distribution: object = None  # of an action's outputs
+    distribution: Any = None  # of an action's outputs
 
     def __init__(
         self,
@@ -99,6 +105,7 @@ class Stack:
         self._sizes = np.array([noise_sizes(block) for block in blocks])
         parts = [part for block in blocks for part in block if part is not None]
         self._tables: list[dict[str, Any]] = [part._parameters for part in parts]
+        self._norms = [block.norm for block in blocks if block.norm is not None]
         self._known: tuple[list[int], np.ndarray] = [], NO_POINTS
         self.watch = ModuleWatch()
 
@@ -114,17 +121,19 @@ class Stack:
             return None
         torso, sides = agents.torso, (0, 0)
         trunk = plain_layers(torso, ends_in_relu=True)
-        if type(torso) is Convolutions and torso.plain:
-            trunk, sides = [Block(layer) for layer in torso.convolutions], torso.sides
+        if type(torso) is Convolutions:
+            trunk, sides = plain_layers(torso.layers, True, (nn.Conv2d,)), torso.sides
         advantage = plain_layers(head.advantage, ends_in_relu=False)
         value = [] if head.value is None else plain_layers(head.value, ends_in_relu=False)
-        if not trunk or not advantage or value is None:
+        embedding = [] if head.embed is None else plain_layers(head.embed, ends_in_relu=True)
+        if not trunk or not advantage or value is None or embedding is None:
             return None
-        embedding = [] if head.embed is None else [Block(cast(nn.Linear, head.embed[0]))]
         stack = cls(trunk, advantage, value, sides, embedding)
+        if len({*map(id, stack.tensors)}) < len(stack.tensors):  # layers share weights
+            return None
         stack.watch, stack.distribution = ModuleWatch(agents), distribution
         if head.embed is not None:
-            stack.head, stack.levels = head, cast(ImplicitQuantile, distribution).levels
+            stack.head = head
         return stack
 
     @classmethod
@@ -139,23 +148,37 @@ class Stack:
         """``output_kind`` of the distribution; read where compiled code computes, on the CPU."""
         return output_kind(self.distribution)
 
+    @property
+    def tensors(self) -> list[Tensor]:
+        """Those of ``parameters``."""
+        return [tensor for table in self._tables for tensor in table.values()]
+
+    @property
+    def levels(self) -> Mapping[str, int] | None:
+        """Numbers of quantile levels of an implicit distribution, by use."""
+        return None if self.head is None else self.distribution.levels
+
     def draw_levels(self, n_rows: int, use: str) -> np.ndarray | None:
         """Quantile levels [n_rows, K] as the network draws them; None if it has none."""
-        if self.head is None or self.levels is None:
+        if self.head is None:
             return None
-        levels = draw_levels(self.head, n_rows, self.levels[use], torch.device("cpu"))
+        n_levels = self.distribution.levels[use]
+        levels = draw_levels(self.head, n_rows, n_levels, torch.device("cpu"))
         return levels.contiguous().numpy()
 
     @property
     def reachable(self) -> bool:
-        """Whether the weights lie where compiled code can take them."""
+        """Whether the weights lie where compiled code can take them, and norms are as it has
+        them.
+        """
         weight = self._tables[0]["weight"]
-        return bool(weight.is_cpu and weight.dtype == torch.float32)
+        known = all(norm.eps == EPS for norm in self._norms)
+        return bool(known and weight.is_cpu and weight.dtype == torch.float32)
 
     @property
     def compiles(self) -> bool:
         """Whether compiled code computes the same as the modules do now."""
-        return self.reachable and self.watch.plain()
+        return self.watch.plain() and self.reachable
 
     def __call__(
         self, rows: np.ndarray, last_action: np.ndarray, hidden: np.ndarray
@@ -184,7 +207,7 @@ class Stack:
         """One array, W_1, b_1, W_2, …, the sigmas of a noisy layer behind its b, then factors and
         offsets of its normalization; a copy unless they lie so in memory.
         """
-        tensors = [tensor for table in self._tables for tensor in table.values()]
+        tensors = self.tensors
         places = [tensor.data_ptr() for tensor in tensors]
         if places == self._known[0]:
             return self._known[1]
@@ -231,14 +254,28 @@ def noise_sizes(block: Block) -> tuple[int, int, int, int]:
     return layer.weight[0].numel(), n_out, int(noisy), 0 if norm is None else 2 * n_out
 
 
-def plain_layers(layers: nn.Module, ends_in_relu: bool) -> list[Block] | None:
-    """The linear or noisy layers of a sequence with ReLU between them, and at the end if asked for,
+def readable(part: nn.Module) -> bool:
+    """Whether a layer or norm has the parameters and settings that compiled code has, and no
+    others.
+    """
+    names = [name for name, tensor in part._parameters.items() if tensor is not None]
+    usual = True
+    if type(part) is nn.Conv2d:
+        square = all(len(set(sides)) == 1 for sides in (part.kernel_size, part.stride))
+        usual = square and (part.padding, part.dilation, part.groups) == ((0, 0), (1, 1), 1)
+    return usual and names == PARAMETERS.get(type(part))
+
+
+def plain_layers(
+    layers: nn.Module, ends_in_relu: bool, kinds: tuple[type, ...] = (nn.Linear, NoisyLinear)
+) -> list[Block] | None:
+    """The layers of some kinds of a sequence with ReLU between them, and at the end if asked for,
     normalized or not before it; None if it is anything else.
     """
     blocks: list[Block] = []
     relu = True  # before the next layer
     for part in layers if type(layers) is nn.Sequential else ():
-        if type(part) in (nn.Linear, NoisyLinear) and relu:
+        if type(part) in kinds and readable(part) and relu:
             blocks.append(Block(cast(Layer, part)))
             relu = False
         elif type(part) is nn.LayerNorm and not relu and known_norm(part, blocks[-1]):
@@ -254,7 +291,7 @@ def plain_layers(layers: nn.Module, ends_in_relu: bool) -> list[Block] | None:
 def known_norm(norm: nn.LayerNorm, block: Block) -> bool:
     """Whether compiled code has a normalization of all outputs of a layer."""
     whole = norm.normalized_shape == (len(block.layer.weight),) and block.norm is None
-    return whole and norm.eps == EPS and norm.bias is not None
+    return whole and norm.eps == EPS and readable(norm)
 
 
 def flat_view(tensors: Sequence[Tensor]) -> np.ndarray | None:

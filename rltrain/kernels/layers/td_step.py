@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from rltrain.algo.loss.distributional import CategoricalLoss, QuantileLoss
 from rltrain.algo.loss.td import TDLoss
@@ -17,8 +16,14 @@ from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.buffer.array_batch import arrays_of
 from rltrain.interfaces import Loss, Model
 from rltrain.kernels.ahead import compile_ahead, wait
-from rltrain.kernels.layers.stack import Stack, output_kind
-from rltrain.kernels.module_watch import ModuleWatch, watched
+from rltrain.kernels.layers.stack import NO_POINTS, Stack, output_kind
+from rltrain.kernels.module_watch import (
+    COMPILED,
+    ModuleWatch,
+    computes_plainly,
+    replaced,
+    watched,
+)
 from rltrain.types import Batch, Clock, LossResult, Number
 
 MOST_PRODUCTS = 50_000_000
@@ -26,29 +31,55 @@ MOST_PRODUCTS = 50_000_000
 NAMES = "td_error_abs", "q_taken_mean", "target_mean", "clipped_target_mass"
 
 
-class CompiledLoss(Loss):
+class CompiledLoss(ABC):
     """A loss whose values, errors and gradient come from one compiled function, where that can
-    compute a batch; else from PyTorch.
+    compute a batch; else from PyTorch. All other attributes are those of the loss.
     """
 
-    def __init__(self, loss: TDLoss | CategoricalLoss | QuantileLoss) -> None:
-        self.loss, self.n_step = loss, loss.n_step
-        self._watches: dict[Model, ModuleWatch] = {}  # by online model
+    places: Sequence[str] = ()  # the plain code that it computes
+    left = False  # that was replaced
 
-    @property
-    def acted_error(self) -> Callable[..., Tensor] | None:
-        """That of the loss."""
-        return self.loss.acted_error
+    def __init__(self, loss: TDLoss | CategoricalLoss | QuantileLoss) -> None:
+        self.loss = loss
+        self._watches: dict[Model, ModuleWatch] = {}  # by online model
+        COMPILED.add(self)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "loss":  # while it is copied
+            raise AttributeError(name)
+        return getattr(self.loss, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        of_loss = "loss" in vars(self) and hasattr(self.loss, name)
+        object.__setattr__(self.loss if of_loss else self, name, value)
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> LossResult:
         """As the loss; if compiled, with ``gradient``, that of the flat parameters."""
         plain = watched(self._watches, online, target).plain()  # logs why not, whatever the batch
-        if plain and self.computes(online, batch):
+        if plain and self.plain and self.computes(online, target, batch):
             return self.step(online, target, batch)
         return self.loss(online, target, batch, clock)
 
+    @property
+    def plain(self) -> bool:
+        """Whether the loss computes as its class says, with settings that compiled code has; logs
+        why not, once.
+        """
+        for reason in (reasons := replaced(self.loss)):
+            computes_plainly(reason)
+        return not (self.left or reasons) and self.knows_settings
+
+    def leave(self) -> None:
+        """Let PyTorch compute from now on."""
+        self.left = True
+
+    @property
     @abstractmethod
-    def computes(self, online: Model, batch: Batch) -> bool:
+    def knows_settings(self) -> bool:
+        """Whether compiled code has the present settings of the loss."""
+
+    @abstractmethod
+    def computes(self, online: Model, target: Model, batch: Batch) -> bool:
         """Whether compiled code can compute a batch of plain networks."""
 
     @abstractmethod
@@ -66,7 +97,15 @@ def layers_loss(loss: TDLoss | CategoricalLoss | QuantileLoss) -> Loss:
 
     if isinstance(loss, TDLoss):
         compile_ahead("td_step", td_step_kernel.step)
-    return CompiledTDLoss(loss)
+    return cast(Loss, CompiledTDLoss(loss))
+
+
+def n_step_returns(loss: TDLoss | CategoricalLoss | QuantileLoss) -> bool:
+    """Whether a loss has n-step returns of values as they are."""
+    if not isinstance(loss, TDLoss):
+        return True
+    more = loss.rescale, loss.returns.trace, loss.returns.munchausen
+    return all(x is None for x in more)
 
 
 class CompiledTDLoss(CompiledLoss):
@@ -76,39 +115,50 @@ class CompiledTDLoss(CompiledLoss):
 
     def __init__(self, loss: TDLoss | CategoricalLoss | QuantileLoss) -> None:
         super().__init__(loss)
-        self._stacks: dict[nn.Module, Stack] = {}  # by agents: online and target
+        self._stacks: dict[nn.Module, Stack | None] = {}  # by agents: online and target
 
-    @cached_property
+    @property
     def outputs(self) -> tuple[int, np.ndarray | None]:
         """``output_kind`` of what is learned; read where compiled code computes, on the CPU."""
-        return output_kind(
-            None if isinstance(self.loss, TDLoss) else self.loss.bellman.distribution
-        )
+        loss = self.loss
+        if isinstance(loss, QuantileLoss):
+            return 2, NO_POINTS if loss.tau is None else loss.tau.numpy()
+        return output_kind(None if isinstance(loss, TDLoss) else loss.distribution)
 
-    def computes(self, online: Model, batch: Batch) -> bool:
+    @property
+    def knows_settings(self) -> bool:
+        """n-step returns of values as they are."""
+        return n_step_returns(self.loss)
+
+    def computes(self, online: Model, target: Model, batch: Batch) -> bool:
         """One noise in all that is learned, and a small network."""
         separate = batch.agent is None and batch.td_target is None
         rows = batch.action.shape[1] * batch.action.shape[2]
-        return separate and self.computes_rows(online.agents, end_of_mask(batch), rows)
+        return separate and self.computes_rows(online, target, end_of_mask(batch), rows)
 
-    def computes_rows(self, agents: nn.Module, mask_end: int, n_rows: int) -> bool:
+    def computes_rows(self, online: Model, target: Model, mask_end: int, n_rows: int) -> bool:
         """Whether compiled code can compute batches of ``n_rows`` agents' windows."""
-        stack = self.stack(agents)
+        entries = [cast(FeedForward, model.agents).input for model in (online, target)]
+        stack, other = self.stack(online.agents), self.stack(target.agents)
+        if stack is None or other is None or entries[0].scale != entries[1].scale:
+            return False
         one_noise = mask_end == 1 or not stack.draws_noise
         n_products = stack.n_products * mask_end * n_rows * torch.get_num_threads()
-        return n_products <= MOST_PRODUCTS and one_noise and mask_end > 0 and stack.reachable
+        small = n_products <= MOST_PRODUCTS and one_noise and mask_end > 0
+        if not (small and stack.reachable and other.reachable):
+            return False
+        points, own = self.outputs[1], stack.outputs[1]
+        return points is None or own is None or np.array_equal(points, own)
 
     def step(self, online: Model, target: Model, batch: Batch) -> LossResult:
         """All networks and errors in one call."""
         from rltrain.kernels.layers import td_step_kernel
 
         wait("td_step")
-        stack, mask_end = self.stack(online.agents), end_of_mask(batch)
+        (stack, other), mask_end = self.stacks(online, target), end_of_mask(batch)
         arrays = batch_arrays(cast(FeedForward, online.agents), batch)
         options = loss_options(self.loss, batch.eta)
-        networks, levels, noise = draw(
-            stack, self.stack(target.agents), arrays.action.shape, mask_end, options.double
-        )
+        networks, levels, noise = draw(stack, other, arrays.action.shape, mask_end, options.double)
         gradient = np.empty_like(networks[0])
         priority, sums = np.zeros(len(arrays.weight), np.float32), np.zeros(2 + len(NAMES))
         results = gradient, priority, sums
@@ -119,11 +169,15 @@ class CompiledTDLoss(CompiledLoss):
         names = NAMES if self.outputs[0] == 1 else NAMES[:-1]
         return loss_result(sums, names, priority, stack.parameter_gradient(gradient, noise))
 
-    def stack(self, agents: nn.Module) -> Stack:
-        """The layers of the online or the target network."""
+    def stack(self, agents: nn.Module) -> Stack | None:
+        """The layers of the online or the target network; None where compiled code has not all."""
         if agents not in self._stacks:
-            self._stacks[agents] = Stack.required(agents)
+            self._stacks[agents] = Stack.of(agents)
         return self._stacks[agents]
+
+    def stacks(self, *models: Model) -> list[Stack]:
+        """The layers of models that compiled code computes."""
+        return [cast(Stack, self.stack(model.agents)) for model in models]
 
 
 def end_of_mask(batch: Batch) -> int:
@@ -156,7 +210,7 @@ def loss_options(loss: TDLoss | CategoricalLoss | QuantileLoss, eta: float) -> A
     return LossOptions(
         gamma=np.float32(settings.gamma),
         double=bool(settings.double),
-        n_step=loss.n_step,
+        n_step=settings.n_step,
         trace=np.float32(-1 if trace is None else trace),
         bound=np.float32(-1 if bound is None else bound),
         eta=np.float32(eta),

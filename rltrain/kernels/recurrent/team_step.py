@@ -42,7 +42,13 @@ def team_loss(loss: TDLoss, most_threads: int | None, target_cache: int | None) 
 
     compile_ahead("sequence_step", team_step_kernel.step)
     threads = None if most_threads is None else MeasuredThreads(min(most_threads, N_SHARES))
-    return CompiledSequenceLoss(loss, threads, target_cache)
+    return cast(Loss, CompiledSequenceLoss(loss, threads, target_cache))
+
+
+def plain_returns(loss: TDLoss) -> bool:
+    """Whether a loss has n-step or λ-returns of values as they are."""
+    returns = loss.returns
+    return loss.rescale is None and returns.munchausen is None and not returns.corrected
 
 
 class CompiledSequenceLoss(CompiledLoss):
@@ -67,12 +73,17 @@ class CompiledSequenceLoss(CompiledLoss):
         self._weights: dict[Model, TeamWeights] = {}  # online and target
         self._gradients = np.empty((0, 0), np.float32)  # of shares, used again
 
-    def computes(self, online: Model, batch: Batch) -> bool:
+    def computes(self, online: Model, target: Model, batch: Batch) -> bool:
         """Whole windows of the whole team, in single precision on the CPU."""
         weight = cast(GRUAgents, online.agents).fc1.weight
         others = batch.agent, batch.td_target, batch.hidden, batch.warm_up
         plain = all(field is None for field in others)
         return plain and weight.is_cpu and weight.dtype == torch.float32
+
+    @property
+    def knows_settings(self) -> bool:
+        """n-step or λ-returns of values as they are."""
+        return plain_returns(self.loss)
 
     def step(self, online: Model, target: Model, batch: Batch) -> LossResult:
         """All shares of the batch, on several threads."""

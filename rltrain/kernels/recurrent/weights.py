@@ -24,12 +24,17 @@ class TeamWeights:
     def __init__(self, model: Model) -> None:
         agents, rest = cast(GRUAgents, model.agents), cast(GRUAgents, model.agents).input.rest
         self.agents, self.mixer = agent_weights(agents), mixer_weights(model.mixer)
-        self.scale, self.n_inputs = np.float32(agents.input.scale), agents.input.dim
+        self.input, self.n_inputs = agents.input, agents.input.dim
         self.last_action, self.agent_id = rest.last_action, rest.agent_id
         self.n, self._starts = 0, {}
         for parameter in model.parameters():
             self._starts[id(parameter)] = self.n
             self.n += parameter.numel()
+
+    @property
+    def scale(self) -> np.float32:
+        """Of observations."""
+        return np.float32(self.input.scale)
 
     def prepared(self, n_agents: int, n_actions: int) -> tuple[Any, Any]:
         """``AgentArrays`` and ``MixerArrays``; empty arrays of other mixers than QMIX."""
@@ -241,7 +246,8 @@ def misfit(model: Model) -> str | None:
         got = None if weight is None else tuple(weight.shape)
         if got != shape:
             return f"{name} has shape {got}, compiled code expects {shape}"
-    return None
+    weights = [*agent_weights(agents), *mixer_weights(mixer)]
+    return "layers share weights" if len({*map(id, weights)}) < len(weights) else None
 
 
 def arrays(parameters: list[Tensor]) -> list[np.ndarray]:
