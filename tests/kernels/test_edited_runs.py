@@ -25,7 +25,7 @@ from rltrain.algo.reward_norm import RewardNorm
 from rltrain.callback import Callback
 from rltrain.kernels import module_watch
 from rltrain.types import EnvSpec
-from tests.marks import each_once
+from tests.marks import slow_except
 
 HERE = "tests.kernels.test_edited_runs"
 COMMON = (
@@ -332,10 +332,21 @@ def unedited(tmp_path_factory):
     return run
 
 
-@each_once(name=EDITS, at=[None, 40])
+TRIED = [(name, at) for name in EDITS for at in (None, 40)]
+QUICK = (
+    *((name, None) for name in ("SGD", "huber", "td.huber", "CLIP", "activation")),
+    *((name, 40) for name in ("state.clear()", "lr scheduler", "gamma", "c51 gamma", "step")),
+    *((name, 40) for name in ("loss._td_target", "qmix huber", "qmix scale", "td.huber")),
+)
+
+
+@pytest.mark.parametrize(
+    "tried", slow_except(QUICK, TRIED), ids=lambda tried: "-".join(map(str, tried))
+)
 def test_an_edit_of_a_run_trains_as_without_compiled_code(
-    name, at, tmp_path, monkeypatch, unedited, lines
+    tried, tmp_path, monkeypatch, unedited, lines
 ):
+    name, at = tried
     (words, edit), found = EDITS[name], {}
     for kernels in ("torch", "auto"):
         with monkeypatch.context() as patch:
