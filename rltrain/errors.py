@@ -88,11 +88,10 @@ class StorageError(RltrainError):
     """Files of a run cannot be written, and it ends."""
 
 
-UNWRITABLE = (
-    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
-    *(errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO),
-)
-"""What disks that are full, read-only, not this user's or failing answer."""
+UNWRITABLE = errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS
+"""What disks that are full or read-only answer."""
+FORBIDDEN = errno.EACCES, errno.EPERM, errno.EIO
+"""What is answered to reading, too: files of other users, and failing disks."""
 
 
 @contextmanager
@@ -100,8 +99,8 @@ def storage_errors(what: object = None) -> Iterator[None]:
     """Context that turns an ``OSError`` into a StorageError.
 
     Args:
-        what: the files that are written; None: the one that the error names, and only errors of
-            disks that are full, read-only or failing are turned.
+        what: the files that are written; None: the one that the error names, which may have been
+            read, and only errors of ``UNWRITABLE`` and ``FORBIDDEN``.
 
     Raises:
         StorageError: in the place of the ``OSError``.
@@ -109,6 +108,9 @@ def storage_errors(what: object = None) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if what is None and error.errno in FORBIDDEN:
+            file = error.filename or "A file"
+            raise StorageError(f"{file} cannot be read or written: {error.strerror}.") from error
         if what is None and error.errno not in UNWRITABLE:
             raise
         raise StorageError(

@@ -194,7 +194,8 @@ DISK = (StorageError, "outputs/x cannot be written: .*Make room")
 @pytest.mark.parametrize(
     ("number", "expected"),
     [
-        *((number, DISK) for number in (errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EDQUOT)),
+        *((number, DISK) for number in (errno.ENOSPC, errno.EROFS, errno.EDQUOT)),
+        *((n, (StorageError, "x cannot be read or written: ")) for n in (errno.EACCES, errno.EIO)),
         *((number, (OSError, "x")) for number in (errno.ENOENT, errno.EINVAL, errno.ECONNREFUSED)),
     ],
 )

@@ -49,7 +49,6 @@ class Learner:
         self.online, self.target = model, copy.deepcopy(model).requires_grad_(False)
         self.loss, self.target_update, self.reward_norm = loss, target_update, reward_norm
         self.gradient_step = GradientStep(self.online, optimizer, max_grad_norm, lr_factors)
-        self.optimizer = self.gradient_step.optimizer
         self._target_weights = flatten(self.target)
         self.buffers = Buffers(self.online, self.target)
         self.check = BatchCheck(
@@ -58,6 +57,11 @@ class Learner:
             n_streams=model.mixer.n_streams,
             device=self._target_weights.device,
         )
+
+    @property
+    def optimizer(self) -> Optimizer:
+        """That of ``gradient_step``, where a callback may replace it."""
+        return self.gradient_step.optimizer
 
     # twin: kernels/learning.py
     def update(self, batch: Batch, clock: Clock) -> UpdateResult:

@@ -5,15 +5,16 @@ all parameters of a model at once.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from rltrain.algo.cpu_math import flushed_denormals, one_thread
 from rltrain.algo.flat_parameters import FlatParameters
 from rltrain.common.number_types import Decay, Fraction, Positive
 from rltrain.common.schedule import piecewise
@@ -22,6 +23,7 @@ from rltrain.types import LossResult, Number
 FEW_WEIGHTS = 1_000_000
 ZERO_AT_FIRST = torch.optim.Adam, torch.optim.AdamW, torch.optim.RAdam, torch.optim.RMSprop
 """Optimizers whose state begins as zeros; others make theirs in their first step."""
+NUMBERS = bool, int, float, np.number, tuple, Tensor
 OPTION = "option."
 """Before the names of changed options in a saved state."""
 Betas = tuple[Decay, Decay]
@@ -150,8 +152,7 @@ class GradientStep:
     @property
     def moments(self) -> dict[str, Tensor]:
         """The tensors that the optimizer has made, which a callback may replace."""
-        state = self.optimizer.state
-        own = state.get(self.flat.values, {})
+        own = self.optimizer.state.get(self.flat.values, {})
         return {name: x for name, x in own.items() if isinstance(x, Tensor)}
 
     @property
@@ -167,11 +168,19 @@ class GradientStep:
 
     @property
     def steps_finite(self) -> bool:
-        """Whether finite gradients always give finite weights: the variance of centered RMSprop may
-        be rounded below zero, and of others nothing is known.
+        """Whether finite gradients always give finite weights: without ``eps`` zero is divided by
+        zero, the variance of centered RMSprop may be rounded below it, of others nothing is known.
         """
-        centered = self.optimizer.param_groups[0].get("centered")
-        return self._kind in (*ZERO_AT_FIRST, torch.optim.SGD) and not centered
+        options = self.optimizer.param_groups[0]
+        known = self._kind in (*ZERO_AT_FIRST, torch.optim.SGD)
+        return known and not options.get("centered") and options.get("eps", 1) > 0
+
+    @property
+    def misshapen(self) -> list[str]:
+        """Names of moments, which a callback may have replaced, that a step cannot work on."""
+        like = self.weights.shape, self.weights.dtype
+        moments = self.moments.items() if self.begins_at_zero else ()
+        return [name for name, x in moments if x.dim() and (x.shape, x.dtype) != like]
 
     @property
     def _kind(self) -> type:
@@ -192,6 +201,8 @@ class GradientStep:
         of the gradient before clipping.
         """
         gradient = self.flat.gradient
+        if self.misshapen:
+            raise ValueError(f"{self.misshapen} of the optimizer's state are not like the weights.")
         if self.sum_over_ranks is not None:
             loss = self._over_ranks(result, self.sum_over_ranks)
         else:
@@ -208,21 +219,23 @@ class GradientStep:
         if self.max_grad_norm is not None:
             gradient.mul_((self.max_grad_norm / (grad_norm + 1e-6)).clamp(max=1))
         finite = torch.isfinite(loss.detach() + grad_norm)
-        begun = self.begun
-        known = finite.is_cpu or not begun  # reading it costs nothing here, or once
-        if known and not (finite and begun and not self.steps_finite):
-            if finite:
-                self._optimize()
-            if finite and not begun:
-                self._take_moments()
+        if finite.is_cpu and not finite:  # reading it costs nothing here
             return 1 - finite.float(), grad_norm
-        state = [self.weights, *self.moments.values()]
+        begun = self.begun
+        if finite.is_cpu and begun and self.steps_finite:
+            self._optimize()
+            return 1 - finite.float(), grad_norm
+        state = [self.weights, *self.moments.values()] if begun else [self.weights]
         before = [tensor.clone() for tensor in state]
         self._optimize()
         if not self.steps_finite:
             finite = finite & torch.isfinite(self.weights).all()
         for tensor, old in zip(state, before, strict=True):
             torch.where(finite, tensor, old, out=tensor)
+        if not begun and finite:
+            self._take_moments()
+        elif not begun:
+            self.optimizer.state.clear()
         return 1 - finite.float(), grad_norm
 
     def _over_ranks(self, result: LossResult, sum_over_ranks: Callable[[Tensor], None]) -> Tensor:
@@ -274,13 +287,13 @@ class GradientStep:
         """Note what the optimizer has made."""
         self._begun = self.optimizer, len(self.moments)
 
-    def _changed_options(self) -> dict[str, int | float]:
+    def _changed_options(self) -> dict[str, Tensor]:
         """Options that are no longer those of the configuration: a callback may lower the rate."""
-        options, configured = self.optimizer.param_groups[0], self.optimizer.defaults
-        numbers = {name: x for name, x in options.items() if type(x) in (int, float)}
-        scheduled = set() if self.lr_factors is None else {"lr"}
+        configured = self.optimizer.defaults | ({} if self.lr_factors is None else {"lr": None})
         return {
-            n: x for n, x in numbers.items() if x != configured.get(n, x) and n not in scheduled
+            name: _tensor(x)
+            for name, x in self.optimizer.param_groups[0].items()
+            if isinstance(x, NUMBERS) and configured.get(name) is not None and x != configured[name]
         }
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -292,7 +305,7 @@ class GradientStep:
         state = self.optimizer.state[self.flat.values] if self.begun else {}
         kept = {name: x for name, x in state.items() if isinstance(x, Tensor | int | float)}
         kept |= {OPTION + name: x for name, x in self._changed_options().items()}
-        return {name: torch.as_tensor(x, dtype=_dtype(x)).clone() for name, x in kept.items()}
+        return {name: _tensor(x) for name, x in kept.items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Restore what ``state_dict`` returned.
@@ -305,7 +318,7 @@ class GradientStep:
         state = {name: x for name, x in state.items() if name not in options}
         group = self.optimizer.param_groups[0]
         group |= {name: self.optimizer.defaults[name] for name in self._changed_options()}
-        group |= {name.removeprefix(OPTION): x.item() for name, x in options.items()}
+        group |= {name.removeprefix(OPTION): _option(x) for name, x in options.items()}
         if not state and not self.begins_at_zero:  # that of before the first step
             self.optimizer.state.clear()
             self._begun = None
@@ -325,36 +338,16 @@ class GradientStep:
                 own[name] = type(own[name])(state[name].item())
 
 
-def _dtype(x: Tensor | float) -> torch.dtype | None:
-    return torch.float64 if isinstance(x, float) else None
+def _tensor(x: object) -> Tensor:
+    """A copy of a tensor; of a number, or several, with all digits."""
+    if isinstance(x, Tensor):
+        return x.clone()
+    return torch.from_numpy(np.array(x, None if isinstance(x, bool | int) else np.float64))
 
 
-@contextmanager
-def one_thread(when: bool) -> Iterator[None]:
-    """PyTorch computes on one thread inside."""
-    n_threads = torch.get_num_threads()
-    changes = when and n_threads > 1
-    if changes:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        if changes:
-            torch.set_num_threads(n_threads)
-
-
-@contextmanager
-def flushed_denormals(when: bool = True) -> Iterator[None]:
-    """Results too small for a float's normal range are zero inside, on this thread. Moments of
-    gradients that stay zero decay to such numbers, which take a CPU up to 100 times as long.
-    """
-    if when:
-        torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        if when:
-            torch.set_flush_denormal(False)
+def _option(x: Tensor) -> Any:
+    """What ``_tensor`` was made of; a tensor, too, if it has fewer digits than a number."""
+    return tuple(x.tolist()) if x.dim() else x if x.dtype == torch.float32 else x.item()
 
 
 def _checked(points: list[list[float]]) -> list[list[float]]:

@@ -58,8 +58,7 @@ def require_read(overrides: Sequence[str], mode: str) -> None:
             continue
         if not all(reads(mode, each) for each in inner or [key]):
             raise UsageError(
-                f"{text}: has no effect with mode={mode}, which takes it from the run or does not "
-                "need it. Leave it out."
+                f"{text}: has no effect with mode={mode}, which does not read it. Leave it out."
             )
 
 

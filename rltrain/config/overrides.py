@@ -176,7 +176,8 @@ def require_one_value(overrides: Sequence[str]) -> None:
         one = "".join(numbers(text) for text in swept)
         one = one if one.endswith(" list.") else one.replace(" Type", " For one number type")
         modes = [o for o in overrides if re.match("resume=|mode=(?!train$)", o)]
-        how = f"{modes[0]} takes one" if modes else "Type rltrain -m … to run them all"
+        one_only = f"{modes[0]} takes one: type one of them" if modes else ""
+        how = one_only or "Type rltrain -m … to run them all"
         raise NamesError(
             f"{', '.join(swept)}: several values for one key are a sweep. {how}, or quote the "
             f"value if the comma belongs to it.{one}"

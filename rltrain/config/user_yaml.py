@@ -114,7 +114,7 @@ def problem_of(text: bytes, package: str | None) -> str:
             return f"holds a value of the type {event.tag.rpartition(':')[2]}, which no key has"
         plain = isinstance(event, yaml.ScalarEvent) and not event.style
         if plain and ODD_NUMBER.fullmatch(event.value):
-            return f"holds {event.value}, for YAML another number: write it in decimals"
+            return f"holds {event.value}, for YAML another number: write decimals, or quotes"
     for name, value in root.value if root is not None else ():
         if name.value == "hydra":
             return "sets hydra, which takes effect only where it is typed"

@@ -69,7 +69,7 @@ def leave_replaced(required: bool) -> None:
     compiled = list(COMPILED)
     replaced = {}
     for place in {place for each in compiled for place in each.places}:
-        module, codes = module_of(place), _made_for[place]
+        module, codes = module_of(place), _made_for.get(place, {})
         replaced[place] = [name for name, code in codes.items() if not live(module, name, code)]
     for each in compiled:
         names = [(source_file(place), name) for place in each.places for name in replaced[place]]

@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
-from rltrain.algo.optimizer import GradientStep, _Eager, flushed_denormals
+from rltrain.algo.cpu_math import flushed_denormals
+from rltrain.algo.optimizer import GradientStep, _Eager
 from rltrain.kernels.module_watch import computes_plainly
 from rltrain.types import LossResult, Number
 
@@ -48,6 +49,8 @@ def plain_adam(step: GradientStep) -> bool:
     return (
         step.sum_over_ranks is None
         and step.begun
+        and not step.misshapen
+        and options["eps"] > 0
         and 0.5 < beta1 < 1  # below, PyTorch rounds in another order
         and 0 < beta2 < 1
         and not isinstance(options["lr"], Tensor)

@@ -26,7 +26,7 @@ from rltrain.common.metrics import Z95, summarize, wilson
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.validate.checker import check
-from rltrain.errors import CheckpointError, UsageError, usage_errors
+from rltrain.errors import CheckpointError, StorageError, UsageError, usage_errors
 from rltrain.hardware.device import machine
 from rltrain.hardware.rollout import Rollout
 from rltrain.logger import curve
@@ -50,6 +50,7 @@ class Evaluation:
     record: Mapping[str, Any]
     path: Path
     remarks: tuple[str, ...] = ()
+    complete: bool = True  # every recording was written
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,12 @@ def evaluated(
     evaluation = played(settings, build(settings, source), source, place)
     record = {**evaluation.record, "overrides": [*overrides]}
     with printing_what_is_lost(lambda: print_episodes(evaluation)):
-        return replace(evaluation, record=record, path=write(place, record))
+        evaluation = replace(evaluation, record=record, path=write(place, record))
+        if not evaluation.complete:
+            raise StorageError(
+                f"{place / 'recordings'} cannot be written. Make room, then type the command again."
+            )
+        return evaluation
 
 
 @contextmanager
@@ -150,7 +156,7 @@ def printing_what_is_lost(table: Callable[[], object]) -> Iterator[None]:
     """Context that prints results which cannot be written."""
     try:
         yield
-    except (UsageError, OSError):
+    except (UsageError, StorageError, OSError):
         table()
         raise
 
@@ -206,7 +212,8 @@ def played(
             files = recorder.files[row["episode"]]
             row["files"] = [str(f).removeprefix(f"{place}/") for f in files]
         remarks += recording_remarks(recorder)
-    return Evaluation(step, episodes, metrics, record, place, remarks)
+    complete = recorder is None or not recorder.disk.degraded
+    return Evaluation(step, episodes, metrics, record, place, remarks, complete)
 
 
 def episode_recorder(

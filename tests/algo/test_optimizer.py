@@ -1,10 +1,12 @@
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from rltrain.algo.optimizer import GradientStep, adam, one_thread, radam, rmsprop
+from rltrain.algo.cpu_math import one_thread
+from rltrain.algo.optimizer import GradientStep, adam, radam, rmsprop
 from rltrain.types import LossResult
 from tests.imports import imported
 
@@ -163,7 +165,14 @@ def test_an_optimizer_is_what_it_is_without_rltrain(name):
 
 
 @pytest.mark.parametrize("begun", [True, False])
-@pytest.mark.parametrize("changed", [{"lr": 0.3}, {"lr": 0.3, "weight_decay": 0.1}, {}])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        *({}, {"lr": 0.3}, {"lr": 0.3, "weight_decay": 0.1}, {"lr": np.float64(0.1) / 3}),
+        *({"lr": torch.tensor(0.25)}, {"maximize": True}),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("make", [torch.optim.Adam, torch.optim.SGD, torch.optim.NAdam])
 def test_options_that_a_callback_changed_are_saved(make, changed, begun):
     """Defect: a run that was resumed went on with the rate of its configuration."""
@@ -190,6 +199,24 @@ def test_options_that_a_callback_changed_are_saved(make, changed, begun):
     assert whole.state_dict().keys() == resumed.state_dict().keys()
 
 
+def test_a_changed_pair_is_saved():
+    one, other = (GradientStep(nn.Linear(2, 1), torch.optim.Adam, None, None) for _ in range(2))
+    one.optimizer.param_groups[0]["betas"] = (0.8, 0.99)
+    other.load_state_dict(one.state_dict())
+    assert other.optimizer.param_groups[0]["betas"] == (0.8, 0.99)
+
+
+@pytest.mark.parametrize("moment", [torch.zeros(2), torch.zeros(3, dtype=torch.float64)])
+def test_a_moment_that_does_not_fit_the_weights_is_refused(moment):
+    """Defect: compiled code, and PyTorch's own, wrote past its end."""
+    step = GradientStep(nn.Linear(2, 1), torch.optim.Adam, None, None)
+    step.optimizer.state[step.flat.values]["exp_avg"] = moment
+    with pytest.raises(
+        ValueError, match=r"^\['exp_avg'\] of the optimizer's state are not like the"
+    ):
+        step.take(LossResult(step.flat.values.sum(), 1.0, None, {}))
+
+
 def test_a_scheduled_rate_is_no_change():
     step = GradientStep(nn.Linear(2, 1), partial(torch.optim.SGD, lr=0.7), None, [[0, 0.5]])
     step.schedule(10)
@@ -214,10 +241,21 @@ class Leaping(torch.optim.SGD):
             weights.data[0] = torch.inf
 
 
+class LeapingAtOnce(Leaping):
+    def step(self, closure=None):
+        super().step()
+        (weights,) = self.param_groups[0]["params"]
+        if not getattr(self, "leapt", False):
+            self.leapt, weights.data[0] = True, torch.nan
+
+
 @pytest.mark.parametrize(
     "make",
-    [partial(torch.optim.RMSprop, lr=1e-4, alpha=0.9, eps=1e-7, centered=True), Leaping],
-    ids=["centered", "own"],
+    [
+        partial(torch.optim.RMSprop, lr=1e-4, alpha=0.9, eps=1e-7, centered=True),
+        *(Leaping, LeapingAtOnce),
+    ],
+    ids=["centered", "own", "own, at once"],
 )
 def test_a_step_to_weights_that_are_not_finite_is_undone(make):
     """Defect: a gradient that stays the same has a variance of rounding errors, below zero."""
@@ -229,3 +267,11 @@ def test_a_step_to_weights_that_are_not_finite_is_undone(make):
         )
         assert torch.isfinite(step.weights).all()
     assert skipped > 0
+
+
+def test_without_eps_no_gradient_is_no_step():
+    step = GradientStep(nn.Linear(2, 1), partial(torch.optim.Adam, eps=0.0), None, None)
+    before = step.weights.clone()
+    skipped, _ = step.take(LossResult(step.flat.values.sum() * 0, 1.0, None, {}))
+    assert float(skipped) == 1
+    assert torch.equal(step.weights, before)

@@ -11,6 +11,7 @@ import pytest
 
 import rltrain
 from rltrain.api import settings_from
+from rltrain.errors import StorageError
 from rltrain.mode.evaluate import plain_info, played, summary
 from rltrain.mode.evaluation_files import write
 from rltrain.types import Episode
@@ -114,3 +115,19 @@ def test_of_evaluations_at_once_every_one_is_kept(tmp_path):
         list(pool.map(lambda n: write(tmp_path, {"n": n}), range(80)))
     files = tmp_path.glob("evaluation*.json")
     assert sorted(json.loads(file.read_text())["n"] for file in files) == list(range(80))
+
+
+@pytest.mark.parametrize("record", ["true", "html"])
+def test_recordings_that_cannot_be_written_end_with_the_table(
+    command, own_folder, monkeypatch, capsys, record
+):
+    def full(*given):
+        raise OSError(28, "No space left on device")
+
+    for name in ("recorder.Recorder._write", "episode_recorder.EpisodeRecorder._write"):
+        monkeypatch.setattr(f"rltrain.video.{name}", full)
+    words = ("mode=evaluate", "checkpoint=demo/cartpole", "test.episodes=2", f"record={record}")
+    with pytest.raises(StorageError, match=r"recordings cannot be written\. Make room"):
+        command(*words)
+    assert "return" in capsys.readouterr().out
+    assert [*own_folder.rglob("evaluation.json")]

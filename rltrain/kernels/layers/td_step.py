@@ -39,10 +39,14 @@ class CompiledLoss(ABC):
     places: Sequence[str] = ()  # the plain code that it computes
     left = False  # that was replaced
 
+    def __new__(cls, *loss: object, **options: object) -> CompiledLoss:
+        self = super().__new__(cls)
+        COMPILED.add(self)  # copies, too
+        return self
+
     def __init__(self, loss: TDLoss | CategoricalLoss | QuantileLoss) -> None:
         self.loss = loss
         self._watches: dict[Model, ModuleWatch] = {}  # by online model
-        COMPILED.add(self)
 
     def __getattr__(self, name: str) -> Any:
         if name == "loss":  # while it is copied

@@ -122,7 +122,7 @@ def absolute_metrics(
 
 def of_another_task(override: object) -> bool:
     """Whether an evaluation with this override played something else than the run's tests."""
-    return re.match(r"[+~]*(env|algo|test\.opponent)\b", str(override)) is not None
+    return re.match(r"[+~]*((env|algo|test\.(opponent|env))\b|test=)", str(override)) is not None
 
 
 def number_in(evaluation: Path) -> float:

@@ -102,7 +102,14 @@ def test_trials_of_a_study_are_read_only_where_it_is_named(tmp_path):
         ("evaluation.json", {"metrics": [7.5]}, None),
         *(
             ("evaluation.json", {"overrides": ["test.episodes=20", other]}, None)
-            for other in ("env.x=1", "env=acrobot", "+env.y=2", "algo.z=3", "test.opponent=a")
+            for other in (
+                "env.x=1",
+                "env=acrobot",
+                "+env.y=2",
+                "algo.z=3",
+                "test.opponent=a",
+                "+test.env.n=1",
+            )
         ),
         ("evaluation.json", {"overrides": ["test.episodes=20", "record=true"]}, 7.5),
         ("evaluation.json", {"overrides": 3}, 7.5),
