@@ -25,6 +25,10 @@ from rltrain.errors import UsageError
 
 MOST_BYTES, MOST_NODES = 1 << 20, 100_000
 """Of a preset's file, and values in it, aliases written out."""
+ODD_NUMBER = re.compile(
+    r"[-+]?(0[0-7_]+|0x[\da-f_]+|0b[01_]+|[1-9][\d_]*(:[0-5]?\d)+(\.[\d_]*)?)", re.IGNORECASE
+)
+"""Octal, hexadecimal, binary and of base 60, in YAML 1.1; typed, they are no numbers."""
 TYPES = ("str", "int", "float", "bool", "null", "map", "seq")
 TAGS = tuple(f"tag:yaml.org,2002:{name}" for name in TYPES)
 """Types of YAML that a value may have."""
@@ -62,12 +66,6 @@ def own_catalog(overrides: Sequence[Override]) -> Catalog:
         files += sorted(own)
     changed = tuple(path.stat().st_mtime_ns for path in files)
     return _catalog(tuple(dict.fromkeys(folders)), preset, changed)
-
-
-ODD_NUMBER = re.compile(
-    r"[-+]?(0[0-7_]+|0x[\da-f_]+|0b[01_]+|[1-9][\d_]*(:[0-5]?\d)+(\.[\d_]*)?)", re.IGNORECASE
-)
-"""Octal, hexadecimal, binary and of base 60, in YAML 1.1; typed, they are no numbers."""
 
 
 def require_keys(preset: Path, package: str | None = None) -> None:
