@@ -16,10 +16,10 @@ from rltrain.callback import Callback
 from rltrain.common.files import json_object, require_empty
 from rltrain.config.compose import compose_checked
 from rltrain.config.mapping import Overrides, as_texts
-from rltrain.config.mode_keys import require_read
 from rltrain.config.overrides import typed_value
 from rltrain.config.python_objects import env_overrides, with_callbacks, with_env
 from rltrain.config.schema import Settings
+from rltrain.config.validate.mode_keys import require_read
 from rltrain.errors import UsageError
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers

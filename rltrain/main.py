@@ -16,8 +16,8 @@ from functools import partial
 from types import FrameType
 
 import rltrain
+from rltrain.common.machine.places import require_places
 from rltrain.common.machine.streams import keep_streams, lost_output, say
-from rltrain.common.places import require_places
 from rltrain.config.catalog import SHIPPED, Catalog
 from rltrain.config.command_line import CommandLine, read
 from rltrain.errors import NamesError, NotTypedError, RltrainError, UsageError, storage_errors
@@ -159,8 +159,8 @@ def require_new_run(overrides: Sequence[str]) -> None:
     Raises:
         UsageError: what shows it.
     """
-    from rltrain.config.mode_keys import LOADED
     from rltrain.config.overrides import typed_value
+    from rltrain.config.validate.mode_keys import LOADED
 
     path, mode = typed_value(overrides, "resume"), typed_value(overrides, "mode")
     if path is None and mode in LOADED:

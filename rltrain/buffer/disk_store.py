@@ -21,8 +21,8 @@ from rltrain.buffer.store import BLOCK, Store, blocks_until
 from rltrain.common.file_rows import FLAGS, map_file, move_rows
 from rltrain.common.files import expanded, require_empty, sync
 from rltrain.common.machine.free_memory import SHARE, available_memory, free_disk, require_free
+from rltrain.common.machine.places import require_writable
 from rltrain.common.number_types import Count
-from rltrain.common.places import require_writable
 from rltrain.errors import CheckpointError, FullDiskError
 from rltrain.logger.train_log import NOTICE
 from rltrain.types import StateDict

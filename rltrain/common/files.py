@@ -1,5 +1,5 @@
 """Small files, written atomically; files that somebody else may have written; checksums; locks; new
-folders. Which of them can be written is in ``places.py``.
+folders. Which of them can be written is in ``machine/places.py``.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from rltrain.common.places import LONGEST_NAME
+from rltrain.common.machine.places import LONGEST_NAME
 
 
 def json_text(value: object) -> str:

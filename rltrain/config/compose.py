@@ -83,9 +83,9 @@ class Composition:
         Raises:
             UsageError: every problem at once.
         """
-        from rltrain.config.mode_keys import require_typed
         from rltrain.config.validate.checker import check
         from rltrain.config.validate.env_names import require_environment
+        from rltrain.config.validate.mode_keys import require_typed
 
         require_typed(self.defaults)
         settings = check(self.plain, self.choices, self.defaults)

@@ -18,7 +18,7 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
 from rltrain.common.files import expanded
-from rltrain.common.places import require_possible
+from rltrain.common.machine.places import require_possible
 from rltrain.config.catalog import RECOMMENDED, SHIPPED, Tree
 from rltrain.config.command_line import MOST_JOBS, as_text, in_quotes
 from rltrain.errors import NamesError, UsageError

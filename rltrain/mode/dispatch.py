@@ -14,7 +14,6 @@ from rltrain.common.machine.streams import say
 from rltrain.config.catalog import SHIPPED
 from rltrain.config.combinations import Facts
 from rltrain.config.compose import compose_checked, compose_single
-from rltrain.config.mode_keys import require_read
 from rltrain.config.overrides import (
     original_cwd,
     require_once,
@@ -23,6 +22,7 @@ from rltrain.config.overrides import (
     typed_value,
 )
 from rltrain.config.schema import Settings
+from rltrain.config.validate.mode_keys import require_read
 from rltrain.errors import UsageError, did_you_mean
 from rltrain.mode.find_run import find_run, require_any
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from rltrain.common import checkpoint
 from rltrain.common.files import locked, new_folder, number_of, put_text
 from rltrain.common.json_text import json_text
-from rltrain.common.places import ELSEWHERE, refused_writes
+from rltrain.common.machine.places import ELSEWHERE, refused_writes
 from rltrain.logger.screen import shown
 from rltrain.mode.find_run import DEMOS
 from rltrain.mode.hub.download import cache

@@ -11,7 +11,7 @@ from rich.console import JustifyMethod
 from rich.table import Table as RichTable
 
 from rltrain.common.files import expanded, new_folder, put_text, require_empty, require_plain
-from rltrain.common.places import require_writable
+from rltrain.common.machine.places import require_writable
 from rltrain.config.overrides import typed_list
 from rltrain.config.schema import RunSettings
 from rltrain.errors import UsageError, storage_errors

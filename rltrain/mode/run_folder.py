@@ -38,8 +38,8 @@ from rltrain.common.files import (
 )
 from rltrain.common.json_lines import is_number
 from rltrain.common.json_text import json_text, without_nan
+from rltrain.common.machine.places import ELSEWHERE, require_writable
 from rltrain.common.metrics import test_score
-from rltrain.common.places import ELSEWHERE, require_writable
 from rltrain.config.overrides import pick
 from rltrain.config.schema import Settings
 from rltrain.config.trust import FILES

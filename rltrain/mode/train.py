@@ -24,7 +24,7 @@ from rltrain.assemble.offline import build_offline_trainer
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.common.files import expanded, json_object
-from rltrain.common.places import refused_writes, require_writable
+from rltrain.common.machine.places import refused_writes, require_writable
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.validate.checker import check

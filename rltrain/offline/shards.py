@@ -21,8 +21,8 @@ from safetensors.numpy import save
 from rltrain.buffer import fields as step_layout
 from rltrain.common.files import digest, get_json, put_text, sync
 from rltrain.common.json_text import first_problem
+from rltrain.common.machine.places import require_writable
 from rltrain.common.number_types import Flag, Whole
-from rltrain.common.places import require_writable
 from rltrain.common.spec_record import agents_words, changes, read_spec
 from rltrain.errors import DatasetError, EnvError, UsageError
 from rltrain.types import EnvSpec

@@ -7,8 +7,8 @@ import pytest
 import rltrain
 from rltrain.config.catalog import SHIPPED
 from rltrain.config.compose import compose_checked
-from rltrain.config.mode_keys import LOADED, NEVER_IN_A_FILE, ONLY_IN, require_read
 from rltrain.config.schema import RunSettings
+from rltrain.config.validate.mode_keys import LOADED, NEVER_IN_A_FILE, ONLY_IN, require_read
 from rltrain.errors import UsageError
 from tests.helpers import nothing_written
 

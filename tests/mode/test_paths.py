@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rltrain.common import numba_cache, places
+from rltrain.common import numba_cache
+from rltrain.common.machine import places
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import typed_list
 from rltrain.errors import RltrainError, UsageError

@@ -18,7 +18,7 @@ from safetensors.numpy import load_file, save_file
 
 from rltrain.common.checkpoint.locate import own_digest, seal, stored_manifest
 from rltrain.common.files import get_json, number_of, open_plain, sync
-from rltrain.common.places import require_writable
+from rltrain.common.machine.places import require_writable
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.types import Pieces
 

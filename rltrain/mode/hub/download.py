@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from rltrain.common.machine.install import require_extra
-from rltrain.common.places import user_cache
+from rltrain.common.machine.places import user_cache
 from rltrain.errors import CheckpointError, UsageError, usage_errors
 
 PREFIX = "hf://"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rltrain.common.files import put_text, require_empty
 from rltrain.common.machine.install import install_command
-from rltrain.common.places import require_writable
+from rltrain.common.machine.places import require_writable
 from rltrain.logger.screen import shown
 
 PROJECTS = Path(__file__).parent / "project"

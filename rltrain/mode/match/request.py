@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from rltrain.common.checkpoint.opponent_files import BUILTIN
 from rltrain.config.compose import compose_single
-from rltrain.config.mode_keys import require_read
 from rltrain.config.overrides import typed_list, typed_value
+from rltrain.config.validate.mode_keys import require_read
 from rltrain.errors import UsageError
 
 MANY = 1_000

@@ -21,7 +21,7 @@ from rltrain.common.files import (
     require_plain,
 )
 from rltrain.common.json_text import json_text
-from rltrain.common.places import ELSEWHERE, require_writable
+from rltrain.common.machine.places import ELSEWHERE, require_writable
 from rltrain.errors import UsageError
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.evaluate import build, played

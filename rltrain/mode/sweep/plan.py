@@ -28,7 +28,7 @@ from rltrain.common.files import (
 )
 from rltrain.common.json_lines import is_number
 from rltrain.common.json_text import entry_name, read_strictly
-from rltrain.common.places import require_writable
+from rltrain.common.machine.places import require_writable
 from rltrain.config.schema import Settings
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.logger.screen import shown

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import FrameType
 
 from rltrain.common.files import expanded, json_object, put_text, require_empty, require_plain
+from rltrain.common.machine.places import require_writable
 from rltrain.common.machine.streams import keep_streams, say
-from rltrain.common.places import require_writable
 from rltrain.config.schema import RunSettings, Settings
 from rltrain.errors import RltrainError, UsageError, storage_errors
 from rltrain.logger.screen import Screen, plural, shown

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rltrain
-from rltrain.common import places
+from rltrain.common.machine import places
 from rltrain.errors import CheckpointError, StorageError, UsageError
 from rltrain.main import run
 from rltrain.mode.match import round_robin
