@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal, overload
@@ -60,6 +60,29 @@ def settings_from(overrides: Overrides) -> Settings:
     return compose_checked(as_texts(overrides)).settings()
 
 
+def texts_for(
+    mode: str,
+    overrides: Overrides,
+    trust: Sequence[str] = (),
+    arguments: Mapping[str, object] | None = None,
+) -> list[str]:
+    """What would be typed for a mode.
+
+    Args:
+        trust: packages of one's own, or one that a text names.
+        arguments: values by key, None for those that were not given.
+
+    Raises:
+        UsageError: keys that the mode does not read.
+    """
+    texts = as_texts(overrides)
+    texts += [f"{key}={value}" for key, value in (arguments or {}).items() if value is not None]
+    named = [trust] if isinstance(trust, str) else trust
+    texts += [f"trust=[{','.join(named)}]"] if named else []
+    require_read(texts, mode)
+    return texts
+
+
 def train(
     overrides: Overrides = (),
     *,
@@ -83,8 +106,7 @@ def train(
         RuntimeError: the run failed.
         KeyboardInterrupt: Ctrl-C, after everything was saved; SystemExit for other signals.
     """
-    composed = compose_checked(env_overrides(as_texts(overrides), env))
-    require_read(composed.overrides, "train")
+    composed = compose_checked(env_overrides(texts_for("train", overrides), env))
     settings = handed(composed.settings(), env, callbacks)
     if settings.run.mode != "train" or settings.run.resume is not None:
         raise UsageError(
@@ -125,11 +147,7 @@ def resume(
         RuntimeError: the run failed.
         KeyboardInterrupt: Ctrl-C, after everything was saved; SystemExit for other signals.
     """
-    texts = as_texts(overrides)
-    texts += [f"total_env_steps={total_env_steps}"] if total_env_steps is not None else []
-    texts += trusted(trust)
-    require_read(texts, "resume")
-
+    texts = texts_for("resume", overrides, trust, {"total_env_steps": total_env_steps})
     handed_over = partial(handed, env=env, callbacks=callbacks)
     result = continue_run(path, texts, loud=progress, env=env is None, handed_over=handed_over)
     return succeeded(result)
@@ -218,11 +236,8 @@ def evaluate(
         CheckpointError: nothing trustworthy at ``path``.
         UsageError: overrides that do not fit; NotTypedError: keys that must be among them.
     """
-    typed = as_texts(overrides)
-    typed += [f"test.episodes={episodes}"] if episodes is not None else []
-    typed += [f"seed={seed}"] if seed is not None else []
-    typed += trusted(trust)
-    require_read(typed, "evaluate")
+    arguments = {"test.episodes": episodes, "seed": seed}
+    typed = texts_for("evaluate", overrides, trust, arguments)
     handed = None if env is None else partial(with_env, env=env)
     if load_step == "all":
         every = evaluation.evaluate_all(path, typed, handed)
@@ -253,9 +268,9 @@ def match(
         CheckpointError: a checkpoint that is not there or cannot be trusted.
         UsageError: agents that cannot play each other.
     """
-    typed = [f"checkpoints=[{','.join(map(str, checkpoints))}]", *as_texts(overrides)]
-    typed += [f"match.battles={battles}"] if battles is not None else []
-    return play_match(requested([*typed, *trusted(trust)]), loud=progress)
+    listed = f"[{','.join(map(str, checkpoints))}]"
+    arguments = {"checkpoints": listed, "match.battles": battles}
+    return play_match(requested(texts_for("match", overrides, trust, arguments)), loud=progress)
 
 
 def make_trainer(
@@ -278,7 +293,7 @@ def make_trainer(
     Raises:
         UsageError: what is wrong with the overrides.
     """
-    overrides = env_overrides(as_texts(overrides), env)
+    overrides = env_overrides(texts_for("train", overrides), env)
     settings = handed(settings_from(overrides), env, callbacks)
     if typed_value(overrides, "hydra.run.dir"):
         raise UsageError("hydra.run.dir: a trainer made by hand has run_dir=FOLDER for it.")
@@ -321,14 +336,8 @@ def make_trainer(
 
 def make_learner(overrides: Overrides, spec: EnvSpec) -> Learner:
     """A learner for environments of this spec; feed it with ``Batch`` and ``Clock``."""
-    settings = settings_from(overrides)
+    settings = settings_from(texts_for("train", overrides))
     return build_learner(settings, spec, prepare_machine(settings))
-
-
-def trusted(packages: Sequence[str]) -> list[str]:
-    """The override that trusts these packages (or the one that a text names)."""
-    named = [packages] if isinstance(packages, str) else packages
-    return [f"trust=[{','.join(named)}]"] if named else []
 
 
 def load_policy(
@@ -343,5 +352,6 @@ def load_policy(
     Raises:
         CheckpointError: nothing trustworthy at ``path``.
     """
-    found, settings = evaluation.open_checkpoint(path, trusted(trust), load_step, plays=False)
+    typed = texts_for("evaluate", (), trust)
+    found, settings = evaluation.open_checkpoint(path, typed, load_step, plays=False)
     return build_greedy_policy(settings, found.folder, found.step)

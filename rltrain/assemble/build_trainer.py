@@ -26,7 +26,7 @@ from rltrain.common.imports import locate
 from rltrain.common.seeding import ACTOR_STREAM, BUFFER_STREAM, NOISE_STREAM, generator, seed_key
 from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
-from rltrain.env.separate import require_separate
+from rltrain.env.vector import require_separate
 from rltrain.hardware.rollout import Rollout
 from rltrain.interfaces import Buffer, Rollouts, VectorEnv
 from rltrain.logger.loggers import Loggers
@@ -97,10 +97,11 @@ def build_trainer(
         from rltrain.assemble.workers import build_process_rollout
 
         rollout = build_process_rollout(own, env, learner, buffer)
-    watchers = Callbacks([Health(), ReplacedCode(choice=own.hardware.kernels)])
     if ranks is None or ranks.rank == 0:
         first += video_recorder(own, test_env, loggers) + snapshots(own)
         watchers = build_callbacks(own, loggers, exploration, first, callbacks)
+    else:
+        watchers = Callbacks([Health(), ReplacedCode(choice=own.hardware.kernels)])
     parts: dict[str, Any] = {
         "rollout": rollout,
         "test_rollout": build_tests(

@@ -84,13 +84,14 @@ def build_env(
 
 def need_same_sizes(spec: EnvSpec, test_spec: EnvSpec) -> None:
     """ValueError unless the environments of tests look like those of training."""
-    if changed := changes(test_spec.record, spec.record):
+    training, tests = spec.record, test_spec.record
+    if changed := changes(tests, training):
         raise ValueError(
             f"test.env makes environments with other spaces than those of training ({changed} in "
             "training). Leave out the options that change them."
         )
-    for name, ours in spec.record.items():
-        theirs = test_spec.record[name]
+    for name, ours in training.items():
+        theirs = tests[name]
         if name not in ("max_steps", "layout", "reports_win") and ours != theirs:
             raise ValueError(
                 f"test.env makes environments that do not fit the network: {name} is {theirs} in "

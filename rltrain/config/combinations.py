@@ -53,10 +53,6 @@ class Facts(Formatter):
             value = value.get(part) if isinstance(value, Mapping) else getattr(value, part, None)
         return value
 
-    def applies(self, condition: Mapping[str, object]) -> bool:
-        """Whether every value is as the condition of a row names it."""
-        return all(self.fits(self.value(name), wanted) for name, wanted in condition.items())
-
     def fits(self, value: Any, wanted: object) -> bool:
         """Whether a value is as one entry of a condition names it."""
         if wanted is None or wanted == "given":
@@ -85,7 +81,7 @@ class Facts(Formatter):
     def messages(self, stage: str, section: str = "refused") -> Iterator[str]:
         """Yield the message of every row of a stage that applies."""
         for row in table()[section][stage]:
-            if self.applies(row["if"]):
+            if all(self.fits(self.value(name), wanted) for name, wanted in row["if"].items()):
                 row = {**row, "key": self.vformat(row.get("key", ""), (), {})}
                 text = f"{row['why']}. Type {row['type']}." if "type" in row else f"{row['why']}."
                 yield self.vformat(text, (), row)

@@ -52,7 +52,7 @@ class Composition:
     Attributes:
         tree: plain containers, interpolations as they stand.
         choices: what was chosen in each group.
-        defaults: the same without the typed values, resolved.
+        untyped: the same without the typed values.
         overrides: what was typed, ``key=value``.
         catalog: what there was to choose from.
         remarks: what a person should know about the choices.
@@ -61,7 +61,7 @@ class Composition:
 
     tree: dict[str, Any]
     choices: dict[str, str]
-    defaults: dict[str, Any]
+    untyped: dict[str, Any]
     overrides: tuple[str, ...]
     catalog: Catalog = SHIPPED
     remarks: tuple[str, ...] = ()
@@ -69,8 +69,14 @@ class Composition:
 
     @property
     def hydra(self) -> DictConfig:
-        """Hydra's own part, made anew."""
-        return hydra_part(self.catalog, parse(self.overrides), self.choices)
+        """Hydra's own part for a run of these overrides, made anew."""
+        config = copy.deepcopy(self.catalog.hydra)
+        lines = {str(o.input_line): sets_hydra(o) for o in parse(self.overrides)}
+        config.hydra.overrides.hydra = [line for line, of_hydra in lines.items() if of_hydra]
+        config.hydra.overrides.task = [line for line, of_hydra in lines.items() if not of_hydra]
+        config.hydra.job.override_dirname = ""
+        config.hydra.runtime.choices = dict(self.choices)
+        return config
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -87,8 +93,10 @@ class Composition:
         from rltrain.config.validate.env_names import require_environment
         from rltrain.config.validate.mode_keys import require_typed
 
-        require_typed(self.defaults)
-        settings = check(self.plain, self.choices, self.defaults)
+        defaults = resolved(self.untyped, lambda: self.hydra)
+        if self.catalog is not SHIPPED:
+            require_typed(defaults)
+        settings = check(self.plain, self.choices, defaults)
         require_environment(settings.nodes["env"])
         return replace(settings, remarks=self.remarks, env_chose_algo=self.env_chose_algo)
 
@@ -138,8 +146,8 @@ def compose_checked(overrides: Sequence[str]) -> Composition:
             refuse_wrong(
                 values, chosen.tree, chosen.wrong, custom, catalog, partial(refusal, catalog, right)
             )
-        defaults = with_targets(chosen.tree, custom)
-        tree = copy.deepcopy(defaults)
+        untyped = with_targets(chosen.tree, custom) if custom else chosen.tree
+        tree = copy.deepcopy(untyped)
         for o in values:
             if not sets_hydra(o):
                 set_value(tree, o)
@@ -149,7 +157,7 @@ def compose_checked(overrides: Sequence[str]) -> Composition:
         return Composition(
             tree,
             picked,
-            resolved(defaults, lambda: hydra_part(catalog, parsed, picked)),
+            untyped,
             tuple(overrides),
             catalog,
             tuple(chosen.remarks),
@@ -235,6 +243,7 @@ def repeated(overrides: Sequence[str]) -> Composition:
     """
     from rltrain.config.names import hydra_problem
     from rltrain.config.saved_config import load_config
+    from rltrain.config.validate.mode_keys import require_typed
 
     path = original_cwd(str(typed_value(overrides, "config")))
     file = path / "config.json" if path.is_dir() else path
@@ -249,6 +258,7 @@ def repeated(overrides: Sequence[str]) -> Composition:
         raise UsageError("\n".join(problems))
     others = [str(o.input_line) for o in parsed if not sets_hydra(o)]
     tree, choices, _ = load_config(file, others, learns=True)
+    require_typed(tree)
     return Composition({**tree, "config": str(path)}, choices, tree, tuple(overrides))
 
 
@@ -310,19 +320,6 @@ def are_names(choices: Sequence[Override], catalog: Catalog) -> bool:
         }:
             return False
     return len({o.key_or_group for o in choices}) == len(choices)
-
-
-def hydra_part(
-    catalog: Catalog, overrides: Sequence[Override], choices: Mapping[str, str]
-) -> DictConfig:
-    """Hydra's own part for a run of these overrides."""
-    config = copy.deepcopy(catalog.hydra)
-    lines = {str(o.input_line): sets_hydra(o) for o in overrides}
-    config.hydra.overrides.hydra = [line for line, of_hydra in lines.items() if of_hydra]
-    config.hydra.overrides.task = [line for line, of_hydra in lines.items() if not of_hydra]
-    config.hydra.job.override_dirname = ""
-    config.hydra.runtime.choices = dict(choices)
-    return config
 
 
 def resolved(tree: Tree, hydra: Callable[[], DictConfig]) -> dict[str, Any]:

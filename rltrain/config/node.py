@@ -60,11 +60,13 @@ class Node:
     def build(self, **facts: Any) -> Any:
         """Call the target with its keywords, completed by those facts that it asks for."""
         assert set(facts) <= set(part_facts(self.path)), f"FACTS of {self.path}"
-        wanted = {name: fact for name, fact in facts.items() if self.asks_for(name)}
+        call = locate(self.target)
+        names = inspect.signature(call).parameters if facts else ()
+        wanted = {name: fact for name, fact in facts.items() if name in names}
         if self.target.startswith("rltrain."):
-            return locate(self.target)(**self.kwargs, **wanted)
+            return call(**self.kwargs, **wanted)
         try:
-            return locate(self.target)(**self.kwargs, **wanted)
+            return call(**self.kwargs, **wanted)
         except RltrainError:
             raise
         except Exception as error:  # of somebody's own part

@@ -82,21 +82,20 @@ def parse(overrides: Sequence[str]) -> list[Override]:
     Raises:
         UsageError: overrides that are no ``key=value``.
     """
-    parsed, unreadable = parse_each(overrides)
+    parsed = [parse_one(text) for text in overrides]
+    unreadable = [text for text, o in zip(overrides, parsed, strict=True) if o is None]
     if unreadable:
         raise UsageError("\n".join(map(unreadable_problem, unreadable)))
-    return parsed
+    return [o for o in parsed if o is not None]
 
 
-def parse_each(overrides: Sequence[str]) -> tuple[list[Override], list[str]]:
-    """The overrides that follow Hydra's grammar, and the other texts."""
-    parsed, others = [], []
-    for text in overrides:
-        try:
-            parsed.append(_parse(quoted(text)))
-        except (HydraException, ValueError):  # ValueError: a number of thousands of digits
-            others.append(text)
-    return parsed, others
+@lru_cache(maxsize=1024)
+def parse_one(text: str) -> Override | None:
+    """One override in Hydra's grammar; None for a text that does not follow it."""
+    try:
+        return OverridesParser.create().parse_override(quoted(text))
+    except (HydraException, ValueError):  # ValueError: a number of thousands of digits
+        return None
 
 
 def unreadable_problem(text: str) -> str:
@@ -107,18 +106,13 @@ def unreadable_problem(text: str) -> str:
         return f"'{text[:LONGEST_SHOWN]}…' cannot be read: expected key=value."
     mended = [re.sub(r"\s*=[=\s]*", "=", text, count=1).strip(" ,")]
     for words in (mended, text.split()):
-        if all("=" in word for word in words) and not parse_each(words)[1]:
+        if all("=" in word and parse_one(word) for word in words):
             typed = " ".join(map(quoted, words))
             return f"'{text}' cannot be read: expected key=value. Type {typed}."
     return (
         f"'{text}' cannot be read: expected key=value. Text with blanks, commas, brackets or = "
         "needs both kinds of quotes: \"key='a b'\"."
     )
-
-
-@lru_cache(maxsize=1024)
-def _parse(text: str) -> Override:
-    return OverridesParser.create().parse_override(text)
 
 
 def sets_hydra(o: Override) -> bool:
@@ -184,23 +178,19 @@ def require_one_value(overrides: Sequence[str]) -> None:
         )
 
 
-def require_paths(overrides: Sequence[str]) -> None:
-    """UsageError for paths that no file system takes, and for empty ones, which would mean the
-    folder that the command is typed in.
-    """
-    for key, _, value in (override.partition("=") for override in overrides):
-        if key.lstrip("+") in PATH_KEYS and not value:
-            raise UsageError(f"{key}=: expected a path, got nothing. Type it, or leave it out.")
-        if key.lstrip("+") in PATH_KEYS and not value.startswith("["):
-            require_possible(Path(value), key.lstrip("+"))
-
-
 def require_once(overrides: Sequence[str]) -> None:
-    """UsageError for two values of what a command does, or of a file it reads or writes."""
+    """UsageError for two values of what a command does, or of a file it reads or writes; for paths
+    that no file system takes, and empty ones, which would mean the folder that it is typed in.
+    """
     for key in TYPED_ONCE:
         typed = [o for o in overrides if o.lstrip("+").partition("=")[0] == key]
         if len(typed) > 1:
             raise UsageError(f"{key} is typed twice ({', '.join(typed)}). Keep one of them.")
+        for value in (o.partition("=")[2] for o in typed if key in PATH_KEYS):
+            if not value:
+                raise UsageError(f"{key}=: expected a path, got nothing. Type it, or leave it out.")
+            if not value.startswith("["):
+                require_possible(Path(value), key)
 
 
 def typed_value(overrides: Sequence[str], key: str) -> Any:

@@ -25,9 +25,8 @@ from rltrain.env.adapt import adapted
 from rltrain.env.env_options import USUAL, EnvOptions
 from rltrain.env.games.classic_control import NAMES, RULES, ClassicControl, rules_of
 from rltrain.env.gymnasium_advice import advice, missing_packages
-from rltrain.env.separate import require_separate
 from rltrain.env.team.team_names import Teams
-from rltrain.env.vector import SyncVectorEnv
+from rltrain.env.vector import SyncVectorEnv, require_separate
 from rltrain.errors import reason
 from rltrain.interfaces import VectorEnv
 

@@ -319,3 +319,26 @@ class SyncVectorEnv(VectorEnv):
             self.state[e] = observation.state
         self.last[e] = last
         self._infos[e] = info
+
+
+def require_separate(vectors: Sequence[VectorEnv]) -> None:
+    """Refuse environments that share an object, so that a step of one is a step of the other.
+
+    Raises:
+        ValueError: two of them are one.
+    """
+    made: dict[int, Any] = {}
+    for vector in vectors:
+        envs = vector.envs if isinstance(vector, SyncVectorEnv) else [vector]
+        for env in envs:
+            below: Any = getattr(env, "env", env) if env is not vector else env
+            own = getattr(below, "unwrapped", below)
+            if id(own) in made:
+                name = type(own).__name__
+                raise ValueError(
+                    f"The environment's maker gave the same {name} at two calls: expected another "
+                    "object each time, since all environments of training and tests are in "
+                    f"episodes of their own. Hand over the class, or lambda: {name}(...), which "
+                    "makes a new one at every call."
+                )
+            made[id(own)] = own

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 
 from rich.console import Console as RichConsole
 
@@ -32,18 +33,18 @@ WIN_RATE = "/win_rate/"
 """Followed by the name of an opponent."""
 
 
-def shown_metrics(row: Mapping[str, float]) -> list[tuple[str, str]]:
-    """Names and formatted values of a row's metrics that rltrain itself defines."""
-    return [(name, form.format(row[key])) for key, name, form in SHOWN if key in row]
-
-
-def added_metrics(row: Mapping[str, float]) -> list[tuple[str, str]]:
-    """Names and values of the metrics that environments, opponents and callbacks add."""
-    return [
+def shown_metrics(
+    row: Mapping[str, float],
+) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Names and formatted values of a row's metrics: those of rltrain's own that are shown, and
+    those that environments, opponents and callbacks add.
+    """
+    added = [
         (added_name(key), f"{row[key]:.0%}" if WIN_RATE in key else f"{row[key]:.4g}")
         for key in row
         if key not in METRICS
     ]
+    return [(name, form.format(row[key])) for key, name, form in SHOWN if key in row], added
 
 
 def added_name(key: str) -> str:
@@ -76,7 +77,7 @@ class PlainLines(Logger):
         if self.run is not None and kind == "train":
             self.pace.observe(self.run)
             ends = pace_words(self.pace, self.run)
-        metrics = shown_metrics(row) + added_metrics(row)
+        metrics = chain(*shown_metrics(row))
         pairs = [f"{name.removeprefix(kind + ' ')} {value}" for name, value in metrics]
         line = "  ".join([f"{kind:5} {steps} env steps", *pairs, *filter(None, ends)])
         self.console.print(self.prefix + line, soft_wrap=True)

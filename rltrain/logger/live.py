@@ -16,7 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from rltrain.logger.console import added_metrics, pace_words, shown_metrics
+from rltrain.logger.console import pace_words, shown_metrics
 from rltrain.logger.loggers import Logger
 from rltrain.logger.pace import Pace, RunProgress, activity
 from rltrain.types import Clock
@@ -92,8 +92,7 @@ class LivePanel(Logger):
             lines[0] = Text(now, "cyan", no_wrap=True)
             lines[0].truncate(max(1, width - len(passed) - 1), overflow="ellipsis", pad=True)
             lines[0].append(f" {passed}", "default")
-        pairs = shown_metrics(self.values), added_metrics(self.values)
-        for group, some in enumerate(pairs):
+        for group, some in enumerate(shown_metrics(self.values)):
             lines += self.grid(group, some, width)
         return Panel(
             Group(bar, *filter(None, lines)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import chain
 from logging.handlers import MemoryHandler
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from rich.console import Console as RichConsole
 
 from rltrain.common.machine.streams import Lenient
 from rltrain.errors import printable
-from rltrain.logger.console import added_metrics, shown_metrics
+from rltrain.logger.console import shown_metrics
 from rltrain.logger.loggers import Logger
 from rltrain.logger.screen import Screen
 from rltrain.types import Clock
@@ -28,7 +29,7 @@ class TrainLog(Logger):
     """
 
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
-        texts = [f"{name} {value}" for name, value in shown_metrics(row) + added_metrics(row)]
+        texts = [f"{name} {value}" for name, value in chain(*shown_metrics(row))]
         log.info("%s env steps: %s", f"{clock.env_steps:,}", ", ".join(texts))
 
 

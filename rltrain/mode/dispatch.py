@@ -18,7 +18,6 @@ from rltrain.config.overrides import (
     original_cwd,
     require_once,
     require_one_value,
-    require_paths,
     typed_value,
 )
 from rltrain.config.schema import Settings
@@ -34,23 +33,25 @@ def dispatch(overrides: Sequence[str], *, multirun: bool) -> int:
         RltrainError: with the exit code in it.
     """
     require_once(overrides)
-    resumes = typed_value(overrides, "resume") is not None
-    mode = "resume" if resumes else typed_value(overrides, "mode")
-    require_paths(overrides)
-    if mode not in MODES:
-        require_read(overrides, "sweep" if multirun else "train")
-        return sweep_mode(overrides) if multirun else new_mode(overrides)
-    require_single(overrides, mode, multirun)
-    if mode in ("tune", "doctor"):
-        require_read(overrides, mode)
-    return MODES[mode](overrides)
+    path = typed_value(overrides, "resume")
+    mode = typed_value(overrides, "mode") if path is None else "resume"
+    if mode in MODES:
+        require_single(overrides, mode, multirun)
+        carry_out = MODES[mode]
+    else:
+        mode, carry_out = ("sweep", sweep_mode) if multirun else ("train", new_mode)
+    is_sweep = path is not None and is_sweep_folder(str(path))
+    if mode not in FROM_CHECKPOINT or typed_value(overrides, "checkpoint") is not None:
+        require_read(overrides, "resume of a sweep" if is_sweep else mode)
+    return carry_out(overrides)
 
 
 def new_mode(overrides: Sequence[str]) -> int:
     """Start a new run."""
     composed, settings = compose_single(overrides)
     require_training(settings)
-    require_any(settings.run.checkpoint)
+    if settings.run.checkpoint is not None:
+        require_any(settings.run.checkpoint)
     from rltrain.mode.run_folder import new_run_dir
     from rltrain.mode.train import run_training
 
@@ -226,9 +227,7 @@ def resume_mode(overrides: Sequence[str]) -> int:
     """Continue a run in its own folder, or all of a sweep that have not finished."""
     others = other_overrides(overrides, ("resume",), ("mode", "load_step"))
     path = str(typed_value(overrides, "resume"))
-    is_sweep = (original_cwd(path) / "sweep.json").is_file()
-    require_read(others, "resume of a sweep" if is_sweep else "resume")
-    if is_sweep:
+    if is_sweep_folder(path):
         from rltrain.mode.sweep.run import resume_sweep
 
         return resume_sweep(original_cwd(path), others)
@@ -252,6 +251,8 @@ MODES: Mapping[str, Callable[[Sequence[str]], int]] = {
     "resume": resume_mode,
 }
 """All modes but training."""
+FROM_CHECKPOINT = ("evaluate", "watch", "push", "export", "import")
+"""Those that read ``checkpoint``; without one they say so first, whatever else is typed."""
 
 
 def scripted(mode: str, overrides: Sequence[str], changed: Sequence[str] | None = None) -> Settings:
@@ -264,6 +265,11 @@ def scripted(mode: str, overrides: Sequence[str], changed: Sequence[str] | None 
     from rltrain.mode.find_opponents import with_opponents
 
     return with_opponents(settings)
+
+
+def is_sweep_folder(path: str) -> bool:
+    """Whether a typed path is the folder of a sweep, all of which is resumed."""
+    return (original_cwd(path) / "sweep.json").is_file()
 
 
 def require_checkpoint(mode: str, path: str | None, **facts: object) -> str:
@@ -320,12 +326,11 @@ def loaded(
             f"{' or '.join(names)}.{did_you_mean(str(load_step), names)}"
         )
     others = other_overrides(overrides, ("mode", "load_step", "checkpoint"), ("resume",))
-    mode = str(typed_value(overrides, "mode"))
-    if path is not None:
-        require_read(overrides, mode)
-    if mode != "import":
-        require_any(path)
-    return None if path is None else str(path), load_step, others
+    if path is None:
+        return None, load_step, others
+    if typed_value(overrides, "mode") != "import":
+        require_any(str(path))
+    return str(path), load_step, others
 
 
 def other_overrides(

@@ -49,7 +49,7 @@ def recordings_folder(place: Path, step: int) -> Path:
         return made(place / "recordings" / str(step))
     except OSError:
         folder = new_folder("evaluate") / "recordings" / str(step)
-        with refused_writes(folder, f"{ELSEWHERE}."):
+        with refused_writes(folder, ELSEWHERE):
             return made(folder)
 
 
@@ -78,7 +78,7 @@ def write(place: Path, record: Mapping[str, object]) -> Path:
             put_text(path, text)
     except OSError:
         path = new_folder("evaluate") / "evaluation.json"
-        with refused_writes(path.parent, f"{ELSEWHERE}."):
+        with refused_writes(path.parent, ELSEWHERE):
             path.parent.mkdir(parents=True)
             put_text(path, text)
     return path

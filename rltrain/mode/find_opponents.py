@@ -31,10 +31,12 @@ def with_opponents(settings: Settings, run_dir: Path | None = None) -> Settings:
         UsageError: one has no name, or two of training and of tests have the same.
     """
     tested, trains = tested_against(settings, run_dir), settings.run.mode == "train"
+    named = {tested, *(settings.opponent_weights(training=True) if trains else ())}
+    if named == {BUILTIN}:
+        return settings
     test = replace(settings.run.test, opponent=tested)
     plain = {**settings.plain, "test": {**settings.plain["test"], "opponent": tested}}
     settings = replace(settings, run=replace(settings.run, test=test), plain=plain)
-    named = {tested, *(settings.opponent_weights(training=True) if trains else ())}
     if not all(map(str.strip, named)):
         raise UsageError(
             "An opponent has no name: expected a policy such as closest, the path of a checkpoint, "

@@ -127,13 +127,13 @@ def find_checkpoint(
     return replace(newest, remarks=(which, *newest.remarks))
 
 
-def require_any(typed: str | Path | None) -> None:
+def require_any(typed: str | Path) -> None:
     """Refuse a path without a checkpoint or run at or below it; none is read, nor the Hub asked.
 
     Raises:
         CheckpointError: what there is instead.
     """
-    if typed is None or str(typed).startswith("hf:"):
+    if str(typed).startswith("hf:"):
         return
     path = typed_path(typed)
     if (path / "agent.th").is_file() or any(path.glob("*/agent.th")):

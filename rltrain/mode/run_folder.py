@@ -38,7 +38,7 @@ from rltrain.common.files import (
 )
 from rltrain.common.json_lines import is_number
 from rltrain.common.json_text import json_text, without_nan
-from rltrain.common.machine.places import ELSEWHERE, require_writable
+from rltrain.common.machine.places import require_writable
 from rltrain.common.metrics import test_score
 from rltrain.config.overrides import pick
 from rltrain.config.schema import Settings
@@ -52,7 +52,6 @@ from rltrain.types import StateDict
 
 log = logging.getLogger("rltrain")
 NEW_FOLDER = "hydra.run.dir=FOLDER with a new or an empty folder"
-OTHER_FOLDER = f"{ELSEWHERE}, or type hydra.run.dir=FOLDER."
 COPY = "Make room on its disk, or copy the run to a folder of yours and resume the copy."
 
 

@@ -24,7 +24,7 @@ from rltrain.assemble.offline import build_offline_trainer
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.common.files import expanded, json_object
-from rltrain.common.machine.places import refused_writes, require_writable
+from rltrain.common.machine.places import OTHER_FOLDER, refused_writes, require_writable
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.validate.checker import check
@@ -45,7 +45,6 @@ from rltrain.mode.messages.closing import conclusion
 from rltrain.mode.messages.warnings import warn
 from rltrain.mode.run_folder import (
     COPY,
-    OTHER_FOLDER,
     Record,
     clear_folder,
     leave,
@@ -109,7 +108,7 @@ def run_training(
     """
     settings = with_opponents(settings)
     require_kept(settings, run_dir)
-    if other_rank(settings):
+    if settings.ranks is not None and other_rank():
         return Result(run_dir, exit_code=run_rank(settings, run_dir, resume=resume))
     if not resume:
         require_new(run_dir)
@@ -140,7 +139,7 @@ def run_training(
             record.initialize(trainer.rollout.about)
             origin = (restore if resume else initialize)(trainer, settings)
             if not resume:
-                with refused_writes(run_dir, OTHER_FOLDER):
+                with refused_writes(run_dir):
                     stack.enter_context(new_run(run_dir, files or {}))
                     keep_log(run_dir)
         except BaseException:
@@ -298,12 +297,10 @@ def restore(trainer: Trainer, settings: Settings) -> str | None:
     return initialize(trainer, settings)
 
 
-def other_rank(settings: Settings) -> bool:
+def other_rank() -> bool:
     """Whether another process of torchrun writes the files of this run; UsageError if torchrun did
     not start this one.
     """
-    if settings.ranks is None:
-        return False
     from rltrain.hardware.ddp.ranks import torchrun_ranks
 
     with usage_errors():

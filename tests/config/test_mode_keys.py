@@ -5,7 +5,7 @@ from dataclasses import fields
 import pytest
 
 import rltrain
-from rltrain.config.catalog import SHIPPED
+from rltrain.config.catalog import PRESETS, SHIPPED
 from rltrain.config.compose import compose_checked
 from rltrain.config.schema import RunSettings
 from rltrain.config.validate.mode_keys import LOADED, NEVER_IN_A_FILE, ONLY_IN, require_read
@@ -24,6 +24,8 @@ COMMANDS = {  # by the name of a mode in the table; the path of a run follows a 
     "push": ["mode=push", "hub.repo=a/b", "checkpoint="],
     "import": ["mode=import", "checkpoint="],
     "match": ["mode=match", "checkpoints=[closest,focus]"],
+    "report": ["mode=report"],
+    "init": ["mode=init"],
 }
 OTHERS = {  # a key of each command's own node, with a value that is not the default
     "report": "report.metric=y",
@@ -122,6 +124,13 @@ def test_a_preset_sets_no_key_of_a_command(own_folder, root):
         composed.settings()
 
 
+def test_no_shipped_preset_sets_a_key_of_a_command():
+    choices = [(group, option) for group in PRESETS for option in SHIPPED.options(group)]
+    keys = {key for choice in choices for key in SHIPPED.own_keys(*choice)}
+    assert len(keys) > 20
+    assert not {key.partition(".")[0] for key in keys} & {*NEVER_IN_A_FILE}
+
+
 def test_a_preset_may_have_settings_of_sweeps_and_searches(own_folder):
     (own_folder / "my.yaml").write_text("sweep: {jobs: 3}\ntune: {trials: 3}\n")
     settings = compose_checked(["env=two_step", "experiment=./my.yaml"]).settings()
@@ -134,7 +143,14 @@ def test_functions_refuse_the_same_keys():
         rltrain.resume: "sweep.jobs=3",
         rltrain.evaluate: "total_env_steps=5",
         rltrain.match: "stop.hours=1",
+        rltrain.make_trainer: "match.battles=4",
+        rltrain.make_learner: "tune.trials=3",
     }.items():
-        paths = {rltrain.train: [], rltrain.match: [["closest", "focus"]]}.get(call, ["run"])
+        given = {
+            rltrain.resume: {"path": "run"},
+            rltrain.evaluate: {"path": "run"},
+            rltrain.match: {"checkpoints": ["closest", "focus"]},
+            rltrain.make_learner: {"spec": None},
+        }
         with pytest.raises(UsageError, match=f"{word}: (only for|has no effect)"):
-            call(*paths, overrides=[word])
+            call(**given.get(call, {}), overrides=[word])

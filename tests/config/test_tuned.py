@@ -10,7 +10,7 @@ from rltrain.config.catalog import conf_dir
 from rltrain.config.overrides import jobs, parse
 from rltrain.config.saved_config import apply
 from rltrain.errors import UsageError
-from rltrain.mode.messages.banner import recommended
+from rltrain.mode.messages import banner
 
 FILES = sorted(p for p in (conf_dir() / "tuned").glob("*.yaml") if p.stem != "none")
 ACROBOT = ["algo=dqn", "env=acrobot"]
@@ -39,10 +39,10 @@ def test_an_experiment_switches_them_off_unless_they_are_typed():
 
 
 def test_the_banner_names_them_and_what_switches_them_off():
-    said = recommended("dqn-acrobot")["settings"]
+    said = banner.chosen(settings_from(ACROBOT))["settings"]
     assert "tuned/dqn-acrobot" in said
     assert "tuned=none" in said
-    assert recommended("none") == {}
+    assert "settings" not in banner.chosen(settings_from([*ACROBOT, "tuned=none"]))
 
 
 def test_there_are_none_where_nothing_was_measured():

@@ -68,13 +68,12 @@ def require_possible(path: Path, key: str) -> None:
         )
 
 
-ELSEWHERE = "Start rltrain from a folder of yours with room on its disk"
-"""What to do where a folder below the current one cannot be written."""
+_ROOM = "Start rltrain from a folder of yours with room on its disk"
+ELSEWHERE, OTHER_FOLDER = f"{_ROOM}.", f"{_ROOM}, or type {{}}=FOLDER."
+"""What to do where a folder below the current one cannot be written; ``{}`` is the key of it."""
 
 
-def require_writable(
-    folder: Path, key: str = "hydra.run.dir", advice: str = ELSEWHERE + ", or type {}=FOLDER."
-) -> None:
+def require_writable(folder: Path, key: str = "hydra.run.dir", advice: str = OTHER_FOLDER) -> None:
     """Refuse a folder that cannot be made or written, without leaving anything behind.
 
     Args:
@@ -88,13 +87,15 @@ def require_writable(
     existing = folder
     while not os.path.lexists(existing):
         existing = existing.parent
-    with refused_writes(folder, advice.format(key)), TemporaryFile(dir=existing):
+    with refused_writes(folder, advice, key), TemporaryFile(dir=existing):
         pass  # it never has a name, so that nothing is left of a process that is killed here
 
 
 @contextmanager
-def refused_writes(folder: Path, advice: str) -> Iterator[None]:
-    """Refuse a folder in which a file cannot be made.
+def refused_writes(
+    folder: Path, advice: str = OTHER_FOLDER, key: str = "hydra.run.dir"
+) -> Iterator[None]:
+    """Refuse a folder in which a file cannot be made; arguments as those of ``require_writable``.
 
     Raises:
         UsageError: with ``advice``, what to do instead.
@@ -103,5 +104,6 @@ def refused_writes(folder: Path, advice: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise UsageError(
-            f"The folder {folder} cannot be written: {error.strerror or error}. {advice}"
+            f"The folder {folder} cannot be written: {error.strerror or error}. "
+            + advice.format(key)
         ) from error

@@ -34,21 +34,14 @@ class Usage:
         """Wall-clock seconds."""
         return self.seconds_before + time.monotonic() - self.begun
 
-    @property
-    def cpu_seconds(self) -> float:
-        """CPU seconds of all threads, user and system."""
-        return self.cpu_seconds_before + cpu_seconds() - self.cpu_begun
-
-    @property
-    def peak_memory_bytes(self) -> int:
-        """The most memory that this process has occupied at once."""
-        return max(self.peak_before, peak_memory())
-
     def state_dict(self) -> dict[str, float]:
+        """Wall-clock seconds, CPU seconds of all threads, user and system, and the most memory that
+        this process has occupied at once.
+        """
         return {
             "seconds": self.seconds,
-            "cpu_seconds": self.cpu_seconds,
-            "peak_memory_bytes": self.peak_memory_bytes,
+            "cpu_seconds": self.cpu_seconds_before + cpu_seconds() - self.cpu_begun,
+            "peak_memory_bytes": max(self.peak_before, peak_memory()),
         }
 
     def load_state_dict(self, state: Mapping[str, float]) -> None:

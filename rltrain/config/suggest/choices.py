@@ -7,9 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rltrain.battles.data.field_maps import is_sized
-from rltrain.battles.data.maps import MAPS
-from rltrain.battles.data.scenarios import is_scenario
 from rltrain.config.catalog import Catalog
 from rltrain.config.suggest.aliases import choice_aliases
 from rltrain.errors import closest, normal, one_edit
@@ -102,6 +99,10 @@ def _elsewhere(group: str, value: str, name: str) -> Iterator[Answer]:
 
 def _environment(value: str, options: list[str]) -> Iterator[Answer]:
     """From maps, games and ids of Gymnasium."""
+    from rltrain.battles.data.field_maps import is_sized
+    from rltrain.battles.data.maps import MAPS
+    from rltrain.battles.data.scenarios import is_scenario
+
     maps = {name.lower(): name for name in MAPS}
     if value.lower() in maps or is_sized(value):
         yield Answer((f"env=smac env.map_name={maps.get(value.lower(), value)}",))

@@ -53,19 +53,14 @@ def require_read(overrides: Sequence[str], mode: str) -> None:
         modes = ONLY_IN.get(root, (mode,))
         if mode not in modes:
             raise UsageError(f"{text}: {only_in(root, modes)}")
-        inner = [f"{key}.{name}" for name in value] if isinstance(value, dict) else []
-        if key in SHIPPED.groups or root not in known:
+        if mode not in LOADED or key in SHIPPED.groups or root not in known:
             continue
-        if not all(reads(mode, each) for each in inner or [key]):
+        inner = [f"{key}.{name}" for name in value] if isinstance(value, dict) else []
+        read = tuple(f"{name}." for name in LOADED[mode].split())
+        if not all(f"{each}.".startswith(read) for each in inner or [key]):
             raise UsageError(
                 f"{text}: has no effect with mode={mode}, which does not read it. Leave it out."
             )
-
-
-def reads(mode: str, key: str) -> bool:
-    """Whether a mode reads a key of a run."""
-    words = LOADED.get(mode)
-    return words is None or any(f"{key}.".startswith(f"{word}.") for word in words.split())
 
 
 def only_in(root: str, modes: Sequence[str]) -> str:

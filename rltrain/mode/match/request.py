@@ -9,7 +9,6 @@ from typing import NamedTuple
 from rltrain.common.checkpoint.opponent_files import BUILTIN
 from rltrain.config.compose import compose_single
 from rltrain.config.overrides import typed_list, typed_value
-from rltrain.config.validate.mode_keys import require_read
 from rltrain.errors import UsageError
 
 MANY = 1_000
@@ -31,7 +30,6 @@ def requested(overrides: Sequence[str]) -> Request:
     Raises:
         UsageError: too few or too many agents, one of them twice, or an odd number of battles.
     """
-    require_read(overrides, "match")
     others = [override for override in overrides if override.partition("=")[0] not in OWN]
     _, settings = compose_single([override for override in overrides if override not in others])
     agents, battles = typed_list(settings.run.checkpoints or "[]"), settings.run.match.battles

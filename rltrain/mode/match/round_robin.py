@@ -52,7 +52,7 @@ def match(asked: Request, *, loud: bool = True) -> Match:
     }
     every = list(itertools.combinations(agents, 2))
     folder, pairings = begun(request, every)
-    require_writable(folder, advice=f"{ELSEWHERE}.")
+    require_writable(folder, advice=ELSEWHERE)
     screen = Screen(quiet=not loud)
     screen.lines(
         f"Match {shown(folder)}: {plural(len(every), 'pairing')} of {number:,} battles"

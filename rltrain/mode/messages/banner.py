@@ -96,13 +96,9 @@ def chosen(settings: Settings) -> dict[str, str]:
     choices = settings.choices
     algo = f"{choices['algo']} (chosen for this environment)" if settings.env_chose_algo else None
     facts = {"algo": algo, "preset": choices.get("experiment")}
-    named = {name: fact for name, fact in facts.items() if fact is not None}
-    return named | recommended(choices.get("tuned", "none"))
-
-
-def recommended(tuned: str) -> dict[str, str]:
-    """Which recommended settings apply, and what switches them off."""
-    return {} if tuned == "none" else {"settings": f"recommended, tuned/{tuned} (off: tuned=none)"}
+    if (tuned := choices.get("tuned", "none")) != "none":
+        facts["settings"] = f"recommended, tuned/{tuned} (off: tuned=none)"
+    return {name: fact for name, fact in facts.items() if fact is not None}
 
 
 def opponents(settings: Settings) -> dict[str, str]:

@@ -18,25 +18,26 @@ def work(seconds):
 def test_cpu_time_counts_work_and_not_waiting():
     usage = Usage()
     time.sleep(0.05)
-    assert usage.cpu_seconds < usage.seconds
+    assert usage.state_dict()["cpu_seconds"] < usage.seconds
     work(0.05)
-    assert usage.cpu_seconds >= 0.04
+    assert usage.state_dict()["cpu_seconds"] >= 0.04
 
 
 def test_time_before_it_begins_does_not_count():
     usage = Usage()
     work(0.05)
     usage.begin()
-    assert usage.cpu_seconds < 0.04
+    assert usage.state_dict()["cpu_seconds"] < 0.04
 
 
 def test_a_resumed_run_goes_on_counting():
     usage = Usage()
     usage.load_state_dict({"seconds": 100.0, "cpu_seconds": 50.0, "peak_memory_bytes": 10**15})
     assert 100 <= usage.seconds < 110
-    assert 50 <= usage.cpu_seconds < 60
-    assert usage.peak_memory_bytes == 10**15
-    assert usage.state_dict().keys() == {"seconds", "cpu_seconds", "peak_memory_bytes"}
+    state = usage.state_dict()
+    assert 50 <= state.pop("cpu_seconds") < 60
+    assert state.keys() == {"seconds", "peak_memory_bytes"}
+    assert state["peak_memory_bytes"] == 10**15
 
 
 def test_the_peak_is_at_least_the_size_of_an_array_that_is_gone():

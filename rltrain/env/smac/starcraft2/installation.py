@@ -136,7 +136,7 @@ def choose_backend(
     Raises:
         ValueError: ``sc2`` where something is missing; the message says what, and how to get it.
     """
-    if wanted == "native" or (wanted == "auto" and scripted):
+    if wanted == "native" or (wanted == "auto" and (scripted or package_folder(package) is None)):
         return "native"
     lacks = missing(package, map_file)
     if wanted == "sc2" and lacks:
