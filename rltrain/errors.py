@@ -90,8 +90,8 @@ class StorageError(RltrainError):
 
 UNWRITABLE = errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS
 """What disks that are full or read-only answer."""
-FORBIDDEN = errno.EACCES, errno.EPERM, errno.EIO
-"""What is answered to reading, too: files of other users, and failing disks."""
+FORBIDDEN = errno.EACCES, errno.EPERM, errno.EIO, errno.EISDIR, errno.ENOTDIR
+"""What is answered to reading, too: files of other users, failing disks, folders for files."""
 
 
 @contextmanager

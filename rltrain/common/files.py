@@ -8,10 +8,12 @@ import fcntl
 import hashlib
 import json
 import os
+import platform
 import re
 import secrets
 import shutil
 import stat
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -19,6 +21,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
+from rltrain.common.machine.streams import say
 from rltrain.errors import CheckpointError, UsageError
 
 JsonObject = dict[str, Any]
@@ -37,6 +40,10 @@ TRIALS = "trials"
 """The folder in that of a search, with the runs of its trials."""
 SHOWN = 3
 """Names that a message lists."""
+PATIENCE = 1.0
+"""Seconds for which a lock is waited for silently."""
+HOLDER_BYTES = 300
+"""A longer name of a lock's holder is cut."""
 
 
 @contextmanager
@@ -69,7 +76,11 @@ def put_text(path: Path, text: str) -> None:
 
 
 def drop_temporary(folder: Path, *names: str) -> None:
-    """Remove what processes left that were killed while they replaced the files ``names``."""
+    """Remove what processes left that were killed while they made a folder in this one, or replaced
+    the files ``names``; for the only one that writes there.
+    """
+    for leftover in folder.glob(".tmp-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
     for name in names:
         for leftover in folder.glob(f".{name}.*"):
             leftover.unlink(missing_ok=True)
@@ -247,21 +258,40 @@ def take_lock(handle: int, *, wait: bool = False) -> bool | None:
 
 
 @contextmanager
-def locked(path: Path, refusal: Callable[[], str] | None = None) -> Iterator[None]:
-    """Hold the lock of a folder, or of a file that is made if it is not there, until this process
-    ends at the latest; where the file system has no locks, nothing is held. If another process
-    holds it, wait, or refuse with a message of one's own.
+def locked(path: Path, busy: Callable[[str], object] | None = None) -> Iterator[int | None]:
+    """Hold the lock of a folder, or of a file that is made if it is not there and names its holder,
+    until this process and all that inherit the yielded descriptor have ended; where the file system
+    has no locks, nothing is held and None yielded.
 
-    Raises:
-        UsageError: another process holds it.
+    Args:
+        busy: called if another process holds it, with ``host pid`` or "", to refuse or to say so
+            before it is waited for. By default a line says so after a second.
     """
-    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o644)
+    is_file = not path.is_dir()
+    handle = os.open(path, os.O_RDWR | os.O_CREAT if is_file else os.O_RDONLY, 0o644)
     try:
-        if take_lock(handle, wait=refusal is None) is False and refusal is not None:
-            raise UsageError(refusal())
-        yield
+        held = take_lock(handle)
+        if held is False:
+            holder = os.pread(handle, HOLDER_BYTES, 0).decode(errors="replace") if is_file else ""
+            notice = threading.Timer(PATIENCE, say, [waiting(path, holder)])
+            notice.start() if busy is None else busy(holder)
+            try:
+                take_lock(handle, wait=True)
+            finally:
+                notice.cancel()
+        if held is not None and is_file:
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, f"{platform.node()} {os.getpid()}".encode(), 0)
+        yield None if held is None else handle
     finally:
         os.close(handle)
+
+
+def waiting(path: Path, holder: str) -> str:
+    """The line about a lock that is waited for."""
+    host, _, process = holder.partition(" ")
+    known = f"process {process} on {host}" if process else "another process"
+    return f"Waiting for {known}, which holds {path}. Ctrl-C ends this."
 
 
 def new_folder(group: str, mark: str = "", name: str | None = None) -> Path:

@@ -21,9 +21,8 @@ MAX_THREADS = compile_cache.MAX_THREADS
 
 
 @cache
-def cache_folder(*sources: str) -> Path:
-    """The user's cache folder for these files as they are now; one for this process if that cannot
-    be written."""
+def cache_folder(*sources: str) -> Path | None:
+    """The user's cache folder for these files as they are now; None if that cannot be written."""
     return compile_cache.folder_for(
         "numba", map(Path, (__file__, compile_cache.__file__, *sources))
     )

@@ -33,6 +33,8 @@ PATH_KEYS = (
     "checkpoints",
     "dataset.write",
     "dataset.read",
+    "buffer.folder",
+    "init.folder",
     "hydra.run.dir",
     "hydra.sweep.dir",
     "report.dir",
@@ -180,17 +182,15 @@ def require_one_value(overrides: Sequence[str]) -> None:
 
 def require_once(overrides: Sequence[str]) -> None:
     """UsageError for two values of what a command does, or of a file it reads or writes; for paths
-    that no file system takes, and empty ones, which would mean the folder that it is typed in.
+    that no file system takes, and empty ones.
     """
     for key in TYPED_ONCE:
         typed = [o for o in overrides if o.lstrip("+").partition("=")[0] == key]
         if len(typed) > 1:
             raise UsageError(f"{key} is typed twice ({', '.join(typed)}). Keep one of them.")
-        for value in (o.partition("=")[2] for o in typed if key in PATH_KEYS):
-            if not value:
-                raise UsageError(f"{key}=: expected a path, got nothing. Type it, or leave it out.")
-            if not value.startswith("["):
-                require_possible(Path(value), key)
+    for key, _, value in (override.lstrip("+").partition("=") for override in overrides):
+        if key in PATH_KEYS and not value.startswith("["):
+            require_possible(value, key)
 
 
 def typed_value(overrides: Sequence[str], key: str) -> Any:

@@ -170,7 +170,7 @@ def read_prices(path: str) -> np.ndarray:
     try:
         with expanded(path).open(encoding="utf-8-sig", newline="") as file:
             rows = [row for row in csv.reader(file) if row]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, ValueError, csv.Error) as error:
         raise ValueError(f"env.prices={path} cannot be read: {error}.") from error
     header = [name.strip().lower() for name in rows[0]] if rows else []
     named = "close" in header

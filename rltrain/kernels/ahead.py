@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 from rltrain.common.imports import import_path
@@ -17,12 +16,12 @@ _begun: dict[str, subprocess.Popen[bytes]] = {}
 
 def compile_ahead(name: str, kernel: Any) -> None:
     """Begin ``python -m rltrain.kernels NAME``, unless ``kernel``, which that compiles last, is in
-    Numba's cache, the cache is this process's own, or there is no second core.
+    Numba's cache, there is no cache, or no second core.
     """
-    folder = Path(kernel.stats.cache_path)
-    cached = any(folder.glob(f"*.{kernel.py_func.__qualname__}-*.nbc"))
-    shared = not folder.parent.name.startswith("rltrain-")
-    if shared and not cached and name not in _begun and len(os.sched_getaffinity(0)) > 1:
+    from rltrain.battles.engine.compile_cache import is_compiled
+
+    missing = kernel.stats.cache_path is not None and not is_compiled(kernel)
+    if missing and name not in _begun and len(os.sched_getaffinity(0)) > 1:
         _begun[name] = subprocess.Popen(
             [sys.executable, "-m", "rltrain.kernels", name],
             stdin=subprocess.DEVNULL,

@@ -156,7 +156,7 @@ def printing_what_is_lost(table: Callable[[], object]) -> Iterator[None]:
     """Context that prints results which cannot be written."""
     try:
         yield
-    except (UsageError, StorageError, OSError):
+    except (UsageError, StorageError, OSError, KeyboardInterrupt):
         table()
         raise
 

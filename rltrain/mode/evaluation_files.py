@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rltrain.common import checkpoint
-from rltrain.common.files import locked, new_folder, number_of, put_text
+from rltrain.common.files import drop_temporary, locked, new_folder, number_of, put_text
 from rltrain.common.json_text import json_text
 from rltrain.common.machine.places import ELSEWHERE, refused_writes
 from rltrain.logger.screen import shown
@@ -71,6 +71,7 @@ def write(place: Path, record: Mapping[str, object]) -> Path:
         path = place / "evaluation.json"
         place.mkdir(parents=True, exist_ok=True)
         with locked(place / ".evaluation.lock"):
+            drop_temporary(place, path.name)
             if path.exists():
                 paths = place.glob("evaluation-*.json")
                 numbers = [number_of(p.stem.partition("-")[2]) or 0 for p in paths]

@@ -15,6 +15,7 @@ from rltrain.common.checkpoint.opponent_files import (
     is_checkpoint,
     opponent_name,
 )
+from rltrain.common.files import drop_temporary
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError
 from rltrain.mode.find_run import find_checkpoint
@@ -86,6 +87,7 @@ def require_kept(settings: Settings, run_dir: Path) -> None:
 
 def keep_opponents(settings: Settings, run_dir: Path) -> None:
     """Copy the weights of opponents into the folder of a run, unless it has them."""
+    drop_temporary(run_dir / FOLDER)
     for opponent, folder in settings.opponent_folders.items():
         copy = run_dir / FOLDER / opponent_name(opponent)
         if not copy.exists():

@@ -103,17 +103,17 @@ def clear_folder(run_dir: Path, settings: Settings) -> None:
         shutil.rmtree(cleared, ignore_errors=True)
 
 
-def run_lock(run_dir: Path) -> AbstractContextManager[None]:
+def run_lock(run_dir: Path) -> AbstractContextManager[int | None]:
     """Hold a run folder; UsageError if another process holds it."""
 
-    def refusal() -> str:
+    def refuse(_: str) -> None:
         process = json_object(run_dir / "run.json").get("process", "another")
-        return (
+        raise UsageError(
             f"The run in {shown(run_dir)} is going on already (process {process}). Wait until "
             "it has ended, or stop it with Ctrl-C; it saves its state. Then resume it."
         )
 
-    return locked(run_dir, refusal)
+    return locked(run_dir, refuse)
 
 
 @contextmanager

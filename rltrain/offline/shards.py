@@ -7,9 +7,7 @@ long each is. It is written aside and renamed, then listed: what is listed is co
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from safetensors.numpy import save
 
 from rltrain.buffer import fields as step_layout
-from rltrain.common.files import digest, get_json, put_text, sync
+from rltrain.common.files import digest, drop_temporary, get_json, put_text, replacing, sync
 from rltrain.common.json_text import first_problem
 from rltrain.common.machine.places import require_writable
 from rltrain.common.number_types import Flag, Whole
@@ -98,26 +96,24 @@ def write_shard(
     if room is not None and len(content) > room:
         return None
     final = folder / shard_name(number)
-    temporary = folder / f".{final.name}.{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(content)
-        sync(temporary)
-        entry = {
-            "file": final.name,
-            "bytes": len(content),
-            "sha256": digest(temporary),
-            "steps": len(arrays["last"]),
-            "pieces": len(arrays["length"]),
-            "episodes": int(arrays["whole"].sum()),
-            "transitions": int(arrays["length"].sum()),
-            "probabilities": bool(np.isfinite(arrays["probability"]).all()),
-        }
-        os.replace(temporary, final)
+        drop_temporary(folder, final.name, INDEX)
+        with replacing(final) as temporary:
+            temporary.write_bytes(content)
+            sync(temporary)
+            entry = {
+                "file": final.name,
+                "bytes": len(content),
+                "sha256": digest(temporary),
+                "steps": len(arrays["last"]),
+                "pieces": len(arrays["length"]),
+                "episodes": int(arrays["whole"].sum()),
+                "transitions": int(arrays["length"].sum()),
+                "probabilities": bool(np.isfinite(arrays["probability"]).all()),
+            }
         sync(folder)
     except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
         raise EnvError(
             f"The dataset {folder} cannot be written: {error}. Make room, or type "
             "dataset.max_bytes=BYTES to stop recording in time."

@@ -107,7 +107,9 @@ def bands(
 
 
 def curves(analysis: Analysis) -> Figure:
-    """One pair of axes per environment: the statistic over runs and its interval."""
+    """One pair of axes per environment: the statistic over runs and its interval. A published curve
+    ends where the runs do.
+    """
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
     columns = min(3, len(analysis.envs))
@@ -116,12 +118,14 @@ def curves(analysis: Analysis) -> Figure:
     figure = new_figure(width, 0.22 * legend_rows(analysis, width) + rows * 2.1)
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes, env in zip(grid.flat, analysis.envs, strict=False):
+        own = [s for s in analysis.of(env) if not s.group.published]
+        end = max((s.x[-1] for s in own), default=math.inf)
         for s in analysis.of(env):
-            style = style_of(analysis.labels, s.label, s.group.published)
+            style, shown = style_of(analysis.labels, s.label, s.group.published), s.x <= end
             if s.group.published and len(s.x) == 1:
                 axes.axhline(s.band.value[0], **style)
             else:
-                band(axes, s.x, s.band, **style)
+                band(axes, s.x[shown], Interval(*(part[shown] for part in s.band)), **style)
         axes.set_title(env)
         axes.set_xlabel(AXES[analysis.settings.axis])
         axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))

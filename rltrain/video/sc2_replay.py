@@ -17,7 +17,7 @@ from rltrain.types import Episode
 class GameReplays(Watch):
     """Has the game write a file when an episode is over, before the next one begins.
 
-    ``files`` names them, by episode, none where ``disk`` has no folder for them; ``remarks`` says
+    ``files`` names them, by episode, none where they cannot be written; ``remarks`` says
     what a person should know about them.
     """
 
@@ -35,13 +35,13 @@ class GameReplays(Watch):
         self, env: VectorEnv, numbers: Sequence[int], finished: Mapping[int, Episode]
     ) -> None:
         """Save the replays of episodes that end at the current time step."""
-        game: Any = env  # with the method ``save_replay``
         for e in finished:
-            number = numbers[e]
-            if number < self.n_episodes:
-                self.files[number] = []
-                make = partial(self.folder.mkdir, parents=True, exist_ok=True)
-                if self.disk.attempt("a replay of the game", make):
-                    folder = str(self.folder.absolute())
-                    paths = game.save_replay(e, folder, f"episode-{number:03d}")
-                    self.files[number] = [Path(path) for path in paths]
+            if numbers[e] < self.n_episodes:
+                self.files[numbers[e]] = []
+                self.disk.attempt("a replay of the game", partial(self._save, env, e, numbers[e]))
+
+    def _save(self, game: Any, e: int, number: int) -> None:
+        """Save the replay of an episode, of a ``game`` with the method ``save_replay``."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        paths = game.save_replay(e, str(self.folder.absolute()), f"episode-{number:03d}")
+        self.files[number] = [Path(path) for path in paths]

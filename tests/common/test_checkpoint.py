@@ -120,10 +120,8 @@ def test_prune_keeps_the_newest_and_the_best(tmp_path):
     make(tmp_path, 150, "weights")
     make(tmp_path, 250, "weights")
     checkpoint.name_pointer(tmp_path, "best", 150)
-    (tmp_path / ".tmp-1-2").mkdir()
     checkpoint.prune(tmp_path, 2)
     assert checkpoint.steps_of(tmp_path) == [400, 300, 150]
-    assert not (tmp_path / ".tmp-1-2").exists()
 
 
 def test_a_dropped_part_leaves_a_valid_checkpoint(tmp_path):
@@ -265,6 +263,7 @@ def test_what_killed_processes_left_is_removed_with_the_next_latest(tmp_path):
     )
     for name in (".best.77", ".latest.78", "5/.manifest.json.79"):
         (tmp_path / name).write_text("7")
+    (tmp_path / ".tmp-1-2").mkdir()
     checkpoint.make_latest(tmp_path, 10, 2, "replay")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["10", "5", "latest"]
     assert [p.name for p in (tmp_path / "5").iterdir()] == ["manifest.json"]

@@ -1,12 +1,15 @@
 """Files that somebody else may have written are opened by the helpers of rltrain.common.files."""
 
 import ast
+import os
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 import rltrain
-from rltrain.common.files import put_text
+from rltrain.common import files
+from rltrain.common.files import locked, put_text
 
 PACKAGE = Path(rltrain.__file__).parent
 ROOMS = ("mode", "config", "common", "offline", "report", "logger", "migrate")
@@ -44,7 +47,6 @@ ALLOWED = {
     "logger/wandb.py": OWN,
     "mode/export/network.py": PACKAGE_DATA,
     "mode/hub/push.py": "copies files of a run in which nothing but plain files was found",
-    "mode/sweep/run.py": "a file of a sweep in which nothing but plain files was found",
     "mode/tune/study.py": "a file of a study in which nothing but plain files was found",
     "offline/dataset.py": "read_index found a plain file with the listed size",
     "common/page/__init__.py": PACKAGE_DATA,
@@ -115,3 +117,20 @@ def test_of_a_file_that_does_not_fit_nothing_is_left(tmp_path, monkeypatch):
         put_text(tmp_path / "a", "after")
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
     assert (tmp_path / "a").read_text() == "before"
+
+
+@pytest.mark.parametrize(
+    ("name", "holder"), [("lock", f"process {os.getpid()} on"), ("", "another process,")]
+)
+def test_a_lock_that_is_held_long_is_awaited_with_one_line(tmp_path, monkeypatch, name, holder):
+    said = []
+    monkeypatch.setattr(files, "PATIENCE", 0.01)
+    with ExitStack() as other:
+        monkeypatch.setattr(files, "say", lambda text: (said.append(text), other.close()))
+        other.enter_context(locked(tmp_path / name))
+        for _ in range(2):
+            with locked(tmp_path / name):
+                pass
+    (line,) = said
+    assert line.startswith(f"Waiting for {holder}")
+    assert str(tmp_path / name) in line

@@ -13,7 +13,8 @@ import rltrain
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.common.json_text import json_text
-from rltrain.errors import EnvError
+from rltrain.config.compose import compose_checked
+from rltrain.errors import EnvError, UsageError
 from rltrain.main import run
 from tests.mode.match.test_match import MAP, words
 
@@ -140,6 +141,45 @@ def test_a_state_with_numbers_that_are_not_finite_comes_back(own_folder, x):
     back = checkpoint.read(own_folder / "c" / "1", "trainer")
     assert str(back) == str({"x": [float(x), {"y": float(x)}], "z": None})
     shutil.rmtree(own_folder / "c")
+
+
+class Bounded(Callback):
+    """Has a setting with an infinite default."""
+
+    def __init__(self, *, most: float = math.inf):
+        self.most = most
+
+
+CARTPOLE = ("algo=dqn", "env=cartpole", "logger=[]")
+BOUNDED = f"callbacks=[{{_target_: {__name__}.Bounded, most: @}}]"
+
+
+@pytest.mark.parametrize("x", ["inf", "-inf", "nan"])
+@pytest.mark.parametrize(
+    ("word", "named"),
+    [
+        ("env.kwargs={x: @}", "env.kwargs={x: @}"),
+        ("+env.kwargs.x=[1,{y: @}]", "env.kwargs={x: [1, {y: @}]}"),
+        ("+test.env.kwargs={x: @}", "test.env.kwargs={x: @}"),
+        ("algo.loss.gamma=@", "algo.loss.gamma=@"),
+        ("+algo.optimizer.x=@", "algo.optimizer.x=@"),
+        ("+logger.wandb.config={x: @}", "logger.wandb.config={x: @}"),
+        (BOUNDED, "callbacks[0].most=@"),
+    ],
+)
+def test_a_setting_that_json_does_not_hold_is_refused(own_folder, word, named, x):
+    logger = ["logger=wandb"] if "wandb" in word else []
+    with pytest.raises(UsageError, match=r"expected (finite numbers|a number)") as refused:
+        run([*CARTPOLE[: 3 - len(logger)], *logger, word.replace("@", x)])
+    assert f"{named.replace('@', x)}: expected" in str(refused.value)
+
+
+def test_a_default_that_json_does_not_hold_is_not_recorded():
+    words = [*CARTPOLE, BOUNDED.replace(", most: @", "")]
+    record = compose_checked(words).settings().record
+    assert json.loads(json.dumps(record, allow_nan=False))["callbacks"][0] == {
+        "_target_": f"{__name__}.Bounded"
+    }
 
 
 def test_nan_and_infinity_are_null_at_any_depth():

@@ -15,7 +15,7 @@ from rltrain.common.checkpoint.locate import seal
 from rltrain.common.files import JSON_BYTES, get_json, number_of, open_plain
 from rltrain.errors import UNPRINTABLE, CheckpointError, RltrainError, UsageError, printable
 from rltrain.main import run
-from tests.marks import each_once
+from tests.marks import each_once, slow_except
 
 STATE = (
     ("clock", 7),
@@ -259,3 +259,35 @@ def test_what_files_and_folders_are_named_reaches_the_terminal_as_text(
     out = "".join(capsys.readouterr())
     assert "\x1b" not in out
     assert "\u202e" not in out
+
+
+READ = {
+    "resume": ["resume={}", "total_env_steps=165"],
+    "evaluate": ["mode=evaluate", "checkpoint={}", "test.episodes=1"],
+    "report": ["mode=report", "runs={}"],
+    "config": ["config={}", "total_env_steps=20", "hydra.run.dir=new"],
+}
+FILES = (
+    *("config.json", "run.json", "metrics.jsonl", "train.log", "README.md", "learning_curve.png"),
+    *("evaluation.json", ".evaluation.lock", ".hydra/config.yaml"),
+    *(f"checkpoints/{name}" for name in ("latest", "best", "162/manifest.json", "162/model.json")),
+    *("checkpoints/162/trainer.json", "checkpoints/162/replay.json"),
+)
+COMBINED = [(name, command) for name in FILES for command in READ]
+REFUSING = [(name, "resume") for name in ("metrics.jsonl", "train.log", "checkpoints/latest")]
+
+
+@pytest.mark.parametrize("tried", slow_except(REFUSING, COMBINED), ids=" ".join)
+def test_a_folder_in_the_place_of_a_file_of_a_run_is_named_or_passed_over(
+    trained, figures_not_drawn, tried
+):
+    name, command = tried
+    (trained / name).unlink(missing_ok=True)
+    (trained / name / "x").mkdir(parents=True)
+    text = str(trained / name)
+    try:
+        code = run([word.format(trained) for word in READ[command]])
+    except RltrainError as error:
+        code, text = error.exit_code, str(error)
+    assert "\n" not in text
+    assert (str(trained / name) in text) if tried in REFUSING else (code in (0, 2, 3))

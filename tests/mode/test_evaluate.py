@@ -111,8 +111,10 @@ def test_a_page_of_an_evaluation_has_its_episodes_and_values(command, tmp_path, 
 
 
 def test_of_evaluations_at_once_every_one_is_kept(tmp_path):
+    (tmp_path / ".evaluation.json.77").touch()  # of a killed one
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: write(tmp_path, {"n": n}), range(80)))
+    assert not [*tmp_path.glob(".evaluation.json.*")]
     files = tmp_path.glob("evaluation*.json")
     assert sorted(json.loads(file.read_text())["n"] for file in files) == list(range(80))
 
@@ -131,3 +133,15 @@ def test_recordings_that_cannot_be_written_end_with_the_table(
         command(*words)
     assert "return" in capsys.readouterr().out
     assert [*own_folder.rglob("evaluation.json")]
+
+
+def test_an_evaluation_stopped_while_it_waits_to_write_prints_its_table(
+    command, own_folder, monkeypatch, capsys
+):
+    def stopped(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rltrain.mode.evaluation_files.locked", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        command("mode=evaluate", "checkpoint=demo/cartpole", "test.episodes=2")
+    assert "return" in capsys.readouterr().out

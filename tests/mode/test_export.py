@@ -273,6 +273,19 @@ def test_a_folder_that_cannot_be_written_is_named_before_anything_is_built(own_f
         export(run, [], None)
 
 
+def test_what_killed_exports_left_is_removed(own_folder, monkeypatch):
+    run = saved([*ONE_AGENT, "algo=dqn"], own_folder / "run")
+    (run / "onnx/.tmp-0-77/inner").mkdir(parents=True)
+
+    def written(settings, source, folder):
+        assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+        return {}
+
+    monkeypatch.setattr("rltrain.mode.export.network.written", written)
+    assert export(run, [], None).folder == run / "onnx/0"
+    assert [path.name for path in (run / "onnx").iterdir()] == ["0"]
+
+
 def test_an_export_needs_a_checkpoint(command, small):
     with pytest.raises(UsageError, match="mode=export checkpoint=RUN_FOLDER"):
         command("mode=export", *small)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from rltrain.battles.engine import compile_cache
 from rltrain.common import numba_cache
 from rltrain.common.machine import places
 from rltrain.config.compose import compose_checked
@@ -89,12 +90,18 @@ def test_an_unusable_cache_folder_is_replaced_by_one_that_stays(own_folder, monk
     assert not (own_folder / "~").exists()
 
 
-def test_a_command_needs_no_folder_for_temporary_files(own_folder, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(own_folder / "file" / "folder"))
+@pytest.mark.parametrize("home", ["file/folder", None])
+def test_a_command_needs_no_folder_for_temporary_files(own_folder, monkeypatch, home):
+    monkeypatch.setenv("XDG_CACHE_HOME", "" if home is None else str(own_folder / home))
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
     (own_folder / "file").touch()
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: [])
     places.require_places()
+    with pytest.warns(UserWarning, match="cannot be kept in .*XDG_CACHE_HOME=FOLDER"):
+        assert compile_cache.folder_for("x", [Path(__file__)]) is None
+    assert compile_cache.compiled(lambda x: x + 1, None)(1) == 2
+    assert [path.name for path in own_folder.iterdir()] == ["file"]
 
 
 LINKS = {"loop": "loop", "to nothing": "nowhere"}
@@ -122,6 +129,54 @@ def test_a_link_that_leads_nowhere_is_refused(own_folder, words, advice, link):
     with pytest.raises(RltrainError, match=advice):
         run(words)
     assert [path.name for path in own_folder.iterdir()] == ["LINK"]
+
+
+QUIET_NEW = ["env=two_step", "logger=[]"]
+SMAC = ["algo=qmix", "env=smac", "env.map_name=3m", "logger=[]"]
+TYPED = [
+    [*QUIET_NEW, "checkpoint=@"],
+    *([f"mode={mode}", "checkpoint=@"] for mode in ("evaluate", "watch", "export", "push")),
+    ["mode=import", "algo=qmix", "env=two_step", "checkpoint=@"],
+    ["mode=init", "init.folder=@"],
+    ["mode=report", "runs=@"],
+    ["mode=report", "runs=[@]"],
+    ["mode=report", "runs=demo", "report.dir=@"],
+    ["mode=match", "env=smac", "checkpoints=@"],
+    ["mode=match", "env=smac", "checkpoints=[@,closest]"],
+    ["mode=tune", "tune=dqn", "algo=dqn", "env=cartpole", "tune.dir=@"],
+    *(["resume=@"], ["config=@"]),
+    *([*asks, "--config-dir=@"] for asks in ([], ["--help"], ["--cfg", "job"], ["mode=list"])),
+    [*QUIET_NEW, "hydra.searchpath=['@']"],
+    ["--cfg", "job", "experiment='@.yaml'"],
+    [*QUIET_NEW, "hydra.run.dir=@"],
+    ["-m", "seed=1,2", *QUIET_NEW, "hydra.sweep.dir=@"],
+    *([*QUIET_NEW, f"dataset.{key}=@"] for key in ("read", "write")),
+    ["algo=dqn", "env=cartpole", "buffer.storage=disk", "logger=[]", "buffer.folder=@"],
+    ["algo=dqn", "env=trading", "logger=[]", "env.prices='@'"],
+    *([*SMAC, f"{key}='@'"] for key in ("env.start_positions", "env.map_file")),
+    *([*SMAC, f"{key}='@'"] for key in ("env.opponent", "test.opponent")),
+]
+"""Every key that takes a path, and the commands that read it in another place."""
+PATHS = {
+    "a long name": "x" * 300,
+    "a null": "a\0b",
+    "through a file": "file/b",
+    "nothing": "",
+    "a link to nothing": "LINK",
+}
+TRIED = [(words, path) for words in TYPED for path in PATHS]
+QUICK = [(words, path) for words, path in TRIED if path == "a null" or words[-1][:1] == "-"]
+
+
+@pytest.mark.parametrize("tried", slow_except(QUICK, TRIED), ids=lambda t: f"{t[1]} {t[0][-1]}")
+def test_a_path_that_cannot_be_is_refused_in_one_paragraph(own_folder, tried):
+    words, path = tried
+    (own_folder / "file").touch()
+    (own_folder / "LINK").symlink_to("nowhere")
+    with pytest.raises(RltrainError) as refused:
+        run([word.replace("@", PATHS[path]) for word in words])
+    assert "\n" not in str(refused.value)
+    assert {path.name for path in own_folder.iterdir()} == {"file", "LINK"}
 
 
 def test_the_advice_where_a_run_to_resume_cannot_be_written(trained, monkeypatch):

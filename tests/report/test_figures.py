@@ -51,6 +51,15 @@ def test_published_configurations_are_dashed_in_the_legend_as_in_the_axes():
     assert sorted(line.get_linestyle() for line in figure.axes[0].lines) == ["-", "--"]
 
 
+@pytest.mark.parametrize(("own", "end"), [((0, 1), 100), ((0, 1, 2, 1), 300), (None, 500)])
+def test_a_published_curve_ends_where_the_longest_of_the_runs_does(own, end):
+    runs = [run(Path("b"), "vdn", values=range(6), source="a paper")]
+    runs += [] if own is None else [run(Path("a"), values=own), run(Path("c"), "x", values=(0, 1))]
+    (axes,) = curves(analyze(runs, settings())).axes
+    assert max(x for line in axes.lines for x in line.get_xdata()) == end
+    assert axes.get_xlim()[1] <= 1.1 * end
+
+
 @pytest.mark.parametrize("label", [r"a $\foo$ b", "pay $5 and $6_a_b", "a_b^{c"])
 def test_a_name_is_no_formula(label):
     with matplotlib.rc_context(STYLE):

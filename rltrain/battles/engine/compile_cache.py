@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
+import warnings
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -48,38 +48,45 @@ KERNEL_FILES = (
 
 
 @cache
-def cache_folder() -> Path:
+def cache_folder() -> Path | None:
     """``folder_for`` the kernel files."""
     package = Path(__file__).parents[1]
     return folder_for("battles", (package / f"{name}.py" for name in KERNEL_FILES))
 
 
-def folder_for(name: str, sources: Iterable[Path]) -> Path:
-    """The user's cache folder for these files as they are now; one for this process if that cannot
-    be written."""
+def folder_for(name: str, sources: Iterable[Path]) -> Path | None:
+    """The user's cache folder for these files as they are now; None if that cannot be written: a
+    warning says that machine code is made again by every process.
+    """
     digest = hashlib.sha256(numba.__version__.encode())
     for source in sources:
         digest.update(source.read_bytes())
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    folder = Path(base).expanduser() / "rltrain" / f"{name}-{digest.hexdigest()[:12]}"
     try:
+        folder = Path(base).expanduser() / "rltrain" / f"{name}-{digest.hexdigest()[:12]}"
         folder.mkdir(parents=True, exist_ok=True)
-        writable = os.access(folder, os.W_OK)
-    except OSError:
-        writable = False
-    return folder if writable else Path(tempfile.mkdtemp(prefix=f"rltrain-{name}-"))
+        if os.access(folder, os.W_OK):
+            return folder
+    except (OSError, RuntimeError):  # RuntimeError: this user has no home folder
+        pass
+    warnings.warn(
+        f"Compiled code cannot be kept in {base}/rltrain, so that every process compiles it again. "
+        "XDG_CACHE_HOME=FOLDER chooses a folder that can be written.",
+        stacklevel=1,
+    )
+    return None
 
 
-def compiled(function: object, folder: Path, **options: Any) -> Any:
-    """``numba.njit`` of a function, kept in ``folder``.
+def compiled(function: object, folder: Path | None, **options: Any) -> Any:
+    """``numba.njit`` of a function, kept in ``folder``, if there is one.
 
     Numba's cache folder is one setting for the process, read when a function is decorated; other
     compiled code may have set its own, so it is put back.
     """
     before = settings.CACHE_DIR
-    settings.CACHE_DIR = str(folder)
+    settings.CACHE_DIR = str(folder or "")
     try:
-        return numba.njit(cache=True, error_model="numpy", **options)(function)
+        return numba.njit(cache=folder is not None, error_model="numpy", **options)(function)
     finally:
         settings.CACHE_DIR = before
 
@@ -88,4 +95,6 @@ def is_compiled(function: Any) -> bool:
     """Whether the machine code of a kernel is in the cache, from this very checkout:
     Numba keeps that of every path apart."""
     name = function.py_func.__qualname__
-    return any(Path(function.stats.cache_path).glob(f"*.{name}-*.nbc"))
+    return function.stats.cache_path is not None and any(
+        Path(function.stats.cache_path).glob(f"*.{name}-*.nbc")
+    )

@@ -29,12 +29,10 @@ def drop_later(checkpoints: Path, step: int) -> None:
 
 
 def prune(checkpoints: Path, keep_last: int) -> None:
-    """Delete all but the newest ``keep_last`` full checkpoints and the best; sweep leftovers."""
+    """Delete all but the newest ``keep_last`` full checkpoints and the best."""
     keep = {pointed(checkpoints, "best"), pointed(checkpoints, "latest")}
     kinds = {s: kind_of(checkpoints / str(s)) for s in steps_of(checkpoints)}
     keep |= set([s for s, kind in kinds.items() if kind == "full"][:keep_last])
     for step in kinds:
         if step not in keep:
             shutil.rmtree(checkpoints / str(step), ignore_errors=True)
-    for leftover in checkpoints.glob(".tmp-*"):
-        shutil.rmtree(leftover, ignore_errors=True)

@@ -49,12 +49,18 @@ def user_cache() -> Path:
     return expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "rltrain"
 
 
-def require_possible(path: Path, key: str) -> None:
-    """Refuse a path that no file system takes.
+def require_possible(typed: str | Path, key: str) -> None:
+    """Refuse a path that no file system takes, and an empty one, which would mean the folder that
+    the command is typed in.
 
     Raises:
-        UsageError: what is too long.
+        UsageError: what is missing, too long or in its way.
     """
+    path = Path(typed)
+    if not str(typed):
+        raise UsageError(f"{key}=: expected a path, got nothing. Type it, or leave it out.")
+    if "\0" in str(typed):
+        raise UsageError(f"{key}={typed}: expected a path, and no path has the character \0.")
     longest = max(path.parts, key=lambda name: len(os.fsencode(name)), default="")
     if len(os.fsencode(longest)) > LONGEST_NAME:
         raise UsageError(

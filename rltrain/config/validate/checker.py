@@ -15,6 +15,7 @@ from typing import Any, get_type_hints
 from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
+from rltrain.common.json_text import without_nan
 from rltrain.common.metrics import METRICS
 from rltrain.common.number_types import Whole
 from rltrain.config.catalog import Tree
@@ -103,11 +104,8 @@ def check(plain: Tree, choices: Mapping[str, str], defaults: Tree) -> Settings:
     if run:
         checker.problems += metric_problem(run)
     facts = {**({} if run is None else asdict(run)), "algo": {} if algo is None else asdict(algo)}
-    env = plain.get("env")
-    facts["env"] = {
-        **(env if isinstance(env, Mapping) else {}),
-        **({} if opponents is None else asdict(opponents)),
-    }
+    given_env = plain["env"] if isinstance(plain.get("env"), Mapping) else {}
+    facts["env"] = {**given_env, **({} if opponents is None else asdict(opponents))}
     given = Facts(facts, choices=choices, scripted=scripted, learns=algo is not None)
     checker.problems += given.messages("settings")
     if checker.problems:
@@ -197,13 +195,16 @@ class Checker:
         if is_dataclass(annotation):
             return self.record(annotation, value, path)
         try:
-            return convert(annotation, value)
+            found = convert(annotation, value)
         except ValidationError:
             self.problems.append(
                 f"{path}={show(value)}: expected {expected(annotation)}, got {show(value)}."
                 f"{self.hint(annotation, value, path)}"
             )
             return value
+        if without_nan(value) != value:
+            self.problems.append(f"{path}={show(value)}: expected finite numbers only.")
+        return found
 
     def hint(self, annotation: object, value: object, path: str) -> str:
         """Return a suggestion for a wrong value, or else the default."""
@@ -287,10 +288,8 @@ class Checker:
         known = {**constructor.annotations, **BUILT_WITH.get(path, {})}
         kwargs = {}
         for name, value in node.items():
-            if name in known:
-                kwargs[name] = self.value(known[name], value, f"{path}.{name}")
-            elif constructor.free and name != "_target_":
-                kwargs[name] = value
+            if name in known or (constructor.free and name != "_target_"):
+                kwargs[name] = self.value(known.get(name, Any), value, f"{path}.{name}")
             elif name != "_target_":
                 listed = f"It has {', '.join(known)}." if known else "It has none."
                 self.problems.append(
@@ -341,7 +340,7 @@ def is_plain(value: object) -> bool:
     """Whether a value is one that JSON holds."""
     if isinstance(value, (list, tuple)):
         return all(is_plain(each) for each in value)
-    return value is None or isinstance(value, (bool, int, float, str))
+    return isinstance(value, (bool, int, float, str, type(None))) and value == without_nan(value)
 
 
 ALGO_NODES = (

@@ -27,8 +27,8 @@ HIDDEN = (
     "observations, one after the other. To give another one, rename the attribute and define the "
     "method."
 )
-PARTS = ("observations", "terminated", "truncated", "infos")
-"""What ``step`` returns by agent, beside rewards."""
+PARTS = ("observations", "rewards", "terminated", "truncated", "infos")
+"""What ``step`` returns by agent."""
 SEED_BITS = 32
 """Seeds of episodes have so many bits, unless the environment's ``seed_bits`` says otherwise."""
 
@@ -141,7 +141,7 @@ class TeamEnv(Env):
             raise
         except BaseException as error:
             raise EnvError(f"{self._where()} failed: {reason(error)}") from error
-        require_by_agent(acting, (obs, terminated, truncated, infos), self._where)
+        require_by_agent(acting, (obs, rewards, terminated, truncated, infos), self._where)
         self._require_names("observations", obs)
         self._require_names("agents", self.env.agents)
         reward = self._rewarded(rewards, acting)
@@ -213,7 +213,7 @@ class TeamEnv(Env):
         self._require_names("rewards", rewards)
         each = np.zeros(len(self._index))
         for name in acting:
-            each[self._index[name]] = finite_reward(rewards.get(name, 0.0), self._where)
+            each[self._index[name]] = finite_reward(rewards[name], self._where)
         if self._options.reward == "individual":
             return each.astype(np.float32)
         total = math.fsum(each) / (len(acting) if self._options.reward == "mean" else 1)
@@ -330,18 +330,21 @@ def require_by_agent(
         where: the environment and its step, for messages.
 
     Raises:
-        EnvError: one is no dictionary, or does not say of every agent whether its episode ended.
+        EnvError: one is no dictionary, or lacks the reward or end of an agent.
     """
     for what, by_agent in zip(PARTS, returned, strict=True):
+        if what == "rewards" and not isinstance(by_agent, Mapping):
+            continue  # the team's
         if not isinstance(by_agent, Mapping):
             raise EnvError(
                 f"{where()} returned {what} as {type(by_agent).__name__}: expected a dictionary by "
                 "agent."
             )
-        if what in ("terminated", "truncated") and any(name not in by_agent for name in acting):
+        missing = [name for name in acting if name not in by_agent]
+        if missing and what in ("rewards", "terminated", "truncated"):
             raise EnvError(
-                f"{where()} returned {what} of {list(by_agent)}: expected True or False for each "
-                f"of {list(acting)}, the agents that acted."
+                f"{where()} returned {what} of {list(by_agent)}, without {missing}: "
+                f"expected them for each of {list(acting)}, the agents that acted."
             )
 
 

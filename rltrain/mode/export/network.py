@@ -8,7 +8,7 @@ import os
 import shutil
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -23,8 +23,9 @@ from rltrain.assemble.build_learner import load_agents
 from rltrain.assemble.build_policy import build_test_rollout
 from rltrain.assemble.env import build_env, ordered_as_saved, prepare_machine
 from rltrain.common import checkpoint
-from rltrain.common.files import JsonObject, put_text, require_empty
+from rltrain.common.files import JsonObject, drop_temporary, locked, put_text, require_empty
 from rltrain.common.machine.install import require_extra
+from rltrain.common.machine.places import refused_writes
 from rltrain.config.schema import Settings
 from rltrain.errors import Interrupted, UsageError, storage_errors, usage_errors
 from rltrain.interfaces import Agents
@@ -39,6 +40,13 @@ COMPARED_STEPS = 200
 """Time steps of all environments, at most, whose values are compared."""
 TOLERANCE = 1e-4
 """Largest difference, relative to the largest value, or to 1 if all values are smaller."""
+
+
+BESIDE = (
+    "The files of an export belong beside the checkpoint: copy the checkpoint "
+    "(checkpoints/<env_steps>) to a folder of yours, and type rltrain mode=export checkpoint=COPY."
+)
+"""What to do where they cannot be written."""
 
 
 @dataclass(frozen=True)
@@ -142,32 +150,23 @@ def export(
         own.append(SCRIPT)  # else somebody has edited it
     advice = "Move them elsewhere: an export replaces its folder."
     require_empty(folder, "an export", advice, tuple(own))
-    temporary = temporary_folder(folder)
-    try:
-        record = written(settings, source, temporary)
-        with storage_errors(folder):
-            shutil.rmtree(folder, ignore_errors=True)
-            temporary.replace(folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        with suppress(OSError):  # not empty
-            folder.parent.rmdir()
+    temporary = folder.with_name(f".tmp-{folder.name}-{os.getpid()}")
+    with ExitStack() as held:
+        with refused_writes(folder, BESIDE):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            held.enter_context(locked(folder.parent))
+            drop_temporary(folder.parent)
+            temporary.mkdir(parents=True)
+        try:
+            record = written(settings, source, temporary)
+            with storage_errors(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+                temporary.replace(folder)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+            with suppress(OSError):  # not empty
+                folder.parent.rmdir()
     return Export(folder, record, source.remarks)
-
-
-def temporary_folder(folder: Path) -> Path:
-    """A new folder beside ``folder``; UsageError if it cannot be made."""
-    try:
-        temporary = folder.with_name(f".tmp-{folder.name}-{os.getpid()}")
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-        return temporary
-    except OSError as error:
-        raise UsageError(
-            f"{folder} cannot be written: {error.strerror}. The files of an export belong beside "
-            "the checkpoint: copy the checkpoint (checkpoints/<env_steps>) to a folder of yours, "
-            "and type rltrain mode=export checkpoint=COPY."
-        ) from error
 
 
 def written(settings: Settings, source: checkpoint.Found, folder: Path) -> dict[str, Any]:

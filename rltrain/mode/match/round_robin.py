@@ -58,8 +58,12 @@ def match(asked: Request, *, loud: bool = True) -> Match:
         f"Match {shown(folder)}: {plural(len(every), 'pairing')} of {number:,} battles"
         + (f", {len(pairings):,} of them done." if pairings else ".")
     )
+
+    def refuse(_: str) -> None:
+        raise UsageError(f"Another process plays this match, in {folder}. Wait for it.")
+
     folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder, lambda: f"Another process plays this match, in {folder}. Wait for it."):
+    with locked(folder, refuse):
         pairings = begun(request, every)[1]
         for first, second in every[len(pairings) :]:
             pairings.append(pairing(first, second, number, folder))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import platform
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from rltrain.common.files import require_plain, take_lock
+from rltrain.common import files
+from rltrain.common.files import require_plain
 from rltrain.common.machine.streams import say
 from rltrain.config.compose import compose_checked
 from rltrain.config.hydra_sweep import Task, other_launcher, sweeper_for
@@ -151,8 +152,7 @@ class Local:
             raise KeyboardInterrupt
 
 
-@contextmanager
-def locked(folder: Path) -> Iterator[int | None]:
+def locked(folder: Path) -> AbstractContextManager[int | None]:
     """Hold the folder until this process and every process that inherits the yielded file
     descriptor have ended; None where the file system has no locks.
 
@@ -161,21 +161,13 @@ def locked(folder: Path) -> Iterator[int | None]:
     Raises:
         UsageError: another command works in the folder.
     """
+
+    def busy(holder: str) -> None:
+        require_ended(holder, folder)
+        say(f"Waiting until the runs of the stopped sweep in {shown(folder)} have saved.")
+
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("a+", encoding="utf-8") as file:
-        held = take_lock(file.fileno())
-        if held is None:
-            yield None
-            return
-        if not held:
-            file.seek(0)
-            require_ended(file.read(), folder)
-            say(f"Waiting until the runs of the stopped sweep in {shown(folder)} have saved.")
-            take_lock(file.fileno(), wait=True)
-        file.truncate(0)
-        file.write(f"{platform.node()} {os.getpid()}")
-        file.flush()
-        yield file.fileno()
+    return files.locked(folder / ".lock", busy)
 
 
 def require_ended(holder: str, folder: Path) -> None:

@@ -242,7 +242,14 @@ def test_text_is_no_flag_that_an_agent_has_ended(place, name, bad):
     [
         (0, {"a": np.zeros(2)}, r"gave no observation for the agent b: .* every agent that acted"),
         (2, True, r"returned terminated as bool: expected a dictionary by agent"),
-        (3, {"__all__": False}, r"returned truncated of \['__all__'\]: expected .*\['a', 'b'\]"),
+        (1, {"a": 1.0}, r"returned rewards of \['a'\], without \['b'\]: expected .*\['a', 'b'\]"),
+        (1, {}, r"returned rewards of \[\], without \['a', 'b'\]: expected"),
+        (2, {"b": False}, r"returned terminated of \['b'\], without \['a'\]: expected"),
+        (
+            3,
+            {"__all__": False},
+            r"returned truncated of \['__all__'\], without \['a', 'b'\]: expected",
+        ),
         (4, None, r"returned infos as NoneType: expected a dictionary by agent"),
         (4, {"a": None}, r"gave a the info None: expected a dictionary"),
     ],

@@ -151,8 +151,13 @@ class Games:
         raise RuntimeError("render: the game is drawn by itself; record its .SC2Replay files")
 
     def save_replay(self, e: int, folder: str, prefix: str) -> list[str]:
-        """Have game e write ``<prefix>_<date>.SC2Replay`` into a folder; returns its path."""
-        return list(self.call_one(e, "save_replay", folder, prefix))
+        """Have game e write ``<prefix>_<date>.SC2Replay`` into a folder; returns its path. OSError
+        if it did not.
+        """
+        try:
+            return list(self.call_one(e, "save_replay", folder, prefix))
+        except RuntimeError as error:
+            raise OSError(str(error)) from error
 
     def scripted(self, name: str) -> NoReturn:
         """Refuse: scripted policies need the state of the built-in engine."""

@@ -116,7 +116,12 @@ class Game:
         """Write a .SC2Replay file of all episodes since the game was launched; returns its path."""
         self.inner.replay_dir, self.inner.replay_prefix = folder, prefix
         before = set(Path(folder).glob("*.SC2Replay"))
-        self.env.save_replay()
+        try:
+            self.env.save_replay()
+        except Exception:
+            for half_written in set(Path(folder).glob("*.SC2Replay")) - before:
+                half_written.unlink()
+            raise
         return sorted(str(p) for p in set(Path(folder).glob("*.SC2Replay")) - before)
 
     def call(self, method: str, *args: Any) -> Any:

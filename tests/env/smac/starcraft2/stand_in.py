@@ -102,9 +102,16 @@ class StarCraft2Env:
     def get_options(self):
         return {**self.options, "pid": os.getpid()}
 
+    def fill_disk(self, half_written):
+        self.half_written = half_written
+
     def save_replay(self):
-        name = f"{self.replay_prefix}_{self.episodes}.SC2Replay"
-        Path(self.replay_dir, name).write_text("replay")
+        path = Path(self.replay_dir, f"{self.replay_prefix}_{self.episodes}.SC2Replay")
+        half_written = getattr(self, "half_written", None)
+        if half_written is not False:
+            path.write_text("replay")
+        if half_written is not None:
+            raise OSError(28, "No space left on device")
 
     def close(self):
         self.launches = 0

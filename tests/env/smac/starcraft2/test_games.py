@@ -112,6 +112,22 @@ def test_every_finished_episode_has_a_replay_file(env: SmacVectorEnv, tmp_path: 
     assert path.name.startswith("episode-001_")
 
 
+@pytest.mark.parametrize("half_written", [False, True])
+def test_a_replay_that_does_not_fit_on_the_disk_is_a_failure_that_the_run_outlives(
+    env: SmacVectorEnv, tmp_path: Path, half_written: bool
+) -> None:
+    folder = tmp_path / "replays"
+    saver = GameReplays(folder, n_episodes=2)
+    env.call("fill_disk", half_written)
+    saver(env, [0, 1], {0: Episode(26.0, LIMIT)})
+    assert saver.files == {0: []}
+    assert saver.disk.degraded
+    assert not [*folder.iterdir()]
+    env.call("fill_disk", None)
+    saver(env, [0, 1], {1: Episode(26.0, LIMIT)})
+    assert [path.parent for path in saver.files[1]] == [folder]
+
+
 def test_built_in_engine_saves_no_replay() -> None:
     with pytest.raises(RuntimeError, match=r"env\.backend=sc2 only"):
         SmacVectorEnv(map_name="3m", n_envs=1).save_replay(0, ".", "x")
