@@ -119,11 +119,13 @@ def git_asked_once():
         yield
 
 
-@pytest.fixture(autouse=True)
-def curves_not_drawn(monkeypatch):
-    """Runs leave an empty learning_curve.png; the run of ``trained`` and test_curve.py draw it."""
-    path = "rltrain.logger.curve.draw"
-    monkeypatch.setattr(path, lambda run_dir, title: (run_dir / "learning_curve.png").touch())
+@pytest.fixture(autouse=True, scope="session")
+def curves_not_drawn():
+    """Runs leave an empty learning_curve.png, also those of fixtures; test_curve.py draws it."""
+    with pytest.MonkeyPatch.context() as patch:
+        path = "rltrain.logger.curve.draw"
+        patch.setattr(path, lambda run_dir, title: (run_dir / "learning_curve.png").touch())
+        yield
 
 
 @pytest.fixture

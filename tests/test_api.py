@@ -94,10 +94,12 @@ class Remember(Callback):
 def test_nothing_of_a_run_stays_in_memory(small, error, monkeypatch):
     """A sweep makes many in one process."""
     monkeypatch.setattr("rltrain.mode.train.gc", gc)
+    gc.disable()  # it would read all that tests imported
     seen = Remember(error)
     for seed in range(2):
         with suppress(Exception, KeyboardInterrupt):
             rltrain.train([*small, "total_env_steps=40", f"seed={seed}"], callbacks=[seen])
+    gc.enable()
     assert gc.get_freeze_count() == 0
     gc.collect()
     gc.freeze()
@@ -189,7 +191,7 @@ def test_the_newest_run_is_resumed_by_latest(small):
 
 
 def test_a_resumed_run_keeps_its_seed(small):
-    result = rltrain.train(small)
+    result = rltrain.train([*small, "total_env_steps=40"])
     with pytest.raises(UsageError, match="keeps its seed"):
         rltrain.resume(result.run_dir, overrides={"seed": 3})
 

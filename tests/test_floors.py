@@ -161,11 +161,7 @@ def test_the_package_imports_nothing_heavy():
 
 
 PATH = (
-    "trainer",
-    "algo/learner",
-    "algo/loss/td",
-    "algo/targets",
-    "algo/mixer/qmix",
+    *("trainer", "algo/learner", "algo/loss/td", "algo/targets", "algo/mixer/qmix"),
     "algo/network/gru",
 )
 

@@ -21,19 +21,21 @@ def test_updates_per_episode_are_exact_whatever_the_number_of_environments(
 ):
     overrides = [*small, f"hardware.n_envs={n_envs}", f"algo.updates_per_episode={ratio}"]
     trainer = rltrain.make_trainer([*overrides, "total_env_steps=400"], run_dir=tmp_path)
-    trainer.run(100)
+    trainer.run(60)
     before = trainer.clock
-    trainer.run(400)
+    trainer.run(240)
     episodes = trainer.clock.episodes - before.episodes
     assert trainer.clock.updates - before.updates == pytest.approx(ratio * episodes, abs=1)
 
 
-def test_updates_per_env_step_are_exact(small, tmp_path):
+@pytest.mark.parametrize("n_envs", [1, 3])
+def test_updates_per_env_step_are_exact(small, tmp_path, n_envs):
     overrides = ["algo.updates_per_episode=null", "algo.updates_per_env_step=0.1"]
+    overrides += [f"hardware.n_envs={n_envs}"]
     trainer = rltrain.make_trainer([*small, *overrides], run_dir=tmp_path)
     trainer.run(100)
     before = trainer.clock
-    trainer.run(300)
+    trainer.run(200)
     steps = trainer.clock.env_steps - before.env_steps
     assert trainer.clock.updates - before.updates == pytest.approx(0.1 * steps, abs=1)
 

@@ -12,7 +12,7 @@ from gymnasium import spaces
 import rltrain
 from rltrain.callback import Callback
 from tests.helpers import weights
-from tests.marks import each_once
+from tests.marks import slow_except
 
 HOOKS = [name for name in vars(Callback) if name.startswith("on_")]
 DURING_TRAINING = [
@@ -20,16 +20,17 @@ DURING_TRAINING = [
     for name in HOOKS
     if name not in ("on_train_start", "on_train_end", "on_exception", "on_save")
 ]
+FAST = [name for name in DURING_TRAINING if name not in ("on_trajectory", "on_batch", "on_log")]
 OVERRIDES = {
     "algo": "dqn",
     "tuned": "none",
-    "total_env_steps": 600,
-    "test": {"interval": 250, "episodes": 1, "n_envs": 1},
-    "log.interval": 60,
+    "total_env_steps": 250,
+    "test": {"interval": 120, "episodes": 1, "n_envs": 1},
+    "log.interval": 40,
     "logger": {"console": False, "wandb.mode": "disabled"},
     "hardware": {"n_envs": 2, "threads": 1},
     "algo.steps_per_collect": 7,
-    "algo.learning_starts": 60,
+    "algo.learning_starts": 30,
     "algo.batch_size": 4,
 }
 
@@ -51,13 +52,13 @@ class Counting(gymnasium.Env):
 
 
 def acting_at(hook, act):
-    """A callback that calls ``act(trainer)`` once, in a hook, after 200 env steps."""
+    """A callback that calls ``act(trainer)`` once, in a hook, after 100 env steps."""
 
     class Once(Callback):
         done = False
 
     def method(self, trainer, value=None):
-        if trainer.clock.env_steps > 200 and not self.done:
+        if trainer.clock.env_steps > 100 and not self.done:
             self.done = True
             act(trainer)
         return value
@@ -83,7 +84,7 @@ def joined(trainer):
     return pairs
 
 
-@pytest.mark.parametrize("hook", DURING_TRAINING)
+@pytest.mark.parametrize("hook", slow_except(FAST, DURING_TRAINING))
 def test_a_run_is_the_same_after_a_checkpoint_that_any_hook_asked_for(tmp_path, hook):
     callback = acting_at(hook, lambda trainer: trainer.save())
 
@@ -97,7 +98,7 @@ def test_a_run_is_the_same_after_a_checkpoint_that_any_hook_asked_for(tmp_path, 
     trainer.train()
     resumed = made(tmp_path / "resumed", env="cartpole")
     assert resumed.restore(tmp_path / "copy").remarks == ()
-    assert 200 < resumed.clock.env_steps < 260 or hook == "on_test_start"
+    assert 100 < resumed.clock.env_steps < 150 or hook == "on_test_start"
     resumed.train()
     assert resumed.clock == trainer.clock
     for ours, theirs in zip(
@@ -106,7 +107,10 @@ def test_a_run_is_the_same_after_a_checkpoint_that_any_hook_asked_for(tmp_path, 
         assert (ours == theirs).all()
 
 
-@each_once(error=[ZeroDivisionError, KeyboardInterrupt], hook=DURING_TRAINING)
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt, pytest.param(ZeroDivisionError, marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize("hook", slow_except(FAST, DURING_TRAINING))
 def test_no_transition_joins_two_episodes_after_an_exception_in_any_hook(tmp_path, hook, error):
     def fail(trainer):
         raise error
@@ -125,7 +129,7 @@ def test_no_transition_joins_two_episodes_after_an_exception_in_any_hook(tmp_pat
     for each in (trainer, resumed):
         each.train()
         assert not joined(each)
-        assert each.clock.env_steps >= 600
+        assert each.clock.env_steps >= 250
 
 
 def test_a_checkpoint_that_is_restored_after_an_exception_keeps_its_open_episodes(tmp_path):
@@ -135,7 +139,7 @@ def test_a_checkpoint_that_is_restored_after_an_exception_keeps_its_open_episode
     whole = made(tmp_path / "whole", env="cartpole")
     whole.train()
     trainer = made(tmp_path / "run", [acting_at("on_collect", fail)], "cartpole")
-    trainer.run(100)
+    trainer.run(50)
     trainer.save()
     with pytest.raises(ZeroDivisionError):
         trainer.train()

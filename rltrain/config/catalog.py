@@ -217,14 +217,14 @@ class Catalog:
     def lists(self) -> Any:
         """The loader for lists of defaults: of what it reads, nothing else is copied."""
         loader = copy.copy(self.loader)
-        loader.repository = copy.copy(loader.repository)
-        load = cache(loader.repository.load_config)
+        loader.repository = repository = copy.copy(loader.repository)
+        load = cache(repository.load_config)
 
         def listed(config_path: str) -> Any:
             file = load(config_path)
             return file and replace(file, defaults_list=copy.deepcopy(file.defaults_list))
 
-        vars(loader.repository)["load_config"] = listed
+        vars(repository).update(load_config=listed, __deepcopy__=lambda memo: repository)
         return loader
 
     @cache  # noqa: B019  a catalog is kept as long as the process runs

@@ -187,12 +187,6 @@ def test_options_are_those_of_the_smac_packages():
     smac, smacv2 = vars(SmacOptions()), Options().of_smacv2()
     assert list(smac)[-1] == "reward_scale_rate"
     assert set(smacv2) - set(smac) == {
-        "obs_own_pos",
-        "use_unit_ranges",
-        "min_attack_range",
-        "conic_fov",
-        "num_fov_actions",
-        "prob_obs_enemy",
-        "action_mask",
-        "fully_observable",
+        *("obs_own_pos", "use_unit_ranges", "min_attack_range", "conic_fov", "num_fov_actions"),
+        *("prob_obs_enemy", "action_mask", "fully_observable"),
     }

@@ -25,8 +25,10 @@ def run(code, missing):
 
 @pytest.mark.parametrize(
     ("names", "missing"),
-    [(["StarCraft2Env", "Battles"], LEARNING + SPACES), (["parallel_env"], LEARNING)],
-    ids=["without spaces", "with spaces"],
+    [
+        pytest.param(["StarCraft2Env", "Battles"], LEARNING + SPACES, id="without spaces"),
+        pytest.param(["parallel_env"], LEARNING, id="with spaces", marks=pytest.mark.slow),
+    ],
 )
 def test_examples_run_without_the_libraries_of_rltrain(names, missing):
     assert all(EXAMPLES[name].count("\n") <= 12 for name in names)
@@ -40,6 +42,7 @@ def test_there_is_an_example_of_every_interface():
     assert [*EXAMPLES] == ["StarCraft2Env", "parallel_env", "Battles"]
 
 
+@pytest.mark.slow
 def test_the_command_compiles_the_engine_without_them():
     (module,) = re.findall(r"^python -m (\S+)", README, flags=re.MULTILINE)
     code = f"import runpy; runpy.run_module({module!r}, run_name='__main__')"

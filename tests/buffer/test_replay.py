@@ -10,6 +10,7 @@ import torch
 from rltrain.types import Batch, EnvSpec, Steps
 from tests.buffer.replays import CLOCK, WINDOWS, PlainBuffer, filled, make, with_hidden
 from tests.buffer.streams import SPEC, Stream, saved
+from tests.marks import each_once
 
 
 @pytest.mark.parametrize("capacity", [40, pytest.param(300, marks=pytest.mark.slow)])
@@ -91,8 +92,7 @@ def test_a_window_waits_for_all_its_successors() -> None:
     assert buffer.starts.stop.tolist() == [2]
 
 
-@pytest.mark.parametrize("n_frames", [1, 3])
-@pytest.mark.parametrize("given", WINDOWS, ids=lambda g: "-".join(map(str, g.values())))
+@each_once(n_frames=[1, 3], given=WINDOWS)
 def test_when_nothing_follows_windows_begin_up_to_the_final_step(
     given: dict[str, Any], n_frames: int
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks.faults.runs import result_of
 from rltrain.callback import Callback
+from tests.marks import slow_except
 
 
 class Stopped(Callback):
@@ -20,7 +21,7 @@ class Stopped(Callback):
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-@pytest.mark.parametrize("at", [60, 150], ids=["between rows", "in the last iteration"])
+@pytest.mark.parametrize("at", slow_except([150], [60, 150]))  # between rows, at the end
 def test_an_interrupted_run_has_the_rows_of_the_uninterrupted_one(command, small, own_folder, at):
     words = [*small, "log.interval=40"]
     assert command(*words, "hydra.run.dir=whole") == 0

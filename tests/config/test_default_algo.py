@@ -16,17 +16,8 @@ from rltrain.mode.messages.resources import resource_plan
 from tests.marks import slow_except
 
 TEAMS = (
-    "smac",
-    "smaclite",
-    "smacv2",
-    "matrix",
-    "two_step",
-    "pettingzoo",
-    "mpe",
-    "lbf",
-    "rware",
-    "magent",
-    "stag_hunt",
+    *("smac", "smaclite", "smacv2", "matrix", "two_step", "pettingzoo", "mpe", "lbf", "rware"),
+    *("magent", "stag_hunt"),
 )
 FEW = ["hardware.n_envs=1", "hardware.threads=1", "test.n_envs=1"]
 

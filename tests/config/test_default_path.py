@@ -12,14 +12,6 @@ from tests.imports import imported
 RARE = ("exchange", "names", "saved_config", "suggest.choices")
 
 
-def test_a_default_command_imports_no_explanations_and_no_exchange_of_parts():
-    code = (
-        "from rltrain.config.compose import compose_single; "
-        "compose_single(['algo=qmix', 'env=smac', 'seed=1'])"
-    )
-    assert imported(code, *(f"rltrain.config.{name}" for name in RARE)) == []
-
-
 NOT_THERE = (
     "resume=latest",
     "mode=evaluate checkpoint=latest",
@@ -27,13 +19,18 @@ NOT_THERE = (
     "env=smac env.map_name=3n",
     "env=smacv2 env.map_name=terran_5",
     "env=gymnasium env.id=CartPol-v1",
+    "experiment=atari/rainbow algo.loss.gamma=2",
 )
 
 
-def test_what_is_not_there_is_answered_without_torch(own_folder):
+def test_a_default_command_imports_no_explanations_and_a_refused_one_no_torch(own_folder):
+    rare = [f"rltrain.config.{name}" for name in RARE]
     code = f"""
 import sys
 from contextlib import suppress
+from rltrain.config.compose import compose_single
+compose_single(["algo=qmix", "env=smac", "seed=1"])
+assert not {{*{rare}}} & {{*sys.modules}}
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.main import run
 for words in {NOT_THERE}:
@@ -45,6 +42,7 @@ for words in {NOT_THERE}:
     assert imported(code, "torch") == []
 
 
+@pytest.mark.slow
 def test_training_imports_no_videos_reports_or_hub():
     rare = ("video", "report", "mode.tune", "mode.hub", "mode.watch", "callback.video")
     assert imported("import rltrain.mode.train", *(f"rltrain.{name}" for name in rare)) == []

@@ -11,6 +11,7 @@ from rltrain.config.schema import RunSettings
 from rltrain.config.validate.mode_keys import LOADED, NEVER_IN_A_FILE, ONLY_IN, require_read
 from rltrain.errors import UsageError
 from tests.helpers import nothing_written
+from tests.marks import slow_except
 
 KEYS = [*SHIPPED.keys({}), "algo.loss.gamma", "algo.batch_size", "hardware.n_envs"]
 COMMANDS = {  # by the name of a mode in the table; the path of a run follows a =
@@ -113,7 +114,7 @@ def test_a_scripted_policy_takes_no_key_without_effect_either(command, own_folde
     assert nothing_written(own_folder)
 
 
-@pytest.mark.parametrize("root", NEVER_IN_A_FILE)
+@pytest.mark.parametrize("root", slow_except(NEVER_IN_A_FILE[::3], NEVER_IN_A_FILE))
 def test_a_preset_sets_no_key_of_a_command(own_folder, root):
     key, _, value = OTHERS[root].partition("=")
     node, _, leaf = key.partition(".")

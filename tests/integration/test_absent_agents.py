@@ -9,14 +9,8 @@ from pettingzoo.utils import BaseParallelWrapper
 import rltrain
 
 IQL = [
-    "algo=iql",
-    "env.reward=individual",
-    "total_env_steps=600",
-    "algo.learning_starts=100",
-    "algo.batch_size=8",
-    "test.episodes=1",
-    "hardware.n_envs=2",
-    "hardware.threads=1",
+    *("algo=iql", "env.reward=individual", "total_env_steps=300", "algo.learning_starts=100"),
+    *("algo.batch_size=8", "test.episodes=1", "hardware.n_envs=2", "hardware.threads=1"),
     "logger.console=false",
 ]
 

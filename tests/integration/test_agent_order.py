@@ -16,12 +16,8 @@ from tests.marks import each_once
 
 WORDS = ["env=pettingzoo", "algo=vdn", "algo.network.groups=[[0],[1],[2],[3]]"]
 WORDS += ["test.interval=1_000_000", "test.episodes=4", "test.n_envs=2", "hardware.n_envs=2"]
-WORDS += [
-    "hardware.kernels=torch",
-    "hardware.threads=1",
-    "algo.exploration.env_steps=10",
-    "algo.batch_size=8",
-]
+WORDS += ["hardware.kernels=torch", "hardware.threads=1", "algo.exploration.env_steps=10"]
+WORDS += ["algo.batch_size=8"]
 WORDS += ["algo.target_update.episodes=4", "algo.learning_starts=1_000_000", "log.interval=20"]
 BEST = 12.0
 RENAMED = "abce"

@@ -70,8 +70,7 @@ def test_win_rates_come_by_layout_and_again_for_the_same_seeds() -> None:
     assert len(set(rates)) > 1
 
 
-@pytest.mark.parametrize(
-    ("contact", "count"), [pytest.param(1.0, 16, marks=pytest.mark.slow), (0.94, 17)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("contact", "count"), [(1.0, 16), (0.94, 17)])
 def test_sixteen_zerglings_fit_around_six_zealots(contact: float, count: int) -> None:
     assert geometric_maximum(contact) == count

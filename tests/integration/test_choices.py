@@ -50,13 +50,7 @@ OF_OBSERVATIONS = {"hpn", "attention", "entities", "multi_input"}
 NEEDS = {"lunarlander": "Box2D", "minatar": "minatar", "atari": "ale_py"}  # of environments
 
 OWN_SPACES = {
-    "acrobot",
-    "cartpole",
-    "gymnasium",
-    "mountaincar",
-    "lunarlander",
-    "minatar",
-    "atari",
+    *("acrobot", "cartpole", "gymnasium", "mountaincar", "lunarlander", "minatar", "atari"),
     "trading",
 }
 

@@ -39,6 +39,6 @@ def test_an_override_passes_the_files_that_the_page_lists(small, own_folder):
 
 
 def test_a_resumed_run_passes_the_files_that_the_page_lists(trained):
-    seen = entered([f"resume={trained}", "total_env_steps=450"])
+    seen = entered([f"resume={trained}", "total_env_steps=200"])
     assert [file for file in RESUME if file not in seen] == []
     assert len(RESUME) <= 14

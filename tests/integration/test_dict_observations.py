@@ -1,13 +1,11 @@
-"""A Dict observation with an image and a number: stored in bytes, learned from both, resumed."""
+"""A Dict observation with an image and a number: stored in bytes, learned from both."""
 
 import gymnasium
 import numpy as np
 import pytest
-import torch
 from gymnasium import spaces
 
 import rltrain
-from tests.helpers import weights
 
 OVERRIDES = [
     *("algo=dqn", "algo/network=multi_input", "algo.network.filters=[[4,3,3]]"),
@@ -58,26 +56,6 @@ def test_image_and_number_are_learned_together(own_folder):
     for seed in range(8):
         obs, _ = game.reset(seed=seed)
         assert policy.act(obs) == game.right ^ game.positive
-
-
-@pytest.mark.slow
-def test_a_resumed_run_goes_on_number_for_number(own_folder):
-    whole = make(own_folder / "whole")
-    whole.run(180)
-    first = make(own_folder / "first")
-    first.run(140)
-    first.save()
-    second = rltrain.make_trainer(OVERRIDES, own_folder / "second", env=Exclusive)
-    second.restore(own_folder / "first")
-    second.run(180)
-    assert whole.clock.updates > first.clock.updates > 0
-    assert torch.equal(weights(second), weights(whole))
-
-
-def make(folder):
-    trainer = rltrain.make_trainer(OVERRIDES, folder, env=Exclusive)
-    trainer.start()
-    return trainer
 
 
 def test_pixels_for_a_network_without_convolutions_are_warned_about(own_folder, caplog):

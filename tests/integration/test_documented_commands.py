@@ -37,11 +37,8 @@ OF_READERS = re.compile(r"=mine:|=my_game:|=row:|=HEAD:|=DIR")
 WRONG = {"env=smca algo.loss.gama=0.9", "env=cartpole algo.batch_size=many"}
 """Mistakes that are shown for their message."""
 TINY = (
-    "total_env_steps=1000000",
-    "logger.console=false",
-    "logger.wandb.mode=disabled",
-    "hardware.threads=1",
-    "test.n_envs=1",
+    *("total_env_steps=1000000", "logger.console=false", "logger.wandb.mode=disabled"),
+    *("hardware.threads=1", "test.n_envs=1"),
 )
 REPLACED = {"logger": "logger.wandb.mode", "test.n_workers": "test.n_envs"}
 """Of these words a command must have one at most."""

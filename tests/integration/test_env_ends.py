@@ -20,7 +20,7 @@ from rltrain.hardware.rollout import Rollout
 from rltrain.types import Clock
 from tests.env.scripted import Zeros
 from tests.env.team.scripted import Scripted as Team
-from tests.marks import each_once
+from tests.marks import slow_except
 
 WORDS = ["env=gymnasium", "algo=dqn", "algo.learning_starts=8", "test.interval=1_000_000"]
 WORDS += ["test.episodes=2", "test.n_envs=1", "hardware.n_envs=2", "hardware.threads=1"]
@@ -213,7 +213,10 @@ def test_in_the_constructor_of_a_run(name: str, tmp_path) -> None:
     assert failed.value.exit_code == 4
 
 
-@each_once(place=["reset", "step"], name=["SystemExit", "SystemExit: 3", "Closed: window"])
+@pytest.mark.parametrize("place", ["reset", "step"])
+@pytest.mark.parametrize(
+    "name", slow_except(["SystemExit: 3"], ["SystemExit", "SystemExit: 3", "Closed: window"])
+)
 def test_a_run_ends_with_a_reason_and_its_state(name: str, place: str, tmp_path) -> None:
     folder, env = tmp_path / "run", made(name, place)
     env.patience = {"step": 30, "reset": 8}

@@ -47,13 +47,8 @@ def run(tmp_path):
 
 
 def test_the_keys_of_env_hold_for_it(tmp_path):
-    overrides = [
-        "env=gymnasium",
-        "env.frame_stack=2",
-        "env.reward_clip=1",
-        "env.time_limit=terminal",
-    ]
-    overrides += ["env.max_episode_steps=5", "+env.kwargs.prize=7"]
+    overrides = ["env=gymnasium", "env.frame_stack=2", "env.reward_clip=1"]
+    overrides += ["env.time_limit=terminal", "env.max_episode_steps=5", "+env.kwargs.prize=7"]
     trainer = rltrain.make_trainer([*WORDS, *overrides], tmp_path, env=Corridor)
     env = trainer.rollout.env
     assert (env.spec.frame_stack, env.spec.max_steps, env.time_limit) == (2, 5, "terminal")

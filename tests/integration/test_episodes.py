@@ -6,17 +6,14 @@ import pytest
 from rltrain.api import settings_from
 from rltrain.assemble.env import build_env
 from tests.integration.test_choices import NEEDS, options
+from tests.marks import slow_except
 
 OF_ONE = (
-    "acrobot",
-    "atari",
-    "cartpole",
-    "gymnasium",
-    "lunarlander",
-    "minatar",
-    "mountaincar",
+    *("acrobot", "atari", "cartpole", "gymnasium", "lunarlander", "minatar", "mountaincar"),
     "trading",
 )
+FAST = ("cartpole", "gymnasium", "trading", "matrix", "two_step", "smac", "mpe")
+"""One of each kind of environment."""
 LIMIT = 8
 """Env steps of an episode."""
 
@@ -46,7 +43,7 @@ def played(env, k):
     return seen
 
 
-@pytest.mark.parametrize("name", options("env"))
+@pytest.mark.parametrize("name", slow_except(FAST, options("env")))
 def test_an_episode_does_not_depend_on_the_one_before(name):
     if name in NEEDS:
         pytest.importorskip(NEEDS[name])

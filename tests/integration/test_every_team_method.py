@@ -19,12 +19,8 @@ from tests.marks import each_once
 
 TINY = [w for w in SMALL if not w.startswith(("env=", "hardware.n_envs", "test.n_envs"))]
 TINY += ["hardware.n_envs=1", "test.n_envs=1", "algo.batch_size=1", "algo.network.hidden_dim=8"]
-TINY += [
-    "algo.steps_per_collect=12",
-    "buffer.capacity=40",
-    "test.interval=1000000",
-    "save.interval=1000000",
-]
+TINY += ["algo.steps_per_collect=12", "buffer.capacity=40", "test.interval=1000000"]
+TINY += ["save.interval=1000000"]
 ENVS = {
     "two_step": ["env=two_step"],
     "lbf": ["env=lbf", "env.id=Foraging-5x5-2p-1f-v3", "env.max_episode_steps=4"],

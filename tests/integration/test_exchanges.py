@@ -18,13 +18,8 @@ from rltrain.config.catalog import SHIPPED
 from rltrain.errors import UsageError
 
 GROUPS = (
-    "algo/distribution",
-    "algo/exploration",
-    "algo/loss",
-    "algo/mixer",
-    "algo/network",
-    "algo/optimizer",
-    "buffer",
+    *("algo/distribution", "algo/exploration", "algo/loss", "algo/mixer", "algo/network"),
+    *("algo/optimizer", "buffer"),
 )
 ALGOS = [name for name in SHIPPED.options("algo") if name != "scripted"]
 REFUSED = Path(__file__).parents[1] / "data" / "exchanges.json"

@@ -12,6 +12,7 @@ from rltrain.types import EnvSpec
 WORDS = ["hardware.n_envs=2", "hardware.threads=1", "logger.wandb.mode=disabled"]
 WORDS += ["algo.batch_size=4", "test.n_envs=1"]
 SHORT = ["env=gymnasium", "env.max_episode_steps=9"]
+CONV = ["algo/network=conv", "algo.network.filters=[[4,3,2]]", "algo.network.hidden_sizes=[8]"]
 STORED = ["algo.learning_starts=20", "buffer.capacity=200"]
 
 
@@ -154,14 +155,7 @@ def test_windows_of_vectors_are_what_gymnasium_stacks(tmp_path, overrides):
 def test_windows_of_images_are_what_gymnasium_stacks(tmp_path, overrides):
     n_frames = int(overrides[-1].partition("=")[2])
     stacks = Stacks(Images, n_frames)
-    overrides = [
-        *overrides,
-        *SHORT,
-        "algo/network=conv",
-        "algo.network.filters=[[4,3,2]]",
-        "algo.network.hidden_sizes=[8]",
-    ]
-    trainer, acted, n_frames = trained(overrides, tmp_path, env=stacks)
+    trainer, acted, n_frames = trained([*overrides, *SHORT, *CONV], tmp_path, env=stacks)
     assert_windows_are(acted, trainer, n_frames)
     channels_first = {key: stack[..., 0] for key, stack in stacks.by_newest.items()}
     assert_windows_are(channels_first, trainer, n_frames)
@@ -170,7 +164,6 @@ def test_windows_of_images_are_what_gymnasium_stacks(tmp_path, overrides):
 @pytest.mark.parametrize("overrides", [["algo=vdn"], slow("algo=iql")], ids=" ".join)
 def test_a_team_with_images_learns_from_stacked_frames(tmp_path, overrides):
     own = ["env=two_step", f"env._target_={__name__}.team_of_images", *STORED]
-    conv = ["algo/network=conv", "algo.network.filters=[[4,3,2]]", "algo.network.hidden_sizes=[8]"]
-    trainer, acted, n_frames = trained([*overrides, *own, *conv], tmp_path)
+    trainer, acted, n_frames = trained([*overrides, *own, *CONV], tmp_path)
     batch = assert_windows_are(acted, trainer, n_frames)
     assert batch.obs.shape[2:] == (2, 3, 12, 12)

@@ -42,11 +42,11 @@ class FailingLater(Failing):
             raise self.error
 
 
-TRAIN = ["logger.console=true", "hydra.run.dir=run"]
+TRAIN = ["logger.console=true", "hydra.run.dir=run", "total_env_steps=60"]
 COMMANDS = {
     "train": TRAIN,
     "train, warned": [*TRAIN, "algo.learning_starts=1000"],
-    "resume": ["resume=run", "total_env_steps=200"],
+    "resume": ["resume=run", "total_env_steps=180"],
     "evaluate": ["mode=evaluate", "checkpoint=run", "test.episodes=2"],
     "evaluate all": ["mode=evaluate", "checkpoint=run", "load_step=all", "test.episodes=2"],
     "report": ["mode=report", "runs=run"],
@@ -178,7 +178,7 @@ def raising(error):
 def test_a_run_that_cannot_be_closed_is_recorded(command, small, monkeypatch, part, error):
     monkeypatch.setattr(part, "close", raising(error))
     with pytest.raises(type(error)):
-        command(*small, "hydra.run.dir=run")
+        command(*small, "total_env_steps=40", "hydra.run.dir=run")
     assert get_json(Path("run/run.json"))["status"] == "finished"
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import rltrain
+from rltrain import main as entry
 from rltrain.battles.data.map_file import SHIPPED
 from rltrain.common.checkpoint.locate import seal, stored_manifest
 from rltrain.config.overrides import put
@@ -19,14 +20,28 @@ TRADING = [
     *("algo=dqn", "env=trading", "env.prices=my prices.csv", "env.episode_length=10"),
     *("env.window=3", "total_env_steps=60", "test.interval=30", "test.episodes=2"),
     *("test.n_envs=2", "save.interval=30", "algo.batch_size=4", "buffer.capacity=100"),
-    *(
-        "algo.learning_starts=20",
-        "hardware.n_envs=2",
-        "hardware.threads=1",
-        "logger=[]",
-        "logger.console=false",
-    ),
+    *("algo.learning_starts=20", "hardware.n_envs=2", "hardware.threads=1", "logger=[]"),
+    "logger.console=false",
 ]
+
+
+@pytest.fixture(scope="module")
+def traded_once(tmp_path_factory):
+    """A folder with prices and a run on them, ``run``."""
+    folder = tmp_path_factory.mktemp("traded")
+    lines = "\n".join(str(100 + i % 7) for i in range(200))
+    (folder / "my prices.csv").write_text(f"close\n{lines}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert entry.run([*TRADING, "hydra.run.dir=run"]) == 0
+    return folder
+
+
+@pytest.fixture
+def prices(traded_once, own_folder):
+    """The prices that ``run`` was trained on, in the current folder."""
+    shutil.copytree(traded_once, own_folder, dirs_exist_ok=True)
+    return own_folder / "my prices.csv"
 
 
 def forged(run_dir, **changes):
@@ -94,6 +109,7 @@ def test_project_name_group_tags_and_mode_of_a_logger_are_kept(command, trained)
     assert command(f"resume={trained}", "total_env_steps=200") == 0
 
 
+@pytest.mark.slow
 def test_a_map_of_ones_own_is_copied_into_the_run(command, own_folder, capsys):
     own = own_folder / "mine.yaml"
     shutil.copy(SHIPPED / "chokepoint.yaml", own)
@@ -131,10 +147,7 @@ def test_the_weights_that_a_run_started_from_are_asked_for_until_it_has_its_own(
     assert command(*words, "total_env_steps=220") == 0
 
 
-def test_the_files_of_an_environment_are_copied_into_the_run(command, own_folder):
-    prices = own_folder / "my prices.csv"
-    prices.write_text("close\n" + "\n".join(str(100 + i % 7) for i in range(200)))
-    assert command(*TRADING, "hydra.run.dir=run") == 0
+def test_the_files_of_an_environment_are_copied_into_the_run(command, own_folder, prices):
     kept = Path("moved/files/env.prices")
     shutil.move("run", "moved")
     assert kept.read_bytes() == prices.read_bytes()
@@ -155,13 +168,9 @@ def test_the_files_of_an_environment_are_copied_into_the_run(command, own_folder
 
 
 @pytest.mark.parametrize("where", ["run", "moved"])
-def test_a_run_does_not_go_on_with_another_file_in_the_place_of_its_copy(
-    command, own_folder, where
-):
+@pytest.mark.usefixtures("prices")
+def test_a_run_does_not_go_on_with_another_file_in_the_place_of_its_copy(command, where):
     """Defect: the rest of the run had other prices, exit code 0."""
-    prices = own_folder / "my prices.csv"
-    prices.write_text("close\n" + "\n".join(str(100 + i % 7) for i in range(200)))
-    assert command(*TRADING, "hydra.run.dir=run") == 0
     shutil.move("run", where) if where != "run" else None
     kept = Path(where, "files/env.prices")
     text = kept.read_text()
@@ -207,11 +216,9 @@ def test_from_python_the_message_names_the_keys(trained):
     assert result.metrics
 
 
-def test_keys_of_an_evaluation_are_typed_in_python_as_in_a_command(command, own_folder):
+@pytest.mark.usefixtures("prices")
+def test_keys_of_an_evaluation_are_typed_in_python_as_in_a_command():
     """Defect: ``rltrain.evaluate`` asked for keys that could not be given to it."""
-    prices = own_folder / "my prices.csv"
-    prices.write_text("close\n" + "\n".join(str(100 + i % 7) for i in range(200)))
-    assert command(*TRADING, "hydra.run.dir=run") == 0
     before = rltrain.evaluate("run").metrics
     shutil.rmtree("run/files")
     with pytest.raises(

@@ -23,6 +23,7 @@ FOREIGN = {
     "checkpoints": {"checkpoints/1/model.safetensors": "mine"},
     "numbers": {"1_mine/notes.txt": "mine", "onnx/1/policy.onnx": "mine"},
 }
+SHORT = "total_env_steps=40"
 COMMANDS = {
     "train": (["hydra.run.dir=place"], r"hydra\.run\.dir=|resume="),
     "train here": (["hydra.run.dir=."], r"hydra\.run\.dir=|resume="),
@@ -83,7 +84,7 @@ def test_a_trainer_made_by_hand_refuses_it_too(small, own_folder, kind):
 
 
 def test_what_a_killed_run_left_before_it_began_is_taken(command, small, own_folder):
-    command(*small, "hydra.run.dir=run")
+    command(*small, SHORT, "hydra.run.dir=run")
     kept = {".hydra", "run.json", "train.log", "config.json"}
     for path in (own_folder / "run").iterdir():
         if path.name not in kept:
@@ -91,7 +92,7 @@ def test_what_a_killed_run_left_before_it_began_is_taken(command, small, own_fol
     Path("run/config.json").rename("run/.config.json.123")
     begun = {"status": "running", "process": 123}
     Path("run/run.json").write_text(json.dumps(begun), encoding="utf-8")
-    assert command(*small, "hydra.run.dir=run") == 0
+    assert command(*small, SHORT, "hydra.run.dir=run") == 0
 
 
 @pytest.mark.parametrize(
@@ -102,7 +103,7 @@ def test_a_folder_that_is_as_good_as_empty_is_taken(command, small, own_folder, 
     for name in names:
         (own_folder / "run" / name).parent.mkdir(exist_ok=True)
         (own_folder / "run" / name).touch()
-    assert command(*small, "hydra.run.dir=run") == 0
+    assert command(*small, SHORT, "hydra.run.dir=run") == 0
 
 
 @pytest.mark.usefixtures("figures_not_drawn")

@@ -165,7 +165,7 @@ def test_help_needs_no_torch_and_makes_no_folder(tmp_path, flag):
     [
         pytest.param(["algo=qmx"], marks=pytest.mark.slow),
         pytest.param(["seed=abc"], marks=pytest.mark.slow),
-        ["experiment=atari/rainbow", "algo.loss.gamma=2"],
+        pytest.param(["experiment=atari/rainbow", "algo.loss.gamma=2"], marks=pytest.mark.slow),
         pytest.param(["-m", "algo=x"], marks=pytest.mark.slow),
     ],
     ids=" ".join,

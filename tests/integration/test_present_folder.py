@@ -33,7 +33,9 @@ KINDS = {
 }
 """What is typed for every kind of environment that a file may name."""
 CHESS = "pettingzoo.classic.chess_v6"
+FAST_KINDS = [kind for kind in KINDS if kind not in IDS or kind in {*IDS[::6], CHESS}]
 TRIED = [(COMMANDS[0], kind) for kind in KINDS] + [(each, CHESS) for each in COMMANDS[1:]]
+FAST = [(words, kind) for words, kind in TRIED[:-2] if kind in FAST_KINDS]
 
 
 class Looking:
@@ -59,7 +61,7 @@ def looked_for(own_folder, monkeypatch):
     assert not (own_folder / "EXECUTED").exists()
 
 
-@pytest.mark.parametrize("tried", slow_except(TRIED[:-2], TRIED), ids=" ".join)
+@pytest.mark.parametrize("tried", slow_except(FAST, TRIED), ids=" ".join)
 def test_no_command_imports_from_there_for_a_strangers_run(
     command, trained_once, own_folder, looked_for, tried
 ):

@@ -15,19 +15,19 @@ from tests.helpers import forged
 
 def test_resume_goes_on_in_the_same_folder(command, trained):
     before = (trained / "metrics.jsonl").read_text()
-    assert command(f"resume={trained}", "total_env_steps=450") == 0
+    assert command(f"resume={trained}", "total_env_steps=190") == 0
     record = json.loads((trained / "run.json").read_text())
-    assert record["env_steps"] >= 450
+    assert record["env_steps"] >= 190
     assert len(record["resumes"]) == 1
     after = (trained / "metrics.jsonl").read_text()
     assert after.startswith(before)
     steps = [json.loads(line)["env_steps"] for line in after.splitlines()]
     assert steps == sorted(steps)
-    assert json.loads((trained / "config.json").read_text())["total_env_steps"] == 450
+    assert json.loads((trained / "config.json").read_text())["total_env_steps"] == 190
 
 
 def test_resume_latest_finds_the_newest_run(command, trained, small):
-    assert command("resume=latest", "total_env_steps=350") == 0
+    assert command("resume=latest", "total_env_steps=180") == 0
 
 
 @pytest.fixture
@@ -84,20 +84,20 @@ def test_a_resume_cuts_metrics_back_to_the_checkpoint(command, trained):
     file = trained / "metrics.jsonl"
     before = file.read_text()
     file.write_text(before + '{"env_steps": 10000}\n')
-    assert command(f"resume={trained}", "total_env_steps=350") == 0
+    assert command(f"resume={trained}", "total_env_steps=180") == 0
     assert '"env_steps": 10000' not in file.read_text()
 
 
 def test_a_resume_passes_over_a_broken_checkpoint(command, trained):
     latest = (trained / "checkpoints/latest").read_text().strip()
     (trained / "checkpoints" / latest / "trainer.safetensors").write_bytes(b"")
-    assert command(f"resume={trained}", "total_env_steps=350") == 0
+    assert command(f"resume={trained}", "total_env_steps=180") == 0
 
 
 def test_resume_takes_the_run_of_a_checkpoint(command, trained):
     latest = (trained / "checkpoints/latest").read_text().strip()
-    assert command(f"resume={trained}/checkpoints/{latest}", "total_env_steps=350") == 0
-    assert json.loads((trained / "run.json").read_text())["env_steps"] >= 350
+    assert command(f"resume={trained}/checkpoints/{latest}", "total_env_steps=180") == 0
+    assert json.loads((trained / "run.json").read_text())["env_steps"] >= 180
 
 
 def test_a_resume_to_fewer_env_steps_says_that_nothing_is_trained(command, trained, capfd):

@@ -1,5 +1,5 @@
-"""Environments of several agents from Python, from the command and by id: they train, resume
-exactly, and reach known returns.
+"""Environments of several agents from Python, from the command and by id: they train, and reach
+known returns.
 """
 
 import numpy as np
@@ -60,35 +60,6 @@ def without(small, *keys):
 
 def weights(trainer):
     return torch.cat([p.flatten() for p in trainer.learner.online.parameters()])
-
-
-SMALLEST = {
-    "rware": ["env.id=rware-tiny-2ag-v2", "env.max_episode_steps=4"],
-    "magent": ["env.max_episode_steps=4"],
-    "matrix": ["env.length=3"],
-    "stag_hunt": ["env.max_episode_steps=4"],
-}
-
-TRAINED = [
-    (env, "qmix") if algo == "qmix" else pytest.param(env, algo, marks=pytest.mark.slow)
-    for env in SMALLEST
-    for algo in ALGOS
-]
-"""Every method on some of them: test_every_team_method.py."""
-
-
-@pytest.mark.parametrize(("env", "algo"), TRAINED)
-def test_every_environment_trains_a_team(small, tmp_path, env, algo):
-    overrides = [
-        *without(small, "buffer.capacity", "hardware.n_envs", "test.n_envs"),
-        f"algo={algo}",
-    ]
-    overrides += [f"env={env}", *SMALLEST[env], "buffer.capacity=40", "algo.batch_size=1"]
-    overrides += ["hardware.n_envs=1", "test.n_envs=1", "test.interval=1000000"]
-    trainer = rltrain.make_trainer(overrides, tmp_path)
-    for _ in range(3):
-        trainer.run(trainer.clock.env_steps + 1)
-    trainer.close()
 
 
 def test_a_class_of_ones_own_trains(small, tmp_path):
@@ -155,31 +126,11 @@ def test_individual_rewards_are_for_methods_without_a_mixer(small, tmp_path):
     assert trainer.rollout.env.spec.n_rewards == 2
 
 
-def test_a_resumed_run_equals_the_uninterrupted_one(small, tmp_path):
-    """The open episodes are repeated from their seeds and actions."""
-    overrides = [*without(small), "algo=qmix"]
-    whole = rltrain.make_trainer(overrides, tmp_path / "whole", env=Meeting)
-    first = rltrain.make_trainer(overrides, tmp_path / "part", env=Meeting)
-    whole.run(120)
-    first.run(49)
-    first.save()
-    second = rltrain.make_trainer(overrides, tmp_path / "part", env=Meeting)
-    second.restore(tmp_path / "part")
-    second.started = True
-    second.run(120)
-    assert second.clock == whole.clock
-    assert whole.clock.updates > 2
-    assert torch.equal(weights(second), weights(whole))
-
-
 @pytest.mark.slow
 def test_our_battles_handed_back_train_to_the_same_numbers(small, tmp_path):
     overrides = [*without(small, "buffer.capacity", "test.interval"), "algo=qmix"]
     overrides += ["buffer.capacity=100", "test.interval=1000000", "save.interval=1000000"]
-    overrides = [
-        *(w for w in overrides if not w.startswith("algo.batch_size")),
-        "algo.batch_size=2",
-    ]
+    overrides = [*(w for w in overrides if "algo.batch_size" not in w), "algo.batch_size=2"]
     ours = [*overrides, "env=smac", "env.map_name=2m_vs_1z", "env.time_limit=bootstrap"]
     theirs = [*overrides, "env=pettingzoo", "env.reward=mean", "+env.kwargs.map_name=2m_vs_1z"]
     one = rltrain.make_trainer(ours, tmp_path / "one")

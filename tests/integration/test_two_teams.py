@@ -53,24 +53,22 @@ def test_a_team_plays_the_same_against_another_one_again(promise, blue, tmp_path
     whole.trainer.close()
 
 
-@pytest.mark.parametrize("promise", [resume, evaluate], ids=lambda each: each.__name__)
-def test_a_team_plays_itself_and_its_newest_snapshot_in_tests(promise, tmp_path):
+def test_a_team_plays_itself_and_its_newest_snapshot_in_tests(tmp_path):
     words = (*DUEL, RED, "env.opponent=self", "self_play.interval=60", "self_play.pool_size=2")
-    whole = whole_run_of(State((*words, "test.interval=60")), tmp_path)
+    state = State((*words, "test.interval=60"))
+    whole = whole_run_of(state, tmp_path)
     assert whole.trainer.latest["test/win_rate/self"] == whole.trainer.latest["test/win_rate"]
     battles = json.loads((whole.folder / "self_play.json").read_text())
     each = [sum(counts) for of_now in battles.values() for counts in of_now.values()]
     assert sum(each) == whole.trainer.clock.episodes
     assert [*map(int, battles)] == sorted(map(int, battles))
     assert len(battles) > 2
-    if promise is resume:
-        promise(State((*words, "test.interval=60")), whole, tmp_path / "again")
-    else:
-        played = rltrain.evaluate(whole.folder, episodes=2, overrides=["trust=[tests]"])
-        record = json.loads((whole.folder / "evaluation.json").read_text())
-        newest = max(int(path.name) for path in (whole.folder / "pool").iterdir())
-        assert record["opponent"] == f"pool-{newest}"
-        assert "test/win_rate" in played.metrics
+    played = rltrain.evaluate(whole.folder, episodes=2, overrides=["trust=[tests]"])
+    record = json.loads((whole.folder / "evaluation.json").read_text())
+    newest = max(int(path.name) for path in (whole.folder / "pool").iterdir())
+    assert record["opponent"] == f"pool-{newest}"
+    assert "test/win_rate" in played.metrics
+    resume(state, whole, tmp_path / "again")
     whole.trainer.close()
 
 

@@ -16,6 +16,7 @@ from rltrain.common.json_text import json_text
 from rltrain.config.compose import compose_checked
 from rltrain.errors import EnvError, UsageError
 from rltrain.main import run
+from tests.env.scripted import Sampled
 from tests.mode.match.test_match import MAP, words
 
 SMALL = (
@@ -25,22 +26,17 @@ SMALL = (
 )
 
 
-class Unmeasured(gymnasium.Env):
+class Unmeasured(Sampled):
     """Episodes of three steps, whose metrics are no finite numbers."""
 
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,))
     action_space = gymnasium.spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.t = 0
-        return np.zeros(2, np.float32), {}
+    length = 3
 
     def step(self, action):
-        self.t += 1
+        *others, _ = super().step(action)
         metrics = {"a": math.nan, "b": math.inf, "c": -math.inf, "d": 1.0}
-        info = {"metrics": metrics} if self.t == 3 else {}
-        return np.zeros(2, np.float32), 1.0, self.t == 3, False, info
+        return *others, {"metrics": metrics} if self.t == 3 else {}
 
 
 class Remembering(Callback):
@@ -111,6 +107,7 @@ def test_a_return_of_the_environments_own_ends_a_run_and_an_evaluation(own_folde
         rltrain.evaluate("fine", episodes=2, env=Replacing)
 
 
+@pytest.mark.usefixtures("figures_not_drawn")
 def test_files_of_sweeps_and_matches_have_no_nan(own_folder, monkeypatch, small):
     monkeypatch.setattr(
         "rltrain.periodic_tests.summarize",

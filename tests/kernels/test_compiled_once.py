@@ -18,13 +18,7 @@ print(json.dumps(names))
 """
 TILES = {"multiply", "add_outer", "add_product", "take_matrix"}  # strides known beforehand
 FEW_LINES = {
-    "copy_column",
-    "below",
-    "place",
-    "move",
-    "draw_team",
-    "finish_window",
-    "best_action",
+    *("copy_column", "below", "place", "move", "draw_team", "finish_window", "best_action"),
     "_call",
 }
 DISTRIBUTIONS = {

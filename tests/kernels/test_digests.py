@@ -14,6 +14,7 @@ import rltrain
 from rltrain.kernels import digests
 from rltrain.kernels.table import TWINS
 from tests.kernels.edits import edited, n_edits
+from tests.marks import slow_except
 
 PACKAGE = Path(rltrain.__file__).parent
 KNOWN = json.loads(digests.FILE.read_text())
@@ -64,9 +65,10 @@ def test_digests_are_those_of_the_code():
     assert digests.current() == KNOWN, COMMAND
 
 
-@pytest.mark.parametrize(("file", "name"), NAMES, ids=lambda x: x.rpartition("/")[2])
-def test_an_edit_is_noticed_and_named(file, name):
+@pytest.mark.parametrize("place", slow_except(NAMES[::5], NAMES), ids=lambda place: place[1])
+def test_an_edit_is_noticed_and_named(place):
     """One edit of every function, drawn with a fixed seed."""
+    file, name = place
     source = source_of(file)
     n = n_edits(source, name)
     number = random.Random(name).randrange(n) if n else None

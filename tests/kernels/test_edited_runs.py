@@ -334,9 +334,8 @@ def unedited(tmp_path_factory):
 
 TRIED = [(name, at) for name in EDITS for at in (None, 40)]
 QUICK = (
-    *((name, None) for name in ("SGD", "huber", "td.huber", "CLIP", "activation")),
-    *((name, 40) for name in ("state.clear()", "lr scheduler", "gamma", "c51 gamma", "step")),
-    *((name, 40) for name in ("loss._td_target", "qmix huber", "qmix scale", "td.huber")),
+    *((name, None) for name in ("SGD", "td.huber", "CLIP", "activation")),
+    *((name, 40) for name in ("state.clear()", "gamma", "step", "qmix scale")),
 )
 
 
@@ -358,14 +357,7 @@ def test_an_edit_of_a_run_trains_as_without_compiled_code(
     torch.testing.assert_close(found["auto"], found["torch"], **CLOSE)
 
 
-@pytest.mark.parametrize("name", BUILT)
+@pytest.mark.parametrize("name", slow_except(("tied", "subclass of Adam"), BUILT))
 def test_networks_and_optimizers_of_ones_own_train_as_without_compiled_code(name, tmp_path):
     found = [trained(BUILT[name], k, tmp_path / k) for k in ("torch", "auto")]
     torch.testing.assert_close(*found, **CLOSE)
-
-
-@pytest.mark.parametrize(
-    "words", dict.fromkeys(words for words, _ in EDITS.values()), ids=lambda words: words[0]
-)
-def test_compiled_code_trains_the_same_weights(words, tmp_path, unedited):
-    torch.testing.assert_close(trained(words, "auto", tmp_path), unedited(words), **CLOSE)

@@ -55,31 +55,6 @@ def test_the_switch_chooses_loss_and_network(choice, compiled):
     assert ("unroll" in vars(learner.online.agents.rnn)) is compiled
 
 
-@pytest.mark.parametrize(
-    ("overrides", "atol"),
-    [
-        pytest.param(*(["algo=dqn", "env=cartpole", "tuned=none"], 1e-4), marks=pytest.mark.slow),
-        (["algo=rainbow", "env=cartpole"], 1e-3),
-        (["algo=qmix", "env=two_step", "algo.batch_size=4"], 1e-4),
-    ],
-)
-def test_both_choices_learn_the_same(overrides, atol, tmp_path):
-    """To rounding, which grows with the number of updates: Adam makes steps of the same size from
-    the smallest gradients, of which a distribution has the most."""
-    learned = []
-    for choice in ("compiled", "torch"):
-        trainer = rltrain.make_trainer(
-            [*overrides, f"hardware.kernels={choice}", "hardware.n_envs=2", *TINY]
-            + (["algo.learning_starts=64"] if "env=cartpole" in overrides else []),
-            run_dir=tmp_path / choice,
-        )
-        trainer.run(96)
-        assert trainer.clock.updates > 3
-        learned.append(trainer.learner.state_dict()["online"])
-        trainer.close()
-    torch.testing.assert_close(*learned, rtol=1e-3, atol=atol)
-
-
 def test_copies_compute_with_their_own_weights():
     """As the learner copies the target, and parameter noise the agents that act."""
     agents = AGENTS["mlp"](spec=SPEC, last_action=False, agent_id=False)

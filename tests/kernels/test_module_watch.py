@@ -18,7 +18,7 @@ from rltrain.kernels.recurrent.team_step import CompiledSequenceLoss
 from rltrain.kernels.recurrent.weights import misfit
 from rltrain.types import Clock, EnvSpec
 from tests.algo.batches import SPEC, make_batch
-from tests.marks import each_once
+from tests.marks import each_once, slow_except
 
 PLAIN = EnvSpec(n_agents=1, n_actions=2, obs_shape=(3,))
 TINY = ["hardware.threads=1", "logger=[]", "algo.max_grad_norm=null"]
@@ -71,10 +71,13 @@ PARTS = [
 ]
 
 
-@each_once(part_of=PARTS, network=["online", "target"])
-def test_a_hook_of_any_part_is_called(part_of, network, lines):
+BOTH = [(*part_of, network) for network in ("online", "target") for part_of in PARTS]
+
+
+@pytest.mark.parametrize("case", slow_except(BOTH[::4], BOTH))
+def test_a_hook_of_any_part_is_called(case, lines):
     """Registered after the learner was built; without it compiled code computes again."""
-    (algo, part), found = part_of, {}
+    (algo, part, network), found = case, {}
     for kernels in ("auto", "torch"):
         learner, spec = learner_of(algo, kernels)
         assert (type(learner.loss) in (CompiledTDLoss, CompiledSequenceLoss)) is (kernels == "auto")

@@ -11,23 +11,14 @@ from rltrain.api import settings_from
 from rltrain.assemble.build_learner import build_learner
 from rltrain.types import Batch, Clock, EnvSpec
 from tests.algo.batches import make_batch
+from tests.marks import slow_except
 
 TEAM = EnvSpec(n_agents=3, n_actions=5, obs_shape=(7,), state_dim=11)
 ALONE = EnvSpec(n_agents=1, n_actions=5, obs_shape=(7,), state_dim=11)
 PIXELS = EnvSpec(n_agents=1, n_actions=5, obs_shape=(2, 10, 10))
 TEAMS = ["iql", "vdn", "qmix", "qplex", "qplex_attention", "qatten", "qtran", "ow_qmix", "cw_qmix"]
-SINGLE = [
-    "dqn",
-    "simple_q",
-    "noisy",
-    "c51",
-    "qrdqn",
-    "iqn",
-    "rainbow",
-    "munchausen_dqn",
-    "drqn",
-    "r2d2",
-]
+SINGLE = ["dqn", "simple_q", "noisy", "c51", "qrdqn", "iqn", "rainbow", "munchausen_dqn"]
+SINGLE += ["drqn", "r2d2"]
 CASES = [
     *((f"algo={name}", TEAM) for name in TEAMS),
     *((f"algo={name}", ALONE) for name in SINGLE),
@@ -39,6 +30,9 @@ CASES = [
         for name in SINGLE[:7]
     ),
 ]
+PLAIN = ("vdn", "qatten", "qplex_attention", "ow_qmix", "dqn", "simple_q", "munchausen_dqn", "drqn")
+FAST = [case for case in CASES[:-6] if case[0].removeprefix("algo=") not in PLAIN]
+"""Without those whose parts others have."""
 
 
 def on_meta(batch: Batch) -> Batch:
@@ -47,8 +41,9 @@ def on_meta(batch: Batch) -> Batch:
     return replace(batch, **moved)
 
 
-@pytest.mark.parametrize(("words", "spec"), CASES, ids=lambda x: x if isinstance(x, str) else "")
-def test_no_value_is_read_of_a_network_elsewhere(words, spec):
+@pytest.mark.parametrize("case", slow_except(FAST, CASES), ids=lambda case: case[0])
+def test_no_value_is_read_of_a_network_elsewhere(case):
+    words, spec = case
     if "algo/network" not in words and words.split("=")[1] in SINGLE[:8]:
         words += " algo/network=mlp"
     overrides = [*words.split(), "hardware.kernels=compiled", "algo/optimizer=rmsprop"]

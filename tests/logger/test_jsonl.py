@@ -68,7 +68,6 @@ def env_steps(path, name):
     if name == "history":
         return list(curve.history(path)["env_steps"])
     if name == "curve":
-        curve.save(path.with_name("curve.png"), list(read_rows(path)), "title")
         return curve.panels(list(read_rows(path)))[0].test[0]
     if name == "csv":
         CsvFile(run_dir=path.parent).write(Clock(30), 0.0, {"b": 1.0})
@@ -93,7 +92,10 @@ def test_an_object_that_is_no_row_is_left_out(damaged, kind, reader):
 @each_once(value=VALUES, reader=READERS)
 def test_a_value_that_is_no_number_is_left_out(damaged, value, reader):
     row = {"env_steps": 25, "updates": value, "test/return_mean": value, "custom/x": value}
-    assert env_steps(damaged(json.dumps(row).encode()), reader)[:2] == [10, 20]
+    path = damaged(json.dumps(row).encode())
+    assert env_steps(path, reader)[:2] == [10, 20]
+    if reader == "curve":
+        curve.save(path.with_name("curve.png"), list(read_rows(path)), "title")
 
 
 def test_all_readers_together_warn_once(damaged, caplog):

@@ -136,9 +136,9 @@ def test_types_of_numbers_without_an_array_are_refused(trained):
     assert "of a type that is not loaded" in refused("mode=evaluate", f"checkpoint={trained}")
 
 
-@pytest.mark.parametrize("name", ["1²", "٣", "007", "9" * 200])
-def test_only_whole_numbers_name_checkpoints(trained, name):
-    (trained / "checkpoints" / name).mkdir()
+def test_only_whole_numbers_name_checkpoints(trained):
+    for name in ("1²", "٣", "007", "9" * 200):
+        (trained / "checkpoints" / name).mkdir()
     assert run([f"resume={trained}", "total_env_steps=165"]) == 0
     assert number_of("1²") is number_of("٣") is number_of("") is None
 

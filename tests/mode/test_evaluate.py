@@ -40,7 +40,7 @@ def test_one_episode_has_no_standard_error():
 
 @pytest.fixture
 def result(small):
-    return rltrain.train([*small, "total_env_steps=200"])
+    return rltrain.train([*small, "total_env_steps=60"])
 
 
 def test_python_gives_the_numbers_of_the_command(result):
@@ -119,7 +119,7 @@ def test_of_evaluations_at_once_every_one_is_kept(tmp_path):
     assert sorted(json.loads(file.read_text())["n"] for file in files) == list(range(80))
 
 
-@pytest.mark.parametrize("record", ["true", "html"])
+@pytest.mark.parametrize("record", [pytest.param("true", marks=pytest.mark.slow), "html"])
 def test_recordings_that_cannot_be_written_end_with_the_table(
     command, own_folder, monkeypatch, capsys, record
 ):

@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 
-import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -22,6 +21,7 @@ from rltrain.errors import UsageError
 from rltrain.mode.export.network import export
 from rltrain.types import Output
 from tests.env.scripted import Sampled
+from tests.integration.promises.envs import Images, Keys
 
 ONE_AGENT = ["env=cartpole", "hardware.threads=1", "hardware.n_envs=1", "tuned=none"]
 IMAGES = ["env=gymnasium", "algo/network=conv", "algo.network.filters=[[4,3,2]]"]
@@ -112,30 +112,16 @@ def test_every_kind_of_network_is_exported(overrides, own_folder):
         export(run, ["test.episodes=2"], None)
 
 
-def images():
-    """Six steps of bytes."""
+class Pictures(Images):
+    """Actions are numbered from 1."""
 
-    class Images(gymnasium.Env):
-        observation_space = spaces.Box(0, 255, (6, 6, 1), np.uint8)
-        action_space = spaces.Discrete(3, start=1)
-
-        def reset(self, *, seed=None, options=None):
-            super().reset(seed=seed)
-            self.t = 0
-            return self.np_random.integers(0, 256, (6, 6, 1), np.uint8), {}
-
-        def step(self, action):
-            self.t += 1
-            obs = self.np_random.integers(0, 256, (6, 6, 1), np.uint8)
-            return obs, 0.0, self.t == 6, False, {}
-
-    return Images()
+    action_space = spaces.Discrete(3, start=1)
 
 
 @pytest.mark.slow
 def test_stacked_images_reach_the_network_as_bytes(own_folder, monkeypatch):
-    monkeypatch.setattr("rltrain.mode.export.network.open_checkpoint", opened_with(images))
-    run = saved(["algo=dqn", *IMAGES], own_folder / "run", env=images)
+    monkeypatch.setattr("rltrain.mode.export.network.open_checkpoint", opened_with(Pictures))
+    run = saved(["algo=dqn", *IMAGES], own_folder / "run", env=Pictures)
     done = export(run, ["test.episodes=2"], None)
     assert done.record["inputs"]["obs"] == "uint8 [batch, 1, 2, 6, 6]"
     exported, policy = loaded_script(done.folder), rltrain.load_policy(run)
@@ -145,22 +131,14 @@ def test_stacked_images_reach_the_network_as_bytes(own_folder, monkeypatch):
             assert exported.act(obs) == policy.act(obs)
 
 
-def named_parts():
-    """``images`` with the image under a key, beside a number."""
-    env = images()
-    space = spaces.Dict({"image": env.observation_space, "x": spaces.Box(-1, 1, (2,))})
-    x = np.ones(2, np.float32)
-    return gymnasium.wrappers.TransformObservation(env, lambda o: {"image": o, "x": x}, space)
-
-
 @pytest.mark.slow
 def test_a_network_with_an_encoder_per_key_is_exported(own_folder, monkeypatch):
-    monkeypatch.setattr("rltrain.mode.export.network.open_checkpoint", opened_with(named_parts))
+    monkeypatch.setattr("rltrain.mode.export.network.open_checkpoint", opened_with(Keys))
     overrides = [word.replace("conv", "multi_input") for word in IMAGES]
-    run = saved(["algo=dqn", *overrides], own_folder / "run", env=named_parts)
+    run = saved(["algo=dqn", *overrides], own_folder / "run", env=Keys)
     done = export(run, ["test.episodes=2"], None)
     exported, policy = loaded_script(done.folder), rltrain.load_policy(run)
-    for obs in np.random.default_rng(0).random((6, 1, 38), np.float32):
+    for obs in np.random.default_rng(0).random((6, 1, 37), np.float32):
         assert exported.act(obs) == policy.act(obs)
 
 
@@ -305,6 +283,7 @@ def test_the_script_of_a_team_prints_actions_when_it_is_run(own_folder):
     assert re.fullmatch(r"qmix on two_step.*: observations of zeros give .* \[\d \d\]", printed)
 
 
+@pytest.mark.slow
 def test_the_script_plays_and_takes_an_observation_as_gymnasium_gives_it(own_folder):
     run = saved(["algo=dqn", "env=cartpole", "env.frame_stack=2"], own_folder / "run")
     folder = export(run, ["test.episodes=2"], None).folder

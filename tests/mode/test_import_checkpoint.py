@@ -97,9 +97,9 @@ def test_imported_run_has_the_values_of_pymarl_and_goes_on_from_its_step(command
         assert torch.allclose(torch.from_numpy(policy.policy.hidden[0]), hidden, atol=1e-6)
         last = F.one_hot(q.argmax(-1), 2).float()
     assert rltrain.evaluate(run, episodes=2).metrics["test/episode_length_mean"] == 2
-    resumed = rltrain.resume(run, total_env_steps=4300)
+    resumed = rltrain.resume(run, total_env_steps=4060)
     assert resumed.history["env_steps"][0] == 4000
-    assert resumed.history["env_steps"][-1] >= 4300
+    assert resumed.history["env_steps"][-1] >= 4060
     assert resumed.metrics["train/epsilon"] == pytest.approx(0.05)
 
 

@@ -11,30 +11,12 @@ from rltrain.errors import CheckpointError, RltrainError
 from rltrain.main import run
 
 LINKED = (
-    "checkpoints",
-    "checkpoints/latest",
-    "checkpoints/best",
-    "checkpoints/162",
-    "checkpoints/114",
-    "checkpoints/.tmp-250-replaced",
-    "checkpoints/.tmp-9-9",
-    "checkpoints/162/model.txt",
-    "checkpoints/162/trainer.json",
-    "config.json",
-    "run.json",
-    "metrics.jsonl",
-    "train.log",
-    "learning_curve.png",
-    "README.md",
-    "evaluation.json",
-    "recordings",
-    "recordings/162",
-    ".cleared",
-    ".hydra",
-    "wandb",
-    "wandb/offline-run-20261125_014544-abc",
-    "wandb/x/logs/debug.log",
-    "export.onnx",
+    *("checkpoints", "checkpoints/latest", "checkpoints/best", "checkpoints/162"),
+    *("checkpoints/114", "checkpoints/.tmp-250-replaced", "checkpoints/.tmp-9-9"),
+    *("checkpoints/162/model.txt", "checkpoints/162/trainer.json", "config.json", "run.json"),
+    *("metrics.jsonl", "train.log", "learning_curve.png", "README.md", "evaluation.json"),
+    *("recordings", "recordings/162", ".cleared", ".hydra", "wandb"),
+    *("wandb/offline-run-20261125_014544-abc", "wandb/x/logs/debug.log", "export.onnx"),
 )
 """Names in a run folder that were read, written or deleted, or could be."""
 

@@ -18,7 +18,9 @@ def runs(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_report_of_runs(runs, capsys):
+def test_report_of_runs_with_ratings_of_self_play(runs, capsys):
+    battles = {"0": {"0": [5, 2, 3]}, "100": {"0": [8, 1, 1], "100": [5, 0, 5]}}
+    (runs / "outputs/dqn/run0/self_play.json").write_text(json.dumps(battles))
     assert run(["mode=report", "runs=outputs", "report.dir=here", "report.resamples=50"]) == 0
     with (runs / "here/tables/final_scores.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -26,7 +28,13 @@ def test_report_of_runs(runs, capsys):
         ("dqn", 3.0),
         ("pqn", 6.0),
     ]
-    for path in ("report.html", "figures/curves.pdf", "tables/improvement.tex"):
+    with (runs / "here/tables/self_play.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [(r["configuration"], r["env steps"]) for r in rows] == [("dqn", "0"), ("dqn", "100")]
+    assert float(rows[0]["rating"]) < float(rows[1]["rating"])
+    assert "ratings over training time" in (runs / "here/report.html").read_text(encoding="utf-8")
+    drawn = ("figures/curves.pdf", "figures/self_play.svg")
+    for path in ("report.html", *drawn, "tables/improvement.tex"):
         assert (runs / "here" / path).stat().st_size > 100
     table = (runs / "here/tables/runs.csv").read_text(encoding="utf-8")
     assert "outputs/dqn/run0" in table
@@ -36,21 +44,6 @@ def test_report_of_runs(runs, capsys):
     assert "here/report.html" in printed
 
 
-def test_runs_of_self_play_have_ratings_over_time(runs):
-    battles = {"0": {"0": [5, 2, 3]}, "100": {"0": [8, 1, 1], "100": [5, 0, 5]}}
-    (runs / "outputs/dqn/run0/self_play.json").write_text(json.dumps(battles))
-    assert run(["mode=report", "runs=outputs", "report.dir=here", "report.resamples=50"]) == 0
-    with (runs / "here/tables/self_play.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert [(row["configuration"], row["env steps"]) for row in rows] == [
-        ("dqn", "0"),
-        ("dqn", "100"),
-    ]
-    assert float(rows[0]["rating"]) < float(rows[1]["rating"])
-    assert (runs / "here/figures/self_play.svg").stat().st_size > 100
-    assert "ratings over training time" in (runs / "here/report.html").read_text(encoding="utf-8")
-
-
 @pytest.mark.slow
 def test_report_of_a_list_of_patterns(runs, capsys):
     assert run(["mode=report", "runs=[outputs/d*, outputs/pqn/run1]", "report.resamples=50"]) == 0
@@ -58,6 +51,7 @@ def test_report_of_a_list_of_patterns(runs, capsys):
     assert len(list((runs / "outputs/report").glob("*/report.html"))) == 1
 
 
+@pytest.mark.usefixtures("figures_not_drawn")
 def test_published_values_stand_beside_runs(runs, capsys):
     """On the environments of the runs, and in no comparison."""
     words = ["mode=report", "report.dir=here", "report.resamples=50"]

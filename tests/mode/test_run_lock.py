@@ -1,7 +1,7 @@
 """One process at a time trains in a run folder; a killed one holds nothing."""
 
-import subprocess
-import sys
+import multiprocessing
+import signal
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -36,21 +36,19 @@ def test_a_run_that_is_going_on_is_not_resumed_again(command, small, resumed):
 
 
 def test_a_killed_process_holds_nothing(trained, command):
-    holds = f"""
-from pathlib import Path
-from rltrain.mode.run_folder import run_lock
-with run_lock(Path({str(trained)!r})):
-    print("held", flush=True)
-    input()
-"""
-    process = subprocess.Popen(
-        [sys.executable, "-c", holds], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout.readline() == "held\n"
+    def hold():
+        with run_lock(trained):
+            held.set()
+            signal.pause()
+
+    context = multiprocessing.get_context("fork")
+    held, process = context.Event(), context.Process(target=hold)
+    process.start()
+    assert held.wait(30)
     with pytest.raises(UsageError, match="is going on already"):
         command(f"resume={trained}")
     process.kill()
-    process.communicate()
+    process.join()
     with run_lock(trained):
         pass
     assert command(f"resume={trained}", "total_env_steps=180") == 0

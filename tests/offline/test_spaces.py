@@ -8,6 +8,7 @@ import rltrain
 from rltrain.callback import Callback
 from rltrain.offline.dataset import open_dataset
 from tests.env.scripted import Sampled
+from tests.marks import slow_except
 
 IMAGE = spaces.Box(0, 255, (6, 6, 3), np.uint8)
 NUMBERS = spaces.Box(-1, 1, (2,), np.float32)
@@ -24,6 +25,7 @@ SPACES = {
     "tuple of numbers and images": spaces.Tuple([NUMBERS, IMAGE, IMAGE]),
     "dict of a dict": spaces.Dict({"in": spaces.Dict({"seen": IMAGE, "c": spaces.Discrete(2)})}),
 }
+FAST = ("numbers", "bytes", "image", "category", "categories", "dict of a dict")
 OVERRIDES = {
     "algo": "dqn",
     "tuned": "none",
@@ -54,7 +56,7 @@ class Shown(Callback):
         return value
 
 
-@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("name", slow_except(FAST, SPACES))
 def test_what_was_shown_is_recorded_and_read_again(tmp_path, name):
     data, shown, read = str(tmp_path / "data"), Shown(), Shown()
     env = environment(SPACES[name])

@@ -23,34 +23,27 @@ from rltrain.logger.loggers import Loggers
 from rltrain.mode.train import built
 from rltrain.types import Clock
 
+HERE = "regression/test_rllib_defects.py"
+PROMISES = "integration/promises/test_promises.py"
 TESTS = {
-    1: ("regression/test_rllib_defects.py", "test_an_intensity_below_one_is_exact_without_workers"),
-    2: (
-        "regression/test_rllib_defects.py",
-        "test_a_time_limit_is_stored_as_a_cut_not_as_a_termination",
-    ),
-    3: (
-        "regression/test_rllib_defects.py",
-        "test_n_step_targets_discount_by_the_steps_really_summed",
-    ),
+    1: ("test_trainer.py", "test_updates_per_env_step_are_exact"),
+    2: (HERE, "test_a_time_limit_is_stored_as_a_cut_not_as_a_termination"),
+    3: (HERE, "test_n_step_targets_discount_by_the_steps_really_summed"),
     4: ("config/test_read_keys.py", "test_every_keyword_of_a_part_is_read"),
     5: ("buffer/test_priorities.py", "test_new_items_enter_at_the_largest_priority_so_far"),
     6: ("algo/network/test_head.py", "test_a_dueling_categorical_head_has_a_value_for_every_atom"),
     7: ("algo/network/test_head.py", "test_noisy_layers_start_uniform_with_constant_noise"),
-    8: ("regression/test_rllib_defects.py", "test_a_restored_run_keeps_target_epsilon_and_replay"),
-    9: (
-        "regression/test_rllib_defects.py",
-        "test_a_crashed_copy_costs_its_open_episode_and_no_other",
+    8: (PROMISES, "test_a_promise_holds_for_several_states_together"),
+    9: (HERE, "test_a_crashed_copy_costs_its_open_episode_and_no_other"),
+    10: (HERE, "test_lines_of_metrics_hold_numbers_and_no_configuration"),
+    11: (HERE, "test_a_loaded_policy_does_not_explore"),
+    12: (
+        "hardware/test_run_episodes.py",
+        "test_run_episodes_gives_exactly_those_episodes_in_their_order",
     ),
-    10: (
-        "regression/test_rllib_defects.py",
-        "test_lines_of_metrics_hold_numbers_and_no_configuration",
-    ),
-    11: ("regression/test_rllib_defects.py", "test_a_loaded_policy_does_not_explore"),
-    12: ("regression/test_rllib_defects.py", "test_tests_play_exactly_the_episodes_of_their_seeds"),
-    13: ("regression/test_rllib_defects.py", "test_fractions_of_updates_need_no_random_numbers"),
-    14: ("regression/test_rllib_defects.py", "test_learning_starts_counts_what_is_stored"),
-    15: ("regression/test_rllib_defects.py", "test_stored_steps_are_no_objects"),
+    13: (HERE, "test_fractions_of_updates_need_no_random_numbers"),
+    14: (HERE, "test_learning_starts_counts_what_is_stored"),
+    15: (HERE, "test_stored_steps_are_no_objects"),
 }
 """Where each defect is tested. 4: also ``test_beta_follows_the_clock``; 6: also
 ``test_categorical_probabilities_of_every_action_sum_to_one``; 7: also
@@ -99,16 +92,6 @@ def test_every_defect_has_its_test(number):
     assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
-@pytest.mark.parametrize("n_envs", [1, 2])
-def test_an_intensity_below_one_is_exact_without_workers(tmp_path, n_envs):
-    trainer = make(tmp_path, *(ALONE if n_envs == 1 else []))
-    trainer.run(50)
-    before = trainer.clock
-    trainer.run(150)
-    steps = trainer.clock.env_steps - before.env_steps
-    assert trainer.clock.updates - before.updates == pytest.approx(0.3 * steps, abs=1)
-
-
 def test_a_time_limit_is_stored_as_a_cut_not_as_a_termination(tmp_path):
     trainer = make(tmp_path)
     trainer.run(50)
@@ -141,20 +124,6 @@ def test_n_step_targets_discount_by_the_steps_really_summed(tmp_path, piece):
     assert summed == {1, 2, 3}
 
 
-def test_a_restored_run_keeps_target_epsilon_and_replay(tmp_path):
-    first, second = make(tmp_path / "a"), make(tmp_path / "b")
-    first.run(60)
-    second.restore(first.save())
-    assert torch.equal(flat(second.learner.target), flat(first.learner.target))
-    assert not torch.equal(flat(second.learner.target), flat(second.learner.online))
-    assert second.clock == first.clock  # epsilon is a function of it
-    one, two = first.buffer.state_dict(), second.buffer.state_dict()
-    assert len(np.unique(one["priority"])) > 3
-    assert all(np.array_equal(np.asarray(one[k]), np.asarray(two[k])) for k in one)
-    found = make(tmp_path / "c").restore(first.save(with_replay=False))
-    assert "The replay was not saved" in found.remarks[-1]
-
-
 def test_a_crashed_copy_costs_its_open_episode_and_no_other(tmp_path):
     trainer = make(tmp_path)
     steps = trainer.rollout.collect(14, Clock())  # two episodes of 6 steps each, and 2 steps
@@ -178,15 +147,6 @@ def test_a_loaded_policy_does_not_explore(tmp_path):
     policy.reset()
     taken = {int(policy.act(np.full((1, 2), 0.5), np.ones((1, 2)))[0]) for _ in range(30)}
     assert len(taken) == 1
-
-
-def test_tests_play_exactly_the_episodes_of_their_seeds(tmp_path):
-    trainer = make(tmp_path)
-    first, other = trainer.test_rollout, make(tmp_path / "b", *ALONE).test_rollout
-    played = [r.run_episodes(5, 0, Clock()) for r in (first, first, other)]
-    returns = [[e.episode_return for e in episodes] for episodes in played]
-    assert len(set(returns[0])) == 5
-    assert returns[0] == returns[1] == returns[2]
 
 
 def test_fractions_of_updates_need_no_random_numbers(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 from rltrain.report.analysis import analyze
 from rltrain.report.results import tables_of
 from rltrain.report.run_groups import grouped
+from tests.marks import each_once
 from tests.report.runs import run, settings
 
 ENVS = ("Acrobot-v1", "CartPole-v1")
@@ -59,10 +60,13 @@ def statistics(analysis):
     return repr((*parts, analysis.overall, analysis.profiles, analysis.improvement))
 
 
-@pytest.mark.parametrize("chosen", [{}, {"normalize": "min_max"}, {"rename": RENAMED}])
-@pytest.mark.parametrize("metric", ["test/return_mean", "test/win_rate"])
-@pytest.mark.parametrize("beside", BESIDE)
-@pytest.mark.parametrize("first", [False, True])
+@each_once(
+    14,
+    beside=BESIDE,
+    metric=["test/return_mean", "test/win_rate"],
+    first=[False, True],
+    chosen=[{}, {"normalize": "min_max"}, {"rename": RENAMED}],
+)
 def test_no_statistic_of_runs_depends_on_published_results(beside, metric, first, chosen):
     """Defects: they were in the mean and the interval of a group of the same name, in labels,
     thresholds of sample efficiency and counts, and on an environment of their own nothing was

@@ -126,10 +126,7 @@ def test_saved_weights_bring_their_statistics():
 
 
 WORDS = [
-    "tuned=none",
-    "algo=dqn",
-    "env=cartpole",
-    "algo.network.normalize_obs=true",
+    *("tuned=none", "algo=dqn", "env=cartpole", "algo.network.normalize_obs=true"),
     "hardware.n_envs=2",
 ]
 WORDS += ["test.n_envs=2", "test.episodes=2", "buffer.capacity=500", "algo.learning_starts=20"]

@@ -10,6 +10,7 @@ from rltrain.battles.engine.enemy_side import equal_teams
 from rltrain.battles.engine.world import M, Order, Outcome, U
 from rltrain.battles.options import Options, Smacv2Options
 from rltrain.battles.scripted.policies import DECISIONS, BattleDecisions, closest
+from tests.marks import each_once
 
 EQUAL = ("3m", "8m", "2s3z", "MMM", "bane_vs_bane", "terran_5_vs_5", "protoss_10_vs_10")
 FAIR = ("3m", "8m", "2s3z", "MMM", "terran_5_vs_5", "protoss_10_vs_10", "zerg_20_vs_20")
@@ -86,8 +87,7 @@ def test_a_mirrored_battle_looks_the_same_from_the_other_side(name: str, options
         assert mine.tobytes() == theirs.tobytes(), part
 
 
-@pytest.mark.parametrize("name", EQUAL)
-@pytest.mark.parametrize("decisions", DECISIONS)
+@each_once(name=EQUAL, decisions=DECISIONS)
 def test_a_scripted_policy_decides_the_same_from_the_other_side(name: str, decisions: str) -> None:
     one, two = mirrored(name)
     assert two.other is not None

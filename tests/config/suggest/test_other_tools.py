@@ -30,9 +30,9 @@ def answers():
     return blocks
 
 
-@pytest.fixture(scope="module", params=[4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=[8, pytest.param(1, marks=pytest.mark.slow)])
 def lines(request):
-    """Every fourth line, or all of them."""
+    """Every eighth line, or all of them."""
     return answers()[:: request.param]
 
 

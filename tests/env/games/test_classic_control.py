@@ -11,6 +11,7 @@ from rltrain.env.games.classic_control import ClassicControl, rules_of
 from rltrain.env.make_gymnasium import gymnasium_env
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import EnvError
+from tests.marks import each_once, slow_except
 
 IDS = {"CartPole-v1": 2, "Acrobot-v1": 3, "MountainCar-v0": 3}
 TASKS: dict[str, list[dict[str, Any]]] = {
@@ -59,8 +60,7 @@ def require_equal(ours: Any, theirs: Any, id: str, n_steps: int, seed: int = 0) 
             assert getattr(ours, name).tobytes() == getattr(theirs, name).tobytes(), (t, name)
 
 
-@pytest.mark.parametrize("time_limit", ["bootstrap", "terminal"])
-@pytest.mark.parametrize("id", IDS)
+@each_once(time_limit=["bootstrap", "terminal"], id=IDS)
 def test_every_bit_is_gymnasiums(id, time_limit):
     ours, theirs = pair(id, time_limit=time_limit)
     assert type(ours) is ClassicControl
@@ -77,8 +77,12 @@ def test_every_bit_of_100_000_steps_is_gymnasiums(id):
     require_equal(ours, theirs, id, 3_200, seed=1)
 
 
-@pytest.mark.parametrize(("id", "task"), [(id, task) for id in TASKS for task in TASKS[id]])
-def test_attributes_of_a_task_are_in_force(id, task):
+OF_TASKS = [(id, task) for id in TASKS for task in TASKS[id]]
+
+
+@pytest.mark.parametrize("of_task", slow_except(OF_TASKS[::3], OF_TASKS))
+def test_attributes_of_a_task_are_in_force(of_task):
+    id, task = of_task
     ours, theirs = pair(id)
     for env in (ours, theirs):
         env.call("set_task", task)

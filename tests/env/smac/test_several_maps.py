@@ -110,13 +110,13 @@ def test_maps_are_drawn_by_their_weights():
 def test_by_difficulty_maps_that_are_won_are_drawn_less_often():
     env = made(n_envs=16, map_weights="by_difficulty")
     decide, ended = env.scripted("focus"), []
-    while len(ended) < 600:
+    while len(ended) < 400:
         env.step(np.where(env.last[:, None], 0, decide()))
         ended += [(env.infos[e]["map"], env.infos[e]["win"]) for e in np.flatnonzero(env.last)]
     wins = {name: np.mean([won for m, won in ended if m == name]) for name in MAPS}
     assert wins["5m_vs_6m"] < 0.3 < wins["2s3z"]
     assert env.battles.wins[1] == pytest.approx(wins["2s3z"], abs=0.3)
-    late = Counter(m for m, _ in ended[300:])
+    late = Counter(m for m, _ in ended[200:])
     assert late["5m_vs_6m"] > 1.3 * late["2s3z"]
 
 

@@ -13,11 +13,7 @@ from tests.helpers import require_same
 
 WORDS = [w for w in SMALL if not w.startswith("test.")]
 WORDS += [
-    "env=cartpole",
-    "test.episodes=5",
-    "test.interval=100",
-    "test.n_envs=3",
-    "log.interval=40",
+    *("env=cartpole", "test.episodes=5", "test.interval=100", "test.n_envs=3", "log.interval=40"),
 ]
 WORDS += ["save.interval=100", "logger.wandb.mode=disabled", "total_env_steps=300"]
 APART = ["test.n_workers=2"]

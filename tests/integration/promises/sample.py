@@ -34,6 +34,12 @@ def mixture(promise: str, base: tuple[str, ...], *names: str, env: Any = None) -
     return Mixture(promise, State((*COMMON, *base, *own_words(names), *SHORT), env), names)
 
 
+def battles(promise: str, name: str) -> Mixture:
+    """A state of its own, in fewer battles."""
+    words = (*STATES[name].words, "total_env_steps=250", *SHORT[1:])
+    return Mixture(promise, State(words), (name,))
+
+
 def own_words(names: tuple[str, ...]) -> list[str]:
     """What makes a run these states."""
     algos = [f"algo={name}" for name in names if name in ALGOS]
@@ -48,32 +54,18 @@ MIXTURES = (
     mixture(
         "resume",
         GREEDY,
-        "prioritized",
-        "td_error",
-        "beta",
-        "n_step",
-        "float16",
-        "per_env",
-        "tau",
-        "lr_factors",
+        *["prioritized", "td_error", "beta", "n_step", "float16", "per_env", "tau", "lr_factors"],
         "on disk",
     ),
-    mixture("resume", DQN, "boltzmann", "video", "penalty"),
+    mixture("resume", DQN, "dqn", "boltzmann", "video", "penalty"),
     mixture("resume", DQN, "parameter_noise", "curriculum", "dataset.write"),
     mixture("resume", GREEDY, "overlap", "exponential"),
     mixture("resume", IMAGES, "conv", "frame_stack of images", "on disk", env=Images),
     mixture(
         "resume",
         ("algo=vdn", *OWN),
-        "unequal agents",
-        "dead agents",
-        "masks",
-        "unequal agents in groups",
-        "prioritized_episode",
-        "team float16",
-        "reward standardize",
-        "trace",
-        "team on disk",
+        *("unequal agents", "dead agents", "masks", "unequal agents in groups", "trace"),
+        *("prioritized_episode", "team float16", "reward standardize", "team on disk"),
         env=Everything,
     ),
     mixture(
@@ -81,15 +73,12 @@ MIXTURES = (
     ),
     mixture("resume", RECURRENT, "r2d2", "lstm"),
     mixture("resume", (), "pqn"),
-    mixture("disk", GREEDY, "prioritized", "n_step", "frame_stack"),
     mixture("disk", IMAGES, "conv", "frame_stack of images", env=Images),
     mixture("disk", ("algo=qmix", *TEAM), "qmix"),
-    mixture("disk", RECURRENT, "r2d2"),
     mixture(
         "workers", GREEDY, "normalize_obs", "frame_stack", "piecewise", "reward scale", "rmsprop"
     ),
     mixture("test_workers", DQN, "simple_q", "normalize_obs", "layer_norm, dueling"),
-    mixture("export", DQN, "dqn"),
     mixture("ddp", ("algo=qmix", *TEAM), "qmix", "groups", "team lstm"),
     mixture("evaluate", ("algo=qmix", *TEAM), "team normalize_obs"),
     mixture("evaluate", GREEDY, "test function", "greedy"),
@@ -101,8 +90,9 @@ MIXTURES = (
     mixture("compiled", IMAGES, "multi_input", env=Keys),
     mixture("compiled", TEAM, "qplex", "corrected"),
     mixture("compiled", TEAM, "vdn", "team munchausen"),
-    Mixture("compiled", STATES["hpn"], ("hpn",)),
-    Mixture("resume", STATES["several maps"], ("several maps",)),
+    battles("compiled", "hpn"),
+    battles("resume", "several maps"),
+    battles("resume", "opponents"),
     mixture("compiled", GREEDY, "noisy"),
     *(mixture("compiled", DQN, name) for name in ("c51", "qrdqn", "iqn", "munchausen_dqn")),
     *(mixture("compiled", TEAM, name) for name in ("qatten", "qplex_attention", "qtran")),

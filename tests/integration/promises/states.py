@@ -321,6 +321,6 @@ for other, names in ACTS_AS.items():
 
 OF_OTHERS = (
     *("acrobot", "mountaincar", "trading", "two_step", "stag_hunt", "mpe", "lbf", "smacv2"),
-    *("own team", "two teams", "battle", "opponents", "self_play"),
+    *("own team", "two teams", "battle", "self_play"),
 )
 """States whose kind others have, or that have fast tests of their own; slow only."""

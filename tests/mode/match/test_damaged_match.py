@@ -20,13 +20,13 @@ FILES = (
     *(["/etc/passwd"], ["recordings//etc/passwd"], ["recordings/0/a\0.gif"], [f"{'x' * 300}.gif"]),
     *([f"recordings/{'0' * 300}/a.gif"], ["recordings/0/a.gif\n"], ["recordings\\0\\a.gif"]),
 )
-PAIRINGS = (None, 3, "all", [3], [None], [{}], {}, {"sides": []}, [[]])
-MISSING = object()
+PAIRINGS = (None, 3, "all", [3], [None], [{}], {}, {"sides": []}, [[]], [{"sides": 0}])
+MISSING, ONE = object(), [{"agents": "focus"}]
 DAMAGE = [
     *(((*SIDE, key), value) for key in ("wins", "draws", "losses") for value in (*COUNTS, MISSING)),
     *(((*SIDE, "files"), value) for value in (*FILES, MISSING)),
     *(((*SIDE, key), v) for key in ("agents", "enemies") for v in (None, "kite", [], MISSING)),
-    *((("pairings", 0, "sides"), value) for value in (None, [], {}, 0, [{}], [None], MISSING)),
+    *((("pairings", 0, "sides"), v) for v in (None, [], {}, 0, [{}], [None], ONE, MISSING)),
     *((("pairings", 0, key), v) for key in ("first", "second") for v in (None, "x", MISSING)),
     *((ALL, value) for value in (*PAIRINGS, MISSING)),
 ]

@@ -49,7 +49,7 @@ def record():
 
 
 def test_every_pairing_plays_its_battles_on_both_sides(teams, capsys):
-    assert run(words(f"{teams[0]}, {teams[1]}, closest, builtin", 6)) == 0
+    assert run(words(f"{teams[0]}, {teams[1]}, closest, builtin", 2)) == 0
     pairings = record()["pairings"]
     assert len(pairings) == 6
     for each in pairings:
@@ -57,7 +57,7 @@ def test_every_pairing_plays_its_battles_on_both_sides(teams, capsys):
         assert len(each["sides"]) == (1 if one_sided else 2)
         for side in each["sides"]:
             played = side["wins"] + side["draws"] + side["losses"]
-            assert played == (6 if one_sided else 3)
+            assert played == (2 if one_sided else 1)
         sides = [(side["agents"], side["enemies"]) for side in each["sides"]]
         assert (
             sides
@@ -105,19 +105,6 @@ def test_a_match_that_was_interrupted_goes_on_and_ends_as_one_that_was_not(monke
     assert record() == whole
     assert run([*command, "seed=1"]) == 0  # another match
     assert len(played) == 6
-
-
-@pytest.mark.parametrize(
-    "pairings",
-    [None, 3, [3], [{}], [{"sides": [{"agents": "focus"}]}], [{"sides": 0}], {"sides": []}, "all"],
-)
-def test_a_damaged_match_is_named(pairings):
-    command = words("closest, focus", 2, *MAP)
-    assert run(command) == 0
-    (path,) = Path("outputs/match").glob("*/match.json")
-    path.write_text(json.dumps({**record(), "pairings": pairings}))
-    with pytest.raises(CheckpointError, match=r"match\.json is damaged"):
-        run(command)
 
 
 def test_the_same_match_from_python(teams):

@@ -17,10 +17,7 @@ def settings(overrides):
     [
         ["algo=dqn", "env=cartpole", "algo.optimizer.lr=1e-05", "algo.loss.huber=null"],
         [
-            "algo=qmix",
-            "env=smac",
-            "env.map_name=8m",
-            "algo/optimizer=adam",
+            *("algo=qmix", "env=smac", "env.map_name=8m", "algo/optimizer=adam"),
             "buffer=prioritized_episode",
         ],
         pytest.param(

@@ -42,7 +42,7 @@ def test_broken_lines_are_reported(tmp_path):
 def test_of_rows_only_the_numbers_are_kept(tmp_path):
     folder = write_run(tmp_path / "r")
     row = {f"learn/metric_{i}": i / 3 for i in range(3)} | {"text": "x" * 2_000}
-    n_rows, n_columns = 20_000, 5  # env steps, and NaN for the text
+    n_rows, n_columns = 12_000, 5  # env steps, and NaN for the text
     with (folder / "metrics.jsonl").open("w", encoding="utf-8") as file:
         file.writelines(json.dumps({"env_steps": i, **row}) + "\n" for i in range(n_rows))
     tracemalloc.start()
@@ -103,11 +103,7 @@ def test_trials_of_a_study_are_read_only_where_it_is_named(tmp_path):
         *(
             ("evaluation.json", {"overrides": ["test.episodes=20", other]}, None)
             for other in (
-                "env.x=1",
-                "env=acrobot",
-                "+env.y=2",
-                "algo.z=3",
-                "test.opponent=a",
+                *("env.x=1", "env=acrobot", "+env.y=2", "algo.z=3", "test.opponent=a"),
                 "+test.env.n=1",
             )
         ),
