@@ -202,3 +202,45 @@ def test_an_id_that_makes_nothing_is_refused(small, tmp_path, id, said):
     overrides = [*without(small), "env=pettingzoo", f"env.id={id}"]
     with pytest.raises(UsageError, match=f"env.id={id} cannot be made: {said}"):
         rltrain.make_trainer(overrides, tmp_path / "run")
+
+
+SMALLEST = {
+    "rware": ["env.id=rware-tiny-2ag-v2", "env.max_episode_steps=4"],
+    "magent": ["env.max_episode_steps=4"],
+    "matrix": ["env.length=3"],
+    "stag_hunt": ["env.max_episode_steps=4"],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("env", SMALLEST)
+@pytest.mark.parametrize("algo", ALGOS)
+def test_every_environment_trains_a_team(small, tmp_path, env, algo):
+    overrides = [
+        *without(small, "buffer.capacity", "hardware.n_envs", "test.n_envs"),
+        f"algo={algo}",
+    ]
+    overrides += [f"env={env}", *SMALLEST[env], "buffer.capacity=40", "algo.batch_size=1"]
+    overrides += ["hardware.n_envs=1", "test.n_envs=1", "test.interval=1000000"]
+    trainer = rltrain.make_trainer(overrides, tmp_path)
+    for _ in range(3):
+        trainer.run(trainer.clock.env_steps + 1)
+    trainer.close()
+
+
+@pytest.mark.slow
+def test_a_resumed_run_equals_the_uninterrupted_one(small, tmp_path):
+    """The open episodes are repeated from their seeds and actions."""
+    overrides = [*without(small), "algo=qmix"]
+    whole = rltrain.make_trainer(overrides, tmp_path / "whole", env=Meeting)
+    first = rltrain.make_trainer(overrides, tmp_path / "part", env=Meeting)
+    whole.run(120)
+    first.run(49)
+    first.save()
+    second = rltrain.make_trainer(overrides, tmp_path / "part", env=Meeting)
+    second.restore(tmp_path / "part")
+    second.started = True
+    second.run(120)
+    assert second.clock == whole.clock
+    assert whole.clock.updates > 2
+    assert torch.equal(weights(second), weights(whole))

@@ -361,3 +361,11 @@ def test_an_edit_of_a_run_trains_as_without_compiled_code(
 def test_networks_and_optimizers_of_ones_own_train_as_without_compiled_code(name, tmp_path):
     found = [trained(BUILT[name], k, tmp_path / k) for k in ("torch", "auto")]
     torch.testing.assert_close(*found, **CLOSE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words", dict.fromkeys(words for words, _ in EDITS.values()), ids=lambda words: words[0]
+)
+def test_compiled_code_trains_the_same_weights(words, tmp_path, unedited):
+    torch.testing.assert_close(trained(words, "auto", tmp_path), unedited(words), **CLOSE)

@@ -96,3 +96,29 @@ def test_compiled_without_numba_is_refused_and_auto_goes_on(monkeypatch):
 def test_the_banner_says_what_was_chosen(command, small, capsys):
     assert command("algo=vdn", *small, "logger.console=true", "total_env_steps=20") == 0
     assert "compiled kernels" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("overrides", "atol"),
+    [
+        (["algo=dqn", "env=cartpole", "tuned=none"], 1e-4),
+        (["algo=rainbow", "env=cartpole"], 1e-3),
+        (["algo=qmix", "env=two_step", "algo.batch_size=4"], 1e-4),
+    ],
+)
+def test_both_choices_learn_the_same(overrides, atol, tmp_path):
+    """To rounding, which grows with the number of updates: Adam makes steps of the same size from
+    the smallest gradients, of which a distribution has the most."""
+    learned = []
+    for choice in ("compiled", "torch"):
+        trainer = rltrain.make_trainer(
+            [*overrides, f"hardware.kernels={choice}", "hardware.n_envs=2", *TINY]
+            + (["algo.learning_starts=64"] if "env=cartpole" in overrides else []),
+            run_dir=tmp_path / choice,
+        )
+        trainer.run(96)
+        assert trainer.clock.updates > 3
+        learned.append(trainer.learner.state_dict()["online"])
+        trainer.close()
+    torch.testing.assert_close(*learned, rtol=1e-3, atol=atol)
