@@ -120,7 +120,9 @@ def test_of_a_file_that_does_not_fit_nothing_is_left(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "holder"), [("lock", f"process {os.getpid()} on"), ("", "another process,")]
+    ("name", "holder"),
+    [("lock", f"process {os.getpid()} on"), ("", "another process,")],
+    ids=["file", "folder"],
 )
 def test_a_lock_that_is_held_long_is_awaited_with_one_line(tmp_path, monkeypatch, name, holder):
     said = []
