@@ -94,8 +94,8 @@ class Trainer:
 
     def run(self, until: int) -> None:
         """Train until that many env steps."""
-        self.delete_later_checkpoints()
         while self.clock.env_steps < until and self.stopping is None:
+            self.delete_later_checkpoints()
             with self.iteration():
                 self.stopwatch.lap("other")
                 steps = self.rollout.collect(self.steps_per_collect, self.clock)

@@ -203,6 +203,8 @@ def test_going_back_deletes_nothing_before_the_run_goes_on(tmp_path):
     fresh.restore(first)
     assert (last / "replay.json").exists()
     assert (checkpoints / "latest").read_text().strip() == last.name
+    fresh.run(fresh.clock.env_steps)  # nothing left to do
+    assert (last / "replay.json").exists()
     fresh.run(180)
     assert not last.exists()
     assert (checkpoints / "latest").read_text().strip() == first.name

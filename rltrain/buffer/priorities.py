@@ -74,13 +74,13 @@ class Priorities:
         self.tree = SumTree(n)
         self.alpha, self.floor = sampling.alpha, sampling.priority_floor
         self.beta = sampling.beta, sampling.beta_end, sampling.beta_env_steps or total_env_steps
-        self.largest = 1.0  # priority^alpha, of all ever set
+        self.largest = 1.0  # priority^alpha, of all that updates have set
 
     def add(
         self, item: np.ndarray, drawable: np.ndarray, priority: np.ndarray | None = None
     ) -> None:
         """New items [B] get (priority [B] + floor)^alpha, without ``priority``, or where it is not
-        finite, the largest so far; those not ``drawable`` [B] get 0.
+        finite, the largest that an update has set; those not ``drawable`` [B] get 0.
         """
         new = np.full(len(item), self.largest)
         if priority is not None:

@@ -318,7 +318,7 @@ class Settings:
     remarks: tuple[str, ...] = ()  # what a person should know about the choices
     env_chose_algo: bool = False  # no algorithm was typed: it is the one of the environment's file
     typed: frozenset[str] = frozenset()
-    agent_order: tuple[str, ...] = ()  # of a team's agents, if it is known; see build.agent_order
+    agent_order: tuple[str, ...] = ()  # of a team's agents, if it is known
     opponent_folders: Mapping[str, Path] = field(default_factory=dict)  # checkpoints, as typed
 
     def opponent_weights(self, *, training: bool) -> Mapping[str, float]:

@@ -154,7 +154,7 @@ class Rollout:
             if stop is not None and stop():
                 self._end_test(before)
                 raise Interrupted
-            if step == LONG == self._lengths.max() and env.spec.max_steps is None:
+            if step >= LONG == self._lengths.max() and env.spec.max_steps is None:
                 log.warning("%s", ENDLESS)
             finished = self._finished()
             if watch is not None:

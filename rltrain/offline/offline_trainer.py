@@ -38,8 +38,8 @@ class OfflineTrainer(Trainer):
 
     def run(self, until: int) -> None:
         """Learn until the first iteration with so many env steps on the clock."""
-        self.delete_later_checkpoints()
         while self.clock.env_steps < until and self.stopping is None:
+            self.delete_later_checkpoints()
             with self.iteration():
                 if self.buffer.n_steps == 0:
                     self.fill()

@@ -89,6 +89,16 @@ def test_each_environment_explores_with_its_own_epsilon():
     assert action.mean(1) == pytest.approx([1 / 4, 1 / 8], abs=0.01)
 
 
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+def test_other_observations_than_a_rollouts_get_the_epsilons_in_turn(n):
+    exploration = PerEnvEpsilon(base=0.5, alpha=1.0, n_envs=2)
+    q, action = np.array([[[1.0, 0.0]]] * n, np.float32), np.ones((n, 1), np.int64)
+    available = np.ones(q.shape, bool)
+    assert exploration.choose(q, available, Clock(), np.random.default_rng(0)).shape == (n, 1)
+    likelihood = exploration.probability(q, available, action, Clock())
+    assert likelihood[:, 0].tolist() == [(1 / 4, 1 / 8)[i % 2] for i in range(n)]
+
+
 def test_boltzmann_draws_from_the_softmax_of_the_available_actions():
     """Values 0, T ln 2, T ln 3, and one more that is not available: 1/6, 2/6, 3/6."""
     temperature = 0.5

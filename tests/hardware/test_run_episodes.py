@@ -78,17 +78,28 @@ def test_a_test_is_left_in_the_slot_in_which_the_run_is_to_end() -> None:
     np.testing.assert_array_equal(r.collect(9, CLOCK).obs, rollout(2).collect(9, CLOCK).obs)
 
 
-def test_an_episode_that_may_never_end_is_warned_of_once(monkeypatch: Any, caplog: Any) -> None:
+@pytest.mark.parametrize("ending", [0, 1, 2])
+def test_an_episode_that_may_never_end_is_warned_of_once(
+    ending: int, monkeypatch: Any, caplog: Any
+) -> None:
+    """Whether it is the first, or comes after others that end."""
+
     class Endless(Walk):
+        episodes = 0
+
+        def reset(self, seed: int) -> Any:
+            self.episodes += 1
+            return super().reset(seed)
+
         def step(self, action: Any) -> Any:
             obs, reward, _, _, info = super().step(action)
-            return obs, reward, False, False, info
+            return obs, reward, self.episodes <= ending, False, info
 
     monkeypatch.setattr("rltrain.hardware.rollout.LONG", 5)
     env = SyncVectorEnv(make=Endless, n_envs=1)
     r, asked = Rollout(env=env, policy=Counter(1)), []
     with pytest.raises(Interrupted):
-        r.run_episodes(1, 0, CLOCK, None, lambda: asked.append(1) or len(asked) == 20)
+        r.run_episodes(3, 0, CLOCK, None, lambda: asked.append(1) or len(asked) == 20)
     assert caplog.text.count("may never end") == 1
 
 

@@ -95,15 +95,16 @@ class PerEnvEpsilon(Exploration):
     def choose(
         self, q: np.ndarray, available: np.ndarray, clock: Clock, rng: np.random.Generator
     ) -> np.ndarray:
-        epsilons = self.epsilons
-        if len(q) != len(epsilons):  # other observations than those of a rollout
-            epsilons = epsilons[np.arange(len(q)) % len(epsilons)]
-        return epsilon_greedy(q, available, epsilons, rng)
+        return epsilon_greedy(q, available, self._of(len(q)), rng)
 
     def probability(
         self, q: np.ndarray, available: np.ndarray, action: np.ndarray, clock: Clock
     ) -> np.ndarray:
-        return likelihood(greedy(q, available), available, action, self.epsilons)
+        return likelihood(greedy(q, available), available, action, self._of(len(q)))
+
+    def _of(self, n: int) -> np.ndarray:
+        """Epsilons [n, 1]; of other observations than a rollout's, in turn."""
+        return self.epsilons[np.arange(n) % len(self.epsilons)]
 
     def metrics(self, clock: Clock) -> dict[str, float]:
         return {"epsilon": float(self.epsilons.mean())}

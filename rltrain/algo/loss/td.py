@@ -175,21 +175,9 @@ def total(
             steps and their largest (Kapturowski et al. 2019, section 2.3).
         error, q_taken, target, others: [T, B, M], averaged for the metrics.
     """
-    learned, weight = batch.learned, batch.weight.unsqueeze(-1)
-    if learned is None:
-        n_streams, n_steps = loss.shape[-1], len(loss)
-        n_learned = torch.full_like(batch.weight, n_streams * n_steps)  # [B]
-
-        def kept(x: Tensor) -> Tensor:
-            return x
-    else:
-        marks = learned.unsqueeze(-1)
-        n_learned = learned.sum(0) * loss.shape[-1]  # [B]
-
-        def kept(x: Tensor) -> Tensor:
-            return torch.where(marks, x, 0)
-
-    loss_sum, count = (kept(loss) * weight).sum(), n_learned.sum()
+    weight = batch.weight.unsqueeze(-1)
+    n_learned = real(torch.ones_like(loss), batch).sum((0, 2))  # [B]
+    loss_sum, count = (real(loss, batch) * weight).sum(), n_learned.sum()
     at_least_one = count.clamp(min=1)
     averaged = {
         "td_error_abs": error,
@@ -198,8 +186,8 @@ def total(
         **others,
     }
     metrics = {"loss": loss_sum.detach() / at_least_one}
-    metrics |= {name: kept(x).sum() / at_least_one for name, x in averaged.items()}
-    errors = kept(priority.detach())
+    metrics |= {name: real(x, batch).sum() / at_least_one for name, x in averaged.items()}
+    errors = real(priority.detach(), batch)
     of_window = errors.sum((0, 2)) / n_learned.clamp(min=1)  # [B]
     if batch.eta:
         of_window = of_window.lerp(errors.mean(2).amax(0), batch.eta)

@@ -22,7 +22,7 @@ START_TIMEOUT = 300.0
 STEPPING = ("collect", "run_episodes")
 """Questions whose answer takes env steps."""
 IN_A_ROW = 3
-"""Times that one worker may be lost before it collected anything."""
+"""Losses of one worker, while a question is answered, at which the run fails."""
 
 
 class WorkerHandle(Protocol):
