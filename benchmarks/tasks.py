@@ -163,10 +163,10 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
             ("protoss", "protoss_5_vs_5", "52%", 2),
             ("terran", "terran_5_vs_5", "62%", 2),
             ("zerg", "zerg_5_vs_5", "41%", 2),
+            ("terran_10_vs_10", "terran_10_vs_10", "60%", 2),
             *(
                 (scenario, scenario, published, 1)
                 for scenario, published in (
-                    ("terran_10_vs_10", "60%"),
                     ("terran_10_vs_11", "31%"),
                     ("protoss_10_vs_10", "53%"),
                     ("protoss_10_vs_11", "19%"),
