@@ -14,6 +14,7 @@ from typing import Annotated, Any, Protocol, TypeVar
 import numpy as np
 from torch import Tensor, nn
 
+from rltrain.common.stateful import Stateful
 from rltrain.types import (
     Batch,
     Clock,
@@ -233,7 +234,7 @@ class Model(nn.Module):
         self.agents, self.mixer, self.critic = agents, mixer, critic
 
 
-class Loss:
+class Loss(Stateful):
     """The loss of a batch. One for a distribution of returns has the keyword ``distribution``."""
 
     n_step: Annotated[int, "rewards summed before the bootstrap"]
@@ -250,14 +251,6 @@ class Loss:
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> LossResult:
         """Loss sum, count (transitions trained on × M), priority [B] and metrics."""
 
-    def state_dict(self) -> StateDict:
-        """What changes while training; saved in checkpoints."""
-        return {}
-
-    def load_state_dict(self, state: StateDict) -> None:
-        """Restore what ``state_dict`` returned."""
-        return
-
 
 class Optimizer(Protocol):
     """A ``torch.optim.Optimizer``, or an object with the members that the learner uses."""
@@ -268,13 +261,20 @@ class Optimizer(Protocol):
     def step(self) -> Any: ...
 
 
-class TargetUpdates(Protocol):
+class TargetUpdates(Stateful):
     """When and how far the target network is updated."""
 
     tau: Annotated[float, "1: copy; below 1: Polyak averaging with this factor"]
     done_at: Annotated[int, "the count of the last update; saved in checkpoints"]
 
+    @abstractmethod
     def due(self, clock: Clock) -> bool: ...
+
+    def state_dict(self) -> StateDict:
+        return {"done_at": self.done_at}
+
+    def load_state_dict(self, state: StateDict) -> None:
+        self.done_at = int(state["done_at"])
 
 
 class SidePolicy(Protocol):

@@ -15,6 +15,7 @@ from gymnasium import spaces
 import rltrain
 from rltrain.callback import Callback
 from rltrain.errors import UsageError
+from rltrain.report.readers.rltrain_runs import of_another_task
 from tests.marks import slow_except
 
 
@@ -115,6 +116,29 @@ def test_an_environment_of_ones_own_is_trained_resumed_and_evaluated():
     assert further.run_dir == result.run_dir
     assert further.history["env_steps"][-1] >= 100
     assert rltrain.evaluate(result.run_dir, episodes=1, env=Coin).metrics["test/return_mean"] < 2
+    record = json.loads((result.run_dir / "evaluation.json").read_text())
+    assert not any(map(of_another_task, record["overrides"]))
+
+
+class OtherCoin(Coin):
+    """Another environment."""
+
+
+def test_an_evaluation_in_another_environment_is_no_absolute_metric_of_the_run():
+    """Defect: reports took that of an environment that was handed over for the run's own."""
+    own = rltrain.train(DQN, env=Coin).run_dir
+    rltrain.evaluate(own, episodes=1, env=OtherCoin)
+    record = json.loads((own / "evaluation.json").read_text())
+    assert any(map(of_another_task, record["overrides"]))
+
+
+@pytest.mark.parametrize("key", ["report.metric=x", "match.battles=2", "hub.repo=me/model"])
+@pytest.mark.parametrize(
+    "make", [rltrain.make_trainer, lambda words: rltrain.make_learner(words, None)]
+)
+def test_a_key_that_only_a_mode_reads_is_refused(small, make, key):
+    with pytest.raises(UsageError, match=f"{key}: only for mode="):
+        make([*small, key])
 
 
 @pytest.mark.slow

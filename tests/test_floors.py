@@ -20,6 +20,7 @@ FLOORS = {
     "update_ratio": 0,
     "common.number_types": 0,
     "common.imports": 0,
+    "common.stateful": 0,
     "common": 1,
     "battles": 1,
     "logger": 1,

@@ -108,12 +108,12 @@ class Learner:
             self._target_weights.lerp_(self.gradient_step.weights, tau)
 
     def state_dict(self) -> StateDict:
-        """Copies of weights and the optimizer's moments, and when the target was last updated."""
+        """Copies of weights and the optimizer's moments, and what else changes while training."""
         return {
             "online": _copies(self.online.state_dict()),
             "target": _copies(self.target.state_dict()),
             "optimizer": self.gradient_step.state_dict(),
-            "target_update": {"done_at": self.target_update.done_at},
+            "target_update": self.target_update.state_dict(),
             "loss": getattr(self.loss, "state_dict", dict)(),  # a function has none
             "reward_norm": {} if self.reward_norm is None else self.reward_norm.state_dict(),
         }
@@ -130,7 +130,7 @@ class Learner:
         self.target.load_state_dict(state["target"])
         if state.get("loss"):
             self.loss.load_state_dict(state["loss"])
-        self.target_update.done_at = int(state["target_update"]["done_at"])
+        self.target_update.load_state_dict(state["target_update"])
         if self.reward_norm is not None:
             self.reward_norm.load_state_dict(state["reward_norm"])
 

@@ -23,7 +23,7 @@ from rltrain.types import LossResult, Number
 FEW_WEIGHTS = 1_000_000
 ZERO_AT_FIRST = torch.optim.Adam, torch.optim.AdamW, torch.optim.RAdam, torch.optim.RMSprop
 """Optimizers whose state begins as zeros; others make theirs in their first step."""
-NUMBERS = bool, int, float, np.number, tuple, Tensor
+NUMBERS = bool, int, float, np.number, tuple, list, Tensor
 OPTION = "option."
 """Before the names of changed options in a saved state."""
 Betas = tuple[Decay, Decay]
@@ -139,7 +139,8 @@ class GradientStep:
             )
         self.max_grad_norm = max_grad_norm
         self.lr_factors = None if lr_factors is None else _checked(lr_factors)
-        self.initial_lr = 0.0 if lr_factors is None else self.optimizer.param_groups[0]["lr"]
+        self._configured = {**self.optimizer.param_groups[0], "params": None}
+        self.initial_lr = 0.0 if lr_factors is None else self._configured.pop("lr")
         self._begun: tuple[Optimizer, int] | None = None  # which, and how many moments it made
         self._begin()
         self.sum_over_ranks: Callable[[Tensor], None] | None = None  # in place; None: one process
@@ -288,12 +289,11 @@ class GradientStep:
         self._begun = self.optimizer, len(self.moments)
 
     def _changed_options(self) -> dict[str, Tensor]:
-        """Options that are no longer those of the configuration: a callback may lower the rate."""
-        configured = self.optimizer.defaults | ({} if self.lr_factors is None else {"lr": None})
+        """Options that are not those of the configuration: a callback may lower the rate."""
         return {
             name: _tensor(x)
             for name, x in self.optimizer.param_groups[0].items()
-            if isinstance(x, NUMBERS) and configured.get(name) is not None and x != configured[name]
+            if isinstance(x, NUMBERS) and self._configured.get(name, x) not in (None, x)
         }
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -313,11 +313,11 @@ class GradientStep:
         Raises:
             ValueError: the state comes from another optimizer.
         """
-        known = {OPTION + name for name in self.optimizer.defaults}
+        known = {OPTION + name for name in self.optimizer.param_groups[0]}
         options = {name: x for name, x in state.items() if name in known}
         state = {name: x for name, x in state.items() if name not in options}
         group = self.optimizer.param_groups[0]
-        group |= {name: self.optimizer.defaults[name] for name in self._changed_options()}
+        group |= {name: self._configured[name] for name in self._changed_options()}
         group |= {name.removeprefix(OPTION): _option(x) for name, x in options.items()}
         if not state and not self.begins_at_zero:  # that of before the first step
             self.optimizer.state.clear()

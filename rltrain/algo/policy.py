@@ -168,10 +168,8 @@ class Policy:
 
     def state_dict(self) -> StateDict:
         """The state that is carried between steps, and that of the random stream."""
-        state = {**self.memory(), "rng": copied(self.rng.bit_generator.state)}
-        if (noise := self.exploration.noise()) is not None:
-            state["exploration"] = noise.state_dict()
-        return state
+        rng = copied(self.rng.bit_generator.state)
+        return {**self.memory(), "rng": rng, "exploration": self.exploration.state_dict()}
 
     def load_state_dict(self, state: StateDict) -> None:
         """Restore what ``state_dict`` returned."""
@@ -182,8 +180,8 @@ class Policy:
         """Restore only what outlives an episode, whatever the number of environments: the random
         stream, and what the exploration adapts."""
         self.rng.bit_generator.state = copied(state["rng"])
-        if (noise := self.exploration.noise()) is not None:
-            noise.load_state_dict(state["exploration"], self.agents)
+        if state.get("exploration"):
+            self.exploration.load_state_dict(state["exploration"])
 
 
 class Frames:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from operator import attrgetter
 
 from rltrain.common.number_types import Count, Fraction
+from rltrain.interfaces import TargetUpdates
 from rltrain.types import Clock
 
 
-class TargetUpdate:
+class TargetUpdate(TargetUpdates):
     """When the target network is updated, every so many episodes, env_steps or updates; how far.
 
     Counted from the last update, as PyMARL counts, and not at multiples: the distance between two

@@ -20,11 +20,11 @@ from rltrain.callback import (
     Stop,
     Test,
 )
-from rltrain.common import checkpoint
 from rltrain.common.checkpoint.opponent_files import SELF
+from rltrain.common.conformance import conform, require_savable
 from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
-from rltrain.errors import UsageError, usage_errors
+from rltrain.errors import usage_errors
 from rltrain.interfaces import VectorEnv
 from rltrain.logger.loggers import Logger, Loggers
 
@@ -57,30 +57,9 @@ def build_callbacks(
         ]
     )
     require_fit("callbacks", settings, watchers=watchers)
-    require_savable(watchers)
+    for each in watchers.callbacks:
+        require_savable(each, "callbacks")
     return watchers
-
-
-def require_savable(callbacks: Callbacks) -> None:
-    """Refuse somebody's callback whose state no checkpoint can hold.
-
-    Raises:
-        UsageError: where in the state it is.
-    """
-    for name, callback in callbacks.named():
-        if name.startswith("rltrain."):
-            continue
-        try:
-            state = callback.state_dict()
-        except Exception:  # it may be made when training starts
-            continue
-        try:
-            checkpoint.split(state)
-        except TypeError as error:
-            raise UsageError(
-                f"callbacks: the state_dict of {name} cannot be saved in checkpoints ({error}). "
-                "Expected dictionaries and lists of numbers, text, arrays and tensors."
-            ) from error
 
 
 def obs_statistics(learner: Learner) -> list[Callback]:
@@ -130,4 +109,5 @@ def build_loggers(settings: Settings, run_dir: Path) -> list[Logger]:
     nodes = [node for path, node in settings.nodes.items() if path.startswith("logger.")]
     used = [node for node in nodes if node.kwargs.get("mode") != "disabled"]
     with usage_errors():
-        return [node.build(run_dir=run_dir, config=settings.record) for node in used]
+        built = [node.build(run_dir=run_dir, config=settings.record) for node in used]
+        return [conform(each, Logger, "logger") for each in built]

@@ -15,18 +15,19 @@ from typing import Any
 import numpy as np
 
 from rltrain.callback.training import Training
+from rltrain.common.stateful import Stateful
 from rltrain.errors import UsageError, did_you_mean
 from rltrain.types import Batch, StateDict, Steps, StepView, Trajectory, UpdateResult
 
 log = logging.getLogger("rltrain")
 
 
-class Callback:
+class Callback(Stateful):
     """Hooks that a run calls. Each that gets a value returns it, changed or not; a callback with
     state returns it from ``state_dict``.
     """
 
-    only_counts = False  # ``on_update`` neither changes its value nor the trainer
+    only_counts = False  # ``on_batch`` and ``on_update`` change neither their value nor the trainer
 
     def on_train_start(self, trainer: Training, value: None = None) -> None:
         """Before the first iteration."""
@@ -83,12 +84,6 @@ class Callback:
     def on_train_end(self, trainer: Training, value: None = None) -> None:
         """After the last iteration."""
 
-    def state_dict(self) -> StateDict:
-        return {}
-
-    def load_state_dict(self, state: StateDict) -> None:
-        """Continue from ``state_dict``."""
-
 
 class Due:
     """A threshold: True for the first count at or after each multiple of ``interval``."""
@@ -124,9 +119,9 @@ class Callbacks(Callback):
         for name, calls in hooks.items():  # each hook of this object calls those of its callbacks
             setattr(self, name, partial(pass_on, calls))
         self.watch_training = any(hooks[name] for name in STEP_HOOKS)
-        self.changes_batches = bool(hooks["on_batch"])
-        updating = [c for c in self.callbacks if defines(c, "on_update")]
-        self.changes_updates = not all(c.only_counts for c in updating)
+        changing = [c for c in self.callbacks if not c.only_counts]
+        self.changes_batches = any(defines(c, "on_batch") for c in changing)
+        self.changes_updates = any(defines(c, "on_update") for c in changing)
         self.watch_tests = any(hooks[name] for name in TEST_HOOKS)
 
     def state_dict(self) -> StateDict:

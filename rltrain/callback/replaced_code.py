@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rltrain import kernels
 from rltrain.callback.hooks import Callback
 from rltrain.callback.training import Training
 
 
 class ReplacedCode(Callback):
-    """Lets PyTorch compute what other callbacks replaced: from ``on_train_start`` on, and from each
-    line of training metrics on.
+    """Lets PyTorch compute what other callbacks replaced: from ``on_train_start`` on, and from the
+    next gradient step on.
 
     Args:
         choice: ``hardware.kernels``; with ``compiled`` a ValueError when training starts.
     """
+
+    only_counts = True
 
     def __init__(self, *, choice: kernels.Kernels) -> None:
         self.choice = choice
@@ -21,6 +25,8 @@ class ReplacedCode(Callback):
     def on_train_start(self, trainer: Training, value: None = None) -> None:
         kernels.leave_replaced(self.choice)
 
-    def on_log(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
+    def look(self, trainer: Training, value: Any = None) -> Any:
         kernels.leave_replaced()
         return value
+
+    on_collect = on_batch = on_iteration = look

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
+from rltrain.common.checkpoint import split
+from rltrain.common.stateful import Stateful
+
 Interface = TypeVar("Interface")
 REQUIRED = object()
 """In the place of a default that there is not, and of a member that a part lacks."""
@@ -49,7 +52,31 @@ def conform(part: Any, interface: type[Interface], name: str) -> Interface:
             f"{type(part).__name__} ({name}) lacks {'; '.join(problems)}. Expected what "
             f"{interface.__module__}.{interface.__name__} describes."
         )
+    if issubclass(base, Stateful):
+        require_savable(part, name)
     return part
+
+
+def require_savable(part: Any, name: str) -> None:
+    """Refuse a part of the user's own whose state no checkpoint can hold.
+
+    Raises:
+        ValueError: where in the state it is.
+    """
+    if type(part).__module__.startswith("rltrain."):
+        return
+    try:
+        state = part.state_dict()
+    except Exception:  # it may be made when training starts
+        return
+    try:
+        split(state)
+    except TypeError as error:
+        raise ValueError(
+            f"{name}: the state_dict of {type(part).__module__}.{type(part).__qualname__} cannot "
+            f"be saved in checkpoints ({error}). Expected dictionaries and lists of numbers, text, "
+            "arrays and tensors."
+        ) from error
 
 
 @cache

@@ -210,8 +210,8 @@ def job_refusal(catalog: Catalog, choices: Sequence[Override], parsed: Sequence[
     try:
         groups = [o for o in parsed if o.key_or_group in catalog.groups]
         others = [o for o in choices if o.key_or_group not in {g.key_or_group for g in groups}]
-        lines = by_name([*others, *groups], catalog)
-        custom = typed_targets(parsed)
+        catalog = own_catalog(parsed) if catalog is SHIPPED else catalog  # a suggested file
+        lines, custom = by_name([*others, *groups], catalog), typed_targets(parsed)
         chosen = compose_choices(tuple(lines), frozenset(map(part_group, custom)), catalog)
         known, tree = flat_keys(chosen.tree), with_targets(chosen.tree, custom)
         problems = [text for texts in chosen.wrong.values() for text in texts]
@@ -288,7 +288,8 @@ def compose_choices(
     if not are_names(choices, catalog):
         from rltrain.config.names import choice_problems
 
-        wrong = choice_problems(choices, catalog)
+        known = [o for o in choices if are_names([o], catalog)]
+        wrong = choice_problems(choices, catalog, partial(refusal, catalog, known))
     right = {
         o.key_or_group: str(o.input_line)
         for o in choices
@@ -315,9 +316,8 @@ def are_names(choices: Sequence[Override], catalog: Catalog) -> bool:
     for o in choices:
         group, value = o.key_or_group, o.value()
         names = value if isinstance(value, list) and group in SEVERAL else [value]
-        if o.type is not OverrideType.CHANGE or not set(map(str, names)) <= {
-            *catalog.options(group)
-        }:
+        known = {*catalog.options(group)}
+        if o.type is not OverrideType.CHANGE or not known.issuperset(map(str, names)):
             return False
     return len({o.key_or_group for o in choices}) == len(choices)
 

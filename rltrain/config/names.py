@@ -8,15 +8,8 @@ from hydra.core.override_parser.types import Override
 
 from rltrain.config.catalog import RECOMMENDED, SEVERAL, Catalog, Tree
 from rltrain.config.overrides import flat_keys, is_file, pick, sets_hydra
-from rltrain.config.suggest.choices import FEW, MANY, for_choice, listed
-from rltrain.config.suggest.keys import (
-    FREE_FORM,
-    Refusal,
-    for_deletion,
-    for_key,
-    for_node,
-    not_tried,
-)
+from rltrain.config.suggest.choices import FEW, MANY, Refusal, for_choice, listed, not_tried
+from rltrain.config.suggest.keys import FREE_FORM, for_deletion, for_key, for_node
 from rltrain.errors import NamesError
 
 OF_A_RUN = ("hydra.run.dir", "hydra.searchpath")
@@ -63,8 +56,10 @@ def hydra_problem(o: Override) -> list[str]:
     ]
 
 
-def choice_problems(choices: Sequence[Override], catalog: Catalog) -> dict[str, list[str]]:
-    """Return the problems of ``group=name`` overrides, by group."""
+def choice_problems(
+    choices: Sequence[Override], catalog: Catalog, refusal: Refusal
+) -> dict[str, list[str]]:
+    """Return the problems of ``group=name`` overrides, by group; ``refusal`` tries suggestions."""
     problems: dict[str, list[str]] = {}
     seen = set()
     for o in choices:
@@ -79,7 +74,7 @@ def choice_problems(choices: Sequence[Override], catalog: Catalog) -> dict[str, 
             wrong.append(f"{o.input_line}: type {group}=NAME.{listed(group, catalog)}")
         elif isinstance(value, list) and group in SEVERAL:
             for name in (each for each in value if str(each) not in known):
-                meant = for_choice(group, str(name), catalog)
+                meant = for_choice(group, str(name), catalog, refusal)
                 wrong.append(f"unknown {group} '{name}'.{meant}{listed(group, catalog)}")
         elif isinstance(value, (list, dict)):
             wrong.append(
@@ -92,10 +87,10 @@ def choice_problems(choices: Sequence[Override], catalog: Catalog) -> dict[str, 
                 f"with FOLDER/{group}/NAME.yaml.{listed(group, catalog)}"
             )
             wrong.append(
-                f"{o.input_line}: got a path.{for_choice(group, str(value), catalog)}{own}"
+                f"{o.input_line}: got a path.{for_choice(group, str(value), catalog, refusal)}{own}"
             )
         elif str(value) not in known and not (value is None and group == "experiment"):
-            meant = for_choice(group, str(value), catalog)
+            meant = for_choice(group, str(value), catalog, refusal)
             others = listed(group, catalog, FEW if meant.typed else MANY)
             others = "" if meant.sure and meant.typed else others
             wrong.append(f"{o.input_line}: unknown {group} '{value}'.{meant}{others}")

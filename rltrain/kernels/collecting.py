@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.algo.exploration.epsilon import EpsilonGreedy
-from rltrain.algo.network.normalization import RunningNorm
 from rltrain.algo.policy import Policy
 from rltrain.errors import Containment
 from rltrain.kernels.acting import normalized, obs_alone, statistics_of
@@ -31,7 +29,6 @@ class CompiledCollecting:
     def __init__(self, rollout: Any) -> None:
         self.parts = rollout.env, rollout.policy, *methods_of(rollout)
         self.stack = methods_of(rollout)[0].args[0]
-        self.plain = plain_methods(rollout)
 
     @staticmethod
     def fits(rollout: Any) -> bool:
@@ -105,18 +102,10 @@ class CompiledCollecting:
         replaced = {"step", "move"} & vars(rollout.env).keys()
         replaced |= {"act"} & vars(rollout.policy).keys()
         replaced |= {"_count", "_finished"} & vars(rollout).keys()
-        plain = plain_methods(rollout) == self.plain and self.fits(rollout)
-        return same and plain and not replaced and self.stack.compiles
+        return same and self.fits(rollout) and not replaced and self.stack.compiles
 
 
 def methods_of(rollout: Any) -> tuple[Any, Any]:
     """The methods of the policy and of its exploration that compiled code has replaced."""
     policy = rollout.policy
     return vars(policy).get("values"), vars(policy.exploration).get("choose")
-
-
-def plain_methods(rollout: Any) -> tuple[Any, ...]:
-    """The methods of classes that the loop makes no call of."""
-    own = type(rollout)
-    parts = own.advance, own._count, own._finished, type(rollout.env).step
-    return *parts, Policy.act, Policy.values, EpsilonGreedy.choose, RunningNorm.forward

@@ -11,8 +11,6 @@ import torch
 
 from rltrain.algo.learner import Learner
 from rltrain.algo.network.feed_forward import FeedForward
-from rltrain.algo.network.normalization import RunningNorm
-from rltrain.algo.optimizer import GradientStep
 from rltrain.buffer.replay import ReplayBuffer
 from rltrain.buffer.windows import windows
 from rltrain.kernels.acting import normalized, obs_alone, statistics_of
@@ -35,7 +33,6 @@ class CompiledLearning:
         self.agents = cast(FeedForward, learner.online.agents)
         self.watch = ModuleWatch(learner.online, learner.target, learns=True)
         self.checked = False  # a first batch
-        self.plain = plain_methods()
 
     @staticmethod
     def fits(learner: Learner, buffer: object) -> bool:
@@ -70,7 +67,6 @@ class CompiledLearning:
         return (
             parts
             and learner.loss is self.loss
-            and plain_methods() == self.plain
             and not replaced
             and not (trainer.callbacks.changes_batches or trainer.callbacks.changes_updates)
             and self.fits(learner, buffer)
@@ -167,9 +163,3 @@ class CompiledLearning:
         """
         of_one = statistics_of(self.agents)
         return None if of_one is None else (np.tile(of_one[0], n_rows), np.tile(of_one[1], n_rows))
-
-
-def plain_methods() -> tuple[Any, ...]:
-    """The methods of classes that the loop makes no call of."""
-    own = Learner.update, Learner._update_target, ReplayBuffer.sample, ReplayBuffer.batch_of
-    return *own, ReplayBuffer.update_priority, RunningNorm.forward, GradientStep.take

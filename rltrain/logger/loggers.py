@@ -10,6 +10,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from rltrain.common.stateful import Stateful
+
 if TYPE_CHECKING:
     from rltrain.types import Clock, StateDict
 
@@ -18,7 +20,7 @@ VIDEO = "test/video"
 """The name of videos of tests."""
 
 
-class Logger:
+class Logger(Stateful):
     """A destination of metrics. A subclass has ``write``, and the others if it needs them."""
 
     patience: float = 3
@@ -97,10 +99,16 @@ class Loggers:
     def state_dict(self) -> StateDict:
         for logger in self.loggers:
             logger.sync()
-        return {"offsets": {type(logger).__name__: logger.offset for logger in self.loggers}}
+        named = {type(logger).__name__: logger for logger in self.loggers}
+        return {
+            "offsets": {name: logger.offset for name, logger in named.items()},
+            "states": {name: logger.state_dict() for name, logger in named.items()},
+        }
 
     def load_state_dict(self, state: StateDict) -> None:
         for logger in self.loggers:
             offset = state["offsets"].get(type(logger).__name__)
             if offset is not None:
                 logger.cut(offset)
+            if own := state.get("states", {}).get(type(logger).__name__):
+                logger.load_state_dict(own)

@@ -100,8 +100,11 @@ def evaluate(
     """Play the episodes and write ``evaluation.json``; ``handed`` puts an environment that was
     handed over from Python in the place of the named one.
     """
-    source, settings = open_checkpoint(path, overrides, load_step, plays=handed is None)
-    return evaluated(settings if handed is None else handed(settings), source, overrides)
+    source, saved = open_checkpoint(path, overrides, load_step, plays=handed is None)
+    settings = saved if handed is None else handed(saved)
+    of_run, maker = (each.nodes["env"].kwargs.get("maker") for each in (saved, settings))
+    other_env = [] if maker == of_run else [f"env.maker={maker}"]
+    return evaluated(settings, source, [*overrides, *other_env])
 
 
 def evaluate_all(

@@ -164,6 +164,7 @@ def test_an_optimizer_is_what_it_is_without_rltrain(name):
     assert steps[1].state_dict().keys() == fresh.state_dict().keys()
 
 
+@pytest.mark.parametrize("replaced", [True, False])
 @pytest.mark.parametrize("begun", [True, False])
 @pytest.mark.parametrize(
     "changed",
@@ -174,8 +175,8 @@ def test_an_optimizer_is_what_it_is_without_rltrain(name):
     ids=str,
 )
 @pytest.mark.parametrize("make", [torch.optim.Adam, torch.optim.SGD, torch.optim.NAdam])
-def test_options_that_a_callback_changed_are_saved(make, changed, begun):
-    """Defect: a run that was resumed went on with the rate of its configuration."""
+def test_options_that_a_callback_changed_are_saved(make, changed, begun, replaced):
+    """Also those of another optimizer. Defect: a resumed run went on with the configured rate."""
 
     def stepped(step, times):
         for _ in range(times):
@@ -189,7 +190,10 @@ def test_options_that_a_callback_changed_are_saved(make, changed, begun):
 
     whole, resumed = fresh(), fresh()
     stepped(whole, 2 * begun)
-    whole.optimizer.param_groups[0].update(changed)
+    if replaced:
+        whole.optimizer = make([whole.flat.values], **{"lr": 0.7, **changed})
+    else:
+        whole.optimizer.param_groups[0].update(changed)
     resumed.optimizer.param_groups[0]["momentum_decay"] = 0.5  # of before, which goes
     resumed.weights.copy_(whole.weights)
     resumed.load_state_dict(whole.state_dict())
@@ -199,9 +203,10 @@ def test_options_that_a_callback_changed_are_saved(make, changed, begun):
     assert whole.state_dict().keys() == resumed.state_dict().keys()
 
 
-def test_a_changed_pair_is_saved():
+@pytest.mark.parametrize("kind", [tuple, list])
+def test_a_changed_pair_is_saved(kind):
     one, other = (GradientStep(nn.Linear(2, 1), torch.optim.Adam, None, None) for _ in range(2))
-    one.optimizer.param_groups[0]["betas"] = (0.8, 0.99)
+    one.optimizer.param_groups[0]["betas"] = kind((0.8, 0.99))
     other.load_state_dict(one.state_dict())
     assert other.optimizer.param_groups[0]["betas"] == (0.8, 0.99)
 

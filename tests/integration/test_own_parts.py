@@ -4,10 +4,16 @@ import pytest
 import torch
 
 import rltrain
-from rltrain.algo.loss.td import TDLoss
+from rltrain.algo.exploration.interface import Exploration
+from rltrain.algo.target_update import TargetUpdate
 from rltrain.api import settings_from
+from rltrain.callback import Callback, Log
+from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import CheckpointError, UsageError
+from rltrain.interfaces import Loss
+from rltrain.logger import Logger
 from rltrain.mode.messages.closing import to_trust
+from tests.integration import own_parts
 
 OWN = "tests.integration.own_parts"
 
@@ -123,16 +129,55 @@ def test_a_loss_that_reads_no_distribution_is_refused_where_there_is_one(small, 
     trainer.close()
 
 
-class Counting(TDLoss):
-    """Counts its calls."""
+class Counts:
+    """Counts calls; their number is all that the part knows of the past."""
 
-    def __init__(self, *, gamma=0.9, n_step=1):
-        super().__init__(gamma=gamma, n_step=n_step, double=True)
-        self.calls = 0
+    calls = 0
 
-    def __call__(self, *given):
+    def count(self):
         self.calls += 1
+
+    def state_dict(self):
+        return {**super().state_dict(), "calls": self.calls}
+
+    def load_state_dict(self, state):
+        super().load_state_dict(state)
+        self.calls = state["calls"]
+
+
+class CountingLoss(Counts, own_parts.Loss, Loss):
+    def __call__(self, *given):
+        self.count()
         return super().__call__(*given)
+
+
+class CountingExploration(Counts, own_parts.Cycle, Exploration):
+    def __init__(self):
+        super().__init__(period=3)
+
+    def choose(self, *given):
+        self.count()
+        return super().choose(*given)
+
+
+class CountingTargetUpdate(Counts, TargetUpdate):
+    def __init__(self):
+        super().__init__(episodes=None, env_steps=None, updates=3, tau=1)
+
+    def due(self, clock):
+        self.count()
+        return super().due(clock)
+
+
+class UnrelatedTargetUpdate:
+    """A class of its own."""
+
+    tau = 1.0
+    done_at = calls = 0
+
+    def due(self, clock):
+        self.calls += 1
+        return False
 
     def state_dict(self):
         return {"calls": self.calls}
@@ -141,16 +186,130 @@ class Counting(TDLoss):
         self.calls = state["calls"]
 
 
-def test_the_state_of_a_loss_of_ones_own_is_saved(small, tmp_path):
-    words = [w for w in small if not w.startswith("algo.loss.")]
-    words += ["algo=vdn", f"algo.loss={{_target_: {__name__}.Counting}}"]
-    trainer = rltrain.make_trainer(words, run_dir=tmp_path)
-    trainer.run(60)
-    calls = trainer.learner.loss.calls
+class CountingBuffer(Counts, own_parts.Latest):
+    def add(self, steps):
+        self.count()
+        super().add(steps)
+
+
+class CountingCallback(Counts, Callback):
+    def on_update(self, trainer, value):
+        self.count()
+        return value
+
+
+class CountingLogger(Counts, Logger):
+    def write(self, clock, seconds, row):
+        self.count()
+
+
+class CountingEnv(own_parts.KeyedTeam):
+    """Of two agents; its state is the count and the episode."""
+
+    calls = 0
+
+    def step(self, action):
+        self.calls += 1
+        return super().step(action)
+
+    def state_dict(self):
+        return {"calls": self.calls, "t": self.t, "rng": self.rng.bit_generator.state}
+
+    def load_state_dict(self, state):
+        self.calls, self.t = state["calls"], state["t"]
+        self.rng.bit_generator.state = state["rng"]
+
+
+def counting_env(*, n_envs):
+    return SyncVectorEnv(make=CountingEnv, n_envs=n_envs)
+
+
+class CountingNet(own_parts.Net):
+    def __init__(self, *, spec):
+        super().__init__(spec=spec)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def step(self, *given):
+        self.calls += 1
+        return super().step(*given)
+
+
+class CountingMixer(own_parts.Mean):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, *given):
+        self.calls += 1
+        return super().forward(*given)
+
+
+class CountingOptimizer:
+    """Changes nothing."""
+
+    def __init__(self, *, params):
+        self.param_groups, self.state = [{"params": params, "lr": 1.0}], {}
+
+    def step(self):
+        self.state.setdefault(self.param_groups[0]["params"][0], {"calls": 0})["calls"] += 1
+
+
+KEEP_STATE = {
+    "algo.network": ("CountingNet", lambda t: int(t.learner.online.agents.calls)),
+    "algo.mixer": ("CountingMixer", lambda t: int(t.learner.online.mixer.calls)),
+    "algo.loss": ("CountingLoss", lambda t: t.learner.loss.calls),
+    "algo.optimizer": (
+        "CountingOptimizer",
+        lambda t: [own["calls"] for own in t.learner.optimizer.state.values()],
+    ),
+    "algo.exploration": ("CountingExploration", lambda t: t.rollout.policy.exploration.calls),
+    "algo.target_update": ("CountingTargetUpdate", lambda t: t.learner.target_update.calls),
+    "algo.target_update ": ("UnrelatedTargetUpdate", lambda t: t.learner.target_update.calls),
+    "buffer": ("CountingBuffer", lambda t: t.buffer.calls),
+    "env": ("counting_env", lambda t: [env.calls for env in t.rollout.env.envs]),
+    "callbacks": ("CountingCallback", lambda t: t.callbacks.callbacks[0].calls),
+    "logger": ("CountingLogger", lambda t: loggers_of(t).loggers[-1].calls),
+}
+"""By the key of a part a class of one's own with state, and how to find it in a trainer."""
+
+
+def loggers_of(trainer):
+    return next(each.loggers for each in trainer.callbacks.callbacks if isinstance(each, Log))
+
+
+def with_state(small, kind, folder):
+    """A trainer with an own part of this kind."""
+    part, (name, _) = kind.strip(), KEEP_STATE[kind]
+    words = [w for w in small if not w.startswith((f"{part}.", f"{part}=", "buffer."))]
+    named = {
+        "callbacks": [f"callbacks=[{{_target_: {__name__}.{name}}}]"],
+        "logger": ["logger=[]"],
+    }
+    words += named.get(part, [f"{part}._target_={__name__}.{name}"])
+    trainer = rltrain.make_trainer([*words, "algo=vdn", "log.interval=10"], run_dir=folder)
+    if part == "logger":
+        loggers_of(trainer).loggers.append(CountingLogger())
+    return trainer
+
+
+@pytest.mark.parametrize("kind", KEEP_STATE)
+def test_the_state_of_every_part_of_ones_own_is_saved(small, tmp_path, kind):
+    """Defect: that of an exploration, a target update and a logger was not."""
+    find = KEEP_STATE[kind][1]
+    trainer = with_state(small, kind, tmp_path)
+    before = find(trainer)
+    trainer.train()
     trainer.save("full")
     trainer.close()
-    assert calls > 0
-    again = rltrain.make_trainer(words, run_dir=tmp_path)
+    again = with_state(small, kind, tmp_path)
     again.restore(tmp_path)
-    assert again.learner.loss.calls == calls
+    assert find(again) == find(trainer) != before
     again.close()
+
+
+@pytest.mark.parametrize("kind", ["algo.loss", "algo.exploration", "algo.target_update"])
+def test_a_state_that_no_checkpoint_can_hold_is_refused_at_once(small, tmp_path, monkeypatch, kind):
+    """Defect: the run failed when it was to be saved."""
+    monkeypatch.setattr(Counts, "calls", {1})
+    with pytest.raises(UsageError, match=rf"^{kind}: the state_dict of .* \(calls: set cannot be"):
+        with_state(small, kind, tmp_path)

@@ -152,7 +152,7 @@ PARTS = {
     ),
     "callback=Unsavable": (
         f"callbacks=[{{_target_: {HERE}.Unsavable}}]",
-        r"state_dict of .*Unsavable.0 cannot be saved in checkpoints \(a.0: object cannot be saved",
+        r"state_dict of .*Unsavable cannot be saved in checkpoints \(a.0: object cannot be saved",
     ),
 }
 

@@ -16,6 +16,7 @@ import rltrain
 from rltrain.algo.exploration.epsilon import EpsilonGreedy
 from rltrain.algo.loss import td
 from rltrain.algo.loss.td import TDLoss
+from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.network import normalization
 from rltrain.algo.network.distribution import Categorical
 from rltrain.algo.network.mlp import mlp_agents
@@ -25,14 +26,14 @@ from rltrain.algo.reward_norm import RewardNorm
 from rltrain.callback import Callback
 from rltrain.kernels import module_watch
 from rltrain.types import EnvSpec
-from tests.marks import slow_except
+from tests.marks import each_once, slow_except
 
 HERE = "tests.kernels.test_edited_runs"
 COMMON = (
     *("tuned=none", "hardware.threads=1", "hardware.n_envs=2", "logger=[]"),
     *("test.interval=10_000", "test.episodes=1", "total_env_steps=10_000"),
     *("algo.exploration.start=0.1", "algo.exploration.end=0.1"),
-    *("log.interval=20", "algo/optimizer=adam", "algo.optimizer.lr=0.01"),
+    *("log.interval=10_000", "algo/optimizer=adam", "algo.optimizer.lr=0.01"),
     "algo.optimizer.eps=0.001",  # noise of rounding is not a step
 )
 LAYERS = (
@@ -246,6 +247,8 @@ EDITS: dict[str, tuple[tuple[str, ...], Any]] = {
     "td.huber": (DQN, times(td, "huber", 2)),
     "TDLoss._td_target": (DQN, times(TDLoss, "_td_target", 2)),
     "qmix TDLoss._td_target": (QMIX, times(TDLoss, "_td_target", 2)),
+    "QMix.forward": (QMIX, times(QMix, "forward", 2)),
+    "RunningNorm.forward": (NORMALIZED, times(normalization.RunningNorm, "forward", 2)),
     "Policy._tensor": (DQN, times(Policy, "_tensor", -1)),
     "EpsilonGreedy.choose": (
         DQN,
@@ -299,13 +302,18 @@ class Edits(Callback):
             self.edit(trainer, self.patch)
 
 
-def trained(words: tuple[str, ...], kernels: str, folder: Path, *callbacks: Callback) -> Any:
-    """The weights after some dozens of gradient steps."""
+def trained(
+    words: tuple[str, ...], kernels: str, folder: Path, *callbacks: Callback, between: Any = None
+) -> Any:
+    """The weights after some dozens of gradient steps; ``between`` is called with the trainer."""
     overrides = [*words, *COMMON, f"hardware.kernels={kernels}"]
     trainer = rltrain.make_trainer(overrides, run_dir=folder, callbacks=list(callbacks))
     torch.manual_seed(0)  # of noise and quantile levels
     with trainer.reporting_exceptions():
         trainer.start()
+        if between is not None:
+            trainer.run(40)
+            between(trainer)
         trainer.run(70)
     weights = trainer.learner.gradient_step.weights.clone()
     trainer.learner.state_dict()
@@ -354,6 +362,35 @@ def test_an_edit_of_a_run_trains_as_without_compiled_code(
     assert sum(SAID.get(name, "") in r.getMessage() for r in lines.records) == 1 or name not in SAID
     if not (name == "state.clear()" and at is None):  # which is empty as yet
         assert not torch.allclose(found["torch"], unedited(words), **CLOSE)
+    torch.testing.assert_close(found["auto"], found["torch"], **CLOSE)
+
+
+@each_once(
+    hook=["on_step", "on_collect", "on_batch", "on_update", "by hand"],
+    name=["td.huber", "qmix TDLoss._td_target", "QMix.forward", "RunningNorm.forward"],
+)
+def test_a_patch_of_a_class_acts_from_the_next_update_on(
+    hook, name, tmp_path, monkeypatch, unedited
+):
+    """Whichever hook it is made in, or between the steps of a trainer that is driven by hand.
+    Defect: it acted from the next line of metrics on.
+    """
+    (words, edit), found = EDITS[name], {}
+    for kernels in ("torch", "auto"):
+        with monkeypatch.context() as patch:
+            edits = Edits(edit, patch, 40)
+
+            def called(self, trainer, value, edits=edits):
+                edits.on_iteration(trainer)
+                return value
+
+            hooked = type("Hooked", (Callback,), {hook: called})()
+            callbacks = [] if hook == "by hand" else [hooked]
+            between = edits.on_iteration if hook == "by hand" else None
+            found[kernels] = trained(
+                words, kernels, tmp_path / kernels, *callbacks, between=between
+            )
+    assert not torch.allclose(found["torch"], unedited(words), **CLOSE)
     torch.testing.assert_close(found["auto"], found["torch"], **CLOSE)
 
 

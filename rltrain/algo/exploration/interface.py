@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
+from rltrain.common.stateful import Stateful
 from rltrain.interfaces import Agents
 from rltrain.types import Clock, StateDict
 
@@ -25,11 +26,8 @@ class AgentNoise(Protocol):
     def draw(self, agents: Agents, clock: Clock, rng: np.random.Generator) -> None:
         """New noise on the present parameters."""
 
-    def state_dict(self) -> StateDict: ...
-    def load_state_dict(self, state: StateDict, agents: Agents) -> None: ...
 
-
-class Exploration:
+class Exploration(Stateful):
     """How values become actions."""
 
     def noise(self) -> AgentNoise | None:
@@ -87,3 +85,9 @@ class ExplorationOfShare(Exploration):
         all_available = np.ones((self.total, *available.shape[1:]), available.dtype)
         all_q[own], all_available[own] = q, available
         return self.exploration.choose(all_q, all_available, clock, rng)[own]
+
+    def state_dict(self) -> StateDict:
+        return self.exploration.state_dict()
+
+    def load_state_dict(self, state: StateDict) -> None:
+        self.exploration.load_state_dict(state)

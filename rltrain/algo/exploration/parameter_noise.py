@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import cast
+from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -37,6 +37,7 @@ class ParameterNoise(EpsilonGreedy):
         super().__init__(start=start, end=end, env_steps=env_steps)
         self.stddev = stddev
         self.noisy: Agents | None = None
+        self.weights: Mapping[str, Tensor] = {}  # of noisy agents that are still to be made
         self.divergence = 0.0  # sum of the current noise
         self.n_compared = np.zeros(1, np.int64)  # [A+1] number, by how many actions were available
 
@@ -59,10 +60,13 @@ class ParameterNoise(EpsilonGreedy):
         return {**super().metrics(clock), "noise_stddev": self.stddev}
 
     def perturbed(self, agents: Agents, rng: np.random.Generator) -> Agents:
-        """The agents to act with, with their first noise at the first call."""
+        """The agents to act with; their first noise, unless it was loaded, at the first call."""
         if self.noisy is None:
             self.noisy = copy.deepcopy(agents).requires_grad_(False)
-            self._add_noise(self.noisy, agents, rng)
+            if self.weights:
+                self.noisy.load_state_dict(self.weights)
+            else:
+                self._add_noise(self.noisy, agents, rng)
         return self.noisy
 
     def compare(self, q: np.ndarray, noisy_q: np.ndarray, available: np.ndarray) -> None:
@@ -93,7 +97,7 @@ class ParameterNoise(EpsilonGreedy):
                 buffer.copy_(present)
 
     def state_dict(self) -> StateDict:
-        weights = {} if self.noisy is None else self.noisy.state_dict()
+        weights = self.weights if self.noisy is None else self.noisy.state_dict()
         return {
             "stddev": self.stddev,
             "divergence": self.divergence,
@@ -101,13 +105,10 @@ class ParameterNoise(EpsilonGreedy):
             "noisy": {k: v.clone() for k, v in weights.items()},
         }
 
-    def load_state_dict(self, state: StateDict, agents: Agents) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         self.stddev, self.divergence = float(state["stddev"]), float(state["divergence"])
         self.n_compared = np.array(state["n_compared"])
-        self.noisy = None
-        if state["noisy"]:
-            self.noisy = copy.deepcopy(agents).requires_grad_(False)
-            self.noisy.load_state_dict(cast(dict[str, Tensor], state["noisy"]))
+        self.noisy, self.weights = None, dict(state["noisy"])
 
 
 def divergence(q: np.ndarray, noisy_q: np.ndarray, available: np.ndarray) -> np.ndarray:

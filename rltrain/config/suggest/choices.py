@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,6 +27,14 @@ time_pilot tutankham up_n_down venture video_pinball wizard_of_wor yars_revenge 
 """
 MINATAR_GAMES = ("breakout", "asterix", "freeway", "seaquest", "space_invaders")
 
+Refusal = Callable[[str], str]
+"""Why overrides, as a shell takes them, would be refused; "" if they would not be."""
+
+
+def not_tried(typed: str) -> str:
+    """A ``Refusal`` that accepts everything."""
+    return ""
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -47,9 +55,28 @@ class Answer:
         return f" Type {listed} ({self.why})." if self.why else f" Type {listed}."
 
 
-def for_choice(group: str, value: str, catalog: Catalog) -> Answer:
-    """Suggest an override for ``group=value`` where the group has no such choice."""
-    return next(_answers(group, value, catalog), Answer())
+def for_choice(group: str, value: str, catalog: Catalog, refusal: Refusal = not_tried) -> Answer:
+    """Suggest an override where the group has no such choice; ``refusal`` tries it."""
+    answer = accepted(_answers(group, value, catalog), refusal)
+    return replace(answer, why=answer.why.removeprefix(f"Here it is {group}. "))
+
+
+def accepted(answers: Iterable[Answer], refusal: Refusal) -> Answer:
+    """The first answer that is accepted when typed, or why the first one would be refused."""
+    names = Answer()
+    for answer in answers:
+        kept = tuple(typed for typed in answer.typed if not refusal(typed))
+        if kept or not answer.typed:
+            return answer if kept == answer.typed else replace(answer, typed=kept)
+        if answer.sure and not names.why:
+            first = answer.typed[0]
+            keys = [word.partition("=")[0].strip("'+") for word in first.split()]
+            key = next((k for k in keys if "." in k), keys[0])
+            choices = first.partition(key)[0].rstrip("'+")  # of groups, which stand first
+            why = refusal(first).rstrip(".").replace(" Type ", f" Type {choices}")
+            here = f"{key} is a key of {choices.strip()}" if choices else f"Here it is {key}"
+            names = Answer(why=f"{here}. {why}")
+    return names
 
 
 def longest_known(group: str, value: str, catalog: Catalog) -> tuple[str, Answer]:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 
 from rltrain.config.catalog import ONE_OF, SEVERAL, Catalog, Tree
 from rltrain.config.suggest.aliases import Row, tables, value_aliases
-from rltrain.config.suggest.choices import Answer, for_choice
+from rltrain.config.suggest.choices import Answer, Refusal, accepted, for_choice, not_tried
 from rltrain.config.suggest.value_forms import duration, quoted
 from rltrain.errors import closest, one_edit
 
@@ -39,15 +38,6 @@ USUAL = ("gymnasium", "smac", "replay", "mlp", "td")
 """Of several choices that have a key, those to name first."""
 
 
-Refusal = Callable[[str], str]
-"""Why overrides, as a shell takes them, would be refused; "" if they would not be."""
-
-
-def not_tried(typed: str) -> str:
-    """A ``Refusal`` that accepts everything."""
-    return ""
-
-
 def for_key(
     key: str, value: str, known: Tree, catalog: Catalog, refusal: Refusal = not_tried
 ) -> Answer:
@@ -67,24 +57,6 @@ def _within_environment(answer: Answer) -> Answer:
     if found and found[2] not in NAMED_BY:
         return Answer(why=f"{found[2]} is a key of {found[1]}")
     return answer
-
-
-def accepted(answers: Iterable[Answer], refusal: Refusal) -> Answer:
-    """The first answer that is accepted when typed, or why the first one would be refused."""
-    names = Answer()
-    for answer in answers:
-        kept = tuple(typed for typed in answer.typed if not refusal(typed))
-        if kept or not answer.typed:
-            return answer if kept == answer.typed else replace(answer, typed=kept)
-        if answer.sure and not names.why:
-            first = answer.typed[0]
-            keys = [word.partition("=")[0].strip("'+") for word in first.split()]
-            key = next((k for k in keys if "." in k), keys[0])
-            choices = first.partition(key)[0].rstrip("'+")  # of groups, which stand first
-            why = refusal(first).rstrip(".").replace(" Type ", f" Type {choices}")
-            here = f"{key} is a key of {choices.strip()}" if choices else f"Here it is {key}"
-            names = Answer(why=f"{here}. {why}")
-    return names
 
 
 def for_deletion(key: str, known: Tree, refusal: Refusal) -> Answer:

@@ -15,10 +15,11 @@ from rltrain.battles.data.maps import MAPS
 from rltrain.config.catalog import Catalog, Tree
 from rltrain.config.command_line import STRANGE
 from rltrain.config.suggest.aliases import EVALUATE, commands
-from rltrain.config.suggest.choices import longest_known
-from rltrain.config.suggest.keys import FOREIGN_MODEL, FREE_FORM, Refusal, for_key, not_tried
+from rltrain.config.suggest.choices import Refusal, longest_known, not_tried
+from rltrain.config.suggest.keys import FOREIGN_MODEL, FREE_FORM, for_key
 from rltrain.config.suggest.named_values import PLAIN, PYTHON, named_values
 from rltrain.config.suggest.value_forms import LISTS, quoted
+from rltrain.config.validate.mode_keys import reads
 
 OF_LOADED = (
     r"mode|checkpoint|load_step|record|seed|trust|test\..*|hub\..*|hardware\.device|-.*",
@@ -263,9 +264,10 @@ def _finish(done: Translation, script: str) -> None:
         done.left_out.append("-m (no key has several values, such as seed=1,2,3)")
     if "hardware" in overrides and mode in ("evaluate", "watch"):
         done.add(f"hardware.device={done.value('hardware')}")
-    if mode != "evaluate" or "checkpoint" in overrides:
-        takes, why = TAKEN.get(mode, (".*", ""))
-        done.take_out([k for k in overrides if not re.fullmatch(takes, k)], why)
+    if mode in TAKEN and (mode != "evaluate" or "checkpoint" in overrides):
+        takes, why = TAKEN[mode]
+        taken = {k for k in overrides if re.fullmatch(takes, k) and (k[0] == "-" or reads(mode, k))}
+        done.take_out([k for k in overrides if k not in taken], why)
     if mode == "import":
         done.left_out.append("playing (type rltrain mode=evaluate checkpoint=latest afterward)")
     if any(word.split(" ")[0] in commands()["absent"] for word in done.left_out):

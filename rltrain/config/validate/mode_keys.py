@@ -53,14 +53,19 @@ def require_read(overrides: Sequence[str], mode: str) -> None:
         modes = ONLY_IN.get(root, (mode,))
         if mode not in modes:
             raise UsageError(f"{text}: {only_in(root, modes)}")
-        if mode not in LOADED or key in SHIPPED.groups or root not in known:
+        if key in SHIPPED.groups or root not in known:
             continue
         inner = [f"{key}.{name}" for name in value] if isinstance(value, dict) else []
-        read = tuple(f"{name}." for name in LOADED[mode].split())
-        if not all(f"{each}.".startswith(read) for each in inner or [key]):
+        if not all(reads(mode, each) for each in inner or [key]):
             raise UsageError(
                 f"{text}: has no effect with mode={mode}, which does not read it. Leave it out."
             )
+
+
+def reads(mode: str, key: str) -> bool:
+    """Whether a mode reads a key of a run."""
+    names = LOADED.get(mode)
+    return names is None or f"{key}.".startswith(tuple(f"{name}." for name in names.split()))
 
 
 def only_in(root: str, modes: Sequence[str]) -> str:

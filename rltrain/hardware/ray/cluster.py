@@ -13,6 +13,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -76,18 +77,14 @@ def connect(address: str | None, asked: Mapping[str, float]) -> None:
 
 
 def start_here(needed: Mapping[str, float]) -> None:
-    """Start Ray on this machine. Its workers import modules from where this process does, which Ray
-    would have them look for in the present folder first.
-    """
+    """Start Ray on this machine."""
     others = {name: amount for name, amount in needed.items() if name != "CPU"}
     ray.init(
         address="local",
         num_cpus=max(math.ceil(needed["CPU"]), available_cores()),
         resources=others,
         include_dashboard=False,
-        log_to_driver=False,
-        logging_level=logging.WARNING,
-        job_config=ray.job_config.JobConfig(_client_job=bool(import_path())),
+        **of_every_job(),
     )
 
 
@@ -96,7 +93,15 @@ def join(address: str) -> None:
     if address != "auto":  # Ray itself would try for many minutes
         host, _, port = address.removeprefix("ray://").rpartition(":")
         socket.create_connection((host, int(port)), timeout=ANSWER_TIMEOUT).close()
-    ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
+    ray.init(address=address, **of_every_job())
+
+
+def of_every_job() -> dict[str, Any]:
+    """Options of Ray. Its workers import modules from where this process does, which Ray would have
+    them look for in the present folder first.
+    """
+    job = ray.job_config.JobConfig(_client_job=bool(import_path()))
+    return {"log_to_driver": False, "logging_level": logging.WARNING, "job_config": job}
 
 
 class SentExchange:
@@ -120,9 +125,13 @@ class SentExchange:
 
 
 class RayWorker:
-    """A worker on the cluster."""
+    """A worker on the cluster, in the folder of the run if its node has that, for typed modules."""
 
-    def __init__(self, make: MakeRollout, share: Share, replaced: int, episodes: int) -> None:
+    def __init__(
+        self, folder: str, make: MakeRollout, share: Share, replaced: int, episodes: int
+    ) -> None:
+        with suppress(OSError):
+            os.chdir(folder)
         self.exchange = SentExchange()
         self.answers = Answers(make, share, replaced, episodes, self.exchange)
 
@@ -179,7 +188,7 @@ class WorkerActor:
         self.exchange = exchange
         asked = {"num_cpus": cpus, "resources": dict(resources), "scheduling_strategy": "SPREAD"}
         remote: Any = ray.remote(max_restarts=0)(RayWorker).options(**asked)
-        self.actor = remote.remote(make, share, replaced, episodes)
+        self.actor = remote.remote(os.getcwd(), make, share, replaced, episodes)
         self.answer: Any = self.actor.ask.remote(None, "start")
         self.n_steps = 1  # that the answer takes
         self.closed: Any = None

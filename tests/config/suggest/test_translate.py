@@ -8,7 +8,8 @@ import pytest
 from rltrain import main as entry
 from rltrain.config.catalog import SHIPPED
 from rltrain.config.compose import compose_checked, refusal
-from rltrain.config.suggest.translate import command_problem, translated
+from rltrain.config.suggest.translate import TAKEN, command_problem, translated
+from rltrain.config.validate.mode_keys import LOADED, require_read
 from rltrain.errors import UsageError
 
 COMMANDS = {
@@ -119,3 +120,19 @@ def test_command_line_refuses_them_with_it(typed):
     with pytest.raises(UsageError) as caught:
         entry.run(typed)
     assert str(caught.value) == command_problem(typed, SHIPPED, partial(refusal, SHIPPED, []))
+
+
+@pytest.mark.parametrize("mode", sorted(TAKEN.keys() & LOADED))
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("record=true", "seed=1", "test.episodes=3", "test.n_envs=2", "test.n_workers=2"),
+        *("hub.repo=me/model", "hardware.device=cpu", "trust=[mine]", "load_step=best"),
+    ],
+)
+def test_a_mode_that_loads_a_run_is_given_only_keys_that_it_reads(mode, word):
+    """Defect: mode=push with seed= was suggested, and refused."""
+    done = translated([f"mode={mode}", "checkpoint=latest", word], SHIPPED)
+    overrides = [o for each in done.overrides.values() for o in shlex.split(each)]
+    require_read(overrides, mode)
+    assert word in overrides or word.partition("=")[0] in "".join(done.left_out)

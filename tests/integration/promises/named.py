@@ -3,6 +3,7 @@
 SAVED_IN = {
     "algo.exploration.parameter_noise.ParameterNoise": "parameter_noise",
     "algo.learner.Learner": "dqn",
+    "interfaces.TargetUpdates": "dqn",
     "algo.optimizer.GradientStep": "dqn",
     "algo.policy.Policy": "r2d2",
     "algo.policy.Frames": "frame_stack",
@@ -53,12 +54,12 @@ SAVED_IN = {
 
 NOT_SAVED_IN_RUNS = {
     "algo.scripted.NoDecisions": "policies without learning are only evaluated",
-    "callback.hooks.Callback": "the empty state of a callback that keeps nothing",
+    "algo.exploration.interface.ExplorationOfShare": "the state of an exploration of one's own",
+    "common.stateful.Stateful": "the empty state of a part that keeps nothing: test_own_parts.py",
     "env.atari.AtariVectorEnv": "the package is an extra: tests/env/test_atari.py",
     "env.minatar.MinAtarGame": "the package is an extra: tests/env/test_minatar.py",
     "env.smac.several_maps.SeveralDecisions": "policies without learning are only evaluated",
     "env.smac.starcraft2.games.Games": "StarCraft II cannot save a game: its state says so",
-    "interfaces.Loss": "the empty state of a loss that keeps nothing: test_own_parts.py",
     "mode.run_folder.Record": "sums of files that few environments read: test_outside.py",
 }
 """Others, and why."""
