@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -268,7 +269,7 @@ def match(
         CheckpointError: a checkpoint that is not there or cannot be trusted.
         UsageError: agents that cannot play each other.
     """
-    listed = f"[{','.join(map(str, checkpoints))}]"
+    listed = f"[{','.join(map(os.fspath, checkpoints))}]"
     arguments = {"checkpoints": listed, "match.battles": battles}
     return play_match(requested(texts_for("match", overrides, trust, arguments)), loud=progress)
 

@@ -63,6 +63,29 @@ def test_due_fires_at_the_first_look_at_or_after_each_multiple():
     assert [now for now in (0, 3, 9, 12, 15, 19, 20, 55, 59, 60) if due(now)] == [0, 12, 20, 55, 60]
 
 
+@pytest.mark.parametrize(
+    ("interval", "fires"), [(10, [40, 50]), (5, [35, 40, 45, 50]), (20, [40]), (100, [])]
+)
+def test_a_resumed_run_may_change_an_interval(interval, fires):
+    """Defect: the new one began with the next multiple of the old one."""
+    before, due = Due(10), Due(interval)
+    assert [now for now in range(33) if before(now)] == [0, 10, 20, 30]
+    due.load_state_dict(before.state_dict())
+    assert [now for now in range(33, 52) if due(now)] == fires
+
+
+def test_tests_rows_and_checkpoints_follow_the_intervals_of_the_resume(small, tmp_path):
+    """Defect: they followed those that the run had begun with until their next multiple."""
+    rare = [w for w in small if ".interval" not in w]
+    rare += [f"{key}.interval=100000" for key in ("test", "log", "save")]
+    run = rltrain.train([*rare, "total_env_steps=40", f"hydra.run.dir={tmp_path}/run"])
+    often = [f"{key}.interval=50" for key in ("test", "log", "save")]
+    history = rltrain.resume(run, total_env_steps=160, overrides=often).history
+    for metric in ("test/return_mean", "train/return_mean"):
+        at = history["env_steps"][~np.isnan(history[metric])]
+        assert {1, 2, 3} <= set(at // 50)
+
+
 def test_a_run_ends_at_the_first_iteration_with_enough_steps(small, tmp_path):
     trainer = rltrain.make_trainer(small, run_dir=tmp_path)
     trainer.train()

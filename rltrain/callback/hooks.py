@@ -85,8 +85,10 @@ class Callback(Stateful):
         """After the last iteration."""
 
 
-class Due:
-    """A threshold: True for the first count at or after each multiple of ``interval``."""
+class Due(Stateful):
+    """A threshold: True for the first count at or after each multiple of ``interval``, which a
+    resumed run may change.
+    """
 
     def __init__(self, interval: int, at: int = 0) -> None:
         self.interval, self.at = interval, at
@@ -96,6 +98,14 @@ class Due:
             return False
         self.at = (now // self.interval + 1) * self.interval
         return True
+
+    def state_dict(self) -> StateDict:
+        return {"at": self.at, "interval": self.interval}
+
+    def load_state_dict(self, state: StateDict) -> None:
+        self.at, before = int(state["at"]), int(state["interval"])
+        if before != self.interval:
+            self.at = ((self.at - before) // self.interval + 1) * self.interval
 
 
 TEST_HOOKS = ("on_episode_start", "on_step", "on_episode_end")
@@ -180,10 +190,11 @@ def pass_on(calls: Sequence[Callable[..., object]], trainer: Training, value: ob
             )
         if getattr(hook, "__name__", "") in METRIC_HOOKS and isinstance(value, Mapping):
             for metric, x in value.items():
-                if not isinstance(x, (int, float, np.number)):
+                if not (isinstance(metric, str) and isinstance(x, (int, float, np.number))):
                     raise UsageError(
                         f"{hook_name(hook)} returned {metric}={x!r}: expected numbers by name."
                     )
+            value = {name: x.item() if isinstance(x, np.number) else x for name, x in value.items()}
     return value
 
 

@@ -65,13 +65,14 @@ class Log(Callback):
 
     def state_dict(self) -> StateDict:
         return {
-            "at": self.due.at,
+            "due": self.due.state_dict(),
             "written_at": self.written_at,
             "loggers": self.loggers.state_dict(),
             "env_restarts": self.env_restarts,
         }
 
     def load_state_dict(self, state: StateDict) -> None:
-        self.due.at, self.env_restarts = int(state["at"]), int(state["env_restarts"])
+        self.due.load_state_dict(state["due"])
+        self.env_restarts = int(state["env_restarts"])
         self.written_at = int(state["written_at"])
         self.loggers.load_state_dict(state["loggers"])

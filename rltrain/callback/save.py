@@ -53,10 +53,11 @@ class Save(Callback):
         return saved
 
     def state_dict(self) -> StateDict:
-        return {"at": self.due.at, "saved_at": self.saved_at}
+        return {"due": self.due.state_dict(), "saved_at": self.saved_at}
 
     def load_state_dict(self, state: StateDict) -> None:
-        self.due.at, self.saved_at = int(state["at"]), int(state["saved_at"])
+        self.due.load_state_dict(state["due"])
+        self.saved_at = int(state["saved_at"])
 
 
 def require_folder(trainer: Training) -> None:

@@ -56,10 +56,11 @@ class SaveSnapshots(Callback):
         trainer.disk.attempt(RESULTS, lambda: put_text(path, text))
 
     def state_dict(self) -> StateDict:
-        return {"at": self.due.at, "newest": self.newest, "results": self.results}
+        return {"due": self.due.state_dict(), "newest": self.newest, "results": self.results}
 
     def load_state_dict(self, state: StateDict) -> None:
-        self.due.at, self.newest = int(state["at"]), int(state["newest"])
+        self.due.load_state_dict(state["due"])
+        self.newest = int(state["newest"])
         self.results = {
             k: {n: [*each] for n, each in v.items()} for k, v in state["results"].items()
         }

@@ -71,13 +71,15 @@ class Test(Callback):
 
     def state_dict(self) -> StateDict:
         return {
-            "at": self.due_before if self.began_at > self.tested_at else self.due.at,
+            "due": self.due.state_dict()
+            | ({"at": self.due_before} if self.began_at > self.tested_at else {}),
             "tested_at": self.tested_at,
             "best": self.best,
             "best_untrained": self.best_untrained,
         }
 
     def load_state_dict(self, state: StateDict) -> None:
-        self.due.at, self.tested_at = int(state["at"]), int(state["tested_at"])
+        self.due.load_state_dict(state["due"])
+        self.tested_at = int(state["tested_at"])
         self.began_at = self.tested_at
         self.best, self.best_untrained = list(state["best"]), state["best_untrained"]

@@ -56,7 +56,7 @@ class RecordVideo(Callback):
         return value
 
     def state_dict(self) -> StateDict:
-        return {"at": self.due.at}
+        return self.due.state_dict()
 
     def load_state_dict(self, state: StateDict) -> None:
-        self.due.at = int(state["at"])
+        self.due.load_state_dict(state)

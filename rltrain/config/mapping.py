@@ -32,12 +32,13 @@ def as_texts(overrides: Overrides) -> list[str]:
     """
     if isinstance(overrides, Mapping):
         return [f"{key}={typed(value, key)}" for key, value in flat(overrides)]
-    if isinstance(overrides, str) or not all(isinstance(text, str) for text in overrides):
+    texts = overrides if isinstance(overrides, str) else list(overrides)
+    if isinstance(overrides, str) or not all(isinstance(text, str) for text in texts):
         raise UsageError(
             f"overrides={overrides!r}: expected a list such as ['algo=dqn', 'seed=1'] or a mapping "
             "such as {'algo': 'dqn', 'seed': 1}."
         )
-    return list(overrides)
+    return [*texts]
 
 
 def flat(tree: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, Any]]:

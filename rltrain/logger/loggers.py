@@ -62,7 +62,7 @@ class Loggers:
         self.shown: set[Logger] = set()  # loggers whose failure was shown
 
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
-        self._each(lambda logger: logger.write(clock, seconds, row), "write a row")
+        self._each(lambda logger: logger.write(clock, seconds, dict(row)), "write a row")
 
     def video(self, clock: Clock, path: Path) -> None:
         """Add the video (GIF) of a test episode."""

@@ -1,8 +1,10 @@
 """Callbacks of a user's own: what they forget is named."""
 
+import json
 import logging
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from rltrain.callback import Callback, Callbacks
@@ -33,3 +35,26 @@ def test_a_method_that_is_named_almost_like_a_hook_is_warned_of(caplog):
     assert message.endswith(
         "Own.on_episode_ende is no hook and is not called. Did you mean 'on_episode_end'?"
     )
+
+
+@pytest.mark.parametrize("x", [np.float32(1.5), np.int64(3), np.float64(0.25), 2, 1.5, True])
+def test_numbers_of_numpy_become_those_of_python(x):
+    """Defect: no row with one of them was written."""
+
+    class Adds(Callback):
+        def on_log(self, trainer, value):
+            return {**value, "custom/x": x}
+
+    row = Callbacks([Adds()]).on_log(None, {"learn/loss": 0.5})
+    assert row == {"learn/loss": 0.5, "custom/x": x}
+    assert json.loads(json.dumps(row)) == row
+
+
+@pytest.mark.parametrize("row", [{3: 1.0}, {None: 1.0}, {"a": "1"}, {"a": None}, {"a": [1.0]}])
+def test_metrics_that_are_not_numbers_by_name_are_refused(row):
+    class Adds(Callback):
+        def on_log(self, trainer, value):
+            return row
+
+    with pytest.raises(UsageError, match="expected numbers by name"):
+        Callbacks([Adds()]).on_log(None, {})

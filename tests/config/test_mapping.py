@@ -39,6 +39,7 @@ def test_a_class_is_answered_with_its_name():
 
 def test_texts_stay_as_they_are():
     assert as_texts(("seed=1", "algo=dqn")) == ["seed=1", "algo=dqn"]
+    assert as_texts(map(str, ["seed=1", "algo=dqn"])) == ["seed=1", "algo=dqn"]
 
 
 @pytest.mark.parametrize("given", ["algo=dqn", [("seed", 1)], [3]])

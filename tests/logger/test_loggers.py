@@ -106,3 +106,21 @@ def test_loggers_get_the_summary_before_they_are_closed():
 
     Loggers([Last()]).close({"status": "finished"})
     assert got == [{"status": "finished"}, "closed"]
+
+
+def test_what_a_logger_does_with_a_row_is_its_own():
+    """Defect: a logger that took a metric out took it from the trainer and the other loggers."""
+
+    class Takes(Logger):
+        def write(self, clock, seconds, row):
+            row.clear()
+
+    row, seen = {"test/return_mean": 1.0}, []
+
+    class Keeps(Logger):
+        def write(self, clock, seconds, row):
+            seen.append(row)
+
+    Loggers([Takes(), Keeps()]).write(Clock(), 0.0, row)
+    assert row == {"test/return_mean": 1.0}
+    assert seen == [row]
