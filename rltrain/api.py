@@ -269,7 +269,7 @@ def match(
         CheckpointError: a checkpoint that is not there or cannot be trusted.
         UsageError: agents that cannot play each other.
     """
-    listed = f"[{','.join(map(os.fspath, checkpoints))}]"
+    listed = f"[{','.join(os.fspath(path) for path in checkpoints)}]"
     arguments = {"checkpoints": listed, "match.battles": battles}
     return play_match(requested(texts_for("match", overrides, trust, arguments)), loud=progress)
 
