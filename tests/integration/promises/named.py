@@ -16,6 +16,7 @@ SAVED_IN = {
     "buffer.window_starts.WindowStarts": "dqn",
     "callback.health.Health": "dqn",
     "callback.hooks.Callbacks": "dqn",
+    "callback.hooks.Due": "dqn",
     "callback.log.Log": "dqn",
     "callback.save.Save": "dqn",
     "callback.snapshots.SaveSnapshots": "self_play",
