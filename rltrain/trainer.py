@@ -10,8 +10,6 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-import torch
-
 from rltrain.algo.actor import Actor
 from rltrain.algo.learner import Learner
 from rltrain.callback import Callbacks
@@ -24,6 +22,7 @@ from rltrain.common.machine.usage import Stopwatch, Usage
 from rltrain.common.metrics import Metrics, episode_metrics
 from rltrain.common.progress import Progress
 from rltrain.errors import CheckpointError, UsageError
+from rltrain.hardware.device import random_state, set_random_state
 from rltrain.interfaces import Buffer, Rollouts
 from rltrain.periodic_tests import PeriodicTests, TestFunction
 from rltrain.stage import AFTER, REFUSED, Stage, StopRequest
@@ -370,7 +369,7 @@ class Trainer:
             "rollout": self.rollout.state_dict(),
             "callbacks": self.callbacks.state_dict(),
             "step_hooks": self.step_hooks.state_dict(),
-            "torch_rng": torch.get_rng_state(),
+            **random_state(),
         }
 
     def load_state_dict(self, state: StateDict) -> None:
@@ -383,7 +382,7 @@ class Trainer:
         self.metrics.load_state_dict(state["metrics"])
         self.latest = dict(state["latest"])
         self.callbacks.load_state_dict(state["callbacks"])
-        torch.set_rng_state(state["torch_rng"])
+        set_random_state(state)
 
     def restore(self, path: str | Path) -> Found:
         """Restore a full checkpoint: the run continues as if it had not stopped. Without a saved

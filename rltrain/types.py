@@ -216,6 +216,7 @@ class Batch:
     eta: float = 0.0  # a window's priority: eta * largest + (1 - eta) * mean error of its steps
     whole: bool = False  # True: nothing is padding
     arrays: ClassVar[Mapping[str, np.ndarray] | None] = None  # of an ``ArrayBatch``
+    layout: ClassVar[tuple[Any, ...] | None] = None  # of a ``PackedBatch``
 
     # twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
     @cached_property

@@ -96,7 +96,7 @@ class BatchCheck:
             ValueError: names the fields, what was expected and what was given.
         """
         try:
-            layout = _layout(batch)
+            layout = batch_layout(batch)
             known = layout in self._known
         except (AttributeError, TypeError):  # a field is no tensor
             layout, known = (), False
@@ -198,8 +198,10 @@ def _length_and_width(batch: Batch) -> tuple[int, int]:
     return max(mode(lengths), 1), max(mode(widths), 1)
 
 
-def _layout(batch: Batch) -> tuple[Any, ...]:
+def batch_layout(batch: Batch) -> tuple[Any, ...]:
     """Shapes and dtypes of a batch's fields, and its numbers; this runs in every update."""
+    if batch.layout is not None:
+        return batch.layout
     fields = _tensors(batch) if batch.arrays is None else batch.arrays.values()
     layout = [None if x is None else (x.shape, x.dtype) for x in fields]
     return (*layout, batch.mask_end, batch.burn_in, batch.eta, batch.whole)

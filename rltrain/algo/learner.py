@@ -77,11 +77,21 @@ class Learner:
         """
         self.check(batch)
         self.gradient_step.flat.require_attached()
-        if self.reward_norm is not None:
-            batch = self.reward_norm(batch)
         scheduled = self.gradient_step.schedule(clock.env_steps)
         if not self.online.agents.training:  # a test switched its noise off
             self.online.train()
+        priority, metrics = self.step(batch, clock)
+        if self.target_update.due(clock.after_update()):
+            self._update_target(self.target_update.tau)
+        return UpdateResult(priority, {**metrics, **scheduled} if scheduled else metrics)
+
+    # twin: kernels/learning.py
+    def step(self, batch: Batch, clock: Clock) -> UpdateResult:
+        """The gradient step of ``update``. A CUDA graph captures it on a GPU, so nothing in it may
+        wait for the device.
+        """
+        if self.reward_norm is not None:
+            batch = self.reward_norm(batch)
         buffers = self.buffers.copies()
         try:
             result = self.check.result(self.loss(self.online, self.target, batch, clock), batch)
@@ -91,10 +101,8 @@ class Learner:
         skipped, grad_norm = self.gradient_step.take(result)
         if buffers:
             self.buffers.restore(buffers, where=torch.as_tensor(skipped).bool())
-        if self.target_update.due(clock.after_update()):
-            self._update_target(self.target_update.tau)
         step = {"grad_norm": grad_norm, "skipped_updates": skipped}
-        return UpdateResult(result.priority, {**result.metrics, **step, **scheduled})
+        return UpdateResult(result.priority, {**result.metrics, **step})
 
     def _update_target(self, tau: float) -> None:
         """Update the target network. Its buffers become copies even below ``tau`` = 1: statistics

@@ -193,7 +193,11 @@ class GradientStep:
         if self.lr_factors is None:
             return {}
         lr = self.initial_lr * piecewise(self.lr_factors, env_steps)
-        self.optimizer.param_groups[0]["lr"] = lr
+        options = self.optimizer.param_groups[0]
+        if self.weights.is_cuda:  # where a captured step finds it
+            options["lr"] = torch.as_tensor(options["lr"], device=self.weights.device).fill_(lr)
+        else:
+            options["lr"] = lr
         return {"lr": torch.tensor(lr)}
 
     # twin: kernels/gradient_step.py

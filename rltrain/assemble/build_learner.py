@@ -27,7 +27,7 @@ from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
 from rltrain.hardware.device import available_cores, seed_networks
 from rltrain.interfaces import Agents, Critic, Loss, Mixer, Model, Optimizer, TargetUpdates
-from rltrain.types import EnvSpec
+from rltrain.types import EnvSpec, module_device
 
 
 def build_learner(settings: Settings, spec: EnvSpec, device: torch.device) -> Learner:
@@ -54,6 +54,7 @@ def build_learner(settings: Settings, spec: EnvSpec, device: torch.device) -> Le
         target_update=target_update,
     )
     kernels.compile_gradient_step(learner.gradient_step, settings.hardware.kernels)
+    kernels.capture_steps(learner, settings.hardware.kernels)
     return learner
 
 
@@ -153,7 +154,8 @@ def build_loss(settings: Settings, spec: EnvSpec, model: Model) -> Loss:
     Raises:
         ValueError: it lacks what a loss must have, or does not fit the mixer or the distribution.
     """
-    node, distribution = settings.nodes["algo.loss"], build_distribution(settings)
+    node, device = settings.nodes["algo.loss"], module_device(model)
+    distribution = build_distribution(settings).to(device)
     loss = conform(node.build(spec=spec, distribution=distribution), Loss, "algo.loss")
     require_fit(
         "loss",

@@ -17,7 +17,12 @@ from rltrain.common.files import expanded
 from rltrain.common.spec_record import changes
 from rltrain.config.schema import Settings
 from rltrain.errors import CONTAINED, CheckpointError
-from rltrain.hardware.device import default_threads, resolve_device, set_threads
+from rltrain.hardware.device import (
+    default_threads,
+    prepare_gpu,
+    resolve_device,
+    set_threads,
+)
 from rltrain.interfaces import RolloutPolicy, VectorEnv
 from rltrain.offline.dataset_recorder import RecordedEnv
 from rltrain.offline.writer import Writer
@@ -32,6 +37,8 @@ def prepare_machine(settings: Settings) -> torch.device:
     """
     device = resolve_device(settings.hardware.device)
     set_threads(n_threads(settings))
+    if device.type == "cuda":
+        prepare_gpu()
     return device
 
 

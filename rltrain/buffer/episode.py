@@ -22,6 +22,9 @@ from rltrain.common.number_types import Count
 from rltrain.errors import require_n_envs
 from rltrain.types import Batch, Clock, EnvSpec, Plan, StateDict, Steps
 
+LENGTHS_ON_GPU = 8
+"""On a GPU the length of a batch is a multiple of it: every length has a CUDA graph of its own."""
+
 
 class EpisodeBuffer:
     """The newest ``capacity`` finished episodes, or as many of them as ``max_bytes`` hold, drawn
@@ -62,6 +65,7 @@ class EpisodeBuffer:
     ) -> None:
         self.spec, self.n_envs, self.device, self.rng = spec, n_envs, device, rng
         self.capacity = capacity
+        self._multiple = LENGTHS_ON_GPU if device.type == "cuda" else 1  # of a batch's length
         self._step_check = StepCheck(spec, n_envs, precision=precision)
         self._place, cap = place, place.cap
         self._step_bytes = step_bytes = bytes_per_step(spec, precision) * place.copies
@@ -139,34 +143,33 @@ class EpisodeBuffer:
         return self.n_episodes >= batch_size
 
     def sample(self, batch_size: int, clock: Clock) -> Batch:
-        """``batch_size`` episodes, longest first and padded to its length T; ``index`` holds their
-        ids. Drawn uniformly they are different; the clock gives beta.
+        """``batch_size`` episodes, longest first and padded to its length, on a GPU to a multiple
+        of ``LENGTHS_ON_GPU``; ``index`` holds their ids. Drawn uniformly they are different; the
+        clock gives beta.
         """
         drawn, weight = self._draw(batch_size, clock)
         longest_first = np.argsort(-self._length[drawn % self._size], kind="stable")
         episode, weight = drawn[longest_first], weight[longest_first]  # [B]
         index = episode % self._size
         env, start, length = self._env[index], self._start[index], self._length[index]
-        store, rows = self.store, self.store.window_rows(env, start, length)  # [T+1, B]
-        action = store.tensor("action", rows[:-1]).to(torch.int64)  # [T, B, N]
-        mask = store.to_device(np.arange(length[0])[:, None] < length)  # [T, B]
-        last_action = torch.full((len(rows), *action.shape[1:]), -1, device=self.device)
-        last_action[1:] = action.masked_fill(~mask[:, :, None], -1)
-        frames = store.frame_rows(env, start, start, rows)
-        return Batch(
-            obs=store.tensor("obs", frames).to(torch.float32),
-            avail_actions=store.tensor("avail_actions", rows),
-            state=store.tensor("state", rows).to(torch.float32),
-            last_action=last_action,
-            last=store.tensor("last", rows),
-            action=action,
-            reward=store.tensor("reward", rows[:-1]),
-            terminated=store.tensor("terminated", rows[:-1]),
-            mask=mask,
-            weight=store.to_device(weight.astype(np.float32)),
-            index=store.to_device(episode),
-            burn_in=0,
-        )
+        store, longest = self.store, -(-int(length[0]) // self._multiple) * self._multiple  # T
+        rows = store.window_rows(env, start, length, longest)  # [T+1, B]
+        mask = np.arange(longest)[:, None] < length  # [T, B]
+        last_action = np.full((longest + 1, len(index), self.spec.n_agents), -1)
+        taken = store.arrays["action"][rows[:-1]].astype(np.int64)  # [T, B, N]
+        last_action[1:] = np.where(mask[:, :, None], taken, -1)
+        fields = {
+            "last_action": last_action,
+            "mask": mask,
+            "weight": weight.astype(np.float32),
+            "index": episode,
+        }
+        stored = {
+            "obs": store.frame_rows(env, start, start, rows),
+            **dict.fromkeys(("avail_actions", "state", "last"), rows),
+            **dict.fromkeys(("action", "reward", "terminated"), rows[:-1]),
+        }
+        return store.batch(fields, stored, {"burn_in": 0})
 
     def update_priority(self, index: Tensor, priority: Tensor) -> None:
         """Set the priorities [B] of the episodes ``index`` [B] that are still stored, if they are

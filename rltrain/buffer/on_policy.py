@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from rltrain.buffer import packed_batch
 from rltrain.buffer.fields import TRANSITION
+from rltrain.buffer.packed_batch import BatchMemory, form_of
+from rltrain.buffer.packed_obs import join_frames
 from rltrain.buffer.step_check import StepCheck
-from rltrain.buffer.store import join_frames
 from rltrain.errors import require_n_envs
 from rltrain.types import STEP_FIELDS, Batch, Clock, EnvSpec, Plan, StateDict, Steps
 
@@ -131,45 +134,34 @@ class OnPolicyBuffer:
     def update_priority(self, index: Tensor, priority: Tensor) -> None:
         """Do nothing: every transition is drawn equally often."""
 
-    def _observations(self, t: np.ndarray, e: np.ndarray) -> Tensor:
-        """[…, N, *O] float32 of steps ``t`` […] of environments ``e`` […], stacked."""
+    def _frames(self, t: np.ndarray, e: np.ndarray) -> np.ndarray:
+        """[…, n_frames, N, *O] of steps ``t`` […] of environments ``e`` […], oldest first."""
         n_frames = self.spec.frame_stack
-        back = np.arange(n_frames)[::-1]
-        frames = np.maximum(t[..., None] - back, self.first[t, e][..., None])
-        stacked = self._tensor(self.steps["obs"][n_frames - 1 + frames, e[..., None]])
-        return join_frames(stacked).to(torch.float32)
+        frames = np.maximum(t[..., None] - np.arange(n_frames)[::-1], self.first[t, e][..., None])
+        return self.steps["obs"][n_frames - 1 + frames, e[..., None]]
 
     def _batch(self, chosen: np.ndarray, td_target: Tensor | None = None) -> Batch:
         """Transitions t * E + e as windows with T = 1."""
         t, e = np.divmod(chosen, self.n_envs)
-
-        def pair(array: np.ndarray) -> Tensor:
-            return self._tensor(np.stack([array[t, e], array[t + 1, e]]))
-
-        def single(array: np.ndarray) -> Tensor:
-            return self._tensor(array[t, e][None])
-
-        steps = self.steps
-        last = pair(steps["last"])
+        both = np.stack([t, t + 1]), np.stack([e, e])
+        last = self.steps["last"][both]
         last[0] = False  # where there is no transition, for the targets of all of them
-        return Batch(
-            obs=self._observations(np.stack([t, t + 1]), np.stack([e, e])),
-            avail_actions=pair(steps["avail_actions"]).to(torch.bool),
-            state=pair(steps["state"]).to(torch.float32),
-            last_action=pair(self.last_action),
-            last=last,
-            action=single(steps["action"]),
-            reward=single(steps["reward"]),
-            terminated=single(steps["terminated"]),
-            mask=torch.ones(1, len(chosen), dtype=torch.bool, device=self.device),
-            weight=torch.ones(len(chosen), device=self.device),
-            index=self._tensor(chosen),
-            td_target=td_target,
-            burn_in=0,
-        )
-
-    def _tensor(self, array: np.ndarray) -> Tensor:
-        return torch.from_numpy(array).to(self.device)
+        fields = {
+            "obs": self._frames(*both),
+            "avail_actions": self.steps["avail_actions"][both],
+            "state": self.steps["state"][both],
+            "last_action": self.last_action[both],
+            "last": last,
+            **{name: self.steps[name][t, e][None] for name in ("action", "reward", "terminated")},
+            "mask": np.ones((1, len(chosen)), np.bool_),
+            "weight": np.ones(len(chosen), np.float32),
+            "index": chosen,
+        }
+        settings: Any = {"td_target": td_target, "burn_in": 0}
+        if packed_batch.is_packed_for(self.device):
+            return BatchMemory(form_of(fields), self.device).fill(fields).batch(decode, settings)
+        tensors: Any = {name: decode(name, torch.from_numpy(x)) for name, x in fields.items()}
+        return Batch(**tensors, **settings)
 
     def state_dict(self) -> StateDict:
         """The steps held, their targets and what is left of the shuffle."""
@@ -196,5 +188,12 @@ class OnPolicyBuffer:
         self.last_action, self.order = np.asarray(state["last_action"]), np.asarray(state["order"])
         self.first = np.asarray(state["first"])
         targets = np.asarray(state["td_target"])
-        self.td_target = self._tensor(targets) if targets.size else None
+        self.td_target = torch.from_numpy(targets).to(self.device) if targets.size else None
         self.rng.bit_generator.state = state["rng"]
+
+
+def decode(name: str, stored: Tensor) -> Tensor:
+    """What a batch holds of a field [T+1, B, …], or of frames [T+1, B, n_frames, …]."""
+    if name == "obs":
+        return join_frames(stored).to(torch.float32)
+    return stored.to({"state": torch.float32, "avail_actions": torch.bool}.get(name, stored.dtype))

@@ -1,4 +1,4 @@
-"""Observations that are partly images, packed into bytes: pixels take one byte, not four."""
+"""Stored observations: partly images, packed into bytes, and stacks of frames."""
 
 from __future__ import annotations
 
@@ -51,3 +51,8 @@ class PackedObs:
                 obs[..., start:stop] = others[..., at : at + stop - start]
                 at += stop - start
         return obs
+
+
+def join_frames(frames: Tensor) -> Tensor:
+    """[T, B, n_frames, N, *O] to [T, B, N, n_frames * O0, …], as the policy gets them."""
+    return frames.transpose(2, 3).flatten(3, 4)

@@ -22,7 +22,7 @@ from rltrain.buffer.sizes import require_bytes, require_window, require_windows
 from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import BLOCK
 from rltrain.buffer.window_starts import WindowStarts
-from rltrain.buffer.windows import look_back, seen_in, windows
+from rltrain.buffer.windows import look_back, rows_seen_in, seen_in, windows
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import Count, Whole
 from rltrain.types import Batch, Clock, EnvSpec, Plan, StateDict, Steps
@@ -242,8 +242,11 @@ class ReplayBuffer:
             start = look_back(store, self.starts.oldest, env, step, self.burn_in)
         read = windows(store, env, start, self.length, step - start, n_learned)
         ones = np.ones(len(item), np.float32)
+        rows = {} if store.as_in_batches else rows_seen_in(store, env, start, read.rows)
+        if self.keeps_hidden:
+            rows["hidden"] = read.rows[0]
         fields = {
-            **seen_in(store, env, start, read),
+            **(seen_in(store, read) if store.as_in_batches else {}),
             "last_action": read.last_action,
             "last": read.last,
             "action": read.action,
@@ -254,14 +257,13 @@ class ReplayBuffer:
             "index": item,
         }
         settings = {
-            "hidden": store.tensor("hidden", read.rows[0]) if self.keeps_hidden else None,
             "mask_end": self.burn_in + n_learned,
             "burn_in": self.burn_in,
             "eta": self.eta,
             "whole": self.length == 1,  # a start has a transition
         }
-        batch = store.batch(fields, settings)
-        return batch if agent is None else one_agent(batch, store.to_device(agent))
+        batch = store.batch(fields, rows, settings)
+        return batch if agent is None else one_agent(batch, torch.from_numpy(agent).to(self.device))
 
     def state_dict(self) -> StateDict:
         """Steps of one environment after the other, priorities, the generator."""

@@ -8,24 +8,25 @@ step ever stored, and its row in the arrays.
 from __future__ import annotations
 
 import math
-import mmap
-import os
-import platform
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import torch
-from rich.filesize import decimal
 from torch import Tensor
 
+from rltrain.buffer import packed_batch
 from rltrain.buffer.array_batch import ArrayBatch
 from rltrain.buffer.fields import TRANSITION, bytes_per_step, step_fields
-from rltrain.buffer.packed_obs import PackedObs, Precision
+from rltrain.buffer.packed_batch import BatchMemory, form_of
+from rltrain.buffer.packed_obs import PackedObs, Precision, join_frames
+from rltrain.buffer.pages import zeroed
 from rltrain.types import Batch, EnvSpec, Pieces, StateDict
 
 BLOCK = 32
 """Steps in a block. An environment leaves less than two blocks unused."""
+DECODED = {"obs": torch.float32, "state": torch.float32, "action": torch.int64}
+"""Types in batches that differ from stored ones."""
 PIECE = 4096
 """Steps that a checkpoint reads at once."""
 
@@ -61,7 +62,7 @@ class Store:
         self._n_actions = spec.n_actions
         self._packed = PackedObs(spec, precision) if spec.obs_bytes else None
         kinds = {self.arrays[name].dtype.name for name in ("obs", "state")}
-        single = self.n_frames == 1 and device.type == "cpu"
+        single = self.n_frames == 1 and not packed_batch.is_packed_for(device)
         self.as_in_batches = single and kinds == {"float32"}  # nothing to stack or convert
         self.begin = np.zeros(n_envs, np.int64)  # [E] number of the oldest stored step
         self.end = np.zeros(n_envs, np.int64)  # [E] number of the next step
@@ -74,7 +75,7 @@ class Store:
     def _reserve(self, n_blocks: int) -> None:
         """Make the arrays for so many blocks."""
         n_rows = n_blocks * BLOCK
-        self._use({n: _zeroed(n_rows + 1, a) for n, a in self.arrays.items()}, n_rows)
+        self._use({n: zeroed(n_rows + 1, a) for n, a in self.arrays.items()}, n_rows)
 
     def _use(self, arrays: dict[str, np.ndarray], padding: int) -> None:
         """Store steps in ``arrays``, whose row ``padding`` becomes the empty step."""
@@ -151,11 +152,13 @@ class Store:
         block = self.table[env, step // BLOCK % self.table.shape[1]]
         return block * BLOCK + step % BLOCK
 
-    def window_rows(self, env: np.ndarray, start: np.ndarray, length: np.ndarray) -> np.ndarray:
+    def window_rows(
+        self, env: np.ndarray, start: np.ndarray, length: np.ndarray, longest: int
+    ) -> np.ndarray:
         """Rows [T+1, B] of windows of ``length`` [B] transitions that begin at step ``start`` [B]
-        of environment ``env`` [B]; T is the longest, shorter ones are padded.
+        of environment ``env`` [B], padded to T = ``longest``.
         """
-        t = np.arange(length.max() + 1)[:, None]  # [T+1, 1]
+        t = np.arange(longest + 1)[:, None]  # [T+1, 1]
         return np.where(t <= length, self.rows(env, start + t), self.padding)
 
     def consecutive_rows(
@@ -173,43 +176,55 @@ class Store:
         when the array is deleted.
         """
         array = self.arrays[name]
-        out = _zeroed(rows.size, array)
+        out = zeroed(rows.size, array)
         np.take(array, rows.reshape(-1), axis=0, out=out, mode="clip")  # "raise" would buffer
         return out.reshape(rows.shape + self.shapes[name])
 
     def tensor(self, name: str, rows: np.ndarray) -> Tensor:
-        """A field [*rows.shape, …] on the device in its stored type, which is smaller to transfer
-        than float32. The frames of rows [T, B, n_frames] are joined (``join_frames``).
+        """A field [*rows.shape, …] of a batch on the CPU; the frames of rows [T, B, n_frames] are
+        joined.
         """
-        array, shape = self.arrays[name], rows.shape + self.shapes[name]
-        if self.device.type == "cpu":  # NumPy is the faster allocator
-            flat = np.empty((rows.size, array.shape[1]), array.dtype)
-            out = torch.from_numpy(flat).view(shape)
-        else:
-            dtype = getattr(torch, array.dtype.name)
-            out = torch.empty(shape, dtype=dtype, pin_memory=self.device.type == "cuda")
-            flat = out.numpy().reshape(rows.size, array.shape[1])
+        array = self.arrays[name]
+        flat = np.empty((rows.size, array.shape[1]), array.dtype)  # the faster allocator
         if flat.size:
             self._take(name, rows, flat)
-        if self.device.type != "cpu":
-            out = out.to(self.device, non_blocking=True)
-        if 0 in shape:
-            return out
-        if name == "obs" and self._packed is not None:
-            out = self._packed.unpack(out)
-        return out if rows.ndim < 3 else join_frames(out)
+        return self.decode(name, torch.from_numpy(flat).view(rows.shape + self.shapes[name]))
 
-    def batch(self, fields: Mapping[str, Any], settings: Mapping[str, Any]) -> Batch:
-        """A batch with these arrays (or tensors on the device), and ``settings`` that are none."""
-        if self.device.type == "cpu" and settings["hidden"] is None:
-            return ArrayBatch.of(fields, **settings)
-        tensors: dict[str, Any] = {name: self.to_device(x) for name, x in fields.items()}
-        return Batch(**tensors, **settings)
+    def decode(self, name: str, stored: Tensor) -> Tensor:
+        """What a batch holds of a field [T, B, …] as it is stored, or of frames [T, B, n_frames, …]
+        of observations.
+        """
+        if 0 not in stored.shape and name == "obs":
+            stored = stored if self._packed is None else self._packed.unpack(stored)
+            stored = stored if self.n_frames == 1 else join_frames(stored)
+        return stored.to(DECODED.get(name, stored.dtype))
 
-    def to_device(self, array: np.ndarray | Tensor) -> Tensor:
-        tensor = array if isinstance(array, Tensor) else torch.from_numpy(array)
-        on_cpu = self.device.type == "cpu"
-        return tensor if on_cpu else tensor.to(self.device, non_blocking=True)
+    def batch(
+        self,
+        fields: Mapping[str, Any],
+        rows: Mapping[str, np.ndarray],
+        settings: Mapping[str, Any],
+    ) -> Batch:
+        """A batch on the device.
+
+        Args:
+            fields: arrays by name.
+            rows: of other fields, which are read from the store.
+            settings: what is no array.
+        """
+        if not packed_batch.is_packed_for(self.device):
+            read: dict[str, Any] = {name: self.tensor(name, r) for name, r in rows.items()}
+            if "hidden" not in read:
+                arrays = {name: tensor.numpy() for name, tensor in read.items()}
+                return ArrayBatch.of({**fields, **arrays}, **settings)
+            tensors: dict[str, Any] = {name: torch.from_numpy(x) for name, x in fields.items()}
+            return Batch(**tensors, **read, **settings)
+        stored = {n: ((*r.shape, *self.shapes[n]), self.arrays[n].dtype) for n, r in rows.items()}
+        block = BatchMemory({**form_of(fields), **stored}, self.device).fill(fields)
+        for name, r in rows.items():
+            if block.arrays[name].size:
+                self._take(name, r, block.arrays[name].reshape(r.size, -1))
+        return block.batch(self.decode, settings)
 
     def frame_rows(
         self, env: np.ndarray, start: np.ndarray, first: np.ndarray, rows: np.ndarray
@@ -322,37 +337,6 @@ class Store:
             self.table[e, block % self.table.shape[1]] = old[e, block % old.shape[1]]
 
 
-def join_frames(frames: Tensor) -> Tensor:
-    """[T, B, n_frames, N, *O] to [T, B, N, n_frames * O0, …], as the policy gets them."""
-    return frames.transpose(2, 3).flatten(3, 4)
-
-
 def blocks_until(step: Any) -> Any:
     """Blocks of the steps before ``step``."""
     return -(-step // BLOCK)
-
-
-def _zeroed(n_rows: int, like: np.ndarray) -> np.ndarray:
-    """An array of ``n_rows`` such rows, of pages that cost nothing until they are written."""
-    width, dtype = like.shape[1], like.dtype
-    n_bytes = n_rows * width * dtype.itemsize
-    if n_bytes == 0:
-        return np.zeros((n_rows, width), dtype)
-    try:
-        if os.name == "posix":
-            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _no_reserve()
-            pages = mmap.mmap(-1, n_bytes, flags=flags)
-        else:
-            pages = mmap.mmap(-1, n_bytes)
-    except OSError as error:
-        raise RuntimeError(
-            f"the buffer could not reserve {decimal(n_bytes)} of address space ({error}): "
-            "set buffer.max_bytes to less."
-        ) from error
-    return np.frombuffer(pages, dtype, n_rows * width).reshape(n_rows, width)
-
-
-def _no_reserve() -> int:
-    """MAP_NORESERVE, which Python names from 3.13 on only."""
-    linux = platform.system() == "Linux" and platform.machine() in ("x86_64", "aarch64")
-    return int(getattr(mmap, "MAP_NORESERVE", 0x4000 if linux else 0))

@@ -7,7 +7,6 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from torch import Tensor
 
 from rltrain.buffer import store as store_module
 from rltrain.buffer.store import BLOCK, Store
@@ -58,26 +57,24 @@ def windows(
 
 
 # twin: kernels/learning.py
-def seen_in(
-    store: Store, env: np.ndarray, start: np.ndarray, found: Windows
-) -> dict[str, np.ndarray | Tensor]:
-    """Observations, available actions and states [T+1, B, …] of windows that begin at step
-    ``start`` [B] of environment ``env`` [B], on the device of batches.
+def seen_in(store: Store, found: Windows) -> dict[str, np.ndarray]:
+    """Observations, available actions and states [T+1, B, …] of windows that hold them."""
+    arrays = {"obs": found.obs, "avail_actions": found.avail_actions, "state": found.state}
+    shape, shapes = found.rows.shape, store.shapes
+    return {name: array.reshape(shape + shapes[name]) for name, array in arrays.items()}
+
+
+def rows_seen_in(
+    store: Store, env: np.ndarray, start: np.ndarray, rows: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Rows of observations, available actions and states of windows ``rows`` [T+1, B] that begin at
+    step ``start`` [B] of environment ``env`` [B].
     """
-    if store.as_in_batches:
-        arrays = {"obs": found.obs, "avail_actions": found.avail_actions, "state": found.state}
-        shape, shapes = found.rows.shape, store.shapes
-        return {name: array.reshape(shape + shapes[name]) for name, array in arrays.items()}
     first = start
     if store.n_frames > 1:  # stacked as far back as the episode and the store go
         first = look_back(store, store.begin, env, start, store.n_frames - 1)
-    tensors = {
-        "obs": store.tensor("obs", store.frame_rows(env, start, first, found.rows)).float(),
-        "avail_actions": store.tensor("avail_actions", found.rows),
-        "state": store.tensor("state", found.rows).float(),
-    }
-    on_cpu = store.device.type == "cpu"
-    return {name: tensor.numpy() if on_cpu else tensor for name, tensor in tensors.items()}
+    frames = store.frame_rows(env, start, first, rows)
+    return {"obs": frames, "avail_actions": rows, "state": rows}
 
 
 def look_back(

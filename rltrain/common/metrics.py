@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rltrain.errors import EnvError, UsageError
@@ -59,12 +59,32 @@ Z95 = 1.959964
 """97.5% quantile of the normal distribution."""
 
 
+class MetricRow(Mapping[str, Any]):
+    """Metrics by name that are one tensor [K], so that a sum of rows is one operation."""
+
+    def __init__(self, names: tuple[str, ...], values: Any) -> None:
+        self.names, self.tensor = names, values
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return self.tensor[self.names.index(name)]
+        except ValueError:
+            raise KeyError(name) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
 class Metrics:
     """Running means by name. Tensors stay on their device until they are read."""
 
     def __init__(self) -> None:
         self.sums: dict[str, Any] = {}
         self.counts: dict[str, int] = {}
+        self._rows: dict[tuple[str, tuple[str, ...]], tuple[Any, int]] = {}  # sum and count
 
     def add(self, group: str, values: Mapping[str, object]) -> None:
         """Add values by name to the means ``group/name``.
@@ -72,6 +92,10 @@ class Metrics:
         Raises:
             UsageError: a value that is no number.
         """
+        if isinstance(values, MetricRow):
+            total, count = self._rows.get((group, values.names), (0.0, 0))
+            self._rows[group, values.names] = total + values.tensor, count + 1
+            return
         for name, value in values.items():
             key = f"{group}/{name}"
             try:
@@ -93,17 +117,29 @@ class Metrics:
             self.sums[key] = sum(column, before)  # in order
             self.counts[key] = self.counts.get(key, 0) + len(column)
 
+    def _read_rows(self) -> None:
+        """Wait for the sums of rows on their device, once for all of their names."""
+        for (group, names), (total, count) in self._rows.items():
+            for name, value in zip(names, total.tolist(), strict=True):
+                key = f"{group}/{name}"
+                self.sums[key] = self.sums.get(key, 0.0) + value
+                self.counts[key] = self.counts.get(key, 0) + count
+        self._rows = {}
+
     def take(self) -> dict[str, float]:
         """The means since the last call."""
+        self._read_rows()
         means = {k: float(s) / self.counts[k] for k, s in self.sums.items()}
         self.sums, self.counts = {}, {}
         return means
 
     def state_dict(self) -> StateDict:
+        self._read_rows()
         return {"sums": {k: float(v) for k, v in self.sums.items()}, "counts": dict(self.counts)}
 
     def load_state_dict(self, state: StateDict) -> None:
         self.sums, self.counts = dict(state["sums"]), dict(state["counts"])
+        self._rows = {}
 
 
 def one_number(value: Any) -> Any:

@@ -6,7 +6,8 @@ import ctypes
 import importlib.metadata
 import os
 import platform
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -82,6 +83,36 @@ def seed_networks(seed: int) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield
+
+
+def random_state() -> dict[str, torch.Tensor]:
+    """The states of torch's own generators: of the CPU and, where a GPU is in use, of the GPU."""
+    states = {"torch_rng": torch.get_rng_state()}
+    if torch.cuda.is_initialized():
+        states["cuda_rng"] = torch.cuda.get_rng_state()
+    return states
+
+
+def set_random_state(states: Mapping[str, torch.Tensor]) -> None:
+    """Continue from ``random_state``; without a GPU now, or then, that of the CPU alone."""
+    torch.set_rng_state(states["torch_rng"])
+    if "cuda_rng" in states and torch.cuda.is_initialized():
+        torch.cuda.set_rng_state(states["cuda_rng"])
+
+
+def prepare_gpu() -> None:
+    """Let a GPU compute the same bits in every run, in float32 as the CPU does. What PyTorch has no
+    such implementation of is warned about where it is used.
+    """
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read with the first product
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    torch.backends.cudnn.allow_tf32 = False  # products of 10 bits, which PyTorch allows cuDNN alone
+    for expected in (
+        "RNN module weights are not part of single contiguous",  # but of all weights
+        "Synchronization debug mode is a prototype",  # which kernels/cuda_graph.py uses
+    ):
+        warnings.filterwarnings("ignore", expected)
 
 
 def machine() -> dict[str, Any]:

@@ -17,8 +17,10 @@ from torch import nn
 from rltrain.algo.optimizer import GradientStep
 from rltrain.algo.policy import Policy
 from rltrain.interfaces import Loss, Model
+from rltrain.types import module_device
 
 if TYPE_CHECKING:
+    from rltrain.algo.learner import Learner
     from rltrain.kernels.table import Counterpart
 
 Kernels = Literal["auto", "compiled", "torch"]
@@ -47,7 +49,13 @@ def compile_agents(agents: nn.Module, choice: Kernels = "auto") -> None:
 
 
 def compile_policy(policy: Policy, choice: Kernels = "auto") -> None:
-    """Let a policy act in compiled code, where its parts have counterparts."""
+    """Let a policy act in compiled code, where its parts have counterparts, or as CUDA graphs."""
+    if choice != "torch" and module_device(policy.agents).type == "cuda":
+        from rltrain.kernels.cuda_graph import GraphedValues
+        from rltrain.kernels.module_watch import replace_method
+
+        replace_method(policy, "values", GraphedValues(policy, choice == "compiled"), ())
+        return
     _compile(policy, [policy, *policy.agents.modules()], choice)
     _compile(policy.exploration, [policy.exploration], choice)
 
@@ -55,6 +63,15 @@ def compile_policy(policy: Policy, choice: Kernels = "auto") -> None:
 def compile_gradient_step(step: GradientStep, choice: Kernels = "auto") -> None:
     """Let a gradient step compute in compiled code, if its optimizer has a counterpart."""
     _compile(step, [step], choice)
+
+
+def capture_steps(learner: Learner, choice: Kernels = "auto") -> None:
+    """Let a learner on a GPU make its gradient steps as CUDA graphs."""
+    if choice != "torch" and learner.gradient_step.weights.is_cuda:
+        from rltrain.kernels.cuda_graph import GraphedStep
+        from rltrain.kernels.module_watch import replace_method
+
+        replace_method(learner, "step", GraphedStep(learner, choice == "compiled"), ())
 
 
 def compile_loss(

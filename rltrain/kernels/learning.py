@@ -61,7 +61,7 @@ class CompiledLearning:
     def _same_parts(self, trainer: Any) -> bool:
         """Whether nothing was replaced since this object was made, or may be between two steps."""
         learner, buffer = self.learner, self.buffer
-        replaced = {"update", "_update_target"} & vars(learner).keys()
+        replaced = {"update", "step", "_update_target"} & vars(learner).keys()
         replaced |= {"sample", "update_priority", "batch_of"} & vars(buffer).keys()
         parts = trainer.learner is learner and trainer.buffer is buffer
         return (

@@ -170,7 +170,7 @@ STEP = (
 )
 LEARNING = (
     _methods("learning.py", "trainer:Trainer", "learn"),
-    _methods("learning.py", "algo.learner:Learner", "update"),
+    _methods("learning.py", "algo.learner:Learner", "update", "step"),
     _methods("learning.py", "buffer.replay:ReplayBuffer", "sample", "batch_of", "update_priority"),
     Twin("learning.py", "buffer.replay:ReplayBuffer", ("buffer.windows:seen_in",)),
     _methods("learning.py", "algo.network.normalization:RunningNorm", "forward"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from rltrain.common.metrics import METRICS, Metrics, episode_metrics, summarize, wilson
+from rltrain.common.metrics import METRICS, MetricRow, Metrics, episode_metrics, summarize, wilson
 from rltrain.errors import EnvError, UsageError
 from rltrain.types import Episode
 
@@ -105,3 +105,23 @@ def test_metrics_of_an_environment_replace_none_of_the_table():
     names = {name.partition("/")[2] for name in METRICS if name.startswith(("train/", "test/"))}
     ends = {name for name in names if name.endswith("_mean")}
     assert ends == {"return_mean", "episode_length_mean"}
+
+
+def test_rows_that_are_one_tensor_are_added_like_numbers_by_name():
+    rows = torch.tensor([[1.0, 2.0], [3.0, 5.0], [0.5, 0.25]])
+    one, other = Metrics(), Metrics()
+    for row in rows:
+        one.add("learn", MetricRow(("loss", "grad_norm"), row))
+        other.add("learn", {"loss": row[0], "grad_norm": row[1]})
+    one.add("learn", {"loss": 2.0})
+    other.add("learn", {"loss": 2.0})
+    assert one.state_dict() == other.state_dict()
+    assert one.take() == other.take() == {"learn/loss": 1.625, "learn/grad_norm": 7.25 / 3}
+    assert one.take() == {}
+
+
+def test_a_row_is_a_mapping():
+    row = MetricRow(("loss", "lr"), torch.tensor([1.0, 2.0]))
+    assert {**row} == dict(row) == {"loss": 1.0, "lr": 2.0}
+    assert len(row) == 2
+    assert row.get("nothing", 0) == 0

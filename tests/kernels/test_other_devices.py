@@ -1,11 +1,13 @@
 """Networks elsewhere than on the CPU: no value is read when their counterparts are chosen, and
-PyTorch computes the loss. A meta tensor has no values, and stands for a GPU.
+PyTorch computes the gradient step. A meta tensor has no values, and stands for a GPU.
 """
 
 from dataclasses import fields, replace
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from rltrain.api import settings_from
 from rltrain.assemble.build_learner import build_learner
@@ -35,6 +37,22 @@ FAST = [case for case in CASES[:-6] if case[0].removeprefix("algo=") not in PLAI
 """Without those whose parts others have."""
 
 
+class Crossings(TorchDispatchMode):
+    """The operations that bring tensors of the CPU to another device."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        result = func(*args, **(kwargs or {}))
+        made = [x for x in tree_leaves(result) if isinstance(x, torch.Tensor)]
+        crosses = any(x.is_cpu and x.dim() for x in tensors) and any(x.is_meta for x in made)
+        self.found += [func.name()] * crosses
+        return result
+
+
 def on_meta(batch: Batch) -> Batch:
     tensors = {f.name: getattr(batch, f.name) for f in fields(Batch)}
     moved = {n: t.to("meta") for n, t in tensors.items() if isinstance(t, torch.Tensor)}
@@ -50,6 +68,13 @@ def test_no_value_is_read_of_a_network_elsewhere(case):
     learner = build_learner(settings_from(overrides), spec, torch.device("meta"))
     recurrent = spec is TEAM or "drqn" in words or "r2d2" in words
     batch = make_batch([4, 3] if recurrent else [1, 1], spec=spec)
-    result = learner.loss(learner.online, learner.target, on_meta(batch), Clock())
-    assert result.gradient is None
-    assert torch.as_tensor(result.loss_sum).is_meta
+    step = learner.gradient_step
+    (moments,) = step.optimizer.state.values()
+    moments["step"] = moments["step"].to("meta")  # as on a GPU, where it is capturable
+    step._optimize = lambda: None  # which PyTorch has for no meta tensors
+    batch = on_meta(batch)
+    with Crossings() as crossings:
+        priority, metrics = learner.step(batch, Clock())
+    assert not crossings.found  # a CUDA graph cannot contain them
+    assert priority.is_meta
+    assert metrics["loss"].is_meta

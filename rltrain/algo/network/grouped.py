@@ -53,9 +53,15 @@ class GroupedAgents(Agents):
                 "algo.network.groups has several networks. Type algo.network.normalize_obs=false."
             )
         order = [agent for group in groups for agent in group]
-        self.members = [torch.tensor(group) for group in groups]
-        self.inverse = torch.tensor(order).argsort()
+        for number, group in enumerate(groups):
+            self.register_buffer(f"_members{number}", torch.tensor(group), persistent=False)
+        self.register_buffer("_inverse", torch.tensor(order).argsort(), persistent=False)
         self.hidden_dim = self._agents()[0].hidden_dim
+
+    @property
+    def members(self) -> list[Tensor]:
+        """The agents of each group, on the device of the networks."""
+        return [self.get_buffer(f"_members{number}") for number in range(len(self.specs))]
 
     def _agents(self) -> list[Agents]:
         return cast(list[Agents], list(self.networks))
@@ -93,8 +99,7 @@ class GroupedAgents(Agents):
     def step(self, obs: Tensor, last_action: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """Acting: obs [E, N, *O], last_action [E, N], hidden [E, N, H] to (q, next hidden)."""
         outputs = []
-        for network, members, spec in zip(self._agents(), self.members, self.specs, strict=True):
-            own = members.to(obs.device)
+        for network, own, spec in zip(self._agents(), self.members, self.specs, strict=True):
             seen = narrowed(obs.index_select(1, own), spec)
             actions, state = last_action.index_select(1, own), hidden.index_select(1, own)
             outputs.append(network.step(seen, actions, state))
@@ -104,8 +109,7 @@ class GroupedAgents(Agents):
     def _parts(self, batch: Batch) -> list[Batch]:
         """The batch of each group."""
         parts = []
-        for members, spec in zip(self.members, self.specs, strict=True):
-            own = members.to(batch.obs.device)
+        for own, spec in zip(self.members, self.specs, strict=True):
             hidden = None if batch.hidden is None else batch.hidden.index_select(1, own)
             available = batch.avail_actions.index_select(2, own)
             parts.append(
@@ -130,7 +134,7 @@ class GroupedAgents(Agents):
 
     def _joined(self, parts: list[Tensor], axis: int) -> Tensor:
         """The agents of all groups in their order along ``axis``."""
-        return torch.cat(parts, axis).index_select(axis, self.inverse.to(parts[0].device))
+        return torch.cat(parts, axis).index_select(axis, self.get_buffer("_inverse"))
 
 
 def group_spec(spec: EnvSpec, group: Sequence[int]) -> EnvSpec:

@@ -1,0 +1,127 @@
+"""PackedBatch: a batch in one block of bytes, which one transfer brings to a GPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rltrain.types import Batch
+
+ALIGNMENT = 16
+Decode = Callable[[str, Tensor], Tensor]
+"""From a field as it is stored to what a batch holds."""
+Form = Mapping[str, tuple[Sequence[int], np.dtype]]
+"""Shape and dtype of fields by name."""
+
+
+class FieldBytes(NamedTuple):
+    """Where a field lies in a block."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    start: int
+    stop: int
+
+
+def is_packed_for(device: torch.device) -> bool:
+    """Whether batches for this device are packed: elsewhere than in the CPU's own memory."""
+    return device.type != "cpu"
+
+
+def form_of(fields: Mapping[str, np.ndarray]) -> Form:
+    """Shapes and dtypes of arrays."""
+    return {name: (x.shape, x.dtype) for name, x in fields.items()}
+
+
+class BatchMemory:
+    """Memory for the fields of a batch on the CPU, page-locked if a GPU reads it."""
+
+    def __init__(self, form: Form, device: torch.device) -> None:
+        places, end = [], 0
+        for name, (shape, dtype) in form.items():
+            stop = end + math.prod(shape) * dtype.itemsize
+            places.append(FieldBytes(name, tuple(shape), getattr(torch, dtype.name), end, stop))
+            end = -(-stop // ALIGNMENT) * ALIGNMENT
+        self.places, self.device = tuple(places), device
+        self.memory = torch.empty(end, dtype=torch.uint8, pin_memory=device.type == "cuda")
+        block = self.memory.numpy()
+        self.arrays = {
+            p.name: block[p.start : p.stop].view(form[p.name][1]).reshape(p.shape) for p in places
+        }
+
+    def fill(self, fields: Mapping[str, np.ndarray]) -> BatchMemory:
+        """Write some of the fields."""
+        for name, x in fields.items():
+            self.arrays[name][...] = x
+        return self
+
+    def batch(self, decode: Decode, settings: Mapping[str, Any]) -> PackedBatch:
+        """The batch on the device, without waiting for the transfer."""
+        packed = self.memory.to(self.device, non_blocking=True)
+        return PackedBatch.of(packed, self.places, decode, settings)
+
+
+class PackedBatch(Batch):
+    """A batch whose fields are read from a block on the device; a field becomes a tensor, and what
+    a batch holds instead of what is stored, when it is read.
+    """
+
+    packed: Tensor  # [bytes] uint8
+    places: tuple[FieldBytes, ...]
+    decode: Decode
+    settings: Mapping[str, Any]
+
+    @classmethod
+    def of(
+        cls,
+        packed: Tensor,
+        places: tuple[FieldBytes, ...],
+        decode: Decode,
+        settings: Mapping[str, Any],
+    ) -> PackedBatch:
+        """A batch with the fields at ``places``, and ``settings`` that are not packed."""
+        batch = cls.__new__(cls)
+        own = {"packed": packed, "places": places, "decode": decode, "settings": settings}
+        vars(batch).update(settings, **own)
+        if "hidden" not in settings and any(place.name == "hidden" for place in places):
+            vars(batch)["hidden"] = batch.__getattr__("hidden")  # else it is the default, None
+        return batch
+
+    def __getattr__(self, name: str) -> Tensor:
+        """A field that was not read before."""
+        for place in vars(self).get("places", ()):
+            if place.name == name:
+                raw = self.packed[place.start : place.stop].view(place.dtype).view(place.shape)
+                tensor = vars(self)[name] = self.decode(name, raw)
+                return tensor
+        raise AttributeError(f"{type(self).__name__} has no attribute {name}")
+
+    @property
+    def layout(self) -> tuple[Any, ...] | None:  # type: ignore[override]
+        """Places, shapes and dtypes; None after ``dataclasses.replace``, which packs nothing."""
+        whole = "packed" in vars(self)
+        return (self.places, *_described(self.settings)) if whole else None
+
+    def copy(self) -> PackedBatch:
+        """The same batch in memory of its own."""
+        settings = {
+            name: x.clone() if isinstance(x, Tensor) else x for name, x in self.settings.items()
+        }
+        return PackedBatch.of(self.packed.clone(), self.places, self.decode, settings)
+
+    def overwrite(self, batch: PackedBatch) -> None:
+        """Take over the values of a batch of the same layout."""
+        self.packed.copy_(batch.packed)
+        for name, x in batch.settings.items():
+            if isinstance(x, Tensor):
+                self.settings[name].copy_(x)
+
+
+def _described(settings: Mapping[str, Any]) -> list[Any]:
+    return [(n, x.shape, x.dtype) if isinstance(x, Tensor) else (n, x) for n, x in settings.items()]

@@ -1,0 +1,36 @@
+"""Arrays in pages of the system's memory."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import platform
+
+import numpy as np
+from rich.filesize import decimal
+
+
+def zeroed(n_rows: int, like: np.ndarray) -> np.ndarray:
+    """An array of ``n_rows`` such rows, of pages that cost nothing until they are written."""
+    width, dtype = like.shape[1], like.dtype
+    n_bytes = n_rows * width * dtype.itemsize
+    if n_bytes == 0:
+        return np.zeros((n_rows, width), dtype)
+    try:
+        if os.name == "posix":
+            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _no_reserve()
+            pages = mmap.mmap(-1, n_bytes, flags=flags)
+        else:
+            pages = mmap.mmap(-1, n_bytes)
+    except OSError as error:
+        raise RuntimeError(
+            f"the buffer could not reserve {decimal(n_bytes)} of address space ({error}): "
+            "set buffer.max_bytes to less."
+        ) from error
+    return np.frombuffer(pages, dtype, n_rows * width).reshape(n_rows, width)
+
+
+def _no_reserve() -> int:
+    """MAP_NORESERVE, which Python names from 3.13 on only."""
+    linux = platform.system() == "Linux" and platform.machine() in ("x86_64", "aarch64")
+    return int(getattr(mmap, "MAP_NORESERVE", 0x4000 if linux else 0))

@@ -1,0 +1,321 @@
+"""Gradient steps and acting on a GPU as CUDA graphs: the operations of a step are captured once for
+every layout of its inputs and launched together from then on. Launching each by itself takes Python
+and PyTorch longer than a GPU needs for it.
+
+What is captured are the plain functions: nothing is computed twice here, and an edit of them is in
+the graph. What runs in a step may change while the program runs; ``captured.Parts`` notices.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from functools import partial
+from operator import is_not
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rltrain.algo.checks import batch_layout
+from rltrain.algo.learner import Learner
+from rltrain.algo.policy import Policy
+from rltrain.buffer.packed_batch import BatchMemory, PackedBatch, form_of
+from rltrain.common.metrics import MetricRow
+from rltrain.interfaces import Agents
+from rltrain.kernels.captured import Parts, reachable
+from rltrain.kernels.module_watch import ModuleWatch
+from rltrain.types import Batch, Clock, UpdateResult
+
+log = logging.getLogger("rltrain")
+WARM_UPS = 2
+"""Steps before a capture, in which PyTorch and cuDNN set up what they keep."""
+MOST_CAPTURES = 200
+"""Captures in a process before steps are launched one operation at a time."""
+
+
+class CannotCapture(RuntimeError):
+    """A step that does more than launch operations."""
+
+
+class GraphedStep:
+    """``Learner.step`` of a learner on a GPU, captured where it can be.
+
+    Every step is that of a graph, the first of a layout too, so a resumed run computes what the
+    run without an interruption does.
+
+    Args:
+        required: refuse what cannot be captured.
+    """
+
+    def __init__(self, learner: Learner, required: bool) -> None:
+        self.captures = Captures("gradient steps", required)
+        self.watch = ModuleWatch(learner.online, learner.target, learns=True)
+        self.options: tuple[Any, Any] | None = None
+
+    def __call__(self, learner: Learner, batch: Batch, clock: Clock) -> UpdateResult:
+        step = learner.gradient_step
+        if step.sum_over_ranks is None and step.begun and self.watch.plain():
+            if self.options is None or any(map(is_not, self.options, of_optimizer(learner))):
+                self.options = of_optimizer(learner)
+                self.captures.forget()
+            graph = self.captures.get(
+                batch_layout(batch),
+                partial(parts_of_step, learner),
+                partial(StepGraph, learner, batch),
+            )
+            if graph is not None:
+                return graph.launch(batch)
+        return Learner.step(learner, batch, clock)
+
+
+class Captures:
+    """Graphs by the layout of their inputs, while what they captured stays as it is.
+
+    Args:
+        what: is captured.
+        required: refuse what cannot be captured.
+    """
+
+    def __init__(self, what: str, required: bool) -> None:
+        self.what, self.required = what, required
+        self._graphs: dict[Hashable, Any] = {}
+        self._parts: Parts | None = None
+        self._n_captures = 0
+        self._given_up = False
+
+    def get(
+        self, layout: Hashable, parts: Callable[[], Parts], capture: Callable[[Any], Any]
+    ) -> Any:
+        """The graph of a layout, captured now if there is none; None where it cannot be.
+
+        Args:
+            parts: makes the list of what is captured.
+            capture: makes the graph, in the pool of memory that it gets.
+
+        Raises:
+            ValueError: it cannot be captured, and it is required.
+        """
+        if self._given_up:
+            return None
+        if self._parts is not None and not self._parts.same():
+            self.forget()
+        if layout in self._graphs:
+            return self._graphs[layout]
+        try:
+            self._n_captures += 1
+            if self._n_captures > MOST_CAPTURES:
+                raise CannotCapture(f"they were captured {MOST_CAPTURES} times")
+            pool = next((graph.graph.pool() for graph in self._graphs.values()), None)
+            graph = capture(pool)
+        except RuntimeError as error:  # also PyTorch's, of what a capture does not allow
+            self._give_up(error)
+            return None
+        if self._parts is None:
+            self._parts = parts()
+        self._graphs[layout] = graph
+        return graph
+
+    def forget(self) -> None:
+        """Capture again from now on."""
+        self._graphs.clear()
+        self._parts = None
+
+    def _give_up(self, error: RuntimeError) -> None:
+        self.forget()
+        self._given_up = True
+        reason = str(error).partition("\n")[0]
+        message = f"{self.what} cannot be captured in a CUDA graph ({reason})"
+        if self.required:
+            raise ValueError(
+                f"hardware.kernels=compiled: {message}. Type hardware.kernels=auto, with which "
+                "PyTorch launches one operation after the other."
+            ) from error
+        log.warning("%s: PyTorch launches one operation after the other.", message)
+
+
+class StepGraph:
+    """One captured gradient step, with memory for its batch and its results."""
+
+    def __init__(self, learner: Learner, batch: Batch, pool: Any) -> None:
+        self.batch = copied(batch)
+        clock: Any = NoClock()
+        state, random = learner.state_dict(), torch.cuda.get_rng_state()
+        try:
+            with warming_up():
+                for _ in range(WARM_UPS):
+                    Learner.step(learner, fresh(self.batch), clock)
+        finally:
+            learner.load_state_dict(state)
+            torch.cuda.set_rng_state(random)
+        self.graph = torch.cuda.CUDAGraph()
+        with capturing(self.graph, pool):
+            result = Learner.step(learner, fresh(self.batch), clock)
+            on_gpu = {n: x for n, x in result.metrics.items() if isinstance(x, Tensor)}
+            row = [x.detach().reshape(1).to(result.priority.dtype) for x in on_gpu.values()]
+            self.output = torch.cat([result.priority.detach(), *row])
+        self.names = tuple(on_gpu)
+        self.constants = {n: x for n, x in result.metrics.items() if n not in on_gpu}
+
+    def launch(self, batch: Batch) -> UpdateResult:
+        """The step on a batch of the same layout."""
+        overwrite(self.batch, batch)
+        self.graph.replay()
+        output = self.output.clone()  # the next launch writes it again
+        n = len(output) - len(self.names)
+        metrics: Any = MetricRow(self.names, output[n:])
+        if self.constants:
+            metrics = {**metrics, **self.constants}
+        return UpdateResult(output[:n], metrics)
+
+
+class GraphedValues:
+    """``Policy.values`` of agents on a GPU, captured where it can be."""
+
+    def __init__(self, policy: Policy, required: bool) -> None:
+        self.captures = Captures("steps of acting", required)
+        self.watch = ModuleWatch(policy.agents)
+
+    def __call__(
+        self, policy: Policy, agents: Agents, obs: np.ndarray, hidden: Tensor
+    ) -> tuple[np.ndarray, Tensor]:
+        if agents is policy.agents and self.watch.plain():
+            if agents.training != policy.noisy:
+                agents.train(policy.noisy)
+            layout = obs.shape, obs.dtype.str, policy.noisy
+            graph = self.captures.get(
+                layout,
+                lambda: Parts([agents, *agents.modules()]),
+                partial(ValuesGraph, policy, obs),
+            )
+            if graph is not None:
+                return graph.launch(obs, policy.last_action, hidden)
+        return Policy.values(policy, agents, obs, hidden)
+
+
+class ValuesGraph:
+    """One captured step of acting, with memory for what it reads and computes."""
+
+    def __init__(self, policy: Policy, obs: np.ndarray, pool: Any) -> None:
+        agents, device = policy.agents, torch.device("cuda")
+        self.block = BatchMemory(form_of({"obs": obs, "last_action": policy.last_action}), device)
+        self.packed = torch.zeros_like(self.block.memory, device=device)
+        self.hidden = torch.zeros_like(policy._hidden)
+
+        def step() -> tuple[Tensor, Tensor]:
+            batch = PackedBatch.of(self.packed, self.block.places, lambda name, x: x, {})
+            return agents.step(batch.obs.float(), batch.last_action, self.hidden)
+
+        random = torch.cuda.get_rng_state()
+        with torch.no_grad():
+            try:
+                with warming_up():
+                    for _ in range(WARM_UPS):
+                        step()
+            finally:
+                torch.cuda.set_rng_state(random)
+            self.graph = torch.cuda.CUDAGraph()
+            with capturing(self.graph, pool):
+                self.q, self.after = step()
+
+    def launch(
+        self, obs: np.ndarray, last_action: np.ndarray, hidden: Tensor
+    ) -> tuple[np.ndarray, Tensor]:
+        """Values [E, N, A], and the next hidden state."""
+        self.block.fill({"obs": obs, "last_action": last_action})
+        self.packed.copy_(self.block.memory, non_blocking=True)
+        if hidden.numel():
+            self.hidden.copy_(hidden)
+        self.graph.replay()
+        after = self.after.clone() if hidden.numel() else hidden
+        return self.q.cpu().numpy(), after  # waits, so the block may be written again
+
+
+@contextmanager
+def warming_up() -> Iterator[None]:
+    """Steps before a capture: on another stream than the present one, as PyTorch wants it, and
+    refused where they wait for the device, which a capture could not go on from.
+
+    Raises:
+        RuntimeError: something waits.
+    """
+    here, other = torch.cuda.current_stream(), torch.cuda.Stream()
+    other.wait_stream(here)
+    before = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        with torch.cuda.stream(other):
+            yield
+    finally:
+        torch.cuda.set_sync_debug_mode(before)
+        here.wait_stream(other)
+
+
+@contextmanager
+def capturing(graph: torch.cuda.CUDAGraph, pool: Any) -> Iterator[None]:
+    """Capture what is launched inside."""
+    random = torch.cuda.get_rng_state()
+    try:
+        with torch.cuda.graph(graph, pool=pool):
+            yield
+    except BaseException:  # a broken-off capture leaves the generator in it
+        generator = torch.Generator("cuda")
+        generator.set_state(random)
+        default = torch.cuda.default_generators[torch.cuda.current_device()]
+        default.graphsafe_set_state(generator.graphsafe_get_state())
+        raise
+
+
+class NoClock:
+    """In the place of the clock: its numbers would be captured as they are now."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise CannotCapture(f"the loss reads clock.{name}")
+
+
+def parts_of_step(learner: Learner) -> Parts:
+    """The parts of a gradient step."""
+    step = learner.gradient_step
+    objects = [learner, *reachable(learner.loss), step, step.optimizer, step.flat]
+    objects += [learner.reward_norm, learner.buffers]
+    objects += [*learner.online.modules(), *learner.target.modules()]
+    return Parts(objects, *of_optimizer(learner))
+
+
+def of_optimizer(learner: Learner) -> tuple[Any, Any]:
+    """The options and the moments of a learner's optimizer."""
+    step = learner.gradient_step
+    return step.optimizer.param_groups[0], step.optimizer.state[step.flat.values]
+
+
+def copied(batch: Batch) -> Batch:
+    """A batch in memory of its own."""
+    if isinstance(batch, PackedBatch) and batch.layout is not None:
+        return batch.copy()
+    clones: Any = {name: x.clone() for name, x in tensors_of(batch)}
+    return replace(batch, **clones)
+
+
+def fresh(batch: Batch) -> Batch:
+    """The same batch, of which nothing was computed yet."""
+    if isinstance(batch, PackedBatch) and batch.layout is not None:
+        return PackedBatch.of(batch.packed, batch.places, batch.decode, batch.settings)
+    return replace(batch)
+
+
+def overwrite(batch: Batch, new: Batch) -> None:
+    """Write the values of another batch of the same layout into a batch."""
+    if isinstance(batch, PackedBatch) and isinstance(new, PackedBatch) and batch.layout is not None:
+        batch.overwrite(new)
+    else:
+        for (_, x), (_, value) in zip(tensors_of(batch), tensors_of(new), strict=True):
+            x.copy_(value)
+
+
+def tensors_of(batch: Batch) -> Sequence[tuple[str, Tensor]]:
+    """The fields of a batch that are tensors."""
+    named = [(field.name, getattr(batch, field.name)) for field in fields(batch)]
+    return [(name, x) for name, x in named if isinstance(x, Tensor)]

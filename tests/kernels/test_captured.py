@@ -1,0 +1,143 @@
+"""What was captured in a CUDA graph is captured again where anything in it was replaced."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.optim import SGD
+
+from rltrain.algo import targets
+from rltrain.algo.loss import td
+from rltrain.algo.mixer.qmix import QMix
+from rltrain.kernels.captured import Parts
+from rltrain.kernels.cuda_graph import (
+    CannotCapture,
+    Captures,
+    NoClock,
+    of_optimizer,
+    parts_of_step,
+)
+from rltrain.kernels.module_watch import ModuleWatch
+from rltrain.types import Clock
+from tests.algo.batches import make_batch, make_learner
+
+
+def moments(learner):
+    return learner.gradient_step.optimizer.state[learner.gradient_step.flat.values]
+
+
+EDITS = {
+    "a number of the loss": lambda x, patch: setattr(x.loss, "huber", 0.5),
+    "a number of the returns": lambda x, patch: setattr(
+        x.loss, "returns", replace(x.loss.returns, gamma=0.5)
+    ),
+    "the loss": lambda x, patch: setattr(x, "loss", td.TDLoss(gamma=0.9, double=True, n_step=1)),
+    "a function": lambda x, patch: patch.setattr(targets, "huber", lambda error, delta: error),
+    "an imported function": lambda x, patch: patch.setattr(td, "huber", lambda e, d: e),
+    "a method of a class": lambda x, patch: patch.setattr(QMix, "forward", lambda *a: a[1]),
+    "a method of an object": lambda x, patch: setattr(x.loss, "_td_target", lambda *a: None),
+    "the rate": lambda x, patch: x.optimizer.param_groups[0].update(lr=0.5),
+    "a moment": lambda x, patch: moments(x).update(square_avg=torch.zeros(3)),
+    "the clipping": lambda x, patch: setattr(x.gradient_step, "max_grad_norm", 1.0),
+    "training mode": lambda x, patch: x.online.agents.eval(),
+    "a part": lambda x, patch: setattr(x.online.agents, "fc2", torch.nn.Linear(8, 4)),
+    "a parameter": lambda x, patch: setattr(
+        x.online.agents.fc2, "bias", torch.nn.Parameter(torch.zeros(4))
+    ),
+    "a number of a network": lambda x, patch: setattr(x.online.agents.input, "scale", 2.0),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edit_is_noticed(edit, monkeypatch):
+    learner = make_learner()
+    learner.update(make_batch([4, 3]), Clock())
+    parts = parts_of_step(learner)
+    learner.update(make_batch([2, 3]), Clock(5, 1, 1))
+    learner.load_state_dict(learner.state_dict())
+    assert parts.same()
+    EDITS[edit](learner, monkeypatch)
+    assert not parts.same()
+
+
+@pytest.mark.parametrize("change", ["optimizer", "state"])
+def test_another_optimizer_or_state_is_noticed(change):
+    learner = make_learner()
+    learner.update(make_batch([4, 3]), Clock())
+    before = of_optimizer(learner)
+    if change == "state":
+        learner.optimizer.state[learner.gradient_step.flat.values] = dict(moments(learner))
+    else:
+        learner.gradient_step.optimizer = SGD([learner.gradient_step.flat.values], lr=0.1)
+    assert any(a is not b for a, b in zip(before, of_optimizer(learner), strict=True))
+
+
+def test_the_same_number_again_is_no_edit():
+    learner = make_learner()
+    parts = parts_of_step(learner)
+    learner.optimizer.param_groups[0]["lr"] = float(str(learner.optimizer.param_groups[0]["lr"]))
+    assert parts.same()
+
+
+def test_a_hook_is_noticed():
+    learner = make_learner()
+    watch = ModuleWatch(learner.online, learner.target, learns=True)
+    assert watch.plain()
+    learner.online.agents.fc1.register_forward_hook(lambda *args: None)
+    assert not watch.plain()
+
+
+class FakeGraph:
+    """In the place of a graph, which needs a GPU."""
+
+    def __init__(self, pool):
+        self.graph, self.given = self, pool
+
+    def pool(self):
+        return "pool"
+
+
+def test_graphs_are_kept_by_layout_and_share_memory():
+    part = torch.nn.Linear(2, 2)
+    captures = Captures("steps", required=False)
+
+    def get(layout):
+        return captures.get(layout, lambda: Parts([part]), FakeGraph)
+
+    one, two = get("a"), get("b")
+    assert (one.given, two.given) == (None, "pool")
+    assert get("a") is one
+    part.extra = 1
+    assert get("a") is not one
+
+
+def failing(pool):
+    raise CannotCapture("the loss reads clock.env_steps")
+
+
+def test_what_cannot_be_captured_is_logged_once_and_launched_plainly(caplog):
+    captures = Captures("gradient steps", required=False)
+    assert captures.get("a", lambda: Parts([]), failing) is None
+    assert captures.get("b", lambda: Parts([]), FakeGraph) is None
+    (record,) = caplog.records
+    assert "cannot be captured in a CUDA graph (the loss reads clock.env_steps)" in record.message
+
+
+def test_what_cannot_be_captured_is_refused_where_it_is_required():
+    with pytest.raises(ValueError, match=r"hardware\.kernels=auto"):
+        Captures("gradient steps", required=True).get("a", lambda: Parts([]), failing)
+
+
+def test_parts_that_change_in_every_step_are_not_captured_for_ever(monkeypatch):
+    monkeypatch.setattr("rltrain.kernels.cuda_graph.MOST_CAPTURES", 3)
+    part, captures = torch.nn.Linear(2, 2), Captures("steps", required=False)
+    graphs = []
+    for number in range(5):
+        part.counter = number
+        graphs.append(captures.get("a", lambda: Parts([part]), FakeGraph))
+    assert [graph is None for graph in graphs] == [False, False, False, True, True]
+
+
+def test_a_loss_that_reads_the_clock_is_not_captured():
+    with pytest.raises(CannotCapture, match=r"clock\.env_steps"):
+        _ = NoClock().env_steps
