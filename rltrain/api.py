@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from os import PathLike
 from pathlib import Path
 from typing import Literal, overload
 
@@ -16,11 +16,16 @@ from rltrain.assemble.env import prepare_machine
 from rltrain.callback import Callback
 from rltrain.common.files import json_object, require_empty
 from rltrain.config.compose import compose_checked
-from rltrain.config.mapping import Overrides, as_texts
+from rltrain.config.mapping import (
+    Overrides,
+    as_texts,
+    require_load_step,
+    require_path,
+    texts_for,
+)
 from rltrain.config.overrides import typed_value
 from rltrain.config.python_objects import env_overrides, with_callbacks, with_env
 from rltrain.config.schema import Settings
-from rltrain.config.validate.mode_keys import require_read
 from rltrain.errors import UsageError
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
@@ -61,29 +66,6 @@ def settings_from(overrides: Overrides) -> Settings:
     return compose_checked(as_texts(overrides)).settings()
 
 
-def texts_for(
-    mode: str,
-    overrides: Overrides,
-    trust: Sequence[str] = (),
-    arguments: Mapping[str, object] | None = None,
-) -> list[str]:
-    """What would be typed for a mode.
-
-    Args:
-        trust: packages of one's own, or one that a text names.
-        arguments: values by key, None for those that were not given.
-
-    Raises:
-        UsageError: keys that the mode does not read.
-    """
-    texts = as_texts(overrides)
-    texts += [f"{key}={value}" for key, value in (arguments or {}).items() if value is not None]
-    named = [trust] if isinstance(trust, str) else trust
-    texts += [f"trust=[{','.join(named)}]"] if named else []
-    require_read(texts, mode)
-    return texts
-
-
 def train(
     overrides: Overrides = (),
     *,
@@ -120,7 +102,7 @@ def train(
 
 
 def resume(
-    path: str | Path,
+    path: str | PathLike[str],
     total_env_steps: int | None = None,
     *,
     overrides: Overrides = (),
@@ -148,6 +130,7 @@ def resume(
         RuntimeError: the run failed.
         KeyboardInterrupt: Ctrl-C, after everything was saved; SystemExit for other signals.
     """
+    path = require_path(path, "path")
     texts = texts_for("resume", overrides, trust, {"total_env_steps": total_env_steps})
     handed_over = partial(handed, env=env, callbacks=callbacks)
     result = continue_run(path, texts, loud=progress, env=env is None, handed_over=handed_over)
@@ -188,7 +171,7 @@ def succeeded(result: Result) -> Result:
 
 @overload
 def evaluate(
-    path: str | Path,
+    path: str | PathLike[str],
     episodes: int | None = None,
     seed: int | None = None,
     env: Callable[..., object] | None = None,
@@ -201,7 +184,7 @@ def evaluate(
 
 @overload
 def evaluate(
-    path: str | Path,
+    path: str | PathLike[str],
     episodes: int | None = None,
     seed: int | None = None,
     env: Callable[..., object] | None = None,
@@ -213,7 +196,7 @@ def evaluate(
 
 
 def evaluate(
-    path: str | Path,
+    path: str | PathLike[str],
     episodes: int | None = None,
     seed: int | None = None,
     env: Callable[..., object] | None = None,
@@ -237,6 +220,8 @@ def evaluate(
         CheckpointError: nothing trustworthy at ``path``.
         UsageError: overrides that do not fit; NotTypedError: keys that must be among them.
     """
+    path = require_path(path, "path")
+    require_load_step(load_step, ("best", "all"))
     arguments = {"test.episodes": episodes, "seed": seed}
     typed = texts_for("evaluate", overrides, trust, arguments)
     handed = None if env is None else partial(with_env, env=env)
@@ -248,7 +233,7 @@ def evaluate(
 
 
 def match(
-    checkpoints: Sequence[str | Path],
+    checkpoints: Sequence[str | PathLike[str]],
     battles: int | None = None,
     trust: Sequence[str] = (),
     *,
@@ -269,14 +254,18 @@ def match(
         CheckpointError: a checkpoint that is not there or cannot be trusted.
         UsageError: agents that cannot play each other.
     """
-    listed = f"[{','.join(os.fspath(path) for path in checkpoints)}]"
-    arguments = {"checkpoints": listed, "match.battles": battles}
-    return play_match(requested(texts_for("match", overrides, trust, arguments)), loud=progress)
+    if isinstance(checkpoints, str) or not isinstance(checkpoints, Sequence):
+        raise UsageError(f"checkpoints={checkpoints!r}: expected a list, such as [A, 'builtin'].")
+    paths = [require_path(path, "checkpoints") for path in checkpoints]
+    quoted = ",".join("'" + path.replace("'", "''") + "'" for path in paths)
+    texts = texts_for("match", overrides, trust, {"match.battles": battles})
+    asked = requested([*texts, f"checkpoints=[{quoted}]"])
+    return play_match(asked, loud=progress)
 
 
 def make_trainer(
     overrides: Overrides = (),
-    run_dir: str | Path | None = None,
+    run_dir: str | PathLike[str] | None = None,
     env: Callable[..., object] | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Trainer:
@@ -317,7 +306,7 @@ def make_trainer(
                 "row."
             )
     settings = with_opponents(settings)
-    folder = Path(run_dir) if run_dir is not None else new_run_dir(settings)
+    folder = new_run_dir(settings) if run_dir is None else Path(require_path(run_dir, "run_dir"))
     require_kept(settings, folder)
     loggers = Loggers([JsonLines(folder / "metrics.jsonl")])
     trainer = built(settings, folder, loggers, [Journal(folder, settings)])
@@ -338,11 +327,21 @@ def make_trainer(
 def make_learner(overrides: Overrides, spec: EnvSpec) -> Learner:
     """A learner for environments of this spec; feed it with ``Batch`` and ``Clock``."""
     settings = settings_from(texts_for("train", overrides))
+    run = settings.run
+    if (run.mode, run.resume, run.checkpoint) != ("train", None, None):
+        raise UsageError(
+            "make_learner makes a learner of initial weights: leave out mode=, resume= and "
+            "checkpoint=. rltrain.make_trainer begins with the weights of checkpoint=PATH."
+        )
+    if not isinstance(spec, EnvSpec):
+        raise UsageError(f"spec={spec!r}: expected a rltrain.types.EnvSpec.")
     return build_learner(settings, spec, prepare_machine(settings))
 
 
 def load_policy(
-    path: str | Path, load_step: int | Literal["best"] | None = None, trust: Sequence[str] = ()
+    path: str | PathLike[str],
+    load_step: int | Literal["best"] | None = None,
+    trust: Sequence[str] = (),
 ) -> GreedyPolicy:
     """The greedy policy of a checkpoint; only its network is built. ``path`` and ``load_step`` are
     those of ``evaluate``.
@@ -353,6 +352,8 @@ def load_policy(
     Raises:
         CheckpointError: nothing trustworthy at ``path``.
     """
+    path = require_path(path, "path")
+    require_load_step(load_step, ("best",))
     typed = texts_for("evaluate", (), trust)
     found, settings = evaluation.open_checkpoint(path, typed, load_step, plays=False)
     return build_greedy_policy(settings, found.folder, found.step)

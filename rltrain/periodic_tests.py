@@ -71,6 +71,10 @@ class PeriodicTests:
         Raises:
             UsageError: ``n`` is no number of episodes.
         """
+        return self._run(n) or {}
+
+    def _run(self, n: int) -> dict[str, float] | None:
+        """The same; None if the run is interrupted meanwhile."""
         require_episodes(n)
         self.finish()
         trainer = self.trainer
@@ -82,14 +86,14 @@ class PeriodicTests:
                 else:
                     result = test_metrics(trainer.test_function(trainer, n))
             except Interrupted:
-                return {}
+                return None
             return self._report(result)
 
     def begin(self) -> bool:
         """Begin a test, and finish it unless it is played apart; False if it was interrupted."""
         trainer, apart = self.trainer, self.trainer.test_rollout.apart
         if apart is None:
-            return bool(self.run(trainer.test_episodes))
+            return self._run(trainer.test_episodes) is not None
         self.finish()
         trainer.callbacks.on_test_start(trainer)
         apart.begin_episodes(trainer.test_episodes, trainer.test_seed, trainer.clock)

@@ -214,7 +214,7 @@ class Trainer:
             "done": done,
             "stopped": self.stopping,
         }
-        return {**asdict(self.clock), **about, **self.latest}
+        return {**self.latest, **asdict(self.clock), **about}
 
     @contextmanager
     def reporting_exceptions(self) -> Iterator[None]:

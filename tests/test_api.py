@@ -6,6 +6,7 @@ import os
 import signal
 import weakref
 from contextlib import suppress
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -16,6 +17,7 @@ import rltrain
 from rltrain.callback import Callback
 from rltrain.errors import UsageError
 from rltrain.report.readers.rltrain_runs import of_another_task
+from rltrain.types import EnvSpec
 from tests.marks import slow_except
 
 
@@ -225,3 +227,102 @@ def test_loggers_of_a_trainer_made_by_hand_are_refused(own_folder):
     with pytest.raises(UsageError, match=r"logger=\[csv\]: .* writes metrics.jsonl and nothing"):
         rltrain.make_trainer(["env=two_step", "logger=[csv]"], run_dir="run")
     assert not (own_folder / "run").exists()
+
+
+LEARNER = EnvSpec(n_agents=1, n_actions=2, obs_shape=(4,))
+CALLS = {
+    "resume": lambda **given: rltrain.resume(**{"path": "run", **given}),
+    "evaluate": lambda **given: rltrain.evaluate(**{"path": "run", **given}),
+    "load_policy": lambda **given: rltrain.load_policy(**{"path": "run", **given}),
+    "match": lambda **given: rltrain.match(**{"checkpoints": ["a", "b"], **given}),
+    "train": rltrain.train,
+    "make_trainer": rltrain.make_trainer,
+    "make_learner": lambda **given: rltrain.make_learner(
+        **{"overrides": ["algo=dqn"], "spec": LEARNER, **given}
+    ),
+    "load_runs": lambda runs: rltrain.load_runs(runs),
+}
+NO_TEXT = (None, 5, 1.5, True, ["x"], {"a": 1}, object())
+NO_LIST = ("x", 5, 1.5, True, object())
+WRONG = [
+    *[(name, "path", x) for name in ("resume", "evaluate", "load_policy") for x in (*NO_TEXT, "")],
+    *[("make_trainer", "run_dir", x) for x in (*NO_TEXT[1:], "")],
+    *[("load_runs", "runs", x) for x in (*NO_TEXT, "")],
+    *[("match", "checkpoints", x) for x in (*NO_LIST, None, [None, "a"], ["a", ""])],
+    *[(name, "load_step", x) for name in ("evaluate", "load_policy") for x in (True, "", "x", [])],
+    *[
+        (name, "trust", x)
+        for name in ("resume", "evaluate", "match", "load_policy")
+        for x in (*NO_LIST[1:], [5])
+    ],
+    *[
+        (name, "overrides", x)
+        for name in CALLS
+        if name not in ("load_policy", "load_runs")
+        for x in (*NO_LIST, None, [None])
+    ],
+    *[("make_learner", "spec", x) for x in (*NO_TEXT, "x")],
+]
+
+
+@pytest.mark.parametrize(("name", "argument", "value"), WRONG, ids=lambda x: str(x)[:12])
+def test_an_argument_of_the_wrong_kind_is_named(own_folder, name, argument, value):
+    """Defect: most were TypeErrors from within; the path "" was the folder that one was in."""
+    with pytest.raises(UsageError, match=rf"^{argument}\b.*[Ee]xpected"):
+        CALLS[name](**{argument: value})
+    assert not list(own_folder.iterdir())
+
+
+def test_load_runs_needs_a_place():
+    with pytest.raises(UsageError, match=r"expected folders of runs"):
+        rltrain.load_runs()
+
+
+@pytest.mark.parametrize(
+    ("name", "override", "given"),
+    [
+        ("evaluate", "checkpoint=other", {}),
+        ("evaluate", "load_step=3", {}),
+        ("evaluate", "mode=train", {}),
+        ("evaluate", "resume=other", {}),
+        ("evaluate", "test.episodes=2", {"episodes": 3}),
+        ("evaluate", "seed=2", {"seed": 3}),
+        ("evaluate", "trust=[a]", {"trust": "b"}),
+        ("resume", "resume=other", {}),
+        ("resume", "mode=evaluate", {}),
+        ("resume", "mode=train", {}),
+        ("resume", "total_env_steps=4", {"total_env_steps": 5}),
+        ("match", "checkpoints=[a,b]", {}),
+        ("match", "mode=evaluate", {}),
+        ("match", "match.battles=4", {"battles": 2}),
+        ("train", "mode=evaluate", {}),
+        ("train", "resume=other", {}),
+        ("make_trainer", "mode=evaluate", {}),
+        ("make_trainer", "resume=other", {}),
+        ("make_learner", "mode=evaluate", {}),
+        ("make_learner", "resume=other", {}),
+        ("make_learner", "checkpoint=other", {}),
+    ],
+)
+def test_an_override_does_not_contradict_the_function_or_its_arguments(
+    own_folder, name, override, given
+):
+    """Defect: one of the two was left out without a word."""
+    with pytest.raises(UsageError, match=r"[Ll]eave it out|leave out|use rltrain\.evaluate|PATH"):
+        CALLS[name](overrides=[override], **given)
+    assert not list(own_folder.iterdir())
+
+
+def test_paths_of_a_match_may_have_commas_and_quotes(monkeypatch):
+    """Defect: they were split there."""
+    asked = []
+    monkeypatch.setattr("rltrain.api.play_match", lambda request, loud: asked.append(request))
+    paths = ["a,b", Path("it's"), "[c]", "d\\", rltrain.api.Result(Path("run, 1"))]
+    rltrain.match(paths, 4, overrides=["seed=3"])
+    assert asked[0].agents == ("a,b", "it's", "[c]", "d\\", "run, 1")
+    assert asked[0][1:] == (4, ("seed=3",))
+
+
+def test_the_runs_of_a_report_may_be_results(small):
+    result = rltrain.train([*small, "total_env_steps=20"])
+    assert rltrain.load_runs(result)["run"].unique().tolist() == [str(result.run_dir)]

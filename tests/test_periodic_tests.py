@@ -38,6 +38,20 @@ def test_an_interrupted_test_gives_no_result(small, tmp_path):
     assert trace.tests == []
 
 
+def test_a_test_whose_metrics_are_taken_away_was_still_made(small, tmp_path):
+    """Defect: it counted as interrupted and was made again in each iteration."""
+
+    class Empties(Callback):
+        def on_test_end(self, trainer, value):
+            made.append(trainer.clock.env_steps)
+            return {}
+
+    made = []
+    overrides = [*small, "total_env_steps=66", "test.interval=1000", "test.episodes=1"]
+    rltrain.make_trainer(overrides, tmp_path, callbacks=[Empties()]).train()
+    assert made == [0, 66]
+
+
 @pytest.mark.slow
 def test_the_number_of_tests_does_not_change_training(small, tmp_path):
     few = trained([*small, "test.interval=100000"], tmp_path / "few")

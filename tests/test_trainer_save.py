@@ -11,6 +11,8 @@ from gymnasium import spaces
 
 import rltrain
 from rltrain.callback import Callback
+from rltrain.common import checkpoint
+from rltrain.errors import EnvError
 from tests.helpers import weights
 from tests.marks import slow_except
 
@@ -147,3 +149,42 @@ def test_a_checkpoint_that_is_restored_after_an_exception_keeps_its_open_episode
     trainer.train()
     assert trainer.clock == whole.clock
     assert (weights(trainer) == weights(whole)).all()
+
+
+class FailsAtTheEnd(Callback):
+    def __init__(self, hook, env_steps):
+        def fail(trainer, value=None):
+            if trainer.clock.env_steps >= env_steps:
+                raise ZeroDivisionError(hook)
+            return value
+
+        setattr(type(self), hook, lambda self, trainer, value=None: fail(trainer, value))
+
+
+@pytest.mark.parametrize("hook", ["on_train_end", "on_test_start", "on_test_end", "on_log"])
+def test_the_last_checkpoint_is_written_though_another_callback_fails_at_the_end(
+    small, tmp_path, hook
+):
+    own = type("Own", (FailsAtTheEnd,), {})(hook, 48)
+    overrides = [*small, "total_env_steps=48", "test.episodes=1", "test.interval=1000"]
+    trainer = rltrain.make_trainer([*overrides, "log.interval=1000"], tmp_path, callbacks=[own])
+    with pytest.raises(ZeroDivisionError, match=hook):
+        trainer.train()
+    trainer.close()
+    assert checkpoint.pointed(trainer.checkpoints, "latest") == trainer.clock.env_steps
+
+
+def test_a_failing_environment_is_saved_and_named_though_a_callback_fails_at_it(small, tmp_path):
+    class Own(Callback):
+        def on_iteration(self, trainer, value=None):
+            if trainer.clock.env_steps >= 30:
+                raise EnvError("broken")
+
+        def on_exception(self, trainer, value):
+            raise ZeroDivisionError
+
+    trainer = rltrain.make_trainer(small, tmp_path, callbacks=[Own()])
+    with pytest.raises(EnvError, match="broken"):
+        trainer.train()
+    trainer.close()
+    assert checkpoint.pointed(trainer.checkpoints, "latest") == trainer.clock.env_steps

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from rltrain.callback.training import Training
-from rltrain.common.stateful import Stateful
-from rltrain.errors import UsageError, did_you_mean
-from rltrain.types import Batch, StateDict, Steps, StepView, Trajectory, UpdateResult
+from rltrain.common.stateful import Stateful, class_name, named
+from rltrain.errors import UsageError, did_you_mean, reason
+from rltrain.types import Batch, Clock, StateDict, Steps, StepView, Trajectory, UpdateResult
 
 log = logging.getLogger("rltrain")
 
@@ -110,6 +111,8 @@ class Due(Stateful):
 
 TEST_HOOKS = ("on_episode_start", "on_step", "on_episode_end")
 METRIC_HOOKS = ("on_log", "on_test_end")
+END_HOOKS = ("on_train_end", "on_exception")
+CLOCK = ("seconds", *(field.name for field in fields(Clock)))
 STEP_HOOKS = (*TEST_HOOKS, "on_trajectory")
 """Per-step hooks, called only if a callback defines one."""
 
@@ -127,7 +130,7 @@ class Callbacks(Callback):
             if name.startswith("on_")
         }
         for name, calls in hooks.items():  # each hook of this object calls those of its callbacks
-            setattr(self, name, partial(pass_on, calls))
+            setattr(self, name, partial(call_all if name in END_HOOKS else pass_on, calls))
         self.watch_training = any(hooks[name] for name in STEP_HOOKS)
         changing = [c for c in self.callbacks if not c.only_counts]
         self.changes_batches = any(defines(c, "on_batch") for c in changing)
@@ -135,18 +138,13 @@ class Callbacks(Callback):
         self.watch_tests = any(hooks[name] for name in TEST_HOOKS)
 
     def state_dict(self) -> StateDict:
-        return {name: c.state_dict() for name, c in self.named()}
+        return {name: c.state_dict() for name, c in named(self.callbacks)}
 
     def load_state_dict(self, state: StateDict) -> None:
         """Callbacks that were not there when the state was saved keep their initial state."""
-        for name, c in self.named():
+        for name, c in named(self.callbacks):
             if name in state:
                 c.load_state_dict(state[name])
-
-    def named(self) -> list[tuple[str, Callback]]:
-        """Every callback by its class and how many of that class came before."""
-        names = [class_name(c) for c in self.callbacks]
-        return [(f"{n}.{names[:i].count(n)}", self.callbacks[i]) for i, n in enumerate(names)]
 
 
 def require_callback(part: Any) -> Callback:
@@ -172,7 +170,7 @@ def pass_on(calls: Sequence[Callable[..., object]], trainer: Training, value: ob
     """Call hooks in order, each with the value that the one before returned.
 
     Raises:
-        UsageError: one that returned nothing, or metrics that are no numbers.
+        UsageError: one that returned nothing, metrics that are no numbers, or names of the clock.
     """
     for call in calls:
         hook: Any = call
@@ -194,18 +192,35 @@ def pass_on(calls: Sequence[Callable[..., object]], trainer: Training, value: ob
                     raise UsageError(
                         f"{hook_name(hook)} returned {metric}={x!r}: expected numbers by name."
                     )
+                if metric in CLOCK:
+                    raise UsageError(
+                        f"{hook_name(hook)} returned {metric}={x!r}, which would replace that of "
+                        f"the clock. Expected another name, such as custom/{metric}."
+                    )
             value = {name: x.item() if isinstance(x, np.number) else x for name, x in value.items()}
+    return value
+
+
+def call_all(calls: Sequence[Callable[..., object]], trainer: Training, value: Any = None) -> Any:
+    """Call the hooks of a run's end, each whatever others raise: the last checkpoint is one of
+    them. The first exception ends the run, that of ``on_exception`` before all; others are logged.
+    """
+    errors = [value] if isinstance(value, BaseException) else []
+    for call in calls:
+        try:
+            pass_on([call], trainer, value)
+        except (Exception, SystemExit) as error:
+            if errors:
+                log.error("%s in %s", reason(error), hook_name(call), exc_info=True)
+            errors.append(error)
+    if errors and errors[0] is not value:
+        raise errors[0]
     return value
 
 
 def hook_name(hook: Any) -> str:
     """``package.Class.on_log``."""
     return f"{class_name(hook.__self__)}.{hook.__name__}"
-
-
-def class_name(callback: Callback) -> str:
-    """The full name of its class."""
-    return f"{type(callback).__module__}.{type(callback).__qualname__}"
 
 
 def defines(callback: Callback, hook: str) -> bool:

@@ -12,8 +12,8 @@ from rltrain.callback.training import Training
 
 @dataclass(kw_only=True, eq=False)
 class Stop(Callback):
-    """Ends the run when a metric has risen (``mode`` max) or fallen (min) to a value, or after so
-    many hours.
+    """Ends the run when a metric has risen (``mode`` max) or fallen (min) to a value, or so many
+    hours after it was started or resumed.
     """
 
     metric: str | None
@@ -26,5 +26,6 @@ class Stop(Callback):
             now = trainer.latest.get(self.metric, math.nan)
             if now >= self.value if self.mode == "max" else now <= self.value:
                 trainer.stop(f"{self.metric} reached {now:g}")
-        if self.hours is not None and trainer.seconds >= 3600 * self.hours:
+        seconds = trainer.seconds - trainer.usage.seconds_before
+        if self.hours is not None and seconds >= 3600 * self.hours:
             trainer.stop(f"{self.hours:g} hours are over")

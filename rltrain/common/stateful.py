@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from rltrain.types import StateDict
+
+Part = TypeVar("Part")
 
 
 class Stateful:
@@ -18,3 +21,14 @@ class Stateful:
     def load_state_dict(self, state: StateDict) -> None:
         """Restore what ``state_dict`` returned."""
         return
+
+
+def named(parts: Sequence[Part]) -> list[tuple[str, Part]]:
+    """Every part by its class and how many of that class came before."""
+    names = [class_name(part) for part in parts]
+    return [(f"{name}.{names[:i].count(name)}", parts[i]) for i, name in enumerate(names)]
+
+
+def class_name(part: object) -> str:
+    """The full name of its class."""
+    return f"{type(part).__module__}.{type(part).__qualname__}"

@@ -1,16 +1,23 @@
-"""Overrides as Python gives them: the texts of a command line, or a mapping of keys to values."""
+"""Overrides as Python gives them, the texts of a command line or a mapping of keys to values, and
+other arguments.
+"""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rltrain.common.machine.places import require_possible
 from rltrain.config.command_line import in_quotes
+from rltrain.config.overrides import parse
 from rltrain.config.suggest.keys import FREE_FORM
+from rltrain.config.validate.mode_keys import require_read
 from rltrain.errors import UsageError
 
 Overrides = Sequence[str] | Mapping[str, Any]
@@ -18,6 +25,13 @@ WHOLE = (*FREE_FORM, "test.function")
 """Keys whose value is a mapping itself."""
 BARE = re.compile(r"[A-Za-z_][\w./:-]*")
 """Texts that need no quotes, unless they mean something else in YAML."""
+ARGUMENTS: Mapping[str, Mapping[str, str]] = {
+    "resume": {"resume": "path"},
+    "evaluate": {"checkpoint": "path", "load_step": "load_step"},
+    "match": {"checkpoints": "checkpoints"},
+}
+"""Keys that are never overrides of a function of the Python interface, and its arguments for them.
+"""
 NO_TEXTS = ("null", "true", "false", "nan", "inf")
 
 
@@ -32,13 +46,82 @@ def as_texts(overrides: Overrides) -> list[str]:
     """
     if isinstance(overrides, Mapping):
         return [f"{key}={typed(value, key)}" for key, value in flat(overrides)]
-    texts = overrides if isinstance(overrides, str) else list(overrides)
-    if isinstance(overrides, str) or not all(isinstance(text, str) for text in texts):
+    listed = isinstance(overrides, Iterable) and not isinstance(overrides, str)
+    texts: list[Any] = list(overrides) if listed else [None]
+    if not all(isinstance(text, str) for text in texts):
         raise UsageError(
             f"overrides={overrides!r}: expected a list such as ['algo=dqn', 'seed=1'] or a mapping "
             "such as {'algo': 'dqn', 'seed': 1}."
         )
-    return [*texts]
+    return texts
+
+
+def texts_for(
+    mode: str,
+    overrides: Overrides,
+    trust: str | Sequence[str] | None = (),
+    arguments: Mapping[str, object] | None = None,
+) -> list[str]:
+    """What would be typed for a mode.
+
+    Args:
+        trust: packages of one's own, or one that a text names.
+        arguments: values by key, None for those that were not given.
+
+    Raises:
+        UsageError: keys that the mode does not read, or that were given as arguments.
+    """
+    given = {key: value for key, value in (arguments or {}).items() if value is not None}
+    named = [trust] if isinstance(trust, str) else trust or ()
+    if not isinstance(named, Sequence) or not all(isinstance(name, str) for name in named):
+        raise UsageError(f"trust={trust!r}: expected names of packages, such as ['mine'].")
+    given |= {"trust": [*named]} if named else {}
+    texts = as_texts(overrides)
+    for text, o in zip(texts, parse(texts), strict=True):
+        key = o.key_or_group
+        if key in given or key in ARGUMENTS.get(mode, ()):
+            name = ARGUMENTS.get(mode, {}).get(key, key.rpartition(".")[2])
+            raise UsageError(
+                f"{text}: rltrain.{mode} has the argument {name} for it. Leave it out of the "
+                "overrides."
+            )
+        if key == "mode" and mode in ARGUMENTS and o.value() != mode:
+            raise UsageError(
+                f"{text}: the function that is called chooses what is done, here rltrain.{mode}. "
+                "Leave it out of the overrides."
+            )
+    texts += [f"{key}={typed(value, key)}" for key, value in given.items()]
+    require_read(texts, mode)
+    return texts
+
+
+def require_path(value: object, name: str) -> str:
+    """The text of a path.
+
+    Args:
+        name: of the argument that has it.
+
+    Raises:
+        UsageError: no path, or one that no file system takes.
+    """
+    if not isinstance(value, (str, os.PathLike)):
+        raise UsageError(
+            f"{name}={value!r}: expected a path (text, a pathlib.Path, or the result of a run), "
+            f"got {type(value).__name__}."
+        )
+    require_possible(path := os.fsdecode(value), name)
+    return path
+
+
+def require_load_step(load_step: object, names: Sequence[str]) -> None:
+    """UsageError for what neither is an env step nor one of ``names``."""
+    number = isinstance(load_step, Real) and not isinstance(load_step, bool)
+    name = load_step is None or (isinstance(load_step, str) and load_step in names)
+    if not (number or name):
+        raise UsageError(
+            f"load_step={load_step!r}: expected the env step of a checkpoint, or "
+            f"{' or '.join(map(repr, names))}."
+        )
 
 
 def flat(tree: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, Any]]:

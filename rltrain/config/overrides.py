@@ -43,6 +43,8 @@ PATH_KEYS = (
 """Keys whose values are paths: ``=``, ``,`` and spaces in them need no quotes."""
 TYPED_ONCE = ("mode", "load_step", *PATH_KEYS)
 """Keys that choose a command and its files. Of other keys the last value counts."""
+ENTRY = re.compile(r"""\s*(?:'((?:[^']|'')*)'|"((?:[^"]|"")*)"|([^,]*))\s*(?:,|$)""")
+"""An entry of a list of paths: in quotes, which are doubled inside of it, or without."""
 
 LONGEST_SHOWN = 80
 """Characters of an override in a message that it cannot be read."""
@@ -64,13 +66,17 @@ def quoted(text: str) -> str:
 
 
 def typed_list(typed: str) -> list[str]:
-    """The paths and names of ``runs=PATH``, ``runs=PATH,PATH`` or ``runs=[PATH, PATH]``; a path or
-    pattern with commas that is there stays whole.
+    """The paths and names of ``runs=PATH``, ``runs=PATH,PATH`` or ``runs=[PATH, PATH]``; in quotes
+    they may have commas, and a path or pattern with commas that is there stays whole.
     """
     if os.path.exists(expanded(typed)) or (typed[:1] != "[" and glob(str(expanded(typed)))):
         return [typed]
     inner = typed[1:-1] if typed.startswith("[") and typed.endswith("]") else typed
-    return [path.strip() for path in inner.split(",") if path.strip()]
+    entries = (
+        single.replace("''", "'") or double.replace('""', '"') or bare.strip()
+        for single, double, bare in ENTRY.findall(inner)
+    )
+    return [entry for entry in entries if entry]
 
 
 def is_file(value: object) -> bool:
@@ -173,6 +179,9 @@ def require_one_value(overrides: Sequence[str]) -> None:
         one = one if one.endswith(" list.") else one.replace(" Type", " For one number type")
         modes = [o for o in overrides if re.match("resume=|mode=(?!train$)", o)]
         one_only = f"{modes[0]} takes one: type one of them" if modes else ""
+        if modes[:1] == ["mode=tune"] and re.search(r"=(range|interval)\(", swept[0]):
+            entry = f"{{key: {swept[0].partition('=')[0].lstrip('+')}, low: FIRST, high: LAST}}"
+            one_only = f"mode=tune searches what is listed: type 'tune.space=[{entry}]'"
         how = one_only or "Type rltrain -m … to run them all"
         raise NamesError(
             f"{', '.join(swept)}: several values for one key are a sweep. {how}, or quote the "

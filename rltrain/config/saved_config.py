@@ -5,12 +5,12 @@ interpolation in it is resolved, and only classes that rltrain ships or the user
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
-from hydra.core.override_parser.types import Override, Sweep
+from hydra.core.override_parser.types import Sweep
 
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.opponent_files import BUILTIN, kept_opponent
@@ -21,6 +21,7 @@ from rltrain.config.names import key_problem
 from rltrain.config.overrides import (
     Leaves,
     differing,
+    flat_keys,
     parse,
     pick,
     put,
@@ -30,6 +31,7 @@ from rltrain.config.overrides import (
     typed_targets,
     with_targets,
 )
+from rltrain.config.suggest.value_forms import quoted
 from rltrain.config.trust import (
     ENVS,
     FILES,
@@ -128,7 +130,8 @@ def load_config(
                 for name, empty in (("address", None), ("worker_resources", {}))
                 if name in saved["hardware"]
             }
-    tree, changed = apply(overrides, saved, resumes=resumes)
+    repeats = choices if learns and not resumes else None
+    tree, changed = apply(overrides, saved, resumes=resumes, repeats=repeats)
     trust = tree["trust"]
     if not isinstance(trust, list) or not all(isinstance(name, str) for name in trust):
         typed_text = trust if isinstance(trust, str) else "my_package"
@@ -172,12 +175,17 @@ def use_kept_opponents(tree: dict[str, Any], typed: Leaves, run_dir: Path) -> li
 
 
 def apply(
-    overrides: Sequence[str], saved: Tree, *, resumes: bool = False
+    overrides: Sequence[str],
+    saved: Tree,
+    *,
+    resumes: bool = False,
+    repeats: Mapping[str, Any] | None = None,
 ) -> tuple[dict[str, Any], list[str]]:
     """Apply typed ``key=value`` overrides to a saved configuration.
 
     Args:
         resumes: as in ``load_config``.
+        repeats: the choices of a run that another one is to repeat.
 
     Returns:
         the new configuration, and the typed keys that differ from the saved one, of a mapping those
@@ -193,8 +201,12 @@ def apply(
         if isinstance(o.value(), Sweep):
             problems.append(f"{o.input_line}: a loaded run takes one value per key.")
         elif o.key_or_group in CHOICES:
-            problems.append(choice_problem(o, resumes))
+            problems.append(choice_problem([str(o.input_line)], o.key_or_group, resumes, repeats))
         elif wrong := key_problem(o, tree, custom, SHIPPED):
+            if home := home_of(o.key_or_group, tree):
+                typed, group = [home, str(o.input_line)], home.partition("=")[0]
+                why = choice_problem(typed, group, resumes, repeats)
+                wrong = [f"Unknown key '{o.key_or_group}'. It is a key of {home}. {why}"]
             problems += wrong
         else:
             set_value(tree, o)
@@ -205,11 +217,28 @@ def apply(
     return tree, list(dict.fromkeys(changed))
 
 
-def choice_problem(o: Override, resumes: bool) -> str:
+def home_of(key: str, tree: Tree) -> str | None:
+    """The choice of a group, other than those of ``tree``, that has a key; None: there is none."""
+    takes_any = key.startswith("env.") and pick(tree, "env.kwargs") is not None
+    homes = [] if takes_any or key in flat_keys(tree) else SHIPPED.homes.get(key, [])
+    return next((home for home in homes if home.partition("=")[0] in CHOICES), None)
+
+
+def choice_problem(
+    overrides: Sequence[str], group: str, resumes: bool, repeats: Mapping[str, Any] | None
+) -> str:
     """Return the message about another option for a loaded run, with what to type instead."""
-    group = o.key_or_group
-    if resumes and group not in ("hardware", "logger"):
-        return f"{o.input_line}: a resumed run keeps its {group}. {NEW_RUN}"
+    typed = " ".join(map(quoted, overrides))
+    if repeats is not None:
+        others = " ".join(quoted(f"{g}={repeats[g]}") for g in ("algo", "env") if g != group)
+        return (
+            f"{typed}: config= repeats a run with its {group}. For another one leave config= out: "
+            f"rltrain {others} {typed}, and the other overrides of that run, which are in "
+            ".hydra/overrides.yaml in its folder."
+        )
     part = "algo" if group in ("tuned", "experiment") else group
-    keeps = f"{o.input_line}: a loaded run keeps its {group}."
-    return f"{keeps} Set single keys, such as {part}.NAME=VALUE."
+    single = f" Set single keys, such as {part}.NAME=VALUE."
+    if not resumes:
+        return f"{typed}: a loaded run keeps its {group}.{single}"
+    allowed = single if group in ("hardware", "logger") else ""
+    return f"{typed}: a resumed run keeps its {group}.{allowed} {NEW_RUN}"

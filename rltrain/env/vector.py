@@ -17,6 +17,7 @@ from rltrain.common.conformance import conform
 from rltrain.common.failures import close_all
 from rltrain.common.machine.streams import warnings_once
 from rltrain.common.spec_record import changes
+from rltrain.env.check_drawn import drawing_of, images_of
 from rltrain.errors import CONTAINED, STOPS, Containment, EnvError, reason, require_n_envs
 from rltrain.interfaces import EpisodeSeeds, VectorEnv, optional
 from rltrain.types import Drawing, EnvSpec, Info, StateDict
@@ -197,14 +198,13 @@ class SyncVectorEnv(VectorEnv):
 
     def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
         """The images, uint8 [H, W, 3], of the last step of these environments."""
-        with CONTAINED:
-            images = [self.envs[e].render() for e in envs]
-        return [[one] if isinstance(one, np.ndarray) else list(one) for one in images]
+        with Containment("render"):
+            return [images_of(self.envs[e].render()) for e in envs]
 
     def drawing(self, e: int) -> Drawing:
         """Units and positions of the current time step of environment e."""
-        with CONTAINED:
-            return self.envs[e].drawing()
+        with Containment("drawing"):
+            return drawing_of(self.envs[e].drawing())
 
     def state_dict(self) -> StateDict:
         """The arrays, the state of environments that have one, and the actions of the current

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from rltrain.common.stateful import Stateful
+from rltrain.common.stateful import Stateful, named
 
 if TYPE_CHECKING:
     from rltrain.types import Clock, StateDict
@@ -58,8 +59,8 @@ class Loggers:
 
     def __init__(self, loggers: Sequence[Logger]) -> None:
         self.loggers = list(loggers)
-        self.failures: Counter[Logger] = Counter()  # in a row
-        self.shown: set[Logger] = set()  # loggers whose failure was shown
+        self.failures: Counter[int] = Counter()  # in a row, by id of a logger
+        self.shown: set[int] = set()  # ids of loggers whose failure was shown
 
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
         self._each(lambda logger: logger.write(clock, seconds, dict(row)), "write a row")
@@ -71,20 +72,20 @@ class Loggers:
     def _each(self, write: Callable[[Logger], None], what: str) -> None:
         """Call ``write`` with every logger that is not switched off."""
         for logger in self.loggers:
-            if self.failures[logger] >= logger.patience:
+            if self.failures[id(logger)] >= logger.patience:
                 continue
             try:
                 write(logger)
-                self.failures[logger] = 0
+                self.failures[id(logger)] = 0
             except (Exception, SystemExit) as error:  # wandb calls sys.exit
-                self.failures[logger] += 1
-                off = "; it is switched off" if self.failures[logger] == logger.patience else ""
+                self.failures[id(logger)] += 1
+                off = "; it is switched off" if self.failures[id(logger)] == logger.patience else ""
                 self.report(logger, f"could not {what} ({error}){off}")
 
     def close(self, summary: Mapping[str, object] = MappingProxyType({})) -> None:
         for logger in self.loggers:
             try:
-                if self.failures[logger] < logger.patience:
+                if self.failures[id(logger)] < logger.patience:
                     logger.summarize(summary)
                 logger.close()
             except (Exception, SystemExit, KeyboardInterrupt) as error:  # Ctrl-C skips this one
@@ -92,23 +93,36 @@ class Loggers:
 
     def report(self, logger: Logger, problem: str) -> None:
         """Log what is wrong with a logger: a warning the first time."""
-        level = logging.INFO if logger in self.shown else logging.WARNING
-        self.shown.add(logger)
+        level = logging.INFO if id(logger) in self.shown else logging.WARNING
+        self.shown.add(id(logger))
         log.log(level, "%s %s; the run goes on", type(logger).__name__, problem, exc_info=True)
 
     def state_dict(self) -> StateDict:
-        for logger in self.loggers:
-            logger.sync()
-        named = {type(logger).__name__: logger for logger in self.loggers}
-        return {
-            "offsets": {name: logger.offset for name, logger in named.items()},
-            "states": {name: logger.state_dict() for name, logger in named.items()},
-        }
+        state: StateDict = {}
+        for name, logger in named(self.loggers):
+            own = state[name] = {}
+            with self.outlived(logger, "sync"):
+                logger.sync()
+            with self.outlived(logger, "give its offset"):
+                own["offset"] = logger.offset
+            with self.outlived(logger, "save its state"):
+                own["state"] = logger.state_dict()
+        return state
 
     def load_state_dict(self, state: StateDict) -> None:
-        for logger in self.loggers:
-            offset = state["offsets"].get(type(logger).__name__)
-            if offset is not None:
-                logger.cut(offset)
-            if own := state.get("states", {}).get(type(logger).__name__):
-                logger.load_state_dict(own)
+        for name, logger in named(self.loggers):
+            own = state.get(name, {})
+            with self.outlived(logger, "cut what a checkpoint did not see"):
+                if own.get("offset") is not None:
+                    logger.cut(own["offset"])
+            with self.outlived(logger, "restore its state"):
+                if own.get("state"):
+                    logger.load_state_dict(own["state"])
+
+    @contextmanager
+    def outlived(self, logger: Logger, what: str) -> Iterator[None]:
+        """Context in which a failure of a logger is reported and ends there."""
+        try:
+            yield
+        except (Exception, SystemExit) as error:
+            self.report(logger, f"could not {what} ({error})")

@@ -5,6 +5,7 @@ They exist with ``dataset.write`` only.
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from rltrain.callback.training import Training
 from rltrain.interfaces import EpisodeSeeds, RolloutPolicy, VectorEnv
 from rltrain.offline.writer import Writer
 from rltrain.types import StateDict
+
+log = logging.getLogger("rltrain")
 
 
 class RecordedEnv:
@@ -80,6 +83,13 @@ class DatasetRecorder(Callback):
 
     def on_train_end(self, trainer: Training, value: None = None) -> None:
         self.writer.flush()
+        if not (self.writer.shards or self.writer.stopped):
+            log.warning(
+                "there is no dataset in %s: no episode has ended in %s env steps. Resume the run "
+                "with a larger total_env_steps.",
+                self.writer.folder,
+                f"{trainer.clock.env_steps:,}",
+            )
 
     def state_dict(self) -> StateDict:
         return self.writer.state_dict()

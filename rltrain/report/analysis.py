@@ -50,13 +50,14 @@ def analyze(
     metric = metric_of(own) if settings.metric == "auto" else settings.metric
     curves = dict(drawable(runs, metric, settings.axis, warnings.append))
     if not any(run.folder in curves for run in own):
-        metrics = sorted({name for run in own for name in run.columns if name not in CLOCK})
+        columns = [(run, name) for run in own for name in run.columns if name not in CLOCK]
+        metrics = sorted({name for run, name in columns if len(run.series(name, settings.axis)[0])})
         wanted = metric.rpartition("/")[2]
         near = [name for name in metrics if wanted in name.rpartition("/")[2]]
         near = near or closest(metric, metrics) or closest(f"test/{metric}", metrics)
         raise UsageError(
             f"report.metric={metric}: none of the {len(own)} runs reports it over "
-            f"{settings.axis}. They have {', '.join(metrics) or 'no metrics at all'}."
+            f"{settings.axis}. They have {', '.join(metrics) or 'no metrics over it'}."
             + (f" Type report.metric={near[0]}." if near else "")
         )
     kept = beside_runs(run for run in runs if run.folder in curves)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from os import PathLike
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rltrain.common.machine.install import require_extra
-from rltrain.errors import usage_errors
+from rltrain.config.mapping import require_path
+from rltrain.errors import UsageError, usage_errors
 from rltrain.report.readers import find_runs
 from rltrain.report.run_groups import grouped
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def load_runs(*places: str | Path) -> pd.DataFrame:
+def load_runs(*places: str | PathLike[str]) -> pd.DataFrame:
     """The metrics of runs in folders and below them, one row per row of ``metrics.jsonl``, with NaN
     where a row does not have the metric.
 
@@ -37,7 +38,9 @@ def load_runs(*places: str | Path) -> pd.DataFrame:
     import pandas as pd
 
     parts = []
-    for group in grouped(find_runs(places)):
+    if not places:
+        raise UsageError("rltrain.load_runs: expected folders of runs, such as 'outputs/*'.")
+    for group in grouped(find_runs([require_path(place, "runs") for place in places])):
         for run in group.runs:
             about: dict[str, object] = {
                 "label": group.label,

@@ -13,7 +13,7 @@ import torch
 
 from rltrain.common.failures import Disk
 from rltrain.common.files import EPISODES
-from rltrain.errors import UsageError
+from rltrain.errors import Containment, UsageError
 from rltrain.interfaces import Mixer, RolloutPolicy, VectorEnv, Watch
 from rltrain.types import Drawing, Episode
 from rltrain.video.viewer import write_viewer
@@ -100,7 +100,8 @@ class EpisodeRecorder(Watch):
 
     def _step(self, env: VectorEnv, e: int) -> dict[str, Any]:
         """The time step before its actions."""
-        drawing = Drawing(*env.drawing(e))
+        with Containment("drawing"):
+            drawing = Drawing(*env.drawing(e))
         there = drawing.columns.get("there", np.ones(len(drawing.looks), np.bool_))
         looks = [
             self._looks.setdefault(json.dumps(look), len(self._looks)) if here else ABSENT

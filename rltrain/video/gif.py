@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 from PIL import GifImagePlugin, Image
 
+from rltrain.errors import EnvError
+
 LEVELS = (0, 64, 128, 191, 255)  # of each primary, for colors that the first frame lacks
 CLEAR = 255  # the palette's index of transparent pixels
 EXACT = 64  # colors of the first frame that are stored unchanged
@@ -31,10 +33,10 @@ class Gif:
         """The next frame, to be seen for so long (GIF counts hundredths).
 
         Raises:
-            ValueError: a frame of another size than the first.
+            EnvError: a frame of another size than the first.
         """
         if frame.shape != self.shape:
-            raise ValueError(
+            raise EnvError(
                 f"An image of an episode has the shape {frame.shape}: expected {self.shape}, the "
                 "shape of the episode's first image."
             )

@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from rltrain.common.failures import Disk
-from rltrain.errors import CONTAINED, UsageError
+from rltrain.errors import Containment, UsageError
 from rltrain.interfaces import VectorEnv, Watch
 from rltrain.types import Episode
 from rltrain.video.ffmpeg import write_mp4
@@ -83,7 +83,7 @@ class Recorder(Watch):
         """
         assert env.frames_per_second is not None, "this environment cannot be rendered"
         recorded = [e for e, number in enumerate(numbers) if number < self.n_episodes]
-        with CONTAINED:
+        with Containment("render"):
             drawn = env.render(recorded)
         for e, images in zip(recorded, drawn, strict=True):
             if e not in self._videos:

@@ -58,3 +58,13 @@ def test_metrics_that_are_not_numbers_by_name_are_refused(row):
 
     with pytest.raises(UsageError, match="expected numbers by name"):
         Callbacks([Adds()]).on_log(None, {})
+
+
+@pytest.mark.parametrize("hook", ["on_log", "on_test_end"])
+@pytest.mark.parametrize("name", ["env_steps", "episodes", "updates", "seconds"])
+def test_metrics_do_not_replace_the_clock_of_their_row(hook, name):
+    """Defect: a row had the callback's number in the place of its env steps."""
+    own = type("Own", (Callback,), {hook: lambda self, trainer, value: {**value, name: 1.0}})
+    getattr(own, hook).__name__ = hook
+    with pytest.raises(UsageError, match=rf"{hook} returned {name}=1\.0.*custom/{name}"):
+        getattr(Callbacks([own()]), hook)(None, {"learn/loss": 0.5})

@@ -3,14 +3,15 @@ type.
 """
 
 import json
+import re
 
 import pytest
 
 from rltrain.api import settings_from
 from rltrain.config.catalog import PRESETS, SHIPPED
 from rltrain.config.compose import compose_checked
-from rltrain.config.overrides import jobs, parse, quoted, typed_value
-from rltrain.config.saved_config import apply, read_config
+from rltrain.config.overrides import flat_keys, jobs, parse, quoted, typed_value
+from rltrain.config.saved_config import CHOICES, apply, read_config
 from rltrain.config.trust import gate, shipped_parts
 from rltrain.errors import CheckpointError, UsageError
 from tests.marks import slow_except
@@ -173,6 +174,35 @@ def test_typed_words_change_a_loaded_configuration():
 def test_loaded_configurations_take_no_new_keys_and_no_choices(word):
     with pytest.raises(UsageError):
         apply([word], saved())
+
+
+KEYS_OF_OTHERS = {
+    key: homes[0]
+    for key, homes in SHIPPED.homes.items()
+    if homes[0].partition("=")[0] in CHOICES and key not in flat_keys(saved())
+}
+
+
+def test_what_a_loaded_run_lacks_is_not_to_be_had_by_a_choice_that_it_refuses():
+    """Defect: ``hardware.n_workers=2`` was to be typed with ``hardware=process``, and that with
+    ``hardware.NAME=VALUE``.
+    """
+    assert {"hardware.n_workers", "env.game"} <= KEYS_OF_OTHERS.keys()
+    for key, home in KEYS_OF_OTHERS.items():
+        for told in ({}, {"resumes": True}, {"repeats": {"algo": "qmix", "env": "smac"}}):
+            with pytest.raises(UsageError) as caught:
+                apply([f"{key}=1"], saved(), **told)
+            assert f"Type {home}" not in str(caught.value)
+            if told:
+                assert re.search(r"rltrain (checkpoint=RUN|algo=qmix|env=smac)", str(caught.value))
+
+
+@pytest.mark.parametrize("typed", [["hardware=process"], ["hardware.n_workers=2"]])
+def test_another_run_of_a_configuration_with_other_hardware_is_told_a_command(typed):
+    with pytest.raises(UsageError) as caught:
+        apply(typed, saved(), repeats={"algo": "dqn", "env": "two_step"})
+    (command,) = re.findall(r"rltrain ([^,]*),", str(caught.value))
+    assert settings_from(command.split()).choices["hardware"] == "process"
 
 
 @pytest.mark.parametrize("text", ['{"a": "${oc.env:HOME}"}', '{"${x}": 1}', "[1]", "{", ""])

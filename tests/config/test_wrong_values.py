@@ -132,6 +132,8 @@ ANSWERS = {
     "mode=doctor env=cartpole,acrobot": "several values .* mode=doctor takes one",
     "mode=doctor env=glob(c*)": "several values .* mode=doctor takes one",
     "mode=tune seed=1,2": "several values .* mode=tune takes one",
+    "mode=tune algo.loss.n_step=interval(1,5)": r"tune.space=\[{key: algo.loss.n_step, low: FIRST,",
+    "mode=tune algo.loss.n_step=range(1,5)": r"tune.space=\[{key: algo.loss.n_step, low: FIRST,",
     "seed=1,2": "several values .* Type rltrain -m … to run them all",
     "-m env=glob(c*)": r"env=glob\(c\*\): a sweep needs values that can be listed: type env=A,B",
     "-m seed=interval(1,2)": r"tune searches in intervals\.$",

@@ -232,3 +232,64 @@ def test_a_failure_in_a_worker_names_the_environment_of_the_run() -> None:
     env.reset(Late(0, first=4))
     with pytest.raises(EnvError, match=r"^Environment 5 .* with seed 10: "):
         env.step(ACTION)
+
+
+IMAGE = np.zeros((4, 4, 3), np.uint8)
+UNIT = {"x": [1.0], "y": [2.0]}
+WORLD = {"bounds": [0, 0, 1, 1]}
+
+
+def drawn(method: str, returned: Any) -> SyncVectorEnv:
+    """An environment with a method that returns a value, or raises it."""
+
+    class Own(Exact):
+        def drawn(self) -> Any:
+            if isinstance(returned, Exception):
+                raise returned
+            return returned
+
+    setattr(Own, method, Own.drawn)
+    return SyncVectorEnv(make=Own, n_envs=1)
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        *(ZeroDivisionError("x"), None, "image", {}, [], [None], IMAGE / 255, IMAGE[:, :, 0]),
+        *(IMAGE.tolist(), IMAGE[:0], [IMAGE, IMAGE[0]], np.zeros((3, 4, 4), np.uint8)),
+    ],
+    ids=lambda returned: type(returned).__name__,
+)
+def test_what_is_no_image_is_the_failure_of_the_environment(returned: Any) -> None:
+    """Defect: a run ended with a traceback and the exit code of a defect."""
+    with pytest.raises(EnvError, match=r"^The environment.* render\(\)"):
+        drawn("render", returned).render([0])
+
+
+@pytest.mark.parametrize("returned", [IMAGE, [IMAGE], (IMAGE, IMAGE)])
+def test_images_are_one_or_several(returned: Any) -> None:
+    ((*images,),) = drawn("render", returned).render([0])
+    assert {image.shape for image in images} == {(4, 4, 3)}
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        *(ZeroDivisionError("x"), None, IMAGE, {}, (), (WORLD, [{}])),
+        ({}, [{}], UNIT),
+        (WORLD, [{}], {"x": [1.0]}),
+        (WORLD, [{}, {}], UNIT),
+        (WORLD, None, UNIT),
+        (WORLD, [{"radius": np.float32(1)}], UNIT),
+        ({"bounds": np.zeros(4)}, [{}], UNIT),
+        (WORLD, [{}], {**UNIT, "health": 1.0}),
+    ],
+)
+def test_what_is_no_drawing_is_the_failure_of_the_environment(returned: Any) -> None:
+    with pytest.raises(EnvError, match=r"^The environment.* drawing\(\)"):
+        drawn("drawing", returned).drawing(0)
+
+
+def test_a_drawing_may_have_lists_for_columns() -> None:
+    drawing = drawn("drawing", [WORLD, [{"name": "agent"}], UNIT]).drawing(0)
+    assert drawing.columns["x"].tolist() == [1.0]

@@ -6,6 +6,7 @@ import pytest
 
 import rltrain
 from rltrain.callback import Stop
+from rltrain.common.machine.usage import Usage
 
 
 class Trainer:
@@ -13,7 +14,7 @@ class Trainer:
 
     def __init__(self, seconds=0.0, **latest):
         self.latest = {name.replace("_", "/", 1): value for name, value in latest.items()}
-        self.seconds, self.why = seconds, None
+        self.seconds, self.why, self.usage = seconds, None, Usage()
 
     def stop(self, why):
         self.why = why
@@ -56,12 +57,22 @@ def test_a_run_stops_after_its_hours(seconds, stops):
     assert (reason(hours=1.5, seconds=seconds) == "1.5 hours are over") is stops
 
 
-def test_hours_count_those_before_a_resume(small, tmp_path):
+def test_hours_count_from_the_start_or_the_resume(small, tmp_path):
+    """Defect: a run that was resumed after its time limit ended at once."""
     overrides = [*small, "stop.hours=1", "total_env_steps=1000000"]
+    first = rltrain.make_trainer(overrides, run_dir=tmp_path)
+    first.usage.begun -= 3600.0
+    first.run(1_000_000)
+    assert first.stopping == "1 hours are over"
+    assert first.clock.env_steps < 100
+    first.save()
     trainer = rltrain.make_trainer(overrides, run_dir=tmp_path)
-    trainer.usage.seconds_before = 3600.0
+    trainer.restore(tmp_path)
+    assert trainer.seconds >= 3600.0
+    trainer.run(first.clock.env_steps + 20)
+    assert trainer.stopping is None
+    trainer.usage.begun -= 3600.0
     trainer.run(1_000_000)
-    assert trainer.clock.env_steps < 100
     assert trainer.stopping == "1 hours are over"
 
 

@@ -2,7 +2,11 @@
 
 import json
 import sys
+from dataclasses import dataclass
 
+import pytest
+
+from rltrain.common.conformance import conform
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Logger, Loggers
 from rltrain.types import Clock
@@ -124,3 +128,58 @@ def test_what_a_logger_does_with_a_row_is_its_own():
     Loggers([Takes(), Keeps()]).write(Clock(), 0.0, row)
     assert row == {"test/return_mean": 1.0}
     assert seen == [row]
+
+
+FAILURES = ("sync", "offset", "state_dict", "cut", "load_state_dict")
+
+
+def failing_in(method):
+    """A logger with state that raises in one of its methods."""
+
+    class Own(Counting):
+        def state_dict(self):
+            return {"rows": 1}
+
+    def fail(self, *given):
+        raise KeyError(method)
+
+    setattr(Own, method, property(fail) if method == "offset" else fail)
+    return Own(3)
+
+
+@pytest.mark.parametrize("method", FAILURES)
+def test_a_logger_whose_state_cannot_be_kept_is_warned_of(method, caplog):
+    """Defect: a run ended where a logger raised in these, and in the other methods it went on."""
+    before = Loggers([failing_in(method), Counting(7)])
+    other = Counting()
+    Loggers([failing_in(method), other]).load_state_dict(before.state_dict())
+    assert other.cuts == [7]
+    assert f"('{method}'); the run goes on" in caplog.text
+
+
+def test_the_states_of_loggers_of_one_class_are_kept_apart():
+    """Also of two classes with one name."""
+    class_of_one_name = type("Counting", (Counting,), {"__module__": "elsewhere"})
+    kinds = (Counting, class_of_one_name, Counting)
+    state = Loggers([kind(offset) for kind, offset in zip(kinds, (3, 5, 7), strict=True)])
+    loggers = Loggers([kind() for kind in kinds])
+    loggers.load_state_dict(state.state_dict())
+    assert [logger.cuts for logger in loggers.loggers] == [[3], [5], [7]]
+
+
+def test_loggers_are_told_apart_by_what_they_are_and_not_by_what_they_hold(tmp_path, caplog):
+    """Defect: one that cannot be hashed, as those of data classes, ended the run."""
+
+    @dataclass
+    class Own(Logger):
+        name: str
+
+        def write(self, clock, seconds, row):
+            raise ValueError(self.name)
+
+    Loggers([Own("a"), Own("a")]).write(Clock(), 0.0, ROW)
+    assert caplog.text.count("WARNING") == 2
+
+
+def test_a_logger_that_does_not_know_its_offset_yet_is_none_of_a_wrong_kind():
+    assert conform(failing_in("offset"), Logger, "logger").write

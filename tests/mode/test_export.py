@@ -284,6 +284,15 @@ def test_the_script_of_a_team_prints_actions_when_it_is_run(own_folder):
 
 
 @pytest.mark.slow
+def test_the_script_plays_in_the_environment_of_the_run(own_folder):
+    """Defect: without its keywords and its time limit."""
+    given = ["env.max_episode_steps=5", "+env.kwargs.sutton_barto_reward=true"]
+    run = saved([*ONE_AGENT, "algo=dqn", *given], own_folder / "run")
+    typed = ["test.episodes=2", "env.kwargs.sutton_barto_reward=true"]
+    assert script_prints(export(run, typed, None).folder) == "CartPole-v1: return 0 in 5 steps"
+
+
+@pytest.mark.slow
 def test_the_script_plays_and_takes_an_observation_as_gymnasium_gives_it(own_folder):
     run = saved(["algo=dqn", "env=cartpole", "env.frame_stack=2"], own_folder / "run")
     folder = export(run, ["test.episodes=2"], None).folder

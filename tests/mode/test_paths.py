@@ -45,6 +45,12 @@ def test_a_run_is_found_whatever_its_folder_is_named(trained, own_folder, name):
 def test_several_paths_of_a_report_are_a_list(own_folder):
     assert typed_list("[a, b]") == ["a", "b"]
     assert typed_list("a,b*") == ["a", "b*"]
+    assert typed_list("""['a,b', "c,'d'", 'it''s', it's , e]""") == [
+        "a,b",
+        "c,'d'",
+        *["it's"] * 2,
+        "e",
+    ]
     for name in ("[a, b]", "a,b"):
         (own_folder / name).mkdir()
     assert [typed_list(each) for each in ("[a, b]", "a,b*")] == [["[a, b]"], ["a,b*"]]

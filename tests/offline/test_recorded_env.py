@@ -37,6 +37,18 @@ def test_what_is_written_is_what_the_replay_got(roomy, tmp_path):
         np.testing.assert_array_equal(written[name], stored.reshape(written[name].shape))
 
 
+@pytest.mark.parametrize(("total", "warns"), [(3, True), (9, False)])
+def test_a_run_in_which_no_episode_ends_says_that_there_is_no_dataset(
+    small, tmp_path, caplog, total, warns
+):
+    """Defect: it said nothing, and the folder was not there."""
+    overrides = [*small, f"total_env_steps={total}", f"dataset.write={tmp_path / 'd'}"]
+    overrides += ["algo.steps_per_collect=1"]
+    rltrain.make_trainer(overrides, tmp_path / "run").train()
+    assert (tmp_path / "d").exists() is not warns
+    assert ("no episode has ended in 3 env steps" in caplog.text) is warns
+
+
 @pytest.mark.slow
 def test_recording_does_not_change_training(small, tmp_path):
     plain = trained(small, tmp_path / "a", 120)

@@ -170,6 +170,20 @@ def test_a_metric_that_no_run_has_is_answered_with_those_they_have():
             analyze(team("dqn"), settings(metric=name))
 
 
+def test_a_metric_without_a_number_is_not_named_as_one_that_runs_have():
+    """Defect: it was what to type."""
+    nan = float("nan")
+    runs = [run(Path("a"), metric="custom/loss", values=(nan, nan)), *team("dqn", seeds=1)]
+    for name in ("test/loss", "loss", "custom/loss"):
+        with pytest.raises(UsageError, match=r"They have test/return_mean\.") as caught:
+            analyze(runs, settings(metric=name))
+        assert "metric=custom/loss." not in str(caught.value)
+    timeless = [run(Path("a"))]
+    del timeless[0].columns["updates"]
+    with pytest.raises(UsageError, match=r"over updates\. They have no metrics over it\.$"):
+        analyze(timeless, settings(axis="updates"))
+
+
 def test_runs_over_updates():
     found = analyze(team("dqn"), settings(axis="updates"))
     assert found.ends == {"CartPole-v1": 50}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from rltrain.errors import EnvError
 from rltrain.video.gif import CLEAR, Gif
 
 
@@ -56,7 +57,7 @@ def test_video_repeats_for_ever(tmp_path):
 
 
 def test_frame_of_another_size_is_refused():
-    with pytest.raises(ValueError, match=r"\(20, 29, 3\): expected \(20, 30, 3\)"):
+    with pytest.raises(EnvError, match=r"\(20, 29, 3\): expected \(20, 30, 3\)"):
         Gif(field(1, 1)).add(field(1, 1)[:, :29], 0.1)
 
 

@@ -136,20 +136,23 @@ def check(plain: Tree, choices: Mapping[str, str], defaults: Tree) -> Settings:
 def metric_problem(run: RunSettings) -> Iterator[str]:
     """Yield the messages about a ``stop.metric`` or ``tune.metric`` that nothing can report."""
     own = "custom|test" if run.test.function else "custom"
-    for key, name in (("stop.metric", run.stop.metric), ("tune.metric", run.tune.metric)):
-        none = None if key == "stop.metric" else "auto"
-        known = name in (none, *METRICS) or re.fullmatch(rf"({own})/\w+", str(name))
-        if not known:
-            from rltrain.config.suggest.value_forms import for_metric
+    tests = [name for name in METRICS if name.startswith("test/")]
+    for key, name, none, metrics in (
+        ("stop.metric", run.stop.metric, None, METRICS),
+        ("tune.metric", run.tune.metric, "auto", tests),
+    ):
+        if name in (none, *metrics) or re.fullmatch(rf"({own})/\w+", str(name)):
+            continue
+        from rltrain.config.suggest.value_forms import for_metric
 
-            meant = str(for_metric(str(name), METRICS))
-            if key == "tune.metric":  # of tests
-                meant = meant.replace("stop.metric=train/", "tune.metric=test/")
-                meant = meant.replace("stop.", "tune.")
-            yield (
-                f"{key}={name}: expected a metric of metrics.jsonl, such as test/return_mean, or "
-                f"custom/NAME.{meant}"
-            )
+        meant = str(for_metric(str(name), metrics)).replace("stop.metric=", f"{key}=")
+        of = "metrics.jsonl"
+        if key == "tune.metric":
+            meant, of = meant.replace("=train/", "=test/"), "tests"
+        yield (
+            f"{key}={name}: expected a metric of {of}, such as test/return_mean, or "
+            f"custom/NAME.{meant}"
+        )
 
 
 def converted(

@@ -2,6 +2,7 @@
 an episode where Gymnasium has the environment, and acts on zeros elsewhere.
 """
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def main() -> None:
     if about.get("gymnasium_id"):
         import gymnasium
 
-        env = gymnasium.make(about["gymnasium_id"])
+        env = gymnasium.make(about["gymnasium_id"], **json.loads(about["gymnasium_kwargs"]))
         if env.observation_space.shape == shape:
             (obs, _), total, n_steps, over = env.reset(seed=0), 0.0, 0, False
             while not over:

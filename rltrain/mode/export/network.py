@@ -185,10 +185,12 @@ def written(settings: Settings, source: checkpoint.Found, folder: Path) -> dict[
             "first_action": ",".join(map(str, first_actions(env.spec))),
             "rltrain": rltrain.__version__,
         }
-        node = settings.nodes["env"]
+        node = settings.nodes["test.env"]
         gymnasium = getattr(node, "target", "") == "rltrain.env.gymnasium_env"  # not handed over
         if gymnasium and ":" not in node.kwargs["id"]:
+            limit = {"max_episode_steps": node.kwargs["max_episode_steps"]}
             about["gymnasium_id"] = node.kwargs["id"]  # for the script
+            about["gymnasium_kwargs"] = json.dumps({**limit, **node.kwargs["kwargs"]})
         write_onnx(network, folder / POLICY, about)
         compared = ComparedAgents(network, folder / POLICY)
         rollout = build_test_rollout(settings, compared, env)

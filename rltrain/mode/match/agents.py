@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rltrain.battles.scripted.policies import DECISIONS
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.opponent_files import BUILTIN, is_checkpoint, opponent_name
 from rltrain.config.compose import compose_single
@@ -77,6 +76,8 @@ def scripted(name: str, trained: Sequence[Settings], words: Sequence[str]) -> Se
     Raises:
         UsageError: there is none by this name.
     """
+    from rltrain.battles.scripted.policies import DECISIONS  # imports the compiled engine
+
     if name not in (names := [*DECISIONS, "random"]):
         raise UsageError(
             f"checkpoints: '{name}' is no agent: expected builtin, a scripted policy "
