@@ -8,8 +8,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal, overload
 
-from rltrain.algo.greedy_policy import GreedyPolicy
 from rltrain.algo.learner import Learner
+from rltrain.algo.loaded_policy import GreedyPolicy
 from rltrain.assemble.build_learner import build_learner
 from rltrain.assemble.build_policy import build_greedy_policy
 from rltrain.assemble.env import prepare_machine

@@ -11,7 +11,7 @@ import numpy as np
 from rltrain import kernels
 from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.algo.exploration.interface import Exploration, ExplorationOfShare
-from rltrain.algo.greedy_policy import AgentsByName, GreedyPolicy
+from rltrain.algo.loaded_policy import AgentsByName, GreedyPolicy
 from rltrain.algo.policy import Policy
 from rltrain.assemble.build_learner import load_agents
 from rltrain.assemble.env import prepare_machine, recorded

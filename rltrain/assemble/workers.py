@@ -71,7 +71,7 @@ def build_process_rollout(
     """
     workers, hardware = settings.workers, settings.hardware
     assert workers is not None
-    assert settings.env is not None
+    assert settings.supervision is not None
     if settings.cluster is not None:
         require_extra("ray", "ray", "hardware=ray")
     cores = available_cores() if settings.cluster is None else None
@@ -106,7 +106,7 @@ def build_process_rollout(
         workers=Supervision(
             start_worker,
             shares,
-            timeout=settings.env.timeout,
+            timeout=settings.supervision.timeout,
             max_restarts=workers.max_restarts,
             advice=ADVICE,
         ),
@@ -182,7 +182,7 @@ def build_process_tests(
         workers=Supervision(
             partial(WorkerProcess, __name__, make, exchange),
             shares_of(n_test_envs(settings), test.n_workers),
-            timeout=TEST_TIMEOUT if settings.env is None else settings.env.timeout,
+            timeout=TEST_TIMEOUT if settings.supervision is None else settings.supervision.timeout,
             max_restarts=TEST_RESTARTS if workers is None else workers.max_restarts,
             advice=TEST_ADVICE,
         ),

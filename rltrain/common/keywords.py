@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar, get_type_hints
 
 Made = TypeVar("Made")
-WHOLE = "rltrain.types"
+PASSED_WHOLE = "rltrain.types"
 """The module of dataclasses that are passed as they are: a running program supplies them."""
 
 
@@ -32,7 +32,7 @@ def flat_keywords(
     records = {
         name: hints[name]
         for name in written.parameters
-        if is_dataclass(hints.get(name)) and hints[name].__module__ != WHOLE
+        if is_dataclass(hints.get(name)) and hints[name].__module__ != PASSED_WHOLE
     }
     names = {name: [f.name for f in fields(record)] for name, record in records.items()}
     parameters: list[inspect.Parameter] = []

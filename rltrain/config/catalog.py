@@ -27,7 +27,7 @@ PRESETS = ("tuned", "experiment")
 """Groups whose choices set keys of other groups and have none of their own."""
 SEVERAL = ("logger",)
 """Groups of which several options can be chosen: ``logger=[csv,wandb]``."""
-WHOLE = ("algo", "env", "hardware", "logger")
+WHOLE_GROUPS = ("algo", "env", "hardware", "logger")
 """Groups whose choice leaves every part with the file and the values that come with it."""
 ONE_OF = {
     "algo": ("updates_per_episode", "updates_per_env_step"),

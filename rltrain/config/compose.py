@@ -23,11 +23,11 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from rltrain.config.catalog import SEVERAL, SHIPPED, WHOLE, Catalog, Tree
+from rltrain.config.catalog import SEVERAL, SHIPPED, WHOLE_GROUPS, Catalog, Tree
 from rltrain.config.overrides import (
+    absolute_path,
     flat_keys,
     jobs,
-    original_cwd,
     parse,
     part_group,
     require_one_value,
@@ -107,7 +107,7 @@ class Composition:
             return None
         hydra = {"run": {"dir": str(typed)}}
         tree = resolved({**self.tree, "hydra": hydra}, lambda: self.hydra)
-        return original_cwd(str(tree["hydra"]["run"]["dir"]))
+        return absolute_path(str(tree["hydra"]["run"]["dir"]))
 
     def files(self, run_dir: Path) -> dict[str, str]:
         """Return the files that Hydra writes into ``.hydra/``: texts by name."""
@@ -245,7 +245,7 @@ def repeated(overrides: Sequence[str]) -> Composition:
     from rltrain.config.saved_config import load_config
     from rltrain.config.validate.mode_keys import require_typed
 
-    path = original_cwd(str(typed_value(overrides, "config")))
+    path = absolute_path(str(typed_value(overrides, "config")))
     file = path / "config.json" if path.is_dir() else path
     parsed = [o for o in parse(overrides) if o.key_or_group != "config"]
     problems = [text for o in parsed if sets_hydra(o) for text in hydra_problem(o)]
@@ -301,7 +301,7 @@ def compose_choices(
     picked["logger"] = f"[{','.join(k for k, v in tree['logger'].items() if isinstance(v, dict))}]"
     if picked["tuned"] not in catalog.options("tuned"):
         picked["tuned"] = "none"  # no recommended settings for this pair
-    if catalog is SHIPPED and not custom and set(WHOLE).issuperset(right):
+    if catalog is SHIPPED and not custom and set(WHOLE_GROUPS).issuperset(right):
         return Choices(tree, picked, wrong)
     from rltrain.config.exchange import exchanged, require_known_keys
 

@@ -12,9 +12,9 @@ import copy
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
-from rltrain.config.catalog import ONE_OF, SHIPPED, WHOLE, Catalog, Layer, Tree
+from rltrain.config.catalog import ONE_OF, SHIPPED, WHOLE_GROUPS, Catalog, Layer, Tree
 from rltrain.config.combinations import together
-from rltrain.config.overrides import flat_keys, leaves, pick, stacked, targets
+from rltrain.config.overrides import flat_keys, leaves, part_targets, pick, stacked
 from rltrain.config.suggest.keys import FREE_FORM
 from rltrain.errors import UsageError, did_you_mean
 
@@ -119,7 +119,7 @@ def fitting_values(catalog: Catalog, overrides: Sequence[str]) -> tuple[dict[str
         the composition, and in words which of a preset's values were left out.
     """
     files, picked = catalog.layers(*overrides)
-    if all(override.partition("=")[0] in WHOLE for override in overrides):
+    if all(override.partition("=")[0] in WHOLE_GROUPS for override in overrides):
         return stacked(layer.tree for layer in files), []
     chosen = stacked(layer.tree for layer in files if not sets_values(layer))
     trees, remarks = [], []
@@ -128,9 +128,9 @@ def fitting_values(catalog: Catalog, overrides: Sequence[str]) -> tuple[dict[str
         if sets_values(layer) and not all(isinstance(v, dict) for v in flat_keys(tree).values()):
             before, choices = catalog.layers(*alone(layer.file))
             written_for = stacked(each.tree for each in before if not sets_values(each))
-            left_out = leave_out(tree, dict(targets(written_for)), chosen)
+            left_out = leave_out(tree, dict(part_targets(written_for)), chosen)
             if choices["algo"] != picked["algo"]:
-                left_out += leave_out_counts(tree, dict(targets(written_for)), chosen)
+                left_out += leave_out_counts(tree, dict(part_targets(written_for)), chosen)
             only_one(tree)
             if not layer.file.startswith("algo/"):
                 remarks += [f"{layer.file.replace('/', '=', 1)} sets {text}" for text in left_out]
@@ -152,7 +152,7 @@ def require_known_keys(catalog: Catalog, overrides: Sequence[str]) -> None:
             continue
         around = [*composed, *catalog.layers(*alone(layer.file))[0]]
         known = flat_keys(stacked(each.tree for each in around if each.file != layer.file))
-        free = (*FREE_FORM, *(at for at, _ in targets(layer.tree)))
+        free = (*FREE_FORM, *(at for at, _ in part_targets(layer.tree)))
         if set(layer.tree) & {"experiment", "tuned"}:
             problems.append(f"{path}: begin the file with '# @package _global_'.")
             continue
@@ -189,7 +189,7 @@ def leave_out(tree: dict[str, Any], written_for: Mapping[str, str], chosen: Tree
         in words, what was removed.
     """
     out = []
-    for path, target in targets(chosen):
+    for path, target in part_targets(chosen):
         node = pick(tree, path)
         if not isinstance(node, dict) or written_for.get(path) == target:
             continue
@@ -207,7 +207,7 @@ def leave_out_counts(
     tree: dict[str, Any], written_for: Mapping[str, str], chosen: Tree
 ) -> list[str]:
     """Remove a preset's counts of what another kind of buffer holds; returns which, in words."""
-    algo, buffer = tree.get("algo"), dict(targets(chosen)).get("buffer")
+    algo, buffer = tree.get("algo"), dict(part_targets(chosen)).get("buffer")
     if not isinstance(algo, dict) or written_for.get("buffer") == buffer:
         return []
     gone = [k for k, v in algo.items() if k == "target_update" or not isinstance(v, dict)]

@@ -21,7 +21,7 @@ from rltrain.config.validate.mode_keys import require_read
 from rltrain.errors import UsageError
 
 Overrides = Sequence[str] | Mapping[str, Any]
-WHOLE = (*FREE_FORM, "test.function")
+MAPPING_KEYS = (*FREE_FORM, "test.function")
 """Keys whose value is a mapping itself."""
 BARE = re.compile(r"[A-Za-z_][\w./:-]*")
 """Texts that need no quotes, unless they mean something else in YAML."""
@@ -128,7 +128,7 @@ def flat(tree: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, An
     """Dotted keys and values of a nested mapping."""
     for name, value in tree.items():
         key = f"{prefix}{name}"
-        if isinstance(value, Mapping) and key.lstrip("+") not in WHOLE:
+        if isinstance(value, Mapping) and key.lstrip("+") not in MAPPING_KEYS:
             yield from flat(value, f"{key}.")
         else:
             yield key, value

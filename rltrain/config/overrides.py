@@ -108,14 +108,14 @@ def parse_one(text: str) -> Override | None:
 
 def unreadable_problem(text: str) -> str:
     """The message for a text that does not follow the grammar."""
-    from rltrain.config.suggest.value_forms import quoted
+    from rltrain.config.suggest.value_forms import shell_word
 
     if len(text) > LONGEST_SHOWN:
         return f"'{text[:LONGEST_SHOWN]}…' cannot be read: expected key=value."
     mended = [re.sub(r"\s*=[=\s]*", "=", text, count=1).strip(" ,")]
     for words in (mended, text.split()):
         if all("=" in word and parse_one(word) for word in words):
-            typed = " ".join(map(quoted, words))
+            typed = " ".join(map(shell_word, words))
             return f"'{text}' cannot be read: expected key=value. Type {typed}."
     return (
         f"'{text}' cannot be read: expected key=value. Text with blanks, commas, brackets or = "
@@ -137,14 +137,14 @@ def jobs(overrides: Sequence[Override]) -> list[list[str]]:
     out: list[list[str]] = [[]]
     for override in overrides:
         if override.is_sweep_override():
-            texts = swept(override, MOST_JOBS // len(out))
+            texts = sweep_values(override, MOST_JOBS // len(out))
         else:
             texts = [str(override.input_line)]
         out = [[*job, text] for job in out for text in texts]
     return out
 
 
-def swept(override: Override, most: int) -> list[str]:
+def sweep_values(override: Override, most: int) -> list[str]:
     """An override for each value of a sweep.
 
     Raises:
@@ -209,7 +209,7 @@ def typed_value(overrides: Sequence[str], key: str) -> Any:
     return None if not values or isinstance(values[-1], (Sweep, list, dict)) else values[-1]
 
 
-def original_cwd(path: str) -> Path:
+def absolute_path(path: str) -> Path:
     """A typed path, relative to where the command was started."""
     return expanded(path).absolute()
 
@@ -312,14 +312,14 @@ def stacked(trees: Iterable[Tree]) -> dict[str, Any]:
     return out
 
 
-def targets(tree: Tree, prefix: str = "") -> Iterator[tuple[str, str]]:
+def part_targets(tree: Tree, prefix: str = "") -> Iterator[tuple[str, str]]:
     """The dotted path of every ``_target_`` node outside of lists, and what it names."""
     for name, value in tree.items():
         if isinstance(value, Mapping):
             if isinstance(value.get("_target_"), str):
                 yield f"{prefix}{name}", value["_target_"]
             else:
-                yield from targets(value, f"{prefix}{name}.")
+                yield from part_targets(value, f"{prefix}{name}.")
 
 
 def flat_keys(tree: Tree, prefix: str = "") -> dict[str, Any]:

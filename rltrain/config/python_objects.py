@@ -72,7 +72,7 @@ def with_env(settings: Settings, env: Callable[..., object]) -> Settings:
         return OwnEnv(env, {"maker": maker, **values})
 
     own = node("env")
-    supervision = {} if settings.env is None else asdict(settings.env)
+    supervision = {} if settings.supervision is None else asdict(settings.supervision)
     record = {"_target_": HANDED_OVER, **own.kwargs, **supervision}
     return replace(
         settings,

@@ -23,15 +23,15 @@ from rltrain.config.overrides import (
     differing,
     flat_keys,
     parse,
+    part_targets,
     pick,
     put,
     set_value,
-    targets,
     typed_leaves,
     typed_targets,
     with_targets,
 )
-from rltrain.config.suggest.value_forms import quoted
+from rltrain.config.suggest.value_forms import shell_word
 from rltrain.config.trust import (
     ENVS,
     FILES,
@@ -146,7 +146,7 @@ def load_config(
             put(tree, key, str(kept))
             unused.append(key)
     unused += use_kept_opponents(tree, typed, run_dir)
-    left_out = [part for part, target in targets(tree) if not (learns or acts(part, target))]
+    left_out = [part for part, target in part_targets(tree) if not (learns or acts(part, target))]
     left_out += () if env else ENVS
     gate(tree, file, trust=trust, typed=typed, left_out=left_out, unused=unused)
     leave_out(tree, left_out)
@@ -228,9 +228,9 @@ def choice_problem(
     overrides: Sequence[str], group: str, resumes: bool, repeats: Mapping[str, Any] | None
 ) -> str:
     """Return the message about another option for a loaded run, with what to type instead."""
-    typed = " ".join(map(quoted, overrides))
+    typed = " ".join(map(shell_word, overrides))
     if repeats is not None:
-        others = " ".join(quoted(f"{g}={repeats[g]}") for g in ("algo", "env") if g != group)
+        others = " ".join(shell_word(f"{g}={repeats[g]}") for g in ("algo", "env") if g != group)
         return (
             f"{typed}: config= repeats a run with its {group}. For another one leave config= out: "
             f"rltrain {others} {typed}, and the other overrides of that run, which are in "

@@ -308,7 +308,7 @@ class Settings:
     workers: WorkerSettings | None  # None: the environments run in this process
     cluster: ClusterSettings | None  # None: workers are processes of this machine
     ranks: RankSettings | None  # None: one process learns
-    env: SupervisionSettings | None
+    supervision: SupervisionSettings | None
     opponents: OpponentSettings | None  # None: the environment has one side
     logger: LoggerSettings
     nodes: Mapping[str, Node]

@@ -54,18 +54,18 @@ def read(path: Path) -> File:
         about=tuple(line for line in head if line and not line.startswith("@package")),
         is_global="@package _global_" in head,
         defaults=tuple(yaml.safe_load(yaml.serialize(defaults[0]))) if defaults else (),
-        keys=dict(leaves(pairs, lines, "")),
+        keys=dict(file_keys(pairs, lines, "")),
     )
 
 
-def leaves(pairs: Any, lines: list[str], prefix: str) -> Iterator[tuple[str, Key]]:
+def file_keys(pairs: Any, lines: list[str], prefix: str) -> Iterator[tuple[str, Key]]:
     """Every value of a mapping by its dotted path."""
     for name, value in pairs:
         path = f"{prefix}{name.value}"
         if path in ("defaults", "hydra"):
             continue
         if isinstance(value, yaml.MappingNode) and not value.flow_style:
-            yield from leaves(value.value, lines, f"{path}.")
+            yield from file_keys(value.value, lines, f"{path}.")
             continue
         begin, end = value.start_mark, value.end_mark
         one_line = begin.line == end.line

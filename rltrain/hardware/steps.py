@@ -31,7 +31,7 @@ def layout_of(env: VectorEnv, n_steps: int, n_envs: int) -> dict[str, Any]:
     }
 
 
-def arrays_of(steps: Steps) -> dict[str, np.ndarray]:
+def step_arrays(steps: Steps) -> dict[str, np.ndarray]:
     """The arrays [T, E, …] that there are, by name."""
     arrays = {name: getattr(steps, name) for name in (*STEP_FIELDS, *OPTIONAL_FIELDS)}
     return {name: array for name, array in arrays.items() if array is not None}
@@ -39,14 +39,14 @@ def arrays_of(steps: Steps) -> dict[str, np.ndarray]:
 
 def first_steps(steps: Steps, n: int) -> Steps:
     """The first ``n`` time steps of ``steps``."""
-    cut: dict[str, Any] = {name: array[:n] for name, array in arrays_of(steps).items()}
+    cut: dict[str, Any] = {name: array[:n] for name, array in step_arrays(steps).items()}
     return replace(steps, **cut)
 
 
 def saved_steps(steps: Steps) -> dict[str, Any]:
     """Steps as a checkpoint holds them."""
     episodes = [[each.episode_return, each.length, each.info] for each in steps.episodes]
-    return {"arrays": {**arrays_of(steps), "lost": steps.lost}, "episodes": episodes}
+    return {"arrays": {**step_arrays(steps), "lost": steps.lost}, "episodes": episodes}
 
 
 def loaded_steps(state: StateDict) -> Steps:

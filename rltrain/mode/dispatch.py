@@ -15,7 +15,7 @@ from rltrain.config.catalog import SHIPPED
 from rltrain.config.combinations import Facts
 from rltrain.config.compose import compose_checked, compose_single
 from rltrain.config.overrides import (
-    original_cwd,
+    absolute_path,
     require_once,
     require_one_value,
     typed_value,
@@ -161,7 +161,7 @@ def init_mode(overrides: Sequence[str]) -> int:
     from rltrain.mode.init import write_project
 
     env = str(typed_value(overrides, "env") or "gymnasium")
-    say(write_project(original_cwd(settings.run.init.folder), env))
+    say(write_project(absolute_path(settings.run.init.folder), env))
     return 0
 
 
@@ -230,7 +230,7 @@ def resume_mode(overrides: Sequence[str]) -> int:
     if is_sweep_folder(path):
         from rltrain.mode.sweep.run import resume_sweep
 
-        return resume_sweep(original_cwd(path), others)
+        return resume_sweep(absolute_path(path), others)
     find_run(path)
     from rltrain.mode.train import resume
 
@@ -269,7 +269,7 @@ def scripted(mode: str, overrides: Sequence[str], changed: Sequence[str] | None 
 
 def is_sweep_folder(path: str) -> bool:
     """Whether a typed path is the folder of a sweep, all of which is resumed."""
-    return (original_cwd(path) / "sweep.json").is_file()
+    return (absolute_path(path) / "sweep.json").is_file()
 
 
 def require_checkpoint(mode: str, path: str | None, **facts: object) -> str:

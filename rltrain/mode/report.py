@@ -20,9 +20,9 @@ from rltrain.report.analysis import analyze
 from rltrain.report.comparison import Analysis
 from rltrain.report.figures import draw_all
 from rltrain.report.page import is_report, write_page
-from rltrain.report.printed_tables import Table, as_csv, as_latex
 from rltrain.report.readers import find_runs
-from rltrain.report.results import DETAILS, size_text, tables_of
+from rltrain.report.report_tables import DETAILS, size_text, tables_of
+from rltrain.report.table_formats import Table, as_csv, as_latex
 
 
 @dataclass(frozen=True)

@@ -39,10 +39,10 @@ from rltrain.logger.screen import Screen
 from rltrain.logger.train_log import TrainLog, train_log
 from rltrain.mode.find_opponents import require_kept, with_opponents
 from rltrain.mode.find_run import find_checkpoint, find_run, other_rules
-from rltrain.mode.kept_settings import refuse_changes, require_saved_settings
 from rltrain.mode.messages.banner import JobName, banner, job_line, restart_note
 from rltrain.mode.messages.closing import conclusion
 from rltrain.mode.messages.warnings import warn
+from rltrain.mode.resume_settings import refuse_changes, require_saved_settings
 from rltrain.mode.run_folder import (
     COPY,
     Record,

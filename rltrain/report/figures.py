@@ -12,7 +12,7 @@ import numpy as np
 
 from rltrain.logger.curve import new_figure
 from rltrain.report.comparison import Analysis
-from rltrain.report.results import AXES, metric_name, self_play_runs
+from rltrain.report.report_tables import AXES, metric_name, self_play_runs
 from rltrain.report.statistics import Interval
 
 if TYPE_CHECKING:

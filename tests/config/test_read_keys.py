@@ -15,7 +15,7 @@ import yaml
 
 import rltrain
 from rltrain.common.imports import locate
-from rltrain.common.keywords import WHOLE
+from rltrain.common.keywords import PASSED_WHOLE
 from rltrain.config import schema
 from rltrain.config.catalog import conf_dir
 from rltrain.config.node import FACTS
@@ -115,7 +115,7 @@ def flat_records(function):
         return {}
     hints = get_type_hints(inspect.unwrap(function), include_extras=True)
     records = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
-    return {name: hint for name, hint in records.items() if hint.__module__ != WHOLE}
+    return {name: hint for name, hint in records.items() if hint.__module__ != PASSED_WHOLE}
 
 
 def source_of(part):

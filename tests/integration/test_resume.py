@@ -9,7 +9,7 @@ from rltrain.common import checkpoint
 from rltrain.config.saved_config import load_config
 from rltrain.config.validate.checker import check
 from rltrain.errors import UsageError
-from rltrain.mode.kept_settings import refuse_changes
+from rltrain.mode.resume_settings import refuse_changes
 from tests.helpers import forged
 
 

@@ -10,8 +10,8 @@ import pytest
 from rltrain.common import checkpoint
 from rltrain.errors import CheckpointError, RltrainError
 from rltrain.main import run
-from rltrain.mode.sweep.outcomes import summarize
 from rltrain.mode.sweep.plan import SweepJob, SweepPlan, plan_for
+from rltrain.mode.sweep.summary import summarize
 
 NAME = "it's a b"
 KEYS = r"'?(?:resume|checkpoint|config)="

@@ -5,7 +5,7 @@ import pytest
 
 from rltrain.errors import UsageError
 from rltrain.report.analysis import analyze
-from rltrain.report.results import tables_of
+from rltrain.report.report_tables import tables_of
 from tests.report.runs import run, settings
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rltrain.report.analysis import analyze
 from rltrain.report.page import FIGURES, write_page
-from rltrain.report.results import tables_of
+from rltrain.report.report_tables import tables_of
 from tests.report.runs import run, settings
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>'

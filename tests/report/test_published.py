@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rltrain.report.analysis import analyze
-from rltrain.report.results import tables_of
+from rltrain.report.report_tables import tables_of
 from rltrain.report.run_groups import grouped
 from tests.marks import each_once
 from tests.report.runs import run, settings

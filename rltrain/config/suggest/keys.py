@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from rltrain.config.catalog import ONE_OF, SEVERAL, Catalog, Tree
 from rltrain.config.suggest.aliases import Row, tables, value_aliases
 from rltrain.config.suggest.choices import Answer, Refusal, accepted, for_choice, not_tried
-from rltrain.config.suggest.value_forms import duration, quoted
+from rltrain.config.suggest.value_forms import duration, shell_word
 from rltrain.errors import closest, one_edit
 
 FREE_FORM = (
@@ -64,7 +64,7 @@ def for_deletion(key: str, known: Tree, refusal: Refusal) -> Answer:
     loggers = [k for k, node in (known.get("logger") or {}).items() if isinstance(node, Mapping)]
     others = [name for name in loggers if key != f"logger.{name}"]
     typed = [f"logger=[{','.join(others)}]"] if len(others) < len(loggers) else [f"{key}=null"]
-    answers = (Answer((quoted(each),), why="switches it off") for each in typed)
+    answers = (Answer((shell_word(each),), why="switches it off") for each in typed)
     answer = accepted(answers, refusal)
     return answer if answer.typed else Answer(why="Leave it out")
 
@@ -87,7 +87,7 @@ def _key_answers(key: str, value: str, known: Tree, catalog: Catalog) -> Iterato
     yield from typed(*(k for k in values if k.lower() == name))
     yield from _group_answers(name, value, catalog)
     takes_any = root == "env" and "env.kwargs" in known and name not in NAMED_BY
-    keyword = quoted(f"+env.kwargs.{leaf}={value}")
+    keyword = shell_word(f"+env.kwargs.{leaf}={value}")
     if name in catalog.homes and name not in known:
         if takes_any and all(home.startswith("env=") for home in catalog.homes[name]):
             yield Answer((keyword,), why="if the environment takes it")
@@ -107,7 +107,7 @@ def _key_answers(key: str, value: str, known: Tree, catalog: Catalog) -> Iterato
     yield from _foreign_leaf_answers(root, leaf, value, known, catalog)
     free = [node for node in FREE_FORM if name.startswith(f"{node}.") and _has(known, node)]
     if free and "+" not in key:
-        yield Answer((quoted(f"+{name}={value}"),), why=f"a new key below {free[0]} needs a +")
+        yield Answer((shell_word(f"+{name}={value}"),), why=f"a new key below {free[0]} needs a +")
     yield from typed(*same_leaf[:3])
     elsewhere = [k for k in catalog.homes if k.rpartition(".")[2] == leaf and k not in known]
     yield from typed(*elsewhere[:1], sure=False)
@@ -204,7 +204,7 @@ def _row_answer(row: Row, name: str, value: str, known: Tree, catalog: Catalog) 
     nothing = Answer(why=f"{instead}: {plain_note or 'it is the default'}")
     for each in (value.lower(), BOOLEANS.get(value.lower(), "*"), "*"):
         if each in row.values:
-            words = [quoted(word) for word in shlex.split(row.values[each])]
+            words = [shell_word(word) for word in shlex.split(row.values[each])]
             return Answer((" ".join(words),)) if words else nothing
     if row.ours:
         keys = row.target(name).split("|")
@@ -270,7 +270,7 @@ def pasteable(key: str, value: str, known: Tree, catalog: Catalog) -> str:
     if isinstance(known.get(key), list) and value[:1] != "[":
         value = f"[{value}]"
     others = [f" {k}=null" for k in alternatives(key) if known.get(k) is not None]
-    return before + quoted(f"{key}={value}") + "".join(others)
+    return before + shell_word(f"{key}={value}") + "".join(others)
 
 
 def alternatives(key: str) -> list[str]:

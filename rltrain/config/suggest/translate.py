@@ -18,7 +18,7 @@ from rltrain.config.suggest.aliases import EVALUATE, commands
 from rltrain.config.suggest.choices import Refusal, longest_known, not_tried
 from rltrain.config.suggest.keys import FOREIGN_MODEL, FREE_FORM, for_key
 from rltrain.config.suggest.named_values import PLAIN, PYTHON, named_values
-from rltrain.config.suggest.value_forms import LISTS, quoted
+from rltrain.config.suggest.value_forms import LISTS, shell_word
 from rltrain.config.validate.mode_keys import reads
 
 OF_LOADED = (
@@ -53,7 +53,7 @@ class Translation:
                     self.overrides.pop(of_other, None)
             kept = value == "latest" or self.overrides.get(key) == "mode=import"
             if key not in self.overrides or not kept:
-                self.overrides[key] = quoted(override)
+                self.overrides[key] = shell_word(override)
 
     def value(self, key: str) -> str:
         """The value of an override, "" if there is none."""
@@ -165,7 +165,7 @@ def _setting(
     if name in ("orga", "organization"):
         name, value = "hub.repo", f"{value}/{before.value('algo')}-{before.value('env')}"
     if name in known or name.startswith(tuple(f"+{node}." for node in FREE_FORM)):
-        done.add(quoted(f"{name}={value}"))
+        done.add(shell_word(f"{name}={value}"))
         return
     answer = for_key(name, value, known, catalog)
     typed = answer.typed[0] if answer.typed else ""
@@ -209,12 +209,14 @@ def _word(word: str, catalog: Catalog, done: Translation) -> None:
         if "--help" in done.overrides:
             done.add(word)
     elif "resume" in done.overrides:
-        done.add(quoted(f"resume={word}"))
+        done.add(shell_word(f"resume={word}"))
     elif done.value("mode") == "report" and ("/" in word or exists(word) or word == "outputs"):
         earlier = done.value("runs").strip("[]")
-        done.overrides["runs"] = quoted(f"runs=[{earlier},{word}]" if earlier else f"runs={word}")
+        done.overrides["runs"] = shell_word(
+            f"runs=[{earlier},{word}]" if earlier else f"runs={word}"
+        )
     elif done.value("mode") == "init":
-        done.add(quoted(f"init.folder={word}"))
+        done.add(shell_word(f"init.folder={word}"))
     elif done.value("mode") == "push" and re.fullmatch(r"[\w.-]+/[\w.-]+", word):
         done.add(f"hub.repo={word}")
     elif PLAIN.fullmatch(word):
@@ -243,7 +245,7 @@ def _model(path: str, done: Translation) -> None:
     if FOREIGN_MODEL.fullmatch(path):
         done.left_out.append(f"{path} (a model of another library cannot be loaded here)")
     else:
-        done.add(quoted(f"checkpoint={path}"))
+        done.add(shell_word(f"checkpoint={path}"))
 
 
 def _finish(done: Translation, script: str) -> None:

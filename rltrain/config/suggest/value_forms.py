@@ -61,10 +61,10 @@ def for_value(
     if unit and (seconds := duration(text)) and accepts(seconds / unit):
         return Answer((f"{path}={seconds / unit:.6g}",))
     if isinstance(value, list) and value[1:] and all(v is not None and accepts(v) for v in value):
-        return Answer((f"-m {quoted(path + '=' + ','.join(map(str, value)))}",))
+        return Answer((f"-m {shell_word(path + '=' + ','.join(map(str, value)))}",))
     for candidate, shown in _other_forms(value, text):
         if accepts(candidate):
-            return Answer((quoted(f"{path}={shown}"),))
+            return Answer((shell_word(f"{path}={shown}"),))
     return Answer()
 
 
@@ -111,7 +111,7 @@ def numbers(override: str) -> str:
     """
     key, _, value = override.partition("=")
     if key in LISTS:
-        return f" Type {quoted(f'{key}=[{value}]')} for one list." if value[:1] != "[" else ""
+        return f" Type {shell_word(f'{key}=[{value}]')} for one list." if value[:1] != "[" else ""
     return str(for_value(key, value, (), lambda meant: type(meant) is int))
 
 
@@ -136,6 +136,6 @@ def for_metric(name: str, metrics: Sequence[str]) -> Answer:
     return Answer(tuple(f"stop.metric={m}" for m in near[:1]), sure=False)
 
 
-def quoted(text: str) -> str:
+def shell_word(text: str) -> str:
     """An override as a shell takes it."""
     return text if re.fullmatch(r"[\w@%+=:,./~-]*", text) else shlex.quote(text)

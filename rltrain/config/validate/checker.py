@@ -120,7 +120,7 @@ def check(plain: Tree, choices: Mapping[str, str], defaults: Tree) -> Settings:
         workers=workers,
         cluster=cluster,
         ranks=ranks,
-        env=supervision,
+        supervision=supervision,
         opponents=opponents,
         logger=logger,
         nodes={k: n for k, n in nodes.items() if n is not None},

@@ -23,7 +23,7 @@ from rltrain.common.machine.streams import keep_streams
 from rltrain.errors import EnvError
 from rltrain.hardware.env_share import Share
 from rltrain.hardware.rollout import Rollout
-from rltrain.hardware.steps import arrays_of
+from rltrain.hardware.steps import step_arrays
 from rltrain.interfaces import EpisodeSeeds
 from rltrain.types import Clock, Episode, StateDict
 
@@ -76,7 +76,7 @@ class Worker:
         while len(steps.last) < n_steps:  # one lost its episode: all begin again
             self.rollout.abandon(self.seeds.used)
             steps = self.rollout.collect(n_steps, clock)
-        part = self.exchange.write(arrays_of(steps), self.share)
+        part = self.exchange.write(step_arrays(steps), self.share)
         return steps.episodes, steps.lost, self.seeds.used, part
 
     def run_episodes(self, n: int, seed: int, clock: Clock) -> list[Episode]:

@@ -16,9 +16,9 @@ from rltrain.common.metrics import wilson
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.report import rich_table
 from rltrain.report.page import put_page, section
-from rltrain.report.printed_tables import Table
 from rltrain.report.ratings import ORDERS, PRIOR, K, Ratings
 from rltrain.report.statistics import Interval
+from rltrain.report.table_formats import Table
 
 EMBEDDED = 1 << 25
 """Bytes of videos that a page contains; it links the others."""

@@ -16,15 +16,15 @@ from rltrain.common.files import require_plain
 from rltrain.common.machine.streams import say
 from rltrain.config.compose import compose_checked
 from rltrain.config.hydra_sweep import Task, other_launcher, sweeper_for
-from rltrain.config.overrides import original_cwd, typed_value
+from rltrain.config.overrides import absolute_path, typed_value
 from rltrain.config.schema import Settings, SweepSettings
 from rltrain.errors import UsageError
 from rltrain.logger.screen import Screen, plural, shown
-from rltrain.mode.sweep.outcomes import summarize
 from rltrain.mode.sweep.plan import SweepJob, SweepPlan, plan_for, read_plan, require_own_datasets
 from rltrain.mode.sweep.processes import Processes
 from rltrain.mode.sweep.saved import job_command, saved_jobs
 from rltrain.mode.sweep.shares import shares
+from rltrain.mode.sweep.summary import summarize
 
 
 def begin(overrides: Sequence[str], settings: Sequence[Settings]) -> int:
@@ -41,7 +41,7 @@ def begin(overrides: Sequence[str], settings: Sequence[Settings]) -> int:
     require_own_datasets(settings)
     sweep = settings[0].run.sweep
     typed = typed_value(overrides, "hydra.sweep.dir")
-    folder = None if typed is None else original_cwd(str(typed))
+    folder = None if typed is None else absolute_path(str(typed))
     plan, continues = plan_for(overrides, settings, folder)
     from rltrain.mode.sweep.job import run_in_process
 

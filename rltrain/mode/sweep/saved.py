@@ -14,7 +14,7 @@ from rltrain.config.schema import Settings
 from rltrain.config.trust import as_overrides, chooses_or_sets, gate, outside, packages
 from rltrain.config.validate.checker import check
 from rltrain.errors import CheckpointError, NotTypedError, UsageError
-from rltrain.mode.kept_settings import refuse_changes
+from rltrain.mode.resume_settings import refuse_changes
 from rltrain.mode.run_folder import holds_run
 from rltrain.mode.sweep.plan import FILE, SweepJob, SweepPlan
 

@@ -15,8 +15,8 @@ import rltrain
 from rltrain.common.files import EPISODES, newest, open_plain, put_text
 from rltrain.common.page import filled
 from rltrain.report.comparison import Analysis
-from rltrain.report.printed_tables import Table
-from rltrain.report.results import interval_name, metric_name, size_text
+from rltrain.report.report_tables import interval_name, metric_name, size_text
+from rltrain.report.table_formats import Table
 
 FIGURES = {
     "curves": ("Learning curves", ""),

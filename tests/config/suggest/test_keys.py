@@ -15,7 +15,7 @@ from rltrain.config.compose import compose_checked
 from rltrain.config.suggest.aliases import choice_aliases, tables, value_aliases
 from rltrain.config.suggest.choices import for_choice
 from rltrain.config.suggest.keys import FREE_FORM, for_key, foreign
-from rltrain.config.suggest.value_forms import duration, for_plugin, for_value, numbers, quoted
+from rltrain.config.suggest.value_forms import duration, for_plugin, for_value, numbers, shell_word
 from rltrain.errors import UsageError
 from tests.marks import slow_except
 
@@ -303,7 +303,9 @@ def test_one_edit_typos_of_every_key_find_it():
             for typo in typos(key, rng):
                 if typo not in known:
                     typed_instead = for_key(typo, "1", known, SHIPPED).typed[:1]
-                    found += [quoted(f"{key}=1")] == [t.replace("[1]", "1") for t in typed_instead]
+                    found += [shell_word(f"{key}=1")] == [
+                        t.replace("[1]", "1") for t in typed_instead
+                    ]
                     tried += 1
     assert tried > 900
     assert found / tried >= 0.95

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from rltrain.mode.sweep import outcomes
-from rltrain.mode.sweep.outcomes import (
+from rltrain.mode.sweep import summary
+from rltrain.mode.sweep.plan import SweepJob, SweepPlan
+from rltrain.mode.sweep.summary import (
     RESAMPLES,
     configurations,
     interval_text,
     summarize,
     worst,
 )
-from rltrain.mode.sweep.plan import SweepJob, SweepPlan
 from rltrain.report.analysis import analyze
 from tests.marks import each_once
 from tests.report.runs import run, settings
@@ -70,7 +70,7 @@ def test_everything_is_shown_where_the_results_cannot_be_written(own_folder, cap
         raise OSError(28, "No space left on device")
 
     plan = sweep(own_folder / "s", [("vdn", 1, 2.0), ("vdn", 2, None)], n_jobs=4)
-    monkeypatch.setattr(outcomes, "put_text", full)
+    monkeypatch.setattr(summary, "put_text", full)
     with pytest.raises(OSError, match="No space left"):
         summarize(plan)
     shown = capsys.readouterr().out

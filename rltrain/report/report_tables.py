@@ -8,12 +8,12 @@ import numpy as np
 
 from rltrain.logger.screen import plural, shown
 from rltrain.report.comparison import Analysis, Series
-from rltrain.report.printed_tables import Table
 from rltrain.report.ratings import ratings_over_time
 from rltrain.report.run_data import Run
 from rltrain.report.run_groups import text
 from rltrain.report.scores import POINTS
 from rltrain.report.statistics import Interval, iqm, mean, optimality_gap, weights_of
+from rltrain.report.table_formats import Table
 
 SHARES = (0.5, 0.75, 0.9)
 """Thresholds of sample efficiency, between the lowest start and the highest final score."""

@@ -10,7 +10,7 @@ from rltrain.common.checkpoint.locate import seal
 from rltrain.common.checkpoint.opponent_files import FOLDER, opponent_name
 from rltrain.config.overrides import leaves, pick, put
 from rltrain.errors import CheckpointError, RltrainError
-from rltrain.mode.kept_settings import KEPT_ON_RESUME, kept_settings, require_saved_settings
+from rltrain.mode.resume_settings import KEPT_ON_RESUME, kept_settings, require_saved_settings
 from tests.mode.test_damaged_runs import contents
 
 MAY_MOVE = ("dataset.read", "dataset.write", "buffer.folder", "checkpoint", "checkpoints")

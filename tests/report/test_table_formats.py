@@ -1,7 +1,7 @@
 import numpy as np
 
-from rltrain.report.printed_tables import Table, as_csv, as_latex, shown
 from rltrain.report.statistics import Interval
+from rltrain.report.table_formats import Table, as_csv, as_latex, shown
 
 E = Interval(np.array(12.345), np.array(1.0), np.array(20.0))
 ALONE = Interval(np.array(3.0), np.array(np.nan), np.array(np.nan))
