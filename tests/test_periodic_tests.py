@@ -17,7 +17,7 @@ BESIDE = [
     "algo=dqn", "env=cartpole", "tuned=none", "logger=[]", "hardware.n_envs=2", "test.episodes=2",
     "test.n_envs=2", "test.n_workers=1", "test.interval=100", "save.interval=100000",
     "log.interval=100000", "total_env_steps=350", "algo.learning_starts=50",
-    "buffer.capacity=2000", "hardware.device=cpu",
+    "buffer.capacity=2000", "hardware.device=cpu", "save.keep_last=9",
 ]  # fmt: skip
 """Tests that a worker process plays beside training."""
 
