@@ -191,7 +191,7 @@ def test_a_repeated_run_takes_foreign_data_as_such(command, small, folder):
     Path("bad.json").write_text(json.dumps({**config, "callbacks": [{"_target_": "os.system"}]}))
     with pytest.raises(CheckpointError, match=r"os\.system.*trust=\[os\]"):
         command("config=bad.json")
-    with pytest.raises(UsageError, match="keeps its algo"):
+    with pytest.raises(UsageError, match="repeats a run with its algo"):
         command("config=first", "algo=vdn")
     with pytest.raises(
         CheckpointError, match=r"none\.json is not there: expected the config\.json"
