@@ -87,9 +87,7 @@ class Learner:
 
     # twin: kernels/learning.py
     def step(self, batch: Batch, clock: Clock) -> UpdateResult:
-        """The gradient step of ``update``. A CUDA graph captures it on a GPU, so nothing in it may
-        wait for the device.
-        """
+        """The gradient step of ``update``; CUDA graphs capture it, so it never waits for a GPU."""
         if self.reward_norm is not None:
             batch = self.reward_norm(batch)
         buffers = self.buffers.copies()

@@ -69,7 +69,8 @@ class BatchMemory:
 
 class PackedBatch(Batch):
     """A batch whose fields are read from a block on the device; a field becomes a tensor, and what
-    a batch holds instead of what is stored, when it is read.
+    a batch holds instead of what is stored, when it is read. ``dataclasses.replace`` makes one
+    without a block or ``layout``.
     """
 
     packed: Tensor  # [bytes] uint8
@@ -88,7 +89,7 @@ class PackedBatch(Batch):
         """A batch with the fields at ``places``, and ``settings`` that are not packed."""
         batch = cls.__new__(cls)
         own = {"packed": packed, "places": places, "decode": decode, "settings": settings}
-        vars(batch).update(settings, **own)
+        vars(batch).update(settings, layout=(places, *_described(settings)), **own)
         if "hidden" not in settings and any(place.name == "hidden" for place in places):
             vars(batch)["hidden"] = batch.__getattr__("hidden")  # else it is the default, None
         return batch
@@ -101,12 +102,6 @@ class PackedBatch(Batch):
                 tensor = vars(self)[name] = self.decode(name, raw)
                 return tensor
         raise AttributeError(f"{type(self).__name__} has no attribute {name}")
-
-    @property
-    def layout(self) -> tuple[Any, ...] | None:  # type: ignore[override]
-        """Places, shapes and dtypes; None after ``dataclasses.replace``, which packs nothing."""
-        whole = "packed" in vars(self)
-        return (self.places, *_described(self.settings)) if whole else None
 
     def copy(self) -> PackedBatch:
         """The same batch in memory of its own."""
