@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import InitVar, asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -89,7 +89,7 @@ class Trainer:
         self.pretrained = False  # began with weights of another run
         self.rewound = False  # restored from a checkpoint that is not the newest of this run
         self.diverging = False  # the latest updates were all undone
-        self.disk, self.usage = Disk(), Usage()
+        self.disk, self.usage, self.held = Disk(), Usage(), ExitStack()
 
     def run(self, until: int) -> None:
         """Train until that many env steps."""
@@ -292,8 +292,7 @@ class Trainer:
 
     def close(self) -> None:
         self.enter("close")
-        close_all("a rollout", [self.rollout, self.test_rollout])
-        self.buffer.close()
+        close_all("a part", [self.rollout, self.test_rollout, self.buffer, self.held])
 
     @property
     def untrained(self) -> bool:

@@ -106,6 +106,7 @@ def test_without_a_saved_replay_the_environments_begin_new_episodes(small, tmp_p
     second = rltrain.make_trainer(small, run_dir=tmp_path)
     first.step_hooks.open = np.ones(3, np.bool_)
     folder = first.save(with_replay=False)
+    first.close()
     found = second.restore(folder)
     assert "collecting again" in found.remarks[-1]
     assert second.step_hooks.open.tolist() == [False] * 3
@@ -119,6 +120,7 @@ def test_new_episodes_after_a_resume_are_not_those_of_the_beginning(small, tmp_p
     """Defect: without a saved replay the environments played their first episodes again."""
     first = trained(small, tmp_path, 51)
     folder = first.save(with_replay=False)
+    first.close()
     second = rltrain.make_trainer(small, run_dir=tmp_path)
     second.restore(folder)
     skip = first.clock.episodes
@@ -172,6 +174,7 @@ def test_a_stop_criterion_ends_with_a_test_and_an_interruption_does_not(small, t
 def test_callbacks_added_on_a_resume_do_not_shift_the_others(small, tmp_path):
     first = trained(small, tmp_path, 60)
     first.save()
+    first.close()
     second = rltrain.make_trainer(small, run_dir=tmp_path)
     second.callbacks = Callbacks([Trace(), *second.callbacks.callbacks])
     second.restore(tmp_path)

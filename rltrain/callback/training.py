@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -105,6 +106,7 @@ class Training(Protocol):
     disk: Disk  # files that cannot be written while the run goes on
     stopwatch: Stopwatch  # where the time goes
     usage: Usage  # time and memory of the run
+    held: ExitStack  # until the trainer is closed
 
     @property
     def tests(self) -> Tests:

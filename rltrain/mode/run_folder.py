@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import math
@@ -110,7 +111,7 @@ def run_lock(run_dir: Path) -> AbstractContextManager[int | None]:
         process = json_object(run_dir / "run.json").get("process", "another")
         raise UsageError(
             f"The run in {shown(run_dir)} is going on already (process {process}). Wait until "
-            "it has ended, or stop it with Ctrl-C; it saves its state. Then resume it."
+            "it has ended, stop it with Ctrl-C or close its trainer. Then resume it."
         )
 
     return locked(run_dir, refuse)
@@ -273,9 +274,20 @@ class Journal(Record):
 
     def __init__(self, run_dir: Path, settings: Settings) -> None:
         super().__init__(run_dir)
-        self.settings = settings
+        self.settings, self.holds = settings, False
+
+    def hold(self, trainer: Training) -> None:
+        """Hold the folder until the trainer is closed; one that nothing refers to holds nothing."""
+        if not self.holds:
+            try:
+                trainer.held.enter_context(run_lock(self.path.parent))
+            except UsageError:
+                gc.collect()
+                trainer.held.enter_context(run_lock(self.path.parent))
+            self.holds = True
 
     def on_train_start(self, trainer: Training, value: None = None) -> None:
+        self.hold(trainer)
         if not self.facts:
             self.initialize(trainer.rollout.about)
             self.begin(self.settings, trainer)
@@ -286,6 +298,7 @@ class Journal(Record):
         return super().on_test_end(trainer, value)
 
     def on_save(self, trainer: Training, value: dict[str, Any]) -> dict[str, Any]:
+        self.hold(trainer)
         if self.facts:
             self.write(trainer)
         return value

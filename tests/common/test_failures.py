@@ -48,4 +48,4 @@ def test_a_trainer_closes_the_environments_of_tests_whatever_those_of_training_r
     trainer.rollout.env, trainer.test_rollout.env = Door(OSError("the game is gone")), Door()
     trainer.close()
     assert trainer.test_rollout.env.closed == 1
-    assert "a rollout could not be closed (OSError: the game is gone)" in caplog.text
+    assert "a part could not be closed (OSError: the game is gone)" in caplog.text

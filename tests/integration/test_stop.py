@@ -66,6 +66,7 @@ def test_hours_count_from_the_start_or_the_resume(small, tmp_path):
     assert first.stopping == "1 hours are over"
     assert first.clock.env_steps < 100
     first.save()
+    first.close()
     trainer = rltrain.make_trainer(overrides, run_dir=tmp_path)
     trainer.restore(tmp_path)
     assert trainer.seconds >= 3600.0
@@ -102,6 +103,7 @@ def test_a_test_cut_short_is_played_again_by_the_resumed_run(small, tmp_path, at
 
     env.step = interrupting
     part.train()
+    part.close()
     assert part.clock.env_steps < whole.clock.env_steps
     assert len(results_of(part)) < len(results_of(whole))
     resumed = rltrain.make_trainer(overrides, run_dir=tmp_path / "part")
@@ -113,6 +115,7 @@ def test_a_test_cut_short_is_played_again_by_the_resumed_run(small, tmp_path, at
 def test_a_resumed_run_may_play_another_number_of_test_episodes(small, tmp_path):
     trainer = rltrain.make_trainer(small, run_dir=tmp_path)
     trainer.restore(trainer.save())
+    trainer.close()
     fewer = rltrain.make_trainer([*small, "test.episodes=1"], run_dir=tmp_path)
     fewer.restore(tmp_path)
     assert fewer.test_rollout.env.n_envs < trainer.test_rollout.env.n_envs

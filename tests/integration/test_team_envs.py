@@ -237,6 +237,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(small, tmp_path):
     whole.run(120)
     first.run(49)
     first.save()
+    first.close()
     second = rltrain.make_trainer(overrides, tmp_path / "part", env=Meeting)
     second.restore(tmp_path / "part")
     second.started = True

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+import rltrain
 from benchmarks.faults.runs import digests
 from rltrain.callback import Callback
 from rltrain.errors import UsageError
 from rltrain.mode import import_checkpoint, train
 from rltrain.mode.run_folder import new_run, run_lock
 from rltrain.mode.train import resume
+from rltrain.stage import Stage
 from tests.conftest import SMALL
 from tests.mode.test_import_checkpoint import OVERRIDES, QMixer, RNNAgent, pymarl_folder
 
@@ -52,6 +54,48 @@ def test_a_killed_process_holds_nothing(trained, command):
     with run_lock(trained):
         pass
     assert command(f"resume={trained}", "total_env_steps=180") == 0
+
+
+STEPS = {
+    "start": lambda trainer: trainer.start(),
+    "test": lambda trainer: trainer.test(1),
+    "save": lambda trainer: trainer.save(),
+    "train": lambda trainer: trainer.train(),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_trainer_that_is_driven_by_hand_holds_its_folder_until_it_is_closed(
+    small, own_folder, step
+):
+    """Defect: two processes wrote one folder."""
+    trainer = rltrain.make_trainer(small, run_dir="run")
+    STEPS[step](trainer)
+    before = digests(Path("run"))
+    with pytest.raises(UsageError, match=r"is going on already .* or close its trainer\."):
+        run_lock(Path("run")).__enter__()
+    trainer.close()
+    with run_lock(Path("run")):
+        pass
+    assert digests(Path("run")) == before
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_trainer_does_not_write_where_another_process_trains(small, own_folder, step):
+    trainer = rltrain.make_trainer(small, run_dir="run")
+    with run_lock(Path("run")), pytest.raises(UsageError, match="is going on already"):
+        STEPS[step](trainer)
+    assert not Path("run/run.json").exists()
+    assert not Path("run/checkpoints").exists()
+
+
+def test_a_trainer_that_nothing_refers_to_holds_nothing(small, own_folder):
+    for _ in range(2):
+        trainer = rltrain.make_trainer(small, run_dir="run")
+        if trainer.stage is Stage.OCCUPIED:
+            trainer.restore("run")
+        trainer.cycle = trainer
+        trainer.save()
 
 
 @pytest.mark.parametrize("ended", [False, True])
