@@ -236,7 +236,7 @@ class GradientStep:
         if not self.steps_finite:
             finite = finite & torch.isfinite(self.weights).all()
         for tensor, old in zip(state, before, strict=True):
-            torch.where(finite, tensor, old, out=tensor)
+            torch.where(finite.to(tensor.device), tensor, old, out=tensor)
         if not begun and finite:
             self._take_moments()
         elif not begun:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
@@ -111,7 +111,6 @@ class Due(Stateful):
 
 TEST_HOOKS = ("on_episode_start", "on_step", "on_episode_end")
 METRIC_HOOKS = ("on_log", "on_test_end")
-END_HOOKS = ("on_train_end", "on_exception")
 CLOCK = ("seconds", *(field.name for field in fields(Clock)))
 STEP_HOOKS = (*TEST_HOOKS, "on_trajectory")
 """Per-step hooks, called only if a callback defines one."""
@@ -130,7 +129,7 @@ class Callbacks(Callback):
             if name.startswith("on_")
         }
         for name, calls in hooks.items():  # each hook of this object calls those of its callbacks
-            setattr(self, name, partial(call_all if name in END_HOOKS else pass_on, calls))
+            setattr(self, name, partial(CALLED_BY.get(name, pass_on), calls))
         self.watch_training = any(hooks[name] for name in STEP_HOOKS)
         changing = [c for c in self.callbacks if not c.only_counts]
         self.changes_batches = any(defines(c, "on_batch") for c in changing)
@@ -201,6 +200,12 @@ def pass_on(calls: Sequence[Callable[..., object]], trainer: Training, value: ob
     return value
 
 
+def pass_on_batch(calls: Sequence[Callable[..., object]], trainer: Training, value: Batch) -> Any:
+    """``pass_on``; what was changed in place is in the batch's fields, not where it is packed."""
+    batch, changing = pass_on(calls, trainer, value), any(not only_counts(call) for call in calls)
+    return replace(batch) if changing and getattr(batch, "layout", None) is not None else batch
+
+
 def call_all(calls: Sequence[Callable[..., object]], trainer: Training, value: Any = None) -> Any:
     """Call the hooks of a run's end, each whatever others raise: the last checkpoint is one of
     them. The first exception ends the run, that of ``on_exception`` before all; others are logged.
@@ -216,6 +221,16 @@ def call_all(calls: Sequence[Callable[..., object]], trainer: Training, value: A
     if errors and errors[0] is not value:
         raise errors[0]
     return value
+
+
+CALLED_BY = {"on_batch": pass_on_batch, "on_train_end": call_all, "on_exception": call_all}
+"""Functions that call hooks otherwise than ``pass_on``."""
+
+
+def only_counts(hook: Any) -> bool:
+    """Whether the callback of a hook says that it changes nothing."""
+    counts: bool = hook.__self__.only_counts
+    return counts
 
 
 def hook_name(hook: Any) -> str:

@@ -93,7 +93,7 @@ class Metrics:
             UsageError: a value that is no number.
         """
         if isinstance(values, MetricRow):
-            total, count = self._rows.get((group, values.names), (0.0, 0))
+            total, count = self._rows.get((group, values.names)) or self._restored(group, values)
             self._rows[group, values.names] = total + values.tensor, count + 1
             return
         for name, value in values.items():
@@ -117,25 +117,36 @@ class Metrics:
             self.sums[key] = sum(column, before)  # in order
             self.counts[key] = self.counts.get(key, 0) + len(column)
 
-    def _read_rows(self) -> None:
-        """Wait for the sums of rows on their device, once for all of their names."""
+    def _restored(self, group: str, row: MetricRow) -> tuple[Any, int]:
+        """The sum and count that rows with these names continue from."""
+        keys = [f"{group}/{name}" for name in row.names]
+        counts = {self.counts.get(key) for key in keys}
+        if len(counts) > 1 or None in counts:
+            return 0.0, 0
+        sums, taken = zip(
+            *((float(self.sums.pop(k)), self.counts.pop(k)) for k in keys), strict=True
+        )
+        return row.tensor.new_tensor(sums), taken[0]
+
+    def _added_up(self) -> tuple[dict[str, float], dict[str, int]]:
+        """Sums and counts; waits for those of rows, once for all of their names."""
+        sums, counts = {k: float(v) for k, v in self.sums.items()}, dict(self.counts)
         for (group, names), (total, count) in self._rows.items():
             for name, value in zip(names, total.tolist(), strict=True):
                 key = f"{group}/{name}"
-                self.sums[key] = self.sums.get(key, 0.0) + value
-                self.counts[key] = self.counts.get(key, 0) + count
-        self._rows = {}
+                sums[key] = sums.get(key, 0.0) + value
+                counts[key] = counts.get(key, 0) + count
+        return sums, counts
 
     def take(self) -> dict[str, float]:
         """The means since the last call."""
-        self._read_rows()
-        means = {k: float(s) / self.counts[k] for k, s in self.sums.items()}
-        self.sums, self.counts = {}, {}
-        return means
+        sums, counts = self._added_up()
+        self.sums, self.counts, self._rows = {}, {}, {}
+        return {key: total / counts[key] for key, total in sums.items()}
 
     def state_dict(self) -> StateDict:
-        self._read_rows()
-        return {"sums": {k: float(v) for k, v in self.sums.items()}, "counts": dict(self.counts)}
+        sums, counts = self._added_up()
+        return {"sums": sums, "counts": counts}
 
     def load_state_dict(self, state: StateDict) -> None:
         self.sums, self.counts = dict(state["sums"]), dict(state["counts"])

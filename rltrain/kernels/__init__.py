@@ -55,8 +55,8 @@ def compile_policy(policy: Policy, choice: Kernels = "auto") -> None:
         from rltrain.kernels.module_watch import replace_method
 
         replace_method(policy, "values", GraphedValues(policy, choice == "compiled"), ())
-        return
-    _compile(policy, [policy, *policy.agents.modules()], choice)
+    else:
+        _compile(policy, [policy, *policy.agents.modules()], choice)
     _compile(policy.exploration, [policy.exploration], choice)
 
 

@@ -2,62 +2,157 @@
 
 from __future__ import annotations
 
+import random
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, compress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain, compress, starmap
 from operator import is_not
-from types import ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from torch import nn
+import numpy as np
+import torch
+from torch import Tensor, nn
 
-PLAIN_VALUES = int, float, str, bytes, tuple, type(None)
+PLAIN = int, float, str, bytes, bool, type(None)
+OF_EVERY_MODULE = vars(nn.Module()).keys() - {"training"}
+"""Attributes of modules that ``ModuleWatch`` looks at, or whose contents ``Parts`` does."""
+FOREIGN = {*sys.stdlib_module_names, "torch", "numpy", "rltrain.types"}
 
 
 class Parts:
-    """What is captured: the attributes of objects, and the functions of their classes and modules.
+    """What is captured: the attributes of objects, the contents of containers among them, and the
+    functions of their classes and modules, with what these read of their modules.
 
     Args:
-        objects: their modules and classes, and those of ``rltrain.algo``, are looked at too.
+        objects: and what they hold, and so on.
         tables: other attributes by name.
     """
 
-    def __init__(self, objects: Sequence[object], *tables: Mapping[Any, object]) -> None:
-        self.objects = [x for x in objects if hasattr(x, "__dict__")]
-        classes = {kind for x in self.objects for kind in type(x).__mro__ if written_here(kind)}
-        modules = {sys.modules[kind.__module__] for kind in classes}
-        modules |= {m for n, m in sys.modules.items() if n.startswith("rltrain.algo.")}
-        parts = [x for x in self.objects if isinstance(x, nn.Module)]
-        inner = [t for x in parts for t in (x._parameters, x._buffers, x._modules)]
-        self._tables = [*map(vars, [*self.objects, *classes, *modules]), *inner, *tables]
-        self._values = [*self._now()]
+    def __init__(self, objects: Iterable[object], *tables: Mapping[Any, object]) -> None:
+        held = reachable(objects)
+        classes = {kind for x in held for kind in type(x).__mro__ if own(kind.__module__)}
+        named = names_read(classes, [x for x in held if isinstance(x, FunctionType)])
+        self._kept = held  # so that no other object gets the identity of one
+        self._looks: list[Callable[[], Iterable[object]]] = []
+        for x in held:
+            if isinstance(x, Mapping):
+                self._looks.append(x.values)
+            elif isinstance(x, (list, set)):
+                self._looks.append(x.__iter__)
+            elif isinstance(x, partial):
+                self._looks.append(x.keywords.values)
+            elif isinstance(x, nn.Module):
+                inner = (x._parameters, x._buffers, x._modules)
+                self._looks += [partial(attributes, vars(x)), *(t.values for t in inner)]
+            elif hasattr(x, "__dict__") and not isinstance(x, FunctionType):
+                self._looks.append(vars(x).values)
+        self._looks += [vars(kind).values for kind in classes]
+        self._looks += [table.values for table in tables]
+        self._read = [(vars(sys.modules[name]).get, names) for name, names in named.items()]
+        self._values = self._now()
 
-    def _now(self) -> Iterator[object]:
-        return chain.from_iterable(table.values() for table in self._tables)
+    def _now(self) -> list[object]:
+        looked = chain.from_iterable(look() for look in self._looks)
+        return [*looked, *chain.from_iterable(starmap(map, self._read))]
 
     def same(self) -> bool:
-        """Whether nothing was replaced since this object was made; takes some 20 microseconds."""
-        now = [*self._now()]
+        """Whether nothing was replaced since this object was made."""
+        now = self._now()
         if len(now) != len(self._values):
             return False
-        others = list(map(is_not, now, self._values))
-        if not any(others):
-            return True
+        others = [*map(is_not, now, self._values)]
         pairs = zip(compress(now, others), compress(self._values, others), strict=True)
-        return all(type(a) in PLAIN_VALUES and type(a) is type(b) and a == b for a, b in pairs)
+        return all(plain(a) and type(a) is type(b) and a == b for a, b in pairs)
 
 
-def reachable(thing: object) -> list[object]:
-    """An object and those that it holds, and so on; none of Python's or PyTorch's own."""
-    found = [thing]
-    for one in found:
-        held = vars(one).values() if hasattr(one, "__dict__") else ()
-        found += [x for x in held if written_here(type(x)) and not any(x is y for y in found)]
-    return found
+class RandomStates:
+    """The states of generators of the CPU, which a graph does not draw from again."""
+
+    def __init__(self) -> None:
+        self.torch = torch.get_rng_state()
+        self.others = random.getstate(), np.random.get_state()
+
+    def same(self) -> bool:
+        """Whether nothing was drawn since."""
+        others = random.getstate(), np.random.get_state()
+        return torch.equal(self.torch, torch.get_rng_state()) and str(others) == str(self.others)
 
 
-def written_here(kind: type) -> bool:
-    """Whether a class is neither Python's nor PyTorch's."""
-    module = sys.modules.get(kind.__module__)
-    own = kind.__module__.partition(".")[0] not in {"torch", "builtins", "typing", "abc"}
-    return own and isinstance(module, ModuleType)
+def plain(value: object) -> bool:
+    """Whether a value is a number or text, or a tuple of such."""
+    return type(value) in PLAIN or (type(value) is tuple and all(map(plain, value)))
+
+
+def attributes(own: Mapping[str, object]) -> Iterator[object]:
+    """The values of a module's attributes that are not those of every module."""
+    return (value for name, value in own.items() if name not in OF_EVERY_MODULE)
+
+
+def own(module: str | None) -> bool:
+    """Whether a module is neither Python's, PyTorch's nor NumPy's."""
+    name = module or "builtins"
+    return name in sys.modules and not {name, name.partition(".")[0]} & FOREIGN
+
+
+def reachable(objects: Iterable[object]) -> list[object]:
+    """Objects and what they hold, and so on: containers, functions, and objects of classes that are
+    neither Python's nor PyTorch's, or are modules.
+    """
+    found: dict[int, object] = {}
+    waiting = [*objects]
+    while waiting:
+        x = waiting.pop()
+        if id(x) in found or isinstance(x, (Tensor, type, ModuleType)) or plain(x):
+            continue
+        if isinstance(x, (Mapping, list, tuple, set)):
+            held: Sequence[object] = [*(x.values() if isinstance(x, Mapping) else x)]
+        elif isinstance(x, partial):
+            held = [x.func, *x.args, *x.keywords.values()]
+        elif isinstance(x, MethodType):
+            held = [x.__self__, x.__func__]
+        elif isinstance(x, FunctionType):
+            held = []
+        elif isinstance(x, nn.Module):
+            held = [*attributes(vars(x)), *x._modules.values()]
+        elif hasattr(x, "__dict__") and own(type(x).__module__):
+            held = [*vars(x).values()]
+        else:
+            continue
+        found[id(x)] = x
+        waiting += held
+    return [*found.values()]
+
+
+def names_read(
+    classes: Iterable[type], functions: Iterable[FunctionType]
+) -> dict[str, Sequence[str]]:
+    """The names that functions read of their modules, by module; those of functions that are read
+    are among them.
+    """
+    members = (x for kind in classes for x in vars(kind).values())
+    waiting: list[Any] = [*members, *functions]
+    found: dict[str, dict[str, None]] = {}
+    seen: set[int] = set()
+    while waiting:
+        x = waiting.pop()
+        for attribute in ("fget", "func", "__func__", "__wrapped__"):
+            x = getattr(x, attribute, x)
+        if not isinstance(x, FunctionType) or id(x) in seen or not own(x.__module__):
+            continue
+        seen.add(id(x))
+        table = vars(sys.modules[x.__module__])
+        for name in names_of(x.__code__):
+            if name in table:
+                found.setdefault(x.__module__, {})[name] = None
+                waiting.append(table[name])
+    return {module: [*names] for module, names in found.items()}
+
+
+def names_of(code: CodeType) -> Iterator[str]:
+    """The global names of a function and of those defined in it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from names_of(constant)

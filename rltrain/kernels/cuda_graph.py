@@ -26,7 +26,7 @@ from rltrain.algo.policy import Policy
 from rltrain.buffer.packed_batch import BatchMemory, PackedBatch, form_of
 from rltrain.common.metrics import MetricRow
 from rltrain.interfaces import Agents
-from rltrain.kernels.captured import Parts, reachable
+from rltrain.kernels.captured import Parts, RandomStates
 from rltrain.kernels.module_watch import ModuleWatch
 from rltrain.types import Batch, Clock, UpdateResult
 
@@ -34,7 +34,9 @@ log = logging.getLogger("rltrain")
 WARM_UPS = 2
 """Steps before a capture, in which PyTorch and cuDNN set up what they keep."""
 MOST_CAPTURES = 200
-"""Captures in a process before steps are launched one operation at a time."""
+"""Captures in a row before steps are launched one operation at a time."""
+ENOUGH = 100
+"""Launches after which captures are counted from the beginning."""
 
 
 class CannotCapture(RuntimeError):
@@ -84,8 +86,11 @@ class Captures:
         self.what, self.required = what, required
         self._graphs: dict[Hashable, Any] = {}
         self._parts: Parts | None = None
-        self._n_captures = 0
+        self._n_captures = self._n_launches = 0
         self._given_up = False
+
+    def __deepcopy__(self, memo: object) -> Captures:
+        return Captures(self.what, self.required)
 
     def get(
         self, layout: Hashable, parts: Callable[[], Parts], capture: Callable[[Any], Any]
@@ -103,20 +108,28 @@ class Captures:
             return None
         if self._parts is not None and not self._parts.same():
             self.forget()
-        if layout in self._graphs:
-            return self._graphs[layout]
-        try:
-            self._n_captures += 1
-            if self._n_captures > MOST_CAPTURES:
-                raise CannotCapture(f"they were captured {MOST_CAPTURES} times")
-            pool = next((graph.graph.pool() for graph in self._graphs.values()), None)
-            graph = capture(pool)
-        except RuntimeError as error:  # also PyTorch's, of what a capture does not allow
-            self._give_up(error)
-            return None
-        if self._parts is None:
-            self._parts = parts()
-        self._graphs[layout] = graph
+        if layout not in self._graphs:
+            self._n_captures, self._n_launches = self._n_captures + 1, 0
+            try:
+                self._graphs[layout] = self._captured(parts, capture)
+            except Exception as error:  # the step by itself raises what is wrong with it
+                self._give_up(error)
+                return None
+        self._n_launches += 1
+        if self._n_launches > ENOUGH:
+            self._n_captures = 0
+        return self._graphs[layout]
+
+    def _captured(self, parts: Callable[[], Parts], capture: Callable[[Any], Any]) -> Any:
+        if self._n_captures > MOST_CAPTURES:
+            raise CannotCapture(f"they were captured {MOST_CAPTURES} times in a row")
+        before, random = self._parts or parts(), RandomStates()
+        graph = capture(next((graph.graph.pool() for graph in self._graphs.values()), None))
+        if not before.same():
+            raise CannotCapture("they change attributes of Python's objects")
+        if not random.same():
+            raise CannotCapture("they draw random numbers on the CPU")
+        self._parts = before
         return graph
 
     def forget(self) -> None:
@@ -124,12 +137,12 @@ class Captures:
         self._graphs.clear()
         self._parts = None
 
-    def _give_up(self, error: RuntimeError) -> None:
+    def _give_up(self, error: Exception) -> None:
         self.forget()
         self._given_up = True
-        reason = str(error).partition("\n")[0]
+        reason = str(error).partition("\n")[0] or type(error).__name__
         message = f"{self.what} cannot be captured in a CUDA graph ({reason})"
-        if self.required:
+        if self.required and self._n_captures <= MOST_CAPTURES:
             raise ValueError(
                 f"hardware.kernels=compiled: {message}. Type hardware.kernels=auto, with which "
                 "PyTorch launches one operation after the other."
@@ -143,20 +156,19 @@ class StepGraph:
     def __init__(self, learner: Learner, batch: Batch, pool: Any) -> None:
         self.batch = copied(batch)
         clock: Any = NoClock()
-        state, random = learner.state_dict(), torch.cuda.get_rng_state()
+        state = learner.state_dict()
         try:
             with warming_up():
                 for _ in range(WARM_UPS):
                     Learner.step(learner, fresh(self.batch), clock)
         finally:
             learner.load_state_dict(state)
-            torch.cuda.set_rng_state(random)
         self.graph = torch.cuda.CUDAGraph()
         with capturing(self.graph, pool):
             result = Learner.step(learner, fresh(self.batch), clock)
             on_gpu = {n: x for n, x in result.metrics.items() if isinstance(x, Tensor)}
-            row = [x.detach().reshape(1).to(result.priority.dtype) for x in on_gpu.values()]
-            self.output = torch.cat([result.priority.detach(), *row])
+            self.priority = result.priority.detach()
+            self.row = torch.cat([x.detach().reshape(1).float() for x in on_gpu.values()])
         self.names = tuple(on_gpu)
         self.constants = {n: x for n, x in result.metrics.items() if n not in on_gpu}
 
@@ -164,12 +176,10 @@ class StepGraph:
         """The step on a batch of the same layout."""
         overwrite(self.batch, batch)
         self.graph.replay()
-        output = self.output.clone()  # the next launch writes it again
-        n = len(output) - len(self.names)
-        metrics: Any = MetricRow(self.names, output[n:])
+        metrics: Any = MetricRow(self.names, self.row.clone())  # the next launch writes it again
         if self.constants:
             metrics = {**metrics, **self.constants}
-        return UpdateResult(output[:n], metrics)
+        return UpdateResult(self.priority.clone(), metrics)
 
 
 class GraphedValues:
@@ -177,58 +187,65 @@ class GraphedValues:
 
     def __init__(self, policy: Policy, required: bool) -> None:
         self.captures = Captures("steps of acting", required)
-        self.watch = ModuleWatch(policy.agents)
+        self.agents, self.watch = policy.agents, ModuleWatch(policy.agents)
 
     def __call__(
         self, policy: Policy, agents: Agents, obs: np.ndarray, hidden: Tensor
     ) -> tuple[np.ndarray, Tensor]:
-        if agents is policy.agents and self.watch.plain():
+        if agents is policy.agents is self.agents and self.watch.plain():
             if agents.training != policy.noisy:
                 agents.train(policy.noisy)
-            layout = obs.shape, obs.dtype.str, policy.noisy
+            inputs = obs, policy.last_action, hidden
             graph = self.captures.get(
-                layout,
-                lambda: Parts([agents, *agents.modules()]),
-                partial(ValuesGraph, policy, obs),
+                (obs.shape, obs.dtype.str, policy.noisy),
+                partial(Parts, [agents]),
+                partial(ValuesGraph, agents, *inputs),
             )
             if graph is not None:
-                return graph.launch(obs, policy.last_action, hidden)
+                return graph.launch(*inputs)
         return Policy.values(policy, agents, obs, hidden)
 
 
 class ValuesGraph:
     """One captured step of acting, with memory for what it reads and computes."""
 
-    def __init__(self, policy: Policy, obs: np.ndarray, pool: Any) -> None:
-        agents, device = policy.agents, torch.device("cuda")
-        self.block = BatchMemory(form_of({"obs": obs, "last_action": policy.last_action}), device)
-        self.packed = torch.zeros_like(self.block.memory, device=device)
-        self.hidden = torch.zeros_like(policy._hidden)
+    def __init__(
+        self, agents: Agents, obs: np.ndarray, last_action: np.ndarray, hidden: Tensor, pool: Any
+    ) -> None:
+        form = form_of({"obs": obs, "last_action": last_action})
+        self.block = BatchMemory(form, hidden.device)
+        self.packed = torch.zeros_like(self.block.memory, device=hidden.device)
+        self.hidden = hidden.clone()
+        self._read(obs, last_action, hidden)
 
         def step() -> tuple[Tensor, Tensor]:
             batch = PackedBatch.of(self.packed, self.block.places, lambda name, x: x, {})
             return agents.step(batch.obs.float(), batch.last_action, self.hidden)
 
-        random = torch.cuda.get_rng_state()
+        buffers = [(buffer, buffer.clone()) for buffer in agents.buffers()]
         with torch.no_grad():
             try:
                 with warming_up():
                     for _ in range(WARM_UPS):
                         step()
             finally:
-                torch.cuda.set_rng_state(random)
+                for buffer, before in buffers:
+                    buffer.copy_(before)
             self.graph = torch.cuda.CUDAGraph()
             with capturing(self.graph, pool):
                 self.q, self.after = step()
+
+    def _read(self, obs: np.ndarray, last_action: np.ndarray, hidden: Tensor) -> None:
+        self.block.fill({"obs": obs, "last_action": last_action})
+        self.packed.copy_(self.block.memory, non_blocking=True)
+        if hidden.numel():
+            self.hidden.copy_(hidden)
 
     def launch(
         self, obs: np.ndarray, last_action: np.ndarray, hidden: Tensor
     ) -> tuple[np.ndarray, Tensor]:
         """Values [E, N, A], and the next hidden state."""
-        self.block.fill({"obs": obs, "last_action": last_action})
-        self.packed.copy_(self.block.memory, non_blocking=True)
-        if hidden.numel():
-            self.hidden.copy_(hidden)
+        self._read(obs, last_action, hidden)
         self.graph.replay()
         after = self.after.clone() if hidden.numel() else hidden
         return self.q.cpu().numpy(), after  # waits, so the block may be written again
@@ -237,7 +254,8 @@ class ValuesGraph:
 @contextmanager
 def warming_up() -> Iterator[None]:
     """Steps before a capture: on another stream than the present one, as PyTorch wants it, and
-    refused where they wait for the device, which a capture could not go on from.
+    refused where they wait for the device, which a capture could not go on from. Torch's random
+    numbers are then as they were.
 
     Raises:
         RuntimeError: something waits.
@@ -247,7 +265,7 @@ def warming_up() -> Iterator[None]:
     before = torch.cuda.get_sync_debug_mode()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        with torch.cuda.stream(other):
+        with torch.random.fork_rng([torch.cuda.current_device()]), torch.cuda.stream(other):
             yield
     finally:
         torch.cuda.set_sync_debug_mode(before)
@@ -279,10 +297,10 @@ class NoClock:
 def parts_of_step(learner: Learner) -> Parts:
     """The parts of a gradient step."""
     step = learner.gradient_step
-    objects = [learner, *reachable(learner.loss), step, step.optimizer, step.flat]
-    objects += [learner.reward_norm, learner.buffers]
-    objects += [*learner.online.modules(), *learner.target.modules()]
-    return Parts(objects, *of_optimizer(learner))
+    objects = [learner.loss, step.optimizer, step.flat, learner.reward_norm, learner.buffers]
+    objects += [learner.online, learner.target]
+    tables = [vars(learner), vars(step)]
+    return Parts([x for x in objects if x is not None], *tables, *of_optimizer(learner))
 
 
 def of_optimizer(learner: Learner) -> tuple[Any, Any]:

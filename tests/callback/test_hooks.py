@@ -6,10 +6,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
+from rltrain.buffer.packed_batch import BatchMemory, form_of
 from rltrain.callback import Callback, Callbacks
 from rltrain.errors import UsageError
 
+UNUSED = ("obs", "avail_actions", "state", "last_action", "last", "action", "terminated")
+UNUSED = (*UNUSED, "weight", "index")
 HOOKS = [name for name in vars(Callback) if name.startswith("on_") and name != "on_exception"]
 
 
@@ -68,3 +72,22 @@ def test_metrics_do_not_replace_the_clock_of_their_row(hook, name):
     getattr(own, hook).__name__ = hook
     with pytest.raises(UsageError, match=rf"{hook} returned {name}=1\.0.*custom/{name}"):
         getattr(Callbacks([own()]), hook)(None, {"learn/loss": 0.5})
+
+
+def test_a_batch_that_a_callback_may_have_changed_in_place_is_taken_from_its_fields():
+    """Defect: on a GPU changes of fields that are stored in another type were lost."""
+    arrays = {"reward": np.ones((1, 2, 1), np.float16), "mask": np.ones((1, 2), np.bool_)}
+    batch = BatchMemory(form_of(arrays), torch.device("cpu")).fill(arrays)
+    batch = batch.batch(lambda name, x: x.float(), {"whole": True})
+    vars(batch).update(dict.fromkeys(UNUSED, torch.zeros(1)))
+
+    def doubled(self, trainer, value):
+        value.reward.mul_(2)
+        return value
+
+    changing = type("Changing", (Callback,), {"on_batch": doubled})()
+    counting = type("Counting", (Callback,), {"only_counts": True, "on_batch": Callback.on_batch})()
+    assert Callbacks([counting]).on_batch(None, batch) is batch
+    changed = Callbacks([counting, changing]).on_batch(None, batch)
+    assert changed.layout is None
+    assert changed.reward.unique().tolist() == [2.0]

@@ -125,3 +125,18 @@ def test_a_row_is_a_mapping():
     assert {**row} == dict(row) == {"loss": 1.0, "lr": 2.0}
     assert len(row) == 2
     assert row.get("nothing", 0) == 0
+
+
+@pytest.mark.parametrize("resumes", [False, True])
+def test_a_save_in_between_changes_no_digit(resumes):
+    rows = torch.rand(64, 2) * 1000
+    one, other = Metrics(), Metrics()
+    for i, row in enumerate(rows):
+        one.add("learn", MetricRow(("loss", "grad_norm"), row))
+        other.add("learn", MetricRow(("loss", "grad_norm"), row))
+        if i == 20:
+            state = other.state_dict()
+            other = Metrics() if resumes else other
+            if resumes:
+                other.load_state_dict(state)
+    assert one.take() == other.take()

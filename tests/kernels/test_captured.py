@@ -1,12 +1,16 @@
 """What was captured in a CUDA graph is captured again where anything in it was replaced."""
 
+import copy
+import random
+import sys
 from dataclasses import replace
+from functools import partial
 
+import numpy as np
 import pytest
 import torch
 from torch.optim import SGD
 
-from rltrain.algo import targets
 from rltrain.algo.loss import td
 from rltrain.algo.mixer.qmix import QMix
 from rltrain.kernels.captured import Parts
@@ -21,6 +25,12 @@ from rltrain.kernels.module_watch import ModuleWatch
 from rltrain.types import Clock
 from tests.algo.batches import make_batch, make_learner
 
+THIS, SCALE = sys.modules[__name__], 1.0
+
+
+def scaled(x, by):
+    return x * by * SCALE
+
 
 def moments(learner):
     return learner.gradient_step.optimizer.state[learner.gradient_step.flat.values]
@@ -32,7 +42,6 @@ EDITS = {
         x.loss, "returns", replace(x.loss.returns, gamma=0.5)
     ),
     "the loss": lambda x, patch: setattr(x, "loss", td.TDLoss(gamma=0.9, double=True, n_step=1)),
-    "a function": lambda x, patch: patch.setattr(targets, "huber", lambda error, delta: error),
     "an imported function": lambda x, patch: patch.setattr(td, "huber", lambda e, d: e),
     "a method of a class": lambda x, patch: patch.setattr(QMix, "forward", lambda *a: a[1]),
     "a method of an object": lambda x, patch: setattr(x.loss, "_td_target", lambda *a: None),
@@ -44,6 +53,10 @@ EDITS = {
     "a parameter": lambda x, patch: setattr(
         x.online.agents.fc2, "bias", torch.nn.Parameter(torch.zeros(4))
     ),
+    "a list of an object": lambda x, patch: x.loss.weights.append(0.5),
+    "an entry of a table": lambda x, patch: x.loss.coefficients["td"].update(scale=0.5),
+    "a keyword of a partial": lambda x, patch: x.loss.scaled.keywords.update(by=0.5),
+    "a constant of a function's module": lambda x, patch: patch.setattr(THIS, "SCALE", 0.5),
     "a number of a network": lambda x, patch: setattr(x.online.agents.input, "scale", 2.0),
 }
 
@@ -51,6 +64,8 @@ EDITS = {
 @pytest.mark.parametrize("edit", EDITS)
 def test_an_edit_is_noticed(edit, monkeypatch):
     learner = make_learner()
+    learner.loss.weights, learner.loss.coefficients = [1.0], {"td": {"scale": 1.0}}
+    learner.loss.scaled = partial(scaled, by=1.0)
     learner.update(make_batch([4, 3]), Clock())
     parts = parts_of_step(learner)
     learner.update(make_batch([2, 3]), Clock(5, 1, 1))
@@ -126,6 +141,63 @@ def test_what_cannot_be_captured_is_logged_once_and_launched_plainly(caplog):
 def test_what_cannot_be_captured_is_refused_where_it_is_required():
     with pytest.raises(ValueError, match=r"hardware\.kernels=auto"):
         Captures("gradient steps", required=True).get("a", lambda: Parts([]), failing)
+
+
+class Counts(torch.nn.Module):
+    calls, drawn = 0, (0, 0)
+
+
+SIDE_EFFECTS = {
+    "a counter": lambda part: setattr(part, "calls", part.calls + 1),
+    "a tensor": lambda part: setattr(part, "last", torch.zeros(1)),
+    "tensors": lambda part: setattr(part, "drawn", (torch.zeros(2), torch.zeros(2))),
+    "Python's random numbers": lambda part: random.random(),
+    "NumPy's random numbers": lambda part: np.random.rand(),
+    "PyTorch's random numbers": lambda part: torch.rand(1),
+}
+
+
+@pytest.mark.parametrize("effect", SIDE_EFFECTS)
+def test_a_step_with_effects_on_the_cpu_is_not_captured(effect, caplog):
+    """Defect: the graph repeated what the first step did."""
+    part, captures = Counts(), Captures("steps", required=False)
+    part.last = torch.zeros(1)
+
+    def capture(pool):
+        SIDE_EFFECTS[effect](part)
+        return FakeGraph(pool)
+
+    assert captures.get("a", lambda: Parts([part]), capture) is None
+    assert "cannot be captured" in caplog.text
+
+
+def test_variables_of_a_script_that_no_part_reads_are_no_edits(monkeypatch):
+    monkeypatch.setattr(THIS, "result", 1, raising=False)
+    parts = Parts([partial(scaled, by=1.0)])
+    monkeypatch.setattr(THIS, "result", 2)
+    assert parts.same()
+
+
+def test_an_error_of_any_kind_is_left_to_the_step_itself():
+    captures = Captures("steps", required=False)
+    assert captures.get("a", lambda: Parts([]), lambda pool: {}["missing"]) is None
+
+
+def test_a_copy_captures_for_itself():
+    captures = Captures("steps", required=True)
+    assert captures.get("a", lambda: Parts([]), FakeGraph) is not None
+    other = copy.deepcopy(captures)
+    assert (other.what, other.required, other._graphs) == ("steps", True, {})
+
+
+def test_captures_count_only_in_a_row(monkeypatch):
+    monkeypatch.setattr("rltrain.kernels.cuda_graph.MOST_CAPTURES", 2)
+    monkeypatch.setattr("rltrain.kernels.cuda_graph.ENOUGH", 3)
+    part, captures = Counts(), Captures("steps", required=True)
+    for number in range(5):
+        part.calls = number
+        for _ in range(5):
+            assert captures.get("a", lambda: Parts([part]), FakeGraph) is not None
 
 
 def test_parts_that_change_in_every_step_are_not_captured_for_ever(monkeypatch):
