@@ -41,6 +41,8 @@ PATH_KEYS = (
     "tune.dir",
 )
 """Keys whose values are paths: ``=``, ``,`` and spaces in them need no quotes."""
+SWEPT_PATHS = ("checkpoint", "dataset.read", "dataset.write", "buffer.folder", "init.folder")
+"""Those of them that a sweep can have several values of."""
 TYPED_ONCE = ("mode", "load_step", *PATH_KEYS)
 """Keys that choose a command and its files. Of other keys the last value counts."""
 ENTRY = re.compile(r"""\s*(?:'((?:[^']|'')*)'|"((?:[^"]|"")*)"|([^,]*))\s*(?:,|$)""")
@@ -63,6 +65,16 @@ def quoted(text: str) -> str:
     if not equals or not is_path or value[:1] in ("'", '"') or value in ("", "null"):
         return text
     return f"{key}={in_quotes(value)}"
+
+
+def swept_paths(text: str) -> str:
+    """An override of a sweep with each of several paths quoted by itself, not all as one."""
+    key, _, value = text.partition("=")
+    choice = re.fullmatch(r"choice\((.*)\)", value)
+    several = "," in value and value[:1] not in ("'", '"') and not os.path.exists(expanded(value))
+    if key not in SWEPT_PATHS or not (choice or several):
+        return text
+    return f"{key}={','.join(map(in_quotes, typed_list(choice[1] if choice else value)))}"
 
 
 def typed_list(typed: str) -> list[str]:

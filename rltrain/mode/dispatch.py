@@ -18,6 +18,7 @@ from rltrain.config.overrides import (
     absolute_path,
     require_once,
     require_one_value,
+    swept_paths,
     typed_value,
 )
 from rltrain.config.schema import Settings
@@ -32,6 +33,8 @@ def dispatch(overrides: Sequence[str], *, multirun: bool) -> int:
     Raises:
         RltrainError: with the exit code in it.
     """
+    if multirun:
+        overrides = [swept_paths(text) for text in overrides]
     require_once(overrides)
     path = typed_value(overrides, "resume")
     mode = typed_value(overrides, "mode") if path is None else "resume"

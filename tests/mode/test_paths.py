@@ -14,7 +14,7 @@ from rltrain.battles.engine import compile_cache
 from rltrain.common import numba_cache
 from rltrain.common.machine import places
 from rltrain.config.compose import compose_checked
-from rltrain.config.overrides import typed_list
+from rltrain.config.overrides import SWEPT_PATHS, parse, swept_paths, typed_list
 from rltrain.errors import RltrainError, UsageError
 from rltrain.main import run
 from rltrain.report.readers import find_runs
@@ -210,3 +210,27 @@ def test_ctrl_c_while_the_command_is_imported_is_quiet(own_folder):
         quiet.append(b"rltrain" not in error)
     assert all(quiet)
     assert not Path("outputs").exists()
+
+
+@pytest.mark.parametrize("key", SWEPT_PATHS)
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("data/a,data/b", ["data/a", "data/b"]),
+        ("choice(data/a,data/b)", ["data/a", "data/b"]),
+        ("'data/a','data/b'", ["data/a", "data/b"]),
+        ("data/it's,with blank, x=1", ["data/it's", "with blank", "x=1"]),
+        ("data/${seed}", None),
+        ("there,is", None),
+        ("data/a", None),
+    ],
+)
+def test_a_sweep_takes_several_paths(key, typed, found, tmp_path, monkeypatch):
+    """Defect: they were one path with a comma in it."""
+    monkeypatch.chdir(tmp_path)
+    Path("there,is").mkdir()
+    (override,) = parse([swept_paths(f"{key}={typed}")])
+    assert override.is_sweep_override() == (found is not None)
+    values = override.sweep_string_iterator() if found else [override.value()]
+    plain = [str(value).strip("'").replace("\\'", "'") for value in values]
+    assert plain == (found or [typed])

@@ -269,6 +269,6 @@ def require_own_datasets(settings: Sequence[Settings]) -> None:
     for folder, n in Counter(folders).items():
         if n > 1:
             raise UsageError(
-                f"dataset.write={folder}: {n} jobs cannot write into one folder. Sweep over the "
-                "folders too, or record them one by one."
+                f"dataset.write={folder}: {n} jobs cannot write into one folder. Type a folder for "
+                "each with the keys that differ, such as 'dataset.write=data/${seed}'."
             )

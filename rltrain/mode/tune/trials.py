@@ -15,7 +15,7 @@ from rltrain.callback.training import Training
 from rltrain.common.files import JsonObject, json_object
 from rltrain.config.compose import compose_checked
 from rltrain.config.schema import RunSettings
-from rltrain.errors import RltrainError
+from rltrain.errors import RltrainError, UsageError
 from rltrain.logger.jsonl import read_rows
 from rltrain.logger.screen import Screen
 from rltrain.mode.run_folder import holds_run
@@ -118,8 +118,7 @@ def run_trial(job: StudySetup, study: Study, trial: Trial, screen: Screen) -> in
         )
     except RltrainError as error:
         failed(study, trial, str(error))
-        states = {t.state.name for t in study.get_trials(deepcopy=False)}
-        if not states & {"COMPLETE", "PRUNED"}:  # no trial came to a result so far
+        if no_result(study):
             raise
         screen.lines(f"trial {trial.number} failed: {error}")
         return error.exit_code
@@ -134,9 +133,18 @@ def run_trial(job: StudySetup, study: Study, trial: Trial, screen: Screen) -> in
     return done.exit_code
 
 
+def no_result(study: Study) -> bool:
+    """Whether no trial came to a result so far."""
+    states = {t.state.name for t in study.get_trials(deepcopy=False)}
+    return not states & {"COMPLETE", "PRUNED"}
+
+
 def tell(job: StudySetup, study: Study, trial: Trial, pruned: bool, screen: Screen) -> None:
     """Tell the study the score of a trial that came to its end, the mean of its last tests, or that
     it was pruned.
+
+    Raises:
+        UsageError: no trial has a score so far, since tests do not report the metric.
     """
     from optuna.trial import TrialState
 
@@ -149,8 +157,13 @@ def tell(job: StudySetup, study: Study, trial: Trial, pruned: bool, screen: Scre
         best = study.best_trial
         screen.lines(f"trial {trial.number}: {score:g} (best {best.value:g}, trial {best.number})")
     else:
-        failed(study, trial, f"no test reported {metric}")
-        screen.lines(f"trial {trial.number} failed: no test reported {metric}")
+        rows = read_tests(trial_dir(job.folder, trial.number))
+        names = ", ".join(sorted({name for row in rows for name in row if "/" in name}))
+        reason = f"tune.metric={metric}: no test of trial {trial.number} reported it"
+        failed(study, trial, reason)
+        if no_result(study):
+            raise UsageError(f"{reason}. Expected one of {names}: type tune.metric=NAME.")
+        screen.lines(f"trial {trial.number} failed: {reason}")
 
 
 def score_of(run_dir: Path, run: RunSettings) -> float:

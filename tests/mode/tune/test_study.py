@@ -6,6 +6,7 @@ import pytest
 pytest.importorskip("optuna")
 
 from rltrain.config.compose import compose_checked
+from rltrain.errors import UsageError
 from rltrain.logger.screen import Screen
 from rltrain.mode.tune.space import Parameter
 from rltrain.mode.tune.study import next_trial, open_study, pruner, suggest, trial_dir
@@ -104,6 +105,28 @@ def test_the_table_has_the_score_that_was_printed(tmp_path, capsys, last_tests, 
     assert f" {score}" in capsys.readouterr().out
     write_trials(tmp_path, run, study.get_trials())
     assert f",{score}," in (tmp_path / "trials.csv").read_text(encoding="utf-8")
+
+
+def test_a_metric_that_no_test_reports_ends_the_study_with_its_first_trial(tmp_path, capsys):
+    """Defect: every trial was trained to its end."""
+    run = run_settings("tune.metric=test/win_rate")
+    study = open_study(tmp_path, run)
+    job = StudySetup(tmp_path, (), (), run)
+
+    def told(row):
+        trial, lock = next_trial(study, tmp_path, run)
+        os.close(lock)
+        folder = trial_dir(tmp_path, trial.number)
+        folder.mkdir()
+        (folder / "metrics.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+        tell(job, study, trial, False, Screen())
+
+    without = {"env_steps": 1, "test/return_mean": 2.0, "test/episode_length_mean": 3.0}
+    with pytest.raises(UsageError, match=r"one of test/episode_length_mean, test/return_mean:"):
+        told(without)
+    told({**without, "test/win_rate": 0.5})
+    told(without)
+    assert "trial 2 failed: tune.metric=test/win_rate: no test of" in capsys.readouterr().out
 
 
 def test_run_folders_of_trials_sort(tmp_path):
