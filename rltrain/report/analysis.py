@@ -59,6 +59,7 @@ def analyze(
             f"report.metric={metric}: none of the {len(own)} runs reports it over "
             f"{settings.axis}. They have {', '.join(metrics) or 'no metrics over it'}."
             + (f" Type report.metric={near[0]}." if near else "")
+            + "".join(f" {run.folder}: {problem}." for run in own for problem in run.problems)
         )
     kept = beside_runs(run for run in runs if run.folder in curves)
     groups = grouped(kept, settings.ignore, settings.rename)

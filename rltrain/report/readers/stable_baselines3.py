@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from rltrain.common.files import open_plain
+from rltrain.errors import reason
 from rltrain.report.readers.csv_tables import (
     algo_in,
     csv_columns,
@@ -52,8 +53,12 @@ def read(folder: Path, files: set[str]) -> Run | None:
         parts.append(renamed(csv_columns(folder / "progress.csv"), NAMES))
     elif monitors:
         parts.append(episodes([folder / name for name in monitors]))
+    problems = []
     if TESTS in files:
-        parts.append(evaluations(folder / TESTS))
+        try:
+            parts.append(evaluations(folder / TESTS))
+        except (OSError, EOFError, ValueError, KeyError, IndexError, zipfile.BadZipFile) as error:
+            problems.append(f"{TESTS} cannot be read ({reason(error)})")
     algo = algo_in(folder, ALGOS)
     name = name_in(folder, algo)
     return Run(
@@ -64,6 +69,7 @@ def read(folder: Path, files: set[str]) -> Run | None:
         seed=seed_in(folder),
         columns=joined(parts),
         settings={"name": name} if name else {},
+        problems=problems,
     )
 
 
@@ -102,20 +108,17 @@ def episodes(paths: list[Path]) -> dict[str, np.ndarray]:
 
 def evaluations(path: Path) -> dict[str, np.ndarray]:
     """Tests of the evaluation callback; pickled objects are refused."""
-    try:
-        with open_plain(path) as raw, np.load(raw, allow_pickle=False) as file:
-            require_sizes(file.zip)
-            steps, results = file["timesteps"], file["results"]
-            out = {
-                "env_steps": steps.astype(float),
-                "test/return_mean": results.mean(1),
-                "test/return_std": results.std(1),
-                "test/episode_length_mean": file["ep_lengths"].mean(1),
-            }
-            if "successes" in file:
-                out["test/win_rate"] = file["successes"].mean(1)
-    except (OSError, EOFError, ValueError, KeyError, IndexError, zipfile.BadZipFile):
-        return {}
+    with open_plain(path) as raw, np.load(raw, allow_pickle=False) as file:
+        require_sizes(file.zip)
+        steps, results = file["timesteps"], file["results"]
+        out = {
+            "env_steps": steps.astype(float),
+            "test/return_mean": results.mean(1),
+            "test/return_std": results.std(1),
+            "test/episode_length_mean": file["ep_lengths"].mean(1),
+        }
+        if "successes" in file:
+            out["test/win_rate"] = file["successes"].mean(1)
     return out
 
 

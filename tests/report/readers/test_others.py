@@ -136,6 +136,8 @@ def test_arrays_with_pickled_objects_are_not_unpickled(tmp_path):
     (folder / "evaluations.npz").write_bytes(pickle.dumps(Bomb()))
     run, _ = only(tmp_path)
     assert run.metric("return_mean") is None
+    (problem,) = run.problems
+    assert problem.startswith("evaluations.npz cannot be read (")
 
 
 def test_rllib_with_new_names(tmp_path):
