@@ -51,7 +51,7 @@ def written(page: str, text: str) -> str:
 
 
 def plain(text: str, row: Mapping[str, Any]) -> str:
-    """A message of the table of combinations, N and names in the place of values."""
+    """A message of the table of combinations, N and names in place of values."""
     text = text.replace("{key}", str(row.get("key")))
     text = re.sub(r"\{\w+!t\}", "NAME", text)
     return re.sub(r"\{[^}]*\}", "N", text).replace("<", "&lt;").replace("|", "\\|")

@@ -94,7 +94,7 @@ def train(
     if settings.run.mode != "train" or settings.run.resume is not None:
         raise UsageError(
             "rltrain.train starts a new run: use rltrain.evaluate for mode=evaluate, and "
-            "rltrain.resume to go on with a run."
+            "rltrain.resume to continue a run."
         )
     run_dir = composed.run_dir() or new_run_dir(settings)
     result = run_training(settings, run_dir, files=composed.files(run_dir), loud=progress)
@@ -121,7 +121,7 @@ def resume(
         env: the class or factory that the run was given, if it was given one.
         callbacks: the objects that the run was given, in the same order; the saved state of each is
             restored, by its class. ``[]`` continues without them.
-        trust: packages of one's own that the run's configuration may name.
+        trust: your own packages that the run's configuration may name.
         progress: show what the command shows.
 
     Raises:
@@ -158,7 +158,7 @@ def succeeded(result: Result) -> Result:
         RuntimeError: it failed.
     """
     if result.exit_code == SIGNAL_CODES["SIGINT"]:
-        raise KeyboardInterrupt(f"The run is saved. rltrain.resume('{result.run_dir}') goes on.")
+        raise KeyboardInterrupt(f"The run is saved. rltrain.resume('{result.run_dir}') continues.")
     if result.exit_code in SIGNAL_CODES.values():
         raise SystemExit(result.exit_code)
     if result.exit_code:
@@ -211,7 +211,7 @@ def evaluate(
         path: a run folder, its ``checkpoints/``, one checkpoint, a folder of runs for the newest
             one, or ``latest`` for the newest one below ``outputs/``.
         env: the class or factory that ``make_trainer`` was given, if it was given one.
-        trust: packages of one's own whose environments may be imported.
+        trust: your own packages whose environments may be imported.
         load_step: take the checkpoint nearest to this env step, or that of the best test; with
             ``"all"`` the result is a ``Result`` for each checkpoint by its env step.
         overrides: what else would follow ``mode=evaluate``, such as ``{"env.map_name": "8m"}``.
@@ -246,7 +246,7 @@ def match(
         checkpoints: paths as those of ``evaluate``, names of scripted policies, and ``builtin``
             for the enemies of the environment itself.
         battles: of each pairing; None for the default of ``match.battles``.
-        trust: packages of one's own that the agents' configurations may name.
+        trust: your own packages that the agents' configurations may name.
         overrides: what else would follow ``mode=match``, such as ``{"env.map_name": "8m"}``.
         progress: print a line for each pairing.
 
@@ -286,7 +286,7 @@ def make_trainer(
     overrides = env_overrides(texts_for("train", overrides), env)
     settings = handed(settings_from(overrides), env, callbacks)
     if typed_value(overrides, "hydra.run.dir"):
-        raise UsageError("hydra.run.dir: a trainer made by hand has run_dir=FOLDER for it.")
+        raise UsageError("hydra.run.dir: a trainer built by hand has run_dir=FOLDER for it.")
     if settings.run.resume is not None:
         raise UsageError(
             f"resume={settings.run.resume}: make_trainer makes a trainer of the overrides that it "
@@ -301,7 +301,7 @@ def make_trainer(
     for override in overrides:
         if override.startswith("logger=") and override != "logger=[]":
             raise UsageError(
-                f"{override}: a trainer made by hand writes metrics.jsonl and nothing else. Leave "
+                f"{override}: a trainer built by hand writes metrics.jsonl and nothing else. Leave "
                 "it out; rltrain.train writes to all loggers, and on_log of a callback sees every "
                 "row."
             )
@@ -347,7 +347,7 @@ def load_policy(
     those of ``evaluate``.
 
     Args:
-        trust: packages of one's own whose networks may be imported.
+        trust: your own packages whose networks may be imported.
 
     Raises:
         CheckpointError: nothing trustworthy at ``path``.

@@ -1,4 +1,4 @@
-"""Errors that a user can mend, each kind with its exit code."""
+"""Errors that a user can fix, each kind with its exit code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNPRINTABLE = re.compile(
 
 
 def printable(text: str) -> str:
-    r"""Text for a terminal: control characters but tabs and line ends as ``\x1b`` and so on."""
+    r"""Text for a terminal: control characters except tabs and line ends as ``\x1b`` and so on."""
     return UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
@@ -56,7 +56,7 @@ def usage_errors() -> Iterator[None]:
     """Context that turns a part's ``ValueError`` and ``MemoryError`` into a UsageError.
 
     Raises:
-        UsageError: in the place of these.
+        UsageError: in place of these.
     """
     try:
         yield
@@ -103,7 +103,7 @@ def storage_errors(what: object = None) -> Iterator[None]:
             read, and only errors of ``UNWRITABLE`` and ``FORBIDDEN``.
 
     Raises:
-        StorageError: in the place of the ``OSError``.
+        StorageError: in place of the ``OSError``.
     """
     try:
         yield
@@ -115,7 +115,7 @@ def storage_errors(what: object = None) -> Iterator[None]:
             raise
         raise StorageError(
             f"{what or error.filename or 'A file'} cannot be written: {error.strerror or error}. "
-            "Make room, or choose a place that can be written, then type the command again."
+            "Free disk space, or choose a writable place, then run the command again."
         ) from error
 
 
@@ -199,7 +199,7 @@ def exit_code_of(error: BaseException) -> int:
 
 
 def require_n_envs(what: str, n_saved: int, n_envs: int) -> None:
-    """Refuse what was saved with another number of environments.
+    """Refuse what was saved with a different number of environments.
 
     Raises:
         ValueError: both numbers, and what to type.
@@ -233,7 +233,7 @@ def one_edit(a: str, b: str) -> bool:
 def closest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
     """Known names that ``name`` may have been meant as, nearest first.
 
-    The same but for case and separators, else those one edit away, else those that look alike.
+    The same except for case and separators, else those one edit away, else those that look alike.
     """
     names = list(known)
     same = [k for k in names if normal(k) == normal(name)]

@@ -73,7 +73,7 @@ class VectorEnv(Protocol):
     first observation of a new episode.
 
     ``lost`` [E] bool marks environments that crashed in the last ``step``, or could not continue in
-    ``load_state_dict``: their reward is 0, and an episode has begun with its first observation.
+    ``load_state_dict``: their reward is 0, and an episode has started with its first observation.
     """
 
     spec: EnvSpec
@@ -86,7 +86,7 @@ class VectorEnv(Protocol):
     about: Mapping[str, Any] = MappingProxyType({})  # for records: {"backend": …}
     lost: np.ndarray | None = None  # [E] bool
     frames_per_second: float | None = None  # of its videos; None: it cannot be rendered
-    has_drawing: bool = False  # ``drawing`` tells where things are
+    has_drawing: bool = False  # ``drawing`` reports positions
     other_side: OtherSide | None = None  # played by opponents, if it was made with ``two_sided``
 
     def reset(self, seeds: EpisodeSeeds) -> None:
@@ -110,7 +110,7 @@ class VectorEnv(Protocol):
     @optional
     def drawing(self, e: int) -> Drawing:
         """Units and positions of an environment's current time step, if ``has_drawing``."""
-        raise ValueError("this environment does not tell where things are")
+        raise ValueError("this environment does not report positions")
 
     @optional
     def scripted(self, name: str) -> DecisionFunction:
@@ -131,7 +131,7 @@ class VectorEnv(Protocol):
 
     @optional
     def restart(self, state: StateDict) -> None:
-        """Of a state only what outlives an episode, such as tasks; ``reset`` follows."""
+        """Load only what outlives an episode, such as tasks; ``reset`` follows."""
         return
 
     def state_dict(self) -> StateDict: ...

@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def leave(number: int, frame: FrameType | None) -> None:
-    """End what is going on as Ctrl-C does, so that nothing half-written and no process is left."""
+    """End the command as Ctrl-C does, so that nothing half-written and no process is left."""
     raise KeyboardInterrupt(128 + number)
 
 
@@ -83,7 +83,7 @@ def in_one(error: RltrainError, arguments: Sequence[str]) -> str:
     line = read(arguments)
     try:
         catalog = catalog_for(line)
-    except RltrainError:  # the configuration of one's own is wrong too
+    except RltrainError:  # the custom configuration is wrong too
         return ""
     sweep = ["-m"] if "multirun" in line.switches else []
     done = translated([*sweep, *line.overrides], catalog, partial(refusal, catalog, []))
@@ -173,7 +173,7 @@ def require_new_run(overrides: Sequence[str]) -> None:
 
 
 def require_overrides(line: CommandLine, arguments: Sequence[str]) -> None:
-    """Refuse overrides that are no ``key=value``.
+    """Refuse overrides that are not ``key=value``.
 
     Raises:
         UsageError: the command to type instead.

@@ -44,7 +44,8 @@ class Pending:
 class PeriodicTests:
     """The tests of a trainer, one at a time.
 
-    With worker processes a test that was begun is played while training goes on. Its result belongs
+    With worker processes a test that was started is played while training continues. Its result
+    belongs
     to the env step at which it began: while the callbacks see it, ``clock`` and ``weights`` are
     those of the networks that were tested.
     """
@@ -57,19 +58,19 @@ class PeriodicTests:
 
     @property
     def clock(self) -> Clock:
-        """Of the test whose result is reported; else that of training."""
+        """Clock of the test whose result is reported; otherwise that of training."""
         return self.trainer.clock if self.reported is None else self.reported.clock
 
     @property
     def weights(self) -> Mapping[str, Any] | None:
-        """States of the networks of the test that is reported; None: they are the present ones."""
+        """States of the networks of the test that is reported; None: they are the current ones."""
         return None if self.reported is None else self.reported.weights
 
     def run(self, n: int) -> dict[str, float]:
         """A whole test of ``n`` episodes; nothing if the run is interrupted meanwhile.
 
         Raises:
-            UsageError: ``n`` is no number of episodes.
+            UsageError: ``n`` is not a number of episodes.
         """
         return self._run(n) or {}
 
@@ -113,7 +114,7 @@ class PeriodicTests:
             self.reported = None
 
     def finish_earlier(self) -> None:
-        """The same, unless the test began at the present env step."""
+        """The same, unless the test began at the current env step."""
         if self.pending is not None and self.pending.clock != self.trainer.clock:
             self.finish()
 
@@ -127,7 +128,7 @@ class PeriodicTests:
         """Exactly ``n`` test episodes in the environments of tests, after the pending test.
 
         Raises:
-            UsageError: ``n`` is no number of episodes.
+            UsageError: ``n`` is not a number of episodes.
         """
         require_episodes(n)
         self.finish()
@@ -168,7 +169,7 @@ class Watches(Watch):
 
 
 def require_episodes(n: int) -> None:
-    """Refuse what is no number of episodes.
+    """Refuse what is not a number of episodes.
 
     Raises:
         UsageError: what was expected.

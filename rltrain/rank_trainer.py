@@ -54,14 +54,14 @@ class RankTrainer(Trainer):
         super().start()
 
     def restore(self, path: str | Path) -> Found:
-        """The same; every rank then draws noise of its own, as it does from the start."""
+        """Restore; every rank then draws its own noise, as it does from the start."""
         result = super().restore(path)
         noise = seed_key(torch.initial_seed(), NOISE_STREAM, self.ranks.rank, self.clock.updates)
         torch.manual_seed(noise)
         return result
 
     def counted(self, steps: Steps) -> int:
-        """The same with the sums over all ranks; ends all of them in the same iteration."""
+        """Count the sums over all ranks; ends all of them in the same iteration."""
         if self.ranks.orphaned and self.wish is None:
             log.warning("torchrun has ended: stopping after this iteration and saving.")
             self.stop("torchrun has ended", interrupted=True)

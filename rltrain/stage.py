@@ -29,17 +29,17 @@ AFTER: Mapping[str, Mapping[Stage, Stage]] = {
 }
 """The stage after an event, by the stage before; what is not there is refused."""
 REFUSED = {
-    OCCUPIED: "{run_dir} already holds a run. Call trainer.restore('{run_dir}') to go on with it, "
+    OCCUPIED: "{run_dir} already holds a run. Call trainer.restore('{run_dir}') to continue it, "
     "or choose another run_dir.",
-    CLOSED: "This trainer is closed. Make another one for {run_dir}, and call its restore() to go "
-    "on with the run.",
+    CLOSED: "This trainer is closed. Make another one for {run_dir}, and call its restore() to "
+    "continue the run.",
 }
 """Why, by the stage before."""
 
 
 @dataclass(frozen=True)
 class StopRequest:
-    """A request to end a run after the present iteration."""
+    """A request to end a run after the current iteration."""
 
     why: str
     interrupted: bool  # by a signal: without a last test

@@ -23,7 +23,7 @@ class TrainingStepHooks:
     """
 
     def __init__(self) -> None:
-        self.open = np.zeros(0, np.bool_)  # [E] an episode has begun
+        self.open = np.zeros(0, np.bool_)  # [E] an episode has started
         self.begun = np.zeros(0, np.int64)  # [E] episodes begun so far
         self.t = np.zeros(0, np.int64)  # [E] transitions of the open episode
 
@@ -73,10 +73,10 @@ class TrainingStepHooks:
 
 
 def store(part: Trajectory, given: Trajectory) -> None:
-    """Put the arrays that hooks returned in the place of those of ``part``, which are views.
+    """Put the arrays that hooks returned in place of those of ``part``, which are views.
 
     Raises:
-        ValueError: an array of another shape; names it.
+        ValueError: an array of a different shape; names it.
     """
     for name in STEP_FIELDS:
         own, other = getattr(part, name), np.asarray(getattr(given, name))

@@ -31,7 +31,7 @@ from rltrain.types import Clock, Episode, StateDict, Steps
 from rltrain.update_ratio import UpdateRatio
 
 INEXACT = (
-    "The environments cannot save their state: the open episodes are dropped and begin again, "
+    "The environments cannot save their state: the open episodes are dropped and restarted, "
     "so the numbers will differ from those of a run without the interruption."
 )
 
@@ -47,8 +47,8 @@ class Trainer:
             fractions carry over.
         learning_starts: stored steps before the first gradient step.
         keep_last: full checkpoints kept.
-        test_function: called in the place of the standard test.
-        about: ``{"config": …, "spec": …}``, saved beside the weights.
+        test_function: called in place of the standard test.
+        about: ``{"config": …, "spec": …}``, saved with the weights.
     """
 
     rollout: Rollouts
@@ -172,7 +172,7 @@ class Trainer:
             self.callbacks.on_train_end(self)
 
     def enter(self, event: str) -> bool:
-        """Go to the stage that ``event`` leads to; returns whether it is another one.
+        """Go to the stage that ``event`` leads to; returns whether it changed.
 
         Raises:
             UsageError: the trainer is closed, or its folder holds a run that was not restored.
@@ -248,7 +248,7 @@ class Trainer:
         """Actions for several observations, each in an episode of its own; training is unchanged.
 
         Args:
-            obs: X observations as the environment gives them; of a team [N, *O] each.
+            obs: X observations as the environment returns them; of a team [N, *O] each.
             state: what the last call returned; None where the X episodes begin.
             explore: draw actions as training would now; otherwise greedy and without noise.
             avail_actions: [X, N, A] (or [X, A] for one agent); None: all.
@@ -276,7 +276,7 @@ class Trainer:
         return row
 
     def stop(self, why: str, *, interrupted: bool = False) -> None:
-        """End the run after the present iteration; an interrupted one skips its last test."""
+        """End the run after the current iteration; an interrupted one skips its last test."""
         if not self.interrupted:
             self.asked = StopRequest(why, interrupted)
 
@@ -356,7 +356,7 @@ class Trainer:
         return {MODEL: model, SPEC: self.about[SPEC], CONFIG: self.about[CONFIG]}
 
     def state_dict(self) -> StateDict:
-        """Everything but the learner and the replay, which have files of their own."""
+        """Everything but the learner and the replay, which have their own files."""
         return {
             "clock": asdict(self.clock),
             "owed": self.update_ratio.owed,
@@ -386,7 +386,7 @@ class Trainer:
     def restore(self, path: str | Path) -> Found:
         """Restore a full checkpoint: the run continues as if it had not stopped. Without a saved
         replay it begins new episodes, since the first steps of the open ones are missing. Once the
-        run goes on from an earlier checkpoint of its own, later ones are deleted.
+        run continues from an earlier checkpoint of its own, later ones are deleted.
 
         Raises:
             CheckpointError: the checkpoint cannot be read or holds weights only.
@@ -400,7 +400,7 @@ class Trainer:
             )
         if self.clock.env_steps and not checkpoint.has(chosen.folder, REPLAY):
             raise UsageError(
-                f"{chosen.folder} holds no replay, and that of this trainer is of other steps. "
+                f"{chosen.folder} holds no replay, and that of this trainer has other steps. "
                 "Restore it with a trainer that has not collected any: "
                 "rltrain.make_trainer(…, run_dir=…)."
             )

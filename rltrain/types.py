@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 Info = dict[str, Any]
-"""What an environment says beside an observation, as in Gymnasium."""
+"""What an environment says besides an observation, as in Gymnasium."""
 StateDict = dict[str, Any]
 """What ``state_dict`` returns and ``load_state_dict`` takes: arrays, tensors and plain values by
 name, in dicts and lists of any depth.
@@ -315,7 +315,7 @@ class Plan:
     worst_case_bytes: int | None  # ``capacity`` full-length episodes; None if no length is known
     cap_bytes: int  # never more than this
     capacity: int  # of what the buffer counts: episodes or steps
-    steps: int | None = None  # steps stored at most, if the buffer counts steps
+    steps: int | None = None  # maximum number of stored steps, if the buffer counts steps
     folder: Path | None = None  # of its files; None: it is in memory
 
 

@@ -20,7 +20,7 @@ class UpdateRatio:
         self.owed = 0  # less than a gradient step, in parts of 1 / unit
 
     def due(self, env_steps: int, episodes: int) -> int:
-        """Whole gradient steps that are due after so many more env steps and episodes."""
+        """Whole gradient steps that are due after this many more env steps and episodes."""
         for_env_step, for_episode = self._each
         owed = self.owed + for_env_step * env_steps + for_episode * episodes
         steps, self.owed = divmod(owed, self.unit)

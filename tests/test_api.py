@@ -127,7 +127,7 @@ class OtherCoin(Coin):
 
 
 def test_an_evaluation_in_another_environment_is_no_absolute_metric_of_the_run():
-    """Defect: reports took that of an environment that was handed over for the run's own."""
+    """Defect: reports took that of an environment that was passed for the run's own."""
     own = rltrain.train(DQN, env=Coin).run_dir
     rltrain.evaluate(own, episodes=1, env=OtherCoin)
     record = json.loads((own / "evaluation.json").read_text())

@@ -112,7 +112,7 @@ def wrong_imports(path):
         if floor(target) > floor(module):
             yield f"{module} imports upward: {name}"
         elif there != here and floor(target) == floor(module) == 2:
-            yield f"{module}: {here} imports {there}, which stands beside it"
+            yield f"{module}: {here} imports {there}, which stands next to it"
         elif here == "kernels" and floor(target) == 2 and there not in {"algo", "buffer"}:
             yield f"{module} imports {there}: kernels are counterparts of algo and buffer"
 

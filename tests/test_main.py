@@ -188,7 +188,7 @@ def test_every_refusal_has_an_exit_code():
     }
 
 
-DISK = (StorageError, "outputs/x cannot be written: .*Make room")
+DISK = (StorageError, "outputs/x cannot be written: .*Free disk space")
 
 
 @pytest.mark.parametrize(

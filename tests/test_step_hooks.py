@@ -236,7 +236,7 @@ class Pays(Callback):
 
 
 def test_a_trajectory_that_is_returned_is_stored():
-    """Defect: only changes within the arrays that were handed over were."""
+    """Defect: only changes within the arrays that were passed were."""
     steps = collected([[0, 0], [1, 0], [0, 1]])
     TrainingStepHooks().replay(None, Callbacks([Pays()]), steps)
     assert (steps.reward == 100).all()

@@ -24,7 +24,7 @@ class Actor:
         agents: per-agent values (``Agents``).
         exploration: how values become actions with ``explore``.
         rng: random generator for that.
-        view: from an observation as the environment gives it to [N, *O]; None: it is so already.
+        view: from an observation as the environment returns it to [N, *O]; None: no conversion.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Actor:
         observations.
 
         Args:
-            obs: X observations, as the environment gives them.
+            obs: X observations, as the environment returns them.
             state: as the last call returned it; None where X episodes begin.
             explore: draw as training does at ``clock``; otherwise greedy and without noise.
             avail_actions: [X, N, A], or [X, A] for one agent; None where all are available.
@@ -100,14 +100,14 @@ class Actor:
         return (single, *after) if after else single
 
     def _seen(self, obs: Sequence[object]) -> np.ndarray:
-        """Observations as the environment gives them, as the networks get them: [X, N, *O]."""
+        """Observations as the environment returns them, as the networks get them: [X, N, *O]."""
         try:
             with np.errstate(over="ignore", invalid="ignore"):  # what becomes inf is refused below
                 views = [np.asarray(self.view(one)) for one in obs]
         except Exception as error:  # of an environment's own function
             raise ValueError(
-                "observations: expected a list of observations as the environment gives them, got "
-                f"{type(error).__name__}: {error}"
+                "observations: expected a list of observations as the environment returns them, "
+                f"got {type(error).__name__}: {error}"
             ) from error
         if not views:
             raise ValueError("observations: expected one or more, got none.")

@@ -98,7 +98,7 @@ class BatchCheck:
         try:
             layout = batch_layout(batch)
             known = layout in self._known
-        except (AttributeError, TypeError):  # a field is no tensor
+        except (AttributeError, TypeError):  # a field is not a tensor
             layout, known = (), False
         if known:
             return
@@ -113,7 +113,7 @@ class BatchCheck:
         """``result``, which is checked with the first batch of a layout.
 
         Raises:
-            ValueError: a loss returned something else than a ``LossResult`` for this batch.
+            ValueError: a loss returned something other than a ``LossResult`` for this batch.
         """
         if self._unchecked:
             require_result(result, batch)
@@ -221,7 +221,7 @@ def require_observations(given: object, shape: tuple[int, ...], dtype: str) -> n
         shape: what is expected.
 
     Raises:
-        ValueError: another shape, something else than numbers, NaN or infinity, or numbers that
+        ValueError: another shape, something other than numbers, NaN or infinity, or numbers that
             ``dtype`` cannot hold.
     """
     seen = _numbers("observations", given)
@@ -299,7 +299,7 @@ def require_memory(given: Any, like: Mapping[str, Any], n_actions: int) -> None:
         if alike and theirs.shape == ours.shape:
             continue
         raise ValueError(
-            f"state[{name!r}]: expected {_described(ours)}, as the last call gave it back for as "
+            f"state[{name!r}]: expected {_described(ours)}, as the last call returned it for as "
             f"many observations, got {_described(theirs)}."
         )
     action = given.get("last_action")

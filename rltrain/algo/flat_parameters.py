@@ -1,4 +1,4 @@
-"""Parameters and gradients of a model as flat tensors; its buffers beside those of its target."""
+"""Parameters and gradients of a model as flat tensors; its buffers next to those of its target."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _views(flat: Tensor, like: list[nn.Parameter]) -> list[Tensor]:
 
 class Buffers:
     """The buffers of a model that ``state_dict`` holds, such as the statistics of a batch
-    normalization, beside those of its target; buffers that both share are left out.
+    normalization, next to those of its target; buffers that both share are left out.
     """
 
     def __init__(self, online: nn.Module, target: nn.Module) -> None:
@@ -92,7 +92,7 @@ class Buffers:
             _tensor(theirs, name).copy_(_tensor(ours, name))
 
     def copies(self) -> list[Tensor]:
-        """The present values."""
+        """The current values."""
         return [_tensor(ours, name).clone() for ours, _, name in self._pairs]
 
     def restore(self, copies: list[Tensor], where: Tensor) -> None:

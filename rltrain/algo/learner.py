@@ -60,7 +60,7 @@ class Learner:
 
     @property
     def optimizer(self) -> Optimizer:
-        """That of ``gradient_step``, where a callback may replace it."""
+        """The optimizer of ``gradient_step``, where a callback may replace it."""
         return self.gradient_step.optimizer
 
     # twin: kernels/learning.py

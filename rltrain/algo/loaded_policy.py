@@ -36,7 +36,7 @@ class GreedyPolicy:
         policy: for one environment.
         spec: sizes.
         step: env step of the checkpoint.
-        view: from an observation as the environment gives it to [N, *O]; None: it is so already.
+        view: from an observation as the environment returns it to [N, *O]; None: no conversion.
         named: from observations by the names of agents, and to such actions; None: they have none.
     """
 
@@ -55,18 +55,18 @@ class GreedyPolicy:
 
         Args:
             obs: [N, *O] as the run stored them (flat numbers, one-hot categories, images with their
-                channels first); also the observation as a Gymnasium environment gives it, and
+                channels first); also the observation as a Gymnasium environment returns it, and
                 those of the agents of a PettingZoo environment by name.
             avail_actions: [N, A], or [A] of a single agent, or a tuple of one mask for each
                 component of its actions; None where all actions are available; by name for
                 observations by name, unless they contain their ``action_mask``.
 
         Returns:
-            [N]; the environment's action for an observation that came as the environment gives it,
-            actions by name for observations by name.
+            [N]; the environment's action for an observation that came as the environment returns
+            it, actions by name for observations by name.
 
         Raises:
-            ValueError: arrays of another shape or type, or values out of range; names which.
+            ValueError: arrays of a different shape or type, or values out of range; names which.
         """
         spec, shape = self.spec, (self.spec.n_agents, self.spec.n_actions)
         if self.named is not None:
@@ -83,7 +83,7 @@ class GreedyPolicy:
         return (own[0] if own.ndim > 1 else int(own[0])) if single else own
 
     def _by_name(self, named: AgentsByName, obs: Any, masks: Any) -> Any:
-        """Actions for observations by name, or as a team's Gymnasium environment gives them; None
+        """Actions for observations by name, or as a team's Gymnasium environment returns them; None
         for an array.
         """
         spec = self.spec
@@ -108,7 +108,7 @@ class GreedyPolicy:
         return self.policy.act(seen[None], available[None], np.zeros(1, np.bool_), Clock())[0]
 
     def _seen(self, obs: object) -> tuple[np.ndarray, bool]:
-        """Observations [N, *O]; and whether one came as a single agent's environment gives it."""
+        """Observations [N, *O]; and whether one came as a single agent's environment returns it."""
         spec = self.spec
         shape = (spec.n_agents, *spec.obs_shape)
         single = spec.n_agents == 1 and given_shape(obs) != shape
@@ -119,13 +119,13 @@ class GreedyPolicy:
             given = self._viewed(obs) if single else obs
             return require_observations(given, shape, spec.obs_dtype), single
         except ValueError as error:
-            or_single = ", or one observation as the environment gives it" if single else ""
+            or_single = ", or one observation as the environment returns it" if single else ""
             raise ValueError(
                 f"{error} A loaded policy takes an array {shape} as the run stored it{or_single}."
             ) from error
 
     def _viewed(self, obs: object) -> np.ndarray:
-        """One observation as the environment gives it to [1, *O]."""
+        """One observation as the environment returns it to [1, *O]."""
         if self.view is None:
             return np.asarray(obs)[None]
         try:

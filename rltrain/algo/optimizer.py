@@ -301,7 +301,7 @@ class GradientStep:
         }
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Copies of the moments, numbers that the optimizer keeps beside them, and options that
+        """Copies of the moments, numbers that the optimizer keeps besides them, and options that
         were changed.
         """
         if not self.begun:  # a callback may have replaced the optimizer or its state

@@ -1,4 +1,4 @@
-"""Checks of what one's own network and mixer return, before anything is trained on it."""
+"""Checks of what custom networks and mixers return, before anything is trained on it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def require_step(agents: Agents, spec: EnvSpec) -> None:
     """Refuse agents whose ``step`` does not give values [E, N, A] and states [E, N, H].
 
     Raises:
-        ValueError: what it gave.
+        ValueError: what it returned.
     """
     batch, training = _zeros(spec, module_device(agents)), agents.training
     shapes = _shapes(agents, spec)
@@ -39,7 +39,7 @@ def require_unroll(agents: Agents, spec: EnvSpec) -> None:
     """Refuse agents whose ``unroll`` does not give the values and states of every time step.
 
     Raises:
-        ValueError: what it gave.
+        ValueError: what it returned.
     """
     batch, training = _zeros(spec, module_device(agents)), agents.training
     with torch.no_grad():
@@ -58,7 +58,7 @@ def require_mixer(mixer: Mixer, spec: EnvSpec) -> None:
     """Refuse a mixer that does not give values [T, B, M].
 
     Raises:
-        ValueError: what it gave.
+        ValueError: what it returned.
     """
     batch, training = _zeros(spec, module_device(mixer)), mixer.training
     q = torch.zeros(batch.action.shape, device=batch.obs.device)
@@ -74,7 +74,7 @@ def require_mixer(mixer: Mixer, spec: EnvSpec) -> None:
 
 
 def _shapes(agents: Agents, spec: EnvSpec) -> list[tuple[int, ...]]:
-    """Those of values and hidden states of a time step."""
+    """Shapes of the values and hidden states of a time step."""
     team = WIDTH, spec.n_agents
     return [(*team, spec.n_actions), (*team, agents.hidden_dim)]
 

@@ -19,7 +19,7 @@ from rltrain.types import Clock, EnvSpec, StateDict, module_device
 
 
 class Policy:
-    """Actions in E environments in lock-step; carries what agents remember between steps.
+    """Actions in E environments in lockstep; carries what agents remember between steps.
 
     Args:
         agents: per-agent values (``Agents``).
@@ -77,7 +77,7 @@ class Policy:
         if math.isnan(q.max()):
             raise DivergedError(
                 "The agents' values are NaN, so no action can be chosen. Look at learn/grad_norm, "
-                "and set algo.optimizer.lr to less."
+                "and lower algo.optimizer.lr."
             )
         action = self.exploration.choose(q, available, clock, self.rng)
         self._acted = q, available, action, clock
@@ -160,7 +160,7 @@ class Policy:
         return state
 
     def remember(self, state: StateDict) -> None:
-        """Go on from what ``memory`` returned."""
+        """Continue from what ``memory`` returned."""
         self._hidden = state["hidden"].to(self._device, copy=True)
         self.last_action = state["last_action"].numpy().copy()
         if self._frames is not None:
@@ -243,7 +243,7 @@ def components_of(
 
     Args:
         parts: number of values and first value of each.
-        single: they are no combinations: return [...].
+        single: they are not combinations: return [...].
     """
     sizes, firsts = zip(*parts, strict=True)
     own = np.stack(np.unravel_index(action, sizes), axis=-1) + np.array(firsts)

@@ -62,7 +62,7 @@ class RewardNorm:
         self.count += n
 
     def _has_agents(self, batch: Batch) -> bool:
-        """Whether each window is of one agent, with its own stream of rewards alone."""
+        """Whether each window is of one agent, with only its own stream of rewards."""
         return batch.agent is not None and batch.reward.shape[-1] < len(self.count)
 
     def state_dict(self) -> dict[str, Tensor]:

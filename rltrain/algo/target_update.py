@@ -10,7 +10,7 @@ from rltrain.types import Clock
 
 
 class TargetUpdate(TargetUpdates):
-    """When the target network is updated, every so many episodes, env_steps or updates; how far.
+    """When the target network is updated, in episodes, env_steps or updates, and how far.
 
     Counted from the last update, as PyMARL counts, and not at multiples: the distance between two
     updates is the period, and never shorter because the one before was late.

@@ -135,7 +135,7 @@ def module(part: object, name: str) -> nn.Module:
     """A part that has parameters of its own.
 
     Raises:
-        ValueError: it is no ``torch.nn.Module``, or the sizes of its weights are not known yet.
+        ValueError: it is not a ``torch.nn.Module``, or the sizes of its weights are not known yet.
     """
     if not isinstance(part, nn.Module):
         raise ValueError(f"{type(part).__name__} ({name}): expected a torch.nn.Module.")
@@ -172,7 +172,7 @@ def build_loss(settings: Settings, spec: EnvSpec, model: Model) -> Loss:
 
 
 def about(settings: Settings, spec: EnvSpec) -> dict[str, Any]:
-    """Return the records that are saved beside weights: enough to build a network for them."""
+    """Return the records that are saved with weights: enough to build a network for them."""
     return {CONFIG: settings.record, SPEC: spec.record}
 
 
@@ -180,7 +180,7 @@ def load_mixer(settings: Settings, spec: EnvSpec, device: torch.device, folder: 
     """The mixer with the weights of a checkpoint whose agents fit.
 
     Raises:
-        ValueError: it is a class of the user's own, which an evaluation does not build.
+        ValueError: it is the user's own class, which an evaluation does not build.
     """
     mixer: Mixer = settings.nodes["algo.mixer"].build(spec=spec)
     saved = checkpoint.read_networks(folder)["online"].items()

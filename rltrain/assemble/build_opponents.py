@@ -141,8 +141,8 @@ def scripted_policy(name: str, side: OtherSide, training: bool) -> Scripted:
         return Scripted(epsilon=0.0, rng=np.random.default_rng(0), **words)
     except ValueError as error:
         raise ValueError(
-            f"{key_of(training)}={name} is no checkpoint, since there is no such folder here, and "
-            f"{error}."
+            f"{key_of(training)}={name} is not a checkpoint, since there is no such folder here, "
+            f"and {error}."
         ) from error
 
 

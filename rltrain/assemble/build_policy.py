@@ -57,8 +57,8 @@ def build_rollout(
     Args:
         exploration: of all environments of the run.
         share: which of these are in ``env``; None = all.
-        replaced: workers of the run that were replaced before; random numbers are others then.
-        keeps: keywords of ``Rollout``: what it records beside the steps.
+        replaced: workers of the run that were replaced before; random numbers then differ.
+        keeps: keywords of ``Rollout``: what it records besides the steps.
     """
     first, key = 0, tuple[int, ...]()
     if share is not None:
@@ -141,7 +141,7 @@ def build_greedy_policy(settings: Settings, folder: Path, step: int) -> GreedyPo
 
 
 def obs_view(spec: EnvSpec) -> Callable[[Any], np.ndarray] | None:
-    """From an observation as the environment gives it to [N, *O]; None where it is so already."""
+    """From an observation as the environment returns it to [N, *O]; None without conversion."""
     if spec.obs_space is None:
         return None
     from rltrain.env.spaces import recorded_view

@@ -19,7 +19,7 @@ def build_ranks(settings: Settings, device: torch.device) -> Ranks:
     """This process and the others of torchrun.
 
     Raises:
-        ValueError: no torchrun, or settings that do not fit so many processes.
+        ValueError: no torchrun, or settings that do not fit this many processes.
     """
     rank, world_size, local_rank = torchrun_ranks()
     kill_with_parent()  # nothing can be saved yet
@@ -68,7 +68,7 @@ def shared_tensors(learner: Learner) -> list[torch.Tensor]:
 
 
 def check_ranks(settings: Settings, world_size: int, *, statistics: bool = False) -> None:
-    """ValueError for settings that do not fit ``hardware=ddp`` with so many processes.
+    """ValueError for settings that do not fit ``hardware=ddp`` with this many processes.
 
     Args:
         statistics: the networks keep statistics of the observations.

@@ -185,7 +185,7 @@ def build_test_function(settings: Settings) -> TestFunction | None:
     found: Any = call(**node.kwargs) if inspect.isclass(call) else partial(call, **node.kwargs)
     try:
         inspect.signature(found).bind("trainer", "episodes")
-    except TypeError as error:  # also where it is no function
+    except TypeError as error:  # also where it is not a function
         raise ValueError(
             f"test.function={node.target} cannot be called: expected a function of (trainer, "
             f"episodes), or a class whose objects are called so ({error})."

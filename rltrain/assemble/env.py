@@ -80,8 +80,8 @@ def build_env(
         )
     if hasattr(env, "action_space") and not hasattr(env, "n_envs"):
         raise ValueError(
-            f"{type(env).__name__} (env) is a single environment: expected {n_envs} in lock-step. "
-            "Type env=gymnasium env.id=module:Class, or hand its class to "
+            f"{type(env).__name__} (env) is a single environment: expected {n_envs} in lockstep. "
+            "Type env=gymnasium env.id=module:Class, or pass its class to "
             "rltrain.make_trainer(…, env=…)."
         )
     made = conform(env, VectorEnv, "env")
@@ -94,8 +94,8 @@ def need_same_sizes(spec: EnvSpec, test_spec: EnvSpec) -> None:
     training, tests = spec.record, test_spec.record
     if changed := changes(tests, training):
         raise ValueError(
-            f"test.env makes environments with other spaces than those of training ({changed} in "
-            "training). Leave out the options that change them."
+            f"test.env makes environments with different spaces from those of training ({changed} "
+            "in training). Leave out the options that change them."
         )
     for name, ours in training.items():
         theirs = tests[name]
@@ -112,7 +112,7 @@ def recorded(
     """The environment, with everything that is played in it written to ``dataset.write``.
 
     Args:
-        n_episodes: keep only the first so many; None = all.
+        n_episodes: keep only the first ``n_episodes``; None = all.
     """
     chosen = settings.run.dataset
     assert chosen.write is not None
@@ -148,7 +148,7 @@ def ordered_as(settings: Settings, record: Mapping[str, Any]) -> Settings:
 
 
 def ordered_as_saved(settings: Settings, folder: Path) -> Settings:
-    """The same for the spec of a checkpoint, if it can be read."""
+    """``ordered_as`` the spec of a checkpoint, if it can be read."""
     try:
         return ordered_as(settings, checkpoint.read(folder, SPEC))
     except CheckpointError:  # the restore reports it

@@ -30,7 +30,7 @@ class Evaluated(EvaluationRollouts, Protocol):
     """Rollouts of tests or of an evaluation."""
 
     about: Mapping[str, Any]
-    env: VectorEnv  # one of its environments at least
+    env: VectorEnv  # at least one of its environments
 
 
 def build_tests(
@@ -44,7 +44,7 @@ def build_tests(
     """Test episodes in this process, or in ``test.n_workers`` others.
 
     Args:
-        env: what ``build_test_env`` gave.
+        env: what ``build_test_env`` returned.
         watched: a callback wants to see their steps.
         pool: of self-play.
 

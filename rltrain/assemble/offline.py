@@ -1,4 +1,4 @@
-"""The trainer of ``dataset.read``: a dataset in the place of environments to act in."""
+"""The trainer of ``dataset.read``: a dataset in place of environments to act in."""
 
 from __future__ import annotations
 
@@ -100,13 +100,13 @@ def build_estimate(settings: Settings, dataset: Dataset, held_out: np.ndarray) -
     """Off-policy estimates of the policy that tests play.
 
     Raises:
-        ValueError: the dataset does not say how likely its actions were.
+        ValueError: the dataset has no action probabilities.
     """
     if not dataset.knows_probabilities:
         raise ValueError(
-            f"The dataset {dataset.folder} does not say how likely its actions were (it was "
+            f"The dataset {dataset.folder} has no action probabilities (it was "
             "recorded with noisy networks, drawn quantile levels or parameter noise), so nothing "
-            "can be estimated from it. Type dataset.held_out=0 to learn from it all the same."
+            "can be estimated from it. Type dataset.held_out=0 to learn from it anyway."
         )
     return Estimate(
         dataset=dataset,
@@ -129,8 +129,8 @@ def require_readable(
     counts_episodes = buffer.plan().steps is None
     if n_left == 0 or (counts_episodes and n_left < algo.batch_size):
         raise ValueError(
-            f"The dataset {dataset.folder} has {n_left} episodes to learn from beside "
+            f"The dataset {dataset.folder} has {n_left} episodes to learn from besides "
             f"{int(held_out.sum())} held out, one batch needs "
-            f"{algo.batch_size if counts_episodes else 1}: set dataset.held_out or "
-            "algo.batch_size to less."
+            f"{algo.batch_size if counts_episodes else 1}: lower dataset.held_out or "
+            "algo.batch_size."
         )

@@ -55,7 +55,7 @@ TEST_ADVICE = (
 MOST_PER_CORE = 8
 """More workers than this on one core only wait for each other, even if their environments sleep."""
 TEST_TIMEOUT, TEST_RESTARTS = 60.0, 20
-"""Of test workers where ``hardware`` has no ``env.timeout`` and ``max_restarts``."""
+"""Limits of test workers where ``hardware`` has no ``env.timeout`` and ``max_restarts``."""
 
 
 def build_process_rollout(
@@ -123,9 +123,9 @@ def make_rollout(
     """Run in a worker: its rollout, and the agents that act in it.
 
     Args:
-        keeps: keywords of ``Rollout``: what it records beside the steps; None: it plays tests.
+        keeps: keywords of ``Rollout``: what it records besides the steps; None: it plays tests.
         spec: of the run's environments.
-        replaced: workers that were replaced before; the random numbers are others then.
+        replaced: workers that were replaced before; the random numbers then differ.
     """
     set_threads(1)
     set_allocator_policy()
@@ -138,8 +138,8 @@ def make_rollout(
         raise EnvError(str(error)) from error
     if changed := changes(env.spec.record, spec.record):
         raise UsageError(
-            f"A worker process made environments with other spaces than the run ({changed} in the "
-            "run). Their module may have changed meanwhile: start the run again."
+            f"A worker process made environments with different spaces from the run ({changed} in "
+            "the run). Their module may have changed meanwhile: start the run again."
         )
     agents = build_agents(settings, env.spec)
     learning = agents if training else None
@@ -212,7 +212,7 @@ def sendable(settings: Settings) -> Settings:
     """The settings that workers need, with one thread, on the CPU.
 
     Raises:
-        ValueError: the environment was handed over and cannot be sent to another process.
+        ValueError: the environment was passed as an object and cannot be sent to another process.
     """
     hardware = replace(settings.hardware, threads=1, device="cpu")
     sent = replace(settings, hardware=hardware, callbacks=())

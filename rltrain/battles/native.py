@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 RULES_VERSION, LATER_RULES_VERSION = "6", "7"
-"""Of ``rules=sc2``; increased when a change of a rule or a start position changes win rates. The
-later one is that of SMACv2 and of agents with healers, which it changed alone.
+"""Versions of ``rules=sc2``; increased when a changed rule or start position changes win rates.
+The later one is that of SMACv2 and of agents with healers, which it changed alone.
 """
 
 

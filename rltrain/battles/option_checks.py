@@ -58,7 +58,7 @@ def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
 
 
 def closest(name: str, known: Iterable[str]) -> list[str]:
-    """The known names, three at most, most like ``name``; none if all are unlike it."""
+    """The known names, at most three, most similar to ``name``; empty if none is similar."""
     alike = {k: SequenceMatcher(None, k.lower(), name.lower()).ratio() for k in known}
     best = max(alike.values(), default=0.0)
     return [k for k, likeness in alike.items() if likeness == best >= 0.5][:3]

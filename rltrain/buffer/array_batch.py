@@ -17,7 +17,7 @@ class ArrayBatch(Batch):
 
     @classmethod
     def of(cls, arrays: Mapping[str, np.ndarray], **settings: Any) -> ArrayBatch:
-        """A batch with the fields ``arrays``, and ``settings`` that are no arrays."""
+        """A batch with the fields ``arrays``, and ``settings`` that are not arrays."""
         batch = cls.__new__(cls)
         vars(batch).update(settings, arrays=arrays)
         return batch

@@ -40,7 +40,7 @@ CHECKPOINT, BEGUN = 1, 2
 LARGE = 1 << 26
 """A file of more bytes is read and written without pages that stay in this process's memory."""
 READ = ("obs", "avail_actions", "state", "hidden")
-"""Fields that batches take by ``Store.tensor`` alone."""
+"""Fields that batches take only through ``Store.tensor``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +112,7 @@ class DiskStore(Store):
     refers to is not written again, whatever is removed: what replaces it goes to other blocks until
     there is a newer checkpoint. So the files hold what it refers to whenever the process is killed.
 
-    Blocks are allocated before they are written, so that a full disk is an error and no signal.
+    Blocks are allocated before they are written, so that a full disk is an error, not a signal.
     """
 
     def __init__(self, *, folder: Path, copies: int, **sizes: Any) -> None:
@@ -183,7 +183,7 @@ class DiskStore(Store):
         """Take over the blocks of ``state``; ``append_saved`` then counts their steps.
 
         Raises:
-            ValueError: they are of other shapes or types, or not on disk.
+            ValueError: they have different shapes or types, or are not on disk.
             CheckpointError: a file is missing or damaged.
             FullDiskError: the disk is full.
         """
@@ -199,9 +199,9 @@ class DiskStore(Store):
         end, blocks, sums = saved["end"], saved["blocks"], saved["sums"]
         fits = begin.shape == end.shape == self.begin.shape and (begin >= 0).all()
         if not (fits and (blocks_until(end) - begin // BLOCK).sum() == len(blocks)):
-            raise ValueError("its environments are others")
+            raise ValueError("its environments differ")
         if len(np.unique(blocks)) < len(blocks) or (blocks <= 0).any():
-            raise ValueError("the places of its steps are none")
+            raise ValueError("the places of its steps are invalid")
         env, number, n_rows = _blocks(begin, end)
         self._unused = int(blocks.max(initial=0)) + 1
         if len(blocks):
@@ -289,7 +289,7 @@ class DiskStore(Store):
         return self.folder / f"{name}.bin"
 
     def _open(self, n_blocks: int, *, again: bool = False) -> None:
-        """Map the files, with so many blocks or more.
+        """Map the files, with this many blocks or more.
 
         Args:
             again: a checkpoint refers to steps in them; otherwise files that are not open are new.
@@ -334,8 +334,8 @@ class DiskStore(Store):
                 ) from error
             raise FullDiskError(
                 f"The steps of the buffer cannot be written into {self.folder} "
-                f"({error.strerror or error}). Make room on its disk, then resume the run from its "
-                "last checkpoint."
+                f"({error.strerror or error}). Free space on its disk, then resume the run from "
+                "its last checkpoint."
             ) from error
 
 

@@ -35,7 +35,7 @@ class EpisodeBuffer:
         n_envs: environments, E.
         device: where batches go.
         rng: draws the episodes.
-        capacity: finished episodes stored at most.
+        capacity: maximum number of stored finished episodes.
         place: the fields of ``Place``; open episodes take some of the bytes.
         precision: how observations and states are stored; uint8 observations stay uint8.
         sampling: the fields of ``Sampling``; an episode's priority is its mean absolute TD error.
@@ -219,7 +219,8 @@ class EpisodeBuffer:
         """Continue from ``state_dict``; where there is less room, without the oldest episodes.
 
         Raises:
-            ValueError: the state is of another number of environments or of another environment.
+            ValueError: the state has a different number of environments or belongs to another
+                environment.
             RuntimeError: the open episodes alone exceed ``max_bytes``.
         """
         require_n_envs("buffer", state["n_envs"], self.n_envs)
@@ -254,7 +255,7 @@ class EpisodeBuffer:
                 n_bytes = self.store.bytes_in_use
                 raise RuntimeError(
                     f"The buffer is full of open episodes: {n_bytes} bytes do not hold those of "
-                    f"{self.n_envs} environments. Set buffer.max_bytes to more, or give "
+                    f"{self.n_envs} environments. Increase buffer.max_bytes, or give "
                     "the environment a time limit."
                 )
             self._remove_oldest()

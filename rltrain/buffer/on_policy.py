@@ -180,7 +180,7 @@ class OnPolicyBuffer:
         """Continue from ``state_dict``.
 
         Raises:
-            ValueError: the state is of another number of environments.
+            ValueError: the state has a different number of environments.
         """
         require_n_envs("buffer", state["n_envs"], self.n_envs)
         held = [name for name in STEP_FIELDS if f"steps.{name}" in state]

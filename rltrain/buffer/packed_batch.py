@@ -20,7 +20,7 @@ Form = Mapping[str, tuple[Sequence[int], np.dtype]]
 
 
 class FieldBytes(NamedTuple):
-    """Where a field lies in a block."""
+    """Where a field is in a block."""
 
     name: str
     shape: tuple[int, ...]

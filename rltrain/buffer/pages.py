@@ -25,7 +25,7 @@ def zeroed(n_rows: int, like: np.ndarray) -> np.ndarray:
     except OSError as error:
         raise RuntimeError(
             f"the buffer could not reserve {decimal(n_bytes)} of address space ({error}): "
-            "set buffer.max_bytes to less."
+            "lower buffer.max_bytes."
         ) from error
     return np.frombuffer(pages, dtype, n_rows * width).reshape(n_rows, width)
 

@@ -38,7 +38,7 @@ class ReplayBuffer:
             transitions.
         hidden_dim: H of the agents, 0 without recurrent states.
         total_env_steps: length of the run.
-        capacity: steps stored at most.
+        capacity: maximum number of stored steps.
         place: the fields of ``Place``.
         precision: how observations and states are stored; uint8 observations stay uint8.
         sampling: the fields of ``WindowSampling``.
@@ -285,7 +285,7 @@ class ReplayBuffer:
         """Continue from ``state_dict``.
 
         Raises:
-            ValueError: the state is of another environment or of other settings.
+            ValueError: the state belongs to another environment or to other settings.
         """
         sizes = self.steps_per_env, self.length, self.starts.n_items
         require_windows(state, self.n_envs, *sizes)

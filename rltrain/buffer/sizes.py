@@ -72,7 +72,7 @@ def require_batch(
     if n_blocks < needed:
         raise ValueError(
             f"The buffer may use {decimal(n_blocks * block_bytes, precision=2)}, but one batch of "
-            f"{batch_size} episodes of {spec.max_steps} steps, beside the {n_envs} open episodes, "
+            f"{batch_size} episodes of {spec.max_steps} steps, besides the {n_envs} open episodes, "
             f"needs {decimal(needed * block_bytes, precision=2)} ({step_bytes} bytes a step): set "
             f"buffer.max_bytes={needed * block_bytes}, or buffer.precision=float16, or a smaller "
             "algo.batch_size."
@@ -80,7 +80,7 @@ def require_batch(
 
 
 def episode_blocks(n_episodes: int, max_steps: int, n_envs: int) -> int:
-    """Blocks that always hold ``n_episodes`` full-length episodes beside the open ones."""
+    """Blocks that always hold ``n_episodes`` full-length episodes besides the open ones."""
     n_steps = (n_episodes + n_envs) * (max_steps + 1)
     return -(-n_steps // BLOCK) + 3 * n_envs
 

@@ -18,7 +18,7 @@ HALF_MAX = float(np.finfo(np.float16).max)
 class StepCheck:
     """Refuse steps that do not fit the environments.
 
-    Shapes and types are looked at only when they differ from those of the last accepted steps; of
+    Shapes and types are checked only when they differ from those of the last accepted steps; of
     the data only the range of the actions (and of numbers stored as float16), whether all numbers
     are finite, and whether every agent can act.
 
@@ -125,8 +125,8 @@ def _require_finite(name: str, steps: Steps) -> None:
     for t, e, *rest in np.argwhere(wrong)[:1].tolist():
         agent = f", agent {rest[0]}" if values.shape[2] > 1 and name != "state" else ""
         raise EnvError(
-            f"Environment {e}{agent} gave {values[t, e][tuple(rest)]} as {name} (time step {t} of "
-            "the last ones): expected finite numbers."
+            f"Environment {e}{agent} returned {values[t, e][tuple(rest)]} as {name} (time step {t} "
+            "of the last ones): expected finite numbers."
         )
 
 
@@ -136,7 +136,7 @@ def _require_available(steps: Steps) -> None:
     for t, e, agent in np.argwhere(wrong)[:1].tolist():
         raise EnvError(
             f"Environment {e} gave agent {agent} no available action (time step {t} of the last "
-            "ones): expected one at least. An agent that can do nothing needs an action for that."
+            "ones): expected at least one. An agent that can do nothing needs an action for that."
         )
 
 

@@ -73,7 +73,7 @@ class Store:
         self._reserve(n_blocks)
 
     def _reserve(self, n_blocks: int) -> None:
-        """Make the arrays for so many blocks."""
+        """Make the arrays for this many blocks."""
         n_rows = n_blocks * BLOCK
         self._use({n: zeroed(n_rows + 1, a) for n, a in self.arrays.items()}, n_rows)
 
@@ -210,7 +210,7 @@ class Store:
         Args:
             fields: arrays by name.
             rows: of other fields, which are read from the store.
-            settings: what is no array.
+            settings: what is not an array.
         """
         if not packed_batch.is_packed_for(self.device):
             read: dict[str, Any] = {name: self.tensor(name, r) for name, r in rows.items()}
@@ -263,7 +263,7 @@ class Store:
         """Remove everything; ``append_saved`` then adds the steps of ``state``.
 
         Raises:
-            ValueError: they are of other shapes or types.
+            ValueError: they have different shapes or types.
         """
         if "steps.obs" not in state:
             raise ValueError(

@@ -28,7 +28,7 @@ class WindowStarts:
             stack.
         steps_per_env: steps that an environment stores.
         n_agents: windows that begin at a step, each of another agent; 1 = the whole team.
-        priorities: makes ``Priorities`` of so many items; None = uniform.
+        priorities: makes ``Priorities`` of this many items; None = uniform.
         initial: the priorities [n_agents · B] of new starts, given environments and steps [B]; None
             = the largest so far.
     """

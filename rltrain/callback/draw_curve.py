@@ -31,5 +31,5 @@ class DrawCurve(Callback):
         try:
             trainer.disk.attempt("the curve", lambda: curve.draw(trainer.run_dir, self.title))
         except Exception as error:  # of matplotlib: no reason to end a run
-            log.warning("the curve could not be drawn (%s); the run goes on", error, exc_info=True)
+            log.warning("could not draw the curve (%s); the run continues", error, exc_info=True)
         self.drawn_at = time.monotonic()

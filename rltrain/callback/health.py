@@ -16,7 +16,7 @@ log = logging.getLogger("rltrain")
 WARN_AFTER, STOP_AFTER = 100, 1_000
 """Undone updates in a row."""
 CLIPPED = 0.1
-"""Share of the target mass outside a categorical support that is warned of."""
+"""Share of the target mass outside a categorical support that is reported."""
 
 
 class Health(Callback):
@@ -52,7 +52,7 @@ class Health(Callback):
                 f"Learning diverged: the last {undone:,} updates were undone, since their loss or "
                 "their gradient was not finite. "
                 + ("" if kept is None else f"The checkpoint of env step {kept:,} is from before. ")
-                + "Set algo.optimizer.lr to less or algo.max_grad_norm, and look for infinite or "
+                + "Lower algo.optimizer.lr or set algo.max_grad_norm, and look for infinite or "
                 "very large observations and rewards."
             )
         if undone >= WARN_AFTER and not trainer.diverging:

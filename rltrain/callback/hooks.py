@@ -1,6 +1,6 @@
 """Base class of callbacks, whose hooks are ``hook(trainer, value) -> value``.
 
-To add one of your own: subclass ``Callback``, define the hooks you need, and name it in
+To add your own: subclass ``Callback``, define the hooks you need, and name it in
 ``callbacks`` as a ``_target_``. Test, Save and Log are callbacks too. docs/callbacks.md has a table
 of the hooks, ``rltrain/examples/`` two callbacks to start from.
 """
@@ -148,13 +148,13 @@ class Callbacks(Callback):
 
 def require_callback(part: Any) -> Callback:
     """The object itself, with a warning of methods that are named almost like a hook; ValueError if
-    it is no callback.
+    it is not a callback.
     """
     if isinstance(part, Callback):
         for name in sorted(n for n in dir(type(part)) if n.startswith("on_")):
             meant = "" if hasattr(Callback, name) else did_you_mean(name, vars(Callback))
             if meant:
-                log.warning("%s.%s is no hook and is not called.%s", class_name(part), name, meant)
+                log.warning("%s.%s is not a hook, so not called.%s", class_name(part), name, meant)
         return part
     is_class = isinstance(part, type)
     found = f"the class {part.__name__}" if is_class else f"an object of {type(part).__name__}"
@@ -169,7 +169,7 @@ def pass_on(calls: Sequence[Callable[..., object]], trainer: Training, value: ob
     """Call hooks in order, each with the value that the one before returned.
 
     Raises:
-        UsageError: one that returned nothing, metrics that are no numbers, or names of the clock.
+        UsageError: one that returned nothing, metrics that are not numbers, or names of the clock.
     """
     for call in calls:
         hook: Any = call

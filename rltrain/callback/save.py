@@ -26,7 +26,7 @@ class Save(Callback):
         if not self.save(trainer):
             require_folder(trainer)
             raise StorageError(
-                "The last checkpoint could not be written. Make room in the run folder, then "
+                "The last checkpoint could not be written. Free space in the run folder, then "
                 "resume the run."
             )
 
@@ -63,6 +63,4 @@ class Save(Callback):
 def require_folder(trainer: Training) -> None:
     """StorageError if the run folder is gone, so that nothing can be kept."""
     if not trainer.run_dir.is_dir():
-        raise StorageError(
-            f"The run folder {trainer.run_dir} was deleted or moved while the run was going on."
-        )
+        raise StorageError(f"The run folder {trainer.run_dir} was deleted or moved during the run.")

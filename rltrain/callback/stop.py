@@ -12,7 +12,7 @@ from rltrain.callback.training import Training
 
 @dataclass(kw_only=True, eq=False)
 class Stop(Callback):
-    """Ends the run when a metric has risen (``mode`` max) or fallen (min) to a value, or so many
+    """Ends the run when a metric has risen (``mode`` max) or fallen (min) to a value, or this many
     hours after it was started or resumed.
     """
 

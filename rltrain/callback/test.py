@@ -14,7 +14,7 @@ class Test(Callback):
     """Tests at step 0, at every multiple of ``interval`` env steps, and at the end; keeps the best
     weights, of equal ones the latest, and untrained ones only until others are tested.
 
-    The result of a test that is played beside training is there before the next row of metrics, so
+    The result of a test that is played during training is there before the next row of metrics, so
     that rows are in the order of their env steps and a run does not depend on how long tests take.
     """
 

@@ -29,10 +29,10 @@ class TestsApart(Protocol):
     """Test episodes that are played in other processes, while this one trains."""
 
     def begin_episodes(self, n: int, seed: int, clock: Clock) -> None:
-        """Begin n test episodes with the present weights."""
+        """Begin n test episodes with the current weights."""
 
     def finish_episodes(self) -> list[Episode]:
-        """The episodes that were begun, in their order."""
+        """The episodes that were started, in their order."""
 
 
 class EvaluationRollouts(Protocol):
@@ -65,29 +65,29 @@ class EvaluationRollouts(Protocol):
 
 
 class Tests(Protocol):
-    """Tests that may be played beside training."""
+    """Tests that may be played during training."""
 
     recorder: TestRecorder | None  # records the current test
 
     @property
     def clock(self) -> Clock:
-        """Of the test whose result ``on_test_end`` gets; else that of training."""
+        """Clock of the test whose result ``on_test_end`` gets; otherwise that of training."""
 
     @property
     def weights(self) -> Mapping[str, Any] | None:
-        """States of the networks that were tested; None: they are the present ones."""
+        """States of the networks that were tested; None: they are the current ones."""
 
     def begin(self) -> bool:
         """Begin a test; False if the run was interrupted meanwhile."""
 
     def finish(self) -> None:
-        """Wait for the test that was begun, and report its result."""
+        """Wait for the test that was started, and report its result."""
 
     def finish_earlier(self) -> None:
-        """The same, unless it began at the present env step."""
+        """Do the same, unless it began at the current env step."""
 
     def drop(self) -> None:
-        """Forget the test that was begun."""
+        """Forget the test that was started."""
 
 
 class Training(Protocol):
@@ -103,7 +103,7 @@ class Training(Protocol):
     buffer: Buffer
     learner: Learner
     diverging: bool  # the latest updates were all undone
-    disk: Disk  # files that cannot be written while the run goes on
+    disk: Disk  # files that cannot be written while the run continues
     stopwatch: Stopwatch  # where the time goes
     usage: Usage  # time and memory of the run
     held: ExitStack  # until the trainer is closed

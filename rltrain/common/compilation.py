@@ -35,7 +35,7 @@ def compile_problem(function: Any, *arguments: Any) -> str | None:
 
 
 class CompileListener(event.Listener):
-    """Listens for compiled functions; those loaded from Numba's cache are no events."""
+    """Listens for compiled functions; those loaded from Numba's cache are not events."""
 
     def __init__(self, progress: Progress) -> None:
         self.progress = progress

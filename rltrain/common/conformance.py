@@ -13,9 +13,9 @@ from rltrain.common.stateful import Stateful
 
 Interface = TypeVar("Interface")
 REQUIRED = object()
-"""In the place of a default that there is not, and of a member that a part lacks."""
+"""In place of a missing default, and of a member that a part lacks."""
 LIBRARIES = ("typing", "builtins", "torch")
-"""Packages whose classes are no part of an interface."""
+"""Packages whose classes are not part of an interface."""
 
 
 def conform(part: Any, interface: type[Interface], name: str) -> Interface:
@@ -58,7 +58,7 @@ def conform(part: Any, interface: type[Interface], name: str) -> Interface:
 
 
 def require_savable(part: Any, name: str) -> None:
-    """Refuse a part of the user's own whose state no checkpoint can hold.
+    """Refuse the user's own part whose state no checkpoint can hold.
 
     Raises:
         ValueError: where in the state it is.

@@ -12,7 +12,7 @@ log = logging.getLogger("rltrain")
 
 
 class Disk:
-    """Which files of a run cannot be written now; a kind of file is warned of once.
+    """Which files of a run cannot be written now; a kind of file is reported once.
 
     Attributes:
         failing: kinds of files whose last write failed.
@@ -35,7 +35,7 @@ class Disk:
             level = logging.INFO if what in self.failing else logging.WARNING
             self.failing.add(what)
             self.degraded = True
-            log.log(level, "%s could not be written (%s); the run goes on", what, error)
+            log.log(level, "%s could not be written (%s); the run continues", what, error)
             return False
         if what in self.failing:
             self.failing.remove(what)

@@ -1,4 +1,4 @@
-"""Small files, written atomically; files that somebody else may have written; checksums; locks; new
+"""Small files, written atomically; untrusted files; checksums; locks; new
 folders. Which of them can be written is in ``machine/places.py``.
 """
 
@@ -48,7 +48,7 @@ HOLDER_BYTES = 300
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """The path of a temporary file beside ``path`` that takes its place at the end of the context,
+    """The path of a temporary file next to ``path`` that takes its place at the end of the context,
     or is removed.
 
     Raises:
@@ -87,7 +87,7 @@ def drop_temporary(folder: Path, *names: str) -> None:
 
 
 def open_plain(path: Path, limit: int | None = None) -> BufferedReader:
-    """Open a file that somebody else may have written, without waiting for it.
+    """Open an untrusted file without waiting for it.
 
     Args:
         limit: largest size, in bytes.
@@ -112,20 +112,20 @@ def open_plain(path: Path, limit: int | None = None) -> BufferedReader:
 
 
 def get_text(path: Path, limit: int) -> str:
-    """A text file that somebody else may have written; errors as ``open_plain``."""
+    """An untrusted text file; errors as ``open_plain``."""
     with open_plain(path, limit) as file:
         return file.read(limit).decode("utf-8")
 
 
 def get_json(path: Path, limit: int = JSON_BYTES) -> Any:
-    """Read a JSON file that somebody else may have written.
+    """Read an untrusted JSON file.
 
     Args:
         limit: largest size, in bytes.
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it is no JSON, too large or nested too deep, or has one key twice.
+        ValueError: it is not JSON, too large or nested too deep, or has one key twice.
     """
     try:
         return json.loads(get_text(path, limit), object_pairs_hook=unique_keys)
@@ -143,16 +143,16 @@ def json_object(path: Path) -> JsonObject:
 
 
 def unique_keys(pairs: list[tuple[str, object]]) -> dict[str, Any]:
-    """A JSON object. Of a key that is there twice, readers would take one and checks the other."""
+    """A JSON object. Of a key that occurs twice, readers would take one and checks the other."""
     mapping = dict(pairs)
     if len(mapping) != len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"key '{next(n for n in names if names.count(n) > 1)}' is there twice")
+        raise ValueError(f"key '{next(n for n in names if names.count(n) > 1)}' occurs twice")
     return mapping
 
 
 def require_plain(folder: Path) -> None:
-    """Refuse a folder of somebody else's in which there is a link, a pipe, a device or a socket:
+    """Refuse an untrusted folder with a link, a pipe, a device or a socket:
     what they lead to would be read or written.
 
     Raises:
@@ -218,7 +218,7 @@ def digest(path: Path) -> str:
 
 
 KEPT_FILES = "files"
-"""The folder in a run's, where the files lie that its environment reads."""
+"""The folder in a run's, for the files that its environment reads."""
 
 
 def kept_file(run_dir: Path, key: str) -> Path | None:
@@ -309,12 +309,12 @@ def require_empty(folder: Path, kind: str, advice: str, own: tuple[str, ...] = (
         own: beginnings of names that are of this kind.
 
     Raises:
-        UsageError: names files, or it is no folder.
+        UsageError: names files, or it is not a folder.
     """
     if not os.path.lexists(folder):
         return
     if not folder.is_dir():
-        raise UsageError(f"{folder} is there already, and is no folder. {advice}")
+        raise UsageError(f"{folder} already exists and is not a folder. {advice}")
     names = sorted(path.name for path in folder.iterdir() if not path.name.startswith(own or "/"))
     if names:
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""

@@ -32,7 +32,7 @@ def public_names(package: str) -> tuple[list[str], Callable[[str], Any]]:
 
 def import_path() -> dict[str, str]:
     """The environment variables of a process that imports modules from where this one does: not
-    from the present folder, which Python puts first for ``-c`` and ``-m``. Somebody else's files
+    from the current folder, which Python puts first for ``-c`` and ``-m``. Someone else's files
     may lie there.
     """
     return {} if {os.getcwd(), ""} & set(sys.path) else {SAFE_PATH: "1"}
@@ -40,7 +40,7 @@ def import_path() -> dict[str, str]:
 
 @contextmanager
 def beside_user(module: str) -> Iterator[None]:
-    """Let a module that the user typed or trusts be imported from the present folder, if no
+    """Let a module that the user typed or trusts be imported from the current folder, if no
     installed package has its name.
 
     The folder stands last on the import path, and only here, so that what an installed package
@@ -60,7 +60,7 @@ def beside_user(module: str) -> Iterator[None]:
 
 
 def locate(target: str) -> Callable[..., Any]:
-    """The class or function that a ``_target_`` names; its module may lie beside the user.
+    """The class or function that a ``_target_`` names; its module may be in the current folder.
 
     Raises:
         UsageError: no such module or name.
@@ -77,5 +77,5 @@ def locate(target: str) -> Callable[..., Any]:
             "this folder."
         ) from error
     if not callable(target_object):
-        raise UsageError(f"_target_ '{target}' is no class or function, but {target_object!r}.")
+        raise UsageError(f"_target_ '{target}' is not a class or function, but {target_object!r}.")
     return target_object

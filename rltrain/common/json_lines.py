@@ -14,7 +14,7 @@ LONGEST = 1 << 24
 NAMED = 5
 """Damaged lines that are named."""
 LARGEST = 1e100
-"""Larger numbers are no measurements: their squares and sums would overflow."""
+"""Larger numbers are not measurements: their squares and sums would overflow."""
 
 
 def bounded_lines(file: BinaryIO) -> Iterator[bytes]:

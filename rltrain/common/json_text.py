@@ -33,7 +33,7 @@ def entry_name(name: str) -> str:
     """
     fits = name not in ("", ".", "..") and "/" not in name and name.isprintable()
     if not fits or len(os.fsencode(name)) > LONGEST_NAME:
-        raise ValueError(f"no name of a folder: {name!a}")
+        raise ValueError(f"not a folder name: {name!a}")
     return name
 
 
@@ -41,7 +41,7 @@ def read_strictly(kind: Any, text: str) -> Any:
     """JSON as a value of the type ``kind``, such as a dataclass.
 
     Raises:
-        ValueError: what is wrong first.
+        ValueError: the first problem.
     """
     try:
         return TypeAdapter(kind).validate_json(text, strict=True)
@@ -50,7 +50,7 @@ def read_strictly(kind: Any, text: str) -> Any:
 
 
 def first_problem(error: ValidationError) -> str:
-    """What is wrong first in plain data, such as "n_agents is missing"."""
+    """The first problem in plain data, such as "n_agents is missing"."""
     first = error.errors()[0]
     where = ".".join(map(str, first["loc"]))
     if first["type"] == "missing":

@@ -90,7 +90,7 @@ class Metrics:
         """Add values by name to the means ``group/name``.
 
         Raises:
-            UsageError: a value that is no number.
+            UsageError: a value that is not a number.
         """
         if isinstance(values, MetricRow):
             total, count = self._rows.get((group, values.names)) or self._restored(group, values)
@@ -182,9 +182,9 @@ def episode_metrics(episodes: list[Episode] | tuple[Episode, ...]) -> list[dict[
         if taken := sorted(own.keys() & row.keys()):
             names = ", ".join(name.removesuffix("_mean") for name in taken)
             raise EnvError(
-                f"The environment gave info['metrics'] with {names}, which would replace that of "
-                "the episode itself. Expected other names than return and episode_length: give it "
-                "another name."
+                f"The environment returned info['metrics'] with {names}, which would replace that "
+                "of the episode itself. Expected other names than return and episode_length: give "
+                "it another name."
             )
         row |= own
         out.append(row)
@@ -206,7 +206,7 @@ def test_metrics(returned: object) -> dict[str, float]:
     """The metrics that a test function returned, names without a group in the group ``test``.
 
     Raises:
-        ValueError: no metrics, or values that are no numbers.
+        ValueError: no metrics, or values that are not numbers.
     """
     if not isinstance(returned, Mapping) or not returned:
         raise ValueError(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def _number(value: object) -> Any:
-    """Booleans and text are no numbers, which a validator would take them for."""
+    """Booleans and text are not numbers, which a validator would take them for."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError("a number is expected")
     return value

@@ -21,9 +21,9 @@ class Activity:
 
 
 class Progress:
-    """The present activity, if any, and the seconds that finished ones took.
+    """The current activity, if any, and the seconds that finished ones took.
 
-    Displays read it from threads of their own; it never changes a result.
+    Displays read it from their own threads; it never changes a result.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Progress:
                 self.seconds += time.monotonic() - begin
 
     def report(self, done: int, total: int) -> None:
-        """How much of the present activity is done."""
+        """How much of the current activity is done."""
         if self.activity is not None:
             self.activity.done, self.activity.total = done, total
 

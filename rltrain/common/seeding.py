@@ -19,7 +19,7 @@ def seed_key(seed: int, *key: int) -> int:
 
 
 def generator(seed: int, *key: int) -> np.random.Generator:
-    """A numpy generator of its own for one keyed stream of a run."""
+    """A separate NumPy generator for one keyed stream of a run."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key)))
 
 

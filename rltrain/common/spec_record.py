@@ -27,7 +27,7 @@ def read_spec(record: Mapping[str, object]) -> EnvSpec:
     """The spec whose ``record`` was saved as JSON, which has lists for tuples.
 
     Raises:
-        ValueError: a field that is unknown, missing or of another type, or no space.
+        ValueError: a field that is unknown, missing or of a different type, or no space.
     """
     if unknown := set(record) - {field.name for field in fields(EnvSpec)}:
         raise ValueError(f"unknown field {', '.join(sorted(unknown))}")
@@ -39,7 +39,7 @@ def read_spec(record: Mapping[str, object]) -> EnvSpec:
         try:
             words(record)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            raise ValueError(f"{name} are none ({type(error).__name__}: {error})") from error
+            raise ValueError(f"{name} are invalid ({type(error).__name__}: {error})") from error
     return spec
 
 

@@ -35,13 +35,13 @@ ONE_OF = {
 }
 """Keys of which exactly one is set, the others are null."""
 NO_GROUP = re.compile(r"(^|/)[._]|shared|hydra|^experiment/")
-"""Folders that are no groups."""
+"""Folders that are not groups."""
 RECOMMENDED = "${algo}-${env}"
 """The choice that Hydra gets for ``tuned=auto``: the file of that name in ``conf/tuned/``."""
 
 
 def conf_dir() -> Path:
-    """The shipped ``conf/``: inside an installed wheel, or beside the package in a repository."""
+    """The shipped ``conf/``: inside an installed wheel, or next to the package in a repository."""
     package = Path(__file__).parents[1]
     inside = package / "conf"
     return inside if inside.is_dir() else package.parent / "conf"
@@ -84,7 +84,7 @@ class Catalog:
     def __init__(self, *folders: Path, preset: Path | None = None) -> None:
         self.folders = folders or (conf_dir(),)
         self.main = next(folder for folder in self.folders if (folder / "config.yaml").is_file())
-        self.files: dict[str, Path] = {}  # options that lie elsewhere
+        self.files: dict[str, Path] = {}  # options that are elsewhere
         if preset is not None:
             name = re.sub(r"\W", "_", preset.stem)
             taken = self.path(f"experiment/{name}") is not None
@@ -131,7 +131,7 @@ class Catalog:
         return read(self.main / "config.yaml")
 
     def path(self, file: str) -> Path | None:
-        """Where a file lies, such as ``experiment/zoo/cartpole``."""
+        """Where a file is, such as ``experiment/zoo/cartpole``."""
         paths = (folder / f"{file}.yaml" for folder in self.folders)
         return self.files.get(file) or next((path for path in paths if path.is_file()), None)
 
@@ -262,7 +262,7 @@ class Catalog:
         """The files that ``group=option`` overrides compose, in order, and every group's option.
 
         Raises:
-            HydraException: a file that there is not, or a wrong list of defaults.
+            HydraException: a missing file, or a wrong list of defaults.
         """
         from hydra.errors import HydraException
         from hydra.types import RunMode
@@ -282,7 +282,7 @@ class Catalog:
     def _composed(
         self, typed: Mapping[str, str]
     ) -> tuple[tuple[Layer, ...], dict[str, str | None]]:
-        """The same for choices, without those of parts where these are of another algorithm."""
+        """The same for choices, without parts that belong to another algorithm."""
         from hydra.errors import HydraException
 
         known = {g: RECOMMENDED if (g, o) == ("tuned", "auto") else o for g, o in typed.items()}

@@ -69,7 +69,7 @@ class CommandLine:
 
     @property
     def own(self) -> list[str]:
-        """Overrides that name configuration of the user's own."""
+        """Overrides that name the user's own configuration."""
         return [
             override
             for override in self.overrides
@@ -121,6 +121,6 @@ def in_quotes(text: str) -> str:
 
 
 def as_text(choice: str) -> str:
-    """``group=option`` with an option that Hydra takes for text: ``5`` and ``true`` quoted."""
+    """``group=option`` with an option that Hydra treats as text: ``5`` and ``true`` quoted."""
     group, _, option = choice.partition("=")
     return f"{group}='{option}'" if NO_TEXT.fullmatch(option) else choice

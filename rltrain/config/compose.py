@@ -2,7 +2,7 @@
 
 Names are checked before values, and values before anything is constructed or written. Typed names
 are checked against a composition of the chosen groups alone, so that a typo can never become a new
-key. What only some commands need lies in other files: ``exchange.py`` (exchanged parts),
+key. What only some commands need is in other files: ``exchange.py`` (exchanged parts),
 ``names.py`` (wrong names), ``user_yaml.py`` and ``saved_config.py``.
 """
 
@@ -55,7 +55,7 @@ class Composition:
         untyped: the same without the typed values.
         overrides: what was typed, ``key=value``.
         catalog: what there was to choose from.
-        remarks: what a person should know about the choices.
+        remarks: what the user should know about the choices.
         env_chose_algo: the algorithm is that of the environment's file; none was typed.
     """
 
@@ -69,7 +69,7 @@ class Composition:
 
     @property
     def hydra(self) -> DictConfig:
-        """Hydra's own part for a run of these overrides, made anew."""
+        """Hydra's own part for a run of these overrides, built again."""
         config = copy.deepcopy(self.catalog.hydra)
         lines = {str(o.input_line): sets_hydra(o) for o in parse(self.overrides)}
         config.hydra.overrides.hydra = [line for line, of_hydra in lines.items() if of_hydra]
@@ -182,7 +182,7 @@ def compose_single(overrides: Sequence[str]) -> tuple[Composition, Settings]:
 
 
 def refusal(catalog: Catalog, choices: Sequence[Override], typed: str) -> str:
-    """Why overrides would be refused beside these choices, "" if they would not be.
+    """Why overrides would be refused with these choices, "" if they would not be.
 
     Args:
         typed: the overrides as a shell takes them, after -m those of a sweep.
@@ -203,7 +203,7 @@ def refusal(catalog: Catalog, choices: Sequence[Override], typed: str) -> str:
 
 
 def job_refusal(catalog: Catalog, choices: Sequence[Override], parsed: Sequence[Override]) -> str:
-    """Why the overrides of one job would be refused beside these choices, "" if not."""
+    """Why the overrides of one job would be refused with these choices, "" if not."""
     from rltrain.config.validate.checker import check
     from rltrain.config.validate.env_names import require_environment
 
@@ -329,7 +329,7 @@ def resolved(tree: Tree, hydra: Callable[[], DictConfig]) -> dict[str, Any]:
         hydra: Hydra's own part, for a tree that asks for something in it.
 
     Raises:
-        UsageError: an interpolation of what there is not.
+        UsageError: an interpolation that does not exist.
     """
     text = str(tree)
     if "${" not in text and "???" not in text:

@@ -38,7 +38,7 @@ def exchanged(
 
     Returns:
         the composition; by group the options that were exchanged; those that cannot be made to fit,
-        and what a person should know of the others, both in words.
+        and what the user should know of the others, both in words.
     """
     problems: list[str] = []
     both = {"algo", "experiment"} <= set(chosen)
@@ -139,7 +139,7 @@ def fitting_values(catalog: Catalog, overrides: Sequence[str]) -> tuple[dict[str
 
 
 def require_known_keys(catalog: Catalog, overrides: Sequence[str]) -> None:
-    """Refuse keys that a preset of the user's own sets and no other file has.
+    """Refuse keys that the user's own preset sets and no other file has.
 
     Raises:
         UsageError: the keys and the file.

@@ -48,7 +48,7 @@ OmegaConf.register_new_resolver("rltrain_job_name", job_name, replace=True)
 
 
 def own_overrides(hydra: Any) -> list[str]:
-    """The overrides of a sweep that name folders of the user's own; every job has them."""
+    """The overrides of a sweep that name the user's own folders; every job has them."""
     return [line for line in hydra.overrides.hydra if line.startswith(SEARCH_PATH)]
 
 
@@ -148,7 +148,7 @@ class Task:
 
     Attributes:
         launch: runs jobs as processes; called by our own launcher.
-        train: one run in a folder that is there, its outcome in its ``run.json``; called by other
+        train: one run in an existing folder, its outcome in its ``run.json``; called by other
             launchers for each job, perhaps in another process.
     """
 
@@ -170,7 +170,7 @@ def other_launcher(overrides: Sequence[str]) -> str | None:
 
 
 def sweeper_for(overrides: Sequence[str], folder: Path, task: Task) -> Callable[[], None]:
-    """Return a function that runs every combination, each in a folder of its own below ``folder``.
+    """Return a function that runs every combination, each in its own folder below ``folder``.
 
     Raises:
         UsageError: Hydra's own settings that Hydra refuses.

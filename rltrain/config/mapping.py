@@ -65,7 +65,7 @@ def texts_for(
     """What would be typed for a mode.
 
     Args:
-        trust: packages of one's own, or one that a text names.
+        trust: your own packages, or one that a text names.
         arguments: values by key, None for those that were not given.
 
     Raises:
@@ -102,7 +102,7 @@ def require_path(value: object, name: str) -> str:
         name: of the argument that has it.
 
     Raises:
-        UsageError: no path, or one that no file system takes.
+        UsageError: no path, or one that no file system accepts.
     """
     if not isinstance(value, (str, os.PathLike)):
         raise UsageError(

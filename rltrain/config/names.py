@@ -83,7 +83,7 @@ def choice_problems(
             )
         elif str(value).startswith((".", "/", "\\")) or ".." in str(value) or is_file(value):
             own = (
-                " A file of your own: experiment=./my.yaml; for other groups --config-dir=FOLDER "
+                " Your own file: experiment=./my.yaml; for other groups --config-dir=FOLDER "
                 f"with FOLDER/{group}/NAME.yaml.{listed(group, catalog)}"
             )
             wrong.append(

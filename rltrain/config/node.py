@@ -69,6 +69,6 @@ class Node:
             return call(**self.kwargs, **wanted)
         except RltrainError:
             raise
-        except Exception as error:  # of somebody's own part
+        except Exception as error:  # of someone's own part
             where = f"{self.target} ({self.path})"
-            raise UsageError(f"{where} cannot be made: {reason(error)}.") from error
+            raise UsageError(f"{where} cannot be built: {reason(error)}.") from error

@@ -92,7 +92,7 @@ def typed_list(typed: str) -> list[str]:
 
 
 def is_file(value: object) -> bool:
-    """Whether the value of ``experiment`` is a file of one's own and not a name."""
+    """Whether the value of ``experiment`` is a file rather than a name."""
     return isinstance(value, str) and value.endswith((".yaml", ".yml"))
 
 
@@ -100,7 +100,7 @@ def parse(overrides: Sequence[str]) -> list[Override]:
     """Hydra's grammar, with every text that does not follow it named.
 
     Raises:
-        UsageError: overrides that are no ``key=value``.
+        UsageError: overrides that are not ``key=value``.
     """
     parsed = [parse_one(text) for text in overrides]
     unreadable = [text for text, o in zip(overrides, parsed, strict=True) if o is None]
@@ -130,7 +130,7 @@ def unreadable_problem(text: str) -> str:
             typed = " ".join(map(shell_word, words))
             return f"'{text}' cannot be read: expected key=value. Type {typed}."
     return (
-        f"'{text}' cannot be read: expected key=value. Text with blanks, commas, brackets or = "
+        f"'{text}' cannot be read: expected key=value. Text with spaces, commas, brackets or = "
         "needs both kinds of quotes: \"key='a b'\"."
     )
 
@@ -173,7 +173,7 @@ def sweep_values(override: Override, most: int) -> list[str]:
     if not values:
         raise UsageError(f"{line}: expected one value or more, got none. Type {key}=A,B.")
     if len(values) > most:
-        raise UsageError(f"{line}: a sweep has {MOST_JOBS:,} runs at most. Type fewer values.")
+        raise UsageError(f"{line}: a sweep has at most {MOST_JOBS:,} runs. Type fewer values.")
     return [f"{key}={value}" for value in values]
 
 
@@ -203,7 +203,7 @@ def require_one_value(overrides: Sequence[str]) -> None:
 
 def require_once(overrides: Sequence[str]) -> None:
     """UsageError for two values of what a command does, or of a file it reads or writes; for paths
-    that no file system takes, and empty ones.
+    that no file system accepts, and empty ones.
     """
     for key in TYPED_ONCE:
         typed = [o for o in overrides if o.lstrip("+").partition("=")[0] == key]
@@ -254,7 +254,7 @@ def typed_leaves(overrides: Sequence[Override]) -> Leaves:
 
 
 BESIDE: Mapping[str, tuple[str, ...]] = {"env": ("timeout",)}
-"""Keys of a part that are no keywords of its class."""
+"""Keys of a part that are not keywords of its class."""
 
 
 def with_targets(tree: Tree, custom: Mapping[str, str]) -> dict[str, Any]:
@@ -273,7 +273,7 @@ def set_value(tree: dict[str, Any], o: Override) -> None:
     key, value = o.key_or_group.replace("/", "."), contained(o.value())
     before = pick(tree, key)
     if o.is_add() and before is not None and not isinstance(value, (dict, list)):
-        raise UsageError(f"{o.input_line}: '{key}' is there already. Type {key}=… without the +.")
+        raise UsageError(f"{o.input_line}: '{key}' already exists. Type {key}=… without the +.")
     if isinstance(before, dict) and isinstance(value, dict):
         value = overlaid(before, value)
     put(tree, key, value)
@@ -296,7 +296,7 @@ def pick(tree: object, path: str) -> Any:
 
 
 def put(tree: dict[str, Any], path: str, value: object) -> None:
-    """Set the value at a dotted path; mappings on the way are made where there are none."""
+    """Set the value at a dotted path; mappings on the way are created where missing."""
     *parents, leaf = path.split(".")
     for part in parents:
         tree = tree.setdefault(part, {})
@@ -353,7 +353,7 @@ def differing(before: object, after: object, path: str) -> list[str]:
 
 
 def leaves(tree: object, at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every value that is no mapping, and empty mappings, by the names that lead to it."""
+    """Every value that is not a mapping, and empty mappings, by the names that lead to it."""
     if not isinstance(tree, Mapping) or not tree:
         yield at, tree
         return

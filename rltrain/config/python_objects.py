@@ -15,22 +15,22 @@ from rltrain.errors import UsageError
 from rltrain.interfaces import VectorEnv
 
 OWN = "own"
-"""The choice of ``env`` in the records of runs whose environment was handed over."""
+"""The choice of ``env`` in the records of runs whose environment was passed as an object."""
 KINDS = ("gymnasium", "pettingzoo")
-"""The choices of ``env`` whose keys hold for environments that are handed over."""
+"""The choices of ``env`` whose keys hold for environments that are passed as objects."""
 OWN_OPTIONS: Mapping[str, Any] = {"kwargs": {}, **asdict(EnvOptions())}
 """Its options and their defaults; ``env.NAME=VALUE`` sets them."""
 
 
 @dataclass(frozen=True)
 class OwnEnv:
-    """An environment that was handed over, in the place of a ``_target_`` node."""
+    """An environment that was passed, in place of a ``_target_`` node."""
 
     maker: Callable[..., Any]
     kwargs: Mapping[str, Any]
 
     def build(self, *, n_envs: int, training: bool, record: bool, **_: Any) -> VectorEnv:
-        """``n_envs`` environments in lock-step."""
+        """``n_envs`` environments in lockstep."""
         from rltrain.env.make_gymnasium import from_class
 
         options = {name: self.kwargs[name] for name in OWN_OPTIONS}
@@ -39,7 +39,7 @@ class OwnEnv:
 
 @dataclass(frozen=True)
 class OwnCallback:
-    """A callback object, in the place of a ``_target_`` node."""
+    """A callback object, in place of a ``_target_`` node."""
 
     callback: Callback
 
@@ -57,7 +57,7 @@ def with_env(settings: Settings, env: Callable[..., object]) -> Settings:
     if not callable(env):
         raise UsageError(
             f"env={env!r}: expected a class of Gymnasium or PettingZoo, or a factory of "
-            f"environments, got {type(env).__name__}. Hand over the class itself, lambda: "
+            f"environments, got {type(env).__name__}. Pass the class itself, lambda: "
             "MyEnv(...), which makes a new one at every call, or lambda n_envs: "
             "MyBatchedEnv(n_envs, ...), since training and tests have environments of their own; "
             "an environment that rltrain knows by name is named in the overrides: "
@@ -94,7 +94,7 @@ def env_overrides(overrides: Sequence[str], env: Callable[..., object] | None) -
     typed = typed_value(overrides, "env")
     if typed not in (None, *KINDS):
         raise UsageError(
-            f"env={typed} names an environment, and another one was handed over: leave out one of "
+            f"env={typed} names an environment, and another one was passed: leave out one of "
             f"the two. Next to an object only {' or '.join(f'env={kind}' for kind in KINDS)} fits."
         )
     own = tuple(f"{start}.{name}" for start in ("env", "test.env") for name in OWN_OPTIONS)
@@ -103,7 +103,7 @@ def env_overrides(overrides: Sequence[str], env: Callable[..., object] | None) -
     lost = [text for text in texts if not text.lstrip("+").startswith(own)]
     if lost:
         raise UsageError(
-            f"{', '.join(lost)}: an environment was handed over, and these are options of another "
+            f"{', '.join(lost)}: an environment was passed, and these are options of another "
             f"one. Leave them out; yours has {', '.join(f'env.{name}' for name in OWN_OPTIONS)}."
         )
     if typed is not None:
@@ -114,11 +114,11 @@ def env_overrides(overrides: Sequence[str], env: Callable[..., object] | None) -
 
 
 def with_callbacks(settings: Settings, callbacks: Sequence[Any]) -> Settings:
-    """The same settings with these objects after the callbacks that they name, and in the place of
+    """The same settings with these objects after the callbacks that they name, and in place of
     objects that the run was given before.
 
     Raises:
-        UsageError: what is no callback.
+        UsageError: what is not a callback.
     """
     if not isinstance(callbacks, Sequence):
         raise UsageError(f"callbacks: expected a list, got {callbacks!r}. Type callbacks=[…].")
@@ -127,7 +127,7 @@ def with_callbacks(settings: Settings, callbacks: Sequence[Any]) -> Settings:
             raise UsageError(
                 f"callbacks: expected objects of subclasses of rltrain.callback.Callback, got "
                 f"{callback!r}."
-                + (" Hand over an object, not its class." if isinstance(callback, type) else "")
+                + (" Pass an object, not its class." if isinstance(callback, type) else "")
             )
     named = [node for node in settings.callbacks if node.target != HANDED_OVER_CALLBACK]
     records = [
@@ -142,13 +142,13 @@ def with_callbacks(settings: Settings, callbacks: Sequence[Any]) -> Settings:
 
 
 def own_callback(*, name: str) -> Callback:
-    """In the place of a callback object in the records of a run.
+    """In place of a callback object in the records of a run.
 
     Raises:
         ValueError: always, since an object cannot be made again from its name.
     """
     raise ValueError(
-        f"This run was given the callback {name} as an object from Python. Go on with "
-        "rltrain.resume(RUN_FOLDER, callbacks=[YOUR_CALLBACK]), or type callbacks=[] to go on "
+        f"This run was given the callback {name} as an object from Python. Continue with "
+        "rltrain.resume(RUN_FOLDER, callbacks=[YOUR_CALLBACK]), or type callbacks=[] to continue "
         "without it."
     )

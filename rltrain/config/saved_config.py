@@ -59,7 +59,7 @@ def read_config(path: Path) -> JsonObject:
     """A run's ``config.json``: untrusted data that is neither composed nor resolved.
 
     Raises:
-        CheckpointError: unreadable, no JSON object, or an interpolation in it.
+        CheckpointError: unreadable, not a JSON object, or an interpolation in it.
     """
     try:
         tree = get_json(path, CONFIG_BYTES)
@@ -113,7 +113,7 @@ def load_config(
     text = (conf_dir() / "config.yaml").read_text(encoding="utf-8")
     shipped = yaml.load(text, Loader=LOADER)  # 20 times as fast as OmegaConf.load
     saved |= {name: shipped[name] for name in NOT_LOADED}
-    if not learns:  # callbacks, datasets and test functions concern training alone
+    if not learns:  # callbacks, datasets and test functions concern only training
         saved |= {"callbacks": [], "dataset": shipped["dataset"], "stop": shipped["stop"]}
         saved["self_play"] = shipped["self_play"]
         saved |= {"checkpoint": None, "load_step": None}
@@ -155,7 +155,7 @@ def load_config(
 
 
 def use_kept_opponents(tree: dict[str, Any], typed: Leaves, run_dir: Path) -> list[str]:
-    """Put the copies in a run's folder in the place of opponents that were not typed; returns their
+    """Put the copies in a run's folder in place of opponents that were not typed; returns their
     keys.
     """
     keys = []

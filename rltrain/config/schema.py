@@ -199,7 +199,7 @@ class RunSettings:
 
 
 MOST_TIME_STEPS = 64
-"""In one iteration, where their number is automatic."""
+"""Most time steps in one iteration, where their number is automatic."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,7 +293,7 @@ def scenario_name(played: object) -> str:
 
 
 OF_COMMANDS = ("sweep", "report", "match", "init", "hub")
-"""Nodes that concern a command and no run: a run's own record does not have them."""
+"""Nodes that concern a command rather than a run: a run's own record does not have them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -315,7 +315,7 @@ class Settings:
     callbacks: tuple[Node, ...]
     choices: Mapping[str, str]
     plain: Mapping[str, Any]
-    remarks: tuple[str, ...] = ()  # what a person should know about the choices
+    remarks: tuple[str, ...] = ()  # what the user should know about the choices
     env_chose_algo: bool = False  # no algorithm was typed: it is the one of the environment's file
     typed: frozenset[str] = frozenset()
     agent_order: tuple[str, ...] = ()  # of a team's agents, if it is known
@@ -328,7 +328,7 @@ class Settings:
         return {BUILTIN: 1.0} if self.opponents is None else self.opponents.weights
 
     def is_two_sided(self, *, training: bool) -> bool:
-        """Whether somebody else than the environment plays its other side."""
+        """Whether anything but the environment plays its other side."""
         return set(self.opponent_weights(training=training)) != {BUILTIN}
 
     @property

@@ -2,7 +2,7 @@
 checkpoint, the jobs of a sweep. Nothing passes but what is listed: for each part the classes of its
 own group, environments by ids without a module, values that stay inside the run.
 
-What was trained with classes of the user's own needs ``trust=[package]``, and keys whose values
+What was trained with the user's own classes needs ``trust=[package]``, and keys whose values
 reach outside the run (paths, addresses, keys of any name and value) need to be typed again.
 Patterns of keys are of ``fnmatch``; ``env`` stands for ``test.env`` as well.
 """
@@ -54,7 +54,7 @@ OUTSIDE: Mapping[str, Kind] = {
 }
 """``file``: read by the environment, and copied into the run's folder when it begins. ``place``: a
 path or an address. ``free``: of any form, of which numbers and single words are harmless.
-``command``: what a command does, and no setting of a run.
+``command``: what a command does, not a setting of a run.
 """
 FILES = tuple(
     f"{part}{key}" for key, kind in OUTSIDE.items() if kind == "file" for part in ("", "test.")
@@ -65,14 +65,14 @@ NOT_LOADED = tuple(key.removesuffix(".*") for key, kind in OUTSIDE.items() if ki
 KEPT = (("project",), ("name",), ("group",), ("tags",), ("mode",))
 """Options of wandb that a run keeps."""
 NAMES = ("_target_", "maker", "id")
-"""Keys of a part of the user's own that name what is imported: ``trust`` is asked for them."""
+"""Keys of the user's own part that name what is imported: ``trust`` is asked for them."""
 WORD = re.compile(r"[\w-]{0,64}")
 NOWHERE = "rltrain.config.trust.nowhere"
-"""In the place of the class of a part that is not to be built."""
+"""In place of the class of a part that is not to be built."""
 HANDED_OVER = "rltrain.env.from_class"
-"""The target of an environment that was handed over from Python."""
+"""The target of an environment that was passed from Python."""
 HANDED_OVER_CALLBACK = "rltrain.config.python_objects.own_callback"
-"""The target of a callback object that was handed over from Python."""
+"""The target of a callback object that was passed from Python."""
 ENVS = ("env", "test.env")
 """The environments of training, and what tests have different."""
 ACTING = (*ENVS, "algo.distribution", "algo.network")
@@ -210,7 +210,7 @@ class Foreign(NamedTuple):
 
 
 def packages(tree: Tree) -> list[str]:
-    """The packages that a configuration names beside what rltrain ships."""
+    """The packages that a configuration names besides what rltrain ships."""
     return sorted({one.package for one in foreign(tree) if one.package is not None})
 
 
@@ -222,7 +222,7 @@ def foreign(tree: Tree, left_out: Collection[str] = ()) -> Iterator[Foreign]:
     for part, target in named:
         if target not in shipped_parts().get(part, ()) and not is_below(part, left_out):
             package = target.partition(".")[0].partition(":")[0]
-            why = f"is no choice of {part}" if package == "rltrain" else "rltrain does not ship"
+            why = f"is not a choice of {part}" if package == "rltrain" else "rltrain does not ship"
             yield Foreign(f"the class {target}, which {why}, so it is not built", package)
     kind = str(pick(tree, "env._target_"))
     for part in ENVS:
@@ -292,7 +292,7 @@ def is_below(path: str, parts: Collection[str]) -> bool:
 
 
 def nowhere(**options: Any) -> None:
-    """In the place of a part that is not to be built; its options are kept for titles."""
+    """In place of a part that is not to be built; its options are kept for titles."""
     raise ValueError(f"this configuration was loaded to act, without the part that had {options}.")
 
 
@@ -302,7 +302,7 @@ def acts(part: str, target: str) -> bool:
 
 
 def leave_out(tree: dict[str, Any], parts: Collection[str]) -> None:
-    """Put ``nowhere`` in the place of the classes of parts, and of what is no part."""
+    """Put ``nowhere`` in place of the classes of parts, and of what is not a part."""
     for path in parts:
         if path != "test.env":  # options over those of env
             node = pick(tree, path)

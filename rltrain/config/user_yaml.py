@@ -1,4 +1,4 @@
-"""Configuration of the user's own: folders of YAML beside the shipped ones, and presets by their
+"""The user's own configuration: folders of YAML next to the shipped ones, and presets by their
 path. It composes, is validated and is suggested as ours is.
 """
 
@@ -25,11 +25,11 @@ from rltrain.config.yaml_files import LOADER
 from rltrain.errors import UsageError
 
 MOST_BYTES, MOST_NODES = 1 << 20, 100_000
-"""Of a preset's file, and values in it, aliases written out."""
+"""Largest size of a preset's file, and most values in it, aliases written out."""
 ODD_NUMBER = re.compile(
     r"[-+]?(0[0-7_]+|0x[\da-f_]+|0b[01_]+|[1-9][\d_]*(:[0-5]?\d)+(\.[\d_]*)?)", re.IGNORECASE
 )
-"""Octal, hexadecimal, binary and of base 60, in YAML 1.1; typed, they are no numbers."""
+"""Octal, hexadecimal, binary and of base 60, in YAML 1.1; typed, they are not numbers."""
 TYPES = ("str", "int", "float", "bool", "null", "map", "seq")
 TAGS = tuple(f"tag:yaml.org,2002:{name}" for name in TYPES)
 """Types of YAML that a value may have."""
@@ -71,7 +71,7 @@ def own_catalog(overrides: Sequence[Override]) -> Catalog:
 
 
 def require_keys(preset: Path, package: str | None = None) -> None:
-    """Refuse a preset that is no YAML mapping, that its aliases make larger than any preset, or
+    """Refuse a preset that is not a YAML mapping, that its aliases make larger than any preset, or
     whose keys choose parts.
 
     Args:
@@ -88,9 +88,9 @@ def require_keys(preset: Path, package: str | None = None) -> None:
     except OSError as error:
         problem = f"cannot be read: {error.strerror or error}"
     except UnicodeDecodeError:
-        problem = "is no text in UTF-8: save it as that"
+        problem = "is not UTF-8 text: save it as UTF-8"
     except YAMLError as error:
-        problem = f"is no YAML: {' '.join(str(error).split())}"
+        problem = f"is not YAML: {' '.join(str(error).split())}"
     except RecursionError:
         problem = "is nested too deeply"
     if problem:
@@ -119,7 +119,7 @@ def problem_of(text: bytes, package: str | None) -> str:
         if name.value == "hydra":
             return "sets hydra, which takes effect only where it is typed"
         if name.value == "defaults" and not is_defaults(value):
-            return "has defaults that are no list of choices, such as '- override /algo: dqn'"
+            return "has defaults that are not a list of choices, such as '- override /algo: dqn'"
     return choice_among_keys(root, package or "")
 
 

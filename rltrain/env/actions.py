@@ -29,7 +29,7 @@ class Actions(NamedTuple):
     def mask_words(self) -> str:
         """What a mask has to be."""
         combined = "" if self.sizes is None else COMBINED
-        return f"{self.n} entries of 0 and 1{combined}, of which one at least is 1"
+        return f"{self.n} entries of 0 and 1{combined}, of which at least one is 1"
 
 
 def numbered(space: Any, whose: str, instead: str = "") -> Actions:

@@ -1,4 +1,4 @@
-"""Other people's environments as an ``Env``: Gymnasium's of one agent or a team, PettingZoo's."""
+"""Third-party environments as an ``Env``: Gymnasium's of one agent or a team, PettingZoo's."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def adapted(env: object, *, options: EnvOptions, teams: Teams | None = None) -> 
     if isinstance(env, gymnasium.vector.VectorEnv):
         raise ValueError(
             f"{type(env).__name__} is a vector environment of Gymnasium: expected a single one. "
-            "Hand over its class; hardware.n_envs sets how many are stepped together."
+            "Pass its class; hardware.n_envs sets how many are stepped together."
         )
     if not isinstance(env, gymnasium.Env):
         return team(env, options, teams)
@@ -83,8 +83,8 @@ def team(env: object, options: EnvOptions, teams: Teams | None = None) -> Env:
     ]
     if lacks:
         raise ValueError(
-            f"{name} is no environment: it has no {', '.join(lacks)}. Expected a gymnasium.Env, or "
-            "a ParallelEnv or AECEnv of PettingZoo."
+            f"{name} is not an environment: it has no {', '.join(lacks)}. Expected a "
+            "gymnasium.Env, or a ParallelEnv or AECEnv of PettingZoo."
         )
     if teams is not None:
         from rltrain.env.team.two_teams import TwoTeamEnv

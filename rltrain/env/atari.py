@@ -28,7 +28,7 @@ NOOP, FIRE = 0, 1  # ALE's numbers of the two actions that begin a game
 
 
 class AtariVectorEnv(GameEnv):
-    """``n_envs`` consoles in lock-step; observations are gray frames uint8 [1, 84, 84].
+    """``n_envs`` consoles in lockstep; observations are gray frames uint8 [1, 84, 84].
 
     In training the loss of a life closes an episode: the next time step shows the same game half a
     breath later, FIRE pressed where the game knows it. ``infos`` of a finished game hold its whole
@@ -162,7 +162,7 @@ class AtariVectorEnv(GameEnv):
         """Begin the game after the saved one in every environment.
 
         Raises:
-            ValueError: the state was written with another number of environments.
+            ValueError: the state was written with a different number of environments.
         """
         require_n_envs("state", len(state["episode"]), self.n_envs)
         self._episode[:] = np.asarray(state["episode"]) + 1
@@ -175,7 +175,7 @@ class AtariVectorEnv(GameEnv):
 
     def _begin(self, envs: np.ndarray, seeds: np.ndarray | None = None) -> None:
         """Start the current game of the environments ``envs`` [n] from its beginning, without seeds
-        as the emulators go on.
+        as the emulators continue.
         """
         begins = np.isin(np.arange(self.n_envs), envs)
         given = None if seeds is None else (seeds % 2**31).astype(np.int64)

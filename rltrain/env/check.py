@@ -82,7 +82,7 @@ def check_env(env: object, **kwargs: Any) -> Findings:
 
 
 def check(env: VectorEnv) -> Findings:
-    """Check environments in lock-step, of which the first one is looked at."""
+    """Check environments in lockstep, of which the first one is examined."""
     problems: list[str] = []
     masked = MaskUse([], [])
     adapter: Any = env.envs[0] if isinstance(env, SyncVectorEnv) else None
@@ -93,7 +93,7 @@ def check(env: VectorEnv) -> Findings:
         first, second = played(env), played(env)
     except STOPS:
         raise
-    except BaseException as error:  # whatever somebody's environment raises
+    except BaseException as error:  # whatever someone's environment raises
         known = isinstance(error, (EnvError, RuntimeError))
         return Findings(problems or [str(error) if known else reset_reason(error)], [])
     problems += of_seeds(first, second)
@@ -146,8 +146,8 @@ def of_numbers(seen: Played, spec: EnvSpec) -> Iterator[str]:
         if 0 < (most := float(image.max())) < SMALL:
             yield (
                 f"images of bytes are at most {most:.3g} of the largest value that their space "
-                "declares. If they are codes and no colors, declare their true bound (Box(0, 10, "
-                "…, np.uint8)), or one-hot them with a wrapper."
+                "declares. If they are codes rather than colors, declare their true bound (Box(0, "
+                "10, …, np.uint8)), or one-hot them with a wrapper."
             )
     if largest > LARGE:
         yield (
@@ -189,7 +189,7 @@ def of_names(team: TeamEnv | None) -> Iterator[str]:
 
 
 def of_kept(team: TeamEnv | None, others_go_on: bool) -> Iterator[str]:
-    """A team that keeps agents which have ended, while others go on or after the last one."""
+    """A team that keeps agents which have ended, while others continue or after the last one."""
     if team is not None and team.kept is not None and team.kept[2] == others_go_on:
         name, t, _ = team.kept
         yield (
@@ -200,12 +200,12 @@ def of_kept(team: TeamEnv | None, others_go_on: bool) -> Iterator[str]:
 
 
 def of_cut(team: TeamEnv | None) -> Iterator[str]:
-    """An agent that is truncated while others go on."""
+    """An agent that is truncated while others continue."""
     if team is not None and team.cut_early is not None:
         name, t = team.cut_early
         yield (
-            f"{name} is truncated at step {t}, while others go on. The episode is the team's: what "
-            "the agent would have got later is learned as 0. Truncate all agents together."
+            f"{name} is truncated at step {t}, while others continue. The episode is the team's: "
+            "what the agent would have got later is learned as 0. Truncate all agents together."
         )
 
 
@@ -274,7 +274,7 @@ def of_bounds(raw: object, seen: Played) -> Iterator[str]:
 
 
 def of_team(env: Any, masked: MaskUse) -> Iterator[str]:
-    """The same of a parallel environment."""
+    """The same for a parallel environment."""
     for name in env.possible_agents:
         if env.action_space(name) is not env.action_space(name):
             yield f"action_space({name!r}) is a new object in every call: return the same one."
@@ -327,10 +327,10 @@ def available(mask: object, actions: Actions) -> np.ndarray:
 
 
 def outside(obs: Any, space: Any, what: str, declared: Any = None) -> Iterator[str]:
-    """An observation that is not of its space, of which ``declared`` has narrower bounds."""
+    """An observation that is not in its space, of which ``declared`` has narrower bounds."""
     if not space.contains(obs):
         yield (
-            f"{what} is {describe(obs)}, which is not of its space {declared or space}: check its "
+            f"{what} is {describe(obs)}, which is not in its space {declared or space}: check its "
             "shape, its dtype and its range."
         )
 

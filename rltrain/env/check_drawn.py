@@ -16,7 +16,7 @@ def images_of(rendered: Any) -> list[np.ndarray]:
     """What ``render`` returned as images, uint8 [H, W, 3].
 
     Raises:
-        EnvError: it is none, or contains something else.
+        EnvError: it is not an image, or contains something else.
     """
     images = list(rendered) if isinstance(rendered, list | tuple) else [rendered]
     for image in images or [None]:
@@ -37,7 +37,7 @@ def drawing_of(drawn: Any) -> Drawing:
     """What ``drawing`` returned, with columns as arrays.
 
     Raises:
-        EnvError: it is no drawing.
+        EnvError: it is not a drawing.
     """
     try:
         world, looks, given = drawn

@@ -19,7 +19,7 @@ from rltrain.errors import STOPS, Containment, EnvError, reason
 from rltrain.types import EnvSpec, Info
 
 NO_STATE = np.zeros(0, np.float32)
-FRAMES_PER_SECOND = 30.0  # of videos, where an environment does not say
+FRAMES_PER_SECOND = 30.0  # of videos, where an environment does not define it
 LARGEST = float(np.finfo(np.float32).max)
 FINITE = f"finite numbers, at most {LARGEST:.1g}"
 
@@ -53,7 +53,7 @@ class GymnasiumEnv(Env):
         if 0 in self._view.shape:
             raise ValueError(
                 f"{name} has observations {env.observation_space}, which have no numbers: expected "
-                "one at least, such as Box(0, 1, (1,))."
+                "at least one, such as Box(0, 1, (1,))."
             )
         limit = options.max_episode_steps if env.spec is None else env.spec.max_episode_steps
         discrete = isinstance(env.action_space, spaces.Discrete)
@@ -91,7 +91,7 @@ class GymnasiumEnv(Env):
 
     def step(self, action: np.ndarray) -> tuple[Observation, np.ndarray, bool, bool, Info]:
         """Raises EnvError where the environment fails, a reward or an observation is not a
-        finite number, an observation has another shape than it should, or no action is available.
+        finite number, an observation has the wrong shape, or no action is available.
         """
         self.t += 1
         try:
@@ -118,7 +118,7 @@ class GymnasiumEnv(Env):
                 metrics = outcome.setdefault("metrics", {})
                 if "game_return" in metrics:
                     raise EnvError(
-                        f"{self.where()} gave info['metrics'] with game_return, under which "
+                        f"{self.where()} returned info['metrics'] with game_return, under which "
                         "env.reward_clip reports the return before clipping: give it another name."
                     )
                 metrics["game_return"] = self._return
@@ -147,17 +147,17 @@ class GymnasiumEnv(Env):
             seen = self._view.convert(obs)
         except (ValueError, TypeError, KeyError, IndexError) as error:
             raise EnvError(
-                f"{self.where()} gave the observation {obs}, which is not of its space "
+                f"{self.where()} returned the observation {obs}, which is not in its space "
                 f"({reason(error)})."
             ) from error
         if seen.dtype != np.uint8 and not is_finite(seen):
-            raise EnvError(f"{self.where()} gave the observation {obs}: expected {FINITE}.")
+            raise EnvError(f"{self.where()} returned the observation {obs}: expected {FINITE}.")
         available = self._all
         if "action_mask" in info:
             mask = as_mask(info["action_mask"], self._actions)
             if mask is None or not (mask.any() or final):
                 raise EnvError(
-                    f"{self.where()} gave the action_mask {info['action_mask']}: expected "
+                    f"{self.where()} returned the action_mask {info['action_mask']}: expected "
                     f"{self._actions.mask_words}."
                 )
             if mask.any():  # else the episode is over: nothing will be chosen
@@ -200,7 +200,7 @@ def outcome_of(info: Info, where: Callable[[], str]) -> Info:
     """``win`` and ``metrics`` of a final info.
 
     Raises:
-        EnvError: something else than a truth value and a dictionary of numbers.
+        EnvError: something other than a truth value and a dictionary of numbers.
     """
     outcome: dict[str, Any] = {}
     if "win" in info:
@@ -208,7 +208,7 @@ def outcome_of(info: Info, where: Callable[[], str]) -> Info:
     if "metrics" in info:
         metrics, expected = info["metrics"], "a dictionary of numbers by name"
         if not isinstance(metrics, Mapping):
-            raise EnvError(f"{where()} gave info['metrics']={metrics!r}: expected {expected}.")
+            raise EnvError(f"{where()} returned info['metrics']={metrics!r}: expected {expected}.")
         outcome["metrics"] = {
             str(name): number(x, f"info['metrics'][{name!r}]", "a number", where)
             for name, x in metrics.items()
@@ -224,13 +224,13 @@ def number(given: object, name: str, expected: str, where: Callable[[], str]) ->
         array = np.empty(0)
     if array.size == 1 and array.dtype.kind in "biuf":
         return float(array.reshape(()))
-    raise EnvError(f"{where()} gave {name}={given!r}: expected {expected}.")
+    raise EnvError(f"{where()} returned {name}={given!r}: expected {expected}.")
 
 
 def flag(given: object, name: str, where: Callable[[], str]) -> bool:
     """Whether an episode has ended; EnvError, which names ``where``, for text or None."""
     if given is None or isinstance(given, str):
-        raise EnvError(f"{where()} gave {name}={given!r}: expected True or False.")
+        raise EnvError(f"{where()} returned {name}={given!r}: expected True or False.")
     return bool(given)
 
 
@@ -245,4 +245,4 @@ def finite_reward(reward: Any, where: Callable[[], str]) -> float:
     except (TypeError, ValueError):
         got = "text" if isinstance(reward, str) else type(reward).__name__
         expected = f"one number, such as float(reward), got {got}"
-    raise EnvError(f"{where()} gave the reward {reward!r}: expected {expected}.")
+    raise EnvError(f"{where()} returned the reward {reward!r}: expected {expected}.")

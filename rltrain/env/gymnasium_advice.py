@@ -1,4 +1,4 @@
-"""Why an environment of Gymnasium or ALE cannot be made, and what to type instead."""
+"""Why an environment of Gymnasium or ALE cannot be created, and what to type instead."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def require_registered(id: str) -> None:
     """
     if id not in registered_ids():
         error = gymnasium.error.UnregisteredEnv()
-        raise ValueError(f"env.id={id} cannot be made: {advice(id, error)}")
+        raise ValueError(f"env.id={id} cannot be created: {advice(id, error)}")
 
 
 def registered_ids() -> set[str]:
@@ -57,7 +57,7 @@ def require_game(game: str) -> None:
 
 
 def advice(id: str, error: Exception) -> str:
-    """Why an id cannot be made, and what to type instead."""
+    """Why an id cannot be created, and what to type instead."""
     if needed := missing_packages(error):
         return f"it needs packages that are not installed. {needed}"
     name, _, version = id.rpartition("-v")
@@ -83,11 +83,11 @@ def advice(id: str, error: Exception) -> str:
         return f"there is no version {version} of it. Type env.id={name}-v{newest[name]}."
     if re.match(r"(MiniGrid|BabyAI)-", id):
         command = install_command("minigrid")
-        return f"it is of the package minigrid. Type {command}, then env.id=minigrid:{id}."
+        return f"it belongs to the package minigrid. Type {command}, then env.id=minigrid:{id}."
     near = [f"{base}-v{newest[base]}" for base in closest(name or id, newest, n=1)]
     if near:
         return f"there is no such id. Did you mean env.id={near[0]}?"
-    return "there is no such id. Expected one of gymnasium.registry, or module:Class of your own."
+    return "there is no such id. Expected one of gymnasium.registry, or module:Class for your own."
 
 
 def missing_packages(error: Exception) -> str:

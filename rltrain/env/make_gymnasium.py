@@ -1,7 +1,7 @@
 """Gymnasium environments by id, and environments made by a class or factory, one at a time or
 batched.
 
-To bring one of your own: register it, or name its class, ``env.id=module:Class``, or hand the class
+To bring your own: register it, or name its class, ``env.id=module:Class``, or pass the class
 to ``make_trainer``.
 """
 
@@ -60,9 +60,9 @@ def gymnasium_env(
                 warnings.filterwarnings("ignore", ".*is out of date", DeprecationWarning)
                 return gymnasium.make(id, disable_env_checker=True, **made_with)
         except (gymnasium.error.Error, ImportError, TypeError, AttributeError) as error:
-            raise ValueError(f"env.id={id} cannot be made: {advice(id, error)}") from error
+            raise ValueError(f"env.id={id} cannot be created: {advice(id, error)}") from error
         except Exception as error:
-            raise ValueError(f"env.id={id} cannot be made: {reason(error)}") from error
+            raise ValueError(f"env.id={id} cannot be created: {reason(error)}") from error
 
     if record and "rgb_array" in make().metadata.get("render_modes", ()):
         made_with.setdefault("render_mode", "rgb_array")
@@ -86,7 +86,7 @@ def in_lockstep(
         teams: if opponents play one of two.
 
     Raises:
-        ValueError: spaces that do not fit, or ``make`` gives one object twice.
+        ValueError: spaces that do not fit, or ``make`` returns one object twice.
     """
     clip = options.reward_clip if training else None
     with warnings_once():
@@ -158,7 +158,7 @@ def from_class(
     A maker with the keyword ``n_envs`` makes a batched environment (``VectorEnv``) at once.
 
     Raises:
-        ValueError: what it makes is no environment, or has spaces that do not fit.
+        ValueError: what it makes is not an environment, or has spaces that do not fit.
     """
     maker = named(maker) if isinstance(maker, str) else maker
     known = inspect.signature(maker).parameters
@@ -173,15 +173,15 @@ def from_class(
         others = [name for name in known if name not in (*batched, *drawn, *purpose)]
         takes = f"takes {', '.join(others)}" if others else "takes no keywords"
         raise ValueError(
-            f"{maker!r} cannot make an environment: {error}. It {takes}; keywords are typed as "
-            "'env.kwargs={name: value}' (env=gymnasium), or hand over a function that knows them."
+            f"{maker!r} cannot create an environment: {error}. It {takes}; keywords are typed as "
+            "'env.kwargs={name: value}' (env=gymnasium), or pass a function that knows them."
         ) from error
 
     def made() -> Any:
         try:
             return maker(**arguments)
         except Exception as error:
-            raise ValueError(f"{maker!r} cannot make an environment: {reason(error)}") from error
+            raise ValueError(f"{maker!r} cannot create an environment: {reason(error)}") from error
 
     if batched:
         names = ("max_episode_steps", "reward_clip", "frame_stack", "factored", "channels")
@@ -238,7 +238,7 @@ def named(maker: str) -> Callable[..., Any]:
             imported: Callable[..., Any] = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(
-            f"The environment {maker} was handed over from Python and cannot be found by that name "
-            f"({error}). Hand it over again: rltrain.evaluate(RUN_FOLDER, env=YOUR_CLASS)."
+            f"The environment {maker} was passed from Python and cannot be found by that name "
+            f"({error}). Pass it again: rltrain.evaluate(RUN_FOLDER, env=YOUR_CLASS)."
         ) from error
     return imported

@@ -1,5 +1,5 @@
 """MinAtar (Young and Tian, 2019): five small arcade games on a 10 x 10 grid, played by its own
-package. Nothing of it but the games is imported: these need numpy alone.
+package. Nothing of it but the games is imported: these need only numpy.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rltrain.common.number_types import Count, Flag, Probability
 from rltrain.env.vector import Env, Observation, SyncVectorEnv
 from rltrain.types import EnvSpec, Info, StateDict
 
-CONSTANT = ("channels", "action_map", "random", "ramping")  # what is no state of a game
+CONSTANT = ("channels", "action_map", "random", "ramping")  # not the state of a game
 CELL = 32  # pixels of a grid cell's side in videos
 COLORS = np.array(
     [
@@ -35,7 +35,7 @@ COLORS = np.array(
     ],
     np.uint8,
 )
-"""Of channels in videos; where several are set, the last one shows."""
+"""Colors of channels in videos; where several are set, the last one shows."""
 
 
 class MinAtarGame(Env):

@@ -1,7 +1,7 @@
 """Observations of Gymnasium's spaces as arrays, and spaces as plain data (records), so that a
 checkpoint can convert observations without its environment.
 
-What is not of its space is refused, but for real numbers beyond the bounds of a Box, which many
+What is not in its space is refused, except for real numbers beyond the bounds of a Box, which many
 environments exceed a little.
 """
 
@@ -17,7 +17,7 @@ from rltrain.common.spec_record import channel_side, size_of
 from rltrain.env.env_options import Channels
 
 Convert = Callable[[Any], np.ndarray]
-"""From an observation to an array; ValueError for what is not of the space."""
+"""From an observation to an array; ValueError for what is not in the space."""
 Bounds = tuple[np.ndarray, np.ndarray]
 """Smallest and largest whole numbers of a Box."""
 MOST = 100_000
@@ -174,7 +174,7 @@ def numbers(
 
 
 def of_type(array: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Numbers of another type than they should have; ValueError as ``numbers``."""
+    """Numbers of a different type than they should have; ValueError as ``numbers``."""
     if array.dtype.kind not in "biuf" or array.shape != shape:
         raise ValueError(
             f"expected numbers of the shape {shape}, got {array.dtype} of the shape {array.shape}"
@@ -212,7 +212,7 @@ def bounds_of(record: Mapping[str, Any]) -> Bounds | None:
 
 
 def scale_of(record: Mapping[str, Any]) -> float:
-    """The factor that a recorded Box is multiplied by: images of bytes come to 0 … 1."""
+    """The factor that a recorded Box is multiplied by: images of bytes are scaled to 0 … 1."""
     is_image = record["dtype"] == "uint8" and "channels" in record
     return 1 / max(record["high"], 1) if is_image else 1.0
 

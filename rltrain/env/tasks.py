@@ -1,4 +1,4 @@
-"""Tasks of a person's own environment: an argument of its ``set_task``, or some of its attributes
+"""Tasks of a custom environment: an argument of its ``set_task``, or some of its attributes
 by name, such as ``{"gravity": 12.0}``. Plain values only, since checkpoints save them.
 """
 

@@ -1,4 +1,4 @@
-"""A stock-trading game: the example of an environment of one's own (docs/own_environment.md).
+"""A stock-trading game: the example of a custom environment (docs/own_environment.md).
 
 ``StockTradingEnv`` is a plain Gymnasium environment that knows nothing of rltrain; ``trading`` at
 the end makes it a choice of the command line.
@@ -40,7 +40,7 @@ class StockTradingEnv(gymnasium.Env):
 
     At each step the agent sees the last ``window`` log returns, standardized by mean and deviation
     of the training prices, and whether it holds the share. It holds on, buys or sells at the
-    present price, then the price moves. Reward: 100 x the change of log wealth, so about percent.
+    current price, then the price moves. Reward: 100 x the change of log wealth, so about percent.
     Where a purchase or sale is impossible the action changes nothing (``info["action_mask"]``).
 
     The first prices are for training, the last ``test_fraction`` of them for tests. An environment
@@ -88,8 +88,8 @@ class StockTradingEnv(gymnasium.Env):
             raise ValueError(
                 f"{len(series)} prices with test_fraction={test_fraction:g} are {n_train} for "
                 f"training and {len(series) - n_train} for tests: expected {needed} or more of "
-                "each (window + episode_length + 1). Set episode_length or window to less, or "
-                "bring more prices."
+                "each (window + episode_length + 1). Lower episode_length or window, or provide "
+                "more prices."
             )
         known = np.diff(log_prices[:n_train])  # what may be known before the tests
         self.returns = np.diff(own)  # [n]: from price i to price i + 1
@@ -140,7 +140,7 @@ class StockTradingEnv(gymnasium.Env):
         return draw_chart(PERCENT * share, wealth, self.held, self.length)
 
     def _seen(self) -> np.ndarray:
-        """The returns up to the present price, and the position: float32 [window + 1]."""
+        """The returns up to the current price, and the position: float32 [window + 1]."""
         seen = self.seen_returns[self.now - self.window : self.now]
         return np.append(seen, np.float32(self.holds))
 
@@ -165,7 +165,8 @@ def read_prices(path: str) -> np.ndarray:
     """The prices of a CSV file, oldest first.
 
     Raises:
-        ValueError: no such file, no column ``close`` among several, or something that is no price.
+        ValueError: no such file, no column ``close`` among several, or something that is not a
+            price.
     """
     try:
         with expanded(path).open(encoding="utf-8-sig", newline="") as file:

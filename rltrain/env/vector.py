@@ -1,4 +1,4 @@
-"""SyncVectorEnv: E Python environments in lock-step, as a ``VectorEnv``.
+"""SyncVectorEnv: E Python environments in lockstep, as a ``VectorEnv``.
 
 To add an environment, write an ``Env``; this module handles seeds and resets.
 """
@@ -27,7 +27,7 @@ log = logging.getLogger("rltrain")
 ARRAYS = ("obs", "avail_actions", "state", "last")
 LOST = (
     "The environments {} do not repeat their open episodes from the same seeds and actions, and "
-    "cannot save their state: these episodes are dropped and begun again, so the run goes on, but "
+    "cannot save their state: these episodes are dropped and restarted, so the run continues, but "
     "not number for number as it would have without the interruption."
 )
 
@@ -87,7 +87,7 @@ class Env(Protocol):
     @optional
     def drawing(self) -> Drawing:
         """Units and positions of the current time step, if ``has_drawing``."""
-        raise ValueError(f"{type(self).__name__} does not tell where things are.")
+        raise ValueError(f"{type(self).__name__} does not report positions.")
 
     @optional
     def state_dict(self) -> StateDict | None:
@@ -129,7 +129,7 @@ class SyncVectorEnv(VectorEnv):
             env.order_agents([str(name) for name, *_ in spec.agents or ()])
             if env.spec != spec and (changed := changes(env.spec.record, spec.record)):
                 raise ValueError(
-                    f"Environments of one run have other spaces ({changed} in the first one): "
+                    f"Environments of one run have different spaces ({changed} in the first one): "
                     "expected the same in all. Their constructor must not draw them."
                 )
         self._make_arrays()
@@ -142,7 +142,7 @@ class SyncVectorEnv(VectorEnv):
         self._seeds: EpisodeSeeds | None = None
 
     def _make_arrays(self) -> None:
-        """Those of the interface, for ``spec``."""
+        """Create the arrays of the interface, for ``spec``."""
         n_envs, spec = self.n_envs, self.spec
         self.obs = np.zeros((n_envs, spec.n_agents, *spec.obs_shape), spec.obs_dtype)
         self.avail_actions = np.zeros((n_envs, spec.n_agents, spec.n_actions), np.uint8)
@@ -231,7 +231,7 @@ class SyncVectorEnv(VectorEnv):
         episode, and ``lost`` is set.
 
         Raises:
-            ValueError: the state was written with another number of environments.
+            ValueError: the state was written with a different number of environments.
         """
         require_n_envs("state", len(state["episode"]), self.n_envs)
         assert self.lost is not None
@@ -254,7 +254,7 @@ class SyncVectorEnv(VectorEnv):
             log.warning("%s", LOST.format((first + np.flatnonzero(self.lost)).tolist()))
 
     def restart(self, state: StateDict) -> None:
-        """Of a state only the tasks, from the next episode on."""
+        """Load only the tasks, from the next episode on."""
         for e, task in enumerate(state["tasks"]):
             if task is not None:
                 self.envs[e].set_task(task)
@@ -336,9 +336,9 @@ def require_separate(vectors: Sequence[VectorEnv]) -> None:
             if id(own) in made:
                 name = type(own).__name__
                 raise ValueError(
-                    f"The environment's maker gave the same {name} at two calls: expected another "
-                    "object each time, since all environments of training and tests are in "
-                    f"episodes of their own. Hand over the class, or lambda: {name}(...), which "
+                    f"The environment factory returned the same {name} in two calls: expected "
+                    "another object each time, since all environments of training and tests are in "
+                    f"episodes of their own. Pass the class, or lambda: {name}(...), which "
                     "makes a new one at every call."
                 )
             made[id(own)] = own

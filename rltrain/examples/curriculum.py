@@ -1,4 +1,4 @@
-"""A curriculum: the environments get the next task when a metric says that the present one is
+"""A curriculum: the environments get the next task when a metric says that the current one is
 mastered.
 """
 
@@ -19,10 +19,10 @@ class Curriculum(Callback):
 
     A task is what ``set_task`` of the environments takes; it holds from each environment's next
     episode on. The line of training metrics after a change still counts episodes of the task before
-    and moves nothing. Reports ``custom/task``, the number of the present one.
+    and moves nothing. Reports ``custom/task``, the number of the current one.
 
     Args:
-        in_tests: the tests play the present task too; otherwise what the configuration says.
+        in_tests: the tests play the current task too; otherwise what the configuration says.
 
     Raises:
         ValueError: no tasks; a test metric that never sees the tasks; environments without
@@ -37,7 +37,7 @@ class Curriculum(Callback):
         own = metric.partition("/")[0] in ("custom", "test")  # of callbacks and test functions
         if metric not in METRICS and not own:
             raise ValueError(
-                f"Curriculum: metric={metric} is none that a run reports: expected one of "
+                f"Curriculum: metric={metric} is not reported by runs: expected one of "
                 f"{', '.join(METRICS)}, or custom/NAME."
             )
         if metric.startswith("test/") and not in_tests:
@@ -48,7 +48,7 @@ class Curriculum(Callback):
         self.metric, self.threshold = metric, threshold
         self.tasks, self.in_tests = tasks, in_tests
         self.present = 0
-        self.settled = True  # the next line of training metrics is about the present task alone
+        self.settled = True  # the next line of training metrics is about the current task alone
 
     def on_train_start(self, trainer: Training, value: None = None) -> None:
         self._set(trainer)

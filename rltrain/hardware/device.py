@@ -76,7 +76,7 @@ def set_allocator_policy() -> bool:
 
 @contextmanager
 def seed_networks(seed: int) -> Iterator[None]:
-    """Networks made inside depend on ``seed`` alone; torch's own generator stays as it was.
+    """Networks made inside depend only on ``seed``; torch's own generator stays as it was.
 
     Only the CPU generator is set: networks are initialized there and then moved.
     """
@@ -94,7 +94,7 @@ def random_state() -> dict[str, torch.Tensor]:
 
 
 def set_random_state(states: Mapping[str, torch.Tensor]) -> None:
-    """Continue from ``random_state``; without a GPU now, or then, that of the CPU alone."""
+    """Continue from ``random_state``; without a GPU now, or then, only that of the CPU."""
     torch.set_rng_state(states["torch_rng"])
     if "cuda_rng" in states and torch.cuda.is_initialized():
         torch.cuda.set_rng_state(states["cuda_rng"])

@@ -29,7 +29,7 @@ LONG = 10_000
 ENDLESS = (
     f"a test episode has not ended after {LONG:,} steps, and may never end: agents without "
     "exploration can repeat their actions forever. Set env.max_episode_steps, if the "
-    "environment has it, or give it a time limit of its own. Ctrl-C ends the run."
+    "environment has it, or give it its own time limit. Ctrl-C ends the run."
 )
 
 
@@ -193,7 +193,7 @@ class Rollout:
         self._carry_on(before)
 
     def _carry_on(self, state: StateDict) -> None:
-        """Load of both sides' policies what outlives an episode."""
+        """Load what outlives an episode, for both sides' policies."""
         self.policy.carry_on(state["policy"])
         if self.opponents is not None:
             self.opponents.carry_on(state["opponents"])
@@ -222,7 +222,7 @@ class Rollout:
         continue: its state has ``exact: False``, or it sets ``lost``.
 
         Raises:
-            ValueError: the state was written with another number of environments.
+            ValueError: the state was written with a different number of environments.
         """
         n_envs = self.env.n_envs
         require_n_envs("rollout", len(state["lengths"]), n_envs)

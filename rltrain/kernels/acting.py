@@ -37,7 +37,7 @@ def compiled_values(
     obs: np.ndarray,
     hidden: Tensor,
 ) -> tuple[np.ndarray, Tensor]:
-    """``Policy.values`` of agents that get observations alone, as they are or normalized."""
+    """``Policy.values`` of agents that get only observations, as they are or normalized."""
     plain = agents is policy.agents and compiled.compiles
     if not plain or not (type(compiled) is RecurrentStep or obs_alone(agents.input)):
         return Policy.values(policy, agents, obs, hidden)
@@ -51,7 +51,7 @@ def compiled_values(
 
 
 def obs_alone(entry: Any) -> bool:
-    """Whether the input of agents is observations alone, as they are or normalized."""
+    """Whether the input of agents is only observations, as they are or normalized."""
     kept = type(entry) is AgentInput and entry.norm is not None and entry.rest.dim == 0
     return entry.bare or kept
 

@@ -32,7 +32,7 @@ class CompiledCollecting:
 
     @staticmethod
     def fits(rollout: Any) -> bool:
-        """Whether its parts are compiled, and hand over nothing but arrays."""
+        """Whether its parts are compiled, and pass nothing but arrays."""
         values, choose = methods_of(rollout)
         return (
             type(rollout.policy) is Policy

@@ -36,7 +36,7 @@ class CompiledLearning:
 
     @staticmethod
     def fits(learner: Learner, buffer: object) -> bool:
-        """Whether these parts are compiled, and hand over nothing but arrays."""
+        """Whether these parts are compiled, and pass nothing but arrays."""
         return (
             type(learner) is Learner
             and type(buffer) is ReplayBuffer

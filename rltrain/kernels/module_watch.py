@@ -24,7 +24,7 @@ PLAIN_TRAINING = True, None, None
 
 
 class CompiledMethod(partial[Any]):
-    """A compiled function in the place of a method of one object."""
+    """A compiled function in place of a method of one object."""
 
     name: str  # of the method
     places: Sequence[str]  # the plain code that it computes
@@ -48,7 +48,7 @@ COMPILED: WeakSet[Any] = WeakSet()
 def replace_method(
     part: object, name: str, method: Callable[..., object], places: Sequence[str]
 ) -> None:
-    """Put ``method``, a function of ``part`` and the method's arguments, in the place of one method
+    """Put ``method``, a function of ``part`` and the method's arguments, in place of one method
     of this one object, whose plain code is at ``places``.
     """
     compiled = CompiledMethod(method, part)
@@ -155,7 +155,7 @@ def own_methods(part: object) -> list[str]:
 
 
 def replaced(part: object) -> list[str]:
-    """Why an object computes something else than its class says: methods of its own that are not
+    """Why an object computes something other than its class says: methods of its own that are not
     compiled ones, and parametrized weights.
     """
     kind, own = type(part).__name__, vars(part)

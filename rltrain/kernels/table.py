@@ -211,7 +211,7 @@ def recurrent_only(agents: nn.Module) -> bool:
 
 
 def obs_layers(policy: Policy) -> bool:
-    """Whether a policy's agents are layers that get observations alone."""
+    """Whether a policy's agents are layers that get only observations."""
     return layers_only(policy.agents) and acting.obs_alone(cast(FeedForward, policy.agents).input)
 
 

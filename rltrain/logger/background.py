@@ -20,8 +20,8 @@ Call = Callable[[], None]
 
 
 class InBackground(Logger):
-    """Makes all calls of a library in a thread, begun with the first row: training never waits for
-    them, and ``close`` waits ``CLOSING`` seconds at most. The first failure is shown; rows are
+    """Makes all calls of a library in a thread, started with the first row: training never waits
+    for them, and ``close`` waits at most ``CLOSING`` seconds. The first failure is shown; rows are
     dropped where the start has failed, and after ``patience`` failures in a row.
 
     Attributes:
@@ -51,7 +51,7 @@ class InBackground(Logger):
         """Log a GIF to the run."""
 
     def send_summary(self, summary: Mapping[str, object]) -> None:
-        """Log what the run came to."""
+        """Log the result of the run."""
 
     def finish(self) -> None:
         """End the run."""
@@ -116,7 +116,7 @@ class InBackground(Logger):
         """Log a failure: a warning the first time."""
         level = logging.INFO if self.shown else logging.WARNING
         self.shown = True
-        text = "%s %s (%s); the run goes on%s"
+        text = "%s %s (%s); the run continues%s"
         log.log(
             level, text, self.NAME, problem, str(error) or type(error).__name__, how, exc_info=True
         )

@@ -40,8 +40,8 @@ def read_rows(path: Path) -> Iterator[JsonObject]:
 
 
 class JsonLines(Logger):
-    """``metrics.jsonl``: one object per line, flushed; append-only but for ``cut``, which a resume
-    calls. A row that does not fit on the disk is not there in part either.
+    """``metrics.jsonl``: one object per line, flushed; append-only except for ``cut``, which a
+    resume calls. A row that does not fit on the disk is not there in part either.
     """
 
     patience = math.inf

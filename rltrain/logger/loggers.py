@@ -95,7 +95,7 @@ class Loggers:
         """Log what is wrong with a logger: a warning the first time."""
         level = logging.INFO if id(logger) in self.shown else logging.WARNING
         self.shown.add(id(logger))
-        log.log(level, "%s %s; the run goes on", type(logger).__name__, problem, exc_info=True)
+        log.log(level, "%s %s; the run continues", type(logger).__name__, problem, exc_info=True)
 
     def state_dict(self) -> StateDict:
         state: StateDict = {}
@@ -103,7 +103,7 @@ class Loggers:
             own = state[name] = {}
             with self.outlived(logger, "sync"):
                 logger.sync()
-            with self.outlived(logger, "give its offset"):
+            with self.outlived(logger, "report its offset"):
                 own["offset"] = logger.offset
             with self.outlived(logger, "save its state"):
                 own["state"] = logger.state_dict()
@@ -112,7 +112,7 @@ class Loggers:
     def load_state_dict(self, state: StateDict) -> None:
         for name, logger in named(self.loggers):
             own = state.get(name, {})
-            with self.outlived(logger, "cut what a checkpoint did not see"):
+            with self.outlived(logger, "truncate it to the checkpoint"):
                 if own.get("offset") is not None:
                     logger.cut(own["offset"])
             with self.outlived(logger, "restore its state"):

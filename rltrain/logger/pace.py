@@ -34,7 +34,7 @@ class Pace:
     """Env steps per second over the last ``WINDOW`` seconds of collecting and learning.
 
     Seconds of tests, checkpoints and compilation do not count in the speed; the time to go adds
-    their share. It is known only once learning has begun: steps before it are faster.
+    their share. It is known only once learning has started: steps before it are faster.
     """
 
     WINDOW = 30.0  # seconds

@@ -54,7 +54,7 @@ def duration(seconds: float) -> str:
 
 
 def shown(path: Path) -> str:
-    """A path, relative to the current folder if it lies below."""
+    """A path, relative to the current folder if it is below."""
     try:
         return str(path.relative_to(Path.cwd()))
     except ValueError:

@@ -20,11 +20,11 @@ from rltrain.types import Clock
 
 log = logging.getLogger("rltrain")
 NOTICE = logging.INFO + 5
-"""Level of messages that are shown although they are no warnings."""
+"""Level of messages that are shown although they are not warnings."""
 
 
 class TrainLog(Logger):
-    """The rows as text in ``train.log``, beside messages and tracebacks; ``metrics.jsonl`` has all
+    """The rows as text in ``train.log``, next to messages and tracebacks; ``metrics.jsonl`` has all
     of their numbers.
     """
 

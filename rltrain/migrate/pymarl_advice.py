@@ -82,7 +82,7 @@ def same_kind(agent: Shapes, memory: bool) -> bool:
 
 
 def mixer_advice(files: PymarlFiles, own: Shapes) -> Iterator[str]:
-    """The same for the mixer."""
+    """Advice on the mixer."""
     here = {**below("mixer.", own), **below("critic.", own)}
     there = {name: list(tensor.shape) for name, tensor in renamed(files.mixer).items()}
     algo = algorithm_of(there)

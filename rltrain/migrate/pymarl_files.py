@@ -44,8 +44,8 @@ def read_folder(path: Path, load_step: int | None) -> PymarlFiles:
         load_step: of a run's folder the checkpoint nearest to this env step.
 
     Raises:
-        CheckpointError: nothing there, or files that are no plain tensors.
-        UsageError: a step beside a single checkpoint, or several runs.
+        CheckpointError: nothing there, or files that are not plain tensors.
+        UsageError: a step together with a single checkpoint, or several runs.
     """
     folder, remarks = found_folder(path, load_step)
     mixer, optimizer = folder / MIXER, folder / OPTIMIZER
@@ -60,7 +60,7 @@ def read_folder(path: Path, load_step: int | None) -> PymarlFiles:
 
 
 def found_folder(path: Path, load_step: int | None) -> tuple[Path, tuple[str, ...]]:
-    """The folder with ``agent.th`` that a path and a step mean, and remarks on the choice."""
+    """The folder with ``agent.th`` that a path and a step refer to, and remarks on the choice."""
     if (path / AGENT).is_file():
         if load_step is not None:
             raise UsageError(
@@ -97,7 +97,7 @@ def tensors(file: Path) -> dict[str, Tensor]:
     """
     weights = loaded(file)
     if not isinstance(weights, Mapping) or not all(isinstance(x, Tensor) for x in weights.values()):
-        raise CheckpointError(f"{file} is no state_dict: expected tensors by name.")
+        raise CheckpointError(f"{file} is not a state_dict: expected tensors by name.")
     bad = next((name for name, tensor in weights.items() if not tensor.isfinite().all()), None)
     if bad is not None:
         raise CheckpointError(
@@ -116,8 +116,8 @@ def optimizer_state(file: Path) -> dict[str, Any]:
     known = isinstance(state, Mapping) and {"state", "param_groups"} <= set(state)
     if not known or not (has_moments(state["state"]) and has_options(state["param_groups"])):
         raise CheckpointError(
-            f"{file} is no optimizer's state_dict: expected state and param_groups. Without this "
-            "file the optimizer starts from scratch."
+            f"{file} is not an optimizer's state_dict: expected state and param_groups. Without "
+            "this file the optimizer starts from scratch."
         )
     return dict(state)
 

@@ -217,8 +217,8 @@ def tune_mode(overrides: Sequence[str]) -> int:
         if algo not in spaces:
             raise UsageError(
                 f"There is no search space for {algo}: type tune=NAME with one of "
-                f"{', '.join(spaces)}, or --config-dir=DIR tune=mine with a DIR/tune/mine.yaml of "
-                "your own (docs/tuning.md)."
+                f"{', '.join(spaces)}, or --config-dir=DIR tune=mine with your own "
+                "DIR/tune/mine.yaml (docs/tuning.md)."
             )
         _, settings = compose_single([*overrides, f"tune={algo}"])
     from rltrain.mode.tune import tune
@@ -255,11 +255,11 @@ MODES: Mapping[str, Callable[[Sequence[str]], int]] = {
 }
 """All modes but training."""
 FROM_CHECKPOINT = ("evaluate", "watch", "push", "export", "import")
-"""Those that read ``checkpoint``; without one they say so first, whatever else is typed."""
+"""Modes that read ``checkpoint``; without one they say so first, whatever else is typed."""
 
 
 def scripted(mode: str, overrides: Sequence[str], changed: Sequence[str] | None = None) -> Settings:
-    """The settings of a scripted policy, with ``changed`` in the place of what was typed;
+    """The settings of a scripted policy, with ``changed`` in place of what was typed;
     UsageError for others, which need a checkpoint.
     """
     _, settings = compose_single(overrides if changed is None else changed)
@@ -296,7 +296,7 @@ def require_single(overrides: Sequence[str], mode: str, multirun: bool) -> None:
     if of_hydra and mode in ("evaluate", "watch", "push", "export", "resume", "match"):
         raise UsageError(
             f"{of_hydra[0]}: Hydra's own settings are for new training runs. Leave it out: a "
-            "resumed run stays in its folder, and an evaluation writes beside its checkpoint or, "
+            "resumed run stays in its folder, and an evaluation writes next to its checkpoint or, "
             "without one, into a new folder in outputs/evaluate."
         )
 
@@ -340,7 +340,7 @@ def other_overrides(
     overrides: Sequence[str], about: Sequence[str], never: Sequence[str]
 ) -> list[str]:
     """The overrides without those in ``about``; UsageError for any of ``never``, which have no
-    effect beside them.
+    effect with them.
     """
     names = {override: override.partition("=")[0] for override in overrides}
     if unused := [override for override, name in names.items() if name in never]:

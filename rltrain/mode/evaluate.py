@@ -87,7 +87,7 @@ def open_checkpoint(
     settings = check(tree, choices, {})
     settings = with_opponents(settings, home(source)) if plays else settings
     if settings.algo is None:
-        raise CheckpointError(f"{source.folder} is of a policy without weights: nothing to load.")
+        raise CheckpointError(f"{source.folder} has a policy without weights: nothing to load.")
     return source, settings
 
 
@@ -98,7 +98,7 @@ def evaluate(
     handed: Callable[[Settings], Settings] | None = None,
 ) -> Evaluation:
     """Play the episodes and write ``evaluation.json``; ``handed`` puts an environment that was
-    handed over from Python in the place of the named one.
+    passed from Python in place of the named one.
     """
     source, saved = open_checkpoint(path, overrides, load_step, plays=handed is None)
     settings = saved if handed is None else handed(saved)
@@ -111,7 +111,7 @@ def evaluate_all(
     path: str | Path, overrides: Sequence[str], handed: Callable[[Settings], Settings] | None = None
 ) -> Evaluations:
     """Play the same test episodes with the weights of every checkpoint of a run. UsageError if the
-    path means one checkpoint.
+    path refers to one checkpoint.
     """
     every = find_checkpoints(path)
     plays = handed is None
@@ -149,7 +149,8 @@ def evaluated(
         evaluation = replace(evaluation, record=record, path=write(place, record))
         if not evaluation.complete:
             raise StorageError(
-                f"{place / 'recordings'} cannot be written. Make room, then type the command again."
+                f"{place / 'recordings'} cannot be written. Free disk space, then run the command "
+                "again."
             )
         return evaluation
 
@@ -225,7 +226,7 @@ def episode_recorder(
     """A recorder for the page of an evaluation, with the mixer of its checkpoint.
 
     Raises:
-        UsageError: the environment does not tell where things are.
+        UsageError: the environment does not report positions.
     """
     require_drawing(rollout.env, settings.choices["env"], "record=html", "record=true for videos")
     step, mixer, remarks = 0, None, []
@@ -235,7 +236,7 @@ def episode_recorder(
         try:
             mixer = load_mixer(settings, rollout.env.spec, torch.device("cpu"), source.folder)
         except ValueError:
-            remarks.append("The page has no values of the team: the mixer is a class of your own.")
+            remarks.append("The page has no values of the team: the mixer is a custom class.")
     folder, n = recordings_folder(place, step), settings.run.test.episodes
     return EpisodeRecorder(folder, n, title, rollout.policy, mixer, remarks=remarks)
 
@@ -262,7 +263,7 @@ def summary(episodes: Sequence[Episode]) -> dict[str, float]:
 
 
 def show(evaluation: Evaluation) -> None:
-    """The table a person reads, and where every episode is."""
+    """The table for the terminal, and where every episode is."""
     console = print_episodes(evaluation)
     about = "".join(f"{name} {fact}, " for name, fact in evaluation.record["environment"].items())
     console.lines(
@@ -305,7 +306,7 @@ def return_texts(metrics: Mapping[str, float]) -> tuple[str, str]:
 
 
 def show_all(done: Evaluations) -> None:
-    """The table a person reads, and where every episode is."""
+    """The table for the terminal, and where every episode is."""
     console, first = print_checkpoints(done.each, done.remarks), done.each[0]
     console.lines(
         f"{plural(len(done.each), 'checkpoint')}, {plural(len(first.episodes), 'episode')} each, "

@@ -19,7 +19,7 @@ from rltrain.video.sc2_replay import GameReplays
 
 
 def home(source: checkpoint.Found | None) -> Path:
-    """Where results of a checkpoint belong: its run's folder, its own if it lies elsewhere, a new
+    """Where results of a checkpoint belong: its run's folder, its own if it is elsewhere, a new
     one if it was downloaded or came with rltrain, or if there is none.
     """
     if source is None or any(map(source.folder.is_relative_to, (cache(), DEMOS))):

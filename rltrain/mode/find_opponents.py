@@ -56,7 +56,7 @@ def with_opponents(settings: Settings, run_dir: Path | None = None) -> Settings:
 
 
 def tested_against(settings: Settings, run_dir: Path | None) -> str:
-    """``test.opponent``. In the place of ``builtin``, where the environment has none, stands the
+    """``test.opponent``. In place of ``builtin``, where the environment has none, stands the
     most frequent one of training, self-play first. The newest snapshot of a run that is over is a
     checkpoint.
     """
@@ -79,9 +79,9 @@ def require_kept(settings: Settings, run_dir: Path) -> None:
         copy = run_dir / FOLDER / opponent_name(opponent)
         if copy.exists() and weights_digest(copy) != weights_digest(folder):
             raise UsageError(
-                f"{opponent} has other weights than {copy}, which the run was played against under "
-                f"this name. Type {quote(str(copy))} to go on with those, or give the other folder "
-                "another name, and type that."
+                f"{opponent} has different weights than {copy}, which the run was played against "
+                f"under this name. Type {quote(str(copy))} to continue with those, or give the "
+                "other folder another name, and type that."
             )
 
 

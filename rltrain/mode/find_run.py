@@ -1,4 +1,6 @@
-"""Find the run that a typed path means: a run, a checkpoint of it, ``latest``, a folder of runs."""
+"""Find the run that a typed path refers to: a run, a checkpoint of it, ``latest``, a folder of
+runs.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ def run_home(path: Path) -> Path:
 
 
 def find_run(typed: str | Path) -> Path:
-    """The run folder that a typed path means; of several runs the newest.
+    """The run folder that a typed path refers to; of several runs the newest.
 
     Raises:
         CheckpointError: there is none.
@@ -85,7 +87,7 @@ def checkpoint_run(path: Path) -> Path:
     """The run that continues from a checkpoint, its newest one.
 
     Raises:
-        UsageError: it is an earlier one, or weights alone; what to type instead.
+        UsageError: it is an earlier one, or weights only; what to type instead.
     """
     checkpoints, pointer = path.parent, checkpoint.pointed(path.parent, path.name)
     chosen = path if pointer is None else checkpoints / str(pointer)
@@ -105,11 +107,11 @@ def checkpoint_run(path: Path) -> Path:
 def find_checkpoint(
     typed: str | Path, load_step: int | Literal["best", "all"] | None = None
 ) -> checkpoint.Found:
-    """The checkpoint that a typed path and a step mean; of several runs that of the newest.
+    """The checkpoint that a typed path and a step refer to; of several runs that of the newest.
 
     Raises:
         CheckpointError: there is none, or it cannot be trusted.
-        UsageError: a step beside a single checkpoint.
+        UsageError: a step together with a single checkpoint.
     """
     require_any(typed)
     path = typed_path(typed)
@@ -158,7 +160,7 @@ def find_checkpoints(typed: str | Path) -> list[checkpoint.Found]:
 
     Raises:
         CheckpointError: there is none, or none can be trusted.
-        UsageError: the path means one checkpoint.
+        UsageError: the path refers to one checkpoint.
     """
     newest = find_checkpoint(typed)
     if checkpoint.is_one(typed_path(typed)):
@@ -171,7 +173,7 @@ def find_checkpoints(typed: str | Path) -> list[checkpoint.Found]:
         try:
             checkpoints.append(checkpoint.single(newest.folder.with_name(str(step))))
         except CheckpointError as error:
-            remarks.append(f"Passed over checkpoint {step}: {error}")
+            remarks.append(f"Skipped checkpoint {step}: {error}")
     return [replace(checkpoints[0], remarks=tuple(dict.fromkeys(remarks))), *checkpoints[1:]]
 
 
@@ -202,7 +204,7 @@ def demo(typed: str) -> Path:
         listed = ", ".join(sorted(DEMO + folder.name for folder in demos.values()))
         raise CheckpointError(
             f"{typed}: no such path, and no trained agent of this name comes with rltrain. "
-            f"Expected one of {listed}, or a run of yours (outputs/<algo>-<env>/<run>)."
+            f"Expected one of {listed}, or your own run (outputs/<algo>-<env>/<run>)."
         )
     return demos[name]
 
@@ -211,7 +213,7 @@ def no_run(typed: str | Path, path: Path) -> str:
     """The message where no run was found."""
     expected = "Expected latest, a run folder (outputs/<algo>-<env>/<run>), a folder of runs, or "
     missing = "no run below" if path.is_dir() else "nothing at"
-    missing = "a file, which is no run folder, at" if path.is_file() else missing
+    missing = "a file, which is not a run folder, at" if path.is_file() else missing
     missing = "no run but another library's model at" if FOREIGN.fullmatch(path.name) else missing
     return f"{typed}: there is {missing} {path}. {expected}checkpoints/<env_steps> in a run."
 

@@ -60,7 +60,7 @@ def import_run(
         texts: what to write into ``.hydra/``, by name.
 
     Raises:
-        CheckpointError: the folder cannot be read, or has something else than tensors.
+        CheckpointError: the folder cannot be read, or has something other than tensors.
         StorageError: the run cannot be written; it can be imported again.
         UsageError: its networks are not those of this environment and algorithm.
     """
@@ -94,7 +94,7 @@ def import_run(
 
 
 def load_files(learner: Learner, files: PymarlFiles) -> tuple[str, ...]:
-    """Load networks, targets and the optimizer's moments; returns what a person should know.
+    """Load networks, targets and the optimizer's moments; returns what the user should know.
     UsageError, with what to type, if they do not fit.
     """
     parts = parts_of(learner.online)
@@ -107,7 +107,7 @@ def load_files(learner: Learner, files: PymarlFiles) -> tuple[str, ...]:
     if central:
         remarks += ("The folder has no central networks: they start from scratch.",)
     if number_of(files.folder.name) is None:
-        remarks += (f"{files.folder.name} is no env step: the run is counted from 0.",)
+        remarks += (f"{files.folder.name} is not an env step: the run is counted from 0.",)
     return remarks
 
 
@@ -162,7 +162,7 @@ def optimizer_moments(
         names: of the parameters, in the order of PyMARL's optimizer: agents, then mixer.
 
     Raises:
-        UsageError: ``opt.th`` is of another optimizer.
+        UsageError: ``opt.th`` belongs to another optimizer.
     """
     own: dict[str, Tensor] = learner.state_dict()["optimizer"]
     if files.optimizer is None:
@@ -191,9 +191,9 @@ def optimizer_moments(
         parts = [of_name[name][key] for name in shapes]
         if any(part.shape != shape for part, shape in zip(parts, shapes.values(), strict=True)):
             raise UsageError(
-                f"{files.folder / OPTIMIZER}: {key} has other sizes than the networks in {AGENT} "
-                f"and {MIXER}. Expected the files of one checkpoint; remove {OPTIMIZER} to start "
-                "the optimizer from scratch."
+                f"{files.folder / OPTIMIZER}: {key} has different sizes than the networks in "
+                f"{AGENT} and {MIXER}. Expected the files of one checkpoint; remove {OPTIMIZER} to "
+                "start the optimizer from scratch."
             )
         moments[key] = torch.cat([part.flatten() for part in parts])
     return moments, tuple(other_options(learner.optimizer.param_groups[0], groups[0]))
@@ -205,7 +205,7 @@ def other_options(ours: Mapping[str, object], theirs: Mapping[str, object]) -> I
         if name in ours and name in theirs and ours[name] != theirs[name]:
             value = str(theirs[name]).replace("(", "[").replace(")", "]").replace(" ", "")
             yield (
-                f"It was trained with {name}={value}, this run goes on with {ours[name]}: type "
+                f"It was trained with {name}={value}, this run continues with {ours[name]}: type "
                 f"algo.optimizer.{name}={value} to keep it."
             )
 

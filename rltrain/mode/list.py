@@ -84,8 +84,8 @@ def shortened(about: str, room: int) -> str:
 
 
 def show(others: Sequence[str], catalog: Catalog) -> None:
-    """Print what there is; UsageError for ``others``, overrides beside ``mode=list``, unless they
-    are folders of the user's own.
+    """Print what there is; UsageError for ``others``, further overrides, unless they
+    are the user's own folders.
     """
     unused = [override for override in others if not override.startswith("hydra.searchpath=")]
     if unused:

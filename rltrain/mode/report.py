@@ -79,7 +79,7 @@ def show(done: Report) -> None:
         screen.print(f"Warning: {warning}", style="yellow")
     screen.lines(
         f"{size_text(done.analysis)}. Open {shown(done.folder / 'report.html')}; figures/ (PNG, "
-        "SVG, PDF) and tables/ (CSV, LaTeX) are beside it."
+        "SVG, PDF) and tables/ (CSV, LaTeX) are next to it."
     )
 
 

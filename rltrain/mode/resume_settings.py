@@ -76,7 +76,7 @@ def newest_config(checkpoints: Path) -> tuple[int | None, Tree]:
                 if digest(folder / name) == stored_manifest(folder)["files"][name]["sha256"]:
                     return step, checkpoint.read(folder, CONFIG)
             except (OSError, ValueError, KeyError, TypeError, CheckpointError):
-                continue  # the restore passes over it too
+                continue  # the restore skips it too
     return None, {}
 
 
@@ -93,7 +93,7 @@ def kept_settings(config: Tree) -> Leaves:
         elif names == ("env", "opponent") and isinstance(value, str):
             value = plain_name(value)
         elif names == ("env", "maker") and config["env"].get("_target_") == HANDED_OVER:
-            continue  # it is handed over again
+            continue  # it is passed again
         kept[names] = value
     return kept
 

@@ -1,4 +1,4 @@
-"""The run folder: where it lies, what its config.json and run.json keep, and how runs are found."""
+"""The run folder: where it is, what its config.json and run.json keep, and how runs are found."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from rltrain.types import StateDict
 
 log = logging.getLogger("rltrain")
 NEW_FOLDER = "hydra.run.dir=FOLDER with a new or an empty folder"
-COPY = "Make room on its disk, or copy the run to a folder of yours and resume the copy."
+COPY = "Free space on its disk, or copy the run to your own folder and resume the copy."
 
 
 def new_run_dir(settings: Settings) -> Path:
@@ -63,18 +63,18 @@ def new_run_dir(settings: Settings) -> Path:
 
 
 def holds_run(folder: Path) -> bool:
-    """Whether a run was begun here. A ``run.json`` alone is of one that could not begin."""
+    """Whether a run was started here. A ``run.json`` alone belongs to one that could not start."""
     begun = (folder / "run.json").exists() and (folder / "config.json").exists()
     return begun or (folder / "checkpoints").exists()
 
 
 def require_new(run_dir: Path) -> None:
-    """UsageError for a folder that holds a run already or something else, or that cannot be made.
-    One in which a run was about to begin is taken.
+    """UsageError for a folder that already holds a run or something else, or that cannot be
+    created. One in which a run was about to begin is taken.
     """
     if holds_run(run_dir):
         raise UsageError(
-            f"{run_dir} already holds a run. Type resume={shlex.quote(str(run_dir))} to go on with "
+            f"{run_dir} already holds a run. Type resume={shlex.quote(str(run_dir))} to continue "
             "it, or choose another folder."
         )
     record = json_object(run_dir / "run.json")  # of new_run or record_failure
@@ -85,7 +85,7 @@ def require_new(run_dir: Path) -> None:
 
 
 def clear_folder(run_dir: Path, settings: Settings) -> None:
-    """Remove what a run without a checkpoint to go on from has written.
+    """Remove what a run without a checkpoint to resume from has written.
 
     Raises:
         UsageError: it also wrote a dataset.
@@ -94,7 +94,7 @@ def clear_folder(run_dir: Path, settings: Settings) -> None:
     if dataset is not None and next(expanded(dataset).glob("*"), None) is not None:
         raise UsageError(
             f"{run_dir} has no checkpoint yet and starts again at env step 0, but the dataset "
-            f"that it began is there already. Delete {dataset}, then resume again."
+            f"that it began already exists. Delete {dataset}, then resume again."
         )
     (run_dir / "metrics.jsonl").unlink(missing_ok=True)
     cleared = run_dir / ".cleared"  # a folder half removed would look like damaged checkpoints
@@ -110,7 +110,7 @@ def run_lock(run_dir: Path) -> AbstractContextManager[int | None]:
     def refuse(_: str) -> None:
         process = json_object(run_dir / "run.json").get("process", "another")
         raise UsageError(
-            f"The run in {shown(run_dir)} is going on already (process {process}). Wait until "
+            f"The run in {shown(run_dir)} is already running (process {process}). Wait until "
             "it has ended, stop it with Ctrl-C or close its trainer. Then resume it."
         )
 
@@ -119,8 +119,8 @@ def run_lock(run_dir: Path) -> AbstractContextManager[int | None]:
 
 @contextmanager
 def new_run(run_dir: Path, files: Mapping[str, str]) -> Iterator[None]:
-    """Make the folder of a new run and hold it, with ``files`` (texts by name) in its ``.hydra/``.
-    Its first file tells that it is of a run, however soon the process may be killed.
+    """Create the folder of a new run and hold it, with ``files`` (texts by name) in its
+    ``.hydra/``. Its first file marks it as a run, however soon the process may be killed.
 
     Raises:
         UsageError: another process holds it, or has made a run in it meanwhile.
@@ -138,7 +138,7 @@ def new_run(run_dir: Path, files: Mapping[str, str]) -> Iterator[None]:
 
 
 def record_failure(run_dir: Path, error: str, exit_code: int) -> None:
-    """Record in ``run.json``, if it can be written, that a run failed before or beside its own
+    """Record in ``run.json``, if it can be written, that a run failed before or apart from its own
     records.
     """
     facts = {"status": "failed", "exit_code": exit_code, "error": error, "finished": now()}
@@ -151,8 +151,8 @@ def record_failure(run_dir: Path, error: str, exit_code: int) -> None:
 
 
 def link_latest(run_dir: Path) -> None:
-    """Let ``outputs/latest`` lead to this run, if it lies below ``outputs`` and is no trial of a
-    search; where links cannot be made there is none.
+    """Let ``outputs/latest`` lead to this run, if it is below ``outputs`` and is not a trial of a
+    search; where links cannot be created there is none.
     """
     if run_dir.parent.name == TRIALS:
         return
@@ -214,7 +214,7 @@ class Record(Callback):
         played = self.facts.get("environment", about)
         if played != about:
             log.warning(
-                "this run was played with %s so far and goes on with %s", played, dict(about)
+                "this run was played with %s so far and continues with %s", played, dict(about)
             )
         self.facts["environment"] = dict(about)
 
@@ -234,7 +234,7 @@ class Record(Callback):
         return dict(self.sums)
 
     def load_state_dict(self, state: StateDict) -> None:
-        """Compare the files of the environment, before a run goes on.
+        """Compare the files of the environment, before a run continues.
 
         Raises:
             CheckpointError: one that is not as it was.
@@ -270,7 +270,7 @@ class Record(Callback):
 
 
 class Journal(Record):
-    """The record of a run that is driven by hand, begun with its first step."""
+    """The record of a run that is driven by hand, started with its first step."""
 
     def __init__(self, run_dir: Path, settings: Settings) -> None:
         super().__init__(run_dir)

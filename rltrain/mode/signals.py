@@ -20,9 +20,9 @@ TYPED = {name: name for name in SIGNAL_CODES} | {"SIGINT": "Ctrl-C"}
 
 
 class Interrupts:
-    """The first signal ends the run after the present iteration, the second at once.
+    """The first signal ends the run after the current iteration, the second immediately.
 
-    Before there is a trainer the first one stops at once: nothing has been learned yet.
+    Before there is a trainer the first one stops it immediately: nothing has been learned yet.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Interrupts:
         kept = checkpoint.newest_full(trainer.run_dir / "checkpoints")
         log.log(
             NOTICE,
-            "%s: stopping after this iteration and saving. %s again: leave at once, %s.",
+            "%s: stopping after this iteration and saving. %s again: exit immediately, %s.",
             TYPED[name],
             TYPED[name],
             "with no checkpoint, since there is none yet"

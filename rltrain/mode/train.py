@@ -93,8 +93,8 @@ def run_training(
     job: JobName | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Result:
-    """One whole run in ``run_dir``. Everything is built before the folder is made; failures after
-    that are recorded there and become an exit code.
+    """One whole run in ``run_dir``. Everything is built before the folder is created; failures
+    after that are recorded there and become an exit code.
 
     Args:
         files: what to write into ``.hydra/``, texts by name.
@@ -179,7 +179,7 @@ def trained(
     code, status = 0, "finished"
     try:
         introduce()
-        gc.freeze()  # what there is by now stays to the end of the run: it is no garbage
+        gc.freeze()  # what there is by now stays to the end of the run: it is not garbage
         trainer.train()
     except KeyboardInterrupt:
         trainer.stop("KeyboardInterrupt", interrupted=True)
@@ -189,7 +189,7 @@ def trained(
         notes = "".join(f" ({n.splitlines()[0]})" for n in getattr(error, "__notes__", ()))
         record.facts["error"] = f"{type(error).__name__}: {error}{notes}"
     finally:
-        gc.unfreeze()  # the process may go on, and shall not keep what this run leaves
+        gc.unfreeze()  # the process may continue, and shall not keep what this run leaves
     if trainer.interrupted:
         code, status = interrupts.exit_code, "interrupted"
     ended = {"status": status, "exit_code": code, "finished": now()}
@@ -219,11 +219,11 @@ def resume(
         path: a run folder, a folder of runs for the newest one, or ``latest``.
         overrides: what changes; not what makes it this run.
         env: build the environment that its configuration names.
-        handed_over: puts objects from Python in the place of names in the configuration.
+        handed_over: puts objects from Python in place of names in the configuration.
         job: of a sweep.
 
     Raises:
-        RltrainError: the run cannot go on; the folder is as it was.
+        RltrainError: the run cannot continue; the folder is as it was.
     """
     run_dir = find_run(path)
     config = run_dir / "config.json"
@@ -253,7 +253,7 @@ def built(
 
 
 def in_order(settings: Settings, run_dir: Path) -> Settings:
-    """The settings with the order of agents of what the trainer will go on from: a checkpoint of
+    """The settings with the order of agents of what the trainer will resume from: a checkpoint of
     its own folder, or that of ``checkpoint=``.
     """
     newest = checkpoint.newest_full(run_dir / "checkpoints")
@@ -289,10 +289,10 @@ def restore(trainer: Trainer, settings: Settings) -> str | None:
         return None
     if "imported" in json_object(trainer.run_dir / "run.json"):
         raise CheckpointError(
-            f"{trainer.run_dir} was to have imported weights, and has no checkpoint to go on from. "
-            "Delete it, and type the command with mode=import again."
+            f"{trainer.run_dir} should have imported weights, but has no checkpoint to resume "
+            "from. Delete it, and run the command with mode=import again."
         )
-    log.warning("the run had no checkpoint to go on from: it starts again at env step 0.")
+    log.warning("the run had no checkpoint to resume from: it starts again at env step 0.")
     clear_folder(trainer.run_dir, settings)
     return initialize(trainer, settings)
 

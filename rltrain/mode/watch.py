@@ -54,7 +54,7 @@ def play(
         folder = recordings_folder(place, step)
         recorder, stage = recorder_of(env, folder, n), ImageDisplay(settings.title, n, screen, wait)
         if not screen.is_terminal:
-            screen.lines("The output is no terminal, so episodes are only recorded.")
+            screen.lines("The output is not a terminal, so episodes are only recorded.")
         elif isinstance(recorder, Recorder):
             stage.seconds = 1 / (env.frames_per_second or 1)
             recorder.show = stage.show

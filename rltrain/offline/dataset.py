@@ -31,7 +31,7 @@ UNREADABLE = (OSError, SafetensorError, AttributeError, TypeError)
 
 @dataclass(frozen=True)
 class Dataset:
-    """An opened dataset: where every piece lies. Nothing but lengths is in memory."""
+    """An opened dataset: where every piece is. Nothing but lengths is in memory."""
 
     folder: Path
     spec: EnvSpec
@@ -87,7 +87,7 @@ def open_dataset(folder: Path, spec: EnvSpec) -> Dataset:
         except UNREADABLE as error:
             raise damaged(path, str(error)) from error
         if (n.dtype, flags.dtype, n.ndim, n.shape) != (np.int64, np.bool_, 1, flags.shape):
-            raise damaged(path, "its lengths of pieces are none")
+            raise damaged(path, "its piece lengths are invalid")
         if (n < 1).any() or (n >= entry["steps"]).any() or int((n + 1).sum()) != entry["steps"]:
             raise damaged(path, "its pieces do not add up")
         shard.append(np.full(len(n), number))
@@ -118,7 +118,7 @@ def checked(folder: Path, entry: Mapping[str, Any], spec: EnvSpec) -> Any:
                     f"'{name}' should be {dtype} {shape}, got {stored.dtype} {stored.shape[1:]}",
                 )
             if file.get_slice(name).get_shape()[0] != entry["steps"]:
-                raise damaged(path, f"'{name}' has not {entry['steps']} time steps")
+                raise damaged(path, f"'{name}' does not have {entry['steps']} time steps")
             if dtype.kind == "f" and name != "probability" and not is_finite(file.get_tensor(name)):
                 raise damaged(path, f"'{name}' has numbers that are not finite")
         action, last = file.get_tensor("action"), file.get_tensor("last")
@@ -196,7 +196,7 @@ class Reader:
         }
 
     def load_state_dict(self, state: StateDict) -> None:
-        """Go on from ``state_dict``.
+        """Continue from ``state_dict``.
 
         Raises:
             DatasetError: the dataset is another one.

@@ -37,7 +37,7 @@ class OfflineTrainer(Trainer):
         self.update_ratio = UpdateRatio(rate, Fraction(0))
 
     def run(self, until: int) -> None:
-        """Learn until the first iteration with so many env steps on the clock."""
+        """Learn until the first iteration with this many env steps on the clock."""
         while self.clock.env_steps < until and self.stopping is None:
             self.delete_later_checkpoints()
             with self.iteration():
@@ -61,8 +61,8 @@ class OfflineTrainer(Trainer):
             raise UsageError(
                 f"The dataset {self.reader.dataset.folder} does not fill one batch of "
                 f"algo.batch_size={self.batch_size}: {len(self.reader.chosen)} episodes to learn "
-                "from. Set algo.batch_size or dataset.held_out to less, or buffer.max_bytes to "
-                "more."
+                "from. Lower algo.batch_size or dataset.held_out, or increase "
+                "buffer.max_bytes."
             )
 
     def read(self, n: int) -> None:

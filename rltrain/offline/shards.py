@@ -115,7 +115,7 @@ def write_shard(
         sync(folder)
     except OSError as error:
         raise EnvError(
-            f"The dataset {folder} cannot be written: {error}. Make room, or type "
+            f"The dataset {folder} cannot be written: {error}. Free disk space, or type "
             "dataset.max_bytes=BYTES to stop recording in time."
         ) from error
     return entry
@@ -167,7 +167,7 @@ def read_index(folder: Path) -> dict[str, Any]:
     for shard in index["shards"]:
         file = folder / shard["file"]
         if shard["file"] != Path(shard["file"]).name or file.is_symlink():
-            raise DatasetError(f"{path} lists {shard['file']}, which is no plain file there.")
+            raise DatasetError(f"{path} lists {shard['file']}, which is not a regular file there.")
         if not file.is_file():
             raise DatasetError(f"{file} is missing. Copy the dataset again.")
         if file.stat().st_size != shard["bytes"]:
@@ -176,7 +176,7 @@ def read_index(folder: Path) -> dict[str, Any]:
 
 
 def require_index(path: Path, index: Mapping[str, Any]) -> None:
-    """DatasetError for an index with anything missing or of another type."""
+    """DatasetError for an index with anything missing or of a different type."""
     try:
         spec = TypeAdapter(Index).validate_python(index).spec
         if missing := [name for name in SIZES if name not in spec]:
@@ -196,7 +196,7 @@ def sums_of(shards: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def require_same(folder: Path, sums: object, shards: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse to go on with another dataset than a run has saved the ``sums`` of.
+    """Refuse to continue with another dataset than a run has saved the ``sums`` of.
 
     Args:
         sums: of its first shards; None = it was saved by a version that kept none.
@@ -206,7 +206,7 @@ def require_same(folder: Path, sums: object, shards: Sequence[Mapping[str, Any]]
     """
     if sums is not None and sums != sums_of(shards):
         raise DatasetError(
-            f"{folder} is another dataset than this run was saved with: the checksums of its "
+            f"{folder} is not the dataset that this run was saved with: the checksums of its "
             "shards differ. Put that one back, or start a new run."
         )
 
@@ -217,12 +217,12 @@ def damaged(path: Path, why: str) -> DatasetError:
 
 
 def require_free(folder: Path) -> None:
-    """UsageError where there are files already, or none can be made: a dataset is written into a
+    """UsageError where there are files already, or none can be created: a dataset is written into a
     new folder.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(
-            f"dataset.write={folder} is there already: a dataset is written into a new folder. "
+            f"dataset.write={folder} already exists: a dataset is written into a new folder. "
             "Choose another name."
         )
     require_writable(folder.absolute(), "dataset.write")
@@ -245,8 +245,8 @@ def require_fit(folder: Path, theirs: Mapping[str, object], spec: EnvSpec) -> No
     if all(ours[name] == theirs.get(name) for name in SIZES):
         if changed := changes(theirs, ours):
             raise UsageError(
-                f"The dataset {folder} does not fit: it was recorded with other spaces: {changed}. "
-                "Choose the environment it was recorded in."
+                f"The dataset {folder} does not fit: it was recorded with different spaces: "
+                f"{changed}. Choose the environment it was recorded in."
             )
         return
     raise UsageError(

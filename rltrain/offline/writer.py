@@ -40,8 +40,8 @@ class Writer:
         about: facts for the index: spec, algorithm, version.
         shard_bytes: bytes of experience per shard.
         max_bytes: recording ends before the dataset is larger; None = never.
-        n_episodes: of the episodes numbered e + k E, only the first so many are kept; None =
-            all. The first to end would be the short ones.
+        n_episodes: of the episodes numbered e + k E, only the first ``n_episodes`` are kept;
+            None = all. The first to end would be the short ones.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Writer:
         self.pending_steps = 0
 
     def begin(self) -> None:
-        """UsageError for a folder in use, unless recording goes on in it."""
+        """UsageError for a folder in use, unless recording continues in it."""
         if not self.begun:
             require_free(self.folder)
             self.begun = self.is_new = True
@@ -126,7 +126,7 @@ class Writer:
             return
         self.begin()
         if self.is_new and not self.shards:
-            require_free(self.folder)  # another run may have begun to write there
+            require_free(self.folder)  # another run may have started to write there
         room = None if self.max_bytes is None else self.max_bytes - self.n_bytes
         self.stopped = True  # after a failed write, do not try again
         shard = write_shard(self.folder, len(self.shards), self._joined(), room)
@@ -165,10 +165,10 @@ class Writer:
         }
 
     def load_state_dict(self, state: StateDict) -> None:
-        """Go on from ``state_dict``: shards written after it are forgotten.
+        """Continue from ``state_dict``: shards written after it are forgotten.
 
         Raises:
-            ValueError: the state is of another number of environments.
+            ValueError: the state has a different number of environments.
             DatasetError: shards are missing, or of another dataset.
         """
         require_n_envs("dataset", state["n_envs"], self.n_envs)

@@ -124,7 +124,7 @@ def drawable(
     if trained and len(trained) < len(runs) and "/" not in metric:
         named = ", ".join(sorted({run.method for run in trained}))
         warn(
-            f"{counted(trained)} without tests ({named}): the curves are of training "
+            f"{counted(trained)} without tests ({named}): the curves show training "
             "episodes, with exploration."
         )
     empty = []

@@ -96,7 +96,7 @@ class Analysis:
 
     @property
     def own(self) -> list[Series]:
-        """Those of runs: published results are compared with nothing."""
+        """The series of runs: published results are compared with nothing."""
         return [s for s in self.series if not s.group.published]
 
     @property

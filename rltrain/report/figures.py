@@ -26,7 +26,7 @@ FORMATS = ("png", "svg", "pdf")
 DATES = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
 """Metadata that would make every file another one."""
 HANDLE, GAP = 2.8, 1.6
-"""Of a legend, in font sizes: a line with the space behind it, and the gap between columns."""
+"""Legend widths in font sizes: a line with the space behind it, and the gap between columns."""
 WIDTH = 5.5  # inches, the text width of usual conference styles
 STYLE: Any = {
     "font.size": 8,
@@ -43,7 +43,7 @@ STYLE: Any = {
     "lines.linewidth": 1.4,
     "pdf.fonttype": 42,  # text stays text, as publishers want it
     "svg.fonttype": "none",
-    "text.parse_math": False,  # a name with $ in it is no formula
+    "text.parse_math": False,  # a name with $ in it is not a formula
     "svg.hashsalt": "rltrain",
     "figure.dpi": 100,
     "savefig.dpi": 200,

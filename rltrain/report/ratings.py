@@ -30,7 +30,7 @@ ORDERS = 50
 RESAMPLES, ELO_RESAMPLES, SELF_PLAY_RESAMPLES = 1_000, 100, 200
 CONFIDENCE = 0.95
 LONGEST_STEP, TOLERANCE, MOST_STEPS = 2.0, 1e-9, 50
-"""Of Newton's method, in log odds."""
+"""Limits of Newton's method, in log odds."""
 
 
 class Results(NamedTuple):

@@ -204,7 +204,7 @@ def published(analysis: Analysis) -> Table:
         if s.group.published
     ]
     columns = ["environment", "configuration", "runs", "env steps", "source"]
-    note = "Dashed in the figures; no part of comparisons. Values are for this many env steps."
+    note = "Dashed in the figures; not part of comparisons. Values are for this many env steps."
     return Table("published", "Published results", columns, rows, note)
 
 

@@ -29,7 +29,7 @@ class Run:
             have the names of docs/metrics.md.
         choices: the option of every group of the configuration.
         settings: every other setting by its dotted path.
-        status: of ``run.json``; other libraries do not tell, and their runs count as finished.
+        status: of ``run.json``; other libraries do not report it, and their runs count as finished.
         problems: what is wrong with the files.
         source: where the values were published; empty for runs.
     """
@@ -48,7 +48,7 @@ class Run:
 
     @property
     def method(self) -> str:
-        """The algorithm, with the library if it is another one."""
+        """The algorithm, with the library if it is a different one."""
         return self.algo if self.library == "rltrain" else f"{self.algo} ({self.library})"
 
     def series(self, metric: str, axis: str = "env_steps") -> tuple[np.ndarray, np.ndarray]:
@@ -100,7 +100,7 @@ def columns_of(rows: Iterable[Mapping[str, object]]) -> dict[str, np.ndarray]:
 
 
 def number(value: Any) -> float:
-    """A value as a number; NaN if it is none, or too large for one that was measured."""
+    """A value as a number; NaN if it is not one, or too large for one that was measured."""
     if isinstance(value, bool) or value is None:
         return np.nan
     try:

@@ -38,7 +38,7 @@ def grouped(
     """Groups in the order in which labels and environments sort.
 
     Args:
-        ignore: settings that do not tell configurations apart, or the beginnings of their names.
+        ignore: settings that do not distinguish configurations, or the beginnings of their names.
         rename: other names for labels and environments, ``old -> new``.
 
     Raises:
@@ -119,7 +119,7 @@ def varying(
 
 
 def of(values: Mapping[str, object], names: Sequence[str]) -> dict[str, object]:
-    """Those of the values that have one of the names; null for the rest."""
+    """The values that have one of the names; null for missing ones."""
     return {name: values.get(name) for name in names}
 
 

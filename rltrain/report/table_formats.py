@@ -32,7 +32,7 @@ class Table:
         return [any(isinstance(row[i], str) for row in self.rows) for i in range(len(self.columns))]
 
     def texts(self) -> list[list[str]]:
-        """The cells as a person reads them."""
+        """The cells for display."""
         return [[shown(cell) for cell in row] for row in self.rows]
 
 

@@ -33,7 +33,7 @@ class Blocks:
 
 
 def fitted(image: np.ndarray, width: int, height: int) -> np.ndarray:
-    """The image, at most so many pixels wide and high; its height becomes even."""
+    """The image, at most this many pixels wide and high; its height becomes even."""
     scale = min(width / image.shape[1], height / image.shape[0])
     columns = max(1, int(image.shape[1] * scale))
     rows = 2 * max(1, int(image.shape[0] * scale) // 2)

@@ -25,7 +25,7 @@ MOST_OBS = 512
 
 
 def require_drawing(env: VectorEnv, name: str, typed: str, instead: str) -> None:
-    """Refuse an environment that does not tell where things are.
+    """Refuse an environment that does not report positions.
 
     Args:
         typed: the override that asks for the page.
@@ -37,7 +37,7 @@ def require_drawing(env: VectorEnv, name: str, typed: str, instead: str) -> None
     if not env.has_drawing:
         instead = instead if env.frames_per_second else "record=false"
         raise UsageError(
-            f"{typed}: env '{name}' does not tell where things are, so the page has nothing to "
+            f"{typed}: env '{name}' does not report positions, so the page has nothing to "
             "draw. Expected battles of the built-in engine (env=smac, smacv2 or smaclite with "
             "env.backend=native), stag_hunt, lbf, rware, mpe, cartpole, acrobot, mountaincar, or "
             f"an environment with a method drawing(). Type {instead}."

@@ -22,8 +22,8 @@ def find_ffmpeg() -> str | None:
 
 
 def write_mp4(gif: Path) -> Path:
-    """Write a GIF as MP4 beside it; its sides become even, as codecs need. RuntimeError if there is
-    no ffmpeg, or it failed.
+    """Write a GIF as MP4 next to it; its sides become even, as codecs need. RuntimeError if there
+    is no ffmpeg, or it failed.
     """
     ffmpeg = find_ffmpeg()
     if ffmpeg is None:

@@ -33,7 +33,7 @@ class Gif:
         """The next frame, to be seen for so long (GIF counts hundredths).
 
         Raises:
-            EnvError: a frame of another size than the first.
+            EnvError: a frame of a different size than the first.
         """
         if frame.shape != self.shape:
             raise EnvError(

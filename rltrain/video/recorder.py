@@ -34,7 +34,7 @@ def require_drawable(
             ""
             if name != "gymnasium"
             else (
-                " (one of your own takes a keyword render_mode, and its render() returns an image "
+                " (a custom one takes a keyword render_mode, and its render() returns an image "
                 "[height, width, 3] for render_mode='rgb_array')"
             )
         )

@@ -18,7 +18,7 @@ class GameReplays(Watch):
     """Has the game write a file when an episode is over, before the next one begins.
 
     ``files`` names them, by episode, none where they cannot be written; ``remarks`` says
-    what a person should know about them.
+    what the user should know about them.
     """
 
     folder: Path

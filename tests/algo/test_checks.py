@@ -215,7 +215,7 @@ def test_a_sample_of_wrong_inputs_is_refused_by_name():
 @pytest.mark.slow
 def test_no_wrong_input_crashes_or_passes():
     """1,000 random wrong shapes, dtypes and ranges for each entry point, learners of six kinds of
-    networks, in a process of its own, which a segmentation fault would end."""
+    networks, in its own process, which a segmentation fault would end."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.algo.wrong_inputs", "1000"],
         cwd=Path(__file__).parents[2],

@@ -1,4 +1,4 @@
-"""A loaded policy: observations as the environment gives them or as the run stored them."""
+"""A loaded policy: observations as the environment returns them or as the run stored them."""
 
 import itertools
 import json

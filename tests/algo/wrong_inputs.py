@@ -80,7 +80,7 @@ def spec_shape(spec):
 
 
 def wrong_array(x, rng, far):
-    """An array of another shape or dtype, or with an entry out of range."""
+    """An array of a different shape or dtype, or with an entry out of range."""
     kind = rng.integers(4)
     if kind == 0:
         return other_shape(torch.from_numpy(x), rng).numpy()

@@ -1,4 +1,4 @@
-"""Undone updates are warned of and end the run; a support that targets leave is warned of once."""
+"""Undone updates are warned of and end the run; a support that targets leave is reported once."""
 
 import json
 import logging

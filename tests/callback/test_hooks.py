@@ -37,7 +37,7 @@ def test_a_method_that_is_named_almost_like_a_hook_is_warned_of(caplog):
         Callbacks([type("Own", (Callback,), {"on_episode_ende": 0, "on_mouse_pressed": 0})()])
     (message,) = (record.getMessage() for record in caplog.records)
     assert message.endswith(
-        "Own.on_episode_ende is no hook and is not called. Did you mean 'on_episode_end'?"
+        "Own.on_episode_ende is not a hook, so not called. Did you mean 'on_episode_end'?"
     )
 
 
@@ -67,7 +67,7 @@ def test_metrics_that_are_not_numbers_by_name_are_refused(row):
 @pytest.mark.parametrize("hook", ["on_log", "on_test_end"])
 @pytest.mark.parametrize("name", ["env_steps", "episodes", "updates", "seconds"])
 def test_metrics_do_not_replace_the_clock_of_their_row(hook, name):
-    """Defect: a row had the callback's number in the place of its env steps."""
+    """Defect: a row had the callback's number in place of its env steps."""
     own = type("Own", (Callback,), {hook: lambda self, trainer, value: {**value, name: 1.0}})
     getattr(own, hook).__name__ = hook
     with pytest.raises(UsageError, match=rf"{hook} returned {name}=1\.0.*custom/{name}"):

@@ -1,4 +1,4 @@
-"""Writes and closings that fail do not stop a run, and are warned of once."""
+"""Writes and closings that fail do not stop a run, and are reported once."""
 
 import rltrain
 from rltrain.common.failures import Disk, close_all
@@ -14,7 +14,9 @@ def test_a_file_that_cannot_be_written_is_warned_of_once_until_it_can(caplog):
     assert not disk.degraded
     assert [disk.attempt("run.json", lambda w=w: write(w)) for w in outcomes] == outcomes
     assert disk.degraded
-    problem = "run.json could not be written ([Errno 28] No space left on device); the run goes on"
+    problem = (
+        "run.json could not be written ([Errno 28] No space left on device); the run continues"
+    )
     warnings = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
     assert warnings == [problem, "run.json could be written again", problem]
 

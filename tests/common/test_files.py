@@ -1,4 +1,4 @@
-"""Files that somebody else may have written are opened by the helpers of rltrain.common.files."""
+"""Files that someone else may have written are opened by the helpers of rltrain.common.files."""
 
 import ast
 import os

@@ -1,4 +1,4 @@
-"""Modules of the present folder are found while a typed name is resolved, and never otherwise."""
+"""Modules of the current folder are found while a typed name is resolved, and never otherwise."""
 
 import importlib
 import sys
@@ -10,7 +10,7 @@ from rltrain.common.imports import beside_user
 
 @pytest.fixture
 def own_module(own_folder, monkeypatch):
-    """A module in the present folder, which is not on the import path."""
+    """A module in the current folder, which is not on the import path."""
     monkeypatch.setattr(sys, "path", [p for p in sys.path if p not in ("", str(own_folder))])
     (own_folder / "lying_here.py").write_text("VALUE = 3\n")
     (own_folder / "json.py").write_text("raise RuntimeError('hid a module of Python')\n")

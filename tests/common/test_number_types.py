@@ -1,4 +1,4 @@
-"""Ranges of numbers: what is no number of a kind, or fits no machine, is refused."""
+"""Ranges of numbers: what is not a number of a kind, or fits no machine, is refused."""
 
 import pytest
 from pydantic import TypeAdapter, ValidationError

@@ -89,7 +89,7 @@ SAID = [
     ("algo.optimizer._target_=own_nodes.free", "seed=1", "algo.optimizer.lr is missing"),
     ("algo.loss._target_=own_nodes.Missing", "seed=1", "cannot be found"),
     ("algo.loss._target_=own_nodes.MODULE", "seed=1", "cannot be found"),
-    ("algo.loss._target_=rltrain.__version__", "seed=1", "is no class or function"),
+    ("algo.loss._target_=rltrain.__version__", "seed=1", "is not a class or function"),
     ("algo.bogus._target_=own_nodes.Net", "seed=1", "Unknown key 'algo.bogus._target_'"),
 ]
 

@@ -60,7 +60,7 @@ def passes(tree):
 
 
 def with_node(tree, key, node):
-    """A tree with a node in the place of a key; nothing else is copied."""
+    """A tree with a node in place of a key; nothing else is copied."""
     name, _, rest = key.partition(".")
     if rest:
         node = with_node(tree[name], rest, node)

@@ -17,7 +17,7 @@ SWEEPS = {
     "interval": (["seed=1,2", "algo.optimizer.lr=interval(1e-4,1e-2)"], "can be listed"),
     "step of 0": (["seed=range(1,2,0)"], "can be listed"),
     "empty range": (["seed=range(1,1)"], "expected one value or more, got none"),
-    "too many": (["seed=range(0,100001)"], "10,000 runs at most"),
+    "too many": (["seed=range(0,100001)"], "at most 10,000 runs"),
     "too many together": (["seed=range(0,200)", "test.episodes=range(1,200)"], "at most"),
 }
 
@@ -128,7 +128,7 @@ ANSWERS = {
     "buffer._target_=builtins.dict": "buffer: dict is compiled",
     "algo=dqn.yaml": r"got a path\. Type algo=dqn\.",
     "algo=conf/algo/qmix.yml": r"got a path\. Type algo=qmix\.",
-    "algo=my.yaml": r"got a path\. A file of your own",
+    "algo=my.yaml": r"got a path\. Your own file",
     "mode=doctor env=cartpole,acrobot": "several values .* mode=doctor takes one",
     "mode=doctor env=glob(c*)": "several values .* mode=doctor takes one",
     "mode=tune seed=1,2": "several values .* mode=tune takes one",

@@ -88,7 +88,7 @@ class Nothing:
 
 
 class Late(Good):
-    """Shows what is not of its space in its fourth step only."""
+    """Shows what is not in its space in its fourth step only."""
 
     observation_space = spaces.Box(0, 9, (2,), np.int64)
 
@@ -97,18 +97,18 @@ class Late(Good):
 
 
 PROBLEMS = {
-    Late: r"the observation of step 4 is an array int64 \[2\] from 0 to 90, .* not of its space",
+    Late: r"the observation of step 4 is an array int64 \[2\] from 0 to 90, .* not in its space",
     Unseeded: r"same seed and the same actions differ \(obs, first at step 0\).*self\.np_random",
-    Outside: r"the first observation is an array float32 \[2\] from .* not of its space",
+    Outside: r"the first observation is an array float32 \[2\] from .* not in its space",
     Old: r"step\(\) returned 4 values: expected \(observation, reward",
-    LaterOutside: r"the observation of step 1 is .* not of its space Box\(-1\.0, 1\.0, \(2,\)",
+    LaterOutside: r"the observation of step 1 is .* not in its space Box\(-1\.0, 1\.0, \(2,\)",
     WithoutSeed: r"unexpected keyword argument 'seed'. Gymnasium expects reset\(self, ",
-    LongMask: r"gave the action_mask \[0 0 0 1\]: expected 2 entries of 0 and 1",
+    LongMask: r"returned the action_mask \[0 0 0 1\]: expected 2 entries of 0 and 1",
     WithoutInfo: r"reset\(\) returned ndarray: expected \(observation, info\)",
     Continuous: r"values of discrete actions",
     Numbered: r"terminated is int 0: expected True or False",
     KeepsNoRewards: r"returned rewards of \['a'\]: expected \['a', 'b'\]",
-    Nothing: r"Nothing is no environment: it has no reset, step",
+    Nothing: r"Nothing is not an environment: it has no reset, step",
 }
 
 
@@ -176,7 +176,7 @@ def test_the_command_fails_for_an_environment_with_a_problem(command, capsys):
 
 
 def test_the_command_answers_an_environment_that_cannot_be_made_in_one_paragraph(command):
-    with pytest.raises(UsageError, match=r"env\.id=Xyzzy-v0 cannot be made: "):
+    with pytest.raises(UsageError, match=r"env\.id=Xyzzy-v0 cannot be created: "):
         command("mode=doctor", "env=gymnasium", "env.id=Xyzzy-v0")
 
 

@@ -34,7 +34,7 @@ def test_a_reward_that_is_no_number_names_environment_step_and_seed(bad: Any) ->
     says = (
         r"one number, such as float\(reward\)" if bad is None else "expected (a finite|one) number"
     )
-    with pytest.raises(EnvError, match=rf"^Scripted at step 2 .* seed 41 gave the reward.*{says}"):
+    with pytest.raises(EnvError, match=rf"^Scripted at step 2 .* 41 returned the reward.*{says}"):
         go(env)
 
 
@@ -50,7 +50,7 @@ def test_a_reward_of_another_type_names_it(bad: Any) -> None:
 
 def test_the_first_observation_is_looked_at_too() -> None:
     env = GymnasiumEnv(Scripted(shows=[np.array([np.inf, 0], np.float32)]))
-    with pytest.raises(EnvError, match=r"at step 0 .* gave the observation"):
+    with pytest.raises(EnvError, match=r"at step 0 .* returned the observation"):
         env.reset(0)
 
 
@@ -58,7 +58,7 @@ def test_the_seed_that_is_named_is_the_one_that_was_given() -> None:
     inner = Scripted(rewards=(float("nan"),))
     env = GymnasiumEnv(inner)
     env.reset(2**62 + 5)
-    with pytest.raises(EnvError, match=rf"seed {inner.seeds[0]} gave"):
+    with pytest.raises(EnvError, match=rf"seed {inner.seeds[0]} returned"):
         go(env)
     assert inner.seeds == [5]
 
@@ -224,7 +224,7 @@ def test_an_environment_that_fails_is_named_with_step_and_seed() -> None:
 def test_a_wrong_observation_names_environment_step_and_seed(shown: Any) -> None:
     env = GymnasiumEnv(Scripted(shows=[np.zeros(2, np.float32), shown]))
     env.reset(41)
-    with pytest.raises(EnvError, match=r"^Scripted at step 1 .* seed 41 gave the observation"):
+    with pytest.raises(EnvError, match=r"^Scripted at step 1 .* seed 41 returned the observation"):
         go(env)
 
 
@@ -262,7 +262,7 @@ def test_the_return_before_clipping_replaces_no_metric_of_the_environment() -> N
 def test_a_broken_environment_is_a_broken_world() -> None:
     policy: Any = Zeros()
     rollout = Rollout(env=made("BrokenReward-v0"), policy=policy, seeds=lambda i, k: 6)
-    with pytest.raises(EnvError, match=r"BrokenReward-v0 at step 2 .* with seed 6 gave"):
+    with pytest.raises(EnvError, match=r"BrokenReward-v0 at step 2 .* with seed 6 returned"):
         rollout.collect(5, Clock())
 
 
@@ -315,5 +315,5 @@ def test_what_an_episode_reports_is_named_where_it_is_something_else(info: Any, 
 
     env = GymnasiumEnv(Reporting(ends=("terminated",)))
     env.reset(7)
-    with pytest.raises(EnvError, match=rf"Reporting at step 1 .* seed 7 gave {match}"):
+    with pytest.raises(EnvError, match=rf"Reporting at step 1 .* seed 7 returned {match}"):
         go(env)

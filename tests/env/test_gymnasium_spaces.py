@@ -217,7 +217,7 @@ def test_an_empty_mask_of_a_final_observation_means_nothing() -> None:
 def test_a_mask_that_leaves_nothing_to_choose_is_a_broken_world(mask: list[int]) -> None:
     env = GymnasiumEnv(Scripted(masks=[[1, 1, 1], mask]))
     env.reset(7)
-    with pytest.raises(EnvError, match=r"step 1 .* seed 7 gave the action_mask .* expected 3"):
+    with pytest.raises(EnvError, match=r"step 1 .* seed 7 returned the action_mask .* expected 3"):
         go(env)
 
 
@@ -227,7 +227,7 @@ def test_a_mask_that_leaves_nothing_to_choose_is_a_broken_world(mask: list[int])
 def test_a_mask_of_anything_but_zeros_and_ones_is_refused(mask: Any) -> None:
     env = GymnasiumEnv(Scripted(masks=[[1.0, 0.0, True], mask]))
     assert env.reset(7).avail_actions.tolist() == [[1, 0, 1]]
-    with pytest.raises(EnvError, match=r"gave the action_mask .* expected 3 entries of 0 and 1"):
+    with pytest.raises(EnvError, match=r"returned the action_mask .* expected 3 entries of 0"):
         go(env)
 
 

@@ -15,7 +15,7 @@ from tests.env.scripted import DEFAULTS, Scripted, made
 
 IDS = {
     "CartPol-v1": "there is no such id. Did you mean env.id=CartPole-v1?",
-    "Xyzzy-v0": "Expected one of gymnasium.registry, or module:Class of your own.",
+    "Xyzzy-v0": "Expected one of gymnasium.registry, or module:Class for your own.",
     "CartPole-v7": "there is no version 7 of it. Type env.id=CartPole-v1.",
     "LunarLander-v2": "there is no version 2 of it. Type env.id=LunarLander-v3.",
     "ALE/SpaceInvaders-v5": "Type env=atari env.game=space_invaders.",
@@ -31,7 +31,9 @@ def test_an_unknown_id_is_refused_with_what_to_type(
     for spec in list(gymnasium.registry.values()):
         if str(spec.entry_point).startswith("ale_py"):  # where the extra [atari] is installed
             monkeypatch.delitem(gymnasium.registry, spec.id)
-    with pytest.raises(ValueError, match=rf"^env\.id={re.escape(id)} cannot be made: ") as caught:
+    with pytest.raises(
+        ValueError, match=rf"^env\.id={re.escape(id)} cannot be created: "
+    ) as caught:
         made(id)
     assert str(caught.value).endswith(IDS[id])
     assert ".." not in str(caught.value)
@@ -42,19 +44,19 @@ def test_a_missing_package_is_refused_with_what_to_install(monkeypatch: Any) -> 
     monkeypatch.setitem(sys.modules, "Box2D", None)
     for name in [n for n in sys.modules if n.startswith("gymnasium.envs.box2d")]:
         monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(ValueError, match=r"LunarLander-v3 cannot be made: ") as caught:
+    with pytest.raises(ValueError, match=r"LunarLander-v3 cannot be created: ") as caught:
         made("LunarLander-v3")
     assert str(caught.value).endswith(f"Type {install_extra('box2d')}")
 
 
 def test_a_missing_module_is_refused() -> None:
-    said = r"cannot be made: No module named 'no_such_package'\. Expected an installed module"
+    said = r"cannot be created: No module named 'no_such_package'\. Expected an installed module"
     with pytest.raises(ValueError, match=said):
         made("no_such_package:Thing-v0")
 
 
 def test_a_wrong_keyword_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"cannot be made: .*color"):
+    with pytest.raises(ValueError, match=r"cannot be created: .*color"):
         made("Scripted-v0", kwargs={"color": 1})
 
 
@@ -70,7 +72,7 @@ def test_a_module_may_register_its_own_environment(tmp_path: Any, monkeypatch: A
 def test_a_class_can_be_named_without_registration() -> None:
     env = made("tests.env.scripted:Scripted", kwargs={"rewards": (5.0,)}, max_episode_steps=2)
     assert (env.envs[0].name, env.spec.max_steps) == ("Scripted", 2)
-    with pytest.raises(ValueError, match=r"scripted:Scriptid cannot be made: "):
+    with pytest.raises(ValueError, match=r"scripted:Scriptid cannot be created: "):
         made("tests.env.scripted:Scriptid")
 
 
@@ -114,7 +116,7 @@ def test_a_maker_that_lacks_an_argument_is_refused() -> None:
 
 
 def test_what_makes_no_environment_is_refused() -> None:
-    with pytest.raises(ValueError, match="int is no environment: it has no reset, step"):
+    with pytest.raises(ValueError, match="int is not an environment: it has no reset, step"):
         from_class(lambda: 3, n_envs=1, **DEFAULTS)
 
 
@@ -142,7 +144,7 @@ def test_a_constructor_that_fails_is_named_with_its_error() -> None:
     def make() -> Scripted:
         raise KeyError("prices.csv")
 
-    with pytest.raises(ValueError, match=r"make.* cannot make an .*KeyError: 'prices.csv'"):
+    with pytest.raises(ValueError, match=r"make.* cannot create an .*KeyError: 'prices.csv'"):
         from_class(make, n_envs=1, **DEFAULTS)
     gymnasium.register("Unmakeable-v0", entry_point=make)
     with pytest.raises(ValueError, match=r"env.id=Unmakeable-v0 .*KeyError: 'prices.csv'"):

@@ -169,7 +169,7 @@ def test_what_is_not_of_its_space_ends_the_run(space: spaces.Space[Any], bad: An
     space.seed(0)
     env = GymnasiumEnv(Scripted(space, [space.sample(), bad]))
     env.reset(3)
-    with pytest.raises(EnvError, match=r"Scripted at step 1 of the episode with seed 3 gave the o"):
+    with pytest.raises(EnvError, match=r"Scripted at step 1 of the episode with seed 3 returned"):
         go(env)
 
 

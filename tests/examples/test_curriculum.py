@@ -71,7 +71,7 @@ def test_a_test_metric_needs_tests_that_play_the_tasks():
 
 
 def test_a_metric_that_nobody_reports_is_refused():
-    with pytest.raises(ValueError, match=r"metric=train/return is none .* train/return_mean"):
+    with pytest.raises(ValueError, match=r"train/return is not reported .* train/return_mean"):
         Curriculum(**{**GRAVITY, "metric": "train/return"})
 
 

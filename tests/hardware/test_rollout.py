@@ -179,7 +179,7 @@ def test_a_lost_episode_ends_the_collect_and_is_disowned_by_the_next() -> None:
     assert [len(first.last), len(second.last)] == [3, 8]
     assert {len(a) for k, a in vars(first).items() if hasattr(a, "ndim") and a.ndim > 1} == {3}
     assert (first.lost.tolist(), second.lost.tolist()) == ([False, False], [False, True])
-    assert second.obs[0, :, 0, 1].tolist() == [3, 0]  # environment 0 goes on, 1 began again
+    assert second.obs[0, :, 0, 1].tolist() == [3, 0]  # environment 0 continues, 1 began again
     assert second.action[0, :, 0].tolist() == [0, 0]  # as does the policy there
     assert [(e.length, e.episode_return) for e in second.episodes[:2]] == [(4, 13), (4, 13)]
 

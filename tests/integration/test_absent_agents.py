@@ -96,7 +96,7 @@ def test_absent_agents_are_in_no_statistics(tmp_path, agents):
 def test_an_agent_that_is_truncated_before_the_others_is_a_hint(truncates, hints):
     found = rltrain.check_env(Leaving, truncates=truncates)
     assert found.problems == []
-    assert sum("b is truncated at step 2, while others go on" in h for h in found.hints) == hints
+    assert sum("b is truncated at step 2, while others continue" in h for h in found.hints) == hints
 
 
 def test_a_wrapper_is_in_the_state_of_its_environment(tmp_path):

@@ -77,4 +77,4 @@ def test_a_policy_trained_natively_is_evaluated_in_the_game(trained, installed, 
 def test_a_resume_in_the_game_is_refused_and_warned_of(trained, installed):
     with pytest.raises(CheckpointError, match="not played by the backend 'sc2'"):
         entry.run([f"resume={trained}", "total_env_steps=40"])
-    assert "goes on with {'backend': 'sc2'" in (trained / "train.log").read_text()
+    assert "continues with {'backend': 'sc2'" in (trained / "train.log").read_text()

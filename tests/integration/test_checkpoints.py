@@ -36,7 +36,7 @@ def test_a_checkpoint_of_another_environment(command, trained, small):
     with pytest.raises(UsageError) as caught:
         command(*base, "env=smac", f"checkpoint={trained}")
     said = str(caught.value)
-    assert "it is of qmix on two_step (2 agents, 2 actions, observation" in said
+    assert "it was trained with qmix on two_step (2 agents, 2 actions, observation" in said
     assert "this run is qmix on smac (3 agents" in said
     assert "Type env=two_step" in said
 

@@ -1,4 +1,4 @@
-"""A clock that is set while a run goes on."""
+"""A clock that is set while a run continues."""
 
 import itertools
 import json

@@ -45,7 +45,7 @@ def test_the_command_of_an_agent_of_wandb_composes(lr):
 
 def test_the_slurm_job_requeues_itself_when_the_runs_have_saved(own_folder):
     (script,) = [text for text in blocks("sweeps.md", "bash") if "#SBATCH" in text]
-    saves = own_folder / "saves.py"  # in the place of the command: saves on SIGUSR1
+    saves = own_folder / "saves.py"  # in place of the command: saves on SIGUSR1
     saves.write_text(
         "import os, signal, sys\n"
         "signal.signal(signal.SIGUSR1, lambda *about: sys.exit(85))\n"

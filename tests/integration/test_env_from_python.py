@@ -1,4 +1,4 @@
-"""An environment that is handed over from Python: trained, remembered, played again."""
+"""An environment that is passed from Python: trained, remembered, played again."""
 
 import json
 
@@ -15,7 +15,7 @@ from rltrain.errors import CheckpointError, UsageError
 WORDS = ["algo=dqn", "algo.learning_starts=8", "test.interval=1_000_000", "test.episodes=2"]
 WORDS += ["test.n_envs=1", "hardware.n_envs=2", "hardware.threads=1", "log.interval=20"]
 
-LIMIT = ["env=gymnasium", "env.max_episode_steps=6"]  # without it greedy agents may walk for ever
+LIMIT = ["env=gymnasium", "env.max_episode_steps=6"]  # without it greedy agents may walk forever
 
 
 class Corridor(gymnasium.Env):
@@ -109,7 +109,7 @@ def test_the_command_plays_it_too(run, command):
 def test_a_maker_without_a_name_must_be_handed_over_again(tmp_path):
     trainer = rltrain.make_trainer(WORDS, tmp_path, env=lambda: Corridor())
     trainer.save("weights")
-    with pytest.raises(UsageError, match="Hand it over again"):
+    with pytest.raises(UsageError, match="Pass it again"):
         rltrain.evaluate(tmp_path, episodes=1, trust=["tests"])
 
 

@@ -90,7 +90,7 @@ def offered(message):
 
 
 def typed(overrides, more):
-    """A command with some overrides in the place of those of the same keys."""
+    """A command with some overrides in place of those of the same keys."""
     keys = {word.partition("=")[0] for word in more.split()}
     return [*(w for w in overrides if w.partition("=")[0] not in keys), *more.split()]
 

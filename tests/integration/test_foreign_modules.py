@@ -1,4 +1,4 @@
-"""Python files in the present folder are somebody else's: no process of a command imports them.
+"""Python files in the current folder are someone else's: no process of a command imports them.
 test_sweep.py says so of jobs."""
 
 import os

@@ -1,4 +1,4 @@
-"""A full disk, a failing write, a deleted folder: training goes on, or ends clearly."""
+"""A full disk, a failing write, a deleted folder: training continues, or ends clearly."""
 
 import itertools
 import json
@@ -50,7 +50,7 @@ def test_a_run_goes_on_without_a_checkpoint_that_cannot_be_written(command, smal
     said = capfd.readouterr().err.splitlines()
     assert [line for line in said if "could not" in line] == [
         "warning: a checkpoint could not be written ([Errno 28] No space left on device); "
-        "the run goes on"
+        "the run continues"
     ]
     record = get_json(Path("run/run.json"))
     assert (record["status"], record["degraded"]) == ("finished", True)
@@ -63,7 +63,7 @@ def test_a_run_whose_last_checkpoint_cannot_be_written_fails_and_resumes(command
     assert command(*small, "hydra.run.dir=run") == 1
     record = get_json(Path("run/run.json"))
     assert record["status"] == "failed"
-    assert "Make room in the run folder" in record["error"]
+    assert "Free space in the run folder" in record["error"]
     fails(100, 0)
     assert command("resume=run") == 0
 

@@ -52,7 +52,7 @@ def the_team():
 
 @pytest.mark.parametrize("kind", MAKERS)
 def test_environments_that_are_one_object_are_refused(kind):
-    with pytest.raises(ValueError, match=r"the same (Scripted|Turns) at two calls: .*, which m"):
+    with pytest.raises(ValueError, match=r"the same (Scripted|Turns) in two calls: .*, which m"):
         MAKERS[kind]()
 
 
@@ -72,7 +72,7 @@ SMALL = ["hardware.threads=1", "hardware.n_envs=1", "test.n_envs=1", "test.episo
     ids=["object", "function", "registered", "team", "pettingzoo", "batched"],
 )
 def test_training_and_tests_do_not_share_one(overrides, env, tmp_path):
-    with pytest.raises(UsageError, match=r"the same \w+ at two calls: .*training and tests"):
+    with pytest.raises(UsageError, match=r"the same \w+ in two calls: .*training and tests"):
         rltrain.make_trainer([*SMALL, *overrides], tmp_path, env=env)
 
 

@@ -28,7 +28,7 @@ def trained(folder: Path, *words: str) -> rltrain.Result:
 
 
 def made(folder: Path, *words: str) -> Trainer:
-    """A trainer made by hand."""
+    """A trainer built by hand."""
     return rltrain.make_trainer(small(*words), run_dir=folder)
 
 
@@ -243,9 +243,9 @@ def test_other_weights_under_the_name_of_a_kept_opponent_are_refused(opponent, t
     other = Path(trained(first, "seed=9").run_dir)
     kept = tmp_path / "run" / "opponents" / "team"
     for change in ({"test.opponent": str(other)}, {"test.opponent": str(other), "test.epsilon": 0}):
-        with pytest.raises(UsageError, match=r"have the same name|has other weights than"):
+        with pytest.raises(UsageError, match=r"have the same name|has different weights than"):
             rltrain.resume(tmp_path / "run", 210, overrides=change, progress=False)
-    with pytest.raises(UsageError, match=f"has other weights than {kept}"):
+    with pytest.raises(UsageError, match=f"has different weights than {kept}"):
         made(tmp_path / "run", *words)
     assert (tmp_path / "run" / "run.json").read_bytes() == before
     rltrain.resume(tmp_path / "run", 210, progress=False)

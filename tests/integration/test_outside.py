@@ -58,7 +58,7 @@ def forged(run_dir, **changes):
 
 
 def asked(command, *words):
-    """The command that is printed in the place of one that must be completed."""
+    """The command that is printed in place of one that must be completed."""
     with pytest.raises(UsageError) as refused:
         command(*words)
     first, printed = str(refused.value).split("\n")
@@ -187,9 +187,7 @@ def test_a_sweep_types_for_its_jobs_what_its_command_had(command, trained):
     forged(trained, logger__wandb__entity="my team")
     job = SweepJob(trained, ("env=two_step", "+logger.wandb.entity='my team'"))
     plan = SweepPlan(trained.parent, ("env=two_step", "seed=1,2"), "", 1, "", (job,))
-    with pytest.raises(
-        UsageError, match=r"Type the command of the sweep again.*\n  rltrain -m env"
-    ):
+    with pytest.raises(UsageError, match=r"Run the command of the sweep again.*\n  rltrain -m env"):
         saved_jobs(plan, ["total_env_steps=300"])
     typed = ["total_env_steps=300", "logger.wandb.entity='my team'"]
     ((_, settings),) = saved_jobs(plan, typed).items()

@@ -144,7 +144,7 @@ PARTS = {
     ),
     "network=NoInit": (
         f"algo.network={{_target_: {HERE}.NoInit}}",
-        r"NoInit \(algo\.network\) cannot be made: AttributeError: cannot assign module",
+        r"NoInit \(algo\.network\) cannot be built: AttributeError: cannot assign module",
     ),
     "optimizer=LBFGS": (
         "algo.optimizer={_target_: torch.optim.LBFGS}",
@@ -219,8 +219,8 @@ class Ending(gymnasium.Env):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"over": "False"}, r"gave terminated='False': expected True or False"),
-        ({"over": None}, r"gave terminated=None: expected True or False"),
+        ({"over": "False"}, r"returned terminated='False': expected True or False"),
+        ({"over": None}, r"returned terminated=None: expected True or False"),
         ({"reward": "1.0"}, r"the reward '1\.0': expected one number, .*got text"),
         ({"reward": 1e300}, r"the reward 1e\+300: expected a finite number, at most 3e\+38"),
     ],
@@ -242,13 +242,13 @@ def test_an_observation_without_numbers_is_refused():
 def test_an_export_replaces_no_other(tmp_path):
     trainer = rltrain.make_trainer(CARTPOLE, tmp_path / "run")
     folder = trainer.export(tmp_path / "agent")
-    with pytest.raises(UsageError, match="is there already, and may be of another agent"):
+    with pytest.raises(UsageError, match="already exists and may belong to another agent"):
         trainer.export(tmp_path / "agent")
     assert trainer.export(tmp_path / "agent", replace=True) == folder
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="cannot be written"):
         trainer.export(tmp_path / "file")
-    with pytest.raises(OSError, match="file"):  # a snapshot beside training: the run goes on
+    with pytest.raises(OSError, match="file"):  # a snapshot beside training: the run continues
         trainer.export(tmp_path / "file", replace=True)
     with pytest.raises(UsageError, match="A checkpoint is full or weights, got 'mine'"):
         trainer.save("mine")
@@ -267,7 +267,7 @@ def test_a_failure_is_told_where_the_console_is_off(own_folder, capsys):
     overrides = [w for w in CARTPOLE if w != "env=cartpole"]
     with pytest.raises(RuntimeError):
         rltrain.train(["algo=dqn", *overrides], env=env)
-    assert "gave the reward nan" in capsys.readouterr().err
+    assert "returned the reward nan" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_a_failure_is_told_where_the_console_is_off(own_folder, capsys):
         (["mode=tune", "tune.metric=offline/is_return"], r"metric of tests"),
         (["mode=tune", "tune.metric=time/env_share"], r"metric of tests"),
         (["mode=tune", "tune.metric=episode_reward_mean"], r"Type tune\.metric=test/return_mean"),
-        (["resume=file.py"], "there is a file, which is no run folder, at"),
+        (["resume=file.py"], "there is a file, which is not a run folder, at"),
     ],
     ids=lambda x: str(x),
 )
@@ -309,7 +309,7 @@ def full(*arguments, **options):
 
 def test_a_full_disk_leaves_no_half_a_project(own_folder, command, monkeypatch):
     monkeypatch.setattr(init, "put_text", full)
-    with pytest.raises(StorageError, match=r"No space left on device\. Make room"):
+    with pytest.raises(StorageError, match=r"No space left on device\. Free disk space"):
         command("mode=init", "init.folder=project")
     assert not list((own_folder / "project").iterdir())
 
@@ -323,5 +323,5 @@ def test_a_result_stands_where_a_run_folder_is_expected(own_folder):
 def test_a_report_on_a_full_disk_says_so(own_folder, command, monkeypatch):
     rltrain.train(CARTPOLE)
     monkeypatch.setattr(report, "draw_all", full)
-    with pytest.raises(StorageError, match=r"report done cannot be written: .*Make room"):
+    with pytest.raises(StorageError, match=r"report done cannot be written: .*Free disk space"):
         command("mode=report", "runs=outputs", "report.dir=done")

@@ -1,4 +1,4 @@
-"""Modules in the present folder are somebody else's unless their names were typed or are trusted:
+"""Modules in the current folder are someone else's unless their names were typed or are trusted:
 no command on a stranger's run looks for any there, whatever its environment lacks.
 """
 
@@ -39,7 +39,7 @@ FAST = [(words, kind) for words, kind in TRIED[:-2] if kind in FAST_KINDS]
 
 
 class Looking:
-    """A finder that writes down what is looked for while the present folder is on the path."""
+    """A finder that writes down what is looked for while the current folder is on the path."""
 
     def __init__(self, folder):
         self.folder, self.names = str(folder), []
@@ -51,7 +51,7 @@ class Looking:
 
 @pytest.fixture
 def looked_for(own_folder, monkeypatch):
-    """Names of modules that were looked for in the present folder."""
+    """Names of modules that were looked for in the current folder."""
     monkeypatch.setattr(sys, "path", [p for p in sys.path if p not in ("", str(own_folder))])
     looking = Looking(own_folder)
     monkeypatch.setattr(sys, "meta_path", [looking, *sys.meta_path])

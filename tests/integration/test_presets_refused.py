@@ -12,14 +12,14 @@ from tests.integration.test_own_parts_refused import CARTPOLE
 PRESETS = {
     "list": (b"- a\n- b\n", "holds a list, no keys"),
     "value": (b"much\n", "holds a value, no keys"),
-    "UTF-16": ("total_env_steps: 5\n".encode("utf-16"), "is no text in UTF-8"),
-    "no YAML": (b"a: [1\n", "is no YAML"),
+    "UTF-16": ("total_env_steps: 5\n".encode("utf-16"), "is not UTF-8 text"),
+    "no YAML": (b"a: [1\n", "is not YAML"),
     "bomb": (
         b"a: &a [1,2,3,4,5,6,7,8,9]\n"
         + b"".join(b"%c: &%c [%s]\n" % (c, c, b"*%c," % (c - 1) * 9) for c in b"bcdefgh"),
         "names aliases",
     ),
-    "deep": (b"[" * 5_000 + b"]" * 5_000, "is nested too deeply|holds a list|is no YAML"),
+    "deep": (b"[" * 5_000 + b"]" * 5_000, "is nested too deeply|holds a list|is not YAML"),
     "large": (b"a: " + b"x" * (1 << 20), "is larger than 1 MB"),
     "binary": (b"name: !!binary aGk=", "holds a value of the type binary"),
     "no number": (b"seed: !!int x", "cannot be composed: invalid literal for int"),
@@ -32,7 +32,7 @@ PRESETS = {
     **{
         f"defaults: {text}": (
             f"defaults: {text}\n".encode(),
-            "defaults that are no list of choices",
+            "defaults that are not a list of choices",
         )
         for text in ("", "dqn", "{algo: dqn}", "[5]", "[[dqn]]", "[null]")
     },

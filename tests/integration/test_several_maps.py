@@ -39,13 +39,13 @@ REFUSED = [
     ((*ENTITIES[:2],), "the mixer QMix is for teams of one size"),
     ((*ENTITIES[:2], "algo=iql"), "the mixer Independent is for teams of one size"),
     ((*ENTITIES, "algo=ow_qmix"), "algo/critic=central is for teams of one size"),
-    ((*ENTITIES, "env.start_positions=x.json"), r"env\.start_positions=x\.json are of one map"),
+    ((*ENTITIES, "env.start_positions=x.json"), r"env\.start_positions=x\.json apply to one map"),
     ((*ENTITIES, "env.obs_last_action=true"), r"env\.obs_last_action=true shows more"),
     ((*ENTITIES, "env.obs_instead_of_state=true"), r"env\.obs_instead_of_state=true shows more"),
     ((*ENTITIES, "env.opponent=closest"), "needs the built-in engine and its own enemies"),
     ((*ENTITIES, "env.map_weights=[1,-2]"), r"env\.map_weights"),
     ((*ENTITIES, "env.map_weights=hard"), r"env\.map_weights"),
-    (("env.maps=null", "env.map_weights=[1,2]"), r"are of env\.maps, which is not set"),
+    (("env.maps=null", "env.map_weights=[1,2]"), r"apply to env\.maps, which is not set"),
 ]
 
 

@@ -157,7 +157,7 @@ def test_a_signal_to_the_command_lets_every_run_save(small, own_folder, name, co
     assert [record["status"] for record in records()] == ["interrupted"] * 2
     assert all(Path(f"s/{n}_seed-{n + 1}/checkpoints/latest").exists() for n in (0, 1))
     assert "1 of 3 jobs were not started" in shown
-    assert "stop after their present iteration and save" in messages
+    assert "stop after their current iteration and save" in messages
 
 
 @pytest.mark.slow

@@ -118,7 +118,7 @@ def test_an_aec_environment_trains(small, tmp_path):
 def test_individual_rewards_are_for_methods_without_a_mixer(small, tmp_path):
     overrides = [*without(small), "env=pettingzoo", "env.reward=individual"]
     with pytest.raises(
-        UsageError, match=r"gives 2, one per agent: set env\.reward=sum, or algo=iql"
+        UsageError, match=r"returns 2, one per agent: set env\.reward=sum, or algo=iql"
     ):
         rltrain.make_trainer([*overrides, "algo=qmix"], tmp_path / "mixed", env=Meeting)
     trainer = rltrain.make_trainer([*overrides, "algo=iql"], tmp_path / "own", env=Meeting)
@@ -200,7 +200,7 @@ def test_an_id_names_a_module_beside_the_user_which_a_checkpoint_needs_trust_for
 )
 def test_an_id_that_makes_nothing_is_refused(small, tmp_path, id, said):
     overrides = [*without(small), "env=pettingzoo", f"env.id={id}"]
-    with pytest.raises(UsageError, match=f"env.id={id} cannot be made: {said}"):
+    with pytest.raises(UsageError, match=f"env.id={id} cannot be created: {said}"):
         rltrain.make_trainer(overrides, tmp_path / "run")
 
 

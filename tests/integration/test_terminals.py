@@ -1,4 +1,4 @@
-"""Terminals of every kind: a run goes on, and its lines can be read."""
+"""Terminals of every kind: a run continues, and its lines can be read."""
 
 import json
 import os

@@ -27,7 +27,7 @@ SMALL = (
 
 
 class Unmeasured(Sampled):
-    """Episodes of three steps, whose metrics are no finite numbers."""
+    """Episodes of three steps, whose metrics are not finite numbers."""
 
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,))
     action_space = gymnasium.spaces.Discrete(2)
@@ -40,7 +40,7 @@ class Unmeasured(Sampled):
 
 
 class Remembering(Callback):
-    """Has what is no finite number in its state, and in the metrics."""
+    """Has what is not a finite number in its state, and in the metrics."""
 
     def on_iteration(self, trainer, value=None):
         trainer.metrics.add("custom", {"e": math.nan})

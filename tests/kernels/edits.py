@@ -82,7 +82,7 @@ def n_edits(source, name):
 
 
 def own_body(node):
-    """The statements of a function, or those of a class that are no functions."""
+    """The statements of a function, or those of a class that are not functions."""
     functions = isinstance(node, ast.ClassDef)
     return [part for part in node.body if not (functions and isinstance(part, ast.FunctionDef))]
 

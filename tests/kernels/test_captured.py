@@ -103,7 +103,7 @@ def test_a_hook_is_noticed():
 
 
 class FakeGraph:
-    """In the place of a graph, which needs a GPU."""
+    """In place of a graph, which needs a GPU."""
 
     def __init__(self, pool):
         self.graph, self.given = self, pool

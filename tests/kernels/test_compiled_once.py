@@ -1,5 +1,5 @@
-"""Compiling: a function is compiled for one signature, and not again for an index of another type,
-since a helper's copies are compiled and optimized in all of its callers, too.
+"""Compiling: a function is compiled for one signature, and not again for an index of a different
+type, since a helper's copies are compiled and optimized in all of its callers, too.
 """
 
 import json

@@ -44,7 +44,7 @@ def test_moments_of_a_gradient_that_stays_zero_decay_to_zero(compiled):
         compile_gradient_step(step)
     for k in range(1_000):
         step.take(result(torch.full_like(step.weights, float(k == 0))))
-    assert not step.moments["exp_avg"].any()  # 0.9^999 is no normal number
+    assert not step.moments["exp_avg"].any()  # 0.9^999 is not a normal number
     assert torch.tensor(1e-40) * 0.5 > 0  # outside of a step they are kept
 
 

@@ -153,7 +153,7 @@ def test_callbacks_see_every_batch_and_every_update(tmp_path):
     "change", ["update", "sample", "loss", "hook", "optimizer", "grad hook", "class"]
 )
 def test_what_is_replaced_or_hooked_later_takes_effect(change, tmp_path, monkeypatch):
-    """Also of a run that has begun."""
+    """Also of a run that has started."""
     trainer, calls = made(RUNS["dqn"], tmp_path / "run"), []
     trainer.start()
     trainer.run(80)

@@ -20,7 +20,7 @@ GOOD = [
     for n in (10, 20, 30)
 ]
 DAMAGE = {
-    "a byte that is no UTF-8": b'{"env_steps": 15, "a\xff": 1}',
+    "a byte that is not UTF-8": b'{"env_steps": 15, "a\xff": 1}',
     "a zero byte": b'{"env_steps": 15, "a\x00": 1}',
     "zeros": bytes(100),
     "cut": b'{"env_steps": 15, "test/retu',
@@ -40,7 +40,7 @@ ODD = {
     "no env steps but null": {"env_steps": None},
     "true": {"env_steps": True},
 }
-"""Objects that are no rows."""
+"""Objects that are not rows."""
 VALUES = ["text", [1], {"a": 1}, True, 10**400, 1e308, -1e308, float("inf"), float("nan")]
 
 

@@ -45,7 +45,7 @@ def test_a_logger_that_keeps_failing_is_switched_off_with_one_warning(tmp_path, 
     loggers.close()
     assert broken.calls == Logger.patience
     (warning,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
-    assert warning == "Broken could not write a row (disk full); the run goes on"
+    assert warning == "Broken could not write a row (disk full); the run continues"
     assert len(lines.path.read_text().splitlines()) == 10
 
 
@@ -154,7 +154,7 @@ def test_a_logger_whose_state_cannot_be_kept_is_warned_of(method, caplog):
     other = Counting()
     Loggers([failing_in(method), other]).load_state_dict(before.state_dict())
     assert other.cuts == [7]
-    assert f"('{method}'); the run goes on" in caplog.text
+    assert f"('{method}'); the run continues" in caplog.text
 
 
 def test_the_states_of_loggers_of_one_class_are_kept_apart():

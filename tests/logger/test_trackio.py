@@ -12,7 +12,7 @@ from rltrain.types import Clock
 
 @pytest.fixture
 def fake(monkeypatch):
-    """In the place of the package."""
+    """In place of the package."""
     run = SimpleNamespace(rows=[], finish=lambda: print("Run finished"))
     run.log = lambda row, step: run.rows.append((step, row))
     module = SimpleNamespace(__spec__=importlib.machinery.ModuleSpec("trackio", None))

@@ -39,7 +39,7 @@ def test_without_a_key_a_run_is_recorded_offline(tmp_path, monkeypatch):
 
 
 class FakeWandb:
-    """In the place of the package; ``init`` waits until it is let go."""
+    """In place of the package; ``init`` waits until it is let go."""
 
     errors = SimpleNamespace(CommError=ConnectionError)
     Settings = staticmethod(lambda **settings: settings)
@@ -147,7 +147,7 @@ def test_a_start_that_fails_is_reported_once_and_the_run_goes_on(fake, tmp_path,
         write(logger, 2)
         finish(logger)
     assert [r.getMessage() for r in caplog.records] == [
-        "wandb could not start (no such entity); the run goes on without it"
+        "wandb could not start (no such entity); the run continues without it"
     ]
     assert wandb.rows == []
 
@@ -215,4 +215,4 @@ def test_a_service_that_was_killed_is_reported_once(fake, tmp_path, caplog):
     write(logger, 1, 2, 3, 4)
     finish(logger)
     warnings = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
-    assert warnings == ["wandb could not write a row (gone); the run goes on"]
+    assert warnings == ["wandb could not write a row (gone); the run continues"]

@@ -1,4 +1,4 @@
-"""Files of PyMARL that hold something else than they should."""
+"""Files of PyMARL that hold something other than they should."""
 
 import pytest
 import torch
@@ -30,7 +30,7 @@ def test_an_optimizers_state_is_read(tmp_path):
 )
 def test_something_else_than_an_optimizers_state_is_refused(tmp_path, saved):
     torch.save(saved, tmp_path / "opt.th")
-    with pytest.raises(CheckpointError, match=r"opt\.th is no optimizer's state_dict: expected"):
+    with pytest.raises(CheckpointError, match=r"opt\.th is not an optimizer's state_dict"):
         optimizer_state(tmp_path / "opt.th")
 
 

@@ -164,7 +164,7 @@ def test_a_deleted_folder_is_named(own_folder, monkeypatch):
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    with pytest.raises(UsageError, match="not there any more"):
+    with pytest.raises(UsageError, match="no longer exists"):
         run(["algo=dqn", "env=cartpole"])
 
 

@@ -75,7 +75,7 @@ def test_a_learner_for_a_given_spec(small):
 
 
 def test_what_an_environment_could_not_count_is_null():
-    """Defect: evaluation.json had NaN, which is no JSON, and the table ended in a KeyError."""
+    """Defect: evaluation.json had NaN, which is not JSON, and the table ended in a KeyError."""
     episode = Episode(1.0, 3, {"metrics": {"sharpe": float("nan"), "trades": 2}})
     assert plain_info(episode) == {"metrics": {"sharpe": None, "trades": 2}}
     assert "test/sharpe_mean" not in summary([episode])
@@ -129,7 +129,7 @@ def test_recordings_that_cannot_be_written_end_with_the_table(
     for name in ("recorder.Recorder._write", "episode_recorder.EpisodeRecorder._write"):
         monkeypatch.setattr(f"rltrain.video.{name}", full)
     words = ("mode=evaluate", "checkpoint=demo/cartpole", "test.episodes=2", f"record={record}")
-    with pytest.raises(StorageError, match=r"recordings cannot be written\. Make room"):
+    with pytest.raises(StorageError, match=r"recordings cannot be written\. Free disk space"):
         command(*words)
     assert "return" in capsys.readouterr().out
     assert [*own_folder.rglob("evaluation.json")]

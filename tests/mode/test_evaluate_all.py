@@ -33,7 +33,7 @@ def test_every_checkpoint_is_evaluated_as_it_is_alone(command, run, capsys):
     assert all(len(row["episodes"]) == 5 for row in rows)
     assert (run / "evaluation_curve.png").stat().st_size > 1000
     shown = capsys.readouterr().out
-    assert f"Passed over checkpoint {steps[1]}" in shown
+    assert f"Skipped checkpoint {steps[1]}" in shown
     assert all(f"{row['env_steps']:,}" in shown for row in rows)
     from_python = rltrain.evaluate(run, episodes=5, seed=7, load_step="all")
     assert {step: each.metrics for step, each in from_python.items()} == {

@@ -38,7 +38,7 @@ def saved(overrides, folder, env=None):
 
 
 def loaded_script(folder):
-    """The ``Policy`` of the script beside an exported network."""
+    """The ``Policy`` of the script next to an exported network."""
     spec = importlib.util.spec_from_file_location("act", folder / "act.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -171,7 +171,7 @@ def test_the_record_says_how_observations_and_actions_are_converted(own_folder, 
 
 
 def opened_with(maker):
-    """``open_checkpoint`` for a run whose environment was handed over."""
+    """``open_checkpoint`` for a run whose environment was passed as an object."""
     from rltrain.config.python_objects import with_env
     from rltrain.mode.evaluate import open_checkpoint
 
@@ -201,7 +201,7 @@ class Branching(nn.Module):
 
 WITHOUT_ONNX = {
     "Branching": r"Branching \(algo\.network\) cannot be exported",
-    "Drawing": "gives other values as ONNX",
+    "Drawing": "gives different values as ONNX",
 }
 
 
@@ -239,7 +239,7 @@ def test_a_file_in_the_place_of_the_folder_is_named_and_kept(own_folder):
     run = saved([*ONE_AGENT, "algo=dqn"], own_folder / "run")
     (run / "onnx").mkdir()
     (run / "onnx/0").touch()
-    with pytest.raises(UsageError, match=r"onnx/0 is there already, and is no folder"):
+    with pytest.raises(UsageError, match=r"onnx/0 already exists and is not a folder"):
         export(run, [], None)
     assert (run / "onnx/0").is_file()
 

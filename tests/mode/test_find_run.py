@@ -1,4 +1,4 @@
-"""Which run and which checkpoint a typed path means."""
+"""Which run and which checkpoint a typed path refers to."""
 
 import os
 

@@ -41,7 +41,7 @@ def contents(folder):
 
 
 def put_link(run_dir, name, target):
-    """Put a link in the place of a file or folder of a run."""
+    """Put a link in place of a file or folder of a run."""
     path = run_dir / name
     path.parent.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)

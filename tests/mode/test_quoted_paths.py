@@ -71,8 +71,8 @@ def of_a_sweep(folder, capsys, caplog):
 
 
 def commands(text):
-    """The words of a message that suggest an override with a path, up to the next word that is no
-    part of it, as a shell splits them.
+    """The words of a message that suggest an override with a path, up to the next word that is not
+    a part of it, as a shell splits them.
     """
     text = text.replace("\n", " ")
     for found in re.finditer(KEYS, text):

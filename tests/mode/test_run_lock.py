@@ -24,7 +24,7 @@ class Resumes(Callback):
 
     def on_train_end(self, trainer, value=None):
         before = digests(trainer.run_dir)
-        with pytest.raises(UsageError, match=r"is going on already \(process \d+\)\. Wait until"):
+        with pytest.raises(UsageError, match=r"is already running \(process \d+\)\. Wait until"):
             resume(trainer.run_dir, ["total_env_steps=1000", "trust=[tests]"])
         assert digests(trainer.run_dir) == before
 
@@ -47,7 +47,7 @@ def test_a_killed_process_holds_nothing(trained, command):
     held, process = context.Event(), context.Process(target=hold)
     process.start()
     assert held.wait(30)
-    with pytest.raises(UsageError, match="is going on already"):
+    with pytest.raises(UsageError, match="is already running"):
         command(f"resume={trained}")
     process.kill()
     process.join()
@@ -72,7 +72,7 @@ def test_a_trainer_that_is_driven_by_hand_holds_its_folder_until_it_is_closed(
     trainer = rltrain.make_trainer(small, run_dir="run")
     STEPS[step](trainer)
     before = digests(Path("run"))
-    with pytest.raises(UsageError, match=r"is going on already .* or close its trainer\."):
+    with pytest.raises(UsageError, match=r"is already running .* or close its trainer\."):
         run_lock(Path("run")).__enter__()
     trainer.close()
     with run_lock(Path("run")):
@@ -83,7 +83,7 @@ def test_a_trainer_that_is_driven_by_hand_holds_its_folder_until_it_is_closed(
 @pytest.mark.parametrize("step", STEPS)
 def test_a_trainer_does_not_write_where_another_process_trains(small, own_folder, step):
     trainer = rltrain.make_trainer(small, run_dir="run")
-    with run_lock(Path("run")), pytest.raises(UsageError, match="is going on already"):
+    with run_lock(Path("run")), pytest.raises(UsageError, match="is already running"):
         STEPS[step](trainer)
     assert not Path("run/run.json").exists()
     assert not Path("run/checkpoints").exists()
@@ -119,6 +119,6 @@ def test_a_new_run_is_refused_where_another_began_while_it_was_built(
             return trainer
 
         patch.setattr(mode, "built", built)
-        with pytest.raises(UsageError, match="holds a run" if ended else "is going on already"):
+        with pytest.raises(UsageError, match="holds a run" if ended else "is already running"):
             command(*imports, *SMALL, *OVERRIDES, "hydra.run.dir=run")
     assert digests(Path("run")) == before

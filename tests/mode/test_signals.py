@@ -39,7 +39,7 @@ def test_the_first_signal_says_at_once_what_happens_and_what_a_second_does(tmp_p
         checkpoint.write(tmp_path / "checkpoints", step, {"model": {}}, kind)
     trainer, said = raised(signal.SIGINT, tmp_path, caplog)
     assert (trainer.why, trainer.interrupted) == ("SIGINT", True)
-    assert "Ctrl-C: stopping after this iteration and saving. Ctrl-C again: leave at once" in said
+    assert "Ctrl-C: stopping after this iteration and saving. Ctrl-C again: exit " in said
     assert "keeping the last checkpoint (env step 100)." in said
 
 

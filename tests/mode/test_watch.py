@@ -52,7 +52,7 @@ def test_without_a_terminal_episodes_are_recorded_only(tmp_path):
     out = StringIO()
     waited = watched(tmp_path, Screen(file=out, **SCREEN))
     assert not waited
-    assert "is no terminal" in out.getvalue()
+    assert "is not a terminal" in out.getvalue()
     assert "▀" not in out.getvalue()
     assert len(list((tmp_path / "recordings/500").glob("*.gif"))) == 2
 

@@ -103,5 +103,5 @@ def test_names_of_one_part_are_names(name):
 
 @pytest.mark.parametrize("name", TEXTS.values())
 def test_other_texts_are_no_names(name):
-    with pytest.raises(ValueError, match="no name of a folder"):
+    with pytest.raises(ValueError, match="not a folder name"):
         entry_name(name)

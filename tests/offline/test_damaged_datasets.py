@@ -106,10 +106,10 @@ SAYS = [
     (("spec",), {}, r"spec\.n_agents is missing"),
     (("spec", "n_agents"), [1], r"spec\.n_agents is \[1\]"),
     (("spec", "obs_shape"), None, r"spec\.obs_shape is None"),
-    (("spec", "obs_space"), {"box": None, "dtype": "float32"}, r"spec\.observations are none"),
+    (("spec", "obs_space"), {"box": None, "dtype": "float32"}, r"spec\.observations are invalid"),
     (("spec", "action_components"), 3, r"spec\.action_components is 3"),
     (("spec", "agents"), 3, r"spec\.agents is 3"),
-    (("spec", "obs_scale"), float("inf"), r"spec\.stored observations are none"),
+    (("spec", "obs_scale"), float("inf"), r"spec\.stored observations are invalid"),
     (("shards", 0, "steps"), None, r"shards\.0\.steps is None"),
     (("shards", 0, "sha256"), None, r"shards\.0\.sha256 is None"),
 ]

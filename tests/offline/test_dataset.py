@@ -97,7 +97,7 @@ def test_an_index_cannot_name_files_elsewhere(folder):
     index = json.loads((folder / INDEX).read_text())
     index["shards"][0]["file"] = "../d/" + shard_name(0)
     (folder / INDEX).write_text(json.dumps(index))
-    with pytest.raises(DatasetError, match="no plain file there"):
+    with pytest.raises(DatasetError, match="not a regular file there"):
         open_dataset(folder, SPEC)
 
 
@@ -163,7 +163,7 @@ def test_a_reader_does_not_go_on_with_another_dataset(folder, tmp_path):
     to.flush()
     folder.rename(tmp_path / "first")
     (tmp_path / "other").rename(folder)
-    with pytest.raises(DatasetError, match=r"/d is another dataset than this run was saved with"):
+    with pytest.raises(DatasetError, match=r"/d is not the dataset that this run was saved with"):
         reader(folder).load_state_dict(state)
     reader(tmp_path / "first").load_state_dict(state)  # wherever it lies
     del state["shards"]  # as it was saved before

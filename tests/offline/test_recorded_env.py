@@ -149,7 +149,7 @@ def test_an_evaluation_of_a_recorded_run_records_nothing(small, command, own_fol
 def test_a_folder_in_use_is_refused_before_anything_is_written(small, command, own_folder):
     (own_folder / "d").mkdir()
     (own_folder / "d" / "x").touch()
-    with pytest.raises(UsageError, match=r"dataset\.write=.*d is there already"):
+    with pytest.raises(UsageError, match=r"dataset\.write=.*d already exists"):
         command(*small, "dataset.write=d")
     assert [p.name for p in own_folder.iterdir()] == ["d"]
 

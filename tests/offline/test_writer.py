@@ -108,7 +108,7 @@ def test_a_writer_goes_on_from_its_state_as_if_nothing_had_happened(tmp_path, st
     first = writer(tmp_path / "b", n_envs=2, shard_steps=6)
     play(first, envs, stop=stop)
     state = first.state_dict()
-    play(first, envs, start=stop)  # goes on, and is lost
+    play(first, envs, start=stop)  # continues, and is lost
     first.flush()
     second = writer(tmp_path / "b", n_envs=2, shard_steps=6)
     second.load_state_dict(state)
@@ -130,7 +130,7 @@ def test_a_writer_does_not_go_on_in_another_dataset(tmp_path):
     (tmp_path / "d").rename(tmp_path / "kept")
     (tmp_path / "o").rename(tmp_path / "d")
     before = (tmp_path / "d" / INDEX).read_text()
-    with pytest.raises(DatasetError, match=r"/d is another dataset than this run was saved with"):
+    with pytest.raises(DatasetError, match=r"/d is not the dataset that this run was saved with"):
         writer(tmp_path / "d").load_state_dict(state)
     assert (tmp_path / "d" / INDEX).read_text() == before
     writer(tmp_path / "kept").load_state_dict(state)
@@ -141,7 +141,7 @@ def test_a_writer_does_not_go_on_in_another_dataset(tmp_path):
 def test_a_folder_in_use_is_refused(tmp_path):
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "notes.txt").write_text("mine")
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         writer(tmp_path / "d").begin()
 
 
@@ -152,7 +152,7 @@ def test_of_two_that_began_at_once_the_first_to_write_keeps_the_folder(tmp_path)
         play(each, [Env([3, 2])])
     second.flush()
     index = (tmp_path / "d" / INDEX).read_bytes()
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         first.flush()
     assert (tmp_path / "d" / INDEX).read_bytes() == index
 

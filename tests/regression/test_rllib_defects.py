@@ -109,7 +109,7 @@ def test_n_step_targets_discount_by_the_steps_really_summed(tmp_path, piece):
     trainer = make(tmp_path, "algo.loss.n_step=3")
     steps = trainer.rollout.collect(30, Clock())
     names = ("obs", "avail_actions", "state", "last", "action", "reward", "terminated")
-    for t in range(0, 30, piece):  # a collect's end is no end of the sum
+    for t in range(0, 30, piece):  # a collect's end is not an end of the sum
         part = {name: getattr(steps, name)[t : t + piece] for name in names}
         trainer.buffer.add(replace(steps, **part))
     batch = trainer.buffer.sample(64, Clock())

@@ -77,14 +77,14 @@ class PiecewiseEpsilon(EpsilonGreedy):
 
 
 class FixedEpsilon(EpsilonGreedy):
-    """The same epsilon always, as in tests and beside noisy networks."""
+    """The same epsilon always, as in tests and with noisy networks."""
 
     def __init__(self, *, epsilon: Probability) -> None:
         super().__init__(start=epsilon, end=epsilon, env_steps=1)
 
 
 class PerEnvEpsilon(Exploration):
-    """Every environment has an epsilon of its own, base^(1 + alpha e / (E - 1)) (Ape-X;
+    """Every environment has its own epsilon, base^(1 + alpha e / (E - 1)) (Ape-X;
     Horgan et al. 2018, section 4.1); a single one has ``base``.
     """
 

@@ -24,7 +24,7 @@ class AgentNoise(Protocol):
         """Count how far values [X, N, A] with noise are from those without."""
 
     def draw(self, agents: Agents, clock: Clock, rng: np.random.Generator) -> None:
-        """New noise on the present parameters."""
+        """New noise on the current parameters."""
 
 
 class Exploration(Stateful):

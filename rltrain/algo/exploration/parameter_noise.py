@@ -42,7 +42,7 @@ class ParameterNoise(EpsilonGreedy):
         self.n_compared = np.zeros(1, np.int64)  # [A+1] number, by how many actions were available
 
     def noise(self) -> AgentNoise:
-        """Itself."""
+        """This object."""
         return self
 
     def choose(

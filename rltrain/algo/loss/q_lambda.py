@@ -14,7 +14,7 @@ from rltrain.types import Batch, Clock, LossResult
 
 
 class LambdaLoss(Loss):
-    """Squared error to Q(λ) returns of the present network; no target network (PQN; Gallici et al.
+    """Squared error to Q(λ) returns of the current network; no target network (PQN; Gallici et al.
     2025, algorithm 1).
 
     Args:

@@ -63,7 +63,7 @@ class QTranLoss(Loss):
         opt_weight, nopt_weight: of L_opt and L_nopt.
         huber: errors of L_td beyond it count linearly; null = squared throughout.
 
-    | metric      | meaning: mean over learned transitions, beside those of ``TDLoss`` |
+    | metric      | meaning: mean over learned transitions, besides those of ``TDLoss`` |
     | ----------- | ------------------------------------------------------------------ |
     | `td_loss`   | L_td                                                               |
     | `opt_loss`  | L_opt                                                              |

@@ -76,7 +76,7 @@ class WeightedLoss(Loss):
         alpha: α, the weight of the others.
         huber: errors beyond it count linearly; null = squared throughout.
 
-    | metric         | meaning: mean over learned transitions, beside those of ``TDLoss`` |
+    | metric         | meaning: mean over learned transitions, besides those of ``TDLoss`` |
     | -------------- | ------------------------------------------------------------------ |
     | `qmix_loss`    | w (Q_tot − y)²                                                     |
     | `central_loss` | (Q̂* − y)²                                                          |

@@ -73,7 +73,7 @@ def need_state(name: str, spec: EnvSpec, instead: str | None = None) -> None:
     if spec.state_dim == 0:
         usual = "algo=dqn for one agent." if spec.n_agents == 1 else "algo=vdn or algo=iql."
         raise ValueError(
-            f"{name} needs a global state, but the environment gives none (state_dim=0). "
+            f"{name} needs a global state, but the environment provides none (state_dim=0). "
             + (instead or f"Type {usual}")
         )
 

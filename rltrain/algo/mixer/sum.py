@@ -46,6 +46,6 @@ def need_team_reward(name: str, spec: EnvSpec) -> None:
     """ValueError unless the environment gives one reward of the team."""
     if spec.n_rewards != 1:
         raise ValueError(
-            f"{name} needs one team reward, but the environment gives {spec.n_rewards}, one per "
+            f"{name} needs one team reward, but the environment returns {spec.n_rewards}, one per "
             "agent: set env.reward=sum, or algo=iql, which learns from each agent's own."
         )

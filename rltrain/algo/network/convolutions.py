@@ -37,7 +37,7 @@ class Convolutions(nn.Module):
     """Layers of [channels, kernel, stride] with ReLU, flattened: [X, N, C, H, W] to [X, N, F].
 
     Raises:
-        ValueError: a filter is no triple, or a kernel is larger than what is left of the image.
+        ValueError: a filter is not a triple, or a kernel is larger than what is left of the image.
     """
 
     def __init__(self, *, in_shape: tuple[int, ...], filters: list[list[int]], norm: bool) -> None:
@@ -68,7 +68,7 @@ class Convolutions(nn.Module):
 
     @staticmethod
     def fitting(side: int) -> str:
-        """Small filters that leave something of an image whose shorter side has so many pixels."""
+        """Small filters for an image whose shorter side has this many pixels."""
         if side >= 16:
             return "[[32,4,2],[64,3,1]]"
         return "[[16,3,1],[32,3,1]]" if side >= 5 else f"[[16,{min(side, 2)},1]]"

@@ -36,7 +36,7 @@ def multi_input_agents(
     (the combined extractor of Stable-Baselines3's MultiInputPolicy).
 
     Raises:
-        ValueError: the observations are no Dict.
+        ValueError: the observations are not a Dict.
     """
     parts = list(observation_parts(spec))
     torso = Encoders(
@@ -74,7 +74,7 @@ def observation_parts(spec: EnvSpec) -> Iterator[Part]:
     """The keys of a Dict observation, in the order in which they are flattened.
 
     Raises:
-        ValueError: the observations are no Dict.
+        ValueError: the observations are not a Dict.
     """
     keys = (spec.obs_space or {}).get("dict")
     if keys is None:

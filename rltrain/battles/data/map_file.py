@@ -1,6 +1,6 @@
-"""Maps of one's own as YAML: teams, places, terrain, time limit and what the enemies do.
+"""Custom maps as YAML: teams, places, terrain, time limit and what the enemies do.
 
-The files in ``map_files/`` beside this one are maps that can be named as SMAC's; each explains the
+The files in ``map_files/`` next to this one are maps that can be named as SMAC's; each explains the
 keys that it uses. Nothing that a file holds is executed, and what it may hold is bounded.
 """
 
@@ -80,7 +80,7 @@ def _loaded(path: Path) -> Any:
         if isinstance(error, Fault):
             raise
         mark = getattr(error, "problem_mark", None)
-        raise Fault("is no YAML" + (f", see line {mark.line + 1}" if mark else "")) from None
+        raise Fault("is not YAML" + (f", see line {mark.line + 1}" if mark else "")) from None
 
 
 def _map_of(found: object) -> MapData:
@@ -165,7 +165,7 @@ def _require_places(ground: Ground, groups: tuple[Group, ...]) -> None:
     for group in groups:
         if not ground.fits(UNITS[group.unit], group.x, group.y):
             raise Fault(
-                f"has a {group.unit} at [{group.x:g}, {group.y:g}], in a wall or beside one"
+                f"has a {group.unit} at [{group.x:g}, {group.y:g}], in a wall or next to one"
             )
     for one, other in combinations(groups, 2):
         units = UNITS[one.unit], UNITS[other.unit]
@@ -194,7 +194,7 @@ def _mapping(
     what: str, found: object, keys: set[str], needed: tuple[str, ...]
 ) -> Mapping[str, Any]:
     if not isinstance(found, dict):
-        raise Fault(f"has {what} that is no mapping: expected the keys {', '.join(sorted(keys))}")
+        raise Fault(f"has {what} that is not a mapping: expected keys {', '.join(sorted(keys))}")
     for key in found:
         if key not in keys:
             raise Fault(f"has {what} with the key {key!r}: expected {', '.join(sorted(keys))}")

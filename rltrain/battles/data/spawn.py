@@ -89,7 +89,7 @@ def start_points(
     enemies in creation order.
 
     Args:
-        known: positions in the place of the measured ones.
+        known: positions in place of the measured ones.
         lattices: offsets of places for a distance, of agents and enemies.
     """
     if known is None:

@@ -25,7 +25,7 @@ SUBFRAMES = 4  # images per env step
 TAIL = 6  # images after the end, while the dead fade
 
 LARGER, LARGEST, SMALLEST = 1.12, 1.4, 8.5  # how much larger than they are units are drawn: so
-# much that a radius of 0.375 cells becomes so many pixels, within limits
+# much that a radius of 0.375 cells becomes this many pixels, within limits
 CROWD = 12  # where more units fight, only injured units show bars
 FLIGHT = 0.55  # cells that air units are drawn above their shadows
 
@@ -56,7 +56,7 @@ class Painter:
         return drawn
 
     def frame(self) -> np.ndarray:
-        """One image: the present state and every shot of the last step."""
+        """One image: the current state and every shot of the last step."""
         self._update()
         return self._draw(1.0, everything=True)
 

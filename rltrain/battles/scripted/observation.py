@@ -46,7 +46,7 @@ class BattleObservation(NamedTuple):
         return self.battles.world.unit[:, row, : self.avail.shape[1]]
 
     def enemies(self, row: int) -> np.ndarray:
-        """The same of the enemies, [E, number of enemies]."""
+        """The same for the enemies, [E, number of enemies]."""
         return self.battles.world.unit[:, row, self.avail.shape[1] :]
 
 

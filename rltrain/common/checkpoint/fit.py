@@ -18,7 +18,7 @@ UNFIT = (
     *(ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError),
     RuntimeError,
 )
-"""Exceptions for states of other types, shapes or ranges."""
+"""Exceptions for states of different types, shapes or ranges."""
 PARTS = ("network", "mixer", "critic", "distribution")
 """Parts of an algorithm that have weights."""
 LEFT_OUT = ".nowhere"
@@ -28,7 +28,7 @@ MOST_COUNTED = 10**15
 
 
 def require_counts(state: StateDict, unit: int, folder: Path) -> None:
-    """Refuse counters and metrics that no run has: it would go on for ever, or end at once.
+    """Refuse counters and metrics that no run has: it would run forever, or end immediately.
 
     Args:
         unit: of ``owed``, which is less than it.
@@ -58,7 +58,7 @@ def check_fits(
     """Compare weights (names, shapes, types) and spaces with those of a checkpoint.
 
     Args:
-        about: ``spec`` and ``config`` of this run, as they are saved beside weights.
+        about: ``spec`` and ``config`` of this run, as they are saved with weights.
 
     Raises:
         UsageError: what differs, and what to type.
@@ -86,8 +86,9 @@ def check_fits(
         ) from error
     if changed:
         raise UsageError(
-            f"The checkpoint {folder} is of an environment with other spaces: {changed}. Its "
-            "networks would misread them. Choose the environment it was trained in, or train again."
+            f"The checkpoint {folder} comes from an environment with different spaces: {changed}. "
+            "Its networks would misread them. Choose the environment it was trained in, or train "
+            "again."
         )
 
 
@@ -111,8 +112,8 @@ def difference(saved: Mapping[str, Any], about: Mapping[str, Any]) -> str:
     sizes = [size_words(record[SPEC]) for record in (saved, about)]
     if sizes[0] != sizes[1]:
         return (
-            f"it is of {there['algo']} on {there['env']} ({sizes[0]}), this run is {here['algo']} "
-            f"on {here['env']} ({sizes[1]}). "
+            f"it was trained with {there['algo']} on {there['env']} ({sizes[0]}), this run is "
+            f"{here['algo']} on {here['env']} ({sizes[1]}). "
             + (advice or "Choose the environment it was trained in, or another checkpoint.")
         )
     if there["algo"] != here["algo"]:
@@ -124,7 +125,7 @@ def difference(saved: Mapping[str, Any], about: Mapping[str, Any]) -> str:
     if not keys:
         return ""
     settings = ", ".join(f"{k}={theirs.get(k)}, here {ours.get(k)}" for k in keys)
-    return f"its networks have other settings ({settings}). Type them as they are there."
+    return f"its networks have different settings ({settings}). Type them as they are there."
 
 
 def flat(algo: Mapping[str, Any], parts: Sequence[str]) -> dict[str, Any]:

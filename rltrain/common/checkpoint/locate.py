@@ -1,7 +1,7 @@
-"""The checkpoints of a run: which one a path and a step mean, and their manifests (sizes and
+"""The checkpoints of a run: which one a path and a step refer to, and their manifests (sizes and
 SHA-256 sums of files, and their own).
 
-Sums protect from damage, not from somebody who writes new ones: nothing that is read executes
+Sums protect from damage, not from someone who writes new ones: nothing that is read executes
 code.
 """
 
@@ -42,7 +42,7 @@ def put_manifest(folder: Path, manifest: Mapping[str, object]) -> None:
 
 
 def own_digest(manifest: Mapping[str, object]) -> str:
-    """The SHA-256 sum of a manifest's contents but this sum."""
+    """The SHA-256 sum of a manifest's contents except this sum."""
     contents = {key: value for key, value in manifest.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()
 
@@ -62,7 +62,7 @@ def stored_manifest(folder: Path) -> JsonObject:
     """The manifest as it is stored; its files are not compared with it.
 
     Raises:
-        OSError, ValueError: it cannot be read, or is no manifest.
+        OSError, ValueError: it cannot be read, or is not a manifest.
     """
     manifest = get_json(folder / MANIFEST, MANIFEST_BYTES)
     if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), dict):
@@ -79,11 +79,11 @@ def manifest_of(folder: Path) -> JsonObject:
     path = folder / MANIFEST
     try:
         if path.is_symlink() or not path.is_file():
-            raise CheckpointError(f"{path} is missing or no plain file.")
+            raise CheckpointError(f"{path} is missing or not a regular file.")
         manifest = stored_manifest(folder)
         files, version = manifest["files"], manifest["format"]
         if type(version) is not int or not isinstance(manifest.get("kind"), str):
-            raise CheckpointError(f"{path} is damaged: its format or kind is none.")
+            raise CheckpointError(f"{path} is damaged: its format or kind is invalid.")
         if version > FORMAT:
             raise CheckpointError(
                 f"{folder} was written by a newer rltrain (format {version}, this one reads "
@@ -94,7 +94,7 @@ def manifest_of(folder: Path) -> JsonObject:
         for name, facts in files.items():
             file = folder / name
             if name != Path(name).name or file.is_symlink() or not file.is_file():
-                raise CheckpointError(f"{file} is missing or no plain file.")
+                raise CheckpointError(f"{file} is missing or not a regular file.")
             if file.stat().st_size != facts["bytes"] or digest(file) != facts["sha256"]:
                 raise CheckpointError(f"{file} is damaged: its checksum is not the manifest's.")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -129,7 +129,7 @@ def folder_of(path: Path) -> Path:
 
 
 def is_one(path: Path) -> bool:
-    """Whether a path means a single checkpoint, by its step or by a pointer."""
+    """Whether a path refers to a single checkpoint, by its step or by a pointer."""
     is_run = (path / "checkpoints").is_dir()
     is_step = (path / MANIFEST).is_file() or (number_of(path.name) is not None and not is_run)
     return is_step or (path.name in ("best", "latest") and path.is_file())
@@ -138,7 +138,7 @@ def is_one(path: Path) -> bool:
 def find(
     path: Path, load_step: int | Literal["best", "all"] | None = None, *, full: bool = False
 ) -> Found:
-    """The checkpoint that a path and a step mean.
+    """The checkpoint that a path and a step refer to.
 
     Args:
         path: a run folder, its ``checkpoints/`` or ``checkpoints/best`` or ``latest``, or one
@@ -148,7 +148,7 @@ def find(
 
     Raises:
         CheckpointError: nothing there, or nothing valid there.
-        UsageError: a step beside a single checkpoint.
+        UsageError: a step together with a single checkpoint.
     """
     if load_step == "all":
         raise UsageError("load_step=all is for mode=evaluate: expected one env step, or best.")
@@ -179,10 +179,10 @@ def find(
             if manifest_of(checkpoints / str(step))["kind"] == "full" or not full:
                 return Found(checkpoints / str(step), step, tuple(remarks))
         except CheckpointError as error:
-            remarks.append(f"Passed over checkpoint {step}: {error}")
+            remarks.append(f"Skipped checkpoint {step}: {error}")
     word = f"checkpoint={quote(str(path))}"
     weights = f"It holds weights only: start a new run from them with {word}."
-    text = [f"{path} holds no checkpoint to go on from.", *(remarks or [weights])]
+    text = [f"{path} holds no checkpoint to resume from.", *(remarks or [weights])]
     raise CheckpointError("\n".join(text))
 
 

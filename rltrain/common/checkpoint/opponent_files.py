@@ -9,7 +9,7 @@ from pathlib import Path
 from rltrain.common.files import expanded
 
 FOLDER = "opponents"
-"""The folder in a run's, where copies of their weights lie."""
+"""The folder in a run's, for copies of their weights."""
 RESULTS = "self_play.json"
 """The file in a run's folder with wins, draws and losses of the agents: by the env steps of the
 newest snapshot, then by those of the one that played.
@@ -17,7 +17,7 @@ newest snapshot, then by those of the one that played.
 BUILTIN, SELF = "builtin", "self"
 """The opponent that is part of an environment, and past weights of the agents themselves."""
 PLAIN = ("checkpoints", "/", ".", "..", "~")
-"""Parts of a path that do not tell runs apart."""
+"""Parts of a path that do not distinguish runs."""
 POINTERS = ("best", "latest")
 
 

@@ -25,7 +25,7 @@ from rltrain.types import Pieces
 MODEL, TRAINER, REPLAY, SPEC, CONFIG = "model", "trainer", "replay", "spec", "config"
 """The parts of a checkpoint."""
 ACTING = (CONFIG, MODEL, SPEC)
-"""Those that are enough to act."""
+"""The parts that are enough to act."""
 PART_BYTES = 1 << 28
 """A larger JSON file of a part is not read."""
 HEADER_BYTES = 1 << 24
@@ -36,7 +36,7 @@ def write(
     parent: Path, step: int, parts: Mapping[str, Mapping[str, object]], kind: str = "full"
 ) -> Path:
     """Write ``parent/<step>/`` with one pair of files per part; replaces a checkpoint of the same
-    step. ``parent`` is made, the folder that it is in is not: a run's that was deleted stays so.
+    step. ``parent`` is created, the folder that it is in is not: a run's that was deleted stays so.
 
     Args:
         parts: part name to its state: nested dicts and lists of tensors, arrays, numbers, text,
@@ -82,13 +82,13 @@ def write_new(
     """Write the weights ``parent/<step>/``.
 
     Raises:
-        UsageError: it is there already or cannot be made, unless it is to be replaced.
+        UsageError: it already exists or cannot be created, unless it is to be replaced.
         OSError: it cannot be written.
     """
     if not replace:
         if (parent / str(step)).exists():
             raise UsageError(
-                f"{parent / str(step)} is there already, and may be of another agent. Choose "
+                f"{parent / str(step)} already exists and may belong to another agent. Choose "
                 "another folder."
             )
         require_writable(parent.absolute(), "folder")
@@ -187,7 +187,7 @@ def read_networks(folder: Path) -> dict[str, Any]:
 
 
 def get_array(path: Path) -> np.ndarray:
-    """An array mapped from a file that somebody else may have written.
+    """An array mapped from an untrusted file.
 
     Raises:
         ValueError: it cannot be read.
@@ -199,7 +199,7 @@ def get_array(path: Path) -> np.ndarray:
 
 
 def get_tensors(path: Path) -> dict[str, np.ndarray]:
-    """The tensors of a safetensors file that somebody else may have written.
+    """The tensors of an untrusted safetensors file.
 
     Raises:
         OSError, SafetensorError: it cannot be read.

@@ -19,7 +19,7 @@ import psutil
 from rltrain.common.imports import SAFE_PATH, import_path
 
 PR_SET_PDEATHSIG = 1
-"""Of prctl.h."""
+"""The constant in prctl.h."""
 EXIT_TIMEOUT = 5.0
 """Seconds in which a child process must end."""
 

@@ -13,22 +13,22 @@ from rltrain.common.files import expanded
 from rltrain.errors import UsageError
 
 LONGEST_NAME, LONGEST_PATH = 255, 3_800
-"""Bytes that a file system takes; a path leaves room for the files below it."""
+"""Bytes that a file system accepts; a path leaves room for the files below it."""
 
 
 def require_places() -> None:
     """Refuse to start in a folder that was deleted. Where there is no cache folder of the user's
-    that can be written, use one among the temporary files that this user alone can write.
+    that can be written, use one among the temporary files that only this user can write.
 
     Raises:
-        UsageError: the current folder is not there any more.
+        UsageError: the current folder no longer exists.
     """
     try:
         os.getcwd()
     except OSError as error:
         raise UsageError(
-            "The folder that this command was typed in is not there any more. Type cd and a folder "
-            "that is there, then the command again."
+            "The folder that this command was typed in no longer exists. cd to an existing folder, "
+            "then run the command again."
         ) from error
     cache = user_cache()
     with suppress(OSError):
@@ -50,7 +50,7 @@ def user_cache() -> Path:
 
 
 def require_possible(typed: str | Path, key: str) -> None:
-    """Refuse a path that no file system takes, and an empty one, which would mean the folder that
+    """Refuse a path that no file system accepts, and an empty one, which would mean the folder that
     the command is typed in.
 
     Raises:
@@ -65,7 +65,7 @@ def require_possible(typed: str | Path, key: str) -> None:
     if len(os.fsencode(longest)) > LONGEST_NAME:
         raise UsageError(
             f"{key}: the name {longest:.40}… has {len(os.fsencode(longest)):,} bytes, and a file "
-            f"system takes {LONGEST_NAME}. Choose a shorter one."
+            f"system accepts {LONGEST_NAME}. Choose a shorter one."
         )
     if len(os.fsencode(path.absolute())) > LONGEST_PATH:
         raise UsageError(
@@ -74,13 +74,13 @@ def require_possible(typed: str | Path, key: str) -> None:
         )
 
 
-_ROOM = "Start rltrain from a folder of yours with room on its disk"
+_ROOM = "Start rltrain from a folder of your own with free disk space"
 ELSEWHERE, OTHER_FOLDER = f"{_ROOM}.", f"{_ROOM}, or type {{}}=FOLDER."
 """What to do where a folder below the current one cannot be written; ``{}`` is the key of it."""
 
 
 def require_writable(folder: Path, key: str = "hydra.run.dir", advice: str = OTHER_FOLDER) -> None:
-    """Refuse a folder that cannot be made or written, without leaving anything behind.
+    """Refuse a folder that cannot be created or written, without leaving anything behind.
 
     Args:
         key: what is typed for another folder.
@@ -101,7 +101,8 @@ def require_writable(folder: Path, key: str = "hydra.run.dir", advice: str = OTH
 def refused_writes(
     folder: Path, advice: str = OTHER_FOLDER, key: str = "hydra.run.dir"
 ) -> Iterator[None]:
-    """Refuse a folder in which a file cannot be made; arguments as those of ``require_writable``.
+    """Refuse a folder in which a file cannot be created; arguments as those of
+    ``require_writable``.
 
     Raises:
         UsageError: with ``advice``, what to do instead.

@@ -77,7 +77,7 @@ def keep_streams() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None or stream is not getattr(sys, f"__{name}__"):
-            continue  # closed, or somebody else's
+            continue  # closed, or someone else's
         Lenient(stream).flush()
         raw = Descriptor(stream.fileno(), "w", closefd=False)
         text = io.TextIOWrapper(

@@ -19,7 +19,7 @@ from rltrain.errors import UsageError
 
 
 def config_text(composed: Composition, package: str | None, *, resolve: bool) -> str:
-    """The composed configuration as YAML, or what lies at the key ``package`` of it.
+    """The composed configuration as YAML, or what is at the key ``package`` of it.
 
     Raises:
         UsageError: there is no such key.

@@ -31,7 +31,7 @@ USUAL = (
 )
 """Keys of the default choices that the overview shows."""
 RARE = ("dataset.", "self_play.", "sweep.", "report.", "tune.", "match.", "init.", "hub.")
-"""Keys of which the overview shows the node alone."""
+"""Keys of which the overview shows only the node."""
 HEADER = """\
 rltrain trains value-based agents: teams (IQL, VDN, QMIX) and single ones (DQN to Rainbow, PQN).
 
@@ -58,7 +58,7 @@ def help_text(overrides: Sequence[str], catalog: Catalog | None = None) -> str:
     """The help for a command: the overview, or the description of each of its words.
 
     Raises:
-        UsageError: a word that is no group, choice or key.
+        UsageError: a word that is not a group, choice or key.
     """
     catalog = catalog or SHIPPED
     words = [word for word in overrides if not word.startswith("hydra")]

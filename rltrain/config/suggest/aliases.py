@@ -3,7 +3,7 @@ name is not one of ours. ``python docs/tables.py`` writes the tables of ``docs/f
 
 The file of a library holds sections, a section rows, a row up to four columns:
 
-1. their names, separated by blanks;
+1. their names, separated by spaces;
 2. our keys, one for each of theirs or one for all of them; of ``a|b`` the one that is set is taken;
    a mapping says what to type for each value of theirs, ``*`` being any; empty if there is
    nothing to set;
@@ -63,7 +63,9 @@ class Row(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Names that are no choice of a group, what to type instead, and why if it is not the same."""
+    """Names that are not choices of a group, what to type instead, and why if it is not the
+    same.
+    """
 
     theirs: str
     ours: str

@@ -12,7 +12,7 @@ from rltrain.config.suggest.aliases import choice_aliases
 from rltrain.errors import closest, normal, one_edit
 
 FEW = 8
-"""Choices that a message lists beside the nearest one."""
+"""Choices that a message lists besides the nearest one."""
 MANY = 24
 """Choices that a message lists if none is near."""
 ID = re.compile(r"(?:\w+/)?([\w-]+?)(NoFrameskip|Deterministic)?-v\d+", re.IGNORECASE)
@@ -45,7 +45,7 @@ class Answer:
     why: str = ""
 
     def __str__(self) -> str:
-        """A sentence with a blank before it, or nothing."""
+        """A sentence with a leading space, or nothing."""
         if not self.typed:
             return self.why and f" {self.why}."
         *others, last = self.typed
@@ -168,7 +168,7 @@ def _environment(value: str, options: list[str]) -> Iterator[Answer]:
     if own := re.fullmatch(r"([\w/]+)\.py:(\w+)", value):
         yield Answer((f"env=gymnasium env.id={own[1].replace('/', '.')}:{own[2]}",))
     if re.fullmatch(r"[A-Z]\w*[a-z]Env", value):
-        yield Answer(why=f"A class of your own is env=gymnasium env.id=my_module:{value}")
+        yield Answer(why=f"Your own class is env=gymnasium env.id=my_module:{value}")
     if own := re.fullmatch(r"([\w.]+)\.([A-Z]\w*)", value):
         yield Answer((f"env=gymnasium env.id={own[1]}:{own[2]}",))
     if value.endswith(".py"):

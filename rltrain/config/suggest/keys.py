@@ -35,7 +35,7 @@ FOREIGN_MODEL = re.compile(r".*\.(zip|pkl|pt|pth)|(.*/)?checkpoint[-_]\d+")
 NAMED_BY = ("env.id", "env.game", "env.map_name")
 """Keys that choose a task of an environment."""
 USUAL = ("gymnasium", "smac", "replay", "mlp", "td")
-"""Of several choices that have a key, those to name first."""
+"""Choices to name first, where several have a key."""
 
 
 def for_key(
@@ -52,7 +52,7 @@ def for_key(
 
 
 def _within_environment(answer: Answer) -> Answer:
-    """A remark in the place of an answer that another environment has this key."""
+    """A remark in place of an answer that another environment has this key."""
     found = re.match(r"(env=\w+) (env\.\w+)=", answer.typed[0] if answer.typed else "")
     if found and found[2] not in NAMED_BY:
         return Answer(why=f"{found[2]} is a key of {found[1]}")
@@ -281,7 +281,9 @@ def alternatives(key: str) -> list[str]:
 
 
 def chosen_too(home: str, known: Tree) -> str:
-    """``group=option``, beside the options that are chosen now where a group can have several."""
+    """``group=option``, together with the options that are chosen now where a group can have
+    several.
+    """
     group, _, option = home.partition("=")
     if group not in SEVERAL:
         return home

@@ -136,7 +136,7 @@ def translated(
 
 
 def _known(done: Translation, catalog: Catalog) -> dict[str, Any]:
-    """Every key beside the choices in a command, and the length of the run."""
+    """Every key besides the choices in a command, and the length of the run."""
     chosen = {k: done.value(k) for k in done.overrides}
     known = catalog.known({k: v for k, v in chosen.items() if v in catalog.options(k)})
     steps = chosen.get("total_env_steps")
@@ -146,7 +146,7 @@ def _known(done: Translation, catalog: Catalog) -> dict[str, Any]:
 def _setting(
     name: str, value: str, known: Tree, catalog: Catalog, done: Translation, before: Translation
 ) -> None:
-    """One name with its value; ``before`` is what all of them came to."""
+    """One name with its value; ``before`` is the results for all of them."""
     if name in LISTS and "," in value and value[:1] != "[":
         value = f"[{value}]"
     if name in catalog.groups:
@@ -249,7 +249,7 @@ def _model(path: str, done: Translation) -> None:
 
 
 def _finish(done: Translation, script: str) -> None:
-    """Complete what a script or a mode implies, and leave out what the mode does not take."""
+    """Complete what a script or a mode implies, and leave out what the mode does not accept."""
     overrides, mode = done.overrides, done.value("mode")
     counted = COUNTED.get(mode)
     if len(done.numbers) == 1 and counted and counted not in overrides and done.numbers != ["0"]:

@@ -329,7 +329,7 @@ class Checker:
 
 
 BUILT_WITH: Mapping[str, Mapping[str, Any]] = {"algo.network": {"groups": list[list[Whole]] | None}}
-"""Keys of a node that are read where it is built, beside those of its constructor."""
+"""Keys of a node that are read where it is built, besides those of its constructor."""
 
 
 def unknown(key: str, known: Sequence[str]) -> str:
@@ -359,4 +359,4 @@ ALGO_NODES = (
 
 
 PARTS = {"": ("algo", "env", "buffer", "hardware", "logger", "callbacks"), "algo": ALGO_NODES}
-"""Keys beside the settings, which hold parts or settings of their own."""
+"""Keys besides the settings, which hold parts or settings of their own."""

@@ -46,7 +46,7 @@ NAMES: Mapping[str, Any] = {
     **{name: value for name, value in vars(number_types).items() if name[0].isupper()},
     "Field": Field,
 }
-"""Names that annotations in the file use, beside built-in types."""
+"""Names that annotations in the file use, besides built-in types."""
 WRITTEN = re.compile(
     r"^(?: *(?:def|class) | +(?:self|\*), | +\w+: | +['\"]\w|\w+ = ).*", re.MULTILINE
 )
@@ -168,7 +168,7 @@ def convert(annotation: object, value: object) -> Any:
     whole number is expected, a list a tuple.
 
     Raises:
-        ValidationError: the value is of another type or out of range.
+        ValidationError: the value has a different type or out of range.
     """
     try:
         adapter = make_adapter(annotation)

@@ -13,7 +13,7 @@ Keywords = Mapping[str, Any]
 
 
 def require_environment(node: Node) -> None:
-    """Refuse a map, game or id that there is not; environments of one's own are not looked up.
+    """Refuse an unknown map, game or id; custom environments are not looked up.
 
     Raises:
         UsageError: as the environment itself would say it.
@@ -40,7 +40,7 @@ def atari_game(kwargs: Keywords) -> None:
 
 
 def battle_map(kwargs: Keywords) -> None:
-    """Refuse a map of SMAC or a scenario of SMACv2 that there is not, if its name counts."""
+    """Refuse an unknown map of SMAC or scenario of SMACv2, if its name counts."""
     from rltrain.battles.data.scenarios import find_scenario
     from rltrain.battles.smaclite.maps import find_map_under
 

@@ -24,7 +24,7 @@ ONLY_IN: Mapping[str, tuple[str, ...]] = {
 }
 """Keys of commands, by their first part, and the modes that read them."""
 NEVER_IN_A_FILE = tuple(key for key in ONLY_IN if key not in ("tune", "sweep"))
-"""Of these, what takes effect only where it is typed."""
+"""Those that take effect only where they are typed."""
 WEIGHTS = "mode checkpoint load_step trust logger algo.network algo.distribution"
 TESTS = "test.episodes test.epsilon test.opponent test.env"
 DEVICE = "hardware.device hardware.threads hardware.kernels"

@@ -186,7 +186,7 @@ class ClassicControl(SyncVectorEnv):
             env = self._adapters[failed]
             env.t = int(self._t[failed]) + 1
             raise EnvError(
-                f"Environment {failed}: {env.where()} gave the observation {obs[failed, 0]} "
+                f"Environment {failed}: {env.where()} returned the observation {obs[failed, 0]} "
                 f"after the action {action[failed, 0]}."
             )
 
@@ -206,7 +206,7 @@ class ClassicControl(SyncVectorEnv):
             terminated |= truncated
 
     def call(self, method: str, *args: Any) -> list[Any]:
-        """Call a method of every environment; attributes that it sets are in force at once."""
+        """Call a method of every environment; attributes that it sets take effect immediately."""
         if self._seeds is None:
             return super().call(method, *args)
         self._to_gymnasium(range(self.n_envs))
@@ -239,7 +239,7 @@ class ClassicControl(SyncVectorEnv):
         """Continue exactly, after ``reset`` with the same seeds.
 
         Raises:
-            ValueError: the state was written with another number of environments.
+            ValueError: the state was written with a different number of environments.
         """
         require_n_envs("state", len(state["episode"]), self.n_envs)
         for e, env in enumerate(self.envs):

@@ -84,7 +84,7 @@ class GameEnv(VectorEnv):
         """Continue exactly where ``state_dict`` was taken, after ``reset`` with the same seeds.
 
         Raises:
-            ValueError: the state was written with another number of environments.
+            ValueError: the state was written with a different number of environments.
         """
         require_n_envs("state", len(state["episode"]), self.n_envs)
         for name in ("obs", "avail_actions", "state", "last", "_episode", *self.remembers):

@@ -50,7 +50,7 @@ class StagHunt(GameEnv):
         if n_prey == 0 or 2 * (n_agents + n_prey) > size**2:
             raise ValueError(
                 f"env=stag_hunt: {n_agents} agents and {n_prey} prey on {size} x {size} cells: "
-                f"expected prey, and at most half of the cells taken. Set env.size to more."
+                f"expected prey, and at most half of the cells taken. Increase env.size."
             )
         spec = EnvSpec(
             n_agents=n_agents,

@@ -18,4 +18,4 @@ NUMBERS: Mapping[Any, Any] = {
 
 
 checked_keywords = partial(flat_keywords, replaced=NUMBERS)
-"""``flat_keywords``; the signature has rltrain's number types in the place of the ranges."""
+"""``flat_keywords``; the signature has rltrain's number types in place of the ranges."""

@@ -58,7 +58,7 @@ class SeveralMaps:
     ) -> None:
         names, weights = chosen.maps or [], chosen.map_weights
         if not names or len(set(names)) < len(names):
-            raise ValueError(f"env.maps={names}: expected one map at least, and none twice.")
+            raise ValueError(f"env.maps={names}: expected at least one map, without duplicates.")
         if isinstance(weights, list) and len(weights) != len(names):
             raise ValueError(
                 f"env.map_weights={weights}: expected {len(names)} numbers, one for each of "

@@ -21,7 +21,7 @@ from rltrain.env.smac.vector import TIME_LIMITS, SmacVectorEnv, commanded_native
 
 
 class Smacv2VectorEnv(SmacVectorEnv):
-    """E environments of one SMACv2 scenario in lock-step; see ``rltrain.interfaces.VectorEnv`` for
+    """E environments of one SMACv2 scenario in lockstep; see ``rltrain.interfaces.VectorEnv`` for
     the arrays.
 
     ``map_name`` is ``<race>_<agents>_vs_<enemies>``; ``backend`` as in ``SmacVectorEnv``. The

@@ -37,7 +37,7 @@ TIME_LIMITS = ("terminal", "bootstrap")
 
 
 class SmacVectorEnv:
-    """E environments of one SMAC map, of that in ``map_file`` or of several ``maps``, in lock-step;
+    """E environments of one SMAC map, of that in ``map_file`` or of several ``maps``, in lockstep;
     see ``rltrain.interfaces.VectorEnv`` for the meaning of the arrays.
 
     ``time_limit`` sets what a time-out is: "terminal" as in SMAC, or "bootstrap" (``last`` without
@@ -224,7 +224,7 @@ class SmacVectorEnv:
         ``reset(seeds)`` once before, with the same seeds.
 
         Raises:
-            ValueError: the state is of other battles, or of the other backend.
+            ValueError: the state belongs to other battles or to the other backend.
         """
         exact = self.battles.exact
         if state.get("exact", True) != exact:

@@ -30,7 +30,7 @@ HIDDEN = (
 PARTS = ("observations", "rewards", "terminated", "truncated", "infos")
 """What ``step`` returns by agent."""
 SEED_BITS = 32
-"""Seeds of episodes have so many bits, unless the environment's ``seed_bits`` says otherwise."""
+"""Seeds of episodes have this many bits, unless the environment's ``seed_bits`` says otherwise."""
 
 
 class TeamEnv(Env):
@@ -65,8 +65,8 @@ class TeamEnv(Env):
             )
         if len(set(names)) < len(names):
             raise ValueError(
-                f"{self.name} has the possible_agents {names}, of which some are the same: "
-                "expected a name of its own for every agent."
+                f"{self.name} has the possible_agents {names}, with duplicates: expected a unique "
+                "name for every agent."
             )
         self._state_dim, self._masks = first.state_dim, first.has_masks
         self._lay_out(names)
@@ -74,7 +74,7 @@ class TeamEnv(Env):
         self._seed, self._t, self._present, self._kept = 0, 0, list[str](), set[str]()
         self.cut_early: tuple[str, int] | None = None  # first agent truncated before the others
         self.kept: tuple[str, int, bool] | None = None  # first agent that ended and was kept in
-        # ``agents``, at which step, and whether others went on
+        # ``agents``, at which step, and whether others continued
         self.remarks = (HIDDEN.format(self.name),) if hides_state(env) else ()
         if getattr(env, "render_mode", None) == "rgb_array":
             fps = getattr(env, "metadata", {}).get("render_fps")
@@ -96,7 +96,7 @@ class TeamEnv(Env):
         self._agents, self._index = spaces.agents, {name: i for i, name in enumerate(names)}
         self._shape = (len(names), *spaces.obs_shape)
         state_dim = self._state_dim
-        if state_dim is None:  # all observations one after the other; images are no global state
+        if state_dim is None:  # all observations one after the other; images are not a global state
             sizes = [math.prod(agent.view.shape) for agent in self._agents]
             state_dim = 0 if len(self._shape) > 3 else sum(sizes)
         self.spec = EnvSpec(
@@ -119,7 +119,7 @@ class TeamEnv(Env):
         )
 
     def reset(self, seed: int) -> Observation:
-        """Raises EnvError where the environment fails or shows what is not of its spaces."""
+        """Raises EnvError where the environment fails or shows what is not in its spaces."""
         self._seed, self._t = seed % 2**self._seed_bits, 0
         begin_task(self._inner, self.task)
         with Containment(message=lambda error: f"{self._where()} failed: {reason(error)}"):
@@ -127,11 +127,11 @@ class TeamEnv(Env):
         self._require_names("observations", obs)
         self._present, self._kept = [name for name in self._index if name in obs], set()
         if not self._present:
-            raise EnvError(f"{self._where()} began without an agent: expected one at least.")
+            raise EnvError(f"{self._where()} began without an agent: expected at least one.")
         return self._observation(obs, infos, self._present, final=False)
 
     def step(self, action: np.ndarray) -> tuple[Observation, np.ndarray, bool, bool, Info]:
-        """Raises EnvError where the environment fails, or what it returns is not of its spaces."""
+        """Raises EnvError where the environment fails, or what it returns is not in its spaces."""
         self._t += 1
         acting = self._present
         given = self.given(action)
@@ -231,8 +231,8 @@ class TeamEnv(Env):
             agent, i = self._agent(name), self._index[name]
             if name not in obs:
                 raise EnvError(
-                    f"{self._where()} gave no observation for the agent {name}: expected one of "
-                    "every agent that acted, also in the last step of one that was truncated."
+                    f"{self._where()} returned no observation for the agent {name}: expected one "
+                    "of every agent that acted, also in the last step of one that was truncated."
                 )
             row = self._converted(agent, obs[name])
             if self.spec.obs_sizes is None:
@@ -259,7 +259,7 @@ class TeamEnv(Env):
             raise EnvError(f"{self._where()} failed in state(): {reason(error)}") from error
         if state.size != self.spec.state_dim or not is_finite(state):
             raise EnvError(
-                f"{self._where()} gave a state of {state.size} numbers: expected "
+                f"{self._where()} returned a state of {state.size} numbers: expected "
                 f"{self.spec.state_dim} finite ones."
             )
         return state
@@ -270,7 +270,7 @@ class TeamEnv(Env):
             row = agent.convert(obs)
         except (ValueError, TypeError, KeyError, IndexError) as error:
             raise EnvError(
-                f"{self._where()} gave {agent.name} the observation {obs}, which is not of its "
+                f"{self._where()} gave {agent.name} the observation {obs}, which is not in its "
                 f"space ({reason(error)})."
             ) from error
         if row.shape != agent.view.shape or (row.dtype != np.uint8 and not is_finite(row)):
@@ -310,9 +310,9 @@ class TeamEnv(Env):
         unknown = [name for name in names if name not in self._index]
         if unknown:
             raise EnvError(
-                f"{self._where()} gave {what} of {unknown}: expected names among possible_agents "
-                f"{list(self._index)}, which stay the same in all episodes. A new agent needs a "
-                "name in that list from the start."
+                f"{self._where()} returned {what} of {unknown}: expected names among "
+                f"possible_agents {list(self._index)}, which stay the same in all episodes. A new "
+                "agent needs a name in that list from the start."
             )
 
     def _where(self) -> str:
@@ -330,7 +330,7 @@ def require_by_agent(
         where: the environment and its step, for messages.
 
     Raises:
-        EnvError: one is no dictionary, or lacks the reward or end of an agent.
+        EnvError: one is not a dictionary, or lacks the reward or end of an agent.
     """
     for what, by_agent in zip(PARTS, returned, strict=True):
         if what == "rewards" and not isinstance(by_agent, Mapping):

@@ -117,7 +117,7 @@ def space_of(name: str, find: Callable[[str], object], method: str, env_name: st
 
 
 def without_mask(space: spaces.Dict, whose: str, channels: Channels) -> ObsView:
-    """The view of what stands beside the mask: one entry as it is, several as a Dict."""
+    """The view of what stands next to the mask: one entry as it is, several as a Dict."""
     others = {name: part for name, part in space.spaces.items() if name != MASK}
     if len(others) > 1:
         return viewed(spaces.Dict(others), whose, channels)

@@ -89,7 +89,7 @@ def mpe_env(
     usual, policy = TEAMS.get(game, (None, ""))
     if usual is None and (options.two_sided or options.team is not None):
         raise ValueError(
-            f"env.game={game} has one team, so that nobody can be its opponent: leave out env.team "
+            f"env.game={game} has one team and therefore no opponent: leave out env.team "
             "and opponents, or type env.game=tag or env.game=adversary."
         )
     return of_teams("mpe", f"mpe2.{MPE[game]}", options, usual, getattr(opponents, policy, None))
@@ -101,7 +101,7 @@ def magent_env(
     game: Literal["battle", "battlefield", "adversarial_pursuit"],
     options: TwoTeamOptions,
 ) -> SyncVectorEnv:
-    """``n_envs`` grid worlds of many agents (Zheng et al., 2018), as a rule against a random team.
+    """``n_envs`` grid worlds of many agents (Zheng et al., 2018), by default against a random team.
 
     Raises:
         ValueError: magent2 is missing, keywords that it does not have, or no such team.
@@ -115,7 +115,7 @@ def magent_env(
 
 
 class NoTraces(gymnasium.Wrapper):
-    """Foraging whose episodes follow from their seeds alone: lbforaging places agents and food
+    """Foraging whose episodes follow only from their seeds: lbforaging places agents and food
     where no agent of the episode before ended.
     """
 
@@ -190,7 +190,7 @@ def registered(
             id, max_episode_steps=max_episode_steps, disable_env_checker=True, **kwargs
         )
     except (gymnasium.error.Error, TypeError, AssertionError) as error:
-        raise ValueError(f"env.id={id} cannot be made: {advice(id, error)}") from error
+        raise ValueError(f"env.id={id} cannot be created: {advice(id, error)}") from error
 
 
 def of_teams(
@@ -250,7 +250,7 @@ def lockstep(
         try:
             env = make()
         except (TypeError, AssertionError) as error:
-            raise ValueError(f"env={name} cannot be made: {reason(error)}.") from error
+            raise ValueError(f"env={name} cannot be created: {reason(error)}.") from error
         seen = {"max_episode_steps": max_episode_steps, "reward": options.reward}
         if teams is not None and two_sided:
             return adapted(env, teams=teams, **seen)

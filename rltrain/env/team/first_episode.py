@@ -27,7 +27,7 @@ def first_episode(env: Any, name: str) -> FirstEpisode:
         name: its name, for messages.
 
     Raises:
-        ValueError: it fails, or returns something else than PettingZoo's environments do.
+        ValueError: it fails, or returns something other than PettingZoo's environments do.
     """
     try:
         returned = env.reset(seed=0)

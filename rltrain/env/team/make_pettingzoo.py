@@ -1,4 +1,4 @@
-"""PettingZoo environments by the name of a package, or of a class or function of one's own."""
+"""PettingZoo environments by the name of a package, or of a custom class or function."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rltrain.interfaces import VectorEnv
 EXTRA = ("mpe2", "lbforaging", "rware", "magent2")
 """Packages of the extra ``marl``."""
 INSTALLED = ("pettingzoo", *EXTRA)
-"""Packages that are never taken from the present folder: their environments need no trust."""
+"""Packages that are never taken from the current folder: their environments need no trust."""
 MAKERS = ("parallel_env", "env")
 """The name in PettingZoo's modules of the function that makes the environment."""
 
@@ -87,8 +87,8 @@ def find_maker(id: str) -> Callable[..., Any]:
             require_extra("marl", package, f"env.id={id}")
         what = str(error) if isinstance(error, ImportError) else reason(error)
         raise ValueError(
-            f"env.id={id} cannot be made: {what.rstrip('. ')}. Expected an installed module such "
-            "as mpe2.simple_spread_v3, or module:Name of one in this folder."
+            f"env.id={id} cannot be created: {what.rstrip('. ')}. Expected an installed module "
+            "such as mpe2.simple_spread_v3, or module:Name of one in this folder."
         ) from error
     for candidate in [name] if name else MAKERS:
         maker = getattr(imported, candidate, None)
@@ -96,7 +96,7 @@ def find_maker(id: str) -> Callable[..., Any]:
             return maker
     expected = f"class or function {name}" if name else "parallel_env or env"
     raise ValueError(
-        f"env.id={id} cannot be made: the module {module} has no {expected}. Expected a module of "
-        "PettingZoo's such as mpe2.simple_spread_v3, or module:Name of a class or function of "
-        "your own."
+        f"env.id={id} cannot be created: the module {module} has no {expected}. Expected a module "
+        "of PettingZoo's such as mpe2.simple_spread_v3, or module:Name of a custom class or "
+        "function."
     )

@@ -15,7 +15,7 @@ from rltrain.errors import reason
 from rltrain.types import EnvSpec
 
 Name = str | int
-"""Of an agent."""
+"""Name of an agent."""
 
 
 class NamedAgents:
@@ -84,7 +84,7 @@ class NamedAgents:
         zeros and can only choose action 0.
 
         Args:
-            obs: by name, as the environment gives them.
+            obs: by name, as the environment returns them.
             masks: by name, where they are not part of the observations; None where the environment
                 has none.
 
@@ -137,12 +137,12 @@ class NamedAgents:
 
 
 def converted(agent: Agent, obs: Any) -> np.ndarray:
-    """An agent's observation; ValueError, which names the agent, for what is not of its space."""
+    """An agent's observation; ValueError, which names the agent, for what is not in its space."""
     try:
         return agent.convert(obs)
     except (ValueError, TypeError, KeyError, IndexError) as error:
         raise ValueError(
-            f"observations: that of the agent {agent.name} is not of its space ({reason(error)})."
+            f"observations: that of the agent {agent.name} is not in its space ({reason(error)})."
         ) from error
 
 
@@ -152,7 +152,7 @@ def agents_record(
     action_space: Callable[[Any], Any],
     channels: Channels,
 ) -> tuple[tuple[Name, dict[str, Any], dict[str, Any]], ...] | None:
-    """Names and spaces of a team as plain data; None if agents are named by something else than
+    """Names and spaces of a team as plain data; None if agents are named by something other than
     text or whole numbers.
     """
     plain = all(isinstance(name, str | int | np.integer) for name in names)

@@ -42,7 +42,7 @@ class Teams:
         if len(own) == len(everyone):
             raise ValueError(
                 f"env.team={shown(self.team)} are all agents of {name} ({', '.join(everyone)}), "
-                "which so has one side: expected the names of one of two teams."
+                "which therefore has one side: expected the names of one of two teams."
             )
         if self.opponent_team is None:
             return [agent for text, agent in named.items() if text not in own]

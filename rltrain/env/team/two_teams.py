@@ -111,7 +111,7 @@ class TwoTeamVectorEnv(SyncVectorEnv):
         self.n_acting += self.other_side.spec.n_agents
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """``action`` [E, N], beside that of ``other_side``."""
+        """``action`` [E, N], next to that of ``other_side``."""
         side = self.other_side
         others = np.where(side.commanded[:, None], side.action, -1)
         return super().step(np.concatenate([action, others], 1))

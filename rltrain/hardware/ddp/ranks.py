@@ -86,7 +86,7 @@ class Ranks:
         return values
 
     def close(self) -> None:
-        """Leave the group; the others may go on."""
+        """Leave the group; the others may continue."""
         if self.started:
             dist.destroy_process_group()
         self.started = False
@@ -99,7 +99,7 @@ def losing_ranks() -> Iterator[None]:
         yield
     except RuntimeError as error:
         raise EnvError(
-            "Another process of torchrun ended or gave no answer within hardware.rank_timeout "
+            "Another process of torchrun ended or did not answer within hardware.rank_timeout "
             f"seconds: {str(error).splitlines()[0]}. Resume the run with any number of processes."
         ) from error
 

@@ -94,7 +94,7 @@ class WorkerProcess:
         """The value of the next answer.
 
         Args:
-            timeout: seconds in which an answer must come, or the worker's clock must go on.
+            timeout: seconds in which an answer must come, or the worker's clock must continue.
 
         Raises:
             WorkerLost: there is none.
@@ -110,7 +110,7 @@ class WorkerProcess:
                 if (now != seen).any():
                     seen, until = now, time.monotonic() + timeout
                 elif time.monotonic() > until:
-                    raise WorkerLost(f"it gave no answer within {timeout:g} seconds")
+                    raise WorkerLost(f"it did not answer within {timeout:g} seconds")
             answer = pickle.loads(self.connection.recv_bytes())
         except (EOFError, OSError) as error:
             raise WorkerLost(self._end()) from error
@@ -121,7 +121,7 @@ class WorkerProcess:
         self.connection.close()
 
     def kill(self, timeout: float = 0.0) -> None:
-        """End the worker within so many seconds, and what its environments started."""
+        """End the worker within this many seconds, and what its environments started."""
         self.connection.close()
         self.process.join(timeout)
         kill_group(self.process)

@@ -23,7 +23,7 @@ class RunExchange(Protocol):
         """[W, 2] of each worker: acting, and in the environment."""
 
     def publish(self, agents: nn.Module) -> None:
-        """Give the workers the present weights."""
+        """Give the workers the current weights."""
 
     def joined(self, n_steps: int, parts: Sequence[Any]) -> dict[str, np.ndarray]:
         """The steps of all workers [T, E, …], from what ``write`` of each returned."""
@@ -151,7 +151,7 @@ class ProcessRollout:
             self._workers.begin_again(self._workers.replaced + 1)
 
     def _begin(self, n_steps: int, clock: Clock) -> None:
-        """Let the workers collect, with the present weights."""
+        """Let the workers collect, with the current weights."""
         self._exchange.publish(self.agents)
         self._asked = n_steps, clock
         self._workers.send("collect", [self._asked] * len(self.shares))

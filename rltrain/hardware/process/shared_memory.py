@@ -151,7 +151,7 @@ class SharedExchange:
         return self.clocks["seconds"]
 
     def publish(self, agents: nn.Module) -> None:
-        """Give the workers the present weights."""
+        """Give the workers the current weights."""
         self.weights.write(agents)
 
     def joined(self, n_steps: int, parts: Sequence[None]) -> dict[str, np.ndarray]:

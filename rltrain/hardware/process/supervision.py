@@ -47,7 +47,7 @@ class WorkerHandle(Protocol):
         """Let the worker close its environments; ``kill`` follows."""
 
     def kill(self, timeout: float = ...) -> None:
-        """End the worker, after waiting so many seconds for its end."""
+        """End the worker, after waiting this many seconds for its end."""
 
 
 StartWorker = Callable[[Share, int, int], WorkerHandle]
@@ -203,7 +203,7 @@ class Supervision:
             often = (
                 f"{IN_A_ROW} times in a row"
                 if attempt == IN_A_ROW
-                else f"as number {count} within an hour, of {self.max_restarts} at most"
+                else f"as number {count} within an hour, of at most {self.max_restarts}"
             )
             raise EnvError(
                 f"Worker process {share.number} (of {len(self.shares)}) was lost {often}: {why}. "

@@ -35,7 +35,7 @@ class ProcessTests:
 
     @property
     def apart(self) -> ProcessTests:
-        """Itself."""
+        """This object."""
         return self
 
     def begin_episodes(self, n: int, seed: int, clock: Clock) -> None:
@@ -47,7 +47,7 @@ class ProcessTests:
         self._asked = n
 
     def finish_episodes(self, stop: Callable[[], bool] = lambda: False) -> list[Episode]:
-        """The episodes that were begun.
+        """The episodes that were started.
 
         Raises:
             EnvError: workers were replaced too often.
@@ -56,7 +56,7 @@ class ProcessTests:
         if self._ready is not None:
             episodes, self._ready = self._ready, None
             return episodes
-        assert self._asked is not None, "no episodes were begun"
+        assert self._asked is not None, "no episodes were started"
         n, self._asked = self._asked, None
         answers = self._workers.receive(stop)
         episodes_of: dict[int, Episode] = {}

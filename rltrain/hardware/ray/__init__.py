@@ -1,1 +1,1 @@
-"""Workers on a Ray cluster: those of ``hardware/process``, with messages in the place of memory."""
+"""Workers on a Ray cluster: those of ``hardware/process``, with messages in place of memory."""

@@ -43,7 +43,7 @@ def connect(address: str | None, asked: Mapping[str, float]) -> None:
 
     Args:
         asked: CPUs and other resources that the workers ask for together. Ray on this machine has
-            as many, even if they are more than its cores; a cluster without them is warned of.
+            as many, even if they are more than its cores; a cluster without them is reported.
 
     Raises:
         UsageError: there is no cluster.
@@ -71,7 +71,7 @@ def connect(address: str | None, asked: Mapping[str, float]) -> None:
     if lacking:
         log.warning(
             "all workers together ask the cluster for %s: those without room wait for nodes that "
-            "join it. Set hardware.n_workers, hardware.worker_cpus or worker_resources to less.",
+            "join it. Lower hardware.n_workers, hardware.worker_cpus or worker_resources.",
             ", ".join(lacking),
         )
 
@@ -98,7 +98,7 @@ def join(address: str) -> None:
 
 def of_every_job() -> dict[str, Any]:
     """Options of Ray. Its workers import modules from where this process does, which Ray would have
-    them look for in the present folder first.
+    them look for in the current folder first.
     """
     job = ray.job_config.JobConfig(_client_job=bool(import_path()))
     return {"log_to_driver": False, "logging_level": logging.WARNING, "job_config": job}
@@ -206,7 +206,7 @@ class WorkerActor:
                 if stop():
                     raise Interrupted
                 if time.monotonic() > until:
-                    raise WorkerLost(f"it gave no answer within {timeout:g} seconds")
+                    raise WorkerLost(f"it did not answer within {timeout:g} seconds")
             answer = ray.get(self.answer, timeout=timeout)
         except GetTimeoutError as error:
             raise WorkerLost("its answer did not arrive") from error

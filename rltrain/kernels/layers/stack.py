@@ -27,7 +27,7 @@ PARAMETERS = {
     nn.LayerNorm: ["weight", "bias"],
     NoisyLinear: ["weight", "bias", "weight_sigma", "bias_sigma"],
 }
-"""Of layers and norms that compiled code has, in order."""
+"""Parameters of the layers and norms that compiled code has, in order."""
 
 
 def compiled_step(
@@ -150,7 +150,7 @@ class Stack:
 
     @property
     def tensors(self) -> list[Tensor]:
-        """Those of ``parameters``."""
+        """The tensors of ``parameters``."""
         return [tensor for table in self._tables for tensor in table.values()]
 
     @property
@@ -191,7 +191,7 @@ class Stack:
         """Inputs [X, n_inputs] to expected returns [X, A].
 
         Raises:
-            ValueError: rows of another width than the network's input.
+            ValueError: rows of a different width than the network's input.
         """
         from rltrain.kernels.layers import stack_kernel
 

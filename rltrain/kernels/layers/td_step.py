@@ -80,7 +80,7 @@ class CompiledLoss(ABC):
     @property
     @abstractmethod
     def knows_settings(self) -> bool:
-        """Whether compiled code has the present settings of the loss."""
+        """Whether compiled code has the current settings of the loss."""
 
     @abstractmethod
     def computes(self, online: Model, target: Model, batch: Batch) -> bool:
@@ -174,7 +174,9 @@ class CompiledTDLoss(CompiledLoss):
         return loss_result(sums, names, priority, stack.parameter_gradient(gradient, noise))
 
     def stack(self, agents: nn.Module) -> Stack | None:
-        """The layers of the online or the target network; None where compiled code has not all."""
+        """The layers of the online or the target network; None where compiled code does not have
+        all.
+        """
         if agents not in self._stacks:
             self._stacks[agents] = Stack.of(agents)
         return self._stacks[agents]

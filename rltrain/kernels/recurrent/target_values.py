@@ -44,7 +44,7 @@ class TargetValues:
             weights: of the target network.
             index: [B], which never names another window.
             sizes: [B], numbers of values.
-            version: changes where weights are loaded: windows of the same index are others then.
+            version: changes where weights are loaded: windows of the same index then differ.
         """
         if self.capacity == 0:
             return self._unkept(np.cumsum(sizes) - sizes, int(sizes.sum()))

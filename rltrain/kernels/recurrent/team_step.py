@@ -161,7 +161,7 @@ def run(arguments: tuple[Any, ...], n_threads: int) -> None:
 
 @cache
 def helpers() -> ThreadPoolExecutor:
-    """Threads that compute shares beside the one that learns."""
+    """Threads that compute shares besides the one that learns."""
     return ThreadPoolExecutor(N_SHARES - 1, "rltrain-learner")
 
 

@@ -12,7 +12,7 @@ time with fewer threads that more of them have to get by with."""
 
 
 class MeasuredThreads:
-    """The number of threads that is fastest under the present load, measured in the first steps and
+    """The number of threads that is fastest under the current load, measured in the first steps and
     again every ``PERIOD`` steps; the first choice and every other one are logged.
 
     Args:

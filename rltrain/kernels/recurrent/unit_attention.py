@@ -21,7 +21,7 @@ from rltrain.algo.network.units.entities import AttackValues, Block
 from rltrain.kernels.module_watch import ModuleWatch
 
 MOST_QUERIES = 8
-"""Those that fit into a register of every CPU."""
+"""The number that fits into a register of every CPU."""
 
 
 def attention(watch: ModuleWatch, part: UnitAttention, x: Tensor, obs: Tensor) -> Tensor:

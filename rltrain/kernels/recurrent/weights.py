@@ -33,7 +33,7 @@ class TeamWeights:
 
     @property
     def scale(self) -> np.float32:
-        """Of observations."""
+        """Scale of observations."""
         return np.float32(self.input.scale)
 
     def prepared(self, n_agents: int, n_actions: int) -> tuple[Any, Any]:
@@ -251,7 +251,7 @@ def misfit(model: Model) -> str | None:
 
 
 def arrays(parameters: list[Tensor]) -> list[np.ndarray]:
-    """Their present values."""
+    """Their current values."""
     return [parameter.detach().numpy() for parameter in parameters]
 
 

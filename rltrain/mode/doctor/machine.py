@@ -169,7 +169,7 @@ def disk(outputs: Path) -> Iterator[Finding]:
         existing = existing.parent
     if not os.access(existing, os.W_OK):
         fact = f"{existing} cannot be written"
-        yield finding("outputs/", False, fact, "cd to a folder of yours", needed=True)
+        yield finding("outputs/", False, fact, "cd to your own folder", needed=True)
         return
     free = shutil.disk_usage(existing).free
     fact = f"{gigabytes(free)} free in {existing}"

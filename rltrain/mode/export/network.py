@@ -43,8 +43,8 @@ TOLERANCE = 1e-4
 
 
 BESIDE = (
-    "The files of an export belong beside the checkpoint: copy the checkpoint "
-    "(checkpoints/<env_steps>) to a folder of yours, and type rltrain mode=export checkpoint=COPY."
+    "The files of an export belong next to the checkpoint: copy the checkpoint "
+    "(checkpoints/<env_steps>) to your own folder, and type rltrain mode=export checkpoint=COPY."
 )
 """What to do where they cannot be written."""
 
@@ -130,7 +130,7 @@ class ComparedAgents(Agents):
 def export(
     path: str | Path, overrides: Sequence[str], load_step: int | Literal["best"] | None
 ) -> Export:
-    """Write ``onnx/<env_steps>/`` beside the checkpoint: ``policy.onnx``, ``act.py``,
+    """Write ``onnx/<env_steps>/`` next to the checkpoint: ``policy.onnx``, ``act.py``,
     ``export.json``. Nothing is left there unless the file gives the policy's values.
 
     Raises:
@@ -147,7 +147,7 @@ def export(
     own = [POLICY, RECORD, "__pycache__"] if (folder / RECORD).is_file() else []
     script, shipped = folder / SCRIPT, Path(__file__).with_name(SCRIPT)
     if own and script.is_file() and script.read_bytes() == shipped.read_bytes():
-        own.append(SCRIPT)  # else somebody has edited it
+        own.append(SCRIPT)  # else someone has edited it
     advice = "Move them elsewhere: an export replaces its folder."
     require_empty(folder, "an export", advice, tuple(own))
     temporary = folder.with_name(f".tmp-{folder.name}-{os.getpid()}")
@@ -186,7 +186,7 @@ def written(settings: Settings, source: checkpoint.Found, folder: Path) -> dict[
             "rltrain": rltrain.__version__,
         }
         node = settings.nodes["test.env"]
-        gymnasium = getattr(node, "target", "") == "rltrain.env.gymnasium_env"  # not handed over
+        gymnasium = getattr(node, "target", "") == "rltrain.env.gymnasium_env"  # not passed
         if gymnasium and ":" not in node.kwargs["id"]:
             limit = {"max_episode_steps": node.kwargs["max_episode_steps"]}
             about["gymnasium_id"] = node.kwargs["id"]  # for the script
@@ -205,8 +205,8 @@ def written(settings: Settings, source: checkpoint.Found, folder: Path) -> dict[
         env.close()
     if not compared.difference <= TOLERANCE:
         raise UsageError(
-            f"{type(agents).__name__} (algo.network) gives other values as ONNX: they differ by "
-            f"{compared.difference:.2g} of the largest value, expected at most {TOLERANCE:g}. "
+            f"{type(agents).__name__} (algo.network) gives different values as ONNX: they differ "
+            f"by {compared.difference:.2g} of the largest value, expected at most {TOLERANCE:g}. "
             "Nothing was written. A network that draws noise in evaluation mode, or keeps state "
             "besides hidden, cannot be exported."
         )

@@ -1,6 +1,7 @@
 """checkpoint=hf://owner/name: a run from the Hub.
 
-What is downloaded is foreign data: files of known names and limited sizes, read as any checkpoint.
+What is downloaded is untrusted data: files of known names and limited sizes, read as any
+checkpoint.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ FILES = re.compile(
 )
 """The only files of a run that are downloaded."""
 MAX_BYTES = {".safetensors": 2_000_000_000, ".json": 10_000_000, "": 100}
-"""Of a file, by its suffix."""
+"""Largest size of a file, by its suffix."""
 MAX_FILES = 1_000
 
 

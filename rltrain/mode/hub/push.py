@@ -23,7 +23,7 @@ SENT = ("config.json", "run.json", "metrics.jsonl", "learning_curve.png")
 def push(
     path: str | Path, overrides: Sequence[str], load_step: int | Literal["best"] | None
 ) -> str:
-    """Send a run to the repository ``hub.repo``, which is created if there is none; returns what
+    """Send a run to the repository ``hub.repo``, which is created if missing; returns what
     ``checkpoint=`` takes.
 
     Raises:
@@ -55,8 +55,9 @@ def push(
             api.upload_folder(repo_id=repo, folder_path=folder, commit_message="rltrain mode=push")
         except Exception as error:
             raise UsageError(
-                f"hub.repo={repo}: the Hub did not take the run ({type(error).__name__}: {error}). "
-                "Check the network, the name, and the login: type hf auth login, or set HF_TOKEN."
+                f"hub.repo={repo}: the Hub did not accept the run ({type(error).__name__}: "
+                f"{error}). Check the network, the name, and the login: type hf auth login, or set "
+                "HF_TOKEN."
             ) from error
     return address
 

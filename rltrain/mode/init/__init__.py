@@ -1,4 +1,4 @@
-"""mode=init: a small project that trains and tests an environment of one's own."""
+"""mode=init: a small project that trains and tests a custom environment."""
 
 from __future__ import annotations
 

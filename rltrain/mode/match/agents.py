@@ -80,7 +80,7 @@ def scripted(name: str, trained: Sequence[Settings], words: Sequence[str]) -> Se
 
     if name not in (names := [*DECISIONS, "random"]):
         raise UsageError(
-            f"checkpoints: '{name}' is no agent: expected builtin, a scripted policy "
+            f"checkpoints: '{name}' is not an agent: expected builtin, a scripted policy "
             f"({', '.join(names)}), or a checkpoint, and there is no such folder here."
         )
     if not trained:

@@ -103,7 +103,7 @@ def tables_of(match: Match, *, wide: bool) -> list[Table]:
             for i, name in enumerate(names, 1)
         ],
         "Columns are numbered as the rows are. With 95% intervals (Wilson). A battle that neither "
-        "side won is a draw, and no win.",
+        "side won is a draw, not a win.",
     )
     columns = ("agents", "enemies", "wins", "draws", "losses")
     battles = Table(

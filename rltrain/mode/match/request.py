@@ -12,7 +12,7 @@ from rltrain.config.overrides import typed_list, typed_value
 from rltrain.errors import UsageError
 
 MANY = 1_000
-"""From so many pairings on a number of battles has to be typed."""
+"""From this many pairings on, a number of battles has to be typed."""
 OWN = ("mode", "match.battles", "checkpoints")
 
 
@@ -41,7 +41,7 @@ def requested(overrides: Sequence[str]) -> Request:
             "the environment itself."
         )
     if several := [name for name, times in Counter(agents).items() if times > 1]:
-        raise UsageError(f"checkpoints: {several[0]} is there twice. Keep one of them.")
+        raise UsageError(f"checkpoints: {several[0]} is listed twice. Keep one of them.")
     pairings = n * (n - 1) // 2
     if pairings >= MANY and typed_value(overrides, "match.battles") is None:
         raise UsageError(

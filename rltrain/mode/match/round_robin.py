@@ -37,7 +37,7 @@ FILE = "match.json"
 
 
 def match(asked: Request, *, loud: bool = True) -> Match:
-    """Play a match, or the rest of one that the same request has begun.
+    """Play a match, or the rest of one that the same request has started.
 
     Raises:
         CheckpointError: a checkpoint that is not there or cannot be trusted.
@@ -119,8 +119,8 @@ def identity(agent: MatchAgent) -> JsonObject:
 def begun(
     request: dict[str, Any], every: Sequence[tuple[MatchAgent, MatchAgent]]
 ) -> tuple[Path, list[dict[str, Any]]]:
-    """The folder of a match that this request has begun, and which of ``every`` pairing are
-    finished; else a new folder. A file that is no JSON is passed over.
+    """The folder of a match that this request has started, and which of ``every`` pairing are
+    finished; else a new folder. A file that is not JSON is skipped.
 
     Raises:
         CheckpointError: its file is damaged, or there is a link or a device in it.
@@ -129,7 +129,7 @@ def begun(
     for path in sorted(Path.cwd().glob(f"outputs/match/*/{FILE}"), reverse=True):
         record = json_object(path)
         if not record:
-            log.warning("%s is damaged and is passed over: it is no JSON object.", shown(path))
+            log.warning("%s is damaged and is skipped: it is not a JSON object.", shown(path))
         if record.get("request") == same:
             require_plain(path.parent)
             pairs = [

@@ -1,4 +1,4 @@
-"""A match that was begun, as ``match.json`` has it: somebody else may have written it."""
+"""A match that was started, from an untrusted ``match.json``."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def read_pairings(
         battles: of each pairing.
 
     Raises:
-        CheckpointError: they are others, or were not written by a match.
+        CheckpointError: they differ, or were not written by a match.
     """
     pairings: Any = record.get("pairings")
     try:

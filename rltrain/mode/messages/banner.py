@@ -162,7 +162,7 @@ def replay_text(plan: Mapping[str, Any], available: int) -> str:
 
 
 def loggers(settings: Settings) -> str:
-    """List the loggers beside the console and ``metrics.jsonl``: ``csv, wandb offline``."""
+    """List the loggers besides the console and ``metrics.jsonl``: ``csv, wandb offline``."""
     chosen = [(p, node) for p, node in settings.nodes.items() if p.startswith("logger.")]
     words = [f"{p.partition('.')[2]} {node.kwargs.get('mode', '')}".rstrip() for p, node in chosen]
     return ", ".join(["metrics.jsonl", *(w.replace(" disabled", " off") for w in words)])

@@ -135,7 +135,7 @@ def evaluate_command(path: str, trust: str | None) -> str:
 
 
 def resume_command(path: str, trust: str | None, total_env_steps: int | None) -> str:
-    """Return the command that resumes a run, to so many env steps or to where it was to end."""
+    """Return the command that resumes a run, to this many env steps or to where it was to end."""
     more = f"total_env_steps={total_env_steps}" if total_env_steps else ""
     if trust == "__main__":
         arguments = ", ".join(filter(None, [repr(path), more, "env=YOUR_CLASS"]))

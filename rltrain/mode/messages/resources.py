@@ -60,6 +60,6 @@ def network_bytes(trainer: Training) -> int:
 
 
 def replay_bytes(plan: Plan) -> int:
-    """Of a full replay: as many as its capacity can take, or as it may use."""
+    """Bytes of a full replay: as many as its capacity can take, or as it may use."""
     worst = plan.worst_case_bytes
     return plan.cap_bytes if worst is None else min(worst, plan.cap_bytes)

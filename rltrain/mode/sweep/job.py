@@ -1,4 +1,4 @@
-"""One job of a sweep in a process of its own: ``python -m rltrain.mode.sweep.job N KEY=VALUE …``.
+"""One job of a sweep in its own process: ``python -m rltrain.mode.sweep.job N KEY=VALUE …``.
 
 It is the single run ``rltrain KEY=VALUE …`` as one of N, whose lines begin with its name. When
 standard input is closed, because the sweep's own process has ended, it stops as on SIGTERM.
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def train(n_jobs: int, overrides: Sequence[str]) -> int:
-    """Begin the run or, with ``resume=``, go on with it; returns its exit code."""
+    """Begin the run or, with ``resume=``, continue it; returns its exit code."""
     from rltrain.config.compose import compose_single
     from rltrain.config.overrides import absolute_path, typed_value
     from rltrain.mode.messages.banner import JobName
@@ -54,8 +54,8 @@ def train(n_jobs: int, overrides: Sequence[str]) -> int:
 
 
 def run_in_process(settings: Settings, run_dir: Path, n_jobs: int) -> None:
-    """One run of a sweep of ``n_jobs`` for another launcher than ours, in a folder that is there
-    already: it begins, goes on where it was interrupted, or has finished before.
+    """One run of a sweep of ``n_jobs`` for another launcher than ours, in a folder that already
+    exists: it begins, continues where it was interrupted, or has finished before.
 
     Raises:
         KeyboardInterrupt: the run was interrupted.

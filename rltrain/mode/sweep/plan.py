@@ -54,7 +54,7 @@ class SweepJob:
 
     @property
     def record(self) -> JsonObject:
-        """Its ``run.json``; empty if it has not begun."""
+        """Its ``run.json``; empty if it has not started."""
         return json_object(self.folder / "run.json")
 
     @property
@@ -126,14 +126,14 @@ class SweepPlan:
             if known.setdefault(job.name, job).overrides != job.overrides:
                 raise UsageError(
                     f"{job.folder} belongs to another job of this sweep "
-                    f"({' '.join(known[job.name].overrides)}). Type hydra.sweep.dir=FOLDER for a "
-                    "folder of its own."
+                    f"({' '.join(known[job.name].overrides)}). Type hydra.sweep.dir=FOLDER for its "
+                    "own folder."
                 )
         return replace(self, jobs=tuple(known.values()), n_jobs=max(self.n_jobs, len(known)))
 
     @property
     def job_folders(self) -> list[Path]:
-        """The folders of jobs that have begun, by number."""
+        """The folders of jobs that have started, by number."""
         numbers = {p: number_of(p.name.partition("_")[0]) for p in self.folder.glob("*")}
         numbered = {p: n for p, n in numbers.items() if n is not None}
         return sorted(numbered, key=numbered.__getitem__)
@@ -168,7 +168,7 @@ class SavedPlan:
 
 def read_plan(folder: Path) -> SweepPlan | None:
     """The plan in a folder, None if there is none; CheckpointError for one that is damaged or of
-    somebody else's making.
+    someone else's making.
     """
     file = folder / FILE
     if not os.path.lexists(file):
@@ -178,7 +178,7 @@ def read_plan(folder: Path) -> SweepPlan | None:
     except (OSError, ValueError) as error:
         raise CheckpointError(
             f"{shown(file)} cannot be read as the list of a sweep's jobs ({error}). Its "
-            "runs are in the folders beside it: type resume=FOLDER for each, or the command of "
+            "runs are in the folders next to it: type resume=FOLDER for each, or the command of "
             "the sweep again with a new hydra.sweep.dir."
         ) from error
     jobs = tuple(SweepJob(folder / job.folder, job.overrides) for job in saved.jobs)
@@ -216,8 +216,8 @@ def plan_for(
                 return other, True
             log.warning(
                 "%s is an unfinished sweep of the same overrides, but with other settings: files "
-                "of the configuration have changed since. A new sweep starts; resume=%s would go "
-                "on with that one.",
+                "of the configuration have changed since. A new sweep starts; resume=%s would "
+                "continue with that one.",
                 shown(other.folder),
                 shlex.quote(shown(other.folder)),
             )
@@ -229,8 +229,8 @@ def plan_for(
             return plan, True
         raise UsageError(
             f"{typed} holds another sweep ({' '.join(plan.overrides)}). Choose another "
-            f"hydra.sweep.dir, leave it out, or type resume={shlex.quote(str(typed))} to go on "
-            "with that one."
+            f"hydra.sweep.dir, leave it out, or type resume={shlex.quote(str(typed))} to continue "
+            "that one."
         )
     elif any(typed.glob("*/run.json")):
         raise UsageError(
@@ -245,7 +245,7 @@ def plan_for(
 
 
 def plans_below(root: Path) -> list[SweepPlan]:
-    """The sweeps in a folder; a ``sweep.json`` that cannot be read is passed over."""
+    """The sweeps in a folder; a ``sweep.json`` that cannot be read is skipped."""
     plans = []
     for file in root.glob(f"*/{FILE}"):
         try:

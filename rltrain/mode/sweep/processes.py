@@ -185,7 +185,7 @@ def stop_words(count: int, name: str) -> str:
     typed = TYPED[name]
     if count == 1:
         return (
-            f"{typed}: the runs stop after their present iteration and save. {typed} again: they "
-            "leave at once, keeping their last checkpoint."
+            f"{typed}: the runs stop after their current iteration and save. {typed} again: they "
+            "exit immediately, keeping their last checkpoint."
         )
-    return f"{typed}: the runs leave at once." if count == 2 else f"{typed}: the runs are killed."
+    return f"{typed}: the runs {'exit immediately' if count == 2 else 'are killed'}."

@@ -1,4 +1,4 @@
-"""Begin a sweep, or go on with one that was interrupted; one command at a time in its folder."""
+"""Begin a sweep, or continue one that was interrupted; one command at a time in its folder."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def begin(overrides: Sequence[str], settings: Sequence[Settings]) -> int:
     other = other_launcher(overrides)
     if other is not None and (own := [o for o in overrides if o.startswith("sweep.")]):
         raise UsageError(
-            f"{', '.join(own)} and {other} do not go together: sweep.jobs and the like are of the "
-            "launcher that is used when none is typed. Leave out one of them; the settings of "
+            f"{', '.join(own)} and {other} do not go together: sweep.jobs and the like belong to "
+            "the launcher that is used when none is typed. Leave out one of them; the settings of "
             "another launcher are hydra.launcher.NAME=VALUE."
         )
     require_own_datasets(settings)
@@ -75,7 +75,7 @@ def resume_sweep(folder: Path, overrides: Sequence[str]) -> int:
     if plan is None or not plan.jobs:
         type_again = "" if plan is None else f": {shlex.join(['rltrain', '-m', *plan.overrides])}"
         raise UsageError(
-            f"{shown(folder)} does not list its jobs, since another launcher ran them. Type the "
+            f"{shown(folder)} does not list its jobs, since another launcher ran them. Run the "
             f"command of the sweep again{type_again}."
         )
     own = [override for override in overrides if override.startswith("sweep.")]

@@ -47,9 +47,9 @@ def saved_jobs(plan: SweepPlan, others: Sequence[str]) -> dict[SweepJob, Setting
 
 
 def type_again(plan: SweepPlan) -> str:
-    """How to go on with a sweep whose file is not enough."""
+    """How to continue with a sweep whose file is not enough."""
     command = ["rltrain", "-m", *plan.overrides, f"hydra.sweep.dir={plan.folder}"]
-    return f"Type the command of the sweep again, if you know it:\n  {shlex.join(command)}"
+    return f"Run the command of the sweep again, if you know it:\n  {shlex.join(command)}"
 
 
 def foreign(job: SweepJob, plan: SweepPlan) -> list[str]:
@@ -69,7 +69,7 @@ def foreign(job: SweepJob, plan: SweepPlan) -> list[str]:
 
 
 def checked(job: SweepJob, plan: SweepPlan, typed: Sequence[str]) -> Settings:
-    """The settings of a job that has not begun, which name trusted classes only, and keys that
+    """The settings of a job that has not started, which name trusted classes only, and keys that
     reach outside the run only where they are ``typed``.
     """
     composed = compose_checked(job.overrides)

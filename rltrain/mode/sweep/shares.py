@@ -21,7 +21,7 @@ class Shares:
     Attributes:
         at_once: jobs that run side by side.
         gpus: identifiers of the GPUs, which jobs take in turn; empty on the CPU.
-        threads: at most so many per job.
+        threads: at most this many per job.
     """
 
     at_once: int

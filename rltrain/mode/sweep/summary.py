@@ -40,8 +40,8 @@ def summarize(plan: SweepPlan, stopped: str | None = None) -> int:
         codes.append(SIGNAL_CODES[stopped or "SIGINT"])
     if not plan.finished:
         console.lines(
-            f"The same command, or resume={shlex.quote(shown(plan.folder))}, goes on with the runs "
-            "that have not finished."
+            f"The same command, or resume={shlex.quote(shown(plan.folder))}, continues with the "
+            "runs that have not finished."
         )
     put_text(plan.folder / FILE, results_text(jobs))
     return worst(codes)

@@ -26,7 +26,7 @@ from rltrain.report.readers import STUDY
 
 
 def tune(settings: Settings, overrides: Sequence[str]) -> int:
-    """Run a study, or go on with it; returns the exit code.
+    """Run a study, or continue it; returns the exit code.
 
     Args:
         overrides: what was typed, without ``mode=tune`` and ``tune.…``.
@@ -46,7 +46,7 @@ def tune(settings: Settings, overrides: Sequence[str]) -> int:
     study = open_study(folder, run)
     require_trials(study, folder, space)
     screen = Screen()
-    before = f"goes on after {plural(len(study.trials), 'trial')}" if known else "begins"
+    before = f"continues after {plural(len(study.trials), 'trial')}" if known else "begins"
     screen.lines(
         f"Study {shown(folder)} {before}: {run.tune.trials} trials of {len(space)} keys, "
         f"{plural(run.tune.jobs, 'process')}."
@@ -56,7 +56,7 @@ def tune(settings: Settings, overrides: Sequence[str]) -> int:
 
 
 def begin(folder: Path, overrides: Sequence[str], run: RunSettings) -> bool:
-    """Make the folder of a study; returns whether it was there already. UsageError if it holds
+    """Create the folder of a study; returns whether it already existed. UsageError if it holds
     another.
     """
     about = {
@@ -71,11 +71,11 @@ def begin(folder: Path, overrides: Sequence[str], run: RunSettings) -> bool:
         before = json_object(path)
         listed = before.get("overrides")
         if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
-            raise UsageError(f"{path} is no study, or damaged. Type tune.dir=FOLDER for a new one.")
+            raise UsageError(f"{path} is not a valid study. Type tune.dir=FOLDER for a new one.")
         differ = [key for key, value in about.items() if before.get(key) != value]
         if differ:
             raise UsageError(
-                f"{folder} holds a study with another {' and '.join(differ)}: "
+                f"{folder} holds a study that differs in {' and '.join(differ)}: "
                 f"{' '.join(listed)}. Type tune.dir=FOLDER for a new one."
             )
         return True

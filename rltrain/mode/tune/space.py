@@ -44,7 +44,7 @@ class Parameter:
 
     @property
     def distribution(self) -> BaseDistribution:
-        """What Optuna records beside a suggested value."""
+        """What Optuna records besides a suggested value."""
         from optuna.distributions import (
             CategoricalDistribution,
             FloatDistribution,
@@ -70,7 +70,7 @@ class Parameter:
 def validated_space(
     entries: Sequence[Mapping[str, Any]], overrides: Sequence[str]
 ) -> list[Parameter]:
-    """The parameters of ``tune.space``, of which every choice and both ends are valid beside
+    """The parameters of ``tune.space``, of which every choice and both ends are valid with
     ``overrides``.
 
     Raises:
@@ -85,7 +85,7 @@ def validated_space(
 def in_whole_numbers(
     parameter: Parameter, space: Sequence[Parameter], overrides: Sequence[str]
 ) -> Parameter:
-    """A range such as from 1e4 to 1e5 as one of whole numbers if its key takes no others."""
+    """A range such as from 1e4 to 1e5 as one of whole numbers if its key accepts no others."""
     low, high = parameter.low, parameter.high
     if parameter.whole or low % 1 or high % 1:
         return parameter

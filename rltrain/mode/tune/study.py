@@ -39,7 +39,7 @@ def require_optuna() -> Any:
 
 
 def open_study(folder: Path, run: RunSettings) -> Study:
-    """The study in a folder, made if it is not there yet.
+    """The study in a folder, created if missing.
 
     Raises:
         CheckpointError: its journal is damaged.
@@ -76,7 +76,7 @@ def open_study(folder: Path, run: RunSettings) -> Study:
 
 def sampler(run: RunSettings, *number: int) -> BaseSampler:
     """The sampler of ``tune.sampler`` for one trial: seeded by the trial's number, so that several
-    processes, and one that goes on with a study, do not suggest the same values again. A second
+    processes, and one that continues with a study, do not suggest the same values again. A second
     number is that of a parameter.
 
     Raises:
@@ -129,7 +129,7 @@ def next_trial(study: Study, folder: Path, run: RunSettings) -> tuple[Trial, int
 
 
 def suggest(study: Study, trial: Trial, space: Sequence[Parameter], run: RunSettings) -> list[str]:
-    """The overrides of a trial. Each has a seed of its own, so that a process that continues a
+    """The overrides of a trial. Each has its own seed, so that a process that continues a
     trial, of which some values are stored, suggests the others as the process before it would have.
     """
     overrides = []

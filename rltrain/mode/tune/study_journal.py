@@ -1,4 +1,4 @@
-"""``journal.log`` of a study: Optuna's record of all trials, which somebody else may have written.
+"""``journal.log`` of a study: Optuna's record of all trials, which is untrusted.
 
 Its values become overrides and the preset ``best.yaml``, so that only keys and values of the typed
 search space are taken from it.
@@ -27,7 +27,7 @@ NEW = "Type tune.dir=FOLDER for a new study."
 
 
 def drop_unfinished_line(folder: Path) -> None:
-    """Cut what was being written when the power or the disk gave out, so that the next record does
+    """Cut what was being written when the power or the disk failed, so that the next record does
     not become a part of it. To be called under Optuna's lock.
 
     Raises:
@@ -55,12 +55,12 @@ def drop_unfinished_line(folder: Path) -> None:
 def damaged(folder: Path, problem: str) -> CheckpointError:
     """The error for a journal that is not what this study wrote."""
     return CheckpointError(
-        f"{shown(folder / FILE)} is damaged or of another study: {problem} {NEW}"
+        f"{shown(folder / FILE)} is damaged or belongs to another study: {problem} {NEW}"
     )
 
 
 def require_trials(study: Study, folder: Path, space: Sequence[Parameter]) -> None:
-    """Check that all trials are of this search space, and that none of their runs is unknown.
+    """Check that all trials belong to this search space, and that none of their runs is unknown.
 
     Raises:
         CheckpointError: names the trial and what is wrong with it.
@@ -86,5 +86,5 @@ def problem_of(trial: FrozenTrial, space: dict[str, Parameter]) -> str:
         return f"it has no {', '.join(sorted(missing))}."
     numbers = [*trial.intermediate_values.values(), *(trial.values or ())]
     if not all(map(is_number, numbers)):
-        return "its scores are no numbers."
+        return "its scores are not numbers."
     return ""

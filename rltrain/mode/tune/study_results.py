@@ -41,7 +41,7 @@ def write_results(
     space: Sequence[Parameter],
     screen: Screen,
 ) -> int:
-    """Write and print the results; returns 1 if no trial came to a score, else 0."""
+    """Write and print the results; returns 1 if no trial has a score, else 0."""
     study = open_study(folder, run)
     require_trials(study, folder, space)
     trials = study.get_trials(deepcopy=False)
@@ -49,7 +49,7 @@ def write_results(
     completed = [t for t in trials if t.state.name == "COMPLETE"]
     scored = [(t.value, t) for t in completed if t.value is not None]
     if not scored:
-        screen.print(f"None of {plural(len(trials), 'trial')} came to a score.")
+        screen.print(f"None of {plural(len(trials), 'trial')} has a score.")
         return int(bool(trials) and all(t.state.name == "FAIL" for t in trials))
     best = study.best_trial
     best_overrides = [f"{key}={value}" for key, value in best.params.items()]
@@ -76,7 +76,7 @@ def write_results(
 
 def importances(study: Study) -> dict[str, float]:
     """How much each key matters for the score (PED-ANOVA, Watanabe et al., 2023); empty where the
-    trials do not tell.
+    trials do not show it.
     """
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
@@ -98,8 +98,8 @@ def best_table(scored: Sequence[tuple[float, FrozenTrial]], run: RunSettings) ->
 
 
 def write_trials(folder: Path, run: RunSettings, trials: Sequence[FrozenTrial]) -> None:
-    """Every trial with its state, score and values. Of one that was pruned Optuna keeps the last
-    test alone.
+    """Every trial with its state, score and values. Of one that was pruned Optuna keeps only the
+    last test.
     """
     rows = []
     for t in trials:

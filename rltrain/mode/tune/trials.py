@@ -134,13 +134,13 @@ def run_trial(job: StudySetup, study: Study, trial: Trial, screen: Screen) -> in
 
 
 def no_result(study: Study) -> bool:
-    """Whether no trial came to a result so far."""
+    """Whether no trial has a result so far."""
     states = {t.state.name for t in study.get_trials(deepcopy=False)}
     return not states & {"COMPLETE", "PRUNED"}
 
 
 def tell(job: StudySetup, study: Study, trial: Trial, pruned: bool, screen: Screen) -> None:
-    """Tell the study the score of a trial that came to its end, the mean of its last tests, or that
+    """Tell the study the score of a trial that finished, the mean of its last tests, or that
     it was pruned.
 
     Raises:

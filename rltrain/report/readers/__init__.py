@@ -1,5 +1,5 @@
 """Readers of results, one file per format: ``read(folder, files)`` returns the run of a folder, or
-None if its files are of another format. To add one, write such a file and name it in ``READERS``.
+None if its files have another format. To add one, write such a file and name it in ``READERS``.
 
 Files are only parsed as JSON, CSV, arrays or protocol buffers; nothing in them is executed.
 """
@@ -22,7 +22,7 @@ READERS = (rltrain_runs, sacred, stable_baselines3, rllib, cleanrl)
 """In this order: the first that finds its run in a folder has it."""
 READ = (".json", ".jsonl", ".csv", ".npz")
 STUDY = "study.json"
-"""Marks the folder of mode=tune, whose trials are no results: only a path to it reads them."""
+"""Marks the folder of mode=tune, whose trials are not results: only a path to it reads them."""
 EXPECTED = (
     "Expected run folders of rltrain, or of PyMARL, EPyMARL (config.json with info.json), "
     "Stable-Baselines3 (progress.csv, monitor.csv, evaluations.npz), CleanRL (TensorBoard events) "
@@ -66,7 +66,9 @@ def find_runs(places: Sequence[str | Path], problems: list[str] | None = None) -
 
 
 def matching(place: str) -> list[Path]:
-    """The folders that a typed path or pattern means; the path of a file means its folder."""
+    """The folders that a typed path or pattern refers to; the path of a file refers to its
+    folder.
+    """
     typed = os.path.expanduser(place)
     if os.path.exists(typed):
         folders = [Path(typed) if os.path.isdir(typed) else Path(typed).parent]
@@ -83,7 +85,7 @@ def readable(folder: Path, names: Sequence[str], left: list[str]) -> Run | None:
         for name in names:
             path, is_read = folder / name, name.endswith(READ) or cleanrl.EVENTS in name
             if is_read and (path.is_symlink() or not path.is_file()):
-                raise ValueError(f"{name} is no plain file, and links are not followed")
+                raise ValueError(f"{name} is not a regular file, and links are not followed")
         files = {name for name in names if (folder / name).is_file()}
         read = (reader.read(folder, files) for reader in READERS)
         run = next((run for run in read if run is not None), None)

@@ -17,8 +17,8 @@ from rltrain.report.run_data import columns_of
 
 
 def csv_columns(path: Path, skip: int = 0) -> dict[str, np.ndarray]:
-    """The columns of a CSV file whose header follows ``skip`` lines, NaN where a cell is no number;
-    a half-written last line is left out.
+    """The columns of a CSV file whose header follows ``skip`` lines, NaN where a cell is not a
+    number; a half-written last line is left out.
     """
     with open_plain(path) as file:
         lines = (
@@ -31,7 +31,7 @@ def csv_columns(path: Path, skip: int = 0) -> dict[str, np.ndarray]:
 
 
 def whole_rows(rows: Iterable[dict[str | Any, Any]]) -> Iterator[JsonObject]:
-    """The rows, one at a time, but for a last one that is half written."""
+    """The rows, one at a time, except for a last one that is half written."""
     for row, after in pairwise(chain(rows, [None])):
         if row is not None and (after is not None or None not in row.values()):
             yield {k: v for k, v in row.items() if isinstance(k, str)}

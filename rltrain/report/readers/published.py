@@ -26,8 +26,8 @@ def published_runs(place: str) -> list[Run]:
     if name not in tables:
         raise UsageError(
             f"runs={place}: there is no published table '{name}'. Expected one of "
-            f"{', '.join(tables)}: type runs={PREFIX}{next(iter(tables))}, or together with runs "
-            f"of your own runs='[outputs, {PREFIX}{next(iter(tables))}]'."
+            f"{', '.join(tables)}: type runs={PREFIX}{next(iter(tables))}, or together with your "
+            f"own runs runs='[outputs, {PREFIX}{next(iter(tables))}]'."
         )
     return [
         Run(

@@ -42,7 +42,7 @@ NO_SETTINGS = (
     "hardware.threads",
     *(f"env.{key}" for key in SCENARIO),
 )
-"""Keys that do not tell configurations apart: they change no result, or are named otherwise."""
+"""Keys that do not distinguish configurations: they change no result, or are named otherwise."""
 NO_CHOICES = ("logger", "hardware", "tuned", "tune", "hydra/")
 """Groups that do not, or whose keys do."""
 
@@ -121,7 +121,7 @@ def absolute_metrics(
 
 
 def of_another_task(override: object) -> bool:
-    """Whether an evaluation with this override played something else than the run's tests."""
+    """Whether an evaluation with this override played something other than the run's tests."""
     return re.match(r"[+~]*((env|algo|test\.(opponent|env))\b|test=)", str(override)) is not None
 
 

@@ -139,7 +139,7 @@ def plain(value: object) -> Any:
 
 
 def moment(text: object) -> float:
-    """Seconds since the epoch of a time as ISO 8601 writes it; NaN if it is none."""
+    """Seconds since the epoch of a time as ISO 8601 writes it; NaN if it is not one."""
     try:
         return datetime.fromisoformat(str(text)).timestamp()
     except ValueError:

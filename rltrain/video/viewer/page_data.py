@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 STEP = 1 / 1024
-"""Of positions, values and other fractions: they are off by half of it at most."""
+"""Resolution of positions, values and other fractions, off by at most half of it."""
 LEVELS = 8192
-"""Between the smallest and the largest number, at least."""
+"""Fewest levels between the smallest and the largest number."""
 LARGEST = 2**32 - 1
 
 Entry = tuple[str, Sequence[int], int, float, float]

@@ -113,7 +113,7 @@ def test_the_best_joint_action_is_that_of_the_agents(kind, seed):
 
 
 def test_qplex_can_give_every_payoff_table_that_keeps_the_greedy_action():
-    """λ differs between joint actions, so Q_tot is no sum; a monotonic one would be."""
+    """λ differs between joint actions, so Q_tot is not a sum; a monotonic one would be."""
     torch.manual_seed(0)
     mixer = MIXERS["qplex"](spec=SPEC)
     q, state = torch.tensor([[[1.0, 0.0, -1.0, 0.5], [2.0, 1.0, 0.0, -1.0]]]), torch.randn(1, 1, 5)
@@ -226,7 +226,7 @@ REFUSING = {
 @pytest.mark.parametrize(("kind", "name"), REFUSING.items())
 def test_team_mixers_refuse_one_reward_per_agent(kind, name):
     message = (
-        rf"{name} needs one team reward, but the environment gives 2, one per agent: "
+        rf"{name} needs one team reward, but the environment returns 2, one per agent: "
         r"set env\.reward=sum, or algo=iql, which learns from each agent's own\."
     )
     with pytest.raises(ValueError, match=message):

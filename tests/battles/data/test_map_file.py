@@ -1,4 +1,4 @@
-"""Maps of one's own, from YAML files."""
+"""Custom maps, from YAML files."""
 
 from pathlib import Path
 
@@ -119,8 +119,8 @@ FAULTS = [
     (("[4, 3]", "[4, -3]"), r"the place \[4, -3\]"),
     (("[4, 3]", "[.nan, 3]"), r"the place \[nan, 3\]"),
     (("[4, 3]", "[4]"), r"the place \[4\]"),
-    (("[4, 3]", "[7.5, 4]"), r"a marine at \[7.5, 4\], in a wall or beside one"),
-    (("[4, 3]", "[20, 3]"), r"a marine at \[20, 3\], in a wall or beside one"),
+    (("[4, 3]", "[7.5, 4]"), r"a marine at \[7.5, 4\], in a wall or next to one"),
+    (("[4, 3]", "[20, 3]"), r"a marine at \[20, 3\], in a wall or next to one"),
     (("[12, 5]", "[12, 3.2]"), r"a zealot and a zealot on one place, \[12, 3\] and \[12, 3.2\]"),
     (("[12, 5]", "[4, 3]"), "a marine and a zealot on one place"),
     (("- {unit: marine, count: 3, at: [4, 3]}", "  []"), "no units in allies"),
@@ -139,11 +139,11 @@ FAULTS = [
     (("#.............#\n", "#.............#" + "." * 30 + "\n"), "a terrain of 45 × 8: at most 32"),
     (("name: mine", "name: &a mine"), None),
     (("limit: 50", "limit: &a 50\norder: *a"), "has references"),
-    (("name: mine", "name: !!python/object/apply:os.system [exit]"), "is no YAML, see line 2"),
-    (("name: mine", "name: {"), "is no YAML, see line"),
-    (("name: mine", "name: " + "[" * 1000), "is no YAML"),
+    (("name: mine", "name: !!python/object/apply:os.system [exit]"), "is not YAML, see line 2"),
+    (("name: mine", "name: {"), "is not YAML, see line"),
+    (("name: mine", "name: " + "[" * 1000), "is not YAML"),
     (("name: mine", "name: mine" + " " * 70000), "is larger than 65536 bytes"),
-    ((PLAIN, "- 3\n"), "a map that is no mapping"),
+    ((PLAIN, "- 3\n"), "a map that is not a mapping"),
 ]
 
 

@@ -174,7 +174,7 @@ def test_what_is_no_number_names_environment_and_step(id):
     env.reset(seeds)
     env.step(np.zeros((4, 1), np.int64))
     env._states[2] = np.nan
-    with pytest.raises(EnvError, match=rf"^Environment 2: {id} at step 2 .* gave the observation"):
+    with pytest.raises(EnvError, match=rf"^Environment 2: {id} at step 2 .* returned the obs"):
         env.step(np.zeros((4, 1), np.int64))
 
 

@@ -166,7 +166,7 @@ def test_agents_that_change_names_are_refused():
 
 
 def test_a_mask_that_forbids_everything_is_refused():
-    with pytest.raises(EnvError, match=r"gave a the action_mask .* one at least is 1"):
+    with pytest.raises(EnvError, match=r"gave a the action_mask .* at least one is 1"):
         begun(Scripted(mask=np.zeros(2, np.int8)))
 
 
@@ -188,7 +188,7 @@ def test_images_of_different_sizes_are_refused():
     ("names", "message"),
     [
         ([], r"Set self\.possible_agents"),
-        (["a", "a"], r"possible_agents \['a', 'a'\], of which some are the sam"),
+        (["a", "a"], r"possible_agents \['a', 'a'\], with duplicates: expected a uni"),
     ],
     ids=["none", "twice"],
 )
@@ -224,7 +224,7 @@ class Replaced(Scripted):
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), None, np.zeros(1), "much"])
 def test_rewards_that_are_not_one_number_name_environment_step_and_seed(bad):
     team, _ = begun(Replaced(1, dict.fromkeys("ab", bad)))
-    where = "scripted at step 1 of the episode with seed 7 gave the reward"
+    where = "scripted at step 1 of the episode with seed 7 returned the reward"
     with pytest.raises(EnvError, match=f"{where} .*expected (a finite|one) number"):
         act(team, 0, 0)
 
@@ -233,14 +233,14 @@ def test_rewards_that_are_not_one_number_name_environment_step_and_seed(bad):
 @pytest.mark.parametrize("bad", ["False", None])
 def test_text_is_no_flag_that_an_agent_has_ended(place, name, bad):
     team, _ = begun(Replaced(place, dict.fromkeys("ab", bad)))
-    with pytest.raises(EnvError, match=rf"seed 7 gave {name}={bad!r}: expected True or False"):
+    with pytest.raises(EnvError, match=rf"seed 7 returned {name}={bad!r}: expected True or False"):
         act(team, 0, 0)
 
 
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
-        (0, {"a": np.zeros(2)}, r"gave no observation for the agent b: .* every agent that acted"),
+        (0, {"a": np.zeros(2)}, r"returned no observation for the agent b: .* agent that acted"),
         (2, True, r"returned terminated as bool: expected a dictionary by agent"),
         (1, {"a": 1.0}, r"returned rewards of \['a'\], without \['b'\]: expected .*\['a', 'b'\]"),
         (1, {}, r"returned rewards of \[\], without \['a', 'b'\]: expected"),

@@ -149,12 +149,12 @@ def test_magent_learns_one_side():
 
 @pytest.mark.parametrize("make", [lbf_env, rware_env])
 def test_an_unknown_id_is_refused(make):
-    with pytest.raises(ValueError, match=r"env\.id=Forage-v9 cannot be made"):
+    with pytest.raises(ValueError, match=r"env\.id=Forage-v9 cannot be created"):
         make(**{**COMMON, "id": "Forage-v9", "max_episode_steps": 5})
 
 
 def test_keywords_that_a_game_does_not_have_are_refused():
-    with pytest.raises(ValueError, match=r"env=mpe cannot be made: TypeError.*nonsense"):
+    with pytest.raises(ValueError, match=r"env=mpe cannot be created: TypeError.*nonsense"):
         mpe_env(**{**MPE, "game": "spread", "kwargs": {"nonsense": 1}})
 
 

@@ -146,7 +146,7 @@ def test_one_of_three_that_is_kept_is_out_for_good(flags_stay):
 
 
 class Kept(Scripted):
-    """Agents that end stay in ``agents``, while others go on or after the last one."""
+    """Agents that end stay in ``agents``, while others continue or after the last one."""
 
     when = "middle"
 

@@ -36,7 +36,7 @@ def through_memory(learned, worker):
     weights = SharedWeights(worker)
     weights.write(learned)
     weights.read(worker)
-    for array in weights.shared.arrays.values():  # the run goes on while the worker acts
+    for array in weights.shared.arrays.values():  # the run continues while the worker acts
         array.fill(99)
 
 

@@ -109,7 +109,7 @@ def test_a_folder_that_cannot_be_written_is_missing(own_folder, monkeypatch):
     monkeypatch.setattr(os, "access", lambda *_: False)
     (finding,) = disk(own_folder)
     assert finding == Finding(
-        "outputs/", "missing", f"{own_folder} cannot be written", "cd to a folder of yours"
+        "outputs/", "missing", f"{own_folder} cannot be written", "cd to your own folder"
     )
 
 

@@ -1,4 +1,4 @@
-"""A ``match.json`` of other weights, damaged or of somebody else's: begun again, or refused."""
+"""A ``match.json`` of other weights, damaged or of someone else's: begun again, or refused."""
 
 import json
 import shutil

@@ -145,11 +145,11 @@ def test_ratings_are_those_of_the_counted_battles():
 REFUSED = {
     "one agent": ("closest", 4, (), "two agents or more, got 1"),
     "none": ("", 4, (), "two agents or more, got 0"),
-    "twice": ("closest, focus, closest", 4, (), "closest is there twice"),
+    "twice": ("closest, focus, closest", 4, (), "closest is listed twice"),
     "odd": ("closest, focus", 5, (), "Expected an even number"),
     "one battle": ("closest, focus", 1, (), "Expected an even number"),
     "no battle": ("closest, focus", 0, (), r"match\.battles=0: expected"),
-    "unknown": ("closest, closets", 4, MAP, "'closets' is no agent: expected builtin, a scripted"),
+    "unknown": ("closest, closets", 4, MAP, "'closets' is not an agent: expected builtin, a"),
     "one side": ("random, builtin", 4, ("env=cartpole",), "needs an environment with two sides"),
     "own opponent": ("closest, focus", 4, (*MAP, "test.opponent=kite"), "all agents of a match"),
     "episodes": ("closest, focus", 4, (*MAP, "test.episodes=8"), "Leave it out"),
@@ -173,7 +173,7 @@ def test_a_thousand_pairings_need_a_number_of_battles():
     many = "46 agents are 1,035 pairings, with match.battles=200 207,000 battles"
     with pytest.raises(UsageError, match=many):
         run(["mode=match", f"checkpoints=[{agents}]", *MAP])
-    with pytest.raises(UsageError, match="'agent0' is no agent"):  # with a number: it is looked for
+    with pytest.raises(UsageError, match="'agent0' is not"):  # with a number: it is looked for
         run(words(agents, 2, *MAP))
 
 

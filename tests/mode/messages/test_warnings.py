@@ -1,4 +1,4 @@
-"""Start-up warnings: what is warned of, and that the rest is not."""
+"""Start-up warnings: what is reported, and that the rest is not."""
 
 import gymnasium
 import numpy as np
@@ -77,7 +77,7 @@ def test_keys_that_nothing_reads(tmp_path, caplog, overrides, warning):
 
 
 STOPS = [
-    ("test/win_rate", "env=cartpole does not say that its episodes are won or lost"),
+    ("test/win_rate", "env=cartpole does not report whether its episodes are won"),
     ("train/temperature", "algo/exploration=epsilon_greedy has none"),
     ("learn/lr", "with algo.lr_factors only"),
     ("learn/clipped_target_mass", "with algo/distribution=categorical only"),
@@ -118,7 +118,7 @@ def test_an_exploration_twice_as_long_as_the_run_is_warned_of(
         assert "exploration" not in said
     else:
         assert "the run ends at 30" in said
-        assert f"Set algo.exploration.{key} to less" in said
+        assert f"Lower algo.exploration.{key}" in said
 
 
 def test_a_run_that_cannot_learn_says_so(small, tmp_path, caplog):

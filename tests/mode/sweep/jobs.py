@@ -1,4 +1,4 @@
-"""Jobs that need no training: a program in the place of ``rltrain.mode.sweep.job``."""
+"""Jobs that need no training: a program in place of ``rltrain.mode.sweep.job``."""
 
 import sys
 from pathlib import Path

@@ -61,7 +61,7 @@ def test_a_signal_reaches_every_running_job_once_and_none_begins_after_it(own_fo
     assert [job.record["signals"] for job in (first, second)] == [1, 1]
     assert not third.record
     assert ours.stopped == name
-    assert "stop after their present iteration and save" in ours.errors[0]
+    assert "stop after their current iteration and save" in ours.errors[0]
     assert signal.getsignal(signal.SIGINT) is before
 
 

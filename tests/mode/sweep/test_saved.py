@@ -20,7 +20,7 @@ def plan(*overrides):
 
 
 def begun(job, status="interrupted", **changes):
-    """Write the files of a run that has begun."""
+    """Write the files of a run that has started."""
     settings = compose_checked([o for o in job.overrides if o != OWN]).settings()
     job.folder.mkdir(parents=True)
     record = {**settings.record, **changes}

@@ -53,7 +53,7 @@ def test_the_mean_over_seeds_of_each_configuration_is_shown(own_folder, capsys):
     assert "algo=vdn" in shown
     assert "2 of 2 │ 3.00 [2.00, 4.00]" in shown
     assert "1 of 1 │              5.00" in shown
-    assert "goes on with" not in shown
+    assert "continues with" not in shown
 
 
 def test_failed_jobs_and_those_that_never_began_are_named(own_folder, capsys):
@@ -62,7 +62,7 @@ def test_failed_jobs_and_those_that_never_began_are_named(own_folder, capsys):
     shown = capsys.readouterr().out
     assert "1_algo-vdn_seed-2 failed: EnvError: step 3" in shown
     assert "2 of 4 jobs were not started" in shown
-    assert "resume=s, goes on with the runs that have not finished" in shown
+    assert "resume=s, continues with the runs that have not finished" in shown
 
 
 def test_everything_is_shown_where_the_results_cannot_be_written(own_folder, capsys, monkeypatch):

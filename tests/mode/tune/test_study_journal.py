@@ -102,7 +102,7 @@ def test_a_damaged_journal_is_named(folder, name):
     lines = DAMAGE[name](path.read_bytes().splitlines())
     path.write_bytes(b"".join(line + b"\n" for line in lines))
     before = path.read_bytes()
-    with pytest.raises(CheckpointError, match=r"journal\.log is damaged or of another study"):
+    with pytest.raises(CheckpointError, match=r"journal\.log is damaged or belongs to another"):
         check(folder)
     assert path.read_bytes().startswith(before)
 
@@ -131,5 +131,5 @@ def test_a_damaged_study_is_named(own_folder, overrides):
     (own_folder / "study").mkdir()
     (own_folder / "study/study.json").write_text(json.dumps({"overrides": overrides}))
     words = ["mode=tune", "algo=dqn", "env=cartpole", "tune.dir=study"]
-    with pytest.raises(UsageError, match="is no study, or damaged"):
+    with pytest.raises(UsageError, match="is not a valid study"):
         run(words)

@@ -41,7 +41,7 @@ def test_study_is_interrupted_and_continued_without_losing_a_trial(tmp_path, mon
     monkeypatch.setattr(worker, "run_training", trained)
     assert run([*TINY, "tune.trials=4"]) == 0
     printed = capsys.readouterr().out
-    assert "goes on after 3 trials" in printed
+    assert "continues after 3 trials" in printed
     rows = trials()
     assert [row["trial"] for row in rows] == ["0", "1", "2", "3"]
     assert {row["state"] for row in rows} <= {"complete", "pruned"}
@@ -144,7 +144,7 @@ def test_a_folder_keeps_its_study(tmp_path, monkeypatch):
     (tmp_path / "study").mkdir()
     about = {"overrides": ["algo=qmix"], "metric": "auto", "mode": "max", "space": None}
     (tmp_path / "study/study.json").write_text(json.dumps(about), encoding="utf-8")
-    with pytest.raises(UsageError, match=r"another overrides and space: algo=qmix\. Type tune.dir"):
+    with pytest.raises(UsageError, match=r"differs in overrides and space: algo=qmix\. Type"):
         run(TINY)
 
 
@@ -160,5 +160,5 @@ def test_a_damaged_study_is_named(tmp_path, monkeypatch, text):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "study").mkdir()
     (tmp_path / "study/study.json").write_text(text, encoding="utf-8")
-    with pytest.raises(UsageError, match=r"study\.json is no study, or damaged\. Type tune\.dir"):
+    with pytest.raises(UsageError, match=r"study\.json is not a valid study\. Type tune\.dir"):
         run(TINY)

@@ -120,7 +120,7 @@ def replaced(tree, value):
 
 
 def hostile(value):
-    """Files with a value in the place of every node of their JSON, by name."""
+    """Files with a value in place of every node of their JSON, by name."""
     for library, files in FILES.items():
         for name, content in files.items():
             if name.endswith((".json", ".jsonl")):
@@ -205,7 +205,7 @@ def test_what_is_no_plain_file_is_not_waited_for(tmp_path, library, kind):
     if kind in ("pipe", "device", "link"):
         assert [run.folder.name for run in runs] == ["good"]
         assert len(problems) == len(FILES[library])
-        assert all("is no plain file" in problem for problem in problems)
+        assert all("is not a regular file" in problem for problem in problems)
 
 
 @pytest.mark.usefixtures("figures_not_drawn")

@@ -73,7 +73,7 @@ class Games:
 
     def start(self, seeds: Mapping[int, int]) -> None:
         """Begin an episode in the environments e of ``seeds``. A seed becomes the game's own where
-        it is launched; a running game goes on with its random stream.
+        it is launched; a running game continues with its random stream.
         """
         cores = os.cpu_count() or 1
         if not self._games and self.n_envs > cores:
@@ -213,7 +213,7 @@ class Games:
         """Start a process per (e, seed).
 
         Raises:
-            EnvError: there the package makes no environment, or one of other sizes.
+            EnvError: there the package makes no environment, or one of different sizes.
         """
         for e, seed in envs:
             self._games[e] = GameProcess(self.recipe, seed % (1 << SEED_BITS))
@@ -240,9 +240,9 @@ class Games:
         if given != expected:
             self.close()
             raise EnvError(
-                f"The installed {self.recipe.package} package has other sizes than its reference: "
-                f"expected agents, actions, observation, state {expected}, got {given}. Install "
-                "the package's newest version, or type env.backend=native."
+                f"The installed {self.recipe.package} package has different sizes than its "
+                f"reference: expected agents, actions, observation, state {expected}, got {given}. "
+                "Install the package's newest version, or type env.backend=native."
             )
 
     def _ask(
@@ -330,7 +330,7 @@ class GameProcess:
         failed."""
         try:
             if not self.connection.poll(max(0.0, until - time.monotonic())):
-                raise Crash("it gave no answer in time")
+                raise Crash("it did not answer in time")
             kind, value = self.connection.recv()
         except (EOFError, OSError) as error:
             raise Crash("its process died") from error

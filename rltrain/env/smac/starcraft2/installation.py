@@ -52,7 +52,7 @@ def module_found(name: str) -> bool:
 
 
 def package_folder(package: Package) -> Path | None:
-    """Where SMAC or SMACv2 lies, or None."""
+    """Where SMAC or SMACv2 is installed, or None."""
     spec = importlib.util.find_spec(package)
     for place in (spec.submodule_search_locations or ()) if spec else ():
         if (Path(place) / ENV_FILES[package]).is_file():
@@ -86,7 +86,7 @@ def maps_folder() -> Path:
 
 
 def package_fix(package: Package) -> str:
-    """The commands that install a package beside wandb."""
+    """The commands that install a package next to wandb."""
     source = install_command("--no-deps", f"git+https://github.com/oxwhirl/{package}.git")
     return f"{source} && {install_command(*NEEDED_PACKAGES)}"
 
@@ -143,7 +143,7 @@ def choose_backend(
         lines = "\n".join(f"  {each.what}: {each.fix}" for each in lacks)
         raise ValueError(
             f"env.backend=sc2 plays in StarCraft II itself; missing on this machine:\n{lines}\n"
-            "Install that (rltrain mode=doctor looks again), or type env.backend=native to play "
+            "Install that (rltrain mode=doctor checks again), or type env.backend=native to play "
             "on the built-in engine."
         )
     return "native" if lacks else "sc2"

@@ -67,7 +67,7 @@ class Game:
         self.begun = self.finished = False
 
     def reset(self) -> GameStep:
-        """Begin an episode. Raises GameOver if the game died meanwhile."""
+        """Begin an episode. Raises GameOver if the game died in the meantime."""
         for _ in range(RESET_TRIES):
             if self.begun and not self.finished:
                 self.env.close()  # before its first episode's end SMAC would launch a second game

@@ -44,7 +44,7 @@ def duel(battle):
         ((0, None), 0),  # it attacks
         ((0, 0), 0),  # both do: no change among attackers
         ((None, 0), 1),  # only the other one attacks
-        ((None, 1), 0),  # the other one attacks somebody else
+        ((None, 1), 0),  # the other one attacks someone else
     ],
 )
 def test_foes_that_attack_a_unit_come_before_its_target(duel, attacks, expected) -> None:
@@ -59,7 +59,7 @@ def test_a_target_that_stops_attacking_is_dropped_within_eight_loops(duel) -> No
 @pytest.mark.parametrize(("first", "expected"), [(2, [2, 2, 9]), (9, [9, 9, 9])])
 def test_a_healer_is_as_much_a_threat_as_an_attacker(battle, first, expected) -> None:
     """The maps' ``Medivac_RL`` has ``AlwaysThreatens``: among threats the present target stays, and
-    one that is no threat gives way."""
+    one that is not a threat gives way."""
     b, second = battle("MMM", step_mul=1), 11 - first  # marine 2, medivac 9
     enemy = b.map_data.n_agents + b.map_data.enemy_types.index("marine")
     place(b, {first: (14.0, 16.0), second: (4.0, 4.0), enemy: (18.5, 16.0)})

@@ -131,7 +131,7 @@ def test_more_crashes_than_max_restarts_raise_env_error(installed: Path) -> None
     ("prefix", "message"),
     [
         ("broken", r"cannot make its environment: ImportError: descriptors.*mode=doctor"),
-        ("sizes", r"other sizes.*expected.*\(3, 9, 30, 48\), got \(3, 9, 31, 48\)"),
+        ("sizes", r"different sizes.*expected.*\(3, 9, 30, 48\), got \(3, 9, 31, 48\)"),
     ],
 )
 def test_package_that_cannot_make_its_environment_raises_env_error(

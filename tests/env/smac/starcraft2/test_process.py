@@ -25,7 +25,7 @@ def test_hanging_game_times_out_and_can_be_killed(installed: Path) -> None:
     game.send("reset")
     assert game.receive(time.monotonic() + 60)[0] == "frame"
     game.send("step", [HANG, STOP, STOP])
-    with pytest.raises(Crash, match="no answer in time"):
+    with pytest.raises(Crash, match="did not answer in time"):
         game.receive(time.monotonic() + 0.05)
     pid = game.process.pid
     game.kill()
