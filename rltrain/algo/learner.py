@@ -87,7 +87,7 @@ class Learner:
 
     # twin: kernels/learning.py
     def step(self, batch: Batch, clock: Clock) -> UpdateResult:
-        """The gradient step of ``update``; CUDA graphs capture it, so it never waits for a GPU."""
+        """The gradient step of ``update``; CUDA graphs capture it: it must not wait for a GPU."""
         if self.reward_norm is not None:
             batch = self.reward_norm(batch)
         buffers = self.buffers.copies()

@@ -106,6 +106,7 @@ def prepare_gpu() -> None:
     """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read with the first product
     torch.use_deterministic_algorithms(True, warn_only=True)
+    # a property of the module's class, which type checkers do not see; filling is for debugging
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.backends.cudnn.allow_tf32 = False  # products of 10 bits, which PyTorch allows cuDNN alone
     for expected in (

@@ -253,7 +253,7 @@ class ValuesGraph:
 
 @contextmanager
 def warming_up() -> Iterator[None]:
-    """Steps before a capture: on another stream than the present one, as PyTorch wants it, and
+    """Steps before a capture: on another stream than the current one, as PyTorch wants it, and
     refused where they wait for the device, which a capture could not go on from. Torch's random
     numbers are then as they were.
 
@@ -262,14 +262,15 @@ def warming_up() -> Iterator[None]:
     """
     here, other = torch.cuda.current_stream(), torch.cuda.Stream()
     other.wait_stream(here)
-    before = torch.cuda.get_sync_debug_mode()
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        with torch.random.fork_rng([torch.cuda.current_device()]), torch.cuda.stream(other):
-            yield
-    finally:
-        torch.cuda.set_sync_debug_mode(before)
-        here.wait_stream(other)
+    with torch.random.fork_rng([torch.cuda.current_device()]):
+        before = torch.cuda.get_sync_debug_mode()
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            with torch.cuda.stream(other):
+                yield
+        finally:
+            torch.cuda.set_sync_debug_mode(before)
+            here.wait_stream(other)
 
 
 @contextmanager
@@ -288,7 +289,7 @@ def capturing(graph: torch.cuda.CUDAGraph, pool: Any) -> Iterator[None]:
 
 
 class NoClock:
-    """In the place of the clock: its numbers would be captured as they are now."""
+    """In place of the clock: its numbers would be captured as they are now."""
 
     def __getattr__(self, name: str) -> Any:
         raise CannotCapture(f"the loss reads clock.{name}")

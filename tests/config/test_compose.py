@@ -189,11 +189,11 @@ def test_what_a_loaded_run_lacks_is_not_to_be_had_by_a_choice_that_it_refuses():
     """
     assert {"hardware.n_workers", "env.game"} <= KEYS_OF_OTHERS.keys()
     for key, home in KEYS_OF_OTHERS.items():
-        for told in ({}, {"resumes": True}, {"repeats": {"algo": "qmix", "env": "smac"}}):
+        for keywords in ({}, {"resumes": True}, {"repeats": {"algo": "qmix", "env": "smac"}}):
             with pytest.raises(UsageError) as caught:
-                apply([f"{key}=1"], saved(), **told)
+                apply([f"{key}=1"], saved(), **keywords)
             assert f"Type {home}" not in str(caught.value)
-            if told:
+            if keywords:
                 assert re.search(r"rltrain (checkpoint=RUN|algo=qmix|env=smac)", str(caught.value))
 
 

@@ -113,7 +113,7 @@ def test_a_metric_that_no_test_reports_ends_the_study_with_its_first_trial(tmp_p
     study = open_study(tmp_path, run)
     job = StudySetup(tmp_path, (), (), run)
 
-    def told(row):
+    def end_trial(row):
         trial, lock = next_trial(study, tmp_path, run)
         os.close(lock)
         folder = trial_dir(tmp_path, trial.number)
@@ -123,9 +123,9 @@ def test_a_metric_that_no_test_reports_ends_the_study_with_its_first_trial(tmp_p
 
     without = {"env_steps": 1, "test/return_mean": 2.0, "test/episode_length_mean": 3.0}
     with pytest.raises(UsageError, match=r"one of test/episode_length_mean, test/return_mean:"):
-        told(without)
-    told({**without, "test/win_rate": 0.5})
-    told(without)
+        end_trial(without)
+    end_trial({**without, "test/win_rate": 0.5})
+    end_trial(without)
     assert "trial 2 failed: tune.metric=test/win_rate: no test of" in capsys.readouterr().out
 
 
