@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -110,7 +111,7 @@ def read(arguments: Sequence[str]) -> CommandLine:
         else:
             others.append(argument)
     if values.get("cfg", "job") not in ("job", "hydra", "all"):
-        raise UsageError(f"--cfg {values['cfg']}: expected job, hydra or all.")
+        raise UsageError(f"--cfg={values['cfg']}: expected job, hydra or all. Type --cfg=job.")
     return CommandLine(frozenset(switches), values, tuple(others))
 
 
@@ -118,6 +119,11 @@ def in_quotes(text: str) -> str:
     """A text as Hydra's grammar takes it literally: backslashes count before quotes alone."""
     escaped = re.sub(r"(\\+)(?='|\Z)", r"\1\1", text).replace("'", "\\'")
     return f"'{escaped}'"
+
+
+def shell_word(text: str) -> str:
+    """An override as a shell takes it."""
+    return text if re.fullmatch(r"[\w@%+=:,./~-]*", text) else shlex.quote(text)
 
 
 def as_text(choice: str) -> str:

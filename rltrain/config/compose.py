@@ -221,7 +221,8 @@ def job_refusal(catalog: Catalog, choices: Sequence[Override], parsed: Sequence[
             else:
                 problems.append(f"{o.input_line}: there is no such key.")
         if not problems:
-            settings = check(resolved(tree, lambda: catalog.hydra), chosen.picked, {})
+            defaults, typed = (resolved(t, lambda: catalog.hydra) for t in (chosen.tree, tree))
+            settings = check(typed, chosen.picked, defaults)
             require_environment(settings.nodes["env"])
     except (UsageError, HydraException, OmegaConfBaseException) as error:
         problems = [str(error)]

@@ -10,6 +10,7 @@ from rltrain.config.catalog import RECOMMENDED, SEVERAL, Catalog, Tree
 from rltrain.config.overrides import flat_keys, is_file, pick, sets_hydra
 from rltrain.config.suggest.choices import FEW, MANY, Refusal, for_choice, listed, not_tried
 from rltrain.config.suggest.keys import FREE_FORM, for_deletion, for_key, for_node
+from rltrain.config.validate.constructor import show
 from rltrain.errors import NamesError
 
 OF_A_RUN = ("hydra.run.dir", "hydra.searchpath")
@@ -78,8 +79,8 @@ def choice_problems(
                 wrong.append(f"unknown {group} '{name}'.{meant}{listed(group, catalog)}")
         elif isinstance(value, (list, dict)):
             wrong.append(
-                f"{o.input_line}: expected one name, got several. One run has one {group}: type "
-                f"{group}=NAME, or sweep over names with -m {group}=A,B."
+                f"{o.input_line}: expected one name, got {show(value)}. One run has one {group}: "
+                f"type {group}=NAME, or sweep over names with -m {group}=A,B."
             )
         elif str(value).startswith((".", "/", "\\")) or ".." in str(value) or is_file(value):
             own = (
@@ -90,10 +91,11 @@ def choice_problems(
                 f"{o.input_line}: got a path.{for_choice(group, str(value), catalog, refusal)}{own}"
             )
         elif str(value) not in known and not (value is None and group == "experiment"):
-            meant = for_choice(group, str(value), catalog, refusal)
+            name = "null" if value is None else str(value)
+            meant = for_choice(group, name, catalog, refusal)
             others = listed(group, catalog, FEW if meant.typed else MANY)
             others = "" if meant.sure and meant.typed else others
-            wrong.append(f"{o.input_line}: unknown {group} '{value}'.{meant}{others}")
+            wrong.append(f"{o.input_line}: unknown {group} '{name}'.{meant}{others}")
         if wrong:
             problems.setdefault(group, []).extend(wrong)
     return problems
@@ -130,6 +132,6 @@ def key_problem(
         return [f"Unknown key '{o.key_or_group}'{where}.{meant}{others}"]
     node = keys[key]
     if isinstance(node, dict) and node and not isinstance(o.value(), dict):
-        meant = for_node(key, value, node, catalog, refusal)
+        meant = for_node(key, value, keys, catalog, refusal)
         return [f"{o.input_line}: '{key}' holds keys of its own.{meant}"]
     return []

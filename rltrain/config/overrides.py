@@ -20,7 +20,7 @@ from omegaconf import OmegaConf
 from rltrain.common.files import expanded
 from rltrain.common.machine.places import require_possible
 from rltrain.config.catalog import RECOMMENDED, SHIPPED, Tree
-from rltrain.config.command_line import MOST_JOBS, as_text, in_quotes
+from rltrain.config.command_line import MOST_JOBS, as_text, in_quotes, shell_word
 from rltrain.errors import NamesError, UsageError
 
 Leaves = dict[tuple[str, ...], Any]
@@ -120,8 +120,6 @@ def parse_one(text: str) -> Override | None:
 
 def unreadable_problem(text: str) -> str:
     """The message for a text that does not follow the grammar."""
-    from rltrain.config.suggest.value_forms import shell_word
-
     if len(text) > LONGEST_SHOWN:
         return f"'{text[:LONGEST_SHOWN]}…' cannot be read: expected key=value."
     mended = [re.sub(r"\s*=[=\s]*", "=", text, count=1).strip(" ,")]

@@ -17,6 +17,7 @@ from rltrain.common.checkpoint.opponent_files import BUILTIN, kept_opponent
 from rltrain.common.files import JsonObject, get_json, kept_file
 from rltrain.common.json_text import entry_name
 from rltrain.config.catalog import SHIPPED, Tree, conf_dir
+from rltrain.config.command_line import shell_word
 from rltrain.config.names import key_problem
 from rltrain.config.overrides import (
     Leaves,
@@ -31,7 +32,6 @@ from rltrain.config.overrides import (
     typed_targets,
     with_targets,
 )
-from rltrain.config.suggest.value_forms import shell_word
 from rltrain.config.trust import (
     ENVS,
     FILES,

@@ -24,7 +24,7 @@ REFUSED = [
     (["+algo.bogus=1"], ["Unknown key 'algo.bogus'", "+ adds keys only below"]),
     (["++bogus=1"], ["Unknown key 'bogus'"]),
     (["~seed"], ["keys cannot be removed"]),
-    (["algo=[vdn,qmix]"], ["expected one name, got several"]),
+    (["algo=[vdn,qmix]"], ["expected one name, got [vdn, qmix]"]),
     (["env=smac", "env=matrix"], ["env is chosen twice"]),
     (["algo=../qmix"], ["got a path"]),
     (["algo=/etc/qmix"], ["got a path"]),

@@ -53,8 +53,8 @@ def test_each_logger_is_a_choice_with_its_keys():
             "unknown logger 'nix'. Expected one of csv, tensorboard, trackio, wandb",
         ),
         (["logger=[csv,wandbb]"], "unknown logger 'wandbb'. Did you mean logger=wandb?"),
-        (["logger=tb"], "Type logger=[tensorboard]"),
-        (["logger=none"], "Type logger=[]"),
+        (["logger=tb"], "Type 'logger=[tensorboard]'"),
+        (["logger=none"], "Type 'logger=[]'"),
         (
             ["logger=[csv]", "logger.wandb.mode=online"],
             "Type logger=[csv,wandb] logger.wandb.mode=online",

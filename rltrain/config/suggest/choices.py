@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rltrain.config.catalog import Catalog
+from rltrain.config.command_line import shell_word
 from rltrain.config.suggest.aliases import choice_aliases
 from rltrain.errors import closest, normal, one_edit
 
@@ -47,7 +48,7 @@ class Answer:
     def __str__(self) -> str:
         """A sentence with a leading space, or nothing."""
         if not self.typed:
-            return self.why and f" {self.why}."
+            return self.why and f" {self.why}{'' if self.why.endswith('?') else '.'}"
         *others, last = self.typed
         listed = f"{', '.join(others)} or {last}" if others else last
         if not self.sure:
@@ -65,6 +66,8 @@ def accepted(answers: Iterable[Answer], refusal: Refusal) -> Answer:
     """The first answer that is accepted when typed, or why the first one would be refused."""
     names = Answer()
     for answer in answers:
+        if names.why and not answer.sure:
+            break
         kept = tuple(typed for typed in answer.typed if not refusal(typed))
         if kept or not answer.typed:
             return answer if kept == answer.typed else replace(answer, typed=kept)
@@ -121,7 +124,8 @@ def _elsewhere(group: str, value: str, name: str) -> Iterator[Answer]:
     """From the names of other libraries."""
     for row in choice_aliases().get(group, ()):
         if name in row.theirs.split():
-            yield Answer((row.ours,), why=row.why and f"the nearest: {value} {row.why}")
+            typed = " ".join(map(shell_word, row.ours.split()))
+            yield Answer((typed,), why=row.why and f"the nearest: {value} {row.why}")
 
 
 def _environment(value: str, options: list[str]) -> Iterator[Answer]:

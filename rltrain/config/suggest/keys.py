@@ -11,9 +11,10 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from rltrain.config.catalog import ONE_OF, SEVERAL, Catalog, Tree
+from rltrain.config.command_line import shell_word
 from rltrain.config.suggest.aliases import Row, tables, value_aliases
 from rltrain.config.suggest.choices import Answer, Refusal, accepted, for_choice, not_tried
-from rltrain.config.suggest.value_forms import duration, shell_word
+from rltrain.config.suggest.value_forms import duration
 from rltrain.errors import closest, one_edit
 
 FREE_FORM = (
@@ -118,6 +119,7 @@ def _key_answers(key: str, value: str, known: Tree, catalog: Catalog) -> Iterato
     yield from typed(*(near_leaf or alike(name, [*values, *groups]))[:3], sure=False)
     if takes_any:
         yield Answer((keyword,), why="if the environment takes it")
+    yield from (answer for answer in foreign(leaf, value, known, catalog) if not answer.typed)
 
 
 def alike(name: str, keys: Sequence[str]) -> list[str]:
@@ -130,9 +132,10 @@ def alike(name: str, keys: Sequence[str]) -> list[str]:
 
 
 def _group_answers(name: str, value: str, catalog: Catalog) -> Iterator[Answer]:
-    """``algo.network=mlp`` and ``network=mlp`` instead of ``algo/network=mlp``."""
+    """``algo.network=mlp``, ``network=mlp`` and ``algo.name=dqn`` for the choice of a group."""
     for group in catalog.groups:
-        if "/" in group and name in (group.replace("/", "."), group.partition("/")[2]):
+        path, part = group.replace("/", "."), group.partition("/")[2]
+        if name in (f"{path}.name", f"{path}.type") or (part and name in (path, part)):
             if value in catalog.options(group):
                 yield Answer((f"{group}={value}",))
             answer = for_choice(group, value, catalog)
@@ -156,18 +159,19 @@ def _has(known: Tree, node: str) -> bool:
 
 
 def for_node(
-    key: str, value: str, node: Tree, catalog: Catalog, refusal: Refusal = not_tried
+    key: str, value: str, known: Tree, catalog: Catalog, refusal: Refusal = not_tried
 ) -> Answer:
     """Suggest overrides for a value given to a key that holds keys of its own.
 
     Args:
+        known: every key of the composition by its dotted path, inner nodes as mappings.
         refusal: tries what an answer says to type.
     """
     answers = (
         *_group_answers(key, value, catalog),
-        *foreign(key.rpartition(".")[2], value, {}, catalog),
+        *foreign(key.rpartition(".")[2], value, known, catalog),
     )
-    held = [f"{key}.{name}" for name in node if name != "_target_"]
+    held = [f"{key}.{name}" for name in known[key] if name != "_target_"]
     answer = accepted(answers, refusal)
     return answer if answer.typed else Answer(why=f"Set one of them: {', '.join(held)}")
 
@@ -204,8 +208,9 @@ def _row_answer(row: Row, name: str, value: str, known: Tree, catalog: Catalog) 
     nothing = Answer(why=f"{instead}: {plain_note or 'it is the default'}")
     for each in (value.lower(), BOOLEANS.get(value.lower(), "*"), "*"):
         if each in row.values:
-            words = [shell_word(word) for word in shlex.split(row.values[each])]
-            return Answer((" ".join(words),)) if words else nothing
+            words = [word.partition("=") for word in shlex.split(row.values[each])]
+            typed = [pasteable(k, v, known, catalog) if equals else k for k, equals, v in words]
+            return Answer((" ".join(typed),)) if words else nothing
     if row.ours:
         keys = row.target(name).split("|")
         here = [k for k in keys if k in known or k in catalog.groups]

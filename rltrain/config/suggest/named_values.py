@@ -84,9 +84,8 @@ def assignments(word: str) -> list[str]:
 def _several(name: str, value: str, script: str) -> list[tuple[str, str]]:
     """The settings inside ``{"lr": 0.1}``, ``dict(net_arch=[64])`` and ``lr:0.1``, or the one."""
     tree: Any = None
-    own = name == "algo"  # not what others call a file of settings
     name = commands()["names"].get(name, name)
-    if name in ("log_folder", "algo") and not own and value.endswith((".yaml", ".yml")):
+    if name == "log_folder" and value.endswith((".yaml", ".yml")):
         name = "conf_file"
     if name == "env" and "atari" in script and "/" not in value:
         value = f"ALE/{value}"

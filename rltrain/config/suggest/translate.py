@@ -13,12 +13,12 @@ from typing import Any
 
 from rltrain.battles.data.maps import MAPS
 from rltrain.config.catalog import Catalog, Tree
-from rltrain.config.command_line import STRANGE
+from rltrain.config.command_line import STRANGE, shell_word
 from rltrain.config.suggest.aliases import EVALUATE, commands
 from rltrain.config.suggest.choices import Refusal, longest_known, not_tried
 from rltrain.config.suggest.keys import FOREIGN_MODEL, FREE_FORM, for_key
 from rltrain.config.suggest.named_values import PLAIN, PYTHON, named_values
-from rltrain.config.suggest.value_forms import LISTS, shell_word
+from rltrain.config.suggest.value_forms import LISTS
 from rltrain.config.validate.mode_keys import reads
 
 OF_LOADED = (
@@ -125,7 +125,8 @@ def translated(
     while why := refusal(done.tried):
         named = [k for k in done.overrides if re.search(rf"(?<![\w.]){re.escape(k)}(?![\w.])", why)]
         wrong = next((k for k in named if k != "mode"), None)
-        if wrong and (form := re.search(rf" Type ('?{re.escape(wrong)}=[^;]*)\.$", why)):
+        form = re.search(rf" Type ('?{re.escape(wrong or '')}=[^;]*)\.$", why)
+        if wrong and form and "," not in done.value(wrong):  # not one of several values
             done.add(form[1])  # 2e6 for 2M
             continue
         done.refused = why
@@ -152,8 +153,8 @@ def _setting(
     if name in catalog.groups:
         options = value.strip("[]").split(",")
         meant = [_choice(name, option, catalog, done) for option in options]
-        if len(meant) > 1 and all(text.startswith(f"{name}=") for text in meant):
-            joined = ",".join(text.partition("=")[2].strip("[]") for text in meant)
+        if len(meant) > 1 and all(text.strip("'").startswith(f"{name}=") for text in meant):
+            joined = ",".join(text.partition("=")[2].strip("[]'") for text in meant)
             meant = [f"{name}={f'[{joined}]' if name in LISTS else joined}"]
         done.add(" ".join(meant))
         return
@@ -189,6 +190,9 @@ def _choice(group: str, option: str, catalog: Catalog, done: Translation) -> str
     name, answer = longest_known(group, option, catalog)
     if name in catalog.options(group):
         return f"{group}={name}"
+    if option.endswith((".yaml", ".yml")) and not answer.typed:
+        _setting("conf_file", option, {}, catalog, done, done)
+        return ""
     if (answer.why and " is a choice of " not in answer.why) or not answer.typed:
         done.left_out.append(f"{option} ({answer.why})" if answer.why else f"{group}={option}")
     if group == "env" and not answer.typed:

@@ -5,12 +5,11 @@ Hydra that are not installed. Nothing here imports hydra or torch.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from rltrain.common.machine.install import install_command
-from rltrain.config.command_line import MOST_JOBS
+from rltrain.config.command_line import MOST_JOBS, NO_TEXT, shell_word
 from rltrain.config.suggest.aliases import tables, value_aliases
 from rltrain.config.suggest.choices import Answer
 from rltrain.errors import closest, normal
@@ -28,6 +27,7 @@ LISTS = (
     "algo.network.head_sizes",
     "hidden_sizes",
     "trust",
+    *("tags", "logger.wandb.tags", "report.ignore", "report.rename"),
 )
 """Keys of lists whose brackets are easily forgotten."""
 NUMBER, WHOLE = r"(?:\d+(?:\.\d+)?|\.\d+)", r"\d{1,15}"
@@ -49,19 +49,23 @@ def for_value(
     meant = value_aliases().get(path, {}).get(text.lower())
     if meant is not None:
         return Answer((meant if "=" in meant or meant[0] == "-" else f"{path}={meant}",))
-    if near := closest(text, choices, n=1) or [c for c in choices if c.startswith(text.lower())]:
+    begins = [c for c in choices if text and c.startswith(text.lower())]
+    if near := closest(text, choices, n=1) or begins:
         return Answer((f"{path}={near[0]}",), sure=False)
-    if span := re.fullmatch(rf"({WHOLE})\s*(?::|\.\.|-)\s*({WHOLE})", text):
+    unit = 3600 if path.endswith("hours") else 1 if path.endswith("timeout") else None
+    if not unit and (span := re.fullmatch(rf"({WHOLE})\s*(?::|\.\.|-)\s*({WHOLE})", text)):
         first, last = int(span[1]), int(span[2])
         if first < last < first + MOST_JOBS and accepts(first) and accepts(last):
             few = ",".join(map(str, range(first, last + 1)[:6]))
             short = (f"-m {path}={few}",) if last - first < 5 else ()
             return Answer((*short, f"-m '{path}=range({first},{last + 1})'"))
-    unit = 3600 if path.endswith("hours") else 1 if path.endswith("timeout") else None
     if unit and (seconds := duration(text)) and accepts(seconds / unit):
         return Answer((f"{path}={seconds / unit:.6g}",))
-    if isinstance(value, list) and value[1:] and all(v is not None and accepts(v) for v in value):
-        return Answer((f"-m {shell_word(path + '=' + ','.join(map(str, value)))}",))
+    nulls = isinstance(value, list) and value[1:] and None in value
+    if isinstance(value, list) and value and not nulls and all(map(accepts, value)):
+        each = dict.fromkeys(map(as_typed, value))
+        flag = "-m " if len(each) > 1 else ""
+        return Answer((flag + shell_word(f"{path}={','.join(each)}"),))
     for candidate, shown in _other_forms(value, text):
         if accepts(candidate):
             return Answer((shell_word(f"{path}={shown}"),))
@@ -88,9 +92,15 @@ def _other_forms(value: object, text: str) -> Iterator[tuple[Any, str]]:
     if text.lower() in ("none", "nil", "no", "off", "never", "false", "inf", "infinity", ""):
         yield None, "null"
     if not isinstance(value, (list, dict)):
-        yield [value], f"[{text}]"
-    elif isinstance(value, list) and len(value) == 1:
-        yield value[0], "null" if value[0] is None else str(value[0])
+        yield [value], as_typed([value])
+
+
+def as_typed(value: object) -> str:
+    """A value in Hydra's grammar: text in quotes where it would be no text."""
+    if isinstance(value, list):
+        return f"[{','.join(map(as_typed, value))}]"
+    no_text = isinstance(value, str) and (NO_TEXT.fullmatch(value) or value in ("null", ""))
+    return f'"{value}"' if no_text else "null" if value is None else str(value)
 
 
 def duration(text: str) -> float | None:
@@ -134,8 +144,3 @@ def for_metric(name: str, metrics: Sequence[str]) -> Answer:
     ends = [m for m in metrics if normal(m.partition("/")[2]) == normal(name)]
     near = sorted(ends, key=lambda m: not m.startswith("test/")) or closest(name, metrics)
     return Answer(tuple(f"stop.metric={m}" for m in near[:1]), sure=False)
-
-
-def shell_word(text: str) -> str:
-    """An override as a shell takes it."""
-    return text if re.fullmatch(r"[\w@%+=:,./~-]*", text) else shlex.quote(text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass, replace
 from functools import cache, partial
 from typing import Any, get_type_hints
 
@@ -225,16 +225,16 @@ class Checker:
 
         if isinstance(value, (int, float)) and accepts(show(value)):
             return f" For a number as text type {path}=\"'…'\", with both kinds of quotes."
+        others = "".join(f" {k}=null" for k in alternatives(path) if pick(self.defaults, k))
         held = value_in(value) if isinstance(value, str) else value
         if held is not value and accepts(held):
-            return (
-                f" It is text. Type {path}={show(held)}; an environment variable is converted by "
-                "${oc.decode:${oc.env:NAME}}."
-            )
-        if isinstance(value, (int, float)) and value > LARGEST and accepts(LARGEST):
+            how = "an environment variable is converted by ${oc.decode:${oc.env:NAME}}."
+            return f" It is text. Type {path}={show(held)}{others}; {how}"
+        if isinstance(value, (int, float)) and LARGEST < value < float("inf") and accepts(LARGEST):
             return f" It has to be below 2**63, {LARGEST:.1e}."
         listed, default = literals(annotation), pick(self.defaults, path)
-        meant = str(for_value(path, value, listed, accepts))
+        answer = for_value(path, value, listed, accepts)
+        meant = str(replace(answer, typed=tuple(typed + others for typed in answer.typed)))
         if meant or listed or default in (None, value):
             return meant
         return f" The default is {show(default)}."

@@ -253,7 +253,7 @@ def show(value: object) -> str:
         return "{" + ", ".join(f"{k}: {show(v)}" for k, v in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(show(v) for v in value) + "]"
-    return str(value)
+    return str(value) or "''"
 
 
 def literals(annotation: object) -> list[str]:

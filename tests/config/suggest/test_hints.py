@@ -11,13 +11,30 @@ from rltrain.config.command_line import read
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import flat_keys, jobs, parse
 from rltrain.config.suggest.aliases import tables
-from rltrain.errors import NamesError, RltrainError
+from rltrain.errors import NamesError, RltrainError, UsageError
 from tests.marks import slow_except
 
 DQN, QMIX = ("algo=dqn", "env=cartpole"), ("algo=qmix", "env=smac")
 OTHERS = ("true", "0.01", "200")
 """Values that are typed for each name of another library, beside those it has."""
-SUGGESTION = re.compile(r"(?:Type|Did you mean) (.+?)(?: \([^()]*\))?(?:[.?]$|\. (?=[A-Z]))", re.M)
+SUGGESTION = re.compile(
+    r"(?:Type|Did you mean) (.+?)(?: \([^()]*\))?(?:[.?]$|; |\. (?=[A-Z]))", re.M
+)
+GIVEN_TOO = {
+    "load_step": "checkpoint=outputs/dqn-cartpole/run",
+    "stop.value": "stop.metric=test/return_mean",
+    "stop.metric": "stop.value=1",
+    "env.map_weights": "env.maps=[3m]",
+}
+"""What a user of a key gives too, and has not given yet."""
+NAMES = {
+    "stop.metric": "[test/return_mean,train/return_mean]",
+    "tune.metric": "[test/return_mean,test/win_rate]",
+    "env.id": "[CartPole-v1,Acrobot-v1]",
+    "env.map_name": "[3m,8m]",
+}
+"""Lists for keys whose values are names that have to be known, in place of ``TEXTS``."""
+TEXTS = ("[a b,c]", "[a,b]")
 
 
 def refusal(words):
@@ -42,11 +59,18 @@ def refused(base, word):
     """The suggestions for a wrong override that are refused in their turn."""
     text = refusal([*base, word]) or ""
     for words in suggested(text):
-        words = [word for word in words if word != "--cfg=job"]  # an option, not an override
-        typed = {word.partition("=")[0] for word in words}
-        again = refusal([*(w for w in base if w.partition("=")[0] not in typed), *words])
-        if again is not None and typed != {"config"}:  # a file that is not there
+        again = when_typed(base, words)
+        if again is not None:
             yield word, words, again
+
+
+def when_typed(base, words):
+    """Why suggested overrides are refused in their turn, with what their user gives too."""
+    words = [word for word in words if word != "--cfg=job"]  # an option, not an override
+    typed = {word.partition("=")[0]: word.partition("=")[2] for word in words}
+    kept = (w for w in base if w.partition("=")[0] not in typed)
+    given = (GIVEN_TOO[k] for k, v in typed.items() if k in GIVEN_TOO and v != "null")
+    return refusal([*kept, *given, *words]) if {*typed} != {"config"} else None  # no file is there
 
 
 def foreign():
@@ -86,7 +110,12 @@ def wrong_values(base):
     """Every key with values that few of them have."""
     keys = [k for k, v in flat_keys(compose_checked(base).tree).items() if not isinstance(v, dict)]
     others = ("resume", "config", "mode", "checkpoint", "record", "test.function")
-    return [f"{key}={value}" for key in keys if key not in others for value in VALUES]
+    return [
+        f"{key}={NAMES.get(key, value) if value in TEXTS else value}"
+        for key in keys
+        if key not in others
+        for value in VALUES
+    ]
 
 
 def deletions(base):
@@ -195,6 +224,96 @@ def test_a_folder_is_suggested():
 def test_a_suggested_form_of_a_value_is_accepted(base):
     words = wrong_values(base)[::97]
     assert not [each for word in words for each in refused(base, word)]
+
+
+FORMS = {
+    "trust='5'": ['trust=["5"]'],
+    "report.ignore='true'": ['report.ignore=["true"]'],
+    "logger.wandb.tags='null'": ["logger.wandb.tags=null"],
+    "report.rename='null'": ['report.rename=["null"]'],
+    "name=['5']": ['name="5"'],
+    "name=['5',a]": ["-m", 'name="5",a'],
+    "env.frame_stack=[4,4]": ["env.frame_stack=4"],
+    "load_step=''": ["load_step=null"],
+    "algo.max_grad_norm=inf": ["algo.max_grad_norm=null"],
+    "stop.hours=1:30:00": ["stop.hours=1.5"],
+    "algo.updates_per_episode=[1]": [
+        "algo.updates_per_episode=1",
+        "algo.updates_per_env_step=null",
+    ],
+    "algo.updates_per_episode='1'": [
+        "algo.updates_per_episode=1",
+        "algo.updates_per_env_step=null",
+    ],
+}
+
+
+@pytest.mark.parametrize("word", FORMS)
+def test_a_value_is_suggested_as_it_has_to_be_written(word):
+    assert [*suggested(refusal([*DQN, word]))] == [FORMS[word]]
+    assert not list(refused(DQN, word))
+
+
+OF_OTHERS = """
+--lr 1e-3
+--config my.yaml env=cartpole
+--config=qmix --env-config=sc2 with env_args.map_name=2s3z t_max=100000
+--env-id CartPole-v1 --total-timesteps 10000 --track
+--algo dqn --env CartPole-v1 -n 5e4 --seed 3
+algo=QMIX env=3m lr=1e-3
+algo=DQN-v3 env=ALE/Breakout-v5
+algo=mappo env=smac
+algo=null env=cartpole
+env=null
+algo=[qmix] env=smac
+algo.name=qmix env=smac
+env.type=smac
+seed=one
+seed=
+seed='"3"'
+seed=[1,2,3]
+seed=(1,2)
+algo=dqn env=cartpole device=cuda:1
+algo=dqn env=cartpole gamma=95% tau=0.005
+algo=dqn env=cartpole total_env_steps=1,000,000
+algo=dqn env=cartpole total_env_steps=1M,2M
+algo=dqn env=cartpole algo.optimizer.lr=null
+algo=dqn env=cartpole algo.network.hidden_sizes=128,128
+algo=dqn env=cartpole policy_kwargs=dict(net_arch=[64,64])
+algo=dqn env=cartpole n_envs=8 vec_env_cls=SubprocVecEnv
+algo=dqn env=cartpole load_checkpoint=1000
+algo=dqn env=cartpole exploration_fraction=0.1
+algo=dqn env=cartpole target_update_interval=200 tau=0.005
+algo=dqn env=cartpole logger=null
+algo=dqn env=cartpole logger=[wandb,mlflow]
+algo=dqn env=cartpole logger.wandb.tags=a,b
+algo=dqn env=cartpole stop.hours=1:30
+algo=dqn env=cartpole accumulated_episodes=50%
+algo=qmix env=smac reward_scalarisation=sum
+algo=qmix env=smac noisy=true
+algo=qmix env=smac env.max_steps=100
+algo=qmix env=smac model.fcnet_hiddens=[64,64]
+algo=qmix env=smac algo.network.activation=tanh
+algo=qmix env=smac hardware=subproc num_gpus_per_learner=1
+--cfg=yaml
+""".strip().splitlines()
+"""Wrong commands of users of PyMARL, EPyMARL, Stable-Baselines3, CleanRL and RLlib."""
+
+
+@pytest.mark.parametrize("line", slow_except(OF_OTHERS[::4], OF_OTHERS))
+def test_a_wrong_command_is_answered_clearly_and_with_what_is_accepted(line, own_folder):
+    words = shlex.split(line)
+    with pytest.raises(UsageError) as caught:
+        entry.run(words)
+    text = str(caught.value) + entry.in_one(caught.value, words)
+    assert not re.search(r"\bNone\b|\?\.|\.\.|got \.|there is no such key", text)
+    base = [w for w in words if w in ("algo=dqn", "env=cartpole", "algo=qmix", "env=smac")]
+    assert not [each for each in suggested(text) if when_typed(base, each)]
+    for command in re.findall("^  rltrain(.*)$", text, re.M):
+        read_line = read(shlex.split(command))
+        for job in entry.list_jobs(read_line).values():
+            compose_checked(job).settings()
+        assert {*base} <= {*read_line.overrides}
 
 
 TYPED = (

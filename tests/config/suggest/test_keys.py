@@ -11,11 +11,12 @@ from rltrain import main as entry
 from rltrain.api import settings_from
 from rltrain.common.machine.install import install_command
 from rltrain.config.catalog import SHIPPED, split_options
+from rltrain.config.command_line import shell_word
 from rltrain.config.compose import compose_checked
 from rltrain.config.suggest.aliases import choice_aliases, tables, value_aliases
 from rltrain.config.suggest.choices import for_choice
 from rltrain.config.suggest.keys import FREE_FORM, for_key, foreign
-from rltrain.config.suggest.value_forms import duration, for_plugin, for_value, numbers, shell_word
+from rltrain.config.suggest.value_forms import duration, for_plugin, for_value, numbers
 from rltrain.errors import UsageError
 from tests.marks import slow_except
 
