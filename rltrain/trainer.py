@@ -16,7 +16,7 @@ from rltrain.callback import Callbacks
 from rltrain.callback.training import EvaluationRollouts
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import CONFIG, MODEL, REPLAY, SPEC, TRAINER, Found
-from rltrain.common.checkpoint.fit import UNFIT, check_fits, require_counts
+from rltrain.common.checkpoint.fit import UNFIT, check_fits, require_counts, require_optimizer
 from rltrain.common.failures import Disk, close_all
 from rltrain.common.machine.usage import Stopwatch, Usage
 from rltrain.common.metrics import Metrics, episode_metrics
@@ -331,11 +331,11 @@ class Trainer:
             else:
                 parts = self._to_act(self.tests.weights or self.learner.state_dict())
                 step = self.tests.clock.env_steps
-            parts = self.callbacks.on_save(self, parts)
-            folder = checkpoint.write(self.checkpoints, step, parts, kind)
-            if kind == "full":
-                checkpoint.make_latest(self.checkpoints, step, self.keep_last, REPLAY)
-                self.buffer.saved(with_replay)
+            with self.callbacks.saving(self, parts) as parts:
+                folder = checkpoint.write(self.checkpoints, step, parts, kind)
+                if kind == "full":
+                    checkpoint.make_latest(self.checkpoints, step, self.keep_last, REPLAY)
+                    self.buffer.saved(with_replay)
             return folder
 
     @property
@@ -411,6 +411,7 @@ class Trainer:
         model = checkpoint.read(chosen.folder, MODEL)
         check_fits(self.learner.state_dict(), model, chosen.folder, self.about)
         try:
+            require_optimizer(chosen.folder, self.about[CONFIG])
             self.learner.load_state_dict({**state["learner"], **model})
             remarks = self._restore_rollout(chosen.folder, state)
             self.load_state_dict(state)

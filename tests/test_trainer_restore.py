@@ -92,6 +92,29 @@ def test_a_resume_goes_on_with_torchs_random_stream(small, tmp_path):
     assert torch.equal(torch.rand(4), expected)
 
 
+ADAMW = "algo.optimizer={_target_: torch.optim.AdamW, lr: 5e-4}"
+OPTIMIZERS = ["algo/optimizer=adam", "algo/optimizer=radam", "algo/optimizer=rmsprop", ADAMW]
+
+
+@pytest.mark.parametrize("before", OPTIMIZERS[:2])
+def test_a_run_goes_on_with_its_own_optimizer_only(small, tmp_path, before):
+    """Defect: RAdam and AdamW took the moments of Adam for theirs, which have the same names."""
+    folder = trained([*small, before], tmp_path / "before", 40).save()
+    for i, now in enumerate(OPTIMIZERS):
+        trainer = rltrain.make_trainer(
+            [*small, now, "algo.optimizer.lr=0.1"], run_dir=tmp_path / f"{i}"
+        )
+        if now == before:
+            trainer.restore(folder)
+            continue
+        initial = weights(trainer)
+        with pytest.raises(
+            UsageError, match=r"saved with the optimizer rltrain\.algo\.r?adam, and"
+        ):
+            trainer.restore(folder)
+        assert torch.equal(weights(trainer), initial)
+
+
 def test_what_was_saved_can_be_started_from(small, tmp_path):
     done = trained(small, tmp_path / "a")
     folder = done.save()

@@ -12,7 +12,8 @@ from gymnasium import spaces
 import rltrain
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
-from rltrain.errors import EnvError
+from rltrain.errors import EnvError, UsageError
+from rltrain.types import Clock
 from tests.helpers import weights
 from tests.marks import slow_except
 
@@ -132,6 +133,63 @@ def test_no_transition_joins_two_episodes_after_an_exception_in_any_hook(tmp_pat
         each.train()
         assert not joined(each)
         assert each.clock.env_steps >= 250
+
+
+class Noting(Callback):
+    """Puts a part of its own into every checkpoint."""
+
+    def on_save(self, trainer, value):
+        return {**value, "note": {"env_steps": trainer.clock.env_steps}}
+
+
+def raising(value):
+    raise ZeroDivisionError("on purpose")
+
+
+BAD = {
+    "raises": (raising, ZeroDivisionError, "on purpose"),
+    "exits": (lambda value: exit(3), SystemExit, "3"),
+    "has changed half": (lambda value: raising(value.clear()), ZeroDivisionError, "on purpose"),
+    "returns nothing": (lambda value: None, UsageError, "returned nothing"),
+}
+
+
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize("kind", ["full", "weights"])
+def test_a_checkpoint_is_written_whatever_its_hooks_do(tmp_path, kind, bad):
+    """Defect: there was none, and the run was lost."""
+    act, error, says = BAD[bad]
+
+    class Bad(Callback):
+        def on_save(self, trainer, value):
+            return act(value)
+
+    trainer = made(tmp_path, [Noting(), Bad(), Noting()])
+    trainer.clock = Clock(env_steps=7)
+    with pytest.raises(error, match=says):
+        trainer.save(kind)
+    assert checkpoint.kind_of(tmp_path / "checkpoints/7") == kind
+    assert checkpoint.read(tmp_path / "checkpoints/7", "note") == {"env_steps": 7}
+    if kind == "full":
+        assert made(tmp_path / "resumed").restore(tmp_path).step == 7
+
+
+def test_the_last_checkpoint_of_a_run_is_written_whatever_its_hooks_do(tmp_path):
+    class Bad(Callback):
+        def on_save(self, trainer, value):
+            return raising(value) if trainer.clock.env_steps >= 250 else value
+
+    trainer = made(tmp_path, [Bad()])
+    with pytest.raises(ZeroDivisionError, match="on purpose"):
+        trainer.train()
+    assert checkpoint.newest_full(tmp_path / "checkpoints") == trainer.clock.env_steps >= 250
+
+
+def test_a_refusal_of_our_own_prevents_a_checkpoint(tmp_path):
+    first, second = made(tmp_path), made(tmp_path)
+    first.save()
+    with pytest.raises(UsageError, match="already running"):
+        second.save("weights")
 
 
 def test_a_checkpoint_that_is_restored_after_an_exception_keeps_its_open_episodes(tmp_path):

@@ -8,7 +8,8 @@ of the hooks, ``rltrain/examples/`` two callbacks to start from.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import partial
 from typing import Any
@@ -130,6 +131,7 @@ class Callbacks(Callback):
         }
         for name, calls in hooks.items():  # each hook of this object calls those of its callbacks
             setattr(self, name, partial(CALLED_BY.get(name, pass_on), calls))
+        self.saving = partial(saving, hooks["on_save"])
         self.watch_training = any(hooks[name] for name in STEP_HOOKS)
         changing = [c for c in self.callbacks if not c.only_counts]
         self.changes_batches = any(defines(c, "on_batch") for c in changing)
@@ -177,7 +179,7 @@ def pass_on(calls: Sequence[Callable[..., object]], trainer: Training, value: ob
         try:
             value = call(trainer, value)
         except Exception as error:
-            if not type(hook.__self__).__module__.startswith("rltrain."):
+            if not is_own(hook):
                 error.add_note(f"in {hook_name(hook)}")
             raise
         if value is None and given is not None and not isinstance(given, BaseException):
@@ -223,6 +225,26 @@ def call_all(calls: Sequence[Callable[..., object]], trainer: Training, value: A
     return value
 
 
+@contextmanager
+def saving(
+    calls: Sequence[Callable[..., object]], trainer: Training, parts: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """Context for writing what ``on_save`` makes of parts; what users' hooks raise waits for it."""
+    errors: list[BaseException] = []
+    for call in calls:
+        try:
+            parts = pass_on([call], trainer, dict(parts))
+        except (Exception, SystemExit) as error:
+            if is_own(call):
+                raise
+            if errors:
+                log.error("%s in %s", reason(error), hook_name(call), exc_info=True)
+            errors.append(error)
+    yield parts
+    if errors:
+        raise errors[0]
+
+
 CALLED_BY = {"on_batch": pass_on_batch, "on_train_end": call_all, "on_exception": call_all}
 """Functions that call hooks otherwise than ``pass_on``."""
 
@@ -231,6 +253,11 @@ def only_counts(hook: Any) -> bool:
     """Whether the callback of a hook says that it changes nothing."""
     counts: bool = hook.__self__.only_counts
     return counts
+
+
+def is_own(hook: Any) -> bool:
+    """Whether a hook is one of rltrain's."""
+    return type(hook.__self__).__module__.startswith("rltrain.")
 
 
 def hook_name(hook: Any) -> str:

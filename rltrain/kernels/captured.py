@@ -18,6 +18,8 @@ from torch import Tensor, nn
 PLAIN = int, float, str, bytes, bool, type(None)
 OF_EVERY_MODULE = vars(nn.Module()).keys() - {"training"}
 """Attributes of modules that ``ModuleWatch`` looks at, or whose contents ``Parts`` does."""
+GENERATOR: dict[str, object] = {"state": None}
+"""The state that graphs draw their random numbers from, where it was replaced."""
 FOREIGN = {*sys.stdlib_module_names, "torch", "numpy", "rltrain.types"}
 
 
@@ -49,7 +51,7 @@ class Parts:
             elif hasattr(x, "__dict__") and not isinstance(x, FunctionType):
                 self._looks.append(vars(x).values)
         self._looks += [vars(kind).values for kind in classes]
-        self._looks += [table.values for table in tables]
+        self._looks += [table.values for table in (*tables, GENERATOR)]
         self._read = [(vars(sys.modules[name]).get, names) for name, names in named.items()]
         self._values = self._now()
 

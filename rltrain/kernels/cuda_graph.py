@@ -26,7 +26,7 @@ from rltrain.algo.policy import Policy
 from rltrain.buffer.packed_batch import BatchMemory, PackedBatch, form_of
 from rltrain.common.metrics import MetricRow
 from rltrain.interfaces import Agents
-from rltrain.kernels.captured import Parts, RandomStates
+from rltrain.kernels.captured import GENERATOR, Parts, RandomStates
 from rltrain.kernels.module_watch import ModuleWatch
 from rltrain.types import Batch, Clock, UpdateResult
 
@@ -285,6 +285,7 @@ def capturing(graph: torch.cuda.CUDAGraph, pool: Any) -> Iterator[None]:
         generator.set_state(random)
         default = torch.cuda.default_generators[torch.cuda.current_device()]
         default.graphsafe_set_state(generator.graphsafe_get_state())
+        GENERATOR["state"] = generator  # earlier graphs draw from the one before
         raise
 
 

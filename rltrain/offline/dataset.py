@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,8 @@ from safetensors import SafetensorError, safe_open
 from rltrain.buffer.packed_obs import PackedObs
 from rltrain.common.files import digest
 from rltrain.common.number_types import is_finite
-from rltrain.errors import DatasetError
 from rltrain.offline.shards import (
+    INDEX,
     damaged,
     fields_of,
     read_index,
@@ -40,7 +40,7 @@ class Dataset:
     start: np.ndarray  # [pieces] its first time step there
     length: np.ndarray  # [pieces] transitions
     whole: np.ndarray  # [pieces] an episode from its first to its final step
-    files: dict[int, Any] = field(default_factory=dict)  # shards looked at, mapped into memory
+    files: Sequence[Any]  # the shards, mapped into memory
 
     @property
     def knows_probabilities(self) -> bool:
@@ -48,13 +48,8 @@ class Dataset:
         return all(shard["probabilities"] for shard in self.shards)
 
     def piece(self, i: int) -> dict[str, np.ndarray]:
-        """Every field [length + 1, …] of piece i; the last time step is final. DatasetError if its
-        shard is damaged.
-        """
-        number = int(self.shard[i])
-        if number not in self.files:
-            self.files[number] = checked(self.folder, self.shards[number], self.spec)
-        file = self.files[number]
+        """Every field [length + 1, …] of piece i; the last time step is final."""
+        file = self.files[int(self.shard[i])]
         start, stop = int(self.start[i]), int(self.start[i] + self.length[i] + 1)
         fields = {name: file.get_slice(name)[start:stop] for name in fields_of(self.spec)}
         if self.spec.obs_bytes:
@@ -78,7 +73,7 @@ def open_dataset(folder: Path, spec: EnvSpec) -> Dataset:
     """
     index = read_index(folder)
     require_fit(folder, index["spec"], spec)
-    shard, start, length, whole = [], [], [], []
+    shard, start, length, whole, files = [], [], [], [], []
     for number, entry in enumerate(index["shards"]):
         path = folder / entry["file"]
         try:
@@ -90,15 +85,16 @@ def open_dataset(folder: Path, spec: EnvSpec) -> Dataset:
             raise damaged(path, "its piece lengths are invalid")
         if (n < 1).any() or (n >= entry["steps"]).any() or int((n + 1).sum()) != entry["steps"]:
             raise damaged(path, "its pieces do not add up")
+        files.append(checked(folder, entry, spec))
         shard.append(np.full(len(n), number))
         start.append(np.cumsum(n + 1) - n - 1)
         length.append(n)
         whole.append(flags)
     if not shard:
-        raise DatasetError(f"{folder} lists no shards: nothing was recorded.")
+        raise damaged(folder / INDEX, "it lists no shards")
     join = np.concatenate
     pieces = join(shard), join(start), join(length), join(whole)
-    return Dataset(folder, spec, index["shards"], *pieces)
+    return Dataset(folder, spec, index["shards"], *pieces, files)
 
 
 def checked(folder: Path, entry: Mapping[str, Any], spec: EnvSpec) -> Any:

@@ -22,7 +22,7 @@ from rltrain.common.json_text import first_problem
 from rltrain.common.machine.places import require_writable
 from rltrain.common.number_types import Flag, Whole
 from rltrain.common.spec_record import agents_words, changes, read_spec
-from rltrain.errors import DatasetError, EnvError, UsageError
+from rltrain.errors import DatasetError, EnvError, UsageError, reason
 from rltrain.types import EnvSpec
 
 
@@ -54,6 +54,7 @@ FORMAT = 1
 INDEX = "dataset.json"
 LARGEST_INDEX = 1 << 28
 """Largest JSON file that is read, in bytes."""
+AGAIN = "Copy the dataset again, or record a new one."
 SIZES = ("n_agents", "n_actions", "obs_shape", "obs_dtype", "state_dim", "n_rewards")
 """The fields of an EnvSpec that must agree for experience to fit."""
 
@@ -146,17 +147,17 @@ def read_index(folder: Path) -> dict[str, Any]:
     path = folder / INDEX
     if not path.is_file():
         raise UsageError(
-            f"There is no dataset at {folder}. Expected a folder with {INDEX}, as dataset.write "
-            "makes it."
+            f"There is no dataset at {folder}. Expected the path of one folder with {INDEX}, as "
+            "dataset.write=FOLDER makes it."
         )
     try:
         if path.is_symlink():
-            raise DatasetError(f"{path} is a link: it is not read.")
+            raise DatasetError(f"{path} is a link, which is not followed. {AGAIN}")
         index = get_json(path, LARGEST_INDEX)
         if not isinstance(index, dict):
             raise ValueError(f"expected a JSON object, got {type(index).__name__}")
     except (OSError, ValueError) as error:
-        raise DatasetError(f"{path} cannot be read ({type(error).__name__}: {error}).") from error
+        raise DatasetError(f"{path} cannot be read ({reason(error)}). {AGAIN}") from error
     version = index.get("format")
     if isinstance(version, int) and version > FORMAT:
         raise DatasetError(
@@ -167,9 +168,9 @@ def read_index(folder: Path) -> dict[str, Any]:
     for shard in index["shards"]:
         file = folder / shard["file"]
         if shard["file"] != Path(shard["file"]).name or file.is_symlink():
-            raise DatasetError(f"{path} lists {shard['file']}, which is not a regular file there.")
+            raise damaged(path, f"it lists {shard['file']}, which is not a regular file there")
         if not file.is_file():
-            raise DatasetError(f"{file} is missing. Copy the dataset again.")
+            raise DatasetError(f"{file} is missing. {AGAIN}")
         if file.stat().st_size != shard["bytes"]:
             raise damaged(file, f"expected {shard['bytes']} bytes, got {file.stat().st_size}")
     return index
@@ -213,7 +214,7 @@ def require_same(folder: Path, sums: object, shards: Sequence[Mapping[str, Any]]
 
 def damaged(path: Path, why: str) -> DatasetError:
     """The error of a damaged dataset."""
-    return DatasetError(f"{path} is damaged: {why}. Copy the dataset again, or record a new one.")
+    return DatasetError(f"{path} is damaged: {why}. {AGAIN}")
 
 
 def require_free(folder: Path) -> None:

@@ -80,10 +80,13 @@ def rate(results: Results, n: int, rng: np.random.Generator) -> Ratings:
 
 
 def resampled(results: Results, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Counts of a bootstrap within rows, [R, P, 3]: whole rows keep their number of battles."""
-    counts = results.counts
-    total = counts.sum(-1)
-    return rng.multinomial(total, counts / total[:, None], size=(resamples, len(total)))
+    """Counts of a bootstrap within rows, [R, P, 3]: whole rows keep their number of battles. A row
+    of one battle has no spread: half a win and half a loss are added before it is drawn from.
+    """
+    total = results.counts.sum(-1)
+    seen = results.counts + (total == 1)[:, None] * np.array([PRIOR, 0, PRIOR])
+    p = seen / seen.sum(-1, keepdims=True)
+    return rng.multinomial(total, p, size=(resamples, len(total)))
 
 
 def points(results: Results, n: int, counts: np.ndarray) -> np.ndarray:

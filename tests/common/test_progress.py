@@ -1,6 +1,7 @@
 """What displays read about a run: its activity, and the time that activities took."""
 
 import logging
+import re
 
 import numba
 import pytest
@@ -67,4 +68,4 @@ def test_a_long_compilation_says_how_far_it_is(caplog, monkeypatch):
             numba.njit(lambda x: x - 1)(1)
     finally:
         numba.core.event.unregister("numba:compile", listener)
-    assert "compiling the environment: 1 functions in 0 s" in caplog.text
+    assert re.search(r"compiling the environment: 1 functions in \d+ s", caplog.text)

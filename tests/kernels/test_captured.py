@@ -3,6 +3,7 @@
 import copy
 import random
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -18,6 +19,7 @@ from rltrain.kernels.cuda_graph import (
     CannotCapture,
     Captures,
     NoClock,
+    capturing,
     of_optimizer,
     parts_of_step,
 )
@@ -181,6 +183,63 @@ def test_variables_of_a_script_that_no_part_reads_are_no_edits(monkeypatch):
 def test_an_error_of_any_kind_is_left_to_the_step_itself():
     captures = Captures("steps", required=False)
     assert captures.get("a", lambda: Parts([]), lambda pool: {}["missing"]) is None
+
+
+class FakeState:
+    """In place of the state of a GPU's generator: a seed and how much was drawn."""
+
+    def __init__(self, drawn=0):
+        self.drawn = drawn
+
+
+class FakeGenerator:
+    """In place of a GPU's generator, whose state can be that of another."""
+
+    def __init__(self, device=""):
+        self.state = FakeState()
+
+    def set_state(self, drawn):
+        self.state = FakeState(drawn)
+
+    def graphsafe_get_state(self):
+        return self
+
+    def graphsafe_set_state(self, other):
+        self.state = other.state
+
+
+class Draws(FakeGraph):
+    """A graph that draws from the state that it was captured with."""
+
+    def __init__(self, default, pool):
+        super().__init__(pool)
+        self.state = default.state
+
+    def launch(self):
+        self.state.drawn += 1
+
+
+def test_graphs_draw_from_the_saved_generator_after_a_capture_that_broke_off(monkeypatch):
+    """Defect: acting drew from the generator before it, which no checkpoint has."""
+    default = FakeGenerator()
+    monkeypatch.setattr(torch, "Generator", FakeGenerator)
+    monkeypatch.setattr(torch.cuda, "default_generators", [default])
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda: default.state.drawn)
+    monkeypatch.setattr(torch.cuda, "graph", lambda graph, pool: nullcontext())
+    acting, learning = Captures("acting", required=False), Captures("steps", required=False)
+
+    def act():
+        acting.get("a", lambda: Parts([]), partial(Draws, default)).launch()
+        return default.state.drawn  # as a checkpoint has it
+
+    def broken_off(pool):
+        with capturing(None, pool):
+            failing(pool)
+
+    assert [act(), act()] == [1, 2]
+    assert learning.get("a", lambda: Parts([]), broken_off) is None
+    assert [act(), act()] == [3, 4]
 
 
 def test_a_copy_captures_for_itself():

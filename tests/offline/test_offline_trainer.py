@@ -1,5 +1,8 @@
 """Learning from a dataset: the pace, what is read, resumption, refusals, a game that is solved."""
 
+import json
+import os
+import shutil
 from contextlib import closing
 from types import SimpleNamespace
 
@@ -9,9 +12,11 @@ import pytest
 import torch
 
 import rltrain
+from rltrain import main as entry
 from rltrain.callback import Callbacks
-from rltrain.errors import UsageError
+from rltrain.errors import RltrainError, UsageError
 from rltrain.offline.estimate import Estimate
+from rltrain.offline.shards import INDEX, shard_name
 from tests.conftest import SMALL
 from tests.helpers import Penalty, trained, weights
 
@@ -268,6 +273,44 @@ def test_what_a_dataset_cannot_feed_is_refused(offline, tmp_path, overrides, sai
     with pytest.raises(UsageError, match=said):
         rltrain.make_trainer([*kept, *overrides], run_dir=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def changed_byte(folder):
+    path = folder / shard_name(2)
+    content = bytearray(path.read_bytes())
+    content[-20] ^= 1
+    path.write_bytes(content)
+
+
+def without_shards(folder):
+    index = json.loads((folder / INDEX).read_text())
+    (folder / INDEX).write_text(json.dumps(index | {"shards": []}))
+
+
+FAULTS = {
+    "a changed byte": (changed_byte, "d", r"shard-00002.* is damaged: its checksum"),
+    "a cut shard": (lambda d: os.truncate(d / shard_name(2), 9), "d", r"shard-00002.* is damaged"),
+    "a missing shard": (lambda d: (d / shard_name(2)).unlink(), "d", r"shard-00002.* is missing"),
+    "no shards": (without_shards, "d", r"d/dataset\.json is damaged: it lists no shards"),
+    "a cut index": (lambda d: os.truncate(d / INDEX, 99), "d", r"cannot be read .*line 5 column"),
+    "an empty index": (lambda d: os.truncate(d / INDEX, 0), "d", r"cannot be read .*line 1 column"),
+    "no index": (lambda d: (d / INDEX).unlink(), "d", r"no dataset at d\. .* one folder with"),
+    "a list": (lambda d: None, "[d,d]", r"no dataset at \[d,d\]\. .* one folder with"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_damaged_dataset_is_refused_before_the_run_has_a_folder(
+    offline, recorded, own_folder, fault
+):
+    """Defect: a changed byte was found by the first test of a run that had begun."""
+    damage, typed, says = FAULTS[fault]
+    shutil.copytree(recorded, "d")
+    damage(own_folder / "d")
+    with pytest.raises(RltrainError, match=says) as found:
+        entry.run([*without(offline, "dataset.read"), f"dataset.read={typed}"])
+    assert found.value.exit_code in (2, 3)
+    assert not (own_folder / "outputs").exists()
 
 
 def test_without_probabilities_there_is_nothing_to_estimate(small, tmp_path):

@@ -67,6 +67,21 @@ def test_an_undefeated_player_is_rated_best_and_finite():
     assert np.isfinite([*rated.bradley_terry, *rated.elo]).all()
 
 
+@pytest.mark.parametrize("battle", [(1, 0, 0), (0, 1, 0), (0, 0, 1)])
+def test_one_battle_on_each_side_leaves_a_rating_open(battle):
+    """Defect: the interval was a point, as that of a thousand battles would have been."""
+    widths = []
+    for battles in (1, 50):
+        found = results((0, 1, 1 * battles, 0, 0), (1, 0, *(x * battles for x in battle)))
+        rated = r.rate(found, 2, np.random.default_rng(0))
+        widths.append([x.high[0] - x.low[0] for x in (rated.bradley_terry, rated.elo)])
+        assert (rated.bradley_terry.low <= rated.bradley_terry.value).all()
+        assert (rated.bradley_terry.high >= rated.bradley_terry.value).all()
+    assert widths[0][0] > 100
+    assert widths[0][1] > 0
+    assert widths[1][0] < 100
+
+
 def test_players_who_always_draw_are_equal():
     found = results((0, 1, 0, 50, 0), (0, 2, 0, 50, 0), (1, 2, 0, 50, 0))
     rated = r.rate(found, 3, np.random.default_rng(0))

@@ -80,7 +80,9 @@ def _loaded(path: Path) -> Any:
         if isinstance(error, Fault):
             raise
         mark = getattr(error, "problem_mark", None)
-        raise Fault("is not YAML" + (f", see line {mark.line + 1}" if mark else "")) from None
+        where = f", see line {mark.line + 1}" if mark else ""
+        reason = " ".join(str(getattr(error, "problem", error)).split())
+        raise Fault(f"is not YAML{where}: {reason}") from None
 
 
 def _map_of(found: object) -> MapData:

@@ -40,8 +40,9 @@ def read_starts(path: str, map_data: MapData) -> RecordedStarts:
         maps = dict(json.loads(text)["maps"])
     except OSError as error:
         raise refusal(path, f"cannot be read: {error.strerror}") from None
-    except (ValueError, TypeError, KeyError):
-        raise refusal(path, "is not a recorded file: expected JSON with maps") from None
+    except (ValueError, TypeError, KeyError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise refusal(path, f"is not a recorded file: expected JSON with maps ({reason})") from None
     if map_data.name not in maps:
         known = ", ".join(sorted(map(str, maps))) or "no map at all"
         raise refusal(path, f"has no map {map_data.name}, only {known}")

@@ -92,6 +92,21 @@ def check_fits(
         )
 
 
+def require_optimizer(folder: Path, config: Mapping[str, Any]) -> None:
+    """Refuse to continue with another optimizer than that of the checkpoint: its moments may have
+    the same names, as those of Adam and RAdam have.
+
+    Raises:
+        UsageError: both optimizers, and what to type.
+    """
+    there, here = (each["algo"]["optimizer"]["_target_"] for each in (read(folder, CONFIG), config))
+    if there != here:
+        raise UsageError(
+            f"The checkpoint {folder} was saved with the optimizer {there}, and here it is {here}. "
+            "Choose algo/optimizer as it was, or start from the weights: checkpoint=RUN_FOLDER."
+        )
+
+
 def weights(model: Mapping[str, object], networks: Sequence[str]) -> dict[str, str]:
     """The shape and type of every weight, such as ``[64, 4] float32``, by name."""
     kinds = {}

@@ -39,7 +39,7 @@ def result(facts: Mapping[str, Any], trainer: Trainer) -> list[str]:
     lines = [f"{verb} at {env_steps:,} env steps after {duration(trainer.seconds)}{reason}."]
     last, best = facts["final_test"], facts["best_test"]
     if last and (text := score_text(last, trainer.about["config"]["test"]["episodes"])):
-        lines[0] += f" Last test: {text}" + ("" if best and best != last else ", the best") + "."
+        lines[0] += f" Last test: {text}" + (", the best" if last == best else "") + "."
     if best and best != last and (text := score_text(best)):
         lines[0] += f" Best test, at {best['env_steps']:,} (load_step=best): {text}."
     if status != "finished":

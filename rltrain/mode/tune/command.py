@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from rltrain.common.files import expanded, json_object, put_text, require_empty, require_plain
+from rltrain.common.files import expanded, get_json, put_text, require_empty, require_plain
 from rltrain.common.machine.places import require_writable
 from rltrain.common.machine.streams import keep_streams, say
 from rltrain.config.schema import RunSettings, Settings
+from rltrain.config.validate.constructor import show
 from rltrain.errors import RltrainError, UsageError, storage_errors
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.signals import SIGNAL_CODES, handling
@@ -65,19 +66,20 @@ def begin(folder: Path, overrides: Sequence[str], run: RunSettings) -> bool:
         "mode": run.tune.mode,
         "space": run.tune.space,
     }
-    path = folder / STUDY
+    path, advice = folder / STUDY, "Type tune.dir=FOLDER for a new one."
     if path.exists():
         require_plain(folder)
-        before = json_object(path)
-        listed = before.get("overrides")
-        if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
-            raise UsageError(f"{path} is not a valid study. Type tune.dir=FOLDER for a new one.")
-        differ = [key for key, value in about.items() if before.get(key) != value]
+        try:
+            before = {**get_json(path)}
+        except (OSError, ValueError, TypeError) as error:
+            raise UsageError(f"{path} is not a valid study: {error}. {advice}") from error
+        differ = [
+            f"{key} {show(before.get(key))}, not {show(value)}"
+            for key, value in about.items()
+            if before.get(key) != value
+        ]
         if differ:
-            raise UsageError(
-                f"{folder} holds a study that differs in {' and '.join(differ)}: "
-                f"{' '.join(listed)}. Type tune.dir=FOLDER for a new one."
-            )
+            raise UsageError(f"{folder} holds a study with {'; '.join(differ)}. {advice}")
         return True
     advice = "Type tune.dir=FOLDER with a new or an empty folder, or leave it out."
     require_empty(folder, "a study", advice, (f".{STUDY}.",))

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
 FORM = "expected {key: NAME, low: NUMBER, high: NUMBER} or {key: NAME, choices: [VALUE, …]}"
+OF_ALL_TRIALS = "mode", "seed", "tune", "report", "runs", "logger", "config", "hardware.threads"
+"""Keys that are the same in all trials; a preset does not set them."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +119,10 @@ def read_space(entries: Sequence[Mapping[str, Any]]) -> list[Parameter]:
 def problem(entry: Mapping[str, object]) -> str:
     """Return the problem of an entry; empty if there is none."""
     name = entry.get("key")
-    if not isinstance(name, str) or name.startswith(("tune.", "report.")) or name in ("seed", ""):
-        return f"{show(entry)}: {FORM}, with a key of training."
+    if not isinstance(name, str) or not name:
+        return f"{show(entry)}: {FORM}."
+    if of_all_trials(name):
+        return f"{name} is the same in all trials: type {name}=VALUE beside tune.space."
     if "choices" in entry:
         listed = entry["choices"]
         wrong = not isinstance(listed, list) or not listed or set(entry) - {"key", "choices"}
@@ -131,3 +135,8 @@ def problem(entry: Mapping[str, object]) -> str:
     if log and low <= 0:
         return f"{name}: expected low above 0 on a logarithmic scale, got {show(low)}."
     return ""
+
+
+def of_all_trials(key: str) -> bool:
+    """Whether a key is one of ``OF_ALL_TRIALS``, or below one."""
+    return key in OF_ALL_TRIALS or key.partition(".")[0] in OF_ALL_TRIALS

@@ -18,7 +18,7 @@ from rltrain.config.overrides import put
 from rltrain.config.schema import RunSettings
 from rltrain.logger.csv_file import csv_text
 from rltrain.logger.screen import Screen, plural, shown
-from rltrain.mode.tune.space import Parameter
+from rltrain.mode.tune.space import Parameter, of_all_trials
 from rltrain.mode.tune.study import open_study, trial_dir
 from rltrain.mode.tune.study_journal import require_trials
 from rltrain.mode.tune.trials import metric_name, read_tests, score_of, settings_text
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 SHOWN = 5
-LEFT_OUT = ("mode", "seed", "tune", "report", "runs", "logger", "config", "hardware.threads")
-"""Keys that a preset does not set."""
 
 
 def write_results(
@@ -120,10 +118,7 @@ def preset_text(overrides: Sequence[str], about: Sequence[str]) -> str:
     before = flat(plain.plain)
     values: dict[str, object] = {}
     for key, value in flat(composed.plain).items():
-        parts = key.split(".")
-        if parts[0] in LEFT_OUT or key in LEFT_OUT:
-            continue
-        if key not in before or before[key] != value:
+        if not of_all_trials(key) and (key not in before or before[key] != value):
             put(values, key, value)
     defaults = [{f"override /{group}": name} for group, name in choices.items()]
     defaults.append({"override /tuned": "none"})

@@ -4,9 +4,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from rltrain import callback
 from rltrain.common import checkpoint
+from rltrain.common.failures import Disk
+from rltrain.logger.loggers import Loggers
 from rltrain.mode.messages import closing
 from rltrain.mode.messages.closing import closing_text, kept_text, one_line, result
+from rltrain.mode.run_folder import Record
 from rltrain.types import Clock
 
 LAST = {"env_steps": 300, "test/return_mean": 7.0, "test/win_rate": 0.25}
@@ -92,6 +96,36 @@ def test_a_result_that_is_the_best_is_said_once(trainer, own_folder):
     text = closing_text({**FACTS, "best_test": LAST}, trainer, None)
     assert "return 7.00, the best." in text
     assert text.count("mode=evaluate") == 1
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize(
+    ("returns", "best"),
+    [([9.0], 0), ([9.0, 5.0], 100), ([9.0, 5.0, 5.0], 200), ([9.0, 5.0, 4.0], 100)],
+)
+def test_the_best_of_the_last_line_is_what_load_step_best_loads(trainer, returns, best, full):
+    """The first test is of untrained weights. Defect: on a full disk, of which no weights could be
+    loaded, the last test was the best.
+    """
+
+    def save(kind):
+        if full:
+            raise OSError("the disk is full")
+        saved(trainer.run_dir, [trainer.clock.env_steps])
+
+    trainer.tests, trainer.disk, trainer.save = trainer, Disk(), save
+    trainer.usage, trainer.latest = SimpleNamespace(state_dict=dict), {}
+    tests, record = callback.Test(interval=100, loggers=Loggers([])), Record(trainer.run_dir)
+    record.facts |= {"status": "finished", "final_test": None, "best_test": None}
+    for i, mean in enumerate(returns):
+        trainer.clock, trainer.untrained = Clock(env_steps=100 * i), i == 0
+        for each in (tests, record):
+            each.on_test_end(trainer, {"test/return_mean": mean})
+    text = result(record.facts, trainer)[0]
+    loaded = checkpoint.pointed(trainer.run_dir / "checkpoints", "best")
+    assert loaded == (None if full else best)
+    assert ("the best." in text) == (loaded == trainer.clock.env_steps)
+    assert (f"Best test, at {best} (load_step=best)" in text) == (loaded == best < 100 * i)
 
 
 def test_without_a_full_checkpoint_the_best_weights_are_evaluated(trainer, own_folder):

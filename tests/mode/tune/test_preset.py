@@ -1,15 +1,14 @@
 import pytest
 
 from rltrain.config.compose import compose_checked
-from rltrain.mode.tune.study_results import LEFT_OUT, preset_text
+from rltrain.mode.tune.space import of_all_trials
+from rltrain.mode.tune.study_results import preset_text
 from rltrain.report.run_data import flat
 
 
 def settings(overrides):
     values = flat(compose_checked(overrides).plain)
-    return {
-        k: v for k, v in values.items() if k not in LEFT_OUT and k.split(".")[0] not in LEFT_OUT
-    }
+    return {k: v for k, v in values.items() if not of_all_trials(k)}
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,14 @@ def test_entries_become_suggestions():
     ("entry", "answer"),
     [
         ({"low": 1, "high": 2}, "{low: 1, high: 2}: expected {key: NAME"),
-        ({"key": "seed", "choices": [1]}, "with a key of training"),
+        ({"key": ""}, "{key: ''}: expected {key: NAME"),
+        *(
+            (
+                {"key": key, "choices": [1]},
+                f"tune.space: {key} is the same in all trials: type {key}=",
+            )
+            for key in ("seed", "mode", "tune", "tune.jobs", "report.dir", "logger", "config")
+        ),
         ({"key": "a", "choices": []}, "a: expected {key"),
         ({"key": "a", "low": 2, "high": 1}, "expected low below high, both numbers, got 2 and 1"),
         ({"key": "a", "low": "x", "high": 1}, "got x and 1"),

@@ -127,9 +127,9 @@ def test_a_journal_of_another_kind_is_refused(folder):
 
 
 @pytest.mark.parametrize("overrides", [5, [1], None, "x"])
-def test_a_damaged_study_is_named(own_folder, overrides):
+def test_a_study_of_other_overrides_is_refused(own_folder, overrides):
     (own_folder / "study").mkdir()
     (own_folder / "study/study.json").write_text(json.dumps({"overrides": overrides}))
     words = ["mode=tune", "algo=dqn", "env=cartpole", "tune.dir=study"]
-    with pytest.raises(UsageError, match="is not a valid study"):
+    with pytest.raises(UsageError, match=r"a study with overrides .*, not .*algo=dqn"):
         run(words)
