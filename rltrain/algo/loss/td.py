@@ -6,13 +6,15 @@ A new one is a callable of (online, target, batch, clock) that gives a ``LossRes
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from rltrain.algo.loss.acted_error import acted_error
 from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.return_settings import Returns
-from rltrain.algo.targets import greedy, huber, n_step_target, pick, rescale, unscale
+from rltrain.algo.targets import greedy, huber, pick, rescale, unscale
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import Positive
 from rltrain.interfaces import Loss, Mixer, Model
@@ -63,33 +65,11 @@ class TDLoss(Loss):
 
     @property
     def acted_error(self) -> Callable[..., Tensor] | None:
-        """``_acted_error``; None with λ-returns and Munchausen terms, which need other values than
-        those of the actions taken and of the best ones.
+        """None with λ-returns and Munchausen terms, which need other values than those of the
+        actions taken and of the best ones.
         """
         more = self.returns.trace is not None or self.returns.munchausen is not None
-        return None if more else self._acted_error
-
-    def _acted_error(
-        self, value: Tensor, reward: Tensor, terminated: Tensor, last: Tensor
-    ) -> Tensor:
-        """Absolute TD errors [T, B, N] of independent agents by the values that they acted with, as
-        the actors of Ape-X compute them (Horgan et al. 2018, algorithm 1).
-
-        Args:
-            value: [T+1, B, N, 2], of the action taken and of the best available one.
-            reward: [T, B, R], R = 1 or N.
-            terminated: [T, B] bool.
-            last: [T+1, B] bool.
-        """
-        taken, best = value.unbind(-1)
-        if self.rescale is not None:
-            best = unscale(best, self.rescale)
-        returns = self.returns
-        episodes = reward, terminated, last
-        td_target = n_step_target(*episodes, best[1:], returns.gamma, returns.n_step)
-        if self.rescale is not None:
-            td_target = rescale(td_target, self.rescale)
-        return (taken[:-1] - td_target).abs()
+        return None if more else partial(acted_error, self.returns, self.rescale)
 
     # twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
     @torch.no_grad()
