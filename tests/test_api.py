@@ -93,6 +93,7 @@ class Remember(Callback):
                 raise self.error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", slow_except([ValueError], [None, ValueError, KeyboardInterrupt]))
 def test_nothing_of_a_run_stays_in_memory(small, error, monkeypatch):
     """A sweep makes many in one process."""

@@ -51,6 +51,7 @@ def test_nothing_is_owed_from_before_learning_starts(small, tmp_path):
     assert 0 < trainer.clock.updates <= trainer.clock.episodes - before.episodes
 
 
+@pytest.mark.slow
 def test_a_full_replay_learns_though_it_cannot_hold_learning_starts(small, tmp_path):
     trainer = rltrain.make_trainer([*small, "algo.learning_starts=300"], run_dir=tmp_path)
     trainer.run(270)
@@ -92,6 +93,7 @@ def test_a_run_ends_at_the_first_iteration_with_enough_steps(small, tmp_path):
     assert 150 <= trainer.clock.env_steps < 150 + 3 * 8
 
 
+@pytest.mark.slow
 def test_a_run_driven_by_hand_leaves_a_run_folder(small, tmp_path, command):
     trainer = rltrain.make_trainer(small, run_dir=tmp_path / "run")
     assert not any((tmp_path / "run").iterdir())

@@ -139,6 +139,7 @@ def test_without_a_saved_replay_the_environments_begin_new_episodes(small, tmp_p
     assert set(lengths.tolist()) == {2}
 
 
+@pytest.mark.slow
 def test_new_episodes_after_a_resume_are_not_those_of_the_beginning(small, tmp_path):
     """Defect: without a saved replay the environments played their first episodes again."""
     first = trained(small, tmp_path, 51)

@@ -23,7 +23,7 @@ DURING_TRAINING = [
     for name in HOOKS
     if name not in ("on_train_start", "on_train_end", "on_exception", "on_save")
 ]
-FAST = [name for name in DURING_TRAINING if name not in ("on_trajectory", "on_batch", "on_log")]
+FAST = ("on_test_start", "on_step", "on_update")
 OVERRIDES = {
     "algo": "dqn",
     "tuned": "none",

@@ -83,6 +83,7 @@ def test_runs_without_a_common_case_are_not_compared():
         regressions(results(), other, tolerance=0.2)
 
 
+@pytest.mark.slow
 def test_a_run_writes_json_and_markdown_and_compares(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(GROUPS, "loop", lambda peers, threads: [case("rltrain", "peer")])
     words = ["loop", "--rounds", "2", "--output", str(tmp_path)]

@@ -200,6 +200,7 @@ def assert_episodes_are_the_newest(buffer: EpisodeBuffer, finished: list[list[in
         np.testing.assert_array_equal(found[acted], expected[name][:-1][acted], name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", CASES)
 def test_an_episode_buffer_keeps_episodes_that_grow_while_old_ones_go(seeds: range) -> None:
     widened = 0

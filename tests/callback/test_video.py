@@ -38,6 +38,7 @@ def trained(folder, *overrides, start=TINY):
     return rows, weights(trainer)
 
 
+@pytest.mark.slow
 def test_videos_are_made_at_their_interval_and_change_nothing(tmp_path, no_ffmpeg):
     rows, parameters = trained(tmp_path / "with", "test.video_interval=30")
     assert sorted(p.name for p in (tmp_path / "with/recordings").iterdir()) == ["0", "40", "60"]

@@ -183,6 +183,7 @@ KEYS_OF_OTHERS = {
 }
 
 
+@pytest.mark.slow
 def test_what_a_loaded_run_lacks_is_not_to_be_had_by_a_choice_that_it_refuses():
     """Defect: ``hardware.n_workers=2`` was to be typed with ``hardware=process``, and that with
     ``hardware.NAME=VALUE``.

@@ -23,6 +23,7 @@ NOT_THERE = (
 )
 
 
+@pytest.mark.slow
 def test_a_default_command_imports_no_explanations_and_a_refused_one_no_torch(own_folder):
     rare = [f"rltrain.config.{name}" for name in RARE]
     code = f"""

@@ -64,6 +64,7 @@ def test_run_and_evaluation_say_what_played(trained):
     }
 
 
+@pytest.mark.slow
 def test_a_policy_trained_natively_is_evaluated_in_the_game(trained, installed, capsys):
     overrides = ["mode=evaluate", f"checkpoint={trained}", "env.backend=sc2"]
     assert entry.run([*overrides, "test.episodes=3", "test.n_envs=2"]) == 0

@@ -4,6 +4,8 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
+
 import rltrain
 from rltrain.hardware.rollout import Rollout
 from rltrain.main import run
@@ -38,6 +40,7 @@ def test_an_override_passes_the_files_that_the_page_lists(small, own_folder):
     assert len(OVERRIDE) - 2 <= 8  # between the command and the constructor
 
 
+@pytest.mark.slow
 def test_a_resumed_run_passes_the_files_that_the_page_lists(trained):
     seen = entered([f"resume={trained}", "total_env_steps=200"])
     assert [file for file in RESUME if file not in seen] == []

@@ -28,6 +28,7 @@ def in_memory(tmp_path_factory):
     return weights(folder)
 
 
+@pytest.mark.slow
 def test_a_full_disk_ends_the_run_with_its_last_checkpoint_which_goes_on(
     command, small, in_memory, monkeypatch, capfd
 ):
@@ -64,6 +65,7 @@ def test_a_copied_run_goes_on_and_a_damaged_one_names_the_file(command, small, i
     assert {path.name for path in file.parent.iterdir()} >= {"last.bin", "reward.bin"}
 
 
+@pytest.mark.slow
 def test_files_that_no_checkpoint_refers_to_are_removed_at_the_end(command, small, capfd):
     folder = "buffer.folder=fast"
     assert command(*small, *DISK, "save.replay_buffer=false", folder) == 0

@@ -182,6 +182,7 @@ def test_a_run_that_cannot_be_closed_is_recorded(command, small, monkeypatch, pa
     assert get_json(Path("run/run.json"))["status"] == "finished"
 
 
+@pytest.mark.slow
 def test_a_run_that_is_driven_by_hand_and_left_is_recorded(small):
     trainer = rltrain.make_trainer(small, run_dir="run")
     trainer.iterate()

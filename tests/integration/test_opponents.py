@@ -42,6 +42,7 @@ def opponent(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_run_keeps_its_opponents_and_goes_on_without_the_originals(opponent, tmp_path):
     original = shutil.copytree(opponent, tmp_path / "first")
     words = (f"env.opponents={{builtin: 1, {original}: 1}}", f"test.opponent={original}")
@@ -234,6 +235,7 @@ def test_one_opponent_may_be_typed_in_two_ways(opponent, own_folder):
     made(own_folder / "run", "env.opponent=a/", f"test.opponent={own_folder}/a").close()
 
 
+@pytest.mark.slow
 def test_other_weights_under_the_name_of_a_kept_opponent_are_refused(opponent, tmp_path):
     first = shutil.copytree(opponent, tmp_path / "first" / "team")
     words = (f"env.opponent={first}", f"test.opponent={first}")

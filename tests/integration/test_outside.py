@@ -137,6 +137,7 @@ def test_control_characters_are_not_printed_for_pasting(command, trained):
     assert refused.value.exit_code == 3
 
 
+@pytest.mark.slow
 def test_the_weights_that_a_run_started_from_are_asked_for_until_it_has_its_own(command, trained):
     forged(trained, checkpoint=str(trained))
     assert command(f"resume={trained}", "total_env_steps=200") == 0
@@ -147,6 +148,7 @@ def test_the_weights_that_a_run_started_from_are_asked_for_until_it_has_its_own(
     assert command(*words, "total_env_steps=220") == 0
 
 
+@pytest.mark.slow
 def test_the_files_of_an_environment_are_copied_into_the_run(command, own_folder, prices):
     kept = Path("moved/files/env.prices")
     shutil.move("run", "moved")
@@ -214,6 +216,7 @@ def test_from_python_the_message_names_the_keys(trained):
     assert result.metrics
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("prices")
 def test_keys_of_an_evaluation_are_typed_in_python_as_in_a_command():
     """Defect: ``rltrain.evaluate`` asked for keys that could not be given to it."""
@@ -232,6 +235,7 @@ def test_keys_of_an_evaluation_are_typed_in_python_as_in_a_command():
         rltrain.evaluate("run", overrides={**typed, "env.epsiode_length": 4})
 
 
+@pytest.mark.slow
 def test_the_command_at_the_end_of_a_run_has_the_keys_that_a_resume_asks_for(
     command, trained, capsys
 ):

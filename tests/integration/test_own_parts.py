@@ -14,6 +14,7 @@ from rltrain.interfaces import Loss
 from rltrain.logger import Logger
 from rltrain.mode.messages.closing import to_trust
 from tests.integration import own_parts
+from tests.marks import slow_except
 
 OWN = "tests.integration.own_parts"
 
@@ -292,7 +293,9 @@ def with_state(small, kind, folder):
     return trainer
 
 
-@pytest.mark.parametrize("kind", KEEP_STATE)
+@pytest.mark.parametrize(
+    "kind", slow_except(("algo.loss", "algo.exploration", "env", "logger"), KEEP_STATE)
+)
 def test_the_state_of_every_part_of_ones_own_is_saved(small, tmp_path, kind):
     """Defect: that of an exploration, a target update and a logger was not."""
     find = KEEP_STATE[kind][1]

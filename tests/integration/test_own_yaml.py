@@ -63,6 +63,7 @@ def test_options_of_groups_of_ones_own(folder):
     assert settings_from(overrides).choices["env"] == "my_game"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "flag",
     [

@@ -48,6 +48,7 @@ def without_times(file):
     return [{k: v for k, v in r.items() if k != "seconds" and "time/" not in k} for r in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "typed", [pytest.param("latest", marks=pytest.mark.slow), "outputs/qmix-two_step"]
 )

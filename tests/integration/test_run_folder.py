@@ -73,6 +73,7 @@ def test_outputs_latest_leads_to_the_newest_run(command, small, own_folder):
     assert json.loads((link / "run.json").read_text())["env_steps"] >= 80
 
 
+@pytest.mark.slow
 def test_a_search_leaves_outputs_latest_alone(command, small, own_folder):
     assert command(*small, "total_env_steps=40") == 0
     before = (own_folder / "outputs/latest").readlink()

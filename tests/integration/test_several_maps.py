@@ -17,6 +17,7 @@ SHORT = "total_env_steps=20"
 MAPS = "env.maps=[3m,5m_vs_6m]"
 
 
+@pytest.mark.slow
 def test_results_are_those_of_each_map_and_other_maps_can_be_played(command, capsys):
     assert command(*SMALL, MAPS, *ENTITIES) == 0
     rows = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]

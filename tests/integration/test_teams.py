@@ -17,6 +17,7 @@ def test_agents_for_units_train_with_a_critic(tmp_path):
     three_iterations(overrides, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "overrides",
     [

@@ -53,6 +53,7 @@ def test_a_team_plays_the_same_against_another_one_again(promise, blue, tmp_path
     whole.trainer.close()
 
 
+@pytest.mark.slow
 def test_a_team_plays_itself_and_its_newest_snapshot_in_tests(tmp_path):
     words = (*DUEL, RED, "env.opponent=self", "self_play.interval=60", "self_play.pool_size=2")
     state = State((*words, "test.interval=60"))
@@ -135,6 +136,7 @@ def test_a_checkpoint_of_another_game_or_size_is_refused(blue, tmp_path):
         made(tmp_path / "tag", *tag)
 
 
+@pytest.mark.slow
 def test_predators_learn_against_a_prey_that_was_trained(tmp_path):
     prey = trained(tmp_path / "prey", *TAG, "env.team=agent", "env.opponent=random")
     trainer = made(tmp_path / "run", *TAG, f"env.opponents={{builtin:1,{prey}:1,random:1}}")

@@ -73,6 +73,7 @@ def require_valid(folder):
     return {path.name for path in files}
 
 
+@pytest.mark.slow
 def test_files_of_runs_and_evaluations_have_no_nan(own_folder):
     given = {"env": Unmeasured, "callbacks": [Remembering()], "progress": False}
     result = rltrain.train([*SMALL, "hydra.run.dir=run"], **given)
@@ -107,6 +108,7 @@ def test_a_return_of_the_environments_own_ends_a_run_and_an_evaluation(own_folde
         rltrain.evaluate("fine", episodes=2, env=Replacing)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("figures_not_drawn")
 def test_files_of_sweeps_and_matches_have_no_nan(own_folder, monkeypatch, small):
     monkeypatch.setattr(

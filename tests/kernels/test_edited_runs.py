@@ -342,8 +342,8 @@ def unedited(tmp_path_factory):
 
 TRIED = [(name, at) for name in EDITS for at in (None, 40)]
 QUICK = (
-    *((name, None) for name in ("SGD", "td.huber", "CLIP", "activation")),
-    *((name, 40) for name in ("state.clear()", "gamma", "step", "qmix scale")),
+    *((name, None) for name in ("SGD", "td.huber")),
+    *((name, 40) for name in ("step", "qmix scale")),
 )
 
 
@@ -394,7 +394,7 @@ def test_a_patch_of_a_class_acts_from_the_next_update_on(
     torch.testing.assert_close(found["auto"], found["torch"], **CLOSE)
 
 
-@pytest.mark.parametrize("name", slow_except(("tied", "subclass of Adam"), BUILT))
+@pytest.mark.parametrize("name", slow_except(("tied",), BUILT))
 def test_networks_and_optimizers_of_ones_own_train_as_without_compiled_code(name, tmp_path):
     found = [trained(BUILT[name], k, tmp_path / k) for k in ("torch", "auto")]
     torch.testing.assert_close(*found, **CLOSE)

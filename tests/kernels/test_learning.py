@@ -43,8 +43,8 @@ RUNS = {
         *("algo.network.agent_id=false", "algo/optimizer=adam"),
     ),
 }
-FAST = {*RUNS} - {"prioritized", "noisy", "c51", "dueling", "n_step"}
-"""Rainbow has these five."""
+FAST = ("tau", "lr_factors", "td_error", "iqn", "rainbow", "images", "team")
+"""Rainbow has what others have alone."""
 
 
 class FloatingImages(Images):

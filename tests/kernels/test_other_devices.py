@@ -32,8 +32,8 @@ CASES = [
         for name in SINGLE[:7]
     ),
 ]
-PLAIN = ("vdn", "qatten", "qplex_attention", "ow_qmix", "dqn", "simple_q", "munchausen_dqn", "drqn")
-FAST = [case for case in CASES[:-6] if case[0].removeprefix("algo=") not in PLAIN]
+PARTS = ("qmix", "qplex", "qtran", "iqn", "rainbow", "r2d2")
+FAST = [case for case in CASES[:-6] if case[0].removeprefix("algo=") in PARTS]
 """Without those whose parts others have."""
 
 

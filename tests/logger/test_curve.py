@@ -4,6 +4,7 @@ import json
 import weakref
 
 import numpy as np
+import pytest
 
 from rltrain.logger import curve
 from rltrain.logger.curve import draw, drawn, history, make_figure, panels
@@ -29,6 +30,7 @@ def test_a_run_without_metrics_has_an_empty_history(tmp_path):
     assert history(tmp_path / "metrics.jsonl") == {}
 
 
+@pytest.mark.slow
 def test_a_figure_that_was_saved_leaves_no_memory_behind(tmp_path, monkeypatch):
     """Defect: each of them, one a minute, added a megabyte to a run for hours."""
     made = []

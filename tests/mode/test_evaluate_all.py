@@ -42,6 +42,7 @@ def test_every_checkpoint_is_evaluated_as_it_is_alone(command, run, capsys):
     assert {each.run_dir for each in from_python.values()} == {run}
 
 
+@pytest.mark.slow
 def test_one_checkpoint_is_not_all_and_elsewhere_one_is_needed(command, run, small):
     one = run / "checkpoints" / str(steps_of(run)[0])
     with pytest.raises(UsageError, match=r"every checkpoint of a run, and .* is one"):

@@ -313,6 +313,7 @@ def named_team():
     return Scripted(actions=(spaces.Discrete(2, start=5), spaces.Discrete(3, start=-1)))
 
 
+@pytest.mark.slow
 def test_the_script_numbers_actions_of_a_team_as_its_environment(own_folder, monkeypatch):
     monkeypatch.setattr("rltrain.mode.export.network.open_checkpoint", opened_with(named_team))
     run = saved(["algo=vdn", "env=pettingzoo"], own_folder / "run", env=named_team)

@@ -59,6 +59,7 @@ def test_a_description_that_is_cut_keeps_its_paper():
     assert shortened("one two three", 9) == "one two …"
 
 
+@pytest.mark.slow
 def test_the_answer_imports_neither_torch_nor_hydra():
     code = "from rltrain.main import run; run(['mode=list'])"
     assert imported(code, "torch", "hydra", "numpy", "pydantic") == []

@@ -18,6 +18,7 @@ def runs(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_report_of_runs_with_ratings_of_self_play(runs, capsys):
     battles = {"0": {"0": [5, 2, 3]}, "100": {"0": [8, 1, 1], "100": [5, 0, 5]}}
     (runs / "outputs/dqn/run0/self_play.json").write_text(json.dumps(battles))

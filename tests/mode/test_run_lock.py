@@ -16,6 +16,7 @@ from rltrain.mode.run_folder import new_run, run_lock
 from rltrain.mode.train import resume
 from rltrain.stage import Stage
 from tests.conftest import SMALL
+from tests.marks import slow_except
 from tests.mode.test_import_checkpoint import OVERRIDES, QMixer, RNNAgent, pymarl_folder
 
 
@@ -80,7 +81,7 @@ def test_a_trainer_that_is_driven_by_hand_holds_its_folder_until_it_is_closed(
     assert digests(Path("run")) == before
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", slow_except(("save",), STEPS))
 def test_a_trainer_does_not_write_where_another_process_trains(small, own_folder, step):
     trainer = rltrain.make_trainer(small, run_dir="run")
     with run_lock(Path("run")), pytest.raises(UsageError, match="is already running"):
@@ -89,6 +90,7 @@ def test_a_trainer_does_not_write_where_another_process_trains(small, own_folder
     assert not Path("run/checkpoints").exists()
 
 
+@pytest.mark.slow
 def test_a_trainer_that_nothing_refers_to_holds_nothing(small, own_folder):
     for _ in range(2):
         trainer = rltrain.make_trainer(small, run_dir="run")

@@ -84,6 +84,7 @@ def answered(folder):
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.slow)])
 def test_an_index_with_anything_else_in_the_place_of_anything_is_answered(folder, every):
     """Defect: a number for a list, or a missing key, gave a traceback."""

@@ -313,6 +313,7 @@ def test_a_damaged_dataset_is_refused_before_the_run_has_a_folder(
     assert not (own_folder / "outputs").exists()
 
 
+@pytest.mark.slow
 def test_without_probabilities_there_is_nothing_to_estimate(small, tmp_path):
     overrides = without(small, "env=", "algo.exploration.", "buffer.")
     overrides += ["env=cartpole", "algo=dqn", "algo.network.noisy_sigma=0.5", "test.n_envs=2"]

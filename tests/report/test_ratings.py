@@ -30,6 +30,7 @@ def share_held(tournaments):
     return np.mean(held)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tournaments", "least", "most"),
     [(100, 0.9, 0.99), pytest.param(1000, 0.93, 0.97, marks=pytest.mark.slow)],

@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 import psutil
+import pytest
 
 from rltrain.common.machine.usage import Usage, peak_memory
 
@@ -40,6 +41,7 @@ def test_a_resumed_run_goes_on_counting():
     assert state["peak_memory_bytes"] == 10**15
 
 
+@pytest.mark.slow
 def test_the_peak_is_at_least_the_size_of_an_array_that_is_gone():
     before = peak_memory()
     unused = before - psutil.Process().memory_info().rss  # of what was in use once

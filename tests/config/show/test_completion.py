@@ -102,6 +102,7 @@ BASH_COMPLETED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
 @pytest.mark.parametrize("line", slow_except([*BASH_COMPLETED][1:2], BASH_COMPLETED))
 def test_presets_and_maps_are_completed_in_bash(line):
@@ -111,6 +112,7 @@ def test_presets_and_maps_are_completed_in_bash(line):
     assert done.stdout.strip() == BASH_COMPLETED[line]
 
 
+@pytest.mark.slow
 def test_completion_imports_no_torch():
     code = (
         "from rltrain.config.show.completion import complete;"

@@ -107,6 +107,7 @@ def test_maps_are_drawn_by_their_weights():
     assert min(drawn.values()) > 0
 
 
+@pytest.mark.slow
 def test_by_difficulty_maps_that_are_won_are_drawn_less_often():
     env = made(n_envs=16, map_weights="by_difficulty")
     decide, ended = env.scripted("focus"), []

@@ -102,6 +102,7 @@ def test_the_number_of_threads_changes_no_byte(monkeypatch):
             torch.testing.assert_close(found[0][part], other[part], rtol=0, atol=0)
 
 
+@pytest.mark.slow
 def test_no_outcome_of_measuring_the_threads_changes_a_byte(monkeypatch):
     """Steps that take as long as each number of threads is made to need, so that each is chosen."""
     found, chosen = [], []

@@ -73,6 +73,7 @@ def refused(path):
     assert len(list(Path("outputs/match").iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_what_no_match_writes_is_refused(file, monkeypatch):
     """All in one test: the agents are opened once."""
     from rltrain.mode.match import round_robin
@@ -99,6 +100,7 @@ def test_what_no_match_writes_is_refused(file, monkeypatch):
     assert len(list(Path("outputs/match").iterdir())) == 2
 
 
+@pytest.mark.slow
 def test_files_elsewhere_are_not_read_and_deleted_ones_are_left_out(own_folder):
     command = [*words("closest, builtin", 2, *MAP), "record=true"]
     assert run(command) == 0
@@ -115,6 +117,7 @@ def test_files_elsewhere_are_not_read_and_deleted_ones_are_left_out(own_folder):
         run(command)
 
 
+@pytest.mark.slow
 def test_other_weights_or_settings_at_the_same_path_begin_another_match(tmp_path, capsys):
     agent = trained(tmp_path / "p")
     command = words(f"{agent}, closest", 2)

@@ -73,6 +73,7 @@ def test_every_pairing_plays_its_battles_on_both_sides(teams, capsys):
     assert not re.search(r'(src|href)="?http', text)
 
 
+@pytest.mark.slow
 def test_a_match_that_was_interrupted_goes_on_and_ends_as_one_that_was_not(monkeypatch, capsys):
     command = words("closest, focus, kite", 4, *MAP)
     assert run(command) == 0
@@ -125,6 +126,7 @@ def test_an_evaluation_against_the_other_agent_is_one_side_of_a_match(teams):
     assert played.metrics["test/win_rate"] == wins / 4
 
 
+@pytest.mark.slow
 def test_the_first_battle_of_each_side_is_recorded(teams):
     found = rltrain.match([teams[0], "closest"], 2, overrides={"record": True}, progress=False)
     for side in found.sides:

@@ -39,6 +39,7 @@ def test_broken_lines_are_reported(tmp_path):
     assert run.series("test/return_mean")[1].tolist() == [0, 1]
 
 
+@pytest.mark.slow
 def test_of_rows_only_the_numbers_are_kept(tmp_path):
     folder = write_run(tmp_path / "r")
     row = {f"learn/metric_{i}": i / 3 for i in range(3)} | {"text": "x" * 2_000}

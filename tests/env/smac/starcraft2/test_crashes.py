@@ -44,6 +44,7 @@ def test_relaunched_game_gets_the_seed_of_its_episode(env: SmacVectorEnv) -> Non
     assert env.obs[1, 0, 2] == seeds(1, 1)
 
 
+@pytest.mark.slow
 def test_only_the_first_restart_is_a_warning(
     env: SmacVectorEnv, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,6 +117,7 @@ def test_lost_evaluation_episode_is_repeated(env: SmacVectorEnv) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_more_crashes_than_max_restarts_raise_env_error(installed: Path) -> None:
     env = SmacVectorEnv(
         map_name="3m", n_envs=1, backend="sc2", max_restarts=1, replay_prefix="no reset"

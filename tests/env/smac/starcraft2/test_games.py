@@ -58,6 +58,7 @@ def test_time_limit_does_not_terminate_with_bootstrap(env: SmacVectorEnv) -> Non
     env._bootstrap = False
 
 
+@pytest.mark.slow
 def test_more_games_than_cores_give_a_warning(
     installed: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,6 +140,7 @@ def test_win_rate_before_the_first_battle_is_zero(env: SmacVectorEnv) -> None:
     assert env.call("get_stats")[0]["win_rate"] == 0.0
 
 
+@pytest.mark.slow
 def test_loading_an_inexact_state_starts_the_next_episodes(env: SmacVectorEnv) -> None:
     step(env, PLAY, PLAY)
     state = env.state_dict()
@@ -147,6 +149,7 @@ def test_loading_an_inexact_state_starts_the_next_episodes(env: SmacVectorEnv) -
     assert env.obs[:, 0, :3].tolist() == [[0, 0, seeds(0, 1)], [0, 0, seeds(1, 1)]]
 
 
+@pytest.mark.slow
 def test_state_of_another_backend_is_refused(env: SmacVectorEnv) -> None:
     native = SmacVectorEnv(map_name="3m", n_envs=2)
     native.reset(seeds)

@@ -72,6 +72,7 @@ def test_worker_ends_when_its_parent_is_killed(installed: Path) -> None:
     os.close(worker)
 
 
+@pytest.mark.slow
 def test_the_process_of_a_game_imports_neither_torch_nor_numba() -> None:
     code = "import rltrain.env.smac.starcraft2.worker"
     assert imported(code, "torch", "numba", "gymnasium", "rltrain.types") == []
