@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from torch import nn
 
 from rltrain.common.imports import locate
-from rltrain.config.catalog import conf_dir
+from rltrain.config.catalog import CONF
 from rltrain.config.node import FACTS
 from rltrain.config.validate.constructor import FILE, NAMES, digest, read_constructor
 
@@ -26,7 +26,7 @@ GIVEN = {name for names in FACTS.values() for name in names}
 
 def shipped() -> list[str]:
     """Every ``_target_`` of the shipped configuration."""
-    texts = [file.read_text(encoding="utf-8") for file in conf_dir().rglob("*.yaml")]
+    texts = [file.read_text(encoding="utf-8") for file in CONF.rglob("*.yaml")]
     return sorted({target for text in texts for target in re.findall(r"_target_: *(\S+)", text)})
 
 

@@ -19,7 +19,7 @@ import rltrain
 from rltrain.common.machine.places import require_places
 from rltrain.common.machine.streams import keep_streams, lost_output, say
 from rltrain.config.catalog import SHIPPED, Catalog
-from rltrain.config.command_line import CommandLine, read
+from rltrain.config.command_line import STRANGE, CommandLine, read
 from rltrain.errors import NamesError, NotTypedError, RltrainError, UsageError, storage_errors
 
 
@@ -178,7 +178,7 @@ def require_overrides(line: CommandLine, arguments: Sequence[str]) -> None:
     Raises:
         UsageError: the command to type instead.
     """
-    if line.strange:
+    if any(map(STRANGE.match, line.overrides)):
         from rltrain.config.compose import refusal
         from rltrain.config.suggest.translate import command_problem
 

@@ -41,20 +41,19 @@ class Pending:
     apart: TestsApart
 
 
+@dataclass(eq=False)
 class PeriodicTests:
     """The tests of a trainer, one at a time.
 
     With worker processes a test that was started is played while training continues. Its result
-    belongs
-    to the env step at which it began: while the callbacks see it, ``clock`` and ``weights`` are
-    those of the networks that were tested.
+    belongs to the env step at which it began: while the callbacks see it, ``clock`` and ``weights``
+    are those of the networks that were tested.
     """
 
-    def __init__(self, trainer: Tested) -> None:
-        self.trainer = trainer
-        self.pending: Pending | None = None
-        self.reported: Pending | None = None  # while the callbacks see its result
-        self.recorder: TestRecorder | None = None  # records the current test
+    trainer: Tested
+    pending: Pending | None = None
+    reported: Pending | None = None  # while the callbacks see its result
+    recorder: TestRecorder | None = None  # records the current test
 
     @property
     def clock(self) -> Clock:

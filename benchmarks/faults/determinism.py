@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from benchmarks.faults.runs import QUIET, begin, last_lines, result_of, warm_up
-from rltrain.config.catalog import conf_dir
+from rltrain.config.catalog import CONF
 
 SHORT = ["env.max_episode_steps=12"]
 ENVS = {
@@ -48,7 +48,7 @@ ALGOS = {
     "drqn": WINDOWS,
     "r2d2": [*WINDOWS, "buffer.burn_in=2"],
 }
-for path in sorted((conf_dir() / "algo").glob("*.yaml")):
+for path in sorted((CONF / "algo").glob("*.yaml")):
     one_agent = "single_agent" in path.read_text(encoding="utf-8")
     ALGOS.setdefault(path.stem, ["algo.learning_starts=40"] if one_agent else [])
 del ALGOS["scripted"]

@@ -18,11 +18,11 @@ from rltrain.algo.loss.weighted import WeightedLoss as WeightedLoss
 from rltrain.algo.mixer.entity_qmix import EntityQMix as EntityQMix
 from rltrain.algo.mixer.qatten import Qatten as Qatten
 from rltrain.algo.mixer.qmix import QMix as QMix
-from rltrain.algo.mixer.qmix import no_critic as no_critic
 from rltrain.algo.mixer.qplex import QPlex as QPlex
 from rltrain.algo.mixer.qplex import QPlexAttention as QPlexAttention
 from rltrain.algo.mixer.sum import Independent as Independent
 from rltrain.algo.mixer.sum import Sum as Sum
+from rltrain.algo.mixer.sum import no_critic as no_critic
 from rltrain.algo.network.conv import conv_agents as conv_agents
 from rltrain.algo.network.distribution import Categorical as Categorical
 from rltrain.algo.network.distribution import ImplicitQuantile as ImplicitQuantile

@@ -38,8 +38,7 @@ class Actor:
     ) -> None:
         self.agents, self.exploration, self.spec, self.rng = agents, exploration, spec, rng
         self.view = view or np.asarray
-        network = agents
-        self.remembers = network.hidden_dim > 0 or network.uses_last_action or spec.frame_stack > 1
+        self.remembers = agents.hidden_dim > 0 or agents.uses_last_action or spec.frame_stack > 1
 
     def act(
         self,

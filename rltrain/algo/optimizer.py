@@ -1,6 +1,4 @@
-"""Optimizers: functions over torch.optim with annotated ranges of values, and the gradient step on
-all parameters of a model at once.
-"""
+"""Optimizers of torch.optim with annotated ranges, and the gradient step on all parameters."""
 
 from __future__ import annotations
 
@@ -138,7 +136,14 @@ class GradientStep:
                 "a step (step(closure)); here it is computed once. Type algo/optimizer=adam."
             )
         self.max_grad_norm = max_grad_norm
-        self.lr_factors = None if lr_factors is None else _checked(lr_factors)
+        if lr_factors is not None:
+            pairs = bool(lr_factors) and all(len(point) == 2 for point in lr_factors)
+            if not pairs or any(a[0] >= b[0] for a, b in pairwise(lr_factors)):
+                raise ValueError(
+                    "algo.lr_factors: expected [env step, factor] pairs in order, got "
+                    f"{lr_factors}. Type for example algo.lr_factors='[[0,1],[100000,0.1]]'."
+                )
+        self.lr_factors = lr_factors
         self._configured = {**self.optimizer.param_groups[0], "params": None}
         self.initial_lr = 0.0 if lr_factors is None else self._configured.pop("lr")
         self._begun: tuple[Optimizer, int] | None = None  # which, and how many moments it made
@@ -352,13 +357,3 @@ def _tensor(x: object) -> Tensor:
 def _option(x: Tensor) -> Any:
     """What ``_tensor`` was made of; a tensor, too, if it has fewer digits than a number."""
     return tuple(x.tolist()) if x.dim() else x if x.dtype == torch.float32 else x.item()
-
-
-def _checked(points: list[list[float]]) -> list[list[float]]:
-    pairs = bool(points) and all(len(point) == 2 for point in points)
-    if not pairs or any(a[0] >= b[0] for a, b in pairwise(points)):
-        raise ValueError(
-            f"algo.lr_factors: expected [env step, factor] pairs in order, got {points}. "
-            "Type for example algo.lr_factors='[[0,1],[100000,0.1]]'."
-        )
-    return points

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -168,7 +168,7 @@ class Policy:
 
     def state_dict(self) -> StateDict:
         """The state that is carried between steps, and that of the random stream."""
-        rng = copied(self.rng.bit_generator.state)
+        rng = self.rng.bit_generator.state
         return {**self.memory(), "rng": rng, "exploration": self.exploration.state_dict()}
 
     def load_state_dict(self, state: StateDict) -> None:
@@ -179,7 +179,7 @@ class Policy:
     def carry_on(self, state: StateDict) -> None:
         """Restore only what outlives an episode, whatever the number of environments: the random
         stream, and what the exploration adapts."""
-        self.rng.bit_generator.state = copied(state["rng"])
+        self.rng.bit_generator.state = state["rng"]
         if state.get("exploration"):
             self.exploration.load_state_dict(state["exploration"])
 
@@ -209,11 +209,6 @@ class Frames:
 
     def load_state_dict(self, state: StateDict) -> None:
         self.frames[:], self.fresh[:] = state["frames"], state["fresh"]
-
-
-def copied(tree: Mapping[str, object]) -> dict[str, Any]:
-    """Nested mappings, copied: the state of a random stream."""
-    return {k: copied(v) if isinstance(v, Mapping) else v for k, v in tree.items()}
 
 
 def own_actions(action: np.ndarray, spec: EnvSpec) -> np.ndarray:

@@ -11,7 +11,6 @@ from typing import Literal
 import numpy as np
 
 from rltrain.algo.exploration.choice import explore, likelihood
-from rltrain.algo.policy import copied
 from rltrain.common.number_types import Probability
 from rltrain.interfaces import VectorEnv
 from rltrain.types import Clock, StateDict
@@ -72,7 +71,7 @@ class Scripted:
 
     def state_dict(self) -> StateDict:
         """The memory of the decision function, and the generator."""
-        return {"decisions": self._decide.state_dict(), "rng": copied(self.rng.bit_generator.state)}
+        return {"decisions": self._decide.state_dict(), "rng": self.rng.bit_generator.state}
 
     def load_state_dict(self, state: StateDict) -> None:
         """Load what ``state_dict`` returned."""
@@ -81,7 +80,7 @@ class Scripted:
 
     def carry_on(self, state: StateDict) -> None:
         """Load what outlives an episode: the generator."""
-        self.rng.bit_generator.state = copied(state["rng"])
+        self.rng.bit_generator.state = state["rng"]
 
 
 class NoDecisions:

@@ -118,7 +118,7 @@ def build_agents(settings: Settings, spec: EnvSpec) -> Agents:
         distribution=distribution,
         asks=node.asks_for("distribution"),
     )
-    if kernels.chosen(settings.hardware.kernels) == "compiled":
+    if settings.hardware.kernels != "torch":
         from rltrain.common.compilation import announce_compilation
 
         announce_compilation()

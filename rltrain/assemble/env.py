@@ -17,12 +17,7 @@ from rltrain.common.files import expanded
 from rltrain.common.spec_record import changes
 from rltrain.config.schema import Settings
 from rltrain.errors import CONTAINED, CheckpointError
-from rltrain.hardware.device import (
-    default_threads,
-    prepare_gpu,
-    resolve_device,
-    set_threads,
-)
+from rltrain.hardware.device import available_cores, prepare_gpu, resolve_device, set_threads
 from rltrain.interfaces import RolloutPolicy, VectorEnv
 from rltrain.offline.dataset_recorder import RecordedEnv
 from rltrain.offline.writer import Writer
@@ -43,13 +38,15 @@ def prepare_machine(settings: Settings) -> torch.device:
 
 
 def n_threads(settings: Settings) -> int:
-    """Threads of PyTorch and the environments: as set, or by the kind of network."""
+    """Threads of PyTorch and the environments: as set, or 2 for recurrent networks and stacks of
+    convolutions, 1 for others.
+    """
     if settings.hardware.threads != "auto":
         return settings.hardware.threads
     network = settings.nodes.get("algo.network")
     words = {} if network is None else network.kwargs
     convolutions = len(words.get("filters") or ())
-    return default_threads("hidden_dim" in words or convolutions > 1)
+    return min(2 if "hidden_dim" in words or convolutions > 1 else 1, available_cores())
 
 
 def build_env(

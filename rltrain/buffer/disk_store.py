@@ -20,7 +20,7 @@ import numpy as np
 from rltrain.buffer.store import BLOCK, Store, blocks_until
 from rltrain.common.file_rows import FLAGS, map_file, move_rows
 from rltrain.common.files import expanded, require_empty, sync
-from rltrain.common.machine.free_memory import SHARE, available_memory, free_disk, require_free
+from rltrain.common.machine.free_memory import SHARE, available_memory, free_disk
 from rltrain.common.machine.places import require_writable
 from rltrain.common.number_types import Count
 from rltrain.errors import CheckpointError, FullDiskError
@@ -87,15 +87,6 @@ class Place:
     def cap(self) -> int:
         """Bytes that the buffer may use."""
         return int(SHARE * self.free) if self.max_bytes is None else self.max_bytes
-
-    def require_free(self, needed: int, capacity: int) -> None:
-        """Refuse a buffer of ``needed`` bytes that there is no room for.
-
-        Raises:
-            ValueError: with what it needs, what there is and what to type.
-        """
-        where = "of memory are free here" if self.path is None else f"are free for {self.path}"
-        require_free(needed, capacity, self.free, where)
 
     def store(self, **sizes: Any) -> Store:
         """The store, with the keywords of ``Store``."""

@@ -14,6 +14,7 @@ from rltrain.buffer.sizes import (
     episode_blocks,
     require_batch,
     require_first_blocks,
+    require_free,
 )
 from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import BLOCK
@@ -73,7 +74,7 @@ class EpisodeBuffer:
         if spec.max_steps is not None:  # do not reserve more than capacity can fill
             n_blocks = min(n_blocks, episode_blocks(capacity, spec.max_steps, n_envs))
         require_first_blocks(n_blocks, cap, n_envs, step_bytes)
-        place.require_free(n_blocks * BLOCK * step_bytes, capacity)
+        require_free(n_blocks * BLOCK * step_bytes, capacity, place)
         self.store = place.store(
             spec=spec, n_envs=n_envs, n_blocks=n_blocks, precision=precision, device=device
         )

@@ -9,6 +9,10 @@ import platform
 import numpy as np
 from rich.filesize import decimal
 
+LINUX = platform.system() == "Linux" and platform.machine() in ("x86_64", "aarch64")
+NO_RESERVE: int = getattr(mmap, "MAP_NORESERVE", 0x4000 if LINUX else 0)
+"""A flag that Python names from 3.13 on only."""
+
 
 def zeroed(n_rows: int, like: np.ndarray) -> np.ndarray:
     """An array of ``n_rows`` such rows, of pages that cost nothing until they are written."""
@@ -18,7 +22,7 @@ def zeroed(n_rows: int, like: np.ndarray) -> np.ndarray:
         return np.zeros((n_rows, width), dtype)
     try:
         if os.name == "posix":
-            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _no_reserve()
+            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE
             pages = mmap.mmap(-1, n_bytes, flags=flags)
         else:
             pages = mmap.mmap(-1, n_bytes)
@@ -28,9 +32,3 @@ def zeroed(n_rows: int, like: np.ndarray) -> np.ndarray:
             "lower buffer.max_bytes."
         ) from error
     return np.frombuffer(pages, dtype, n_rows * width).reshape(n_rows, width)
-
-
-def _no_reserve() -> int:
-    """MAP_NORESERVE, which Python names from 3.13 on only."""
-    linux = platform.system() == "Linux" and platform.machine() in ("x86_64", "aarch64")
-    return int(getattr(mmap, "MAP_NORESERVE", 0x4000 if linux else 0))

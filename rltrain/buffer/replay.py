@@ -18,7 +18,7 @@ from rltrain.buffer.disk_store import Place
 from rltrain.buffer.fields import bytes_per_step
 from rltrain.buffer.packed_obs import Precision
 from rltrain.buffer.priorities import ActedError, ActedPriorities, WindowSampling
-from rltrain.buffer.sizes import require_bytes, require_window, require_windows
+from rltrain.buffer.sizes import require_bytes, require_free, require_window, require_windows
 from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import BLOCK
 from rltrain.buffer.window_starts import WindowStarts
@@ -83,12 +83,13 @@ class ReplayBuffer:
         if n_agents > 1 and spec.n_rewards not in (1, spec.n_agents):
             raise ValueError("buffer.agents=independent needs one reward, or one per agent.")
         self.per_agent = n_agents > 1
-        stored_hidden = hidden_dim if first_hidden == "stored" else 0
         if sampling.initial_priority == "max":
             acted_error = None
+        self.keeps_hidden = hidden_dim > 0 and first_hidden == "stored"
+        self.keeps_values = acted_error is not None
         kept: dict[str, Any] = {
-            "hidden_dim": stored_hidden,
-            "keeps_values": acted_error is not None,
+            "hidden_dim": hidden_dim if self.keeps_hidden else 0,
+            "keeps_values": self.keeps_values,
         }
         self._step_check = StepCheck(spec, n_envs, precision=precision, **kept)
         step_bytes = bytes_per_step(spec, precision, **kept)
@@ -96,7 +97,7 @@ class ReplayBuffer:
         self._place = place
         needed = n_blocks * BLOCK * step_bytes * place.copies
         require_bytes(needed, place.cap, capacity, n_envs, step_bytes * place.copies)
-        place.require_free(needed, capacity)
+        require_free(needed, capacity, place)
         looks_back = max(spec.frame_stack - 1, 1)
         least = self.length + looks_back + 2  # two starts, of which at most one is final
         require_window(self.length, least, capacity, n_envs)
@@ -130,16 +131,6 @@ class ReplayBuffer:
     def full(self) -> bool:
         """Whether old steps are removed for new ones."""
         return bool((self.store.begin > 0).any())
-
-    @property
-    def keeps_hidden(self) -> bool:
-        """Whether ``Steps.hidden`` is stored."""
-        return "hidden" in self.store.arrays
-
-    @property
-    def keeps_values(self) -> bool:
-        """Whether ``Steps.values`` is stored."""
-        return "values" in self.store.arrays
 
     def plan(self) -> Plan:
         """Sizes for the banner."""

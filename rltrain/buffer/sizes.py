@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from rich.filesize import decimal
 
+from rltrain.buffer.disk_store import Place
 from rltrain.buffer.store import BLOCK
+from rltrain.common.machine.free_memory import SHARE
 from rltrain.errors import require_n_envs
 from rltrain.types import EnvSpec, StateDict
 
@@ -23,6 +25,24 @@ def require_bytes(needed: int, cap: int, capacity: int, n_envs: int, step_bytes:
         f"The buffer needs {decimal(needed, precision=2)} for buffer.capacity={capacity} steps "
         f"({step_bytes} bytes each), but may use {decimal(cap, precision=2)}: "
         f"{smaller} buffer.max_bytes={needed} or more."
+    )
+
+
+def require_free(needed: int, capacity: int, place: Place) -> None:
+    """Refuse a buffer of ``needed`` bytes that there is no room for.
+
+    Raises:
+        ValueError: with what it needs, what there is and what to type.
+    """
+    if needed <= place.free:
+        return
+    where = "of memory are free here" if place.path is None else f"are free for {place.path}"
+    share = SHARE * place.free / needed
+    raise ValueError(
+        f"The buffer may grow to {decimal(needed, precision=2)} (buffer.capacity={capacity}), but "
+        f"{decimal(place.free, precision=2)} {where}: set "
+        f"buffer.capacity={max(int(share * capacity), 1)} or less, or "
+        f"buffer.max_bytes={int(SHARE * place.free)}, or buffer.precision=float16."
     )
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from rltrain.buffer import packed_batch
 from rltrain.buffer.array_batch import ArrayBatch
-from rltrain.buffer.fields import TRANSITION, bytes_per_step, step_fields
+from rltrain.buffer.fields import TRANSITION, n_bytes, step_fields
 from rltrain.buffer.packed_batch import BatchMemory, form_of
 from rltrain.buffer.packed_obs import PackedObs, Precision, join_frames
 from rltrain.buffer.pages import zeroed
@@ -52,10 +52,10 @@ class Store:
     ) -> None:
         self.n_envs, self.n_blocks, self.device = n_envs, n_blocks, device
         self.n_frames = spec.frame_stack
-        self.bytes_per_step = bytes_per_step(spec, precision, hidden_dim, keeps_values)
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.arrays: dict[str, np.ndarray] = {}  # [n_blocks * BLOCK + 1, features]
         fields = step_fields(spec, precision, hidden_dim, keeps_values)
+        self.bytes_per_step = n_bytes(fields)
         for name, (shape, dtype) in fields.items():
             self.shapes[name] = shape
             self.arrays[name] = np.empty((0, math.prod(shape)), dtype)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import dataclass, field
 
 from rltrain.callback.hooks import Callback
 from rltrain.callback.training import Training
@@ -12,12 +13,13 @@ from rltrain.logger import curve
 log = logging.getLogger("rltrain")
 
 
+@dataclass(kw_only=True, eq=False)
 class DrawCurve(Callback):
     """Redraws the curve after a test, at most once in ``every`` seconds, and at the end."""
 
-    def __init__(self, *, title: str, every: float = 60.0) -> None:
-        self.title, self.every = title, every
-        self.drawn_at = time.monotonic()
+    title: str
+    every: float = 60.0
+    drawn_at: float = field(default_factory=time.monotonic)
 
     def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         if time.monotonic() - self.drawn_at >= self.every:

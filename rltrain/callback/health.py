@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import Any
 
 from rltrain.callback.hooks import Callback
@@ -19,6 +20,7 @@ CLIPPED = 0.1
 """Share of the target mass outside a categorical support that is reported."""
 
 
+@dataclass(eq=False)
 class Health(Callback):
     """Warns when every update is undone and ends the run when that does not pass; warns once of a
     categorical support that the targets leave.
@@ -27,11 +29,9 @@ class Health(Callback):
     """
 
     only_counts = True
-
-    def __init__(self) -> None:
-        self.undone: Any = 0.0  # in a row, a tensor once there was an update
-        self.read_at = 0  # updates
-        self.warned_of_support = False
+    undone: Any = 0.0  # in a row, a tensor once there was an update
+    read_at: int = 0  # updates
+    warned_of_support: bool = False
 
     def on_update(self, trainer: Training, value: UpdateResult) -> UpdateResult:
         undone = value.metrics.get("skipped_updates", 0.0)

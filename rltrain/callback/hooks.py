@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
 
@@ -87,13 +87,14 @@ class Callback(Stateful):
         """After the last iteration."""
 
 
+@dataclass
 class Due(Stateful):
     """A threshold: True for the first count at or after each multiple of ``interval``, which a
     resumed run may change.
     """
 
-    def __init__(self, interval: int, at: int = 0) -> None:
-        self.interval, self.at = interval, at
+    interval: int
+    at: int = 0
 
     def __call__(self, now: int) -> bool:
         if now < self.at:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,13 +12,13 @@ from rltrain.callback.training import Training
 from rltrain.types import Steps
 
 
+@dataclass(kw_only=True, eq=False)
 class ObsStatistics(Callback):
     """Updates the network's running mean and variance with every collected observation once;
     neither tests nor sampled batches change them, nor agents of a team that are absent.
     """
 
-    def __init__(self, *, update: Callable[[np.ndarray], None]) -> None:
-        self.update = update
+    update: Callable[[np.ndarray], None]
 
     def on_collect(self, trainer: Training, value: Steps) -> Steps:
         obs = value.obs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from rltrain import kernels
@@ -9,6 +10,7 @@ from rltrain.callback.hooks import Callback
 from rltrain.callback.training import Training
 
 
+@dataclass(kw_only=True, eq=False)
 class ReplacedCode(Callback):
     """Lets PyTorch compute what other callbacks replaced: from ``on_train_start`` on, and from the
     next gradient step on.
@@ -18,9 +20,7 @@ class ReplacedCode(Callback):
     """
 
     only_counts = True
-
-    def __init__(self, *, choice: kernels.Kernels) -> None:
-        self.choice = choice
+    choice: kernels.Kernels
 
     def on_train_start(self, trainer: Training, value: None = None) -> None:
         kernels.leave_replaced(self.choice)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -34,14 +35,15 @@ def compile_problem(function: Any, *arguments: Any) -> str | None:
     return None
 
 
+@dataclass
 class CompileListener(event.Listener):
     """Listens for compiled functions; those loaded from Numba's cache are not events."""
 
-    def __init__(self, progress: Progress) -> None:
-        self.progress = progress
-        self.open: list[AbstractContextManager[None]] = []  # one per function being compiled
-        self.n_functions = 0
-        self.begin = self.said = 0.0
+    progress: Progress
+    open: list[AbstractContextManager[None]] = field(default_factory=list)  # one per function
+    n_functions: int = 0
+    begin: float = 0.0
+    said: float = 0.0
 
     def on_start(self, event: object) -> None:
         if not self.begin:

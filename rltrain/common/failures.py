@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from rltrain.errors import STOPS, reason
@@ -11,6 +12,7 @@ from rltrain.errors import STOPS, reason
 log = logging.getLogger("rltrain")
 
 
+@dataclass
 class Disk:
     """Which files of a run cannot be written now; a kind of file is reported once.
 
@@ -19,9 +21,8 @@ class Disk:
         degraded: whether a write has ever failed.
     """
 
-    def __init__(self) -> None:
-        self.failing: set[str] = set()
-        self.degraded = False
+    failing: set[str] = field(default_factory=set)
+    degraded: bool = False
 
     def attempt(self, what: str, write: Callable[[], object]) -> bool:
         """Call ``write``; returns whether it succeeded.

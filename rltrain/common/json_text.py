@@ -1,16 +1,27 @@
-"""Values as JSON that every reader takes, which has no NaN and no infinity, and checked JSON."""
+"""Values as JSON that every reader takes, which has no NaN and no infinity, and checked JSON; files
+with an object on every line, some of which may be damaged or of any length.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, TypeGuard
 
 from pydantic import TypeAdapter, ValidationError
 
+from rltrain.common.files import JsonObject, open_plain
 from rltrain.common.machine.places import LONGEST_NAME
+
+LONGEST = 1 << 24
+"""Bytes of a line that are read."""
+NAMED = 5
+"""Damaged lines that are named."""
+LARGEST = 1e100
+"""Larger numbers are not measurements: their squares and sums would overflow."""
 
 
 def json_text(value: object) -> str:
@@ -56,3 +67,57 @@ def first_problem(error: ValidationError) -> str:
     if first["type"] == "missing":
         return f"{where} is missing"
     return f"{where} is {first['input']!a:.40} ({first['msg']})" if where else first["msg"]
+
+
+def bounded_lines(file: BinaryIO) -> Iterator[bytes]:
+    """The lines with their ends; of one longer than ``LONGEST`` its beginning, and a new line."""
+    while line := file.readline(LONGEST):
+        rest = line
+        while len(rest) == LONGEST and not rest.endswith(b"\n"):
+            rest = file.readline(LONGEST)
+        yield line if rest is line else line + b"\n"
+
+
+def json_object_of(line: bytes) -> JsonObject | None:
+    """The object on a line; None if it is damaged or too long."""
+    if len(line) > LONGEST:
+        return None
+    try:
+        content = json.loads(line.decode("utf-8"))
+    except (ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def json_lines(path: Path, damaged: list[int]) -> Iterator[JsonObject]:
+    """The objects of a file, which may be missing; a half-written last line is left out.
+
+    Args:
+        damaged: takes the numbers of the first lines, from 1, that are left out.
+    """
+    if not path.is_file():
+        return
+    with open_plain(path) as file:
+        for at, line in enumerate(bounded_lines(file), 1):
+            if (row := json_object_of(line)) is not None:
+                yield row
+            elif line.endswith(b"\n") and len(damaged) <= NAMED:
+                damaged.append(at)
+
+
+def left_out(path: Path, damaged: list[int]) -> str:
+    """The remark about damaged lines."""
+    named = ", ".join(map(str, damaged[:NAMED])) + (", …" if len(damaged) > NAMED else "")
+    return f"lines of {path.name} that cannot be read are left out: {named}"
+
+
+def row_of(row: Mapping[str, object] | None) -> JsonObject | None:
+    """The row in an object: its numbers and nulls; None if it has no env steps."""
+    if row is None or not is_number(row.get("env_steps")):
+        return None
+    return {name: v for name, v in row.items() if v is None or is_number(v)}
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Whether a value is a number that can be computed with."""
+    return type(value) in (int, float) and abs(value) <= LARGEST

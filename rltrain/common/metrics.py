@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rltrain.errors import EnvError, UsageError
@@ -78,13 +79,13 @@ class MetricRow(Mapping[str, Any]):
         return len(self.names)
 
 
+@dataclass(eq=False)
 class Metrics:
     """Running means by name. Tensors stay on their device until they are read."""
 
-    def __init__(self) -> None:
-        self.sums: dict[str, Any] = {}
-        self.counts: dict[str, int] = {}
-        self._rows: dict[tuple[str, tuple[str, ...]], tuple[Any, int]] = {}  # sum and count
+    sums: dict[str, Any] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    _rows: dict[tuple[str, tuple[str, ...]], tuple[Any, int]] = field(default_factory=dict)
 
     def add(self, group: str, values: Mapping[str, object]) -> None:
         """Add values by name to the means ``group/name``.

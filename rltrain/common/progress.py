@@ -20,15 +20,15 @@ class Activity:
         return self.name if self.total is None else f"{self.name} {self.done}/{self.total} episodes"
 
 
+@dataclass
 class Progress:
     """The current activity, if any, and the seconds that finished ones took.
 
     Displays read it from their own threads; it never changes a result.
     """
 
-    def __init__(self) -> None:
-        self.activity: Activity | None = None
-        self.seconds = 0.0  # in outermost activities that are over
+    activity: Activity | None = None
+    seconds: float = 0.0  # in outermost activities that are over
 
     @contextmanager
     def during(self, name: str, total: int | None = None) -> Iterator[None]:

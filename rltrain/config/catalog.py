@@ -34,17 +34,12 @@ ONE_OF = {
     "algo.target_update": ("episodes", "env_steps", "updates"),
 }
 """Keys of which exactly one is set, the others are null."""
+CONF = next(c for p in Path(__file__).parents[1:3] if (c := p / "conf").is_dir())
+"""The shipped folder: inside an installed wheel, or next to the package in a repository."""
 NO_GROUP = re.compile(r"(^|/)[._]|shared|hydra|^experiment/")
 """Folders that are not groups."""
 RECOMMENDED = "${algo}-${env}"
 """The choice that Hydra gets for ``tuned=auto``: the file of that name in ``conf/tuned/``."""
-
-
-def conf_dir() -> Path:
-    """The shipped ``conf/``: inside an installed wheel, or next to the package in a repository."""
-    package = Path(__file__).parents[1]
-    inside = package / "conf"
-    return inside if inside.is_dir() else package.parent / "conf"
 
 
 @dataclass(frozen=True)
@@ -82,7 +77,7 @@ class Catalog:
     """
 
     def __init__(self, *folders: Path, preset: Path | None = None) -> None:
-        self.folders = folders or (conf_dir(),)
+        self.folders = folders or (CONF,)
         self.main = next(folder for folder in self.folders if (folder / "config.yaml").is_file())
         self.files: dict[str, Path] = {}  # options that are elsewhere
         if preset is not None:
@@ -228,32 +223,29 @@ class Catalog:
         return loader
 
     @cache  # noqa: B019  a catalog is kept as long as the process runs
-    def tree(self, file: str) -> Tree:
-        """The values of a file, interpolations as they stand."""
+    def tree(self, file: str, package: str = "") -> Tree:
+        """The values of a file at their place, interpolations as they stand."""
         from omegaconf import OmegaConf
 
         tree: Any = OmegaConf.to_container(self.lists.repository.load_config(file).config)
-        return {name: value for name, value in tree.items() if name != "hydra"}
-
-    def layer(self, file: str, package: str) -> Layer:
-        """A file with its values at their place."""
-        tree = self.tree(file)
+        tree.pop("hydra", None)
         for name in reversed(package.split(".") if package else []):
             tree = {name: tree}
-        return Layer(file, package, tree)
+        return dict(tree)
 
     @cached_property
     def hydra(self) -> Any:
         """Hydra's own part before it knows a job, which no choice changes: composed alone."""
+        from hydra.core.default_element import GroupDefault
         from hydra.types import RunMode
         from omegaconf import open_dict
 
-        lists = [entry for entry in self.root.defaults if isinstance(entry, dict)]
-        options = {k.removeprefix("override "): v for entry in lists for k, v in entry.items()}
-        chosen = [f"{k}={v}" for k, v in options.items() if k.startswith("hydra/")]
+        file = self.loader.repository.load_config("config")
+        groups = [each for each in file.defaults_list if isinstance(each, GroupDefault)]
+        chosen = [f"{g.group}={g.value}" for g in groups if str(g.group).startswith("hydra/")]
         config = self.loader.load_configuration(None, chosen, RunMode.RUN)
         with open_dict(config):
-            config.merge_with({"hydra": self.loader.repository.load_config("config").config.hydra})
+            config.merge_with({"hydra": file.config.hydra})
         config.hydra.job.config_name = "config"
         return config
 
@@ -270,8 +262,10 @@ class Catalog:
         lines = [as_text(override) for override in overrides]
         try:
             result = self.lists.compute_defaults_list("config", lines, RunMode.RUN)
-            files = [d for d in result.defaults if not d.config_path.startswith("hydra/")]
-            layers = tuple(self.layer(d.config_path, d.package or "") for d in files)
+            files = [(d.config_path, d.package or "") for d in result.defaults]
+            layers = tuple(
+                Layer(*file, self.tree(*file)) for file in files if not file[0].startswith("hydra/")
+            )
         except RecursionError as error:
             raise HydraException("a file is among its own defaults") from error
         except ValueError as error:

@@ -78,11 +78,6 @@ class CommandLine:
             or (override.startswith("experiment=") and override.endswith((".yaml", ".yml")))
         ]
 
-    @property
-    def strange(self) -> list[str]:
-        """Arguments that are neither a flag of ours nor ``key=value``."""
-        return [override for override in self.overrides if STRANGE.match(override)]
-
 
 def read(arguments: Sequence[str]) -> CommandLine:
     """Sort a command line into flags and overrides.

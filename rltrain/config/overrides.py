@@ -6,7 +6,7 @@ import copy
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from glob import glob
 from itertools import islice
 from pathlib import Path
@@ -316,10 +316,7 @@ def overlaid(tree: Tree, above: Tree) -> dict[str, Any]:
 
 def stacked(trees: Iterable[Tree]) -> dict[str, Any]:
     """Trees over one another, the last one on top."""
-    out: dict[str, Any] = {}
-    for tree in trees:
-        out = overlaid(out, tree)
-    return out
+    return reduce(overlaid, trees, dict[str, Any]())
 
 
 def part_targets(tree: Tree, prefix: str = "") -> Iterator[tuple[str, str]]:

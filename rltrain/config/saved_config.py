@@ -16,7 +16,7 @@ from rltrain.common import checkpoint
 from rltrain.common.checkpoint.opponent_files import BUILTIN, kept_opponent
 from rltrain.common.files import JsonObject, get_json, kept_file
 from rltrain.common.json_text import entry_name
-from rltrain.config.catalog import SHIPPED, Tree, conf_dir
+from rltrain.config.catalog import CONF, SHIPPED, Tree
 from rltrain.config.command_line import shell_word
 from rltrain.config.names import key_problem
 from rltrain.config.overrides import (
@@ -110,7 +110,7 @@ def load_config(
             raise CheckpointError(
                 f"{file}: its choice of {group} is {error}. Expected a name as in mode=list."
             ) from error
-    text = (conf_dir() / "config.yaml").read_text(encoding="utf-8")
+    text = (CONF / "config.yaml").read_text(encoding="utf-8")
     shipped = yaml.load(text, Loader=LOADER)  # 20 times as fast as OmegaConf.load
     saved |= {name: shipped[name] for name in NOT_LOADED}
     if not learns:  # callbacks, datasets and test functions concern only training

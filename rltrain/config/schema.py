@@ -274,11 +274,6 @@ class OpponentSettings:
     opponents: dict[str, Positive] | None
     opponent_epsilon: Probability
 
-    @property
-    def weights(self) -> Mapping[str, float]:
-        """How often each opponent plays in training, in proportion."""
-        return self.opponents or {self.opponent: 1.0}
-
 
 @dataclass(frozen=True, kw_only=True)
 class LoggerSettings:
@@ -325,7 +320,9 @@ class Settings:
         """Who plays the other side in training or in tests, as typed, and how often."""
         if not training:
             return {self.run.test.opponent: 1.0}
-        return {BUILTIN: 1.0} if self.opponents is None else self.opponents.weights
+        if self.opponents is None:
+            return {BUILTIN: 1.0}
+        return self.opponents.opponents or {self.opponents.opponent: 1.0}
 
     def is_two_sided(self, *, training: bool) -> bool:
         """Whether anything but the environment plays its other side."""

@@ -20,7 +20,7 @@ import yaml
 from hydra.core.override_parser.types import Override
 
 from rltrain.common.metrics import METRICS
-from rltrain.config.catalog import RECOMMENDED, SEVERAL, SHIPPED, Tree, conf_dir
+from rltrain.config.catalog import CONF, RECOMMENDED, SEVERAL, SHIPPED, Tree
 from rltrain.config.mapping import typed as as_typed
 from rltrain.config.overrides import Leaves, contained, leaves, pick, put, sets_hydra
 from rltrain.config.yaml_files import LOADER
@@ -110,11 +110,10 @@ def shipped_parts() -> Mapping[str, frozenset[str]]:
         "env": {HANDED_OVER},  # its maker needs trust
         "callbacks": {HANDED_OVER_CALLBACK},  # which cannot be built
     }
-    root = conf_dir()
-    for file in root.rglob("*.yaml"):
+    for file in CONF.rglob("*.yaml"):
         text = file.read_text(encoding="utf-8")
         if "_target_" in text:
-            names = () if "@package _global_" in text else file.relative_to(root).parent.parts
+            names = () if "@package _global_" in text else file.relative_to(CONF).parent.parts
             group = tuple(name for name in names if name != "shared")
             for path, target in targets(yaml.load(text, Loader=LOADER), group):
                 parts.setdefault(".".join(path), set()).add(target)

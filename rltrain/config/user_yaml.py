@@ -19,7 +19,7 @@ from yaml import YAMLError
 from rltrain.common.files import open_plain
 from rltrain.common.imports import beside_user
 from rltrain.common.machine.places import require_possible
-from rltrain.config.catalog import SEVERAL, SHIPPED, Catalog, conf_dir
+from rltrain.config.catalog import CONF, SEVERAL, SHIPPED, Catalog
 from rltrain.config.overrides import absolute_path, is_file
 from rltrain.config.yaml_files import LOADER
 from rltrain.errors import UsageError
@@ -165,7 +165,7 @@ def n_nodes(node: Any, known: dict[int, int]) -> int:
 @cache
 def _catalog(folders: tuple[Path, ...], preset: Path | None, changed: tuple[int, ...]) -> Catalog:
     """A catalog, made again where a file was changed: a notebook may edit them between runs."""
-    return Catalog(conf_dir(), *folders, preset=preset)
+    return Catalog(CONF, *folders, preset=preset)
 
 
 def by_name(choices: Sequence[Override], catalog: Catalog) -> list[str]:
@@ -212,8 +212,8 @@ def require_usable(folder: Path) -> None:
             f"{folder} holds none of the groups {', '.join(SHIPPED.groups)}. Expected files such "
             f"as {folder}/experiment/mine.yaml."
         )
-    for path in conf_dir().rglob("*.yaml"):
-        name = path.relative_to(conf_dir())
+    for path in CONF.rglob("*.yaml"):
+        name = path.relative_to(CONF)
         if (folder / name).exists() and not (folder / name).samefile(path):
             raise UsageError(
                 f"{folder / name} has the name of a file that rltrain ships, which would be used "

@@ -41,11 +41,6 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
-def default_threads(large: bool) -> int:
-    """Torch threads: 2 for recurrent networks and stacks of convolutions, 1 for others."""
-    return min(2 if large else 1, available_cores())
-
-
 def set_threads(n: int) -> None:
     """Use ``n`` threads in torch, and in the numeric libraries of this process and its children.
 

@@ -9,7 +9,6 @@ or an object, is no longer what they compute.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
 from torch import nn
@@ -24,18 +23,6 @@ if TYPE_CHECKING:
     from rltrain.kernels.table import Counterpart
 
 Kernels = Literal["auto", "compiled", "torch"]
-
-
-def chosen(kernels: Kernels) -> str:
-    """``compiled`` or ``torch``; ``auto`` is compiled where numba is installed.
-
-    Raises:
-        ValueError: ``compiled`` without numba.
-    """
-    installed = find_spec("numba") is not None
-    if kernels == "compiled" and not installed:
-        raise ValueError("hardware.kernels=compiled needs numba, which is not installed here.")
-    return "torch" if kernels == "torch" or not installed else "compiled"
 
 
 def compile_agents(agents: nn.Module, choice: Kernels = "auto") -> None:
@@ -137,7 +124,7 @@ def compile_collecting(rollout: Any, choice: Kernels = "auto") -> None:
         ValueError: their plain code was changed, and compiled code is required.
     """
     kinds = type(rollout).__name__, type(rollout.env).__name__
-    if chosen(choice) == "torch" or kinds != ("Rollout", "ClassicControl"):
+    if choice == "torch" or kinds != ("Rollout", "ClassicControl"):
         return  # without importing what is not needed
     from rltrain.kernels.collecting import CompiledCollecting
     from rltrain.kernels.digests import doubled
@@ -178,7 +165,7 @@ def _counterpart(
     part: object, objects: list[Any], choice: Kernels, *model: Model
 ) -> tuple[Counterpart | None, Sequence[str]]:
     """The row of an object in the table, and the places of its plain code."""
-    if chosen(choice) == "torch":
+    if choice == "torch":
         return None, ()
     from rltrain.kernels.digests import doubled
     from rltrain.kernels.table import COUNTERPARTS

@@ -18,12 +18,13 @@ from itertools import chain, starmap
 from operator import is_
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from rltrain.common.machine.streams import say
 from rltrain.kernels.module_watch import COMPILED, computes_plainly
 from rltrain.kernels.table import TWINS, Twin
 
+Kept = TypeVar("Kept")
 FILE = Path(__file__).with_name("digests.json")
 ROOT = Path(__file__).parents[2]
 _made_for: dict[str, dict[str, Code]] = {}
@@ -133,14 +134,14 @@ def changed(place: str) -> list[str]:
     """The functions of a piece of plain code that are not those its counterparts compute, on disk
     or, replaced while the program runs, in memory.
     """
-    file, name, module = source_file(place), place.partition(":")[2], module_of(place)
+    file, module = source_file(place), module_of(place)
     codes = _made_for[place] = {}
     _watched.clear()
     try:
         codes |= pieces(parsed(Path(module.__file__ or "").read_text(), file), place)
     except (OSError, SyntaxError, UnicodeDecodeError):
         return []  # no source is installed
-    before = {n: d for n, d in known()[file].items() if n == name or n.startswith(f"{name}.")}
+    before = dict(pieces(known()[file], place))
     differ = [n for n in before.keys() | codes.keys() if n not in codes or n not in before]
     differ += [n for n in before.keys() & codes.keys() if codes[n].digest != before[n]]
     differ += [n for n, code in codes.items() if n not in differ and not live(module, n, code)]
@@ -157,7 +158,7 @@ def sources(file: str) -> Mapping[str, Code]:
     return parsed((ROOT / file).read_text(), file)
 
 
-def pieces(codes: Mapping[str, Code], place: str) -> Iterator[tuple[str, Code]]:
+def pieces(codes: Mapping[str, Kept], place: str) -> Iterator[tuple[str, Kept]]:
     """A function, or a class and its functions."""
     name = place.partition(":")[2]
     return ((n, code) for n, code in codes.items() if n == name or n.startswith(f"{name}."))

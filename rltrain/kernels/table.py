@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -210,11 +210,6 @@ def recurrent_only(agents: nn.Module) -> bool:
     return all(type(x) is kind for x, kind in zip(parts, kinds, strict=True))
 
 
-def obs_layers(policy: Policy) -> bool:
-    """Whether a policy's agents are layers that get only observations."""
-    return layers_only(policy.agents) and acting.obs_alone(cast(FeedForward, policy.agents).input)
-
-
 def independent_layers(loss: TDLoss | CategoricalLoss | QuantileLoss, model: Model) -> bool:
     """Whether a model is nothing but layers whose values are learned by themselves, with n-step
     returns.
@@ -296,7 +291,7 @@ COUNTERPARTS = (
     Counterpart(
         (Policy,),
         "values",
-        obs_layers,
+        lambda policy: layers_only(policy.agents) and acting.obs_alone(policy.agents.input),
         lambda policy: partial(acting.compiled_values, Stack.required(policy.agents)),
         (*ACTING, *STACK),
     ),

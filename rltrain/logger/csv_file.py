@@ -10,7 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from rltrain.common.files import replacing
-from rltrain.logger.jsonl import read_rows, readable
+from rltrain.common.json_text import without_nan
+from rltrain.logger.jsonl import read_rows
 from rltrain.logger.loggers import Logger
 from rltrain.types import Clock
 
@@ -27,7 +28,7 @@ class CsvFile(Logger):
         self.columns: list[str] = []
 
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
-        line = {**asdict(clock), "seconds": round(seconds, 3), **readable(row)}
+        line = {**asdict(clock), "seconds": round(seconds, 3), **without_nan(row)}
         if not set(line) <= set(self.columns):
             self.write_all()
             return

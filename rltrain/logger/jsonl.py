@@ -7,12 +7,12 @@ import logging
 import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rltrain.common.files import JsonObject, sync
-from rltrain.common.json_lines import json_lines, left_out, row_of
+from rltrain.common.json_text import json_lines, left_out, row_of, without_nan
 from rltrain.logger.loggers import Logger
 
 if TYPE_CHECKING:
@@ -21,11 +21,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("rltrain")
 WARNED: set[Path] = set()
 """Files whose damaged lines this process has warned of."""
-
-
-def readable(row: Mapping[str, float]) -> dict[str, float | None]:
-    """A row as JSON can hold it: NaN and infinity become null."""
-    return {k: (v if math.isfinite(v) else None) for k, v in row.items()}
 
 
 def read_rows(path: Path) -> Iterator[JsonObject]:
@@ -39,15 +34,14 @@ def read_rows(path: Path) -> Iterator[JsonObject]:
         log.warning("%s: %s", path.parent, left_out(path, damaged))
 
 
+@dataclass(eq=False)
 class JsonLines(Logger):
     """``metrics.jsonl``: one object per line, flushed; append-only except for ``cut``, which a
     resume calls. A row that does not fit on the disk is not there in part either.
     """
 
+    path: Path
     patience = math.inf
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
 
     @property
     def offset(self) -> int:
@@ -55,7 +49,7 @@ class JsonLines(Logger):
         return self.path.stat().st_size if self.path.exists() else 0
 
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
-        line = {**asdict(clock), "seconds": round(seconds, 3), **readable(row)}
+        line = {**asdict(clock), "seconds": round(seconds, 3), **without_nan(row)}
         before = self.offset
         try:
             with self.path.open("a", encoding="utf-8") as file:

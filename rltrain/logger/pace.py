@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from rltrain.common.progress import Activity, Progress, compiling
@@ -30,6 +31,7 @@ def activity(run: RunProgress) -> Activity | None:
     return compiling.activity or run.progress.activity
 
 
+@dataclass
 class Pace:
     """Env steps per second over the last ``WINDOW`` seconds of collecting and learning.
 
@@ -39,12 +41,10 @@ class Pace:
 
     WINDOW = 30.0  # seconds
     SHORTEST = 2.0  # seconds of learning before the time to go is known
-
-    def __init__(self) -> None:
-        self.points: deque[tuple[float, int]] = deque()  # learning seconds, env steps
-        self.learning = False
-        self.begin = (0.0, 0.0)  # seconds, learning seconds where learning began
-        self.now = (0.0, 0.0)
+    points: deque[tuple[float, int]] = field(default_factory=deque)  # learning seconds, env steps
+    learning: bool = False
+    begin: tuple[float, float] = (0.0, 0.0)  # seconds, learning seconds where learning began
+    now: tuple[float, float] = (0.0, 0.0)
 
     def observe(self, run: RunProgress) -> None:
         """Record the current env steps and seconds."""

@@ -8,9 +8,9 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from rltrain.common.json_text import without_nan
 from rltrain.common.machine.install import require_extra
 from rltrain.logger.background import InBackground
-from rltrain.logger.jsonl import readable
 from rltrain.logger.loggers import VIDEO
 from rltrain.types import Clock
 
@@ -46,7 +46,7 @@ class Trackio(InBackground):
         }
 
     def send(self, env_steps: int, row: dict[str, float]) -> None:
-        values = {name: value for name, value in readable(row).items() if value is not None}
+        values = {name: value for name, value in without_nan(row).items() if value is not None}
         self.run.log(values, step=env_steps)
 
     def send_video(self, clock: Clock, path: Path) -> None:

@@ -37,8 +37,7 @@ from rltrain.common.files import (
     put_text,
     require_empty,
 )
-from rltrain.common.json_lines import is_number
-from rltrain.common.json_text import json_text, without_nan
+from rltrain.common.json_text import is_number, json_text, without_nan
 from rltrain.common.machine.places import require_writable
 from rltrain.common.metrics import test_score
 from rltrain.config.overrides import pick

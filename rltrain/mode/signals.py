@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from types import FrameType
 
 from rltrain.common import checkpoint
@@ -19,16 +20,16 @@ TYPED = {name: name for name in SIGNAL_CODES} | {"SIGINT": "Ctrl-C"}
 """Their names in messages."""
 
 
+@dataclass
 class Interrupts:
     """The first signal ends the run after the current iteration, the second immediately.
 
     Before there is a trainer the first one stops it immediately: nothing has been learned yet.
     """
 
-    def __init__(self) -> None:
-        self.trainer: Trainer | None = None
-        self.caught: list[str] = []
-        self.handling = ExitStack()
+    trainer: Trainer | None = None
+    caught: list[str] = field(default_factory=list)
+    handling: ExitStack = field(default_factory=ExitStack)
 
     @property
     def exit_code(self) -> int:

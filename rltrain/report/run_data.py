@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.common.json_lines import LARGEST
+from rltrain.common.json_text import LARGEST
 
 CLOCK = ("env_steps", "updates", "episodes", "seconds")
 """Columns that place a row of metrics; every other column is a metric."""

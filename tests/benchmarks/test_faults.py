@@ -7,7 +7,7 @@ import pytest
 from benchmarks.faults import determinism
 from benchmarks.faults.__main__ import COUNTS, KINDS
 from rltrain.common.files import get_json
-from rltrain.config.catalog import conf_dir
+from rltrain.config.catalog import CONF
 from rltrain.logger import curve
 
 NAMED = ("algo", "env")
@@ -45,5 +45,5 @@ def test_make_soak_makes_every_kind_of_fault():
 
 
 def test_every_environment_and_algorithm_is_tried_twice():
-    names = {group: {path.stem for path in (conf_dir() / group).glob("*.yaml")} for group in NAMED}
+    names = {group: {path.stem for path in (CONF / group).glob("*.yaml")} for group in NAMED}
     assert {"env": set(determinism.ENVS), "algo": {*determinism.ALGOS, "scripted"}} == names

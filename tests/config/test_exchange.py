@@ -7,7 +7,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from rltrain.api import settings_from
-from rltrain.config.catalog import conf_dir
+from rltrain.config.catalog import CONF
 from rltrain.config.compose import compose_choices
 from rltrain.errors import UsageError
 from tests.marks import slow_except
@@ -34,7 +34,7 @@ PLAIN = [
 
 @pytest.mark.parametrize("words", slow_except(PLAIN[3:5], PLAIN), ids=" ".join)
 def test_without_an_exchange_the_composition_is_hydras(words):
-    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+    with initialize_config_dir(str(CONF), version_base="1.3"):
         hydras = compose("config", overrides=words)
     ours = compose_choices(tuple(words), frozenset())
     assert ours.tree == OmegaConf.to_container(hydras, resolve=False)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from rltrain.api import settings_from
-from rltrain.config.catalog import Catalog, conf_dir
+from rltrain.config.catalog import CONF, Catalog
 from rltrain.config.compose import compose_choices
 from rltrain.config.saved_config import apply
 from rltrain.config.validate.constructor import convert, expected
@@ -132,7 +132,7 @@ def test_a_loaded_run_starts_a_typed_part_afresh():
 
 
 def test_a_yaml_of_ones_own_replaces_a_part(tmp_path):
-    own = Catalog(conf_dir(), tmp_path)
+    own = Catalog(CONF, tmp_path)
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment" / "mine.yaml").write_text(
         "# @package _global_\ndefaults:\n  - override /algo: dqn\n"

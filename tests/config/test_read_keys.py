@@ -17,7 +17,7 @@ import rltrain
 from rltrain.common.imports import locate
 from rltrain.common.keywords import PASSED_WHOLE
 from rltrain.config import schema
-from rltrain.config.catalog import conf_dir
+from rltrain.config.catalog import CONF
 from rltrain.config.node import FACTS
 from rltrain.config.yaml_files import LOADER
 
@@ -59,7 +59,7 @@ def shipped_targets(node):
 @cache
 def targets():
     """Every name that a ``_target_`` of the shipped files has."""
-    texts = (path.read_text(encoding="utf-8") for path in conf_dir().rglob("*.yaml"))
+    texts = (path.read_text(encoding="utf-8") for path in CONF.rglob("*.yaml"))
     trees = (yaml.load(text, Loader=LOADER) for text in texts if "_target_" in text)
     return sorted({target for tree in trees for target in shipped_targets(tree)})
 

@@ -6,13 +6,13 @@ import pytest
 from omegaconf import OmegaConf
 
 from rltrain.api import settings_from
-from rltrain.config.catalog import conf_dir
+from rltrain.config.catalog import CONF
 from rltrain.config.overrides import jobs, parse
 from rltrain.config.saved_config import apply
 from rltrain.errors import UsageError
 from rltrain.mode.messages import banner
 
-FILES = sorted(p for p in (conf_dir() / "tuned").glob("*.yaml") if p.stem != "none")
+FILES = sorted(p for p in (CONF / "tuned").glob("*.yaml") if p.stem != "none")
 ACROBOT = ["algo=dqn", "env=acrobot"]
 
 

@@ -15,7 +15,7 @@ from gymnasium.utils.env_checker import check_env
 import rltrain
 from rltrain.api import settings_from
 from rltrain.assemble.env import build_env
-from rltrain.config.catalog import conf_dir
+from rltrain.config.catalog import CONF
 from rltrain.env.trading import BUY, HOLD, SELL, StockTradingEnv, generated_prices, read_prices
 from rltrain.env.trading_chart import HELD
 
@@ -161,7 +161,7 @@ def test_gymnasium_finds_no_fault() -> None:
 
 
 def test_the_yaml_and_the_class_have_the_same_defaults() -> None:
-    node = yaml.safe_load((conf_dir() / "env" / "trading.yaml").read_text(encoding="utf-8"))
+    node = yaml.safe_load((CONF / "env" / "trading.yaml").read_text(encoding="utf-8"))
     parameters = inspect.signature(StockTradingEnv).parameters
     ours = {n: p.default for n, p in parameters.items() if n not in ("training", "render_mode")}
     assert {k: v for k, v in node.items() if k not in ("defaults", "_target_")} == ours

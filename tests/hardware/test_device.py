@@ -10,6 +10,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from rltrain.assemble.env import n_threads
+from rltrain.config.compose import compose_checked
 from rltrain.hardware import device
 
 
@@ -42,13 +44,14 @@ def test_cuda_without_a_gpu_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(
-    ("cores", "large", "expected"), [(1, True, 1), (8, True, 2), (1, False, 1), (8, False, 1)]
+    ("cores", "algo", "expected"), [(1, "drqn", 1), (8, "drqn", 2), (1, "dqn", 1), (8, "dqn", 1)]
 )
-def test_default_threads(
-    cores: int, large: bool, expected: int, monkeypatch: pytest.MonkeyPatch
+def test_threads_are_chosen_by_the_kind_of_network(
+    cores: int, algo: str, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device, "available_cores", lambda: cores)
-    assert device.default_threads(large) == expected
+    monkeypatch.setattr("rltrain.assemble.env.available_cores", lambda: cores)
+    settings = compose_checked([f"algo={algo}", "env=cartpole", "hardware.threads=auto"]).settings()
+    assert n_threads(settings) == expected
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity on this system")

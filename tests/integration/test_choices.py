@@ -10,13 +10,13 @@ import pytest
 import torch
 
 import rltrain
-from rltrain.config.catalog import conf_dir
+from rltrain.config.catalog import CONF
 from rltrain.errors import UsageError
 from tests.integration.test_frame_stack import Images
 
 
 def options(group):
-    return sorted(p.stem for p in (conf_dir() / group).glob("*.yaml"))
+    return sorted(p.stem for p in (CONF / group).glob("*.yaml"))
 
 
 def three_iterations(overrides, folder):
@@ -32,7 +32,7 @@ CARTPOLE = ["env=cartpole", "algo.learning_starts=10", "test.n_envs=1"]
 TEAMS = {
     algo
     for algo in options("algo")
-    if "recurrent_team" in (conf_dir() / "algo" / f"{algo}.yaml").read_text(encoding="utf-8")
+    if "recurrent_team" in (CONF / "algo" / f"{algo}.yaml").read_text(encoding="utf-8")
 }
 """Methods for teams: test_every_team_method.py runs them; all others play CartPole."""
 
@@ -133,7 +133,7 @@ gymnasium.register("Pixels-v0", entry_point=Pixels, max_episode_steps=20)
 
 
 def test_the_methods_together_bring_every_loss_distribution_and_buffer():
-    files = "\n".join(p.read_text(encoding="utf-8") for p in (conf_dir() / "algo").rglob("*.yaml"))
+    files = "\n".join(p.read_text(encoding="utf-8") for p in (CONF / "algo").rglob("*.yaml"))
     for group in ("algo/loss", "algo/distribution", "buffer"):
         for name in set(options(group)) - {"prioritized_episode"}:  # no method's own: test_teams
             part = group.rpartition("/")[2]

@@ -14,7 +14,7 @@ from benchmarks import results
 from benchmarks.tasks import TASKS
 from rltrain.battles.native import RULES_VERSION
 from rltrain.common.metrics import METRICS
-from rltrain.config.catalog import conf_dir
+from rltrain.config.catalog import CONF
 from rltrain.config.names import OF_A_RUN
 from rltrain.config.suggest.keys import FREE_FORM
 
@@ -86,12 +86,12 @@ def load(file):
 @pytest.fixture(scope="module")
 def keys():
     """Every key that a composition can have."""
-    found = {*flat(load(conf_dir() / "config.yaml")), *OF_A_RUN}
+    found = {*flat(load(CONF / "config.yaml")), *OF_A_RUN}
     for name in ("process", "ray", "ddp"):  # their keys are global
-        found |= {*flat(load(conf_dir() / "hardware" / f"{name}.yaml"))}
+        found |= {*flat(load(CONF / "hardware" / f"{name}.yaml"))}
     for group in GROUPS:
-        for file in (conf_dir() / group).rglob("*.yaml"):
-            folder = file.parent.relative_to(conf_dir()).as_posix().removesuffix("/shared")
+        for file in (CONF / group).rglob("*.yaml"):
+            folder = file.parent.relative_to(CONF).as_posix().removesuffix("/shared")
             found |= {f"{folder.replace('/', '.')}.{key}" for key in flat(load(file))}
     return found
 
@@ -124,7 +124,7 @@ def problem(word, before, keys):
         missing = [
             v
             for v in value.strip("[]").split(",")
-            if v and not (conf_dir() / name / f"{v}.yaml").exists()
+            if v and not (CONF / name / f"{v}.yaml").exists()
         ]
         return (f"no {missing}" if missing and value != "…" else None), None
     if added:
@@ -212,7 +212,7 @@ def test_the_index_lists_every_page():
 @pytest.mark.parametrize(("group", "folder"), [("algo", "algorithms"), ("env", "environments")])
 def test_every_choice_has_a_page(group, folder):
     text = (DOCS / folder / "index.md").read_text(encoding="utf-8")
-    choices = {path.stem for path in (conf_dir() / group).glob("*.yaml")}
+    choices = {path.stem for path in (CONF / group).glob("*.yaml")}
     assert choices - set(re.findall(r"`(\w+)`", text)) == set()
 
 

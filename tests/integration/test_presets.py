@@ -7,12 +7,12 @@ import yaml
 
 import rltrain
 from rltrain.api import settings_from
-from rltrain.config.catalog import SHIPPED, conf_dir
+from rltrain.config.catalog import CONF, SHIPPED
 from rltrain.config.overrides import pick
 from tests.helpers import weights
 from tests.marks import slow_except
 
-FOLDER = conf_dir() / "experiment"
+FOLDER = CONF / "experiment"
 PRESETS = sorted(p.relative_to(FOLDER).with_suffix("").as_posix() for p in FOLDER.rglob("*.yaml"))
 PUBLISHED = {
     "zoo": r"published mean return -?\d",

@@ -13,8 +13,8 @@ from rltrain import kernels
 from rltrain.algo.loss.td import TDLoss
 from rltrain.kernels.layers.td_step import CompiledTDLoss
 from rltrain.kernels.recurrent.team_step import CompiledSequenceLoss
-from rltrain.types import Clock, EnvSpec
-from tests.algo.batches import AGENTS, SPEC, make_batch
+from rltrain.types import EnvSpec
+from tests.algo.batches import AGENTS, SPEC
 
 TINY = ["hardware.threads=1", "logger.wandb.mode=disabled", "logger.console=false"]
 PLAIN = EnvSpec(n_agents=1, n_actions=2, obs_shape=(4,))
@@ -82,15 +82,6 @@ def test_a_network_of_ones_own_is_left_alone():
     )
     kernels.compile_agents(own)
     assert "step" not in vars(own)
-
-
-def test_compiled_without_numba_is_refused_and_auto_goes_on(monkeypatch):
-    monkeypatch.setattr(kernels, "find_spec", lambda name: None)
-    assert kernels.chosen("auto") == "torch"
-    with pytest.raises(ValueError, match=r"hardware\.kernels=compiled needs numba"):
-        rltrain.make_learner(["algo=dqn", "hardware.kernels=compiled", *TINY], PLAIN)
-    learner = rltrain.make_learner(["algo=dqn", *TINY], PLAIN)
-    learner.update(make_batch([1], PLAIN), Clock())
 
 
 def test_the_banner_says_what_was_chosen(command, small, capsys):

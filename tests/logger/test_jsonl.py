@@ -6,7 +6,7 @@ import logging
 import numpy as np
 import pytest
 
-from rltrain.common import json_lines
+from rltrain.common import json_text
 from rltrain.logger import curve
 from rltrain.logger.csv_file import CsvFile
 from rltrain.logger.jsonl import JsonLines, read_rows
@@ -47,7 +47,7 @@ VALUES = ["text", [1], {"a": 1}, True, 10**400, 1e308, -1e308, float("inf"), flo
 @pytest.fixture
 def damaged(tmp_path, monkeypatch):
     """Write good rows with another line before the last one."""
-    monkeypatch.setattr(json_lines, "LONGEST", 1000)
+    monkeypatch.setattr(json_text, "LONGEST", 1000)
 
     def write(line, end=b"\n"):
         lines = [json.dumps(row).encode() for row in GOOD]

@@ -15,7 +15,7 @@ from gymnasium import spaces
 from torch import nn
 
 import rltrain
-from rltrain.config.catalog import conf_dir
+from rltrain.config.catalog import CONF
 from rltrain.env.smac import StarCraft2Env
 from rltrain.errors import UsageError
 from rltrain.mode.export.network import export
@@ -49,7 +49,7 @@ def loaded_script(folder):
 def test_the_script_on_the_page_plays_a_battle(own_folder, monkeypatch, capsys):
     run = saved(["algo=qmix", "env=smac", "hardware.threads=1", "hardware.n_envs=1"], own_folder)
     folder = export(run, ["test.episodes=1"], None).folder
-    page = (conf_dir().parent / "docs/models.md").read_text(encoding="utf-8")
+    page = (CONF.parent / "docs/models.md").read_text(encoding="utf-8")
     (code,) = (c for c in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "session" in c)
     assert len([line for line in code.splitlines() if line]) <= 20
     monkeypatch.chdir(folder)

@@ -76,7 +76,3 @@ def need_state(name: str, spec: EnvSpec, instead: str | None = None) -> None:
             f"{name} needs a global state, but the environment provides none (state_dim=0). "
             + (instead or f"Type {usual}")
         )
-
-
-def no_critic() -> None:
-    """Return None: the algorithm is agents and a mixer."""

@@ -49,3 +49,7 @@ def need_team_reward(name: str, spec: EnvSpec) -> None:
             f"{name} needs one team reward, but the environment returns {spec.n_rewards}, one per "
             "agent: set env.reward=sum, or algo=iql, which learns from each agent's own."
         )
+
+
+def no_critic() -> None:
+    """Return None: the algorithm is agents and a mixer."""

@@ -8,7 +8,6 @@ import shutil
 from pathlib import Path
 
 import psutil
-from rich.filesize import decimal
 
 SHARE = 0.6
 """Share of the free memory or disk that a buffer may fill where ``max_bytes`` is null."""
@@ -45,23 +44,3 @@ def free_disk(folder: Path) -> int:
     while not folder.exists():
         folder = folder.parent
     return sum(file.lstat().st_blocks * 512 for file in files) + shutil.disk_usage(folder).free
-
-
-def require_free(needed: int, capacity: int, free: int, where: str) -> None:
-    """Refuse a buffer of ``needed`` bytes that this machine cannot hold.
-
-    Args:
-        where: what is free, as in "of memory are free here".
-
-    Raises:
-        ValueError: with what it needs, what there is and what to type.
-    """
-    if needed <= free:
-        return
-    share = SHARE * free / needed
-    raise ValueError(
-        f"The buffer may grow to {decimal(needed, precision=2)} (buffer.capacity={capacity}), but "
-        f"{decimal(free, precision=2)} {where}: set "
-        f"buffer.capacity={max(int(share * capacity), 1)} or less, or "
-        f"buffer.max_bytes={int(SHARE * free)}, or buffer.precision=float16."
-    )

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from rltrain.config.catalog import SHIPPED, conf_dir
+from rltrain.config.catalog import CONF, SHIPPED
 from rltrain.config.compose import Composition
 from rltrain.config.overrides import flat_keys, quoted
 from rltrain.errors import UsageError
@@ -47,7 +47,7 @@ def ask_hydra(arguments: Sequence[str]) -> None:
     Raises:
         UsageError: what Hydra does not accept.
     """
-    program = hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")
+    program = hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors are raised, not printed
     sys.argv[1:] = [quoted(word) for word in arguments]
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cache, partial
 from typing import Any, get_type_hints
 
@@ -187,12 +187,12 @@ def converted(
 field_hints = cache(partial(get_type_hints, include_extras=True))
 
 
+@dataclass
 class Checker:
     """Converts values by their annotations and collects every problem it meets."""
 
-    def __init__(self, defaults: Tree) -> None:
-        self.problems: list[str] = []
-        self.defaults = defaults
+    defaults: Tree
+    problems: list[str] = field(default_factory=list)
 
     def value(self, annotation: object, value: object, path: str) -> Any:
         if is_dataclass(annotation):
@@ -347,16 +347,8 @@ def is_plain(value: object) -> bool:
 
 
 ALGO_NODES = (
-    "distribution",
-    "network",
-    "mixer",
-    "critic",
-    "loss",
-    "optimizer",
-    "exploration",
-    "target_update",
+    *("distribution", "network", "mixer", "critic"),
+    *("loss", "optimizer", "exploration", "target_update"),
 )
-
-
 PARTS = {"": ("algo", "env", "buffer", "hardware", "logger", "callbacks"), "algo": ALGO_NODES}
 """Keys besides the settings, which hold parts or settings of their own."""

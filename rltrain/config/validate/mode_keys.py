@@ -46,7 +46,7 @@ def require_read(overrides: Sequence[str], mode: str) -> None:
     Raises:
         UsageError: the first one, and which mode reads it.
     """
-    known = {path.partition(".")[0] for path in (*SHIPPED.root.keys, *SHIPPED.groups)}
+    known = {*SHIPPED.tree("config"), *SHIPPED.groups}
     for text, o in zip(overrides, parse(overrides), strict=True):
         key, value = o.key_or_group, o.value()
         root = key.partition(".")[0]

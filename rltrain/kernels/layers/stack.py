@@ -36,14 +36,9 @@ def compiled_step(
     """``FeedForward.step`` without gradients."""
     if not stack.compiles or torch.is_grad_enabled():
         return FeedForward.step(agents, obs, last_action, hidden)
-    rows = network_input(agents, obs, last_action).flatten(0, 1)
-    q = stack.expected(rows.flatten(1).numpy())
+    rows = obs if agents.input.bare else agents.input(obs, last_action, None)  # [X, N, …]
+    q = stack.expected(rows.flatten(0, 1).flatten(1).numpy())
     return torch.from_numpy(q).view(*last_action.shape, -1), hidden
-
-
-def network_input(agents: FeedForward, obs: Tensor, last_action: Tensor) -> Tensor:
-    """The input of the first layer, [X, N, …]."""
-    return obs if agents.input.bare else agents.input(obs, last_action, None)
 
 
 def output_kind(distribution: object) -> tuple[int, np.ndarray | None]:
@@ -84,11 +79,13 @@ class Stack:
         blocks = [*trunk, *advantage, *value, *embedding]
         self.layers = [block.layer for block in blocks]
         self.cut = len(trunk), len(advantage)
-        rows = []
+        rows, sizes = [], []  # for stack_kernel, and for linear_kernel.with_noise
         self.n_products = 0  # multiplications for one row
         height, width = sides
         for layer, norm in blocks:
             n_out, fan_in = len(layer.weight), layer.weight[0].numel()
+            noisy, n_norm = isinstance(layer, NoisyLinear), 0 if norm is None else 2 * n_out
+            sizes.append((fan_in, n_out, int(noisy), n_norm))
             if isinstance(layer, nn.Conv2d):
                 kernel, stride = layer.kernel_size[0], layer.stride[0]
                 rows.append((fan_in, n_out, layer.in_channels, height, width, kernel, stride, 0))
@@ -102,7 +99,7 @@ class Stack:
         self.n_inputs = channels * height * width if channels else fan_in
         self.draws_noise = any(isinstance(layer, NoisyLinear) for layer in self.layers)
         self._n_weights = sum((row[0] + 1 + 2 * row[7]) * row[1] for row in rows)
-        self._sizes = np.array([noise_sizes(block) for block in blocks])
+        self._sizes = np.array(sizes)
         parts = [part for block in blocks for part in block if part is not None]
         self._tables: list[dict[str, Any]] = [part._parameters for part in parts]
         self._norms = [block.norm for block in blocks if block.norm is not None]
@@ -245,13 +242,6 @@ class Stack:
         gradient = np.empty_like(self.parameters())
         linear_kernel.noise_gradient(of_weights, self._sizes, noise, gradient)
         return gradient
-
-
-def noise_sizes(block: Block) -> tuple[int, int, int, int]:
-    """A row of ``layers`` of ``linear_kernel.with_noise``."""
-    layer, norm = block
-    n_out, noisy = len(layer.weight), isinstance(layer, NoisyLinear)
-    return layer.weight[0].numel(), n_out, int(noisy), 0 if norm is None else 2 * n_out
 
 
 def readable(part: nn.Module) -> bool:

@@ -10,7 +10,6 @@ from rltrain.assemble.env import n_threads
 from rltrain.callback.training import Training
 from rltrain.common.machine.free_memory import available_memory
 from rltrain.config.schema import Settings
-from rltrain.kernels import chosen
 from rltrain.types import Plan, module_device
 
 
@@ -33,7 +32,7 @@ def resource_plan(settings: Settings, trainer: Training) -> dict[str, Any]:
         "workers": workers,
         "test_workers": testers,
         "threads": n_threads(settings),
-        "kernels": chosen(settings.hardware.kernels),
+        "kernels": "torch" if settings.hardware.kernels == "torch" else "compiled",
         "n_envs": n_envs,
         "parameters": {
             name: sum(p.numel() for p in part.parameters())

@@ -26,8 +26,7 @@ from rltrain.common.files import (
     put_text,
     require_empty,
 )
-from rltrain.common.json_lines import is_number
-from rltrain.common.json_text import entry_name, read_strictly
+from rltrain.common.json_text import entry_name, is_number, read_strictly
 from rltrain.common.machine.places import require_writable
 from rltrain.config.schema import Settings
 from rltrain.errors import CheckpointError, UsageError

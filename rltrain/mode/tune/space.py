@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from rltrain.common.json_lines import is_number
+from rltrain.common.json_text import is_number
 from rltrain.config.compose import compose_checked
 from rltrain.config.validate.constructor import show
 from rltrain.errors import UsageError

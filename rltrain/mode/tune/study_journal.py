@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rltrain.common.files import TRIALS, number_of, open_plain
-from rltrain.common.json_lines import is_number
+from rltrain.common.json_text import is_number
 from rltrain.errors import CheckpointError
 from rltrain.logger.screen import shown
 from rltrain.mode.tune.space import Parameter

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rltrain.common.files import JsonObject, open_plain
-from rltrain.common.json_lines import LONGEST, bounded_lines
+from rltrain.common.json_text import LONGEST, bounded_lines
 from rltrain.report.run_data import columns_of
 
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rltrain.common.machine.free_memory import available_memory, free_disk, require_free
+from rltrain.common.machine.free_memory import available_memory, free_disk
 
 
 @pytest.fixture(autouse=True)
@@ -40,12 +40,6 @@ def test_no_limit_is_no_limit(tmp_path):
 def test_control_groups_of_the_first_kind(tmp_path):
     names = ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")
     assert available_memory(limited(tmp_path, 500, 100, names)) == 400
-
-
-def test_a_replay_larger_than_memory_is_refused():
-    require_free(1000, 100, 1000, "are free")
-    with pytest.raises(ValueError, match=r"buffer\.capacity=30 or less, or buffer\.max_bytes=600"):
-        require_free(2000, 100, 1000, "are free")
 
 
 def test_the_room_for_a_folder_is_what_is_free_beside_its_own_files(tmp_path, monkeypatch):

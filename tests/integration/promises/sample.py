@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from rltrain.config.catalog import conf_dir
+from rltrain.config.catalog import CONF
 from tests.integration.promises.envs import Everything, Images, Keys, Team
 from tests.integration.promises.states import (
     COMMON,
@@ -17,7 +17,7 @@ from tests.integration.promises.states import (
 )
 
 SHORT = ("total_env_steps=70", "test.episodes=2", "test.interval=1000000")
-ALGOS = {path.stem for path in (conf_dir() / "algo").glob("*.yaml")}
+ALGOS = {path.stem for path in (CONF / "algo").glob("*.yaml")}
 
 
 @dataclass(frozen=True)

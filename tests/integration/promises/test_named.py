@@ -5,7 +5,7 @@ from collections import defaultdict
 
 import pytest
 
-from rltrain.config.catalog import conf_dir
+from rltrain.config.catalog import CONF
 from rltrain.config.compose import compose_checked
 from rltrain.config.python_objects import env_overrides
 from tests.integration.promises.checks import CHECKS
@@ -53,8 +53,8 @@ def test_every_shipped_choice_is_made_by_a_state():
         for group, choice in composed.choices.items():
             made[group].add(str(choice))
     missing = []
-    for path in sorted(conf_dir().rglob("*/*.yaml")):
-        group, *deeper = path.relative_to(conf_dir()).parent.as_posix().split("/")
+    for path in sorted(CONF.rglob("*/*.yaml")):
+        group, *deeper = path.relative_to(CONF).parent.as_posix().split("/")
         whole = "/".join((group, *deeper))
         reasons = {**ELSEWHERE.get(group, {}), **ELSEWHERE.get(whole, {})}
         if path.stem not in made[whole] and not {path.stem, "*"} & set(reasons):

@@ -3,7 +3,7 @@ import tracemalloc
 
 import pytest
 
-from rltrain.common.json_lines import LONGEST
+from rltrain.common.json_text import LONGEST
 from rltrain.errors import UsageError
 from rltrain.report.readers import find_runs
 from rltrain.report.readers.rltrain_runs import env_name
