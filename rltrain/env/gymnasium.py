@@ -160,7 +160,7 @@ class GymnasiumEnv(Env):
                     f"{self.where()} returned the action_mask {info['action_mask']}: expected "
                     f"{self._actions.mask_words}."
                 )
-            if mask.any():  # else the episode is over: nothing will be chosen
+            if mask.any():  # else the episode is over; bootstrapping may choose any action
                 available = mask.reshape(1, -1)
         return Observation(seen[None], available, NO_STATE)
 

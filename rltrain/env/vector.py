@@ -117,8 +117,9 @@ class SyncVectorEnv(VectorEnv):
         n_envs: int,
         time_limit: Literal["bootstrap", "terminal"] = "bootstrap",
     ) -> None:
+        self._make = lambda: conform(make(), Env, "env")
         with warnings_once():
-            self.envs: list[Env] = [conform(make(), Env, "env") for _ in range(n_envs)]
+            self.envs: list[Env] = [self._make() for _ in range(n_envs)]
         self.n_envs, self.time_limit = n_envs, time_limit
         self.about: Mapping[str, Any] = {}
         self.lost: np.ndarray | None = np.zeros(n_envs, np.bool_)  # only after load_state_dict
@@ -235,16 +236,14 @@ class SyncVectorEnv(VectorEnv):
         """
         require_n_envs("state", len(state["episode"]), self.n_envs)
         assert self.lost is not None
-        for e, env in enumerate(self.envs):
+        for e in range(self.n_envs):
             if state["envs"][e] is None:
                 self.lost[e] = not self._repeat(e, state)
                 continue
             self._tasks[e], task = state["began_with"][e], state["tasks"][e]
-            if self._tasks[e] is not None:
-                env.set_task(self._tasks[e])
-            env.load_state_dict(state["envs"][e])
-            if task is not None:
-                env.set_task(task)
+            self._set_task(e, self._tasks[e])
+            self.envs[e].load_state_dict(state["envs"][e])
+            self._set_task(e, self._tasks[e] if task is None else task)
             self._episode[e] = state["episode"][e]
             for name in ARRAYS:
                 getattr(self, name)[e] = state[name][e]
@@ -256,8 +255,7 @@ class SyncVectorEnv(VectorEnv):
     def restart(self, state: StateDict) -> None:
         """Load only the tasks, from the next episode on."""
         for e, task in enumerate(state["tasks"]):
-            if task is not None:
-                self.envs[e].set_task(task)
+            self._set_task(e, task)
 
     def close(self) -> None:
         """Close every environment."""
@@ -268,15 +266,13 @@ class SyncVectorEnv(VectorEnv):
         shows what it showed then. If not, the next episode begins.
         """
         began_with, task, k = state["began_with"][e], state["tasks"][e], int(state["episode"][e])
-        env = self.envs[e]
-        if began_with is not None:
-            env.set_task(began_with)
+        self._set_task(e, began_with)
         self._begin(e, k)
         actions, n_taken = state["actions"][e], 0
         try:
             while n_taken < len(actions) and not self.last[e]:
                 with CONTAINED:
-                    observation, _, ended, cut_off, info = env.step(actions[n_taken])
+                    observation, _, ended, cut_off, info = self.envs[e].step(actions[n_taken])
                 self._show(e, observation, last=ended or cut_off, info=info)
                 n_taken += 1
         except (EnvError, RuntimeError):  # what it did not do the first time
@@ -285,11 +281,20 @@ class SyncVectorEnv(VectorEnv):
             np.array_equal(getattr(self, name)[e], state[name][e]) for name in ARRAYS
         )
         self._actions[e].frombytes(actions.tobytes())
-        if task is not None:
-            env.set_task(task)
+        self._set_task(e, began_with if task is None else task)
         if not same:
             self._begin(e, k + 1)
         return same
+
+    def _set_task(self, e: int, task: object) -> None:
+        """Set a saved task; None: make an environment that was given one since then again."""
+        if task is not None:
+            self.envs[e].set_task(task)
+        elif self.envs[e].task is not None:
+            self.envs[e].close()
+            self.envs[e] = self._make()
+            self.envs[e].order_agents([str(name) for name, *_ in self.spec.agents or ()])
+            self.envs[e].reset(0)
 
     def _begin(self, e: int, k: int) -> None:
         assert self._seeds is not None, "an episode before reset"

@@ -111,13 +111,16 @@ class NewestSnapshot(SelfPlay):
     def __init__(self, of: SelfPlay, make: Callable[[], SnapshotPolicy]) -> None:
         super().__init__(agents=of.agents, make=make, pool_size=1, interval=1, sampling="latest")
         self.of = of
+        self._copied: SnapshotPolicy | None = None  # the policy of the other pool
 
     def draw(self, rng: np.random.Generator) -> int:
         """The newest snapshot, of which the first test makes the first one."""
         if not self.of.pool:
             self.of.update(Clock(), ())
         newest = self.of.pool[-1]
-        if self.pool != [newest]:
+        policy = self.of.policies[newest]
+        if self.pool != [newest] or self._copied is not policy:  # a restored pool has others
             self.pool, self.policies, self.results = [newest], {}, {newest: [0.0, 0.0]}
-            self._add(newest, self.of.policies[newest].agents.state_dict())
+            self._add(newest, policy.agents.state_dict())
+            self._copied = policy
         return newest

@@ -135,6 +135,7 @@ def evaluate_all(
     with printing_what_is_lost(lambda: print_checkpoints(done, remarks)):
         file = write(place, record)
         drawn = curve.save(file.with_name("evaluation_curve.png"), rows, done[0].record["what"])
+        require_recordings(done, place)
     return Evaluations(tuple(done), file, drawn, tuple(remarks))
 
 
@@ -147,12 +148,17 @@ def evaluated(
     record = {**evaluation.record, "overrides": [*overrides]}
     with printing_what_is_lost(lambda: print_episodes(evaluation)):
         evaluation = replace(evaluation, record=record, path=write(place, record))
-        if not evaluation.complete:
-            raise StorageError(
-                f"{place / 'recordings'} cannot be written. Free disk space, then run the command "
-                "again."
-            )
+        require_recordings([evaluation], place)
         return evaluation
+
+
+def require_recordings(done: Sequence[Evaluation], place: Path) -> None:
+    """StorageError unless every recording was written."""
+    if not all(one.complete for one in done):
+        raise StorageError(
+            f"{place / 'recordings'} cannot be written. Free disk space, then run the command "
+            "again."
+        )
 
 
 @contextmanager

@@ -125,7 +125,7 @@ def checked(folder: Path, entry: Mapping[str, Any], spec: EnvSpec) -> Any:
         raise damaged(path, str(error)) from error
     if action.min(initial=0) < 0 or action.max(initial=0) >= spec.n_actions:
         raise damaged(path, f"it has actions outside 0 … {spec.n_actions - 1}")
-    if spec.masks_actions and not available.any(-1).all():
+    if spec.masks_actions and not (available.any(-1) | last[:, None]).all():
         raise damaged(path, "it has time steps without an available action")
     if (final != last).any():
         raise damaged(path, "its episodes do not end where they should")

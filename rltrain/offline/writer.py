@@ -116,7 +116,8 @@ class Writer:
         self.n[:], self.cut[:], self.episode[:] = 0, False, 0
 
     def flush(self) -> None:
-        """Write what has ended as a shard, if there is anything.
+        """Write what has ended as a shard, if there is anything; after an error it is kept for the
+        next call.
 
         Raises:
             UsageError: the folder is in use.
@@ -125,12 +126,13 @@ class Writer:
         if not self.pending or self.stopped:
             return
         self.begin()
-        if self.is_new and not self.shards:
+        if self.is_new:
             require_free(self.folder)  # another run may have started to write there
+            self.is_new = False
         room = None if self.max_bytes is None else self.max_bytes - self.n_bytes
-        self.stopped = True  # after a failed write, do not try again
         shard = write_shard(self.folder, len(self.shards), self._joined(), room)
         if shard is None:
+            self.stopped = True
             more = "is complete: one more" if self.shards else "was not written: its first"
             log.warning(
                 "the dataset %s %s shard would exceed dataset.max_bytes=%s",
@@ -139,9 +141,8 @@ class Writer:
                 self.max_bytes,
             )
         else:
+            write_index(self.folder, self.about, [*self.shards, shard])
             self.shards.append(shard)
-            write_index(self.folder, self.about, self.shards)
-            self.stopped = False
         self.pending, self.length, self.whole, self.pending_steps = [], [], [], 0
 
     @property

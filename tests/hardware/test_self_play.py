@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from rltrain.hardware.self_play import SelfPlay
+from rltrain.hardware.self_play import NewestSnapshot, SelfPlay
 from rltrain.types import Clock
 
 
@@ -101,3 +101,15 @@ def test_a_pool_goes_on_from_its_state() -> None:
     assert [weight(two.policies[step]) for step in two.pool] == [0, 100]
     assert after.memory == 7
     assert trained(two, 150, 200).pool == [100, 200]
+
+
+def test_tests_play_the_newest_snapshot_of_a_pool_that_was_restored() -> None:
+    """Defect: the weights stayed where a restored run came to the same env step again."""
+    pool, rng = trained(self_play(), 0), np.random.default_rng(0)
+    tests, before = NewestSnapshot(pool, Remembering), pool.state_dict()
+    for trained_to in (7, 8):
+        pool.load_state_dict(before)
+        pool.agents.weight.data.fill_(trained_to)
+        pool.update(Clock(env_steps=100), [])
+        newest = tests.draw(rng)
+        assert weight(tests.policies[newest]) == trained_to

@@ -119,20 +119,32 @@ def test_of_evaluations_at_once_every_one_is_kept(tmp_path):
     assert sorted(json.loads(file.read_text())["n"] for file in files) == list(range(80))
 
 
-@pytest.mark.parametrize("record", [pytest.param("true", marks=pytest.mark.slow), "html"])
+EVALUATE = ("mode=evaluate", "checkpoint=demo/cartpole", "test.episodes=2")
+MATCH = ("mode=match", "checkpoints=[closest, focus]", "match.battles=2", "env.map_name=3m")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param((*EVALUATE, "record=true"), marks=pytest.mark.slow),
+        (*EVALUATE, "record=html"),
+        (*EVALUATE, "record=html", "load_step=all"),
+        (*MATCH, "env=smac", "record=html"),
+    ],
+)
 def test_recordings_that_cannot_be_written_end_with_the_table(
-    command, own_folder, monkeypatch, capsys, record
+    command, own_folder, monkeypatch, capsys, words
 ):
     def full(*given):
         raise OSError(28, "No space left on device")
 
     for name in ("recorder.Recorder._write", "episode_recorder.EpisodeRecorder._write"):
         monkeypatch.setattr(f"rltrain.video.{name}", full)
-    words = ("mode=evaluate", "checkpoint=demo/cartpole", "test.episodes=2", f"record={record}")
     with pytest.raises(StorageError, match=r"recordings cannot be written\. Free disk space"):
         command(*words)
-    assert "return" in capsys.readouterr().out
-    assert [*own_folder.rglob("evaluation.json")]
+    if words[0] == "mode=evaluate":
+        assert "return" in capsys.readouterr().out
+        assert [*own_folder.rglob("evaluation.json")]
 
 
 def test_an_evaluation_stopped_while_it_waits_to_write_prints_its_table(

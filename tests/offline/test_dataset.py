@@ -24,6 +24,27 @@ def folder(tmp_path):
     return tmp_path / "d"
 
 
+@pytest.mark.parametrize("final", [False, True])
+def test_only_a_final_step_may_have_no_available_action(tmp_path, final):
+    """Defect: what may be recorded was refused as damaged."""
+    to = writer(tmp_path / "d")
+    add = to.add
+
+    def masked(step):
+        closed = step["last"] if final else step["obs"][:, 0, 0] == 1
+        add({**step, "avail_actions": step["avail_actions"] & ~closed[:, None, None]})
+
+    to.add = masked
+    play(to, [Env([2, 3])])
+    to.flush()
+    spec = replace(SPEC, masks_actions=True)
+    if final:
+        assert not open_dataset(tmp_path / "d", spec).piece(0)["avail_actions"][-1].any()
+        return
+    with pytest.raises(DatasetError, match="without an available action"):
+        open_dataset(tmp_path / "d", spec)
+
+
 def test_another_environment_is_refused_with_both_sizes(folder):
     other = replace(SPEC, n_actions=5, obs_shape=(2, 3))
     with pytest.raises(UsageError) as caught:

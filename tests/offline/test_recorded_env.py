@@ -78,6 +78,7 @@ def test_a_resumed_recording_equals_the_uninterrupted_one(small, tmp_path):
     first = trained(overrides, tmp_path / "b", 60)
     first.save()
     first.run(100)
+    first.close()
     second = rltrain.make_trainer(overrides, run_dir=tmp_path / "b")
     second.restore(tmp_path / "b")
     second.start()
@@ -93,6 +94,7 @@ def test_without_a_saved_replay_no_episode_is_glued_together(small, tmp_path):
     overrides = [*small, f"dataset.write={tmp_path / 'd'}"]
     first = trained(overrides, tmp_path / "run", 101)
     folder = first.save(with_replay=False)
+    first.close()
     second = rltrain.make_trainer(overrides, run_dir=tmp_path / "run")
     second.restore(folder)
     second.start()

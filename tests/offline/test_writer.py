@@ -167,4 +167,30 @@ def test_a_disk_that_refuses_is_named_and_leaves_no_half_shard(tmp_path, monkeyp
     with pytest.raises(EnvError, match=r"No space left .* dataset\.max_bytes"):
         to.flush()
     assert list((tmp_path / "d").iterdir()) == []
-    to.flush()  # once is enough
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+@pytest.mark.parametrize("failing", ["sync", "put_text"])  # of a shard, of the index
+@pytest.mark.parametrize("n_written", [0, 1])
+def test_what_could_not_be_written_is_written_when_there_is_room(
+    tmp_path, monkeypatch, n_written, failing, resumed
+):
+    """Defect: recording had ended without a message, also in a resumed run."""
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    env = Env([2] * 5)
+    to = writer(tmp_path / "d", shard_steps=6)
+    start = 6 * n_written
+    play(to, [env], stop=start)
+    with monkeypatch.context() as patch:
+        patch.setattr(f"rltrain.offline.shards.{failing}", full)
+        with pytest.raises(EnvError, match="No space left"):
+            play(to, [env], start=start, stop=start + 6)
+    if resumed:
+        state, to = to.state_dict(), writer(tmp_path / "d", shard_steps=6)
+        to.load_state_dict(state)
+    play(to, [env], start=start + 6)
+    to.flush()
+    assert first_numbers(tmp_path / "d") == [[100 * e + t for t in range(3)] for e in range(5)]

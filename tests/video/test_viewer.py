@@ -19,7 +19,7 @@ from rltrain.errors import UsageError
 from rltrain.hardware.rollout import Rollout
 from rltrain.interfaces import Watch
 from rltrain.periodic_tests import Watches
-from rltrain.types import Clock, EnvSpec
+from rltrain.types import Clock, Drawing, EnvSpec
 from rltrain.video.episode_recorder import EpisodeRecorder, mixed, require_drawing
 from rltrain.video.viewer import write_viewer
 from rltrain.video.viewer.page_data import packed
@@ -106,6 +106,56 @@ def test_packed_numbers_are_read_back(array):
         )
         + 1e-9
     )
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e300])
+@pytest.mark.parametrize("n_bad", [1, 254, 255, 256])
+def test_numbers_that_are_not_finite_are_left_out(bad, n_bad):
+    """Defect: the page was not written, and the evaluation or the run ended."""
+    array = np.arange(256.0).reshape(64, 4)
+    array.flat[:n_bad] = bad
+    (_, *how), planes = packed("x", array)
+    back = unpacked(planes, *how)
+    assert np.isnan(back.flat[:n_bad]).all()
+    assert np.abs(back.flat[n_bad:] - array.flat[n_bad:]).max(initial=0) < 1e-3
+
+
+class Odd(Valuing):
+    """Values that are not finite."""
+
+    def act(self, obs, avail_actions, last, clock):
+        action = super().act(obs, avail_actions, last, clock)
+        self.q[:, 0, 0], self.q[:, 1] = np.nan, np.inf
+        return action
+
+
+class OddWorld(StagHunt):
+    """A drawing with a number that is not finite in every part of it."""
+
+    def drawing(self, e):
+        world, looks, columns = super().drawing(e)
+        there = np.arange(len(looks)) > 0
+        x, facing = np.where(there, columns["x"], np.nan), np.full(len(looks), -np.inf)
+        looks = [{**look, "sight": np.inf} for look in looks]
+        columns = {**columns, "x": x, "facing": facing, "there": there}
+        return Drawing({**world, "rate": np.nan}, looks, columns)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_page_has_all_numbers_but_those_that_are_not_finite(tmp_path):
+    env = OddWorld(n_envs=1, **SETTINGS)
+    policy, mixer = Odd(env), QMix(spec=env.spec, embed_dim=8, hypernet_layers=1, hypernet_dim=8)
+    recorder = EpisodeRecorder(tmp_path, 1, "odd", policy, mixer)
+    Rollout(env=env, policy=policy).run_episodes(1, 0, Clock(), recorder)
+    page = read_page((tmp_path / "episodes.html").read_text())
+    arrays, world = page["episodes"][0]["arrays"], page["episodes"][0]["world"]
+    assert world["rate"] is None
+    assert {look["sight"] for look in page["looks"]} == {None}
+    assert np.isnan(arrays["x"][:, 0]).all()
+    assert np.isfinite(arrays["x"][:, 1:]).all()
+    assert np.isnan(arrays["facing"]).all()
+    assert np.isnan(arrays["q"][:, 1]).all()
+    assert np.isfinite(arrays["q"][:, 0, 1:]).all()
 
 
 def test_numbers_of_battles_are_those_that_were_played(tmp_path):

@@ -31,4 +31,5 @@ def unpacked(planes, shape, width, low, step):
     n = int(np.prod(shape))
     columns = np.frombuffer(planes, np.uint8).reshape(width, n).T
     counts = np.ascontiguousarray(columns).view(f"<u{width}").reshape(shape)
-    return low + np.cumsum(counts, 0, dtype=np.uint64) % 256**width * step
+    counts = np.cumsum(counts, 0, dtype=np.uint64) % 256**width
+    return np.where(counts == 256**width - 1, np.nan, low + counts * step)

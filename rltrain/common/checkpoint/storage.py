@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shutil
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import torch
@@ -24,6 +26,8 @@ from rltrain.types import Pieces
 
 MODEL, TRAINER, REPLAY, SPEC, CONFIG = "model", "trainer", "replay", "spec", "config"
 """The parts of a checkpoint."""
+PLAIN = (CONFIG, SPEC)
+"""The parts that are JSON."""
 ACTING = (CONFIG, MODEL, SPEC)
 """The parts that are enough to act."""
 PART_BYTES = 1 << 28
@@ -54,7 +58,7 @@ def write(
     temporary.mkdir()
     try:
         for name, state in parts.items():
-            tree, tensors, large = (state, {}, {}) if name == CONFIG else split(state)
+            tree, tensors, large = (state, {}, {}) if name in PLAIN else split(state)
             (temporary / f"{name}.json").write_text(json.dumps(tree), encoding="utf-8")
             if tensors:
                 put_tensors(temporary / f"{name}.safetensors", tensors)
@@ -228,13 +232,21 @@ def has(folder: Path, part: str) -> bool:
 
 
 TENSOR, ARRAY, FLOAT = "__tensor__", "__array__", "__float__"
-"""Keys of the placeholders that stand in the JSON where a tensor, a large array, or a NaN or
-infinity was.
+TUPLE, ITEMS = "__tuple__", "__items__"
+PLACEHOLDERS = {TENSOR, ARRAY, FLOAT, TUPLE, ITEMS}
+"""Keys of what stands in the JSON where a tensor, a large array, a NaN or infinity, a tuple, or a
+dict with other keys than text or with one of these was.
 """
+NUMBERS = re.compile("bool|u?int(8|16|32|64)|float(16|32|64)")
+"""Types of numbers that arrays are saved with."""
 
 
 def split(state: object, path: str = "") -> tuple[Any, dict[str, np.ndarray], dict[str, Pieces]]:
-    """A nested state into JSON with placeholders, its arrays and its large ones by dotted path."""
+    """A nested state into JSON with placeholders, its arrays and its large ones by dotted path.
+
+    Raises:
+        TypeError: what cannot be saved, with its path.
+    """
     tensors: dict[str, np.ndarray] = {}
     large: dict[str, Pieces] = {}
     return _walk(state, path, tensors, large), tensors, large
@@ -247,19 +259,23 @@ def _walk(node: object, path: str, tensors: dict[str, np.ndarray], large: dict[s
     checkpoint until the garbage collector runs.
     """
     if isinstance(node, Mapping):
-        below = {str(k): (v, f"{path}.{k}" if path else str(k)) for k, v in node.items()}
-        return {k: _walk(v, at, tensors, large) for k, (v, at) in below.items()}
+        below = {k: (v, f"{path}.{k}" if path else str(k)) for k, v in node.items()}
+        walked = {k: _walk(v, at, tensors, large) for k, (v, at) in below.items()}
+        if all(isinstance(k, str) for k in node) and PLACEHOLDERS.isdisjoint(node):
+            return walked
+        keys = {k: _walk(k, f"the key {at}", tensors, large) for k, (_, at) in below.items()}
+        return {ITEMS: [[keys[k], v] for k, v in walked.items()]}
     if isinstance(node, (list, tuple)):
-        return [_walk(v, f"{path}.{i}", tensors, large) for i, v in enumerate(node)]
-    if isinstance(node, torch.Tensor):
-        tensors[path] = node.detach().cpu().contiguous().numpy()
-        return {TENSOR: path, "torch": True}
-    if isinstance(node, np.ndarray):
-        tensors[path] = np.ascontiguousarray(node)
-        return {TENSOR: path}
+        each = [_walk(v, f"{path}.{i}", tensors, large) for i, v in enumerate(node)]
+        return {TUPLE: each} if isinstance(node, tuple) else each
+    if isinstance(node, torch.Tensor | np.ndarray):
+        name = _free(path.encode(errors="backslashreplace").decode(), tensors)
+        tensors[name] = _stored(node, path)
+        return {TENSOR: name, **({"torch": True} if isinstance(node, torch.Tensor) else {})}
     if isinstance(node, Pieces):
-        large[path] = node
-        return {ARRAY: path}
+        name = _free(quote(path, safe="", errors="backslashreplace"), large)
+        large[name] = node
+        return {ARRAY: name}
     if isinstance(node, np.generic):
         node = node.item()
     if isinstance(node, float) and not math.isfinite(node):
@@ -267,6 +283,23 @@ def _walk(node: object, path: str, tensors: dict[str, np.ndarray], large: dict[s
     if node is None or isinstance(node, (bool, int, float, str)):
         return node
     raise TypeError(f"{path}: {type(node).__name__} cannot be saved")
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    """A name that no other array has, nor the description of a file of tensors."""
+    while name in taken or name == "__metadata__":
+        name += "~"
+    return name
+
+
+def _stored(node: torch.Tensor | np.ndarray, path: str) -> np.ndarray:
+    """An array as it is written; TypeError for numbers of another type than the files have."""
+    kind = str(getattr(node.dtype, "name", node.dtype)).removeprefix("torch.")
+    if not NUMBERS.fullmatch(kind):
+        raise TypeError(f"{path}: an array of {kind} cannot be saved")
+    if isinstance(node, torch.Tensor):
+        node = node.detach().cpu().contiguous().numpy()
+    return np.asarray(node, order="C")
 
 
 def join(tree: object, tensors: Mapping[str, np.ndarray]) -> Any:
@@ -280,6 +313,10 @@ def join(tree: object, tensors: Mapping[str, np.ndarray]) -> Any:
             return torch.from_numpy(array) if tree.get("torch") else array
         if FLOAT in tree:
             return float(tree[FLOAT])
+        if TUPLE in tree:
+            return tuple(join(v, tensors) for v in tree[TUPLE])
+        if ITEMS in tree:
+            return {join(k, tensors): join(v, tensors) for k, v in tree[ITEMS]}
         return {k: join(v, tensors) for k, v in tree.items()}
     if isinstance(tree, list):
         return [join(v, tensors) for v in tree]

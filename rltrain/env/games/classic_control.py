@@ -242,12 +242,11 @@ class ClassicControl(SyncVectorEnv):
             ValueError: the state was written with a different number of environments.
         """
         require_n_envs("state", len(state["episode"]), self.n_envs)
-        for e, env in enumerate(self.envs):
-            if state["began_with"][e] is not None:
-                env.set_task(state["began_with"][e])
+        for e in range(self.n_envs):
+            began_with, task = state["began_with"][e], state["tasks"][e]
+            self._set_task(e, began_with)
             self._begin(e, int(state["episode"][e]))
-            if state["tasks"][e] is not None:
-                env.set_task(state["tasks"][e])
+            self._set_task(e, began_with if task is None else task)
         for name in ARRAYS:
             getattr(self, name)[...] = state[name]
         self._t[:], self._states[:] = state["t"], state["states"]

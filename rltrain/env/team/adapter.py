@@ -216,7 +216,7 @@ class TeamEnv(Env):
             each[self._index[name]] = finite_reward(rewards[name], self._where)
         if self._options.reward == "individual":
             return each.astype(np.float32)
-        total = math.fsum(each) / (len(acting) if self._options.reward == "mean" else 1)
+        total = math.fsum(each) / (max(len(acting), 1) if self._options.reward == "mean" else 1)
         return np.array([total], np.float32)
 
     def _observation(
@@ -283,7 +283,7 @@ class TeamEnv(Env):
     def _mask(
         self, agent: Agent, obs: Any, info: Mapping[str, object], *, final: bool
     ) -> np.ndarray:
-        """Which of an agent's own actions are available."""
+        """Which of an agent's own actions are available; all where a final mask has none."""
         given = obs[MASK] if agent.has_mask else info.get(MASK)
         if given is None:
             return np.ones(agent.actions.n, np.uint8)
@@ -294,7 +294,7 @@ class TeamEnv(Env):
                 f"{agent.actions.mask_words}. An agent that can do nothing needs an action for "
                 "that, or leaves (terminated)."
             )
-        return mask
+        return mask if mask.any() else np.ones_like(mask)
 
     def _agent(self, name: str) -> Agent:
         return self._agents[self._index[name]]

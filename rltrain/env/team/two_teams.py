@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -98,17 +98,15 @@ class TwoTeamVectorEnv(SyncVectorEnv):
     """``n_envs`` environments of two teams, with the second one as ``other_side``."""
 
     def __init__(self, *, make: Callable[[], TwoTeamEnv], **options: Any) -> None:
-        self._games: list[TwoTeamEnv] = []
-
-        def kept() -> TwoTeamEnv:
-            self._games.append(make())
-            return self._games[-1]
-
-        super().__init__(make=kept, **options)
+        super().__init__(make=make, **options)
         self.other_side: OtherTeamSide = OtherTeamSide(self._games[0], self.n_envs)
         for game in self._games[1:]:
             game.other.order_agents([str(name) for name, *_ in self.other_side.spec.agents or ()])
         self.n_acting += self.other_side.spec.n_agents
+
+    @property
+    def _games(self) -> list[TwoTeamEnv]:
+        return cast(list[TwoTeamEnv], self.envs)
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """``action`` [E, N], next to that of ``other_side``."""

@@ -24,7 +24,7 @@ from rltrain.common.json_text import json_text
 from rltrain.common.machine.places import ELSEWHERE, require_writable
 from rltrain.errors import UsageError
 from rltrain.logger.screen import Screen, plural, shown
-from rltrain.mode.evaluate import build, played
+from rltrain.mode.evaluate import build, played, require_recordings
 from rltrain.mode.match.agents import MatchAgent, open_agents, playing
 from rltrain.mode.match.match_results import Match, as_json, row_of, write_page
 from rltrain.mode.match.request import Request
@@ -90,7 +90,7 @@ def require_able(agents: Sequence[MatchAgent]) -> dict[str, Any]:
     """Build every agent once on each side; returns what the environment says of itself.
 
     Raises:
-        UsageError: an agent that cannot play a side.
+        UsageError: an agent that cannot play a side, or battles that nobody wins.
     """
     about: dict[str, Any] = {}
     for first, second in zip(agents, [*agents[1:], agents[0]], strict=True):
@@ -101,8 +101,14 @@ def require_able(agents: Sequence[MatchAgent]) -> dict[str, Any]:
                 rollout = build(playing(one, other, 1), one.source)
             except UsageError as error:
                 raise UsageError(f"{one.name} cannot play {other.name}: {error}") from error
-            about = dict(rollout.about)
+            about, counts = dict(rollout.about), rollout.env.spec.reports_win
             rollout.close()
+            if not counts:
+                raise UsageError(
+                    f"A match counts won battles, which env={one.settings.choices['env']} does not "
+                    "report: expected env=smac or env=smacv2. For the returns against another "
+                    "agent type mode=evaluate checkpoint=PATH test.opponent=NAME."
+                )
     return about
 
 
@@ -174,6 +180,7 @@ def side(agent: MatchAgent, enemy: MatchAgent, battles: int, folder: Path) -> di
     if agent.settings.run.record:
         shot = playing(agent, enemy, 1)
         recorded = played(shot, build(shot, agent.source), agent.source, folder)
+        require_recordings([recorded], folder)
         files = recorded.record["episodes"][0]["files"]
         row["files"] = [name for name in files if name.startswith("recordings/")]  # not elsewhere
     return row

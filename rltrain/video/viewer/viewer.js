@@ -34,7 +34,7 @@ function unpacked(planes, shape, width, low, step) {
     let count = i < row ? 0 : counts[i - row];
     for (let b = 0; b < width; b++) count += planes[b * n + i] * 256 ** b;
     counts[i] = count % modulus;
-    numbers[i] = low + counts[i] * step;
+    numbers[i] = counts[i] === modulus - 1 ? NaN : low + counts[i] * step;
   }
   return { shape, row, numbers };
 }
@@ -84,7 +84,7 @@ function bestAction(t, i) {
   const q = at("q", t, i), can = at("avail", t, i);
   if (!q) return null;
   let best = null;
-  q.forEach((x, a) => { if (can[a] && (best === null || x > q[best])) best = a; });
+  q.forEach((x, a) => { if (can[a] && !Number.isNaN(x) && (best === null || x > q[best])) best = a; });
   return best;
 }
 
@@ -124,7 +124,7 @@ function boundsOf() {
   const { bounds, cells, grid, whole } = page.world, there = episode.of.look.numbers, margin = cells ? 3 : 0.25;
   if (grid || whole) return bounds;
   const ends = (name, k) => {
-    const all = episode.of[name].numbers.filter((_, n) => there[n] !== ABSENT), [low, high] = [Math.min(...all) - margin, Math.max(...all) + margin];
+    const all = episode.of[name].numbers.filter((x, n) => there[n] !== ABSENT && !Number.isNaN(x)), [low, high] = [Math.min(...all) - margin, Math.max(...all) + margin];
     return cells ? [Math.max(low, bounds[k]), Math.min(high, bounds[k + 2])] : [low, high];
   };
   const [[x0, x1], [y0, y1]] = [ends("x", 0), ends("y", 1)];
@@ -300,7 +300,7 @@ function drawField() {
 
 function chart(canvas, lines, bars = null) {
   const pen = sized(canvas), w = canvas.clientWidth, h = canvas.clientHeight, left = 44, top = 6, bottom = 16;
-  const every = lines.flatMap((line) => [...line.numbers]).concat(bars ? [0, ...bars] : []);
+  const every = lines.flatMap((line) => [...line.numbers]).concat(bars ? [0, ...bars] : []).filter(Number.isFinite);
   let low = Math.min(...every), high = Math.max(...every);
   if (!(high > low)) { low -= 0.5; high += 0.5; }
   const x = (t) => left + (w - left - 6) * t / Math.max(nSteps(), 1);
@@ -397,7 +397,7 @@ function orderText(t, i) {
 function valuesTable(t, i) {
   const q = at("q", t, i), can = at("avail", t, i), taken = value("action", t, i), best = bestAction(t, i);
   if (taken === null) return [el("p", { textContent: "The episode is over." })];
-  const free = q ? [...q].filter((_, a) => can[a]) : [], high = Math.max(...free), low = Math.min(...free) - 0.04 * (high - Math.min(...free));
+  const free = q ? [...q].filter((x, a) => can[a] && !Number.isNaN(x)) : [], high = Math.max(...free), low = Math.min(...free) - 0.04 * (high - Math.min(...free));
   const rows = [...can].map((can, a) => el("tr", { className: `${can ? "" : "off"} ${a === taken ? "chosen" : ""}`, title: can ? "" : "not available" }, [
     el("td", { textContent: actionName(i, a, t) }),
     el("td", { className: "b" }, q ? [track((q[a] - low) / (high - low || 1), a === best ? colors.good : colors.accent)] : []),
@@ -539,7 +539,7 @@ function openEpisode(k, t = 0) {
   $("episode").value = view.episode;
   $("scrub").max = nSteps();
   const won = episode.win === undefined ? "" : episode.win ? "won" : "lost";
-  $("result").replaceChildren(...(won ? [el("span", { className: won, textContent: won }), " · "] : []), `return ${episode.return.toFixed(2)} · ${nSteps()} steps`);
+  $("result").replaceChildren(...(won ? [el("span", { className: won, textContent: won }), " · "] : []), `return ${(episode.return ?? NaN).toFixed(2)} · ${nSteps()} steps`);
   $("agents").replaceChildren(...Array.from({ length: page.n_agents }, (_, i) => el("button", { onclick: () => choose(i === view.unit ? null : i) }, [dot(agentColor(i)), nameOf(i)])));
   makeCharts();
   drawTypes();
@@ -586,7 +586,7 @@ async function begin() {
   $("title").textContent = page.title;
   $("message").remove();
   document.querySelector("main").hidden = false;
-  $("episode").replaceChildren(...page.episodes.map((each, k) => el("option", { value: k, textContent: `Episode ${each.number}${each.win === undefined ? "" : each.win ? " · won" : " · lost"} · return ${each.return.toFixed(2)}` })));
+  $("episode").replaceChildren(...page.episodes.map((each, k) => el("option", { value: k, textContent: `Episode ${each.number}${each.win === undefined ? "" : each.win ? " · won" : " · lost"} · return ${(each.return ?? NaN).toFixed(2)}` })));
   fromAddress();
   $("field").onclick = pick;
   $("play").onclick = () => play(!view.playing);

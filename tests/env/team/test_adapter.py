@@ -5,6 +5,9 @@ import pytest
 from gymnasium import spaces
 
 from rltrain.env.adapt import adapted
+from rltrain.env.env_options import TeamOptions
+from rltrain.env.team.team_names import Teams
+from rltrain.env.team.two_teams import TwoTeamEnv
 from rltrain.errors import EnvError
 from tests.env.team.scripted import Scripted, Stateful
 
@@ -168,6 +171,30 @@ def test_agents_that_change_names_are_refused():
 def test_a_mask_that_forbids_everything_is_refused():
     with pytest.raises(EnvError, match=r"gave a the action_mask .* at least one is 1"):
         begun(Scripted(mask=np.zeros(2, np.int8)))
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_final_mask_of_zeros_leaves_all_own_actions_to_bootstrap_from(cut):
+    class Finally(Scripted):
+        def infos(self, agents):
+            return {
+                a: {"action_mask": np.full(self.action_spaces[a].n, self.t < 1)} for a in agents
+            }
+
+    team, _ = begun(Finally(actions=(3, 2), length=1, cut=cut))
+    assert act(team, 0, 0)[0].avail_actions.tolist() == [[1, 1, 1], [1, 1, 0]]
+
+
+@pytest.mark.parametrize("reward", ["sum", "mean", "individual"])
+@pytest.mark.parametrize("left", ["a", "b"])
+def test_a_team_plays_on_when_the_other_one_has_left(reward, left):
+    """Defect: the mean reward of nobody ended the run."""
+    options = TeamOptions(reward=reward)
+    env = TwoTeamEnv(Scripted(leaves={left: 1}), options, Teams("ab".replace(left, "")))
+    env.reset(0)
+    for t in range(3):
+        _, reward, terminated, _, _ = env.step(np.array([1, 1]))
+        assert (reward.tolist(), terminated) == ([1 + (left == "a")], t == 2)
 
 
 def test_continuous_actions_are_refused():

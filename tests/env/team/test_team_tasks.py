@@ -1,4 +1,4 @@
-"""Tasks of PettingZoo environments that have a state of their own, in a resumed run."""
+"""Tasks of environments, in a resumed run."""
 
 from typing import ClassVar
 
@@ -7,6 +7,7 @@ import pytest
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
+from rltrain.env import gymnasium_env, pettingzoo_env
 from rltrain.env.team.adapter import TeamEnv
 from rltrain.env.vector import SyncVectorEnv
 
@@ -77,3 +78,44 @@ def test_a_resume_keeps_the_task_of_an_environment_with_a_state(kind, n_before):
     play(one, 1)
     other.load_state_dict(one.state_dict())
     assert play(other, 12) == play(one, 12)
+
+
+OPTIONS = {"n_envs": 2, "training": True, "record": False, "kwargs": {}}
+DUEL = {"id": "tests.env.team.duel:Duel", "team": "red", "two_sided": True}
+KINDS = {
+    "attributes": lambda: SyncVectorEnv(make=lambda: TeamEnv(Levels()), n_envs=2),
+    "method": lambda: SyncVectorEnv(make=lambda: TeamEnv(Set()), n_envs=2),
+    "compiled": lambda: gymnasium_env(id="CartPole-v1", **OPTIONS),
+    "gymnasium": lambda: gymnasium_env(id="CartPole-v1", compiled=False, **OPTIONS),
+    "two teams": lambda: pettingzoo_env(**DUEL, **OPTIONS),
+}
+TASKS = {"attributes": {"level": 3}, "method": {"level": 3}, "two teams": {"t": 3}}
+
+
+@pytest.mark.parametrize("continues", [False, True])
+@pytest.mark.parametrize("n_before", [0, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_saved_before_the_first_task_has_none(kind, n_before, continues):
+    """Defect: the environments kept their later task."""
+
+    def play(env, n):
+        action = np.zeros((2, env.spec.n_agents), np.int64)
+        return [(*env.step(action), env.obs.copy(), env.last.copy()) for _ in range(n)]
+
+    one, other = KINDS[kind](), KINDS[kind]()
+    for env in (one, other):
+        env.reset(lambda e, k: 1000 * e + k)
+    play(one, n_before)
+    saved = one.state_dict()
+    one.call("set_task", TASKS.get(kind, {"gravity": 100.0}))
+    play(one, 30)
+    for env in (one, other):
+        if not continues:
+            env.restart(saved)
+        env.reset(lambda e, k: 1000 * e + k)
+        if continues:
+            env.load_state_dict(saved)
+    assert one.state_dict()["tasks"] == [None, None]
+    for mine, theirs in zip(play(one, 30), play(other, 30), strict=True):
+        for x, y in zip(mine, theirs, strict=True):
+            assert np.array_equal(x, y)

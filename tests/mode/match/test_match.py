@@ -18,6 +18,7 @@ from rltrain.mode.match.request import requested
 from tests.integration.promises.states import BATTLE, COMMON, typed_words
 from tests.pages import read_page
 
+DUEL = ("env=pettingzoo", "env.id=tests.env.team.duel:Duel", "env.team=red", "trust=[tests]")
 MAP = ("env=smac", "env.map_name=3m", "hardware.threads=1")
 OWN = "algo.network={_target_: tests.integration.own_parts.Net}"
 SMALL = (*COMMON, "algo=vdn", *BATTLE, "total_env_steps=100", "test.interval=100")
@@ -188,6 +189,18 @@ def test_checkpoints_of_another_map_or_another_size_are_refused(teams, tmp_path)
         rltrain.match([teams[0], wide], 4)
     with pytest.raises(UsageError, match=r"cannot play .*has obs_shape"):
         rltrain.match([teams[0], wide], 4, overrides={"env.obs_last_action": False})
+
+
+def test_teams_that_report_no_wins_are_refused_before_anything_is_played(tmp_path):
+    """Defect: it ended in a traceback when the battles of a side were over."""
+    words = [*COMMON, "algo=vdn", *DUEL, "env.opponent=random", "total_env_steps=20"]
+    trainer = rltrain.make_trainer(words, run_dir=tmp_path / "run")
+    trainer.train()
+    trainer.close()
+    refused = r"counts won battles, which env=pettingzoo does not report: .* mode=evaluate"
+    with pytest.raises(UsageError, match=refused):
+        rltrain.match([tmp_path / "run", "random"], 4, trust=["tests"])
+    assert not Path("outputs/match").exists()
 
 
 def test_missing_and_foreign_checkpoints_are_named(teams, tmp_path):
