@@ -102,9 +102,7 @@ class VectorEnv(Protocol):
 
     @optional
     def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
-        """For each of these environments the images (uint8 [H, W, 3]) of its last step; the last
-        one shows the current time step.
-        """
+        """Images, uint8 [H, W, 3], of the last step of each of these; its last one is current."""
         raise ValueError("this environment cannot be rendered")
 
     @optional
@@ -130,8 +128,13 @@ class VectorEnv(Protocol):
         return
 
     @optional
+    def carried(self) -> StateDict:
+        """The part of the state that outlives an episode, such as tasks."""
+        return {}
+
+    @optional
     def restart(self, state: StateDict) -> None:
-        """Load only what outlives an episode, such as tasks; ``reset`` follows."""
+        """Load only that part, also from another number of environments; ``reset`` follows."""
         return
 
     def state_dict(self) -> StateDict: ...
@@ -363,7 +366,6 @@ class Buffer(Protocol):
     @optional
     def finish(self) -> None:
         """Called when all stored episodes have ended and nothing may follow: a whole dataset."""
-        return
 
     def ready(self, batch_size: int) -> bool: ...
     def sample(self, batch_size: int, clock: Clock) -> Batch: ...
@@ -378,9 +380,7 @@ class Buffer(Protocol):
     @optional
     def saved(self, with_steps: bool) -> None:
         """Called when the newest checkpoint is complete, with or without the state."""
-        return
 
     @optional
     def close(self) -> None:
         """Remove files that no checkpoint refers to."""
-        return

@@ -65,17 +65,18 @@ class RankTrainer(Trainer):
         if self.ranks.orphaned and self.wish is None:
             log.warning("torchrun has ended: stopping after this iteration and saving.")
             self.stop("torchrun has ended", interrupted=True)
-        counts = [steps.env_steps, len(steps.episodes), not self.can_learn, self.wish is not None]
+        counts = [steps.env_steps, len(steps.episodes), not self.can_learn]
+        counts += [self.wish is not None, self.interrupted]
         together = torch.tensor(counts, dtype=torch.int64, device=self.ranks.device)
         self.ranks.sum(together)
-        env_steps, episodes, unready, ending = together.tolist()
+        env_steps, episodes, unready, ending, interrupted = together.tolist()
         self.clock = replace(
             self.clock,
             env_steps=self.clock.env_steps + env_steps,
             episodes=self.clock.episodes + episodes,
         )
         if ending:
-            self.asked = self.wish or StopRequest("another rank ended", interrupted=False)
+            self.asked = self.wish or StopRequest("another rank ended", interrupted > 0)
         return 0 if unready else self.update_ratio.due(env_steps, episodes)
 
     def stop(self, why: str, *, interrupted: bool = False) -> None:
@@ -84,8 +85,8 @@ class RankTrainer(Trainer):
 
     @property
     def interrupted(self) -> bool:
-        """Whether a signal reached this rank."""
-        return self.wish is not None and self.wish.interrupted
+        """Whether a signal reached this rank, or another one in an earlier iteration."""
+        return super().interrupted or (self.wish is not None and self.wish.interrupted)
 
     def close(self) -> None:
         super().close()

@@ -26,14 +26,18 @@ def rank(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("other", "due", "stopping"),
     [
-        ([6, 1, 0, 0], 4, None),  # a quarter of 10 + 6 env steps
-        ([6, 1, 1, 0], 0, None),
-        ([6, 1, 0, 1], 4, "another rank ended"),
+        ([6, 1, 0, 0, 0], 4, None),  # a quarter of 10 + 6 env steps
+        ([6, 1, 1, 0, 0], 0, None),
+        ([6, 1, 0, 1, 0], 4, "another rank ended"),
+        ([6, 1, 0, 1, 1], 4, "another rank ended"),
     ],
-    ids=["ready", "not ready", "ending"],
+    ids=["ready", "not ready", "ending", "interrupted"],
 )
 def test_all_ranks_learn_once_all_are_ready_and_end_together(rank, other, due, stopping):
-    """``other``: env steps, episodes, unready, ending of the other rank."""
+    """``other``: env steps, episodes, unready, ending, interrupted of the other rank.
+
+    Defect: a run that a signal to another rank had ended was recorded as finished.
+    """
     steps = rank.rollout.collect(5, rank.clock)
     rank.buffer.add(steps)
     assert rank.can_learn
@@ -41,6 +45,7 @@ def test_all_ranks_learn_once_all_are_ready_and_end_together(rank, other, due, s
     assert rank.counted(steps) == due
     assert (rank.clock.env_steps, rank.clock.episodes) == (16, 1 + len(steps.episodes))
     assert rank.stopping == stopping
+    assert rank.interrupted == bool(other[-1])
 
 
 def test_ranks_draw_noise_of_their_own_after_a_resume(rank, tmp_path):

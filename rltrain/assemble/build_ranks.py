@@ -35,7 +35,7 @@ class RankRollout(Rollout):
     """A rollout that a checkpoint of rank 0 restarts, whatever its number of environments was."""
 
     def restart(self, state: StateDict, episodes: int) -> None:
-        self._carry_on(state)
+        self.carry_on(state)
         self._started, self._skip = False, episodes
 
 

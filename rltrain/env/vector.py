@@ -5,6 +5,7 @@ To add an environment, write an ``Env``; this module handles seeds and resets.
 
 from __future__ import annotations
 
+import itertools
 import logging
 from array import array
 from collections.abc import Callable, Mapping, Sequence
@@ -223,7 +224,7 @@ class SyncVectorEnv(VectorEnv):
             "envs": states,
             "actions": actions,
             "began_with": list(self._tasks),
-            "tasks": [env.task for env in self.envs],
+            **self.carried(),
         }
 
     def load_state_dict(self, state: StateDict) -> None:
@@ -252,9 +253,13 @@ class SyncVectorEnv(VectorEnv):
             first = getattr(self._seeds, "first", 0)
             log.warning("%s", LOST.format((first + np.flatnonzero(self.lost)).tolist()))
 
+    def carried(self) -> StateDict:
+        """The tasks."""
+        return {"tasks": [env.task for env in self.envs]}
+
     def restart(self, state: StateDict) -> None:
         """Load only the tasks, from the next episode on."""
-        for e, task in enumerate(state["tasks"]):
+        for e, task in zip(range(self.n_envs), itertools.cycle(state["tasks"])):
             self._set_task(e, task)
 
     def close(self) -> None:

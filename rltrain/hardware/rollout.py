@@ -144,7 +144,7 @@ class Rollout:
             Interrupted: ``stop`` returned True; it is called in every time step.
         """
         env, n_envs = self.env, self.env.n_envs
-        before = self._carried()
+        before = self._policies()
         self._start(SeedsOfTests(seed, self.share.total, self.share.first))
         episodes: dict[int, Episode] = {}
         played = [0] * n_envs  # episodes of each environment
@@ -180,7 +180,7 @@ class Rollout:
         self._end_test(before)
         return [episodes[i] for i in range(n)]
 
-    def _carried(self) -> dict[str, Any]:
+    def _policies(self) -> dict[str, Any]:
         """The states of the policies of both sides."""
         sides = {"policy": self.policy.state_dict()}
         return (
@@ -190,10 +190,17 @@ class Rollout:
     def _end_test(self, before: StateDict) -> None:
         """Take back the random numbers of a test; the next one uses the same."""
         self._started = False
-        self._carry_on(before)
+        self.carry_on(before)
 
-    def _carry_on(self, state: StateDict) -> None:
-        """Load what outlives an episode, for both sides' policies."""
+    def carried(self) -> StateDict:
+        """What outlives an episode, for ``carry_on``."""
+        return {"env": self.env.carried(), **self._policies()}
+
+    def carry_on(self, state: StateDict) -> None:
+        """Load what outlives an episode: of the environments, if it is there, and the policies."""
+        if state.get("env"):
+            with CONTAINED:
+                self.env.restart(state["env"])
         self.policy.carry_on(state["policy"])
         if self.opponents is not None:
             self.opponents.carry_on(state["opponents"])
@@ -206,12 +213,12 @@ class Rollout:
     def state_dict(self) -> StateDict:
         """The state that the next ``collect`` depends on; the environment's once it started."""
         with CONTAINED:
-            env = self.env.state_dict() if self._started else {}
+            env = self.env.state_dict() if self._started else self.env.carried()
         return {
             "started": self._started,
             "skip": self._skip,
             "env": env,
-            **self._carried(),
+            **self._policies(),
             "returns": self._returns.copy(),
             "lengths": self._lengths.copy(),
             "lost": self._lost.copy(),
@@ -227,10 +234,12 @@ class Rollout:
         n_envs = self.env.n_envs
         require_n_envs("rollout", len(state["lengths"]), n_envs)
         self._started, self._skip = bool(state["started"]), int(state.get("skip", 0))
-        if self._started:
-            with CONTAINED:
+        with CONTAINED:
+            if self._started:
                 self.env.reset(self._seed_of)  # sets the seeds of later episodes
                 self.env.load_state_dict(state["env"])
+            elif state["env"]:
+                self.env.restart(state["env"])
         self.policy.load_state_dict(state["policy"])
         if self.opponents is not None:
             self.opponents.load_state_dict(state["opponents"])
@@ -250,10 +259,7 @@ class Rollout:
         if state["started"] and not state["env"].get("exact", True):
             self.load_state_dict(state)
             return
-        if state["started"]:
-            with CONTAINED:
-                self.env.restart(state["env"])
-        self._carry_on(state)
+        self.carry_on(state)
         self._started, self._skip = False, episodes
 
     def abandon(self, episodes: int) -> None:

@@ -330,4 +330,4 @@ def run_rank(settings: Settings, run_dir: Path, *, resume: bool) -> int:
             log.error("%s", error)
         finally:
             trainer.close()
-        return interrupts.exit_code if trainer.interrupted else code
+        return interrupts.exit_code if interrupts.caught else code

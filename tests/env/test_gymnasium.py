@@ -173,13 +173,19 @@ def test_a_task_is_part_of_the_state() -> None:
     assert other.envs[0].env.unwrapped.gravity == 12.0
 
 
-def test_a_restart_keeps_the_task() -> None:
-    one, other = made("CartPole-v1"), made("CartPole-v1")
+@pytest.mark.parametrize("n_envs", [1, 2, 3])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_restart_keeps_the_task_in_any_number_of_environments(
+    n_envs: int, compiled: bool
+) -> None:
+    one, other = made("CartPole-v1", n_envs=2), made("CartPole-v1", n_envs=n_envs)
     one.reset(lambda i, k: k)
     one.call("set_task", {"gravity": 12.0})
-    other.restart(one.state_dict())
-    other.reset(lambda i, k: k)
-    assert other.envs[0].env.unwrapped.gravity == 12.0
+    for state in (one.state_dict(), one.carried()):
+        other = made("CartPole-v1", n_envs=n_envs, compiled=compiled)
+        other.restart(state)
+        other.reset(lambda i, k: k)
+        assert [env.env.unwrapped.gravity for env in other.envs] == [12.0] * n_envs
 
 
 def test_a_classic_environment_is_drawn_without_a_display(capfd: Any) -> None:

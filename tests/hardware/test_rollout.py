@@ -5,12 +5,22 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rltrain.assemble.build_ranks import RankRollout
 from rltrain.common.seeding import ENV_STREAM, SeedsOfTraining, seed_key
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import EnvError
 from rltrain.hardware.rollout import Rollout
 from rltrain.types import Clock
-from tests.hardware.walks import CLOCK, Counter, Crashing, Forgetful, Walk, crashing, rollout
+from tests.hardware.walks import (
+    CLOCK,
+    Counter,
+    Crashing,
+    Forgetful,
+    Tasked,
+    Walk,
+    crashing,
+    rollout,
+)
 
 
 def test_collected_steps_have_final_steps_between_episodes() -> None:
@@ -165,6 +175,26 @@ def test_open_episodes_that_cannot_be_repeated_are_lost_once() -> None:
 def test_a_state_of_other_copies_is_refused() -> None:
     with pytest.raises(ValueError, match=r"2 environments, this run has 3: set hardware"):
         rollout(3).load_state_dict(rollout(2).state_dict())
+
+
+@pytest.mark.parametrize("begin", ["load_state_dict", "restart", "restart of a rank"])
+@pytest.mark.parametrize("moment", ["at first", "in an episode", "abandoned"])
+def test_tasks_outlive_a_checkpoint_of_any_moment(begin: str, moment: str) -> None:
+    one, other = rollout(2, Tasked), rollout(2, Tasked)
+    if moment != "at first":
+        one.collect(3, CLOCK)
+    one.call("set_task", 5)
+    if moment == "abandoned":
+        one.abandon(9)
+    if begin == "load_state_dict":
+        other.load_state_dict(one.state_dict())
+    else:
+        if begin == "restart of a rank":
+            env = SyncVectorEnv(make=Tasked, n_envs=3)
+            other = RankRollout(env=env, policy=Counter(3), seeds=lambda i, k: k)
+        other.restart(one.state_dict(), 9)
+    other.collect(3, CLOCK)
+    assert set(other.call("get_task")) == {5}
 
 
 def test_call_reaches_the_copies() -> None:

@@ -45,6 +45,21 @@ class Walk:
         return Observation(obs, np.ones((2, 3), np.uint8), np.array([self.t], np.float32))
 
 
+class Tasked(Walk):
+    """A walk that has a task, and repeats what it is told."""
+
+    task = None
+
+    def set_task(self, task: Any) -> None:
+        self.task = task
+
+    def get_task(self) -> Any:
+        return self.task
+
+    def echo(self, word: Any) -> Any:
+        return word
+
+
 class Forgetful:
     """A walk that cannot tell its state, and no episode is like another of the same seed."""
 

@@ -232,7 +232,7 @@ class ClassicControl(SyncVectorEnv):
             "t": self._t.copy(),
             "states": self._states.copy(),
             "began_with": list(self._tasks),
-            "tasks": [env.task for env in self.envs],
+            **self.carried(),
         }
 
     def load_state_dict(self, state: StateDict) -> None:

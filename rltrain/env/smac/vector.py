@@ -253,6 +253,10 @@ class SmacVectorEnv:
             self.battles.choose(e, seed, number)
         return seed
 
+    def carried(self) -> StateDict:
+        """How often battles on each map were won."""
+        return {"wins": self.battles.wins.copy()} if isinstance(self.battles, SeveralMaps) else {}
+
     def restart(self, state: StateDict) -> None:
         """Take over how often battles on each map were won."""
         if isinstance(self.battles, SeveralMaps):

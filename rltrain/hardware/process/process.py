@@ -8,21 +8,22 @@ locks that its threads hold.
 
 from __future__ import annotations
 
-import logging
 import pickle
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, cast
 
 from rltrain.common.machine.child_processes import EXIT_TIMEOUT, kill_group, without_main
 from rltrain.errors import Interrupted
 from rltrain.hardware.env_share import Share
 from rltrain.hardware.process.shared_memory import SharedExchange
-from rltrain.hardware.process.worker import MakeRollout, packed, serve
+from rltrain.hardware.process.worker import Answer, MakeRollout, packed, serve
+from rltrain.types import StateDict
 
 ENDS_WITH_RUN = "rltrain.hardware.process.fork_server"
 """Module that lets the fork server end with the thread that has started it."""
@@ -34,30 +35,13 @@ class WorkerLost(Exception):
     """A worker that died, hung, or whose environment failed; the message is the reason."""
 
 
-def value_of(answer: tuple[str, Any, tuple[Any, ...]]) -> Any:
-    """The value of an answer of ``Answers``; what the worker logged is logged.
-
-    Raises:
-        WorkerLost: its environment failed.
-        Exception: the worker raised it.
-    """
-    kind, value, records = answer
-    for name, level, text in records:
-        logging.getLogger(name).log(level, "%s", text)
-    if kind == "failed":
-        raise WorkerLost(value)
-    if kind == "raised":
-        raise value
-    return value
-
-
 class WorkerProcess:
     """A process that runs ``serve``, and the connection to it.
 
     Args:
         preload: module that the fork server imports before the first worker is forked.
         make, exchange: arguments of ``Answers`` that are the same for all workers.
-        share, replaced, episodes: … of this one.
+        share, replaced, episodes, carried: … of this one.
     """
 
     def __init__(
@@ -68,7 +52,9 @@ class WorkerProcess:
         share: Share,
         replaced: int,
         episodes: int,
+        carried: StateDict | None,
     ) -> None:
+        self.owes = True
         self.seconds = exchange.seconds[share.number]
         context = get_context("forkserver")
         # a thread that ends before the run would take the fork server with it
@@ -77,7 +63,8 @@ class WorkerProcess:
         self.connection: Connection
         self.connection, theirs = context.Pipe()
         self.process = context.Process(
-            target=serve, args=(theirs, make, share, replaced, episodes, exchange)
+            target=serve,
+            args=(theirs, exchange, pickle.dumps(carried), make, share, replaced, episodes),
         )  # no daemon: may have children
         with without_main():
             self.process.start()
@@ -85,13 +72,16 @@ class WorkerProcess:
 
     def send(self, *question: Any) -> None:
         """Raises WorkerLost if the worker is gone."""
+        message = packed(question)
         try:
-            self.connection.send_bytes(packed(question))
+            with self._whole():
+                self.connection.send_bytes(message)
+                self.owes = True
         except OSError as error:
             raise WorkerLost("it died") from error
 
-    def receive(self, timeout: float, stop: Callable[[], bool] = lambda: False) -> Any:
-        """The value of the next answer.
+    def receive(self, timeout: float, stop: Callable[[], bool] = lambda: False) -> Answer:
+        """The next answer.
 
         Args:
             timeout: seconds in which an answer must come, or the worker's clock must continue.
@@ -99,7 +89,6 @@ class WorkerProcess:
         Raises:
             WorkerLost: there is none.
             Interrupted: ``stop`` returned True.
-            Exception: the worker raised it.
         """
         seen, until = self.seconds.copy(), time.monotonic() + timeout
         try:
@@ -111,10 +100,12 @@ class WorkerProcess:
                     seen, until = now, time.monotonic() + timeout
                 elif time.monotonic() > until:
                     raise WorkerLost(f"it did not answer within {timeout:g} seconds")
-            answer = pickle.loads(self.connection.recv_bytes())
+            with self._whole():
+                message = self.connection.recv_bytes()
+                self.owes = False
         except (EOFError, OSError) as error:
             raise WorkerLost(self._end()) from error
-        return value_of(answer)
+        return cast(Answer, pickle.loads(message))
 
     def close(self) -> None:
         """Let the worker close its environments and end; ``kill`` follows."""
@@ -125,6 +116,15 @@ class WorkerProcess:
         self.connection.close()
         self.process.join(timeout)
         kill_group(self.process)
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Context that passes a message; after half of one (Ctrl-C) the connection is useless."""
+        try:
+            yield
+        except BaseException:
+            self.connection.close()
+            raise
 
     def _end(self) -> str:
         self.process.join(EXIT_TIMEOUT)

@@ -94,7 +94,8 @@ class ProcessRollout:
             "ready": None if self._ready is None else saved_steps(self._ready),
         }
         if self._workers.broken:
-            return {**state, "workers": None, "episodes": max(self._workers.episodes)}
+            begun, carried = max(self._workers.episodes), list(self._workers.carried)
+            return {**state, "workers": None, "episodes": begun, "carried": carried}
         workers = self._ask("state_dict")
         exact = all(each["rollout"]["env"].get("exact", True) for each in workers)
         return {**state, "workers": workers, "env": {"exact": exact}}
@@ -125,7 +126,7 @@ class ProcessRollout:
 
     def abandon(self, episodes: int) -> None:
         """Drop the open episodes, also from what was collected before."""
-        self._settle()
+        self._asked = self._ready = None
         self._lost[:] = True
         if not self._workers.broken:
             self._abandon(episodes)
@@ -149,17 +150,18 @@ class ProcessRollout:
         self._workers.replaced = int(state["replaced"])
         if state["workers"] is None:
             self._workers.begin_again(self._workers.replaced + 1)
+            self._workers.carried = list(state.get("carried", self._workers.carried))
 
     def _begin(self, n_steps: int, clock: Clock) -> None:
         """Let the workers collect, with the current weights."""
         self._exchange.publish(self.agents)
+        self._workers.send("collect", [(n_steps, clock)] * len(self.shares))
         self._asked = n_steps, clock
-        self._workers.send("collect", [self._asked] * len(self.shares))
 
     def _settle(self) -> None:
         """Wait for what the workers are collecting."""
         if self._asked is not None and not self._workers.broken:
-            self._ready = self._finish()
+            self._finish()
 
     def _finish(self) -> Steps:
         """The steps that the workers collected."""
@@ -167,14 +169,13 @@ class ProcessRollout:
             return self._ready
         assert self._asked is not None, "the workers were asked to collect"
         (n_steps, _), answers = self._asked, self._workers.receive()
-        self._asked = None
         for share, (_, lost, _, _) in zip(self.shares, answers, strict=True):
             self._lost[share.envs] |= lost
         self._lost |= self._workers.take_lost()
         fields = self._exchange.joined(n_steps, [each[3] for each in answers])
         episodes = in_order(fields["last"], self.shares, [each[0] for each in answers])
         steps = Steps(**fields, lost=self._lost.copy(), episodes=tuple(episodes))
-        self._lost[:] = False
+        self._ready, self._asked, self._lost[:] = steps, None, False
         return steps
 
     def _ask(self, method: str, *args: Any) -> list[Any]:

@@ -14,6 +14,8 @@ from rltrain.common.machine.child_processes import EXIT_TIMEOUT
 from rltrain.errors import EnvError, Interrupted
 from rltrain.hardware.env_share import Share
 from rltrain.hardware.process.process import WorkerLost
+from rltrain.hardware.process.worker import Answer
+from rltrain.types import StateDict
 
 log = logging.getLogger("rltrain")
 HOUR = 3600.0
@@ -28,6 +30,8 @@ IN_A_ROW = 3
 class WorkerHandle(Protocol):
     """A worker elsewhere, as the run uses it."""
 
+    owes: bool  # an answer that was not read; the first one comes without a question, at the start
+
     def send(self, *question: Any) -> None:
         """Ask a question, a method of ``Worker`` and its arguments.
 
@@ -35,8 +39,8 @@ class WorkerHandle(Protocol):
             WorkerLost: the worker is gone.
         """
 
-    def receive(self, timeout: float, stop: Callable[[], bool] = ...) -> Any:
-        """The value of the next answer; the first one comes without a question, at the start.
+    def receive(self, timeout: float, stop: Callable[[], bool] = ...) -> Answer:
+        """The next answer.
 
         Raises:
             WorkerLost: there is none.
@@ -50,14 +54,16 @@ class WorkerHandle(Protocol):
         """End the worker, after waiting this many seconds for its end."""
 
 
-StartWorker = Callable[[Share, int, int], WorkerHandle]
-"""Starts a share's worker, given how many were replaced, and the episodes begun before."""
+StartWorker = Callable[[Share, int, int, StateDict | None], WorkerHandle]
+"""Starts a share's worker, given how many were replaced, its episodes, and what outlives them."""
 
 
 class Supervision:
     """The worker processes of a run: asks each a question and waits for all answers.
 
-    A worker that is lost meanwhile is replaced by one that begins new episodes, and asked again.
+    A worker that is lost meanwhile is replaced by one that begins new episodes with what outlived
+    the old ones, and asked again. After an exception anywhere (Ctrl-C), ``receive`` continues where
+    it was, and ``send`` drops the answers to the question before.
 
     Args:
         start_worker: starts the worker of a share.
@@ -80,12 +86,13 @@ class Supervision:
         self.replaced = 0  # workers since the run began
         self.broken = False  # replaced too often
         self.episodes = [0] * len(shares)  # of each worker: the number of its next episode
+        self.carried: list[StateDict | None] = [None] * len(shares)  # … what outlives them
         self._replaced_at: list[float] = []
         self._lost = np.zeros(shares[0].total, np.bool_)  # [E] environments of replaced workers
         self._processes: dict[int, WorkerHandle] = {}
-        self._starting: set[int] = set()  # workers that did not answer yet
         self._tried: set[int] = set()  # workers that have collected, so their kernels are loaded
         self._question: list[tuple[Any, ...]] = []  # of each worker
+        self._answers: dict[int, Any] = {}  # to it, as far as they were read
         self._undelivered: dict[int, WorkerLost] = {}  # why a worker did not get it
         Finalize(self, _kill_all, (self._processes,), exitpriority=0)  # before they are joined
 
@@ -99,7 +106,7 @@ class Supervision:
         for share in self.shares:
             if share.number not in self._processes:
                 self._start(share)
-        self._question = [(method, *each) for each in args]
+        self._question, self._answers = [(method, *each) for each in args], {}
         for share in self.shares:
             self._deliver(share)
 
@@ -113,22 +120,21 @@ class Supervision:
 
         Raises:
             EnvError: workers were lost too often.
-            Interrupted: ``stop`` returned True; the workers are ended.
+            Interrupted: ``stop`` returned True.
             Exception: what a worker raised first, once all have answered.
         """
-        answers, raised = [], []
+        raised = []
         for share in self.shares:
             try:
-                answers.append(self._answer(share, stop))
-            except Interrupted:
-                self.close()
-                raise
+                if share.number not in self._answers:
+                    self._answers[share.number] = self._answer(share, stop)
             except Exception as error:
-                if self.broken:
+                if self.broken or isinstance(error, Interrupted):
                     raise
                 raised.append(error)
         if raised:
             raise raised[0]
+        answers = [self._answers[share.number] for share in self.shares]
         if self._question[0][0] in STEPPING:
             self._tried |= {share.number for share in self.shares}
         if self._question[0][0] == "collect":
@@ -146,16 +152,14 @@ class Supervision:
         for process in self._processes.values():
             process.close()
         _kill_all(self._processes, EXIT_TIMEOUT)
-        self._starting.clear()
         self._undelivered.clear()
 
     def _deliver(self, share: Share) -> None:
-        """Send a worker its question once it runs."""
+        """Send a worker its question once it has started, or answered the one before."""
         number = share.number
         try:
-            if number in self._starting:
-                self._processes[number].receive(START_TIMEOUT)
-                self._starting.remove(number)
+            if self._processes[number].owes:
+                self._read(number, self.timeout if number in self._tried else START_TIMEOUT)
             self._processes[number].send(*self._question[number])
         except WorkerLost as lost:
             self._undelivered[number] = lost
@@ -174,14 +178,33 @@ class Supervision:
     def _receive(self, number: int, stop: Callable[[], bool]) -> Any:
         if number in self._undelivered:
             raise self._undelivered.pop(number)
+        if number not in self._processes or not self._processes[number].owes:
+            raise WorkerLost("an exception came between")
         strict = self._question[number][0] in STEPPING and number in self._tried
         timeout = self.timeout if strict else max(self.timeout, START_TIMEOUT)
-        return self._processes[number].receive(timeout, stop)
+        kind, value = self._read(number, timeout, stop)
+        if kind == "raised":
+            raise value
+        return value
+
+    def _read(self, number: int, timeout: float, *stop: Callable[[], bool]) -> tuple[str, Any]:
+        """Kind and value of a worker's next answer; what the worker logged is logged.
+
+        Raises:
+            WorkerLost: there is none, or its environment failed.
+        """
+        kind, value, records, carried = self._processes[number].receive(timeout, *stop)
+        for name, level, text in records:
+            logging.getLogger(name).log(level, "%s", text)
+        self.carried[number] = carried or self.carried[number]
+        if kind == "failed":
+            raise WorkerLost(value)
+        return kind, value
 
     def _start(self, share: Share) -> None:
         number = share.number
-        self._processes[number] = self.start_worker(share, self.replaced, self.episodes[number])
-        self._starting.add(number)
+        before = self.replaced, self.episodes[number], self.carried[number]
+        self._processes[number] = self.start_worker(share, *before)
         self._tried.discard(number)
 
     def _drop(self, share: Share, why: WorkerLost, attempt: int) -> None:
@@ -190,8 +213,8 @@ class Supervision:
         Raises:
             EnvError: it was one too many.
         """
-        self._processes.pop(share.number).kill()
-        self._starting.discard(share.number)
+        if worker := self._processes.pop(share.number, None):
+            worker.kill()
         self._lost[share.envs] = True
         self.replaced += 1
         now = time.monotonic()

@@ -40,6 +40,7 @@ class ProcessTests:
 
     def begin_episodes(self, n: int, seed: int, clock: Clock) -> None:
         """Let the workers play ``n`` test episodes with the weights as they are now."""
+        self.abandon(0)
         self._exchange.publish(self.agents)
         self._workers.send(
             "run_episodes", [(share.test_episodes(n), seed, clock) for share in self.shares]
@@ -57,8 +58,12 @@ class ProcessTests:
             episodes, self._ready = self._ready, None
             return episodes
         assert self._asked is not None, "no episodes were started"
+        try:
+            answers = self._workers.receive(stop)
+        except Exception:
+            self.abandon(0)
+            raise
         n, self._asked = self._asked, None
-        answers = self._workers.receive(stop)
         episodes_of: dict[int, Episode] = {}
         for share, own in zip(self.shares, answers, strict=True):
             for i, episode in enumerate(own):

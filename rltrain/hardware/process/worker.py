@@ -1,14 +1,16 @@
 """A worker: a ``Rollout`` in some of the environments, in another process, which carries out what
 the rollout of the run asks it to.
 
-An answer is ``(kind, value, records)``: the kinds are ``value``, ``failed`` (the environment; the
-message) and ``raised`` (the exception), ``records`` what was logged meanwhile.
+An answer is ``(kind, value, records, carried)``: the kinds are ``value``, ``failed`` (the
+environment; the message) and ``raised`` (the exception), ``records`` what was logged meanwhile,
+``carried`` what outlives the episodes (None: it was sent a moment ago).
 """
 
 from __future__ import annotations
 
 import logging
 import pickle
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
@@ -27,6 +29,9 @@ from rltrain.hardware.steps import step_arrays
 from rltrain.interfaces import EpisodeSeeds
 from rltrain.types import Clock, Episode, StateDict
 
+CARRIED_INTERVAL = 10.0
+"""Seconds of collecting between answers with what outlives the episodes."""
+Answer = tuple[str, Any, tuple[Any, ...], StateDict | None]
 MakeRollout = Callable[[Share, int], tuple[Rollout, nn.Module]]
 """From a share and how often its worker was replaced: the rollout and the agents that act."""
 
@@ -111,6 +116,11 @@ class Worker:
         """Begin new episodes, ``Rollout.abandon``."""
         self.rollout.abandon(episodes)
 
+    def take_over(self, carried: StateDict) -> None:
+        """Load what outlived the episodes of a lost worker, but for its random stream."""
+        rng = self.rollout.policy.state_dict()["rng"]
+        self.rollout.carry_on({**carried, "policy": {**carried["policy"], "rng": rng}})
+
 
 class CountedSeeds:
     """Seeds of episodes, with the number of the first that was not used yet."""
@@ -130,30 +140,39 @@ class Answers:
     Args:
         replaced: workers of the run that were replaced before.
         episodes: those that the worker before this one began in each environment.
+        carried: what outlives them.
     """
 
     def __init__(
-        self, make: MakeRollout, share: Share, replaced: int, episodes: int, exchange: Exchange
+        self,
+        exchange: Exchange,
+        carried: StateDict | None,
+        make: MakeRollout,
+        share: Share,
+        replaced: int,
+        episodes: int,
     ) -> None:
         self.make, self.share, self.exchange = make, share, exchange
-        self.replaced, self.episodes = replaced, episodes
+        self.replaced, self.episodes, self.carried = replaced, episodes, carried
+        self.carried_until = 0.0  # when it is sent again
         self.worker: Worker | None = None
         self.records: list[tuple[str, int, str]] = []
         logger = logging.getLogger("rltrain")
         logger.handlers, logger.propagate = [Collect(self.records)], False
         logger.setLevel(logging.INFO)
 
-    def __call__(self, method: str, *args: Any) -> tuple[str, Any, tuple[Any, ...]]:
-        """``(kind, value, records)`` of a method of the worker; ``start`` makes it."""
+    def __call__(self, method: str, *args: Any) -> Answer:
+        """The answer of a method of the worker; ``start`` only makes it."""
+        carried = None
         try:
-            if method == "start":
-                rollout, agents = self.make(self.share, self.replaced)
-                self.worker = Worker(rollout, agents, self.share, self.exchange)
-                if self.episodes:
-                    self.worker.abandon(self.episodes)
-                answer: tuple[str, Any] = ("value", None)
-            else:
-                answer = ("value", getattr(self.worker, method)(*args))
+            if self.worker is None:
+                self.worker = self._made()
+            value = None if method == "start" else getattr(self.worker, method)(*args)
+            now = time.monotonic()
+            if method != "collect" or now >= self.carried_until:
+                carried = self.worker.rollout.carried()
+                self.carried_until = now + CARRIED_INTERVAL
+            answer: tuple[str, Any] = ("value", value)
         except EnvError as error:
             answer = ("failed", str(error))
         except Exception as error:
@@ -161,7 +180,16 @@ class Answers:
             answer = ("raised", error)
         records = tuple(self.records)
         self.records.clear()
-        return (*answer, records)
+        return (*answer, records, carried)
+
+    def _made(self) -> Worker:
+        rollout, agents = self.make(self.share, self.replaced)
+        worker = Worker(rollout, agents, self.share, self.exchange)
+        if self.carried is not None:
+            worker.take_over(self.carried)
+        if self.episodes:
+            worker.abandon(self.episodes)
+        return worker
 
     def close(self) -> None:
         """Close the environments."""
@@ -169,16 +197,16 @@ class Answers:
             self.worker.rollout.close()
 
 
-def serve(connection: Connection, *about: Any) -> None:
+def serve(connection: Connection, exchange: Exchange, carried: bytes, *about: Any) -> None:
     """Run by a process: answer until the parent closes the pipe.
 
     Args:
-        about: arguments of ``Answers``.
+        exchange, carried, about: arguments of ``Answers``; ``carried`` pickled.
     """
     end_with_parent()
     kill_with_parent()
     keep_streams()
-    answers = Answers(*about)
+    answers = Answers(exchange, pickle.loads(carried), *about)
     question: tuple[Any, ...] = ("start",)
     while True:
         answer = answers(*question)

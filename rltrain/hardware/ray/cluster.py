@@ -24,8 +24,9 @@ from rltrain.common.imports import import_path
 from rltrain.errors import Interrupted, UsageError
 from rltrain.hardware.device import available_cores
 from rltrain.hardware.env_share import Share
-from rltrain.hardware.process.process import POLL, WorkerLost, value_of
-from rltrain.hardware.process.worker import Answers, MakeRollout
+from rltrain.hardware.process.process import POLL, WorkerLost
+from rltrain.hardware.process.worker import Answer, Answers
+from rltrain.types import StateDict
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read when Ray is imported
 os.environ.setdefault("RAY_worker_niceness", "0")  # … is started here; 15 would starve the workers
@@ -127,15 +128,13 @@ class SentExchange:
 class RayWorker:
     """A worker on the cluster, in the folder of the run if its node has that, for typed modules."""
 
-    def __init__(
-        self, folder: str, make: MakeRollout, share: Share, replaced: int, episodes: int
-    ) -> None:
+    def __init__(self, folder: str, *about: Any) -> None:
         with suppress(OSError):
             os.chdir(folder)
         self.exchange = SentExchange()
-        self.answers = Answers(make, share, replaced, episodes, self.exchange)
+        self.answers = Answers(self.exchange, *about)
 
-    def ask(self, weights: Arrays | None, *question: Any) -> tuple[str, Any, tuple[Any, ...]]:
+    def ask(self, weights: Arrays | None, *question: Any) -> Answer:
         """The answer to a question; ``weights`` are those to act with from now on."""
         if weights is not None:
             self.exchange.weights = weights
@@ -172,7 +171,7 @@ class WorkerActor:
     Args:
         make, exchange: of the run.
         cpus, resources: that the actor asks the cluster for.
-        share, replaced, episodes: arguments of ``Answers``.
+        share, replaced, episodes, carried: arguments of ``Answers``.
     """
 
     def __init__(
@@ -184,20 +183,21 @@ class WorkerActor:
         share: Share,
         replaced: int,
         episodes: int,
+        carried: StateDict | None,
     ) -> None:
         self.exchange = exchange
         asked = {"num_cpus": cpus, "resources": dict(resources), "scheduling_strategy": "SPREAD"}
         remote: Any = ray.remote(max_restarts=0)(RayWorker).options(**asked)
-        self.actor = remote.remote(os.getcwd(), make, share, replaced, episodes)
+        self.actor = remote.remote(os.getcwd(), carried, make, share, replaced, episodes)
         self.answer: Any = self.actor.ask.remote(None, "start")
-        self.n_steps = 1  # that the answer takes
+        self.owes, self.n_steps = True, 1  # an answer, and the steps that it takes
         self.closed: Any = None
 
     def send(self, *question: Any) -> None:
         self.n_steps = question[1] if question[0] == "collect" else 1
-        self.answer = self.actor.ask.remote(self.exchange.weights, *question)
+        self.answer, self.owes = self.actor.ask.remote(self.exchange.weights, *question), True
 
-    def receive(self, timeout: float, stop: Callable[[], bool] = lambda: False) -> Any:
+    def receive(self, timeout: float, stop: Callable[[], bool] = lambda: False) -> Answer:
         """The next answer; an actor does not show its progress, so it has the time of all steps."""
         timeout *= self.n_steps
         until = time.monotonic() + timeout
@@ -207,13 +207,13 @@ class WorkerActor:
                     raise Interrupted
                 if time.monotonic() > until:
                     raise WorkerLost(f"it did not answer within {timeout:g} seconds")
-            answer = ray.get(self.answer, timeout=timeout)
+            answer: Answer = ray.get(self.answer, timeout=timeout)
         except GetTimeoutError as error:
             raise WorkerLost("its answer did not arrive") from error
         except RayError as error:
             raise WorkerLost(f"{type(error).__name__}: {str(error).splitlines()[0]}") from error
-        self.answer = None  # frees the answer in the object store
-        return value_of(answer)
+        self.answer, self.owes = None, False  # frees the answer in the object store
+        return answer
 
     def close(self) -> None:
         if ray.is_initialized():

@@ -137,7 +137,7 @@ def test_a_loaded_state_goes_on_as_the_saved_one(weights):
     again.load_state_dict(decide.state_dict())
     assert np.array_equal(decide(), again())
     fresh = made(map_weights=weights)
-    fresh.restart(env.state_dict())
+    fresh.restart(env.carried())
     assert np.array_equal(fresh.battles.wins, env.battles.wins)
 
 

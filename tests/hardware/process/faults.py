@@ -19,6 +19,7 @@ class Numbered(gymnasium.Env):
     observation_space = gymnasium.spaces.Box(0, 1e6, (2,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
     LENGTH = 9
+    mark = 0
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         self.number, self.t = float((seed or 0) % 10**6), 0
@@ -34,6 +35,9 @@ class Numbered(gymnasium.Env):
 
     def _obs(self) -> np.ndarray:
         return np.array([self.number, self.t], np.float32)
+
+    def get_mark(self) -> int:
+        return self.mark
 
     def get_pid(self) -> int:
         return os.getpid()

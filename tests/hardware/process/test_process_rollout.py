@@ -112,9 +112,11 @@ def test_every_method_collects_the_same_for_20_000_env_steps(tmp_path, algo, env
 def test_a_lost_worker_is_replaced_and_its_open_episodes_dropped(tmp_path, env):
     words = [*SMALL, *PROCESS, "hardware.n_envs=4", "env.timeout=5", "log.interval=50"]
     with closing(rltrain.make_trainer(words, run_dir=tmp_path / "run", env=env)) as trainer:
+        trainer.rollout.call("set_task", {"mark": 3})
         result = trainer.train()
         assert trainer.clock.env_steps >= 200
         assert result["time/env_restarts"] == 2
+        assert trainer.rollout.call("get_mark") == [3] * 4
         require_whole_episodes(trainer)
 
 

@@ -48,5 +48,5 @@ def test_a_worker_is_in_the_folder_of_the_run(started, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run").mkdir()
     for folder in ("run", "absent"):
-        started[1].RayWorker(str(tmp_path / folder), None, SimpleNamespace(number=0), 0, 0)
+        started[1].RayWorker(str(tmp_path / folder), None, None, SimpleNamespace(number=0), 0, 0)
         assert (tmp_path / "run").samefile(".")
