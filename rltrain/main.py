@@ -12,10 +12,12 @@ import shlex
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from types import FrameType
 
 import rltrain
+from rltrain.common.imports import import_path
 from rltrain.common.machine.places import require_places
 from rltrain.common.machine.streams import keep_streams, lost_output, say
 from rltrain.config.catalog import SHIPPED, Catalog
@@ -29,6 +31,8 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # not ignored, as nohup does
             signal.signal(number, leave)
+    with suppress(FileNotFoundError):  # the current folder was deleted
+        os.environ.update(import_path())  # for every process that this one starts
     try:
         sys.exit(run(sys.argv[1:]))
     except RltrainError as error:

@@ -95,10 +95,14 @@ def nothing_written(folder):
     return not list(folder.iterdir())
 
 
+STARTING = ("pickle", "multiprocessing", "joblib", "runpy", "optuna")
+"""Modules that processes import while they start."""
+
+
 def foreign_modules(folder):
     """Put modules into a folder that hide those of a run; the path of a file that they make."""
     executed = folder / "executed"
-    for name in ("rltrain/__init__", "numpy", "torch", "signal", "logging", "numba"):
+    for name in ("rltrain/__init__", "numpy", "torch", "signal", "logging", "numba", *STARTING):
         path = folder / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"open({str(executed)!r}, 'a').write(__name__)")

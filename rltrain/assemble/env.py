@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -28,8 +29,13 @@ def prepare_machine(settings: Settings) -> torch.device:
     """Device and threads of this process, as set in ``hardware``.
 
     Raises:
-        ValueError: ``hardware=cuda`` without a GPU.
+        ValueError: ``hardware=cuda`` without a GPU, or Numba without its compiler.
     """
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
+        raise ValueError(
+            "NUMBA_DISABLE_JIT is set, and rltrain needs Numba's compiler. Type unset "
+            "NUMBA_DISABLE_JIT, then run the command again."
+        )
     device = resolve_device(settings.hardware.device)
     set_threads(n_threads(settings))
     if device.type == "cuda":

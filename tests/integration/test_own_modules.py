@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from rltrain.errors import CheckpointError, UsageError
+from rltrain.errors import CheckpointError, RltrainError, UsageError
 
 MODULE = """
 import gymnasium
@@ -46,12 +46,41 @@ SHORT = [
 COUNTING = "callbacks=[{_target_: my_line.Counting, key: 3}]"
 
 
+CALLED = """
+def make(**_):
+    open("called", "w").close()
+"""
+REFUSED = {
+    "no such key": ["algo.nothing=1"],
+    "a wrong value": ["total_env_steps=-1"],
+    "no sweep": ["seed=1,2"],
+    "a job of a sweep": ["-m", "seed=1,-1"],
+    "another mode": ["mode=evaluate"],
+    "no such dataset": ["dataset.read=nowhere"],
+    "parts that do not fit": ["buffer.capacity=100", "algo.learning_starts=1000"],
+    "no such weights": ["checkpoint=nowhere"],
+}
+
+
 @pytest.fixture
 def my_line(own_folder, monkeypatch):
     monkeypatch.setattr(sys, "path", [p for p in sys.path if p not in ("", str(own_folder))])
     (own_folder / "my_line.py").write_text(MODULE)
     yield own_folder
     sys.modules.pop("my_line", None)
+
+
+@pytest.mark.parametrize("refused", REFUSED)
+def test_no_target_of_a_refused_command_is_called(command, own_folder, refused):
+    (own_folder / "called_one.py").write_text(CALLED)
+    (own_folder / "my.yaml").write_text("callbacks: [{_target_: called_one.make, a: 1}]\n")
+    with pytest.raises(RltrainError):
+        command(
+            *("algo=dqn", "env=cartpole", "total_env_steps=60", "experiment=./my.yaml"),
+            *(o for o in SHORT if o.partition("=")[0] not in str(REFUSED[refused])),
+            *REFUSED[refused],
+        )
+    assert not (own_folder / "called").exists()
 
 
 def test_typed_classes_and_environments_lie_beside_the_user(command, my_line):

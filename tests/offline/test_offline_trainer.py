@@ -62,6 +62,26 @@ def offline(small, recorded):
     return [*overrides, "buffer.capacity=1000", f"dataset.read={recorded}"]
 
 
+@pytest.mark.parametrize(
+    "ignored",
+    [["algo.learning_starts=1000000"], ["algo/exploration=greedy"]],
+    ids=" ".join,
+)
+def test_what_only_acting_reads_changes_nothing(offline, tmp_path, ignored):
+    """Defect: algo.learning_starts above buffer.capacity was refused."""
+    offline = without(offline, "algo.exploration.")
+    found = []
+    for overrides in (offline, [*offline, *ignored]):
+        trainer = rltrain.make_trainer(overrides, run_dir=tmp_path / str(len(found)))
+        trainer.run(60)
+        found.append((trainer.clock, weights(trainer)))
+        trainer.close()
+    (clock, plain), (other_clock, other) = found
+    assert clock == other_clock
+    assert clock.updates > 0
+    assert torch.equal(plain, other)
+
+
 @pytest.mark.slow
 def test_a_share_below_one_episode_is_told(offline, tmp_path, caplog):
     rltrain.make_trainer([*offline, "dataset.held_out=0.001"], run_dir=tmp_path / "run").close()

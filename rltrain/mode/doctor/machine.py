@@ -82,6 +82,9 @@ def python() -> Iterator[Finding]:
     fix = "install Python 3.12 from https://www.python.org and make a new .venv"
     yield finding("Python", sys.version_info >= OLDEST_PYTHON, fact, fix, needed=True)
     yield finding("rltrain", True, f"{rltrain.__version__} at {Path(rltrain.__file__).parent}")
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
+        fact, fix = "set, and Numba's compiler is needed", "unset NUMBA_DISABLE_JIT"
+        yield finding("NUMBA_DISABLE_JIT", False, fact, fix, needed=True)
 
 
 def packages() -> Iterator[Finding]:

@@ -1,6 +1,7 @@
 """The cache of compiled code follows the sources."""
 
 import ast
+import importlib
 import os
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from rltrain import battles
+from rltrain.battles import engine
 from rltrain.battles.engine import compile_cache
 
 PACKAGE = Path(battles.__file__).parent
@@ -36,6 +38,21 @@ def test_importing_the_package_is_cheap() -> None:
 def test_unknown_name_of_the_package() -> None:
     with pytest.raises(AttributeError, match="no attribute 'StarCraft3Env'"):
         battles.StarCraft3Env  # noqa: B018
+
+
+def test_a_configuration_of_numba_in_the_present_folder_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = engine.settings
+    before = {name: value for name, value in vars(settings).items() if name.isupper()}
+    monkeypatch.chdir(tmp_path)
+    Path(".numba_config.yaml").write_text("disable_jit: 1\ncache_dir: here\nopt: '0'\n")
+    monkeypatch.setattr(settings, "_config_fname", ".numba_config.yaml")
+    settings.reload_config()  # as where Numba is imported
+    assert settings.DISABLE_JIT
+    importlib.reload(engine)
+    settings.reload_config()  # as where Numba compiles
+    assert {name: getattr(settings, name) for name in before} == before
 
 
 @pytest.mark.slow

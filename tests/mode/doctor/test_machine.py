@@ -90,6 +90,19 @@ def test_the_verdict_comes_first_and_25_lines_are_enough(own_folder, monkeypatch
     assert "StarCraft II" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "mode", [[], ["mode=evaluate", "algo=scripted", "algo.policy=random"]], ids=" ".join
+)
+def test_without_numbas_compiler_nothing_runs(command, small, own_folder, monkeypatch, mode):
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    evaluated = ("env=", "test.episodes=")
+    words = [w for w in small if w.startswith(evaluated)] if mode else small
+    with pytest.raises(UsageError, match="Type unset NUMBA_DISABLE_JIT, then run the command"):
+        command(*words, *mode)
+    found = by_name(python())["NUMBA_DISABLE_JIT"]
+    assert (found.verdict, found.fix) == ("missing", "unset NUMBA_DISABLE_JIT")
+
+
 def test_an_old_python_is_missing(monkeypatch):
     assert by_name(python())["Python"].verdict == "ok"
     monkeypatch.setattr(machine, "OLDEST_PYTHON", (4, 0))
