@@ -107,6 +107,7 @@ class _Eager(Optimizer):
             return inspect.unwrap(super().step.__func__)(self, closure)  # type: ignore[attr-defined]
 
 
+# twin: kernels/gradient_step.py
 class GradientStep:
     """One step of an optimizer on all parameters of a model, as one flat tensor: clipping is one
     norm. A step whose loss, gradient or new weights are not finite is undone on the device, without
@@ -205,7 +206,6 @@ class GradientStep:
             options["lr"] = lr
         return {"lr": torch.tensor(lr)}
 
-    # twin: kernels/gradient_step.py
     def take(self, result: LossResult) -> tuple[Number, Number]:
         """Step on a loss: 1 where it was not finite and the step was undone, else 0; and the norm
         of the gradient before clipping.
@@ -268,7 +268,6 @@ class GradientStep:
         torch.div(whole[:-2], count, out=gradient)
         return whole[-2] / count
 
-    # twin: kernels/gradient_step.py
     def _optimize(self) -> None:
         """The optimizer's step, on one thread for few weights: torch's fused kernels call on all
         threads however little there is to do (measured for 11,000: 759 us on 16, 118 us on one).

@@ -12,6 +12,7 @@ from torch import Tensor
 from rltrain.types import Batch
 
 
+# twin: kernels/learning.py
 class ArrayBatch(Batch):
     """A batch of NumPy arrays; a field becomes a tensor of the same memory when it is read."""
 

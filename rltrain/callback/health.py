@@ -33,6 +33,7 @@ class Health(Callback):
     read_at: int = 0  # updates
     warned_of_support: bool = False
 
+    # twin: kernels/learning.py
     def on_update(self, trainer: Training, value: UpdateResult) -> UpdateResult:
         undone = value.metrics.get("skipped_updates", 0.0)
         self.undone = (self.undone + undone) * undone

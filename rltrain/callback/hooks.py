@@ -168,6 +168,7 @@ def require_callback(part: Any) -> Callback:
     )
 
 
+# twin: kernels/learning.py
 def pass_on(calls: Sequence[Callable[..., object]], trainer: Training, value: object = None) -> Any:
     """Call hooks in order, each with the value that the one before returned.
 
@@ -203,6 +204,7 @@ def pass_on(calls: Sequence[Callable[..., object]], trainer: Training, value: ob
     return value
 
 
+# twin: kernels/learning.py
 def pass_on_batch(calls: Sequence[Callable[..., object]], trainer: Training, value: Batch) -> Any:
     """``pass_on``; what was changed in place is in the batch's fields, not where it is packed."""
     batch, changing = pass_on(calls, trainer, value), any(not only_counts(call) for call in calls)

@@ -87,6 +87,7 @@ class Metrics:
     counts: dict[str, int] = field(default_factory=dict)
     _rows: dict[tuple[str, tuple[str, ...]], tuple[Any, int]] = field(default_factory=dict)
 
+    # twin: kernels/learning.py
     def add(self, group: str, values: Mapping[str, object]) -> None:
         """Add values by name to the means ``group/name``.
 

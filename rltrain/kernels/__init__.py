@@ -105,15 +105,15 @@ def compile_learning(trainer: Any, choice: Kernels = "auto") -> None:
     if type(learner.loss).__name__ != "CompiledTDLoss":
         return  # without importing what is not needed
     from rltrain.kernels.digests import doubled
-    from rltrain.kernels.learning import CompiledLearning
+    from rltrain.kernels.learning import CompiledLearning, bypassed
     from rltrain.kernels.module_watch import replace_method
     from rltrain.kernels.table import LEARNING
 
-    objects = [trainer, learner, buffer, *learner.online.modules()]
     if not CompiledLearning.fits(learner, buffer):
         return
+    objects = [trainer, *bypassed(trainer), *learner.online.modules()]
     if (places := doubled(LEARNING, objects, choice == "compiled")) is not None:
-        replace_method(trainer, "learn", CompiledLearning(learner, buffer), places)
+        replace_method(trainer, "learn", CompiledLearning(trainer), places)
 
 
 def compile_collecting(rollout: Any, choice: Kernels = "auto") -> None:
@@ -163,7 +163,7 @@ def _compile(part: object, objects: list[Any], choice: Kernels) -> None:
 
 def _counterpart(
     part: object, objects: list[Any], choice: Kernels, *model: Model
-) -> tuple[Counterpart | None, Sequence[str]]:
+) -> tuple[Counterpart | None, Sequence[str | type]]:
     """The row of an object in the table, and the places of its plain code."""
     if choice == "torch":
         return None, ()

@@ -13,7 +13,7 @@ from rltrain.algo.policy import Policy
 from rltrain.errors import Containment
 from rltrain.kernels.acting import normalized, obs_alone, statistics_of
 from rltrain.kernels.layers.stack import Stack
-from rltrain.kernels.module_watch import CompiledMethod
+from rltrain.kernels.module_watch import CompiledMethod, unreplaced
 from rltrain.types import Clock, Episode, Steps
 
 STEP = Containment("step")
@@ -99,10 +99,8 @@ class CompiledCollecting:
         """Whether nothing was replaced since this object was made."""
         parts = rollout.env, rollout.policy, *methods_of(rollout)
         same = all(x is y for x, y in zip(parts, self.parts, strict=True))
-        replaced = {"step", "move"} & vars(rollout.env).keys()
-        replaced |= {"act"} & vars(rollout.policy).keys()
-        replaced |= {"_count", "_finished"} & vars(rollout).keys()
-        return same and self.fits(rollout) and not replaced and self.stack.compiles
+        plain = unreplaced(rollout, *parts[:2], rollout.policy.exploration)
+        return same and plain and self.fits(rollout) and self.stack.compiles
 
 
 def methods_of(rollout: Any) -> tuple[Any, Any]:

@@ -12,10 +12,11 @@ import hashlib
 import importlib
 import inspect
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, starmap
-from operator import is_
+from operator import call, eq
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, TypeVar
@@ -29,10 +30,12 @@ FILE = Path(__file__).with_name("digests.json")
 ROOT = Path(__file__).parents[2]
 _made_for: dict[str, dict[str, Code]] = {}
 """The plain code that was compared last, by place."""
-_watched: list[tuple[Callable[[str], object], list[str]]] = []
-"""Where ``live`` looks for it: of each module and class the getter, and the names."""
+_watched: list[tuple[Callable[[str], object], str]] = []
+"""Where ``live`` looks for it: getters of modules, classes and functions, and names."""
 _seen: list[object] = []
 """What was there at the last look."""
+_classes: list[tuple[Mapping[str, object], Mapping[str, object]]] = []
+"""What the classes of objects have, and had at the last look."""
 SKIPPED = {"annotation", "returns", "ctx", "type_comment", "lineno", "kind"}
 
 
@@ -47,8 +50,9 @@ class Code(NamedTuple):
 
 def doubled(
     twins: Sequence[Twin], objects: Sequence[object], required: bool
-) -> Sequence[str] | None:
-    """The plain code of these objects that a counterpart still computes; None if it was changed.
+) -> Sequence[str | type] | None:
+    """The plain code of these objects that a counterpart still computes, and their classes; None if
+    it was changed.
 
     Args:
         twins: rows of the table.
@@ -58,9 +62,11 @@ def doubled(
     Raises:
         ValueError: it does not, and it is required.
     """
-    classes = {f"{c.__module__}:{c.__name__}" for x in objects for c in type(x).__mro__}
+    kinds = {kind: None for x in objects for kind in type(x).__mro__}
+    classes = {f"{kind.__module__}:{kind.__name__}" for kind in kinds}
     used = [twin for twin in twins if f"rltrain.{twin.of}" in classes]
-    places = [*dict.fromkeys(place for twin in used for place in twin.plain)]
+    places: list[str | type] = [*dict.fromkeys(place for twin in used for place in twin.plain)]
+    places += kinds
     differ = [(source_file(place), name) for place in places for name in changed(place)]
     for file, name in dict.fromkeys(differ):
         computes_plainly(f"{file}: {name} was changed", required)
@@ -74,29 +80,23 @@ def leave_replaced(required: bool) -> None:
     Raises:
         ValueError: something was, and counterparts are required.
     """
-    if not required and _watched and all(map(is_, in_memory(), _seen)):
+    same = all(type(each.part) is each.made_for for each in COMPILED) and all(starmap(eq, _classes))
+    if same and not required and _watched and [*starmap(call, _watched)] == _seen:
         return
     compiled = list(COMPILED)
-    replaced = {}
-    watched: dict[object, dict[str, None]] = {}
-    for place in {place for each in compiled for place in each.places}:
-        module, codes = module_of(place), _made_for.get(place, {})
-        replaced[place] = [name for name, code in codes.items() if not live(module, name, code)]
-        for owner, own in read_of(module, codes):
-            watched.setdefault(owner, {})[own] = None
-    _watched[:] = [(vars(owner).get, [*names]) for owner, names in watched.items()]
-    _seen[:] = in_memory()
+    replaced = {place: changed(place) for place in {x for each in compiled for x in each.places}}
+    _watched[:] = dict.fromkeys(chain.from_iterable(map(read_of, replaced)))
+    _seen[:] = starmap(call, _watched)
+    _classes[:] = [(vars(kind), dict(vars(kind))) for kind in replaced if isinstance(kind, type)]
     for each in compiled:
         names = [(source_file(place), name) for place in each.places for name in replaced[place]]
         for file, name in names:
             computes_plainly(f"{file}: {name} was changed", required)
-        if names:
+        if other := type(each.part) is not each.made_for:
+            computes_plainly(f"the class of {each.made_for.__name__} was replaced", required)
+            each.made_for = type(each.part)
+        if names or other:
             each.leave()
-
-
-def in_memory() -> list[object]:
-    """All that ``live`` looks at, of the plain code of the last look."""
-    return [*chain.from_iterable(starmap(map, _watched))]
 
 
 def kernels_by_place() -> dict[str, list[str]]:
@@ -109,9 +109,10 @@ def kernels_by_place() -> dict[str, list[str]]:
     return kernels
 
 
-def source_file(place: str) -> str:
-    """The file of ``package.module:name``, such as ``rltrain/algo/targets.py``."""
-    return f"rltrain/{place.partition(':')[0].replace('.', '/')}.py"
+def source_file(place: str | type) -> str:
+    """The file of ``package.module:name``, such as ``rltrain/algo/targets.py``, or of a class."""
+    module = f"rltrain.{place.partition(':')[0]}" if isinstance(place, str) else place.__module__
+    return f"{module.replace('.', '/')}.py"
 
 
 def current() -> dict[str, dict[str, str]]:
@@ -130,10 +131,16 @@ def known() -> Mapping[str, Mapping[str, str]]:
     return digests
 
 
-def changed(place: str) -> list[str]:
+def changed(place: str | type) -> list[str]:
     """The functions of a piece of plain code that are not those its counterparts compute, on disk
-    or, replaced while the program runs, in memory.
+    or, replaced while the program runs, in memory; of a class those that are neither of its own
+    package nor of this one, PyTorch or Python.
     """
+    if isinstance(place, type):
+        own = {place.__module__.partition(".")[0], "rltrain", "torch", *sys.stdlib_module_names}
+        globals_of = {n: getattr(undecorated(x), "__globals__", {}) for n, x in vars(place).items()}
+        packages = {n: x.get("__name__", "torch").partition(".")[0] for n, x in globals_of.items()}
+        return [f"{place.__name__}.{n}" for n, package in packages.items() if package not in own]
     file, module = source_file(place), module_of(place)
     codes = _made_for[place] = {}
     _watched.clear()
@@ -240,8 +247,7 @@ def live(module: ModuleType, name: str, code: Code) -> bool:
         return False
     if isinstance(value, type):
         return (value.__module__, value.__qualname__) == (module.__name__, name)
-    for attribute in ("fget", "func", "__func__"):  # of properties and class methods
-        value = getattr(value, attribute, value)
+    value = undecorated(value)
     for _ in range(code.n_decorators):
         value = getattr(value, "__wrapped__", value)
     if not isinstance(value, FunctionType):
@@ -250,14 +256,24 @@ def live(module: ModuleType, name: str, code: Code) -> bool:
     return own and value.__code__.co_qualname == name
 
 
-def read_of(module: ModuleType, codes: Mapping[str, Code]) -> Iterator[tuple[object, str]]:
-    """The modules and classes, and the names in them, that ``live`` reads."""
-    for name, code in codes.items():
-        outer, _, own = name.rpartition(".")
-        yield vars(module).get(outer, module), own
-        yield from ((module, here) for here, _, _ in code.imported)
-        yield from ((module, constant) for constant, _ in code.constants)
-        yield from ((importlib.import_module(there), x) for _, there, x in code.imported)
+def undecorated(value: Any) -> Any:
+    """The function of a property or of a class method; anything else itself."""
+    for attribute in ("fget", "func", "__func__"):
+        value = getattr(value, attribute, value)
+    return value
+
+
+def read_of(place: Any) -> Iterator[tuple[Callable[[str], object], str]]:
+    """What ``live`` reads: getters of modules, classes and functions, and names."""
+    for name, code in _made_for.get(place, {}).items():
+        module, (outer, _, own) = module_of(place), name.rpartition(".")
+        of_owner = vars(vars(module).get(outer, module)).get
+        yield of_owner, own
+        if isinstance(function := undecorated(of_owner(own)), FunctionType):
+            yield function.__getattribute__, "__code__"
+        yield from ((vars(module).get, here) for here, _, _ in code.imported)
+        yield from ((vars(module).get, constant) for constant, _ in code.constants)
+        yield from ((vars(importlib.import_module(there)).get, x) for _, there, x in code.imported)
 
 
 if __name__ == "__main__":

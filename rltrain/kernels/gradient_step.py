@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimize
 
 from rltrain.algo.cpu_math import flushed_denormals
 from rltrain.algo.optimizer import GradientStep, _Eager
-from rltrain.kernels.module_watch import computes_plainly
+from rltrain.kernels.module_watch import computes_plainly, replaced
 from rltrain.types import LossResult, Number
 
 ADAM = _Eager, torch.optim.Adam
@@ -32,8 +33,10 @@ def edited(step: GradientStep) -> str | None:
     optimizer, kind = step.optimizer, type(step.optimizer)
     if kind.__bases__ != ADAM:
         return f"the optimizer of GradientStep was replaced by {kind.__name__}"
-    if "_optimize" in vars(step):
-        return "GradientStep._optimize was replaced in an object"
+    if reasons := replaced(step):
+        return reasons[0]
+    if inspect.unwrap(torch.optim.Adam.step).__module__ != torch.optim.Adam.__module__:
+        return "torch.optim.Adam.step was replaced"
     if "step" in vars(optimizer):  # a learning-rate scheduler of torch does
         return f"{kind.__name__}.step was replaced in an object"
     return f"a hook of {kind.__name__}" if hooked(optimizer) else None

@@ -4,6 +4,7 @@ Adam, one compiled call after the other.
 
 from __future__ import annotations
 
+from operator import is_
 from typing import Any, cast
 
 import numpy as np
@@ -16,8 +17,15 @@ from rltrain.buffer.windows import windows
 from rltrain.kernels.acting import normalized, obs_alone, statistics_of
 from rltrain.kernels.gradient_step import AdamStep, plain_adam
 from rltrain.kernels.layers.td_step import NAMES, CompiledTDLoss, draw, loss_options
-from rltrain.kernels.module_watch import CompiledMethod, ModuleWatch
+from rltrain.kernels.module_watch import CompiledMethod, ModuleWatch, unreplaced
 from rltrain.types import UpdateResult
+
+
+def bypassed(trainer: Any) -> tuple[Any, ...]:
+    """The objects whose methods are not called, or once for several steps."""
+    learner, buffer = trainer.learner, trainer.buffer
+    parts = learner, learner.check, learner.gradient_step, learner.gradient_step.flat
+    return *parts, learner.loss, buffer, buffer.store, trainer.metrics
 
 
 class CompiledLearning:
@@ -27,8 +35,11 @@ class CompiledLearning:
     which checks sizes, and all others while something is hooked or replaced.
     """
 
-    def __init__(self, learner: Learner, buffer: ReplayBuffer) -> None:
-        self.learner, self.buffer = learner, buffer
+    def __init__(self, trainer: Any) -> None:
+        learner, self.buffer = trainer.learner, trainer.buffer
+        self.learner: Learner = learner
+        self.parts = bypassed(trainer)
+        self.kinds = [*map(type, self.parts)]
         self.loss: Any = learner.loss  # CompiledTDLoss
         self.agents = cast(FeedForward, learner.online.agents)
         self.watch = ModuleWatch(learner.online, learner.target, learns=True)
@@ -60,17 +71,14 @@ class CompiledLearning:
 
     def _same_parts(self, trainer: Any) -> bool:
         """Whether nothing was replaced since this object was made, or may be between two steps."""
-        learner, buffer = self.learner, self.buffer
-        replaced = {"update", "step", "_update_target"} & vars(learner).keys()
-        replaced |= {"sample", "update_priority", "batch_of"} & vars(buffer).keys()
-        parts = trainer.learner is learner and trainer.buffer is buffer
+        parts = bypassed(trainer)
         return (
-            parts
-            and learner.loss is self.loss
-            and not replaced
+            all(map(is_, parts, self.parts))
+            and [*map(type, parts)] == self.kinds
+            and unreplaced(*parts)
             and not (trainer.callbacks.changes_batches or trainer.callbacks.changes_updates)
-            and self.fits(learner, buffer)
-            and plain_adam(learner.gradient_step)
+            and self.fits(self.learner, self.buffer)
+            and plain_adam(self.learner.gradient_step)
         )
 
     def _computes(self, batch_size: int) -> bool:

@@ -27,7 +27,9 @@ class CompiledMethod(partial[Any]):
     """A compiled function in place of a method of one object."""
 
     name: str  # of the method
-    places: Sequence[str]  # the plain code that it computes
+    part: object  # whose method
+    made_for: type  # its class
+    places: Sequence[str | type]  # the plain code that it computes
 
     def __new__(cls, *args: Any) -> CompiledMethod:
         method = super().__new__(cls, *args)
@@ -46,13 +48,14 @@ COMPILED: WeakSet[Any] = WeakSet()
 
 
 def replace_method(
-    part: object, name: str, method: Callable[..., object], places: Sequence[str]
+    part: object, name: str, method: Callable[..., object], places: Sequence[str | type]
 ) -> None:
     """Put ``method``, a function of ``part`` and the method's arguments, in place of one method
     of this one object, whose plain code is at ``places``.
     """
     compiled = CompiledMethod(method, part)
     compiled.name, compiled.places = name, places
+    compiled.part, compiled.made_for = part, type(part)
     setattr(part, name, compiled)
 
 
@@ -89,6 +92,7 @@ class ModuleWatch:
         now = [*chain.from_iterable(map(dict.values, self._weights))]
         return (
             self._children == self._children_seen
+            and [*map(type, self._parts)] == self._kinds
             and not any(self._empty)
             and len(now) == len(self._weights_seen)
             and all(map(is_, now, self._weights_seen))
@@ -103,6 +107,7 @@ class ModuleWatch:
         self._hooks += [getattr(torch_module, f"_global{name}") for name in HOOKS]
         self._trained = [*self.modules[0].parameters()] if self.learns else []
         self._trainings = [PLAIN_TRAINING] * len(self._trained)
+        self._parts, self._kinds = parts, [*map(type, parts)]
         tables = [table for part in parts for table in (part._parameters, part._modules)]
         self._empty = [table for table in tables if not table]
         self._children = [part._modules for part in parts if part._modules]
@@ -131,8 +136,9 @@ class ModuleWatch:
 
 
 def contents(modules: Sequence[nn.Module]) -> list[object]:
-    """The parts and parameters of modules."""
-    return [x for module in modules for x in (*module.modules(), *module.parameters())]
+    """The parts and parameters of modules, and their classes."""
+    own = [x for module in modules for x in (*module.modules(), *module.parameters())]
+    return [*own, *map(type, own)]
 
 
 def form(module: nn.Module) -> tuple[Any, ...]:
@@ -167,6 +173,13 @@ def replaced(part: object) -> list[str]:
     if isinstance(part, nn.Module) and "parametrizations" in part._modules:
         reasons.append(f"{kind} has a parametrization")
     return reasons
+
+
+def unreplaced(*parts: object) -> bool:
+    """Whether objects compute as their classes say; logs why not, once."""
+    for reason in (reasons := [x for part in parts for x in replaced(part)]):
+        computes_plainly(reason)
+    return not reasons
 
 
 def computes_plainly(reason: str, required: bool = False) -> None:

@@ -160,24 +160,27 @@ ACTING = (
     Twin("acting.py", "algo.exploration.epsilon:EpsilonGreedy", CHOICE),
     _methods("acting.py", "algo.network.normalization:RunningNorm", "forward"),
 )
-STEP = (
-    _methods("gradient_step.py", "algo.optimizer:GradientStep", "take", "_optimize"),
-    Twin(
-        "gradient_step.py",
-        "algo.optimizer:GradientStep",
-        ("algo.optimizer:_Eager", "algo.optimizer:_make"),
-    ),
-)
+STEP = (_itself("gradient_step.py", "algo.optimizer:GradientStep", "_Eager", "_make"),)
 LEARNING = (
     _methods("learning.py", "trainer:Trainer", "learn"),
     _methods("learning.py", "algo.learner:Learner", "update", "step"),
     _methods("learning.py", "buffer.replay:ReplayBuffer", "sample", "batch_of", "update_priority"),
-    Twin("learning.py", "buffer.replay:ReplayBuffer", ("buffer.windows:seen_in",)),
+    Twin(
+        "learning.py",
+        "buffer.replay:ReplayBuffer",
+        (
+            *("buffer.windows:seen_in", "buffer.store:Store.batch", "algo.checks:BatchCheck"),
+            *("buffer.array_batch:ArrayBatch", "algo.checks:batch_layout"),
+            *("callback.health:Health.on_update", "callback.hooks:pass_on"),
+            *("callback.hooks:pass_on_batch", "common.metrics:Metrics.add"),
+        ),
+    ),
     _methods("learning.py", "algo.network.normalization:RunningNorm", "forward"),
 )
 COLLECTING = (
     _methods("collecting.py", "hardware.rollout:Rollout", "advance", "_count", "_finished"),
     _methods("collecting.py", "algo.policy:Policy", "act"),
+    _methods("collecting.py", "algo.exploration.interface:Exploration", "noise"),
     _methods("collecting.py", "env.games.classic_control:ClassicControl", "step"),
 )
 TWINS = (

@@ -1,5 +1,6 @@
 """Time steps without tensors: the same bits as the rollout's own loop makes."""
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 
 import rltrain
 from rltrain.errors import DivergedError
+from rltrain.hardware.rollout import Rollout
 from rltrain.kernels.module_watch import CompiledMethod
 from tests.helpers import require_same
 from tests.marks import each_once
@@ -77,9 +79,15 @@ def test_every_bit_is_that_of_the_plain_loop(env, algo, tmp_path):
 def test_only_steps_that_begin_episodes_are_plain(tmp_path):
     trainer = made(tmp_path / "run", *ENVS["one"], *ALGOS["dqn"])
     calls: list[Any] = []
-    replaced(trainer.rollout.policy.exploration, "noise", calls)  # asked for by ``Policy.act``
+
+    def count(frame: Any, event: str, arg: object) -> None:
+        if event == "call" and frame.f_code is Rollout.advance.__code__:
+            calls.append(frame)
+
     trainer.start()
+    sys.setprofile(count)
     trainer.run(300)
+    sys.setprofile(None)
     assert len(calls) == trainer.clock.episodes > 3
     trainer.close()
 
@@ -108,6 +116,7 @@ def test_other_parts_keep_the_plain_loop(words, tmp_path):
 REPLACED = {
     "act": lambda rollout, calls: replaced(rollout.policy, "act", calls),
     "values": lambda rollout, calls: replaced(rollout.policy, "values", calls),
+    "noise": lambda rollout, calls: replaced(rollout.policy.exploration, "noise", calls),
     "choose": lambda rollout, calls: replaced(rollout.policy.exploration, "choose", calls),
     "step": lambda rollout, calls: replaced(rollout.env, "step", calls),
     "hook": lambda rollout, calls: rollout.policy.agents.register_forward_hook(

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 import rltrain
+from rltrain.algo import targets
 from rltrain.algo.exploration.epsilon import EpsilonGreedy
 from rltrain.algo.loss import td
 from rltrain.algo.loss.td import TDLoss
@@ -23,6 +24,8 @@ from rltrain.algo.network.mlp import mlp_agents
 from rltrain.algo.optimizer import GradientStep, adam
 from rltrain.algo.policy import Policy
 from rltrain.algo.reward_norm import RewardNorm
+from rltrain.buffer.array_batch import ArrayBatch
+from rltrain.buffer.store import Store
 from rltrain.callback import Callback
 from rltrain.kernels import module_watch
 from rltrain.types import EnvSpec
@@ -220,6 +223,77 @@ def online(trainer):
     return trainer.learner.online.agents
 
 
+def plain_loss(trainer):
+    return getattr(trainer.learner.loss, "loss", trainer.learner.loss)
+
+
+def own_class(find, name, change):
+    """``change`` of what a method returns in a subclass that objects get."""
+
+    def edit(trainer, patch):
+        for part in find(trainer):
+            plain = getattr(type(part), name)
+            method = lambda self, *x, plain=plain, **y: change(plain(self, *x, **y))  # noqa: E731
+            part.__class__ = type("Own", (type(part),), {name: method})
+
+    return edit
+
+
+def store_other_rewards(fields):
+    return {**fields, "reward": -30 * fields["reward"]}
+
+
+def with_other_rewards(batch):
+    batch.arrays["reward"] = -30 * batch.arrays["reward"]
+    return batch
+
+
+def other_batches(trainer, patch):
+    plain = Store.batch
+    patch.setattr(Store, "batch", lambda self, f, *rest: plain(self, store_other_rewards(f), *rest))
+
+
+def other_batches_of_one(trainer, patch):
+    store = trainer.buffer.store
+    store.batch = lambda f, *rest: Store.batch(store, store_other_rewards(f), *rest)
+
+
+def other_arrays(trainer, patch):
+    plain = ArrayBatch.of.__func__
+    other = lambda kind, f, **settings: plain(kind, store_other_rewards(f), **settings)  # noqa: E731
+    patch.setattr(ArrayBatch, "of", classmethod(other))
+
+
+def other_code(trainer, patch):
+    def n_step_target(reward, terminated, last, value, gamma, n_step):
+        return reward - value
+
+    patch.setattr(targets.n_step_target, "__code__", n_step_target.__code__)
+
+
+def reload_edited(trainer, patch):
+    """As IPython's autoreload: the file was edited, functions get the code that it has now."""
+    file, namespace, read = Path(targets.__file__), dict(vars(targets)), Path.read_text
+    text = file.read_text().replace("target = reward + discounts", "target = reward - discounts")
+    exec(compile(text, file, "exec"), namespace)
+    patch.setattr(targets.n_step_target, "__code__", namespace["n_step_target"].__code__)
+    patch.setattr(Path, "read_text", lambda p, *x, **y: text if p == file else read(p, *x, **y))
+
+
+def shrink_after_step(trainer, patch):
+    plain = torch.optim.Adam.step
+
+    def step(self, closure=None):
+        plain(self, closure)
+        self.param_groups[0]["params"][0].data.mul_(0.9)
+
+    patch.setattr(torch.optim.Adam, "step", step)
+
+
+def call_mixer(trainer, patch):
+    patch.setattr(QMix, "__call__", lambda self, *x: 3 * self.forward(*x), raising=False)
+
+
 EDITS: dict[str, tuple[tuple[str, ...], Any]] = {
     "state.clear()": (DQN, lambda t, patch: t.learner.optimizer.state.clear()),
     "another Adam": (DQN, replace_optimizer(torch.optim.Adam)),
@@ -256,6 +330,33 @@ EDITS: dict[str, tuple[tuple[str, ...], Any]] = {
             EpsilonGreedy, "choose", lambda s, q, *rest: np.zeros(q.shape[:2], np.int64)
         ),
     ),
+    "Store.batch": (DQN, other_batches),
+    "store.batch": (DQN, other_batches_of_one),
+    "ArrayBatch.of": (DQN, other_arrays),
+    "__code__": (DQN, other_code),
+    "qmix __code__": (QMIX, other_code),
+    "reloaded": (DQN, reload_edited),
+    "Linear.forward": (DQN, times(nn.Linear, "forward", 0.5)),
+    "qmix Linear.forward": (QMIX, times(nn.Linear, "forward", 0.5)),
+    "Adam.step": (DQN, shrink_after_step),
+    "QMix.__call__": (QMIX, call_mixer),
+    "loss class": (DQN, own_class(lambda t: [plain_loss(t)], "_td_target", lambda x: -x)),
+    "qmix loss class": (QMIX, own_class(lambda t: [plain_loss(t)], "_td_target", lambda x: -x)),
+    "mixer class": (
+        QMIX,
+        own_class(
+            lambda t: [t.learner.online.mixer, t.learner.target.mixer], "forward", lambda x: 3 * x
+        ),
+    ),
+    "exploration class": (
+        DQN,
+        own_class(lambda t: [t.rollout.policy.exploration], "choose", np.zeros_like),
+    ),
+    "policy class": (
+        DQN,
+        own_class(lambda t: [t.rollout.policy], "values", lambda x: (-x[0], x[1])),
+    ),
+    "store class": (DQN, own_class(lambda t: [t.buffer.store], "batch", with_other_rewards)),
     "CLIP": (NORMALIZED, constant(normalization, "CLIP", 0.5)),
     "step": (
         QMIX,
@@ -281,6 +382,10 @@ SAID = {
     "step": "GRUAgents.step was replaced in an object",
     "td.huber": "rltrain/algo/loss/td.py: td_result was changed",
     "CLIP": "rltrain/algo/network/normalization.py: RunningNorm.forward was changed",
+    "__code__": "rltrain/algo/targets.py: n_step_target was changed",
+    "Linear.forward": "torch/nn/modules/linear.py: Linear.forward was changed",
+    "Adam.step": "torch.optim.Adam.step was replaced",
+    "loss class": "the class of TDLoss was replaced",
 }
 """The line in the log, of some edits."""
 CLOSE = {"rtol": 1e-2, "atol": 1e-3}
@@ -344,6 +449,7 @@ TRIED = [(name, at) for name in EDITS for at in (None, 40)]
 QUICK = (
     *((name, None) for name in ("SGD", "td.huber")),
     *((name, 40) for name in ("step", "qmix scale")),
+    *((name, 40) for name in ("store.batch", "__code__", "mixer class")),
 )
 
 
@@ -392,6 +498,21 @@ def test_a_patch_of_a_class_acts_from_the_next_update_on(
             )
     assert not torch.allclose(found["torch"], unedited(words), **CLOSE)
     torch.testing.assert_close(found["auto"], found["torch"], **CLOSE)
+
+
+EARLY = "Store.batch", "ArrayBatch.of", "Linear.forward", "Adam.step", "QMix.__call__"
+
+
+@pytest.mark.parametrize("name", slow_except(["Store.batch"], EARLY))
+def test_a_patch_from_before_a_run_is_trained_with(name, tmp_path, monkeypatch, unedited):
+    """Defect: rewards that another ``Store.batch`` returned were not learned from."""
+    words, edit = EDITS[name]
+    plain = unedited(words)
+    with monkeypatch.context() as patch:
+        edit(None, patch)
+        found = [trained(words, kernels, tmp_path / kernels) for kernels in ("torch", "auto")]
+    assert not torch.allclose(found[0], plain, **CLOSE)
+    torch.testing.assert_close(*found, **CLOSE)
 
 
 @pytest.mark.parametrize("name", slow_except(("tied",), BUILT))

@@ -30,6 +30,7 @@ class AgentNoise(Protocol):
 class Exploration(Stateful):
     """How values become actions."""
 
+    # twin: kernels/collecting.py
     def noise(self) -> AgentNoise | None:
         """Noise on the parameters of the agents that act; None if there is none."""
         return None

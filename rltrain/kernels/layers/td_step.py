@@ -17,13 +17,7 @@ from rltrain.buffer.array_batch import arrays_of
 from rltrain.interfaces import Loss, Model
 from rltrain.kernels.ahead import compile_ahead, wait
 from rltrain.kernels.layers.stack import NO_POINTS, Stack, output_kind
-from rltrain.kernels.module_watch import (
-    COMPILED,
-    ModuleWatch,
-    computes_plainly,
-    replaced,
-    watched,
-)
+from rltrain.kernels.module_watch import COMPILED, ModuleWatch, unreplaced, watched
 from rltrain.types import Batch, Clock, LossResult, Number
 
 MOST_PRODUCTS = 50_000_000
@@ -36,7 +30,7 @@ class CompiledLoss(ABC):
     compute a batch; else from PyTorch. All other attributes are those of the loss.
     """
 
-    places: Sequence[str] = ()  # the plain code that it computes
+    places: Sequence[str | type] = ()  # the plain code that it computes
     left = False  # that was replaced
 
     def __new__(cls, *loss: object, **options: object) -> CompiledLoss:
@@ -45,7 +39,8 @@ class CompiledLoss(ABC):
         return self
 
     def __init__(self, loss: TDLoss | CategoricalLoss | QuantileLoss) -> None:
-        self.loss = loss
+        self.loss = self.part = loss
+        self.made_for = type(loss)
         self._watches: dict[Model, ModuleWatch] = {}  # by online model
 
     def __getattr__(self, name: str) -> Any:
@@ -69,9 +64,7 @@ class CompiledLoss(ABC):
         """Whether the loss computes as its class says, with settings that compiled code has; logs
         why not, once.
         """
-        for reason in (reasons := replaced(self.loss)):
-            computes_plainly(reason)
-        return not (self.left or reasons) and self.knows_settings
+        return unreplaced(self.loss) and not self.left and self.knows_settings
 
     def leave(self) -> None:
         """Let PyTorch compute from now on."""
