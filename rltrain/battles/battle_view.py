@@ -87,7 +87,7 @@ class BattleView:
     def get_visibility_matrix(self) -> np.ndarray:
         """bool [A, A + E]: which other units each agent sees; dead units do not see and are not
         seen."""
-        unit = self.battles.world.unit[self.index]
+        unit = self.battles.world.unit[self.index][:, self._order]
         dx, dy = (unit[row][None, :] - unit[row][: self.n_agents, None] for row in (U.X, U.Y))
         alive = unit[U.HEALTH] > 0
         sight = self.battles.table("param", self.index)[P.SIGHT, : self.n_agents, None]
@@ -106,8 +106,13 @@ class BattleView:
 
     @property
     def enemies(self) -> dict[int, Unit]:
-        numbered = self.battles.world.enemies[self.index].tolist()
+        numbered = self._order[self.n_agents :]
         return {k: self.get_unit_by_id(i) for k, i in enumerate(numbered)}
+
+    @property
+    def _order(self) -> list[int]:
+        """Agents, then enemies by the numbers that agents know them by in this episode."""
+        return [*range(self.n_agents), *self.battles.world.enemies[self.index].tolist()]
 
     def get_units(self) -> list[list[float]]:
         """Agents by id, then enemies: type, x, y, health, shield, cooldown in loops."""

@@ -7,11 +7,12 @@ Everything is computed from tables: no world is built and nothing is compiled.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
 from rltrain.battles.data.map_data import Group, MapData
 from rltrain.battles.data.recorded import RecordedStarts, read_starts
+from rltrain.battles.data.terrain import SIZE
 from rltrain.battles.data.units import UnitType
 from rltrain.battles.option_checks import (
     Count,
@@ -77,6 +78,12 @@ class Options(SmacOptions):
         return {name: value for name, value in asdict(self).items() if name not in bugs}
 
     @property
+    def beyond_smac(self) -> list[str]:
+        """Those of SMACv2 that do not leave SMAC as it is, with their values."""
+        mine = {f.name: f.default for f in fields(Options) if not hasattr(SmacOptions, f.name)}
+        return [f"{k}={getattr(self, k)}" for k, v in mine.items() if getattr(self, k) != v]
+
+    @property
     def own_health(self) -> bool:
         """As SMAC does it: showing all units' health includes one's own."""
         return self.obs_all_health or self.obs_own_health
@@ -106,6 +113,9 @@ class StartOptions:
     def __post_init__(self) -> None:
         check_choice("start", self.start, STARTS)
         check_ranges(self)
+        if self.start_jitter > SIZE:
+            width = f"expected at most {SIZE}, the cells of a map"
+            raise ValueError(f"start_jitter={self.start_jitter!r}: {width}")
 
     def recorded(self, map_data: MapData, rules: str) -> RecordedStarts | None:
         """The start positions of the file for a map. Raises ValueError if it cannot be used."""
@@ -190,7 +200,7 @@ def max_reward_against(enemies: Sequence[UnitType], options: Options) -> float:
 
 
 def layout_of(map_data: MapData, options: Options) -> dict[str, Any]:
-    """Entity blocks in order: name to start, count of rows and size of a row (plain numbers)."""
+    """Blocks of rows in order, by kind: name to start, count and size of a row (plain numbers)."""
     sizes = sizes_of(map_data, options)
     agents, enemies = map_data.n_agents, map_data.n_enemies
     obs = _blocks(
@@ -200,15 +210,18 @@ def layout_of(map_data: MapData, options: Options) -> dict[str, Any]:
         ("own", 1, sizes.own),
         ("timestep", 1, int(options.obs_timestep_number)),
     )
+    first = options.n_actions_no_attack
+    actions = _blocks(("untargeted", first, 1), ("targets", sizes.n_actions - first, 1))
+    layout = {"obs": obs, "actions": actions}
     if options.obs_instead_of_state:
-        return {"obs": obs, "state": _blocks(("obs", agents, sizes.obs))}
+        return {**layout, "state": _blocks(("obs", agents, sizes.obs))}
     state = _blocks(
         ("allies", agents, sizes.state_ally),
         ("enemies", enemies, sizes.state_enemy),
         ("last_action", agents, sizes.n_actions * options.state_last_action),
         ("timestep", 1, int(options.state_timestep_number)),
     )
-    return {"obs": obs, "state": state}
+    return {**layout, "state": state}
 
 
 def largest(maps: Sequence[MapData]) -> MapData:
@@ -226,13 +239,13 @@ def largest(maps: Sequence[MapData]) -> MapData:
     )
 
 
-def columns(small: dict[str, Any], large: dict[str, Any]) -> list[int]:
-    """Where each number of an array with the blocks ``small`` belongs in one with ``large``."""
+def columns(small: dict[str, Any], large: dict[str, Any], kind: str) -> list[int]:
+    """Where each number of the obs or state of the layout ``small`` belongs in ``large``."""
     return [
-        large[name]["start"] + row * large[name]["size"] + k
-        for name, block in small.items()
+        large[kind][name]["start"] + row * large[kind][name]["size"] + k
+        for name, block in small[kind].items()
         for row in range(block["count"])
-        for k in range(block["size"])
+        for k in (columns(small, large, "obs") if name == "obs" else range(block["size"]))
     ]
 
 

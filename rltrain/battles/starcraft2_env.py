@@ -206,7 +206,7 @@ class StarCraft2Env(BattleView):
         if self._episode == 0:
             warnings.warn("unit types are known after the first reset()", stacklevel=2)
             return None
-        return list(self._unit_types)
+        return [self._unit_types[i] for i in self._order]
 
     @property
     def max_reward(self) -> float:
@@ -231,7 +231,7 @@ class StarCraft2Env(BattleView):
 
     @property
     def _dead(self) -> np.ndarray:
-        return (self.battles.world.unit[0, U.HEALTH] <= 0).astype(np.float64)
+        return (self.battles.world.unit[0, U.HEALTH, self._order] <= 0).astype(np.float64)
 
     def seed(self) -> int:
         """The seed of the constructor, or the one drawn in its place."""

@@ -24,7 +24,7 @@ def laid_out(batch: Batch, small: EnvSpec, large: EnvSpec) -> Batch:
         padded[(slice(None), slice(None), *where)] = x
         return padded
 
-    places = {kind: columns(small.layout[kind], large.layout[kind]) for kind in ("obs", "state")}
+    places = {kind: columns(small.layout, large.layout, kind) for kind in ("obs", "state")}
     agents, N = torch.arange(n), large.n_agents
     available = wide(batch.avail_actions, (N, large.n_actions), slice(n), of_actions)
     available[:, :, n:, 0] = True

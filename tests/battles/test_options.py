@@ -92,7 +92,8 @@ def test_layout_blocks_fill_observation_and_state() -> None:
     for name in map_names():
         spec = env_spec(name, Options(obs_timestep_number=True, state_timestep_number=True))
         assert spec.layout is not None
-        for part, total in (("obs", spec.obs_shape[0]), ("state", spec.state_dim)):
+        totals = {"obs": spec.obs_shape[0], "state": spec.state_dim, "actions": spec.n_actions}
+        for part, total in totals.items():
             blocks = spec.layout[part].values()
             assert sum(block["count"] * block["size"] for block in blocks) == total
 

@@ -59,6 +59,7 @@ def test_the_command_compiles_the_engine_without_them():
         ({"reward_scale": "no"}, r"reward_scale='no': expected True or False"),
         ({"prob_obs_enemy": 1.1}, r"prob_obs_enemy=1.1: expected a number from 0 to 1"),
         ({"start_jitter": 10**400}, r"start_jitter=1000.*: expected a finite number above 0"),
+        ({"start_jitter": 32.5}, r"start_jitter=32.5: expected at most 32, the cells of a map"),
     ],
 )
 def test_numbers_out_of_range_are_refused(option, expected):

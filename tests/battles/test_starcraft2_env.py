@@ -5,6 +5,7 @@ import pytest
 from pettingzoo.test import parallel_api_test
 
 from rltrain.battles.engine.world import U
+from rltrain.battles.options import Options, layout_of
 from rltrain.env.smac import StarCraft2Env, parallel_env
 from tests.battles.conftest import ATTACK, STOP, place
 
@@ -88,6 +89,28 @@ def test_visibility_matrix() -> None:
     env.reset()
     place(env.battles, {0: (10.0, 16.0), 1: (12.0, 16.0), 3: (20.0, 16.0)})
     assert np.argwhere(env.get_visibility_matrix()).tolist() == [[0, 1], [1, 0], [1, 3]]
+
+
+def test_every_method_numbers_enemies_as_observations_do() -> None:
+    env, dead = StarCraft2Env(map_name="MMM", seed=1, heuristic_ai=True), 0
+    block = layout_of(env.map_data, Options())["obs"]["enemies"]
+    for _ in range(2):
+        obs, _ = env.reset()
+        over, A = False, env.n_agents
+        while not over:
+            enemies = list(env.enemies.values())
+            health = np.array([unit.health for unit in enemies])
+            rows = np.array(obs)[:, block["start"] :][:, : block["count"] * block["size"]]
+            seen = rows.reshape(A, block["count"], -1).any(-1)
+            assert np.array_equal(env.get_visibility_matrix()[:, A:], seen)
+            assert np.array_equal(env.death_tracker_enemy, health == 0)
+            assert env.get_unit_types()[A:] == [unit.unit_type for unit in enemies]
+            assert [row[0] for row in env.get_units()[A:]] == env.get_unit_types()[A:]
+            share = health / [unit.health_max for unit in enemies]
+            assert np.allclose(env.get_state_dict()["enemies"][:, 0], share)
+            _, over, _ = env.step([STOP] * A)
+            obs, dead = env.get_obs(), dead + int((health == 0).sum())
+    assert dead > 0
 
 
 def test_units_and_sizes_helpers() -> None:

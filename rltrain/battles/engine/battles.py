@@ -93,6 +93,10 @@ class Battles:
             self.map_data = find_scenario(map_name)
         else:
             self.map_data = find_map_under(rules, map_name, sorts_agents=sorts_agents)
+        if rules != "sc2" and options.beyond_smac:
+            names = ", ".join(options.beyond_smac)
+            why = f"rules={rules} has SMAC's options only, not SMACv2's"
+            raise ValueError(f"{names}: {why}. Choose rules=sc2, or leave them out.")
         self.options, self.n_envs = options, n_envs
         self.sizes = sizes_of(self.map_data, options)
         self.roster = build_roster(self.map_data, options) if self.map_data.drawn_from else None

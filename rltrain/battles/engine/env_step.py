@@ -86,7 +86,7 @@ def step_battle(scene, shown, rule, world, frame, e, action, orders, free):
         orders,
         free,
     )
-    if scene.chases:
+    if scene.chases and world.commanded[e] == 0:
         renew_orders(unit, mark, affects, A)
     first = world.clock[e] * scene.loops
     for loop in range(first, first + scene.loops):

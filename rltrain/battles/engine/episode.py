@@ -9,10 +9,11 @@ from rltrain.battles.engine.field_of_view import forget_all, register
 from rltrain.battles.engine.fighting.combat import SCAN_EVERY, choose_desires
 from rltrain.battles.engine.kernel import F, draw, njit, stream_of
 from rltrain.battles.engine.movement.motion import LOOP, push_apart
-from rltrain.battles.engine.observe import write_frame
+from rltrain.battles.engine.observe import SIZE, value_at, write_frame
 from rltrain.battles.engine.world import M, Order, Outcome, P, U
 
 ZERO, HALF, ONE, TWO = F(0), F(0.5), F(1), F(2)
+LAST = np.nextafter(SIZE, ZERO)  # the largest coordinate on the map
 
 
 @njit()
@@ -82,18 +83,21 @@ def set_out(unit, mark, param, hops, n_agents):
 @njit()
 def jitter_starts(scene, unit, mark, rng, e):
     """Moves every unit, and the end of its attack-move with it, by up to ``scene.jitter`` cells
-    along each axis; numbers the agents of each type by position again."""
+    along each axis, both within the map; numbers the agents of each type by position again."""
     own = e * scene.per_battle
     param, n_agents = scene.param[own], scene.n_agents
     for i in range(unit.shape[1]):
         dx = scene.jitter * (TWO * draw(rng, e) - ONE)
         dy = scene.jitter * (TWO * draw(rng, e) - ONE)
         x, y = unit[U.X, i] + dx, unit[U.Y, i] + dy
-        if param[P.SPEED, i] != ZERO and scene.pathable[int(x), int(y)] != 0:
+        if param[P.SPEED, i] != ZERO and value_at(scene.pathable, x, y, 0) != 0:
             unit[U.X, i], unit[U.Y, i] = x, y
             unit[U.GOAL_X, i] += dx
             unit[U.GOAL_Y, i] += dy
     push_apart(unit, mark, param, False)
+    for i in range(unit.shape[1]):
+        for row in (U.X, U.Y, U.GOAL_X, U.GOAL_Y):
+            unit[row, i] = min(max(unit[row, i], ZERO), LAST)
     for i in range(1, n_agents):
         k = i
         while (

@@ -53,7 +53,7 @@ def drawing_of(battles: Battles, index: int) -> BattleDrawing:
     if view.limited:
         columns["sees"] = (battles.frame.visible[index] & SEEN) != 0
     else:
-        columns["sees"] = BattleView(battles, index).get_visibility_matrix()
+        columns["sees"] = BattleView(battles, index).get_visibility_matrix()[:, np.argsort(units)]
     if view.conic:
         columns["facing"] = np.zeros(len(units), np.float32)
         columns["facing"][:n_agents] = np.arctan2(*battles.world.facing[index].T[::-1])

@@ -77,7 +77,7 @@ class SeveralMaps:
         self.parts = [native(map_data=row, n_envs=n_envs, n_threads=play.n_threads) for row in rows]
         self._places = [
             tuple(
-                np.array(columns(layout_of(row, options)[kind], layout[kind]))
+                np.array(columns(layout_of(row, options), layout, kind))
                 for kind in ("obs", "state")
             )
             for row in rows
@@ -115,8 +115,8 @@ class SeveralMaps:
                 yield m, part, envs
 
     def start(self, seeds: Mapping[int, int]) -> None:
-        """Begin the first episodes on the maps that were chosen."""
-        for m, part, _ in self._playing():
+        """Begin the first episodes on the maps that were chosen, on the others none."""
+        for m, part in enumerate(self.parts):
             part.start({e: seed for e, seed in seeds.items() if self.which[e] == m})
         self._show(list(seeds))
 

@@ -84,6 +84,11 @@ class SmacVectorEnv:
         chosen = Options(**asdict(options))
         heuristic: dict[str, Any] = {"heuristic_ai": heuristic_ai, "heuristic_rest": heuristic_rest}
         if several.maps is not None:
+            if begin.start_positions is not None:
+                raise ValueError(
+                    f"env.start_positions={begin.start_positions} apply to one map, and env.maps="
+                    f"{several.maps} has its own. Type env.start_positions=null."
+                )
             make = partial(
                 NativeBattles, options=chosen, rules=rules, jitter=begin.jitter, **heuristic
             )

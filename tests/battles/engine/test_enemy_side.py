@@ -1,13 +1,17 @@
 """The enemies' side of a battle: what it sees and may do, and that neither side is favored."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from rltrain.battles.data.maps import MAPS
+from rltrain.battles.data.map_data import MapData
+from rltrain.battles.data.maps import MAPS, find_map
+from rltrain.battles.data.scenarios import find_scenario
 from rltrain.battles.engine import env_step
 from rltrain.battles.engine.battles import Battles, IllegalAction
 from rltrain.battles.engine.enemy_side import equal_teams
-from rltrain.battles.engine.world import M, Order, Outcome, U
+from rltrain.battles.engine.world import NO_ONE, M, Order, Outcome, U
 from rltrain.battles.options import Options, Smacv2Options
 from rltrain.battles.scripted.policies import DECISIONS, BattleDecisions, closest
 from tests.marks import each_once
@@ -129,6 +133,31 @@ def test_commanded_enemies_have_no_head_start_and_wait_for_orders() -> None:
     assert (battles.world.unit[0, [U.VX, U.VY]] == 0).all()
     battles.step(np.ones((1, 3), int), None, np.ones((1, 3), int))
     assert (battles.world.unit[0, [U.X, U.Y]] == before).all()
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        *map(find_scenario, ("protoss_5_vs_5", "terran_5_vs_5", "zerg_5_vs_5")),
+        *(replace(find_map(name), chases=True) for name in ("3m", "MMM")),
+        *(replace(find_map("2s3z"), hunts=hunts) for hunts in (False, True)),
+    ],
+    ids=lambda row: f"{row.name} {row.chases} {row.hunts}",
+)
+def test_commanded_enemies_obey_all_orders_and_no_others(row: MapData) -> None:
+    battles = Battles(map_data=row, n_envs=4, options=Options(), two_sided=True)
+    assert battles.other is not None
+    battles.other.commanded[:] = True
+    battles.reset({e: e for e in range(4)})
+    A, rng = row.n_agents, np.random.default_rng(0)
+    for _ in range(20):
+        order = drawn(battles.other.avail, rng)
+        battles.step(np.argmax(battles.avail, -1), None, order)
+        alive = battles.world.unit[:, U.HEALTH, A:] > 0
+        assert (battles.world.mark[:, M.ORDER, A:][alive] < Order.ATTACK_MOVE).all()
+        chosen = np.take_along_axis(order, battles.other._place[:, A:], 1)
+        attacks = chosen >= battles.shown.first_attack
+        assert (battles.world.mark[:, M.TARGET, A:][alive & ~attacks] == NO_ONE).all()
 
 
 def test_battles_that_the_engine_commands_are_those_of_one_side() -> None:

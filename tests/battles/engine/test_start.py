@@ -148,6 +148,31 @@ def test_jittered_units_do_not_overlap_much_and_stay_on_walkable_cells() -> None
     assert battles.scene.pathable[x, y].all()
 
 
+@pytest.mark.parametrize(
+    ("name", "rules", "x"),
+    [
+        *((name, "sc2", None) for name in ("3m", "MMM", "corridor", "so_many_baneling")),
+        *(("3m", rules, x) for rules in ("sc2", "smaclite") for x in (None, 0.01, 31.99)),
+    ],
+)
+@pytest.mark.parametrize("jitter", [0.25, 16, 32])
+def test_no_displacement_leads_off_the_map(
+    name: str, rules: str, x: float | None, jitter: float
+) -> None:
+    def starts() -> np.ndarray:
+        battles = Battles(map_name=name, n_envs=16, options=Options(), rules=rules, jitter=jitter)
+        if x is not None:
+            battles.scene.first_unit[0, [U.X, U.GOAL_X]] = x
+        battles.reset({e: e for e in range(16)})
+        return battles.world.unit[:, [U.X, U.Y, U.GOAL_X, U.GOAL_Y]].copy()
+
+    once = starts()
+    assert once.min() > -1  # one loop on the way
+    assert once[:, 2:].min() >= 0
+    assert once.max() < 32
+    assert once.tobytes() == starts().tobytes()
+
+
 def test_jittered_battles_continue_exactly_after_loading() -> None:
     def play(env: SmacVectorEnv, n: int) -> list[np.ndarray]:
         rng, seen = np.random.default_rng(0), []

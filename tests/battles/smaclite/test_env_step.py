@@ -20,7 +20,7 @@ from rltrain.battles.smaclite.maps import find_map_under
 from rltrain.battles.smaclite.units import LITE_UNITS
 from rltrain.battles.smaclite.walls import wall_edges
 from rltrain.battles.smaclite.weapons import GONE, act, mend
-from rltrain.env.smac import SmacVectorEnv, StarCraft2Env
+from rltrain.env.smac import SmacVectorEnv, StarCraft2Env, parallel_env
 from rltrain.env.smac.spec import env_spec
 from tests.battles.conftest import ATTACK, EAST, NORTH, actions, place, random_legal, seeds
 
@@ -176,6 +176,28 @@ def test_units_are_numbered_as_in_smac() -> None:
     listed = find_map_under("smaclite", "MMM", sorts_agents=False)
     assert listed.ally_types == listed.enemy_types
     assert listed.ally_types == ("medivac", *["marine"] * 7, *["marauder"] * 2)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *({name: True} for name in ("conic_fov", "obs_own_pos", "use_unit_ranges")),
+        *({name: True} for name in ("fully_observable", "zero_enemy_block", "fixed_max_reward")),
+        {"action_mask": False},
+        {"prob_obs_enemy": 0.5},
+        {"num_fov_actions": 6},
+        {"min_attack_range": 1.0},
+    ],
+    ids=lambda option: next(iter(option)),
+)
+def test_options_of_smacv2_are_refused(option: dict) -> None:
+    ((name, value),) = option.items()
+    words = f"{name}={value}: rules=smaclite has SMAC's options only"
+    for make in (StarCraft2Env, parallel_env):
+        with pytest.raises(ValueError, match=words):
+            make(map_name="3m", rules="smaclite", **option)
+    with pytest.raises(ValueError, match=words):
+        Battles(map_name="3m", n_envs=1, options=Options(**option), rules="smaclite")
 
 
 @pytest.mark.parametrize("map_name", ["6h_vs_8z", "so_many_baneling"])

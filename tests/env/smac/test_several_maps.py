@@ -77,6 +77,31 @@ def test_every_battle_is_that_of_its_map_in_the_larger_layout():
         env.step(legal(env, rng))
 
 
+@pytest.mark.parametrize("maps", [["8m", "3m"], ["3m", "MMM"], ["5m_vs_6m", "2s3z", "8m"]])
+@pytest.mark.parametrize("options", [{}, {"obs_last_action": True, "obs_timestep_number": True}])
+def test_observations_as_state_are_those_of_all_agents(maps, options):
+    env, rng = made(maps=maps, obs_instead_of_state=True, **options), np.random.default_rng(0)
+    for _ in range(15):
+        assert np.array_equal(env.state, env.obs.reshape(env.n_envs, -1))
+        env.step(legal(env, rng))
+
+
+def test_rewards_after_a_reset_do_not_depend_on_battles_before_it():
+    maps = ["terran_5_vs_5", "protoss_5_vs_5", "zerg_5_vs_5"]
+    fresh, used = (
+        Smacv2VectorEnv(map_name=maps[0], maps=maps, n_envs=2, fixed_max_reward=True)
+        for _ in range(2)
+    )
+    used.reset(lambda e, k: 1000 + 10 * e + k)
+    play(used, 9)
+    rewards = []
+    for env in (used, fresh):
+        env.reset(seeds)
+        rng = np.random.default_rng(0)
+        rewards.append([env.step(legal(env, rng))[0] for _ in range(150)])
+    assert np.array_equal(*rewards)
+
+
 def test_the_map_of_an_episode_follows_from_its_seed():
     one, four = made(n_envs=1), made(n_envs=4)
     assert [m for m, _ in play(one, 10)] != [
@@ -206,6 +231,7 @@ def test_an_absent_agent_has_only_action_0():
         ({"map_weights": [1, 2]}, "expected 3 numbers, one for each"),
         ({"backend": "sc2"}, "needs the built-in engine and its own enemies, and env.backend=sc2"),
         ({"two_sided": True}, "and an opponent was chosen"),
+        ({"start_positions": "no/such/file"}, r"no/such/file apply to one map.*=null"),
     ],
 )
 def test_what_several_maps_cannot_be_is_refused(options, message):

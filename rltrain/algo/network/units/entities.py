@@ -29,7 +29,8 @@ class EntityAgents(GRUAgents):
     """Own features pass a linear layer, to whose output the units that are seen are added. After
     the GRU cell, actions without a target have a linear layer, and the value of attacking enemy j
     is h · w(x_j) + c(x_j): it moves with the enemy. Healers' actions are read as attacks on the
-    enemy of the same number. Rows of zeros, which are units that are not there, change nothing.
+    enemy of the same number, beyond the last enemy as actions without a target. Rows of zeros,
+    which are units that are not there, change nothing.
 
     Args:
         hyper_dim: hidden units of the network of w and c.
@@ -50,7 +51,8 @@ class EntityAgents(GRUAgents):
         super().__init__(
             spec=spec, hidden_dim=hidden_dim, last_action=last_action, agent_id=agent_id
         )
-        blocks, kind = (spec.layout or {}).get("obs", {}), type(self).__name__
+        layout, kind = spec.layout or {}, type(self).__name__
+        blocks = layout.get("obs", {})
         if not {*UNITS} <= set(blocks) or spec.frame_stack > 1:
             raise ValueError(
                 f"{kind} (algo.network) needs observations with the blocks enemies and allies, "
@@ -63,6 +65,8 @@ class EntityAgents(GRUAgents):
                 f"{kind} (algo.network): {spec.n_actions} actions cannot have an attack for "
                 f"each of {self.blocks['enemies']['count']} enemies. Type algo/network=gru."
             )
+        first = layout.get("actions", {}).get("targets", {}).get("start", self.n_plain)
+        self.plain_parts = [n for n in (first, self.n_plain - first) if n]
         self.any_size = not (last_action or agent_id)  # which are one-hot
         own = sum(b["count"] * b["size"] for n, b in self.blocks.items() if n not in UNITS)
         self.input = AgentInput(
@@ -116,8 +120,10 @@ class EntityAgents(GRUAgents):
     def _values(
         self, hidden: Tensor, obs: Tensor, learning: bool | None = None
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """See ``GRUAgents``; attacks have the last columns."""
-        return torch.cat([self.fc2(hidden), self.attack(hidden, obs)], -1), None, None
+        """See ``GRUAgents``; attacks come first among the actions with a target, and last where
+        the environment does not say which these are."""
+        before, *after = self.fc2(hidden).split(self.plain_parts, -1)
+        return torch.cat([before, self.attack(hidden, obs), *after], -1), None, None
 
     def _embed(self, obs: Tensor, last_action: Tensor, agent: Tensor | None) -> Tensor:
         """Input of the recurrent cell [X, N, H]."""

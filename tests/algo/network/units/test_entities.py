@@ -11,8 +11,10 @@ import torch
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.network.units.attention import AttentionAgents
 from rltrain.algo.network.units.hpn import HPNAgents
+from rltrain.battles.data.scenarios import find_scenario
+from rltrain.battles.options import Smacv2Options
 from rltrain.buffer.replay import one_agent
-from rltrain.env.smac.spec import env_spec
+from rltrain.env.smac.spec import env_spec, spec_of
 from tests.algo.batches import (
     SPEC,
     accelerated,
@@ -42,13 +44,15 @@ def agents_of(request):
     return made
 
 
-def permuted(batch, name, order):
-    """The batch with the units of a block in another order."""
-    block = MAP.layout["obs"][name]
+def permuted(batch, name, order, spec=MAP):
+    """The batch with the first units of a block in another order."""
+    block = spec.layout["obs"][name]
     start, end = block["start"], block["start"] + block["count"] * block["size"]
     obs = batch.obs.clone()
     rows = obs[..., start:end].unflatten(-1, (block["count"], block["size"]))
-    obs[..., start:end] = rows[..., order, :].flatten(-2)
+    obs[..., start:end] = torch.cat([rows[..., order, :], rows[..., len(order) :, :]], -2).flatten(
+        -2
+    )
     return replace(batch, obs=obs)
 
 
@@ -58,6 +62,25 @@ def test_the_order_of_enemies_moves_their_attacks_and_nothing_else(agents_of):
     torch.testing.assert_close(moved[..., :MOVE], q[..., :MOVE], rtol=0, atol=1e-6)
     torch.testing.assert_close(moved[..., MOVE:], q[..., MOVE:][..., order], rtol=0, atol=1e-6)
     assert q[0, 0, 0, MOVE:].unique().numel() == ENEMIES
+
+
+@pytest.mark.parametrize(
+    ("spec", "first"),
+    [
+        (spec_of(find_scenario("terran_5_vs_3"), Smacv2Options()), 6),
+        (spec_of(find_scenario("terran_5_vs_3"), Smacv2Options(conic_fov=True)), 18),
+        (spec_of(find_scenario("protoss_5_vs_5"), Smacv2Options(conic_fov=True)), 18),
+        (replace(MAP, layout={"obs": MAP.layout["obs"]}), 6),  # attacks are the last actions
+    ],
+)
+def test_an_attack_has_the_value_of_its_enemy_where_teams_have_other_sizes(agents_of, spec, first):
+    agents, batch = agents_of(spec), make_batch([3, 2], spec=spec)
+    moved = permuted(batch, "enemies", torch.arange(1, -1, -1), spec)
+    q, other = agents.unroll(batch).q, agents.unroll(moved).q
+    order = torch.arange(spec.n_actions)
+    order[[first, first + 1]] = order[[first + 1, first]]
+    torch.testing.assert_close(other, q[..., order], rtol=0, atol=1e-6)
+    assert not torch.allclose(other, q)
 
 
 def test_the_order_of_allies_does_not_matter(agents_of):
