@@ -49,7 +49,8 @@ OmegaConf.register_new_resolver("rltrain_job_name", job_name, replace=True)
 
 def own_overrides(hydra: Any) -> list[str]:
     """The overrides of a sweep that name the user's own folders; every job has them."""
-    return [line for line in hydra.overrides.hydra if line.startswith(SEARCH_PATH)]
+    lines: Any = OmegaConf.to_container(hydra.overrides.hydra, resolve=False)
+    return [line for line in lines if line.startswith(SEARCH_PATH)]
 
 
 class JobLoader(ConfigLoaderImpl):
@@ -114,7 +115,7 @@ def composed_jobs(
     """The overrides of each job of a sweep, and its folder.
 
     Raises:
-        UsageError: two jobs have one folder.
+        UsageError: two jobs have one folder, or one is not in that of the sweep.
     """
     composed: dict[Path, Sequence[str]] = {}
     for number, overrides in enumerate(jobs):
@@ -122,11 +123,12 @@ def composed_jobs(
         with open_dict(job):
             job.hydra.job.id, job.hydra.job.num = f"0_{number}", number
         HydraConfig.instance().set_config(job)
-        folder = Path(job.hydra.sweep.dir) / job.hydra.sweep.subdir
-        if folder in composed:
+        sweep = Path(job.hydra.sweep.dir)
+        folder = sweep / str(job.hydra.sweep.subdir)
+        if folder in composed or folder.parent != sweep or folder.name == "..":
             raise UsageError(
-                f"hydra.sweep.subdir gives two jobs of this sweep the folder {folder}. Type "
-                "'hydra.sweep.subdir=${hydra:job.num}', or leave it out."
+                f"hydra.sweep.subdir gives a job the folder {folder}; expected its own in {sweep}. "
+                "Type 'hydra.sweep.subdir=${hydra:job.num}', or leave it out."
             )
         composed[folder] = [*overrides, *own_overrides(job.hydra)]
     return [(lines, folder) for folder, lines in composed.items()]

@@ -9,14 +9,17 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from queue import Queue
+from secrets import token_hex
 from threading import Thread
 from typing import Any
 
 from rltrain.logger.loggers import Logger
-from rltrain.types import Clock
+from rltrain.types import Clock, StateDict
 
 log = logging.getLogger("rltrain")
 Call = Callable[[], None]
+ID_LENGTH = 128
+"""Characters that wandb allows in the ID of a run."""
 
 
 class InBackground(Logger):
@@ -26,17 +29,25 @@ class InBackground(Logger):
 
     Attributes:
         run: of the library, once it has started.
+        own_id: of the run, no other's, and the same after a resume.
     """
 
     NAME: str
     CLOSING = 15.0
 
-    def __init__(self) -> None:
+    def __init__(self, run_dir: Path) -> None:
         self.run: Any = None
+        self.own_id = f"{run_dir.parent.name}-{run_dir.name}-{token_hex(4)}"[-ID_LENGTH:]
         self.calls: Queue[Call | None] = Queue()
         self.failures = 0  # in a row
         self.shown = False  # whether a failure was
         self.thread = Thread(target=self._work, name=self.NAME, daemon=True)
+
+    def state_dict(self) -> StateDict:
+        return {"own_id": self.own_id}
+
+    def load_state_dict(self, state: StateDict) -> None:
+        self.own_id = state["own_id"]
 
     @abstractmethod
     def begin(self) -> Any:

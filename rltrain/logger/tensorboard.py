@@ -11,7 +11,7 @@ from typing import Any
 
 from rltrain.common.machine.install import require_extra
 from rltrain.logger.loggers import VIDEO, Logger
-from rltrain.types import Clock
+from rltrain.types import Clock, StateDict
 
 
 class TensorBoard(Logger):
@@ -26,6 +26,14 @@ class TensorBoard(Logger):
         require_extra("tensorboard", "tensorboardX", "logger=[tensorboard]")
         self.folder, self.config = run_dir / "tensorboard", config
         self.writer: Any = None
+        self.last: int | None = None  # env steps of the last event
+
+    def state_dict(self) -> StateDict:
+        return {"last": self.last}
+
+    def load_state_dict(self, state: StateDict) -> None:
+        self.close()
+        self.writer, self.last = None, state["last"]
 
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
         writer = self._writer(clock)
@@ -54,12 +62,14 @@ class TensorBoard(Logger):
         if self.writer is None:
             from tensorboardX import SummaryWriter
 
+            purge = clock.env_steps if self.last is None else self.last + 1
             self.writer = SummaryWriter(
                 str(self.folder),
-                purge_step=clock.env_steps if self.folder.is_dir() else None,
+                purge_step=purge if self.folder.is_dir() else None,
                 filename_suffix=f".{clock.env_steps}",  # two runs in one second have two files
                 max_queue=1000,
             )
             text = json.dumps(self.config, indent=1).replace("\n", "\n    ")
             self.writer.add_text("config", f"    {text}")
+        self.last = max(self.last or 0, clock.env_steps)
         return self.writer

@@ -33,12 +33,11 @@ class Trackio(InBackground):
         group: str | None,
         **options: object,
     ) -> None:
-        super().__init__()
+        super().__init__(run_dir)
         require_extra("trackio", "trackio", "logger=[trackio]")
         self.options = {
             "project": project,
             "group": group or run_dir.parent.name,
-            "name": f"{run_dir.parent.name}-{run_dir.name}",
             "config": dict(config),
             "resume": "allow",
             "embed": False,
@@ -58,7 +57,7 @@ class Trackio(InBackground):
         import trackio
 
         with redirect_stdout(StringIO()):
-            return trackio.init(**self.options)
+            return trackio.init(**{"name": self.own_id, **self.options})
 
     def finish(self) -> None:
         with redirect_stdout(StringIO()):

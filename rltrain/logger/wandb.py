@@ -17,12 +17,10 @@ from rltrain.logger.loggers import VIDEO
 from rltrain.types import Clock
 
 log = logging.getLogger("rltrain")
-ID_LENGTH = 128
-"""Characters that wandb allows in the ID of a run."""
 
 
 class Wandb(InBackground):
-    """One run of wandb, whose ID is that of the run folder, so that a resumed run continues it.
+    """One run of wandb; a resumed run continues it.
 
     Without a network or a key the run is recorded offline.
 
@@ -46,14 +44,13 @@ class Wandb(InBackground):
         tags: Sequence[str] | None,
         **options: object,
     ) -> None:
-        super().__init__()
+        super().__init__(run_dir)
         self.mode = mode
         chosen = config.get("choices", {})
         self.options = {
             "dir": str(run_dir),
             "config": dict(config),
             "name": run_dir.name,
-            "id": f"{run_dir.parent.name}-{run_dir.name}"[-ID_LENGTH:],
             "project": project,
             "group": group or run_dir.parent.name,
             "tags": [chosen[g] for g in ("algo", "env") if g in chosen] if tags is None else tags,
@@ -90,7 +87,7 @@ class Wandb(InBackground):
             log.warning("wandb: no API key, so this run is recorded offline (wandb sync sends it)")
             mode = "offline"
         settings = wandb.Settings(init_timeout=self.TIMEOUT, console="off", silent=True)
-        start: dict[str, Any] = {"settings": settings, **self.options}
+        start: dict[str, Any] = {"settings": settings, "id": self.own_id, **self.options}
         if mode == "online":
             try:
                 return wandb.init(mode="online", **{"resume": "allow", **start})

@@ -34,7 +34,8 @@ def advice(files: PymarlFiles, own: Shapes, spec: EnvSpec) -> Iterator[str]:
     agent = single.get(0, files.agent)
     weights = [x for name, x in agent.items() if re.fullmatch(r"(fc\d|rnn)\.weight", name)]
     memory = "rnn.weight_ih" in agent
-    if not weights or len(weights[-1]) != spec.n_actions or len(single) not in (0, spec.n_agents):
+    known = len(weights) > 1 and all(x.ndim == 2 for x in weights)
+    if not known or len(weights[-1]) != spec.n_actions or len(single) not in (0, spec.n_agents):
         return
     networks = {name.split(".")[2] for name in own if name.startswith("agents.networks.")}
     if len(networks) != len(single):
@@ -84,7 +85,7 @@ def same_kind(agent: Shapes, memory: bool) -> bool:
 def mixer_advice(files: PymarlFiles, own: Shapes) -> Iterator[str]:
     """Advice on the mixer."""
     here = {**below("mixer.", own), **below("critic.", own)}
-    there = {name: list(tensor.shape) for name, tensor in renamed(files.mixer).items()}
+    there = {name: list(x.shape) for name, x in renamed(files.mixer).items() if x.ndim}
     algo = algorithm_of(there)
     if here and not there:
         yield "algo=vdn (or algo=iql)"

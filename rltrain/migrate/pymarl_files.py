@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
 
 from rltrain.common.files import number_of, open_plain
+from rltrain.common.json_text import is_number
 from rltrain.errors import CheckpointError, UsageError
 
 AGENT, MIXER, OPTIMIZER = "agent.th", "mixer.th", "opt.th"
@@ -96,8 +97,8 @@ def tensors(file: Path) -> dict[str, Tensor]:
         CheckpointError: the file has something else in it, or weights that are not finite.
     """
     weights = loaded(file)
-    if not isinstance(weights, Mapping) or not all(isinstance(x, Tensor) for x in weights.values()):
-        raise CheckpointError(f"{file} is not a state_dict: expected tensors by name.")
+    if not isinstance(weights, Mapping) or not all(map(is_plain, weights.values())):
+        raise CheckpointError(f"{file} is not a state_dict: expected dense tensors by name.")
     bad = next((name for name, tensor in weights.items() if not tensor.isfinite().all()), None)
     if bad is not None:
         raise CheckpointError(
@@ -116,22 +117,32 @@ def optimizer_state(file: Path) -> dict[str, Any]:
     known = isinstance(state, Mapping) and {"state", "param_groups"} <= set(state)
     if not known or not (has_moments(state["state"]) and has_options(state["param_groups"])):
         raise CheckpointError(
-            f"{file} is not an optimizer's state_dict: expected state and param_groups. Without "
-            "this file the optimizer starts from scratch."
+            f"{file} is not an optimizer's state_dict: expected state and param_groups, finite "
+            "moments of the same names for each parameter. Without it the optimizer starts anew."
         )
     return dict(state)
 
 
 def has_moments(state: object) -> bool:
-    """Whether it is tensors by name, for each parameter; the step may be a number."""
-    return isinstance(state, Mapping) and all(
-        isinstance(moments, Mapping)
-        and all(
-            isinstance(x, Tensor) or (name == "step" and isinstance(x, int | float))
-            for name, x in moments.items()
-        )
-        for moments in state.values()
+    """Whether it is finite tensors of the same names for each parameter; steps may be numbers."""
+    if not isinstance(state, Mapping) or not all(isinstance(x, Mapping) for x in state.values()):
+        return False
+    return len({frozenset(each) for each in state.values()}) <= 1 and all(
+        is_step(x) if name == "step" else is_plain(x) and bool(x.isfinite().all())
+        for each in state.values()
+        for name, x in each.items()
     )
+
+
+def is_step(value: object) -> bool:
+    """Whether it is a number of updates, perhaps as a tensor."""
+    number = value.item() if is_plain(value) and value.numel() == 1 else value
+    return is_number(number) and number >= 0
+
+
+def is_plain(value: object) -> TypeGuard[Tensor]:
+    """Whether it is a dense tensor of real numbers."""
+    return isinstance(value, Tensor) and value.layout == torch.strided and not value.is_complex()
 
 
 def has_options(groups: object) -> bool:

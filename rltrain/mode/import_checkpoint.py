@@ -42,6 +42,7 @@ class Imported:
 
     run_dir: Path
     files: PymarlFiles
+    updates: int  # of the optimizer; 0 if it starts from scratch
     total_env_steps: int
     remarks: tuple[str, ...]
 
@@ -90,7 +91,7 @@ def import_run(
                 raise
     finally:
         trainer.close()
-    return Imported(run_dir, files, settings.run.total_env_steps, remarks)
+    return Imported(run_dir, files, updates, settings.run.total_env_steps, remarks)
 
 
 def load_files(learner: Learner, files: PymarlFiles) -> tuple[str, ...]:
@@ -132,9 +133,9 @@ def require_fit(learner: Learner, files: PymarlFiles, given: Mapping[str, Tensor
     }
     theirs = {name: list(tensor.shape) for name, tensor in given.items()}
     wrong = [
-        f"{weight_file(name)} has {there or 'no such tensor'}, expected {here or 'none'}"
+        f"{weight_file(name)} has {there}, expected {here}"
         for name in {**own, **theirs}
-        if (here := own.get(name)) != (there := theirs.get(name))
+        if (here := own.get(name, "none")) != (there := theirs.get(name, "no such tensor"))
     ]
     if not wrong:
         return
@@ -216,7 +217,7 @@ def show(done: Imported) -> None:
     path, more = shown(done.run_dir), None
     if done.total_env_steps <= files.env_steps:
         more = 2 * files.env_steps
-    optional = {MIXER: files.mixer, OPTIMIZER: files.optimizer}
+    optional = {MIXER: files.mixer, OPTIMIZER: done.updates}
     parts = ", ".join([AGENT, *(name for name, part in optional.items() if part)])
     console.lines(
         *done.remarks,

@@ -5,6 +5,7 @@ where, and what to warn of.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -64,8 +65,14 @@ def analyze(
     kept = beside_runs(run for run in runs if run.folder in curves)
     groups = grouped(kept, settings.ignore, settings.rename)
     warnings += unmatched(settings, kept, [group.env for group in groups])
-    warnings += few_and_twice(groups)
     ends = ends_of(groups, curves, settings.axis, warnings.append)
+    at = {run.folder: ends[g.env] for g in groups for run in g.runs if not run.source}
+    if late := [folder for folder, end in at.items() if not curves[folder].until(end).size]:
+        named = listed([folder.name for folder in late])
+        warnings.append(f"Without values up to where the shortest run ends, left out: {named}.")
+        rest = [(g, [run for run in g.runs if run.folder not in late]) for g in groups]
+        groups = [replace(group, runs=runs) for group, runs in rest if runs]
+    warnings += few_and_twice(groups)
     series = [series_of(group, curves, ends[group.env], settings) for group in groups]
     ranges = ranges_of(series, metric, settings)
     analysis = Analysis(settings, metric, series, ends, ranges, warnings)

@@ -1,6 +1,7 @@
 """Mistakes that once ended with a traceback, or that named too little: each is one paragraph."""
 
 import pytest
+from hydra.core.hydra_config import HydraConfig
 
 from rltrain import main as entry
 from rltrain.callback import Callback
@@ -147,18 +148,31 @@ def test_a_wrong_value_is_answered(words, own_folder):
     assert not list(own_folder.iterdir())
 
 
-@pytest.mark.parametrize("subdir", ["x", "${hydra:job.name}", "${hydra:job.num}"])
-def test_jobs_of_one_folder_are_refused_before_anything_is_written(subdir, own_folder):
+NUMBER = "${hydra:job.num}"
+REFUSED = r"gives a job the folder .* Type 'hydra\.sweep\.subdir=\$\{hydra:"
+
+
+@pytest.mark.parametrize(
+    ("subdir", "answer"),
+    [
+        ("x", REFUSED),
+        ("${hydra:job.name}", REFUSED),
+        (NUMBER, ["0", "1", "2", "3"]),
+        (f"run{NUMBER}", ["run0", "run1", "run2", "run3"]),
+        *((f"{before}{NUMBER}", REFUSED) for before in ("runs/", "../", "/tmp/")),
+    ],
+)
+def test_a_sweep_has_a_folder_of_its_own_for_each_job(subdir, answer, own_folder, monkeypatch):
+    """Defect: an interpolation was resolved before there was a job, or with the job before."""
+    monkeypatch.setattr(HydraConfig.instance(), "cfg", None)
     words = [*CARTPOLE, "seed=1,2", "algo.batch_size=8,16", f"hydra.sweep.subdir={subdir}"]
     launched = []
     task = Task(lambda settings, path: None, launched.extend)
-    if "num" in subdir:
+    if isinstance(answer, list):
         sweeper_for(words, own_folder / "s", task)()
-        assert [folder.name for _, folder in launched] == ["0", "1", "2", "3"]
+        assert [folder for _, folder in launched] == [own_folder / "s" / name for name in answer]
         return
-    with pytest.raises(
-        UsageError, match=r"gives two jobs .* Type 'hydra\.sweep\.subdir=\$\{hydra:"
-    ):
+    with pytest.raises(UsageError, match=answer):
         sweeper_for(words, own_folder / "s", task)
     assert not list(own_folder.iterdir())
 

@@ -45,6 +45,22 @@ def test_a_resumed_run_replaces_what_came_after_its_checkpoint(tmp_path):
     assert scalars["a"] == [(10, 3.0), (20, 2.0), (40, 2.0)]
 
 
+def test_nothing_stays_of_what_a_run_abandoned(tmp_path):
+    """Defect: rows between the checkpoint and the first row after the resume stayed."""
+    pytest.importorskip("tensorboardX")
+    abandoned = TensorBoard(run_dir=tmp_path, config={})
+    abandoned.write(Clock(10), 0.5, {"a": 1.0})
+    state = abandoned.state_dict()
+    for step in (11, 12, 13):
+        abandoned.write(Clock(step), 0.5, {"a": 1.0})
+    abandoned.close()
+    resumed = TensorBoard(run_dir=tmp_path, config={})
+    resumed.load_state_dict(state)
+    resumed.write(Clock(20), 0.5, {"a": 2.0})
+    resumed.close()
+    assert written(tmp_path / "tensorboard")[0]["a"] == [(10, 1.0), (20, 2.0)]
+
+
 @pytest.mark.parametrize("name", ["tensorboard", "trackio"])
 def test_a_package_that_is_missing_is_named_before_anything_is_written(
     command, small, own_folder, monkeypatch, name

@@ -36,7 +36,7 @@ def test_rows_are_logged_over_env_steps_without_a_word(fake, tmp_path, capsys):
         "updates": 1,
         "seconds": 0.5,
     }
-    assert fake.options["name"] == "qmix-smac-run"
+    assert fake.options["name"].startswith("qmix-smac-run-")
     assert (fake.options["group"], fake.options["resume"]) == ("qmix-smac", "allow")
     assert fake.options["space_id"] == "me/s"
     assert capsys.readouterr().out == ""

@@ -97,7 +97,7 @@ def test_a_run_has_the_folder_s_name_group_and_id_and_its_summary(fake, tmp_path
     finish(logger, status="finished", best={"env_steps": 5, "test/return_mean": 9.0}, final=None)
     (options,) = wandb.inits
     assert options["name"] == "0_seed-1"
-    assert options["id"] == "2026_sweep-0_seed-1"
+    assert options["id"].startswith("2026_sweep-0_seed-1-")
     assert (options["group"], options["tags"]) == ("2026_sweep", ["vdn", "lbf"])
     assert options["entity"] == "team"
     assert options["config"]["seed"] == 1
@@ -107,6 +107,16 @@ def test_a_run_has_the_folder_s_name_group_and_id_and_its_summary(fake, tmp_path
         "best/test/return_mean": 9.0,
         "final": None,
     }
+
+
+def test_runs_in_folders_of_one_name_are_two_and_a_resumed_one_stays_one(tmp_path):
+    """Defect: trial 0 of a study continued trial 0 of the study before."""
+    folders = [tmp_path / study / ("s" * 99) / ("0" * 99) for study in ("a", "b")]
+    one, two, moved = map(made, (*folders, tmp_path / "c"))
+    assert one.own_id != two.own_id
+    assert len(one.own_id) == 128
+    moved.load_state_dict(one.state_dict())
+    assert moved.own_id == one.own_id
 
 
 def test_a_video_is_logged_once_it_has_started(fake, tmp_path):

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 import rltrain
 from rltrain.algo import adam, rmsprop
-from rltrain.errors import CheckpointError, UsageError
+from rltrain.errors import CheckpointError, RltrainError, UsageError
 from rltrain.migrate import parts_of
 from rltrain.migrate.pymarl_files import read_folder
 from rltrain.mode.import_checkpoint import load_files
@@ -166,6 +166,70 @@ def test_other_sizes_are_named_with_what_to_type(folder, agent, overrides, messa
     pymarl_folder(folder, agent, QMixer())
     with pytest.raises(UsageError, match=message):
         load_files(rltrain.make_learner(overrides, SPEC), read_folder(folder, None))
+
+
+def changed(file, change):
+    """A file of the folder with one of its dictionaries changed in place."""
+    content = torch.load(file, weights_only=True)
+    change(content)
+    torch.save(content, file)
+
+
+def of_first(**moments):
+    """A change of the first parameter's moments; None removes one."""
+
+    def change(saved):
+        both = {**saved["state"][0], **moments}
+        saved["state"][0] = {name: x for name, x in both.items() if x is not None}
+
+    return change
+
+
+def of_agent(name, change):
+    return lambda saved: saved.update({name: change(saved[name])})
+
+
+NO_OPTIMIZER = "opt.th is not an optimizer's state_dict"
+NO_FIT = "does not fit: "
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        ("opt.th", of_first(square_avg=torch.full((8, 7), float("nan"))), NO_OPTIMIZER),
+        ("opt.th", of_first(square_avg=torch.zeros(8, 7).to_sparse()), NO_OPTIMIZER),
+        ("opt.th", of_first(square_avg=torch.zeros(8, 7) * 1j), NO_OPTIMIZER),
+        ("opt.th", of_first(square_avg=torch.zeros(56)), "square_avg has different sizes"),
+        ("opt.th", of_first(square_avg=None), NO_OPTIMIZER),
+        ("opt.th", of_first(step=None), NO_OPTIMIZER),
+        *(
+            ("opt.th", of_first(step=step), NO_OPTIMIZER)
+            for step in (torch.ones(2), torch.tensor(float("nan")), -3, 10**400, torch.tensor(1j))
+        ),
+        ("agent.th", of_agent("fc1.weight", torch.flatten), NO_FIT),
+        ("agent.th", of_agent("fc2.weight", torch.sum), r"fc2.weight has \[\], expected"),
+        ("agent.th", of_agent("rnn.weight_ih", torch.sum), NO_FIT),
+        ("agent.th", lambda saved: saved.pop("fc1.weight"), NO_FIT),
+        ("agent.th", of_agent("fc1.weight", torch.Tensor.to_sparse), "is not a state_dict"),
+        ("mixer.th", of_agent("hyper_b_1.weight", torch.sum), NO_FIT),
+        ("mixer.th", of_agent("hyper_w_1.0.weight", torch.sum), NO_FIT),
+    ],
+)
+def test_damaged_tensors_are_answered(folder, file, change, message):
+    """Defects: NaN was taken over, and the others ended in tracebacks."""
+    pymarl_folder(folder, RNNAgent(), QMixer())
+    changed(folder / file, change)
+    with pytest.raises(RltrainError, match=message):
+        load_files(rltrain.make_learner(OVERRIDES, SPEC), read_folder(folder, None))
+
+
+def test_an_optimizer_that_starts_from_scratch_is_not_named_as_imported(
+    command, folder, small, capsys
+):
+    pymarl_folder(folder, RNNAgent(), QMixer())
+    changed(folder / "opt.th", lambda saved: saved.update(state={}, param_groups=[]))
+    assert command("mode=import", f"checkpoint={folder}", *small, *OVERRIDES) == 0
+    assert "Imported agent.th, mixer.th of" in capsys.readouterr().out
 
 
 def test_moments_of_another_optimizer_are_refused_with_its_name(folder):

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -239,3 +240,16 @@ def test_a_run_without_numbers_at_its_end_is_named():
     assert warning(analyze(runs, settings()), "gone has no finite values after that")
     short = [*team("dqn"), run(Path("short"), seed=9, values=[0, 1])]
     assert warning(analyze(short, settings()), "short ends.")
+
+
+def test_a_run_that_begins_after_the_end_is_left_out_and_named():
+    """Defect: its first value was its score, though it lies beyond the stated end."""
+    runs = [*team("dqn"), run(Path("short"), seed=8, values=[0, 1])]
+    late = run(Path("late"), seed=9, values=[np.nan, np.nan, 5, 6])
+    alone = run(Path("alone"), "pqn", values=[np.nan, np.nan, 5, 6])
+    analysis = analyze([*runs, late, alone], settings())
+    (series,) = analysis.series
+    assert len(series.finals) == len(runs)
+    assert warning(analysis, "left out: late, alone.")
+    paper = replace(published(9.0), columns=late.columns)
+    assert [s.label for s in analyze([*runs, paper], settings()).series] == ["dqn", "vdn"]

@@ -22,7 +22,6 @@ from rltrain.common.files import (
     get_text,
     json_object,
     new_folder,
-    number_of,
     put_text,
     require_empty,
 )
@@ -92,8 +91,8 @@ class SweepPlan:
     """A sweep.
 
     Attributes:
-        overrides: what was typed, sorted, without what says how the jobs are run.
-        digest: SHA-256 of the resolved configurations of all jobs, in order.
+        overrides: what was typed, in order, without what says how the jobs are run.
+        digest: SHA-256 of the resolved configurations of all jobs, in any order.
         jobs: those known so far; another launcher than ours leaves them out.
     """
 
@@ -131,15 +130,17 @@ class SweepPlan:
         return replace(self, jobs=tuple(known.values()), n_jobs=max(self.n_jobs, len(known)))
 
     @property
-    def job_folders(self) -> list[Path]:
-        """The folders of jobs that have started, by number."""
-        numbers = {p: number_of(p.name.partition("_")[0]) for p in self.folder.glob("*")}
-        numbered = {p: n for p, n in numbers.items() if n is not None}
-        return sorted(numbered, key=numbered.__getitem__)
+    def known_jobs(self) -> Sequence[SweepJob]:
+        """Its jobs; of another launcher's those that have started, by number."""
+        if self.jobs:
+            return self.jobs
+        found = sorted((file.parent for file in self.folder.glob("*/run.json")), reverse=True)
+        by_number = {folder.name.partition("_")[0]: folder for folder in found}
+        return [SweepJob(by_number[n], ()) for n in sorted(by_number, key=lambda n: (len(n), n))]
 
     @property
     def n_finished(self) -> int:
-        return sum(SweepJob(folder, ()).finished for folder in self.job_folders)
+        return sum(job.finished for job in self.known_jobs)
 
     @property
     def finished(self) -> bool:
@@ -195,13 +196,14 @@ def plan_for(
         typed: the folder of ``hydra.sweep.dir``; None for a new one, or one of their ``name``.
 
     Raises:
-        UsageError: the typed folder holds something else.
+        UsageError: the typed folder holds something else, or two jobs would write one dataset.
     """
+    require_own_datasets(settings)
     if typed is None and settings[0].run.name is not None:
         typed = new_folder("multirun", name=settings[0].run.name)
     wanted = SweepPlan(
         folder=typed or new_folder("multirun"),
-        overrides=tuple(sorted(o for o in overrides if not o.startswith(HOW))),
+        overrides=tuple(o for o in overrides if not o.startswith(HOW)),
         digest=digest(settings),
         n_jobs=len(settings),
         started=now(),
@@ -209,7 +211,7 @@ def plan_for(
     if typed is None:
         root = wanted.folder.parent
         for other in sorted(plans_below(root), key=lambda p: p.started, reverse=True):
-            if other.overrides != wanted.overrides or other.finished:
+            if sorted(other.overrides) != sorted(wanted.overrides) or other.finished:
                 continue
             if other.digest == wanted.digest:
                 return other, True
@@ -222,7 +224,8 @@ def plan_for(
             )
             break
     elif plan := read_plan(typed):
-        if plan.overrides == wanted.overrides and plan.digest == wanted.digest:
+        same = sorted(plan.overrides) == sorted(wanted.overrides)
+        if same and plan.digest == wanted.digest:
             if plan.finished:
                 raise UsageError(f"{typed} holds this sweep, and all of its runs are finished.")
             return plan, True
@@ -257,9 +260,9 @@ def plans_below(root: Path) -> list[SweepPlan]:
 
 
 def digest(settings: Sequence[Settings]) -> str:
-    """SHA-256 of the resolved configurations of all jobs."""
-    text = json.dumps([each.record for each in settings], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
+    """SHA-256 of the resolved configurations of all jobs, in any order."""
+    texts = sorted(json.dumps(each.record, sort_keys=True, default=str) for each in settings)
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
 
 def require_own_datasets(settings: Sequence[Settings]) -> None:

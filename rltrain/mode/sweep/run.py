@@ -20,7 +20,7 @@ from rltrain.config.overrides import absolute_path, typed_value
 from rltrain.config.schema import Settings, SweepSettings
 from rltrain.errors import UsageError
 from rltrain.logger.screen import Screen, plural, shown
-from rltrain.mode.sweep.plan import SweepJob, SweepPlan, plan_for, read_plan, require_own_datasets
+from rltrain.mode.sweep.plan import HOW, SweepJob, SweepPlan, plan_for, read_plan
 from rltrain.mode.sweep.processes import Processes
 from rltrain.mode.sweep.saved import job_command, saved_jobs
 from rltrain.mode.sweep.shares import shares
@@ -38,7 +38,6 @@ def begin(overrides: Sequence[str], settings: Sequence[Settings]) -> int:
             "the launcher that is used when none is typed. Leave out one of them; the settings of "
             "another launcher are hydra.launcher.NAME=VALUE."
         )
-    require_own_datasets(settings)
     sweep = settings[0].run.sweep
     typed = typed_value(overrides, "hydra.sweep.dir")
     folder = None if typed is None else absolute_path(str(typed))
@@ -47,7 +46,8 @@ def begin(overrides: Sequence[str], settings: Sequence[Settings]) -> int:
 
     local = Local(plan, sweep)
     task = Task(partial(run_in_process, n_jobs=plan.n_jobs), None if other else local.launch)
-    run = sweeper_for(overrides, plan.folder, task)
+    how = (override for override in overrides if override.startswith(HOW))
+    run = sweeper_for([*plan.overrides, *how], plan.folder, task)
     if plan.folder.exists():
         require_plain(plan.folder)
     with locked(plan.folder) as local.lock:

@@ -25,7 +25,7 @@ def summarize(plan: SweepPlan, stopped: str | None = None) -> int:
     write ``results.csv``, and return the sweep's exit code.
     """
     console = Screen()
-    jobs = plan.jobs or [SweepJob(folder, ()) for folder in plan.job_folders]
+    jobs = plan.known_jobs
     console.print(job_table(jobs, f"Sweep in {shown(plan.folder)}"))
     groups = configurations(jobs) if plan.jobs else {}  # other launchers do not name overrides
     if plan.n_finished and any(len(group) > 1 for group in groups.values()):

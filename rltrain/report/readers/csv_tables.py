@@ -65,10 +65,14 @@ def algo_in(folder: Path, known: tuple[str, ...]) -> str:
     number at its end.
     """
     for part in reversed(folder.parts[-4:]):
-        words = re.split(r"[^a-z0-9]+", part.lower())
-        if match := next((name for name in known if name in words), None):
+        if match := next((name for name in known if names(part, name)), None):
             return match
     return re.sub(r"[-_]?(?:seed[-_=]?)?\d+$", "", folder.name) or folder.name
+
+
+def names(part: str, algo: str) -> bool:
+    """Whether words of a name are those of an algorithm: ``ppo_lstm``, ``PPO-LSTM_1``."""
+    return f"_{algo}_" in re.sub(r"[^a-z0-9]+", "_", f"_{part.lower()}_")
 
 
 def name_in(folder: Path, algo: str) -> str:
@@ -76,7 +80,7 @@ def name_in(folder: Path, algo: str) -> str:
     ``dqn_big`` in ``dqn_big_CartPole-v1_3``; empty if that is the algorithm alone.
     """
     for part in reversed(folder.parts[-4:]):
-        if algo in re.split(r"[^a-z0-9]+", part.lower()):
+        if names(part, algo):
             name = ENV.sub("", SEED.sub("", part))
             name = LAST_NUMBER.sub("", name).strip("-_ ")
             return "" if name.lower() == algo else name

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.common.files import json_object
+from rltrain.common.files import JsonObject, get_json, json_object
 from rltrain.report.run_data import Run, columns_of, flat, number
 
 NAMES = {"return": "return_mean", "ep_length": "episode_length_mean", "battle_won": "win_rate"}
@@ -22,6 +22,8 @@ LEARN = {
     "target_mean": "learn/target_mean",
     "epsilon": "train/epsilon",
 }
+METRICS_BYTES = 1 << 30
+"""A larger file of metrics is not read; after 20 million steps it has 16 MiB."""
 ENVS = {"sc2": "smac", "sc2v2": "smacv2", "sc2wrapped": "smacv2"}
 """Environments that have another name here."""
 NO_SETTINGS = (
@@ -48,11 +50,13 @@ def read(folder: Path, files: set[str]) -> Run | None:
     """The run in a folder; None if there is none."""
     if "config.json" not in files or not {"info.json", "metrics.json"} & files:
         return None
-    config = json_object(folder / "config.json")
-    if "env_args" not in config or "name" not in config:
+    config = get_json(folder / "config.json")
+    if not isinstance(config, dict) or not {"env_args", "name"} <= config.keys():
         return None
     about = json_object(folder / "run.json")
-    series = measured(folder, about) or collected(folder)
+    problems: list[str] = []
+    series = measured(content(folder / "metrics.json", problems), about)
+    series = series or collected(content(folder / "info.json", problems))
     series |= mean_returns(series)
     rows: dict[float, dict[str, float]] = {}
     for name, points in series.items():
@@ -75,6 +79,7 @@ def read(folder: Path, files: set[str]) -> Run | None:
         status={"RUNNING": "running", "FAILED": "failed", "INTERRUPTED": "interrupted"}.get(
             str(about.get("status")), "finished"
         ),
+        problems=problems,
     )
 
 
@@ -91,11 +96,21 @@ Points = dict[str, list[tuple[float, float, float]]]
 """Env steps, seconds and value of every point, by metric."""
 
 
-def measured(folder: Path, about: Mapping[str, object]) -> Points:
+def content(path: Path, problems: list[str]) -> JsonObject:
+    """A file of metrics; empty if there is none, or if it cannot be read: a problem."""
+    found: object = {}
+    try:
+        found = get_json(path, METRICS_BYTES) if path.exists() else {}
+    except (OSError, ValueError) as error:
+        problems.append(f"{path.name} cannot be read ({error})")
+    return found if isinstance(found, dict) else {}
+
+
+def measured(metrics: JsonObject, about: Mapping[str, object]) -> Points:
     """``metrics.json``, which newer versions write: with times."""
     began = moment(about.get("start_time"))
     out: Points = {}
-    for name, metric in json_object(folder / "metrics.json").items():
+    for name, metric in metrics.items():
         if isinstance(metric, dict) and {"steps", "values"} <= metric.keys():
             times = metric.get("timestamps") or [None] * len(metric["steps"])
             seconds = [moment(t) - began for t in times]
@@ -104,9 +119,8 @@ def measured(folder: Path, about: Mapping[str, object]) -> Points:
     return out
 
 
-def collected(folder: Path) -> Points:
+def collected(info: JsonObject) -> Points:
     """``info.json``: lists of values, with their env steps under the name with ``_T``."""
-    info = json_object(folder / "info.json")
     out: Points = {}
     for name, values in info.items():
         steps = info.get(f"{name}_T")

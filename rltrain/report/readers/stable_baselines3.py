@@ -21,7 +21,7 @@ from rltrain.report.readers.csv_tables import (
 )
 from rltrain.report.run_data import Run, renamed
 
-ALGOS = ("dqn", "qrdqn", "ppo", "a2c", "sac", "td3", "ddpg", "tqc", "trpo", "ars", "ppo_lstm")
+ALGOS = ("dqn", "qrdqn", "ppo_lstm", "ppo", "a2c", "sac", "td3", "ddpg", "tqc", "trpo", "ars")
 NAMES = {
     "env_steps": ["time/total_timesteps"],
     "seconds": ["time/time_elapsed"],

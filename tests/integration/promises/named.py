@@ -61,6 +61,8 @@ NOT_SAVED_IN_RUNS = {
     "env.minatar.MinAtarGame": "the package is an extra: tests/env/test_minatar.py",
     "env.smac.several_maps.SeveralDecisions": "policies without learning are only evaluated",
     "env.smac.starcraft2.games.Games": "StarCraft II cannot save a game: its state says so",
+    "logger.background.InBackground": "of wandb and Trackio: tests/logger/test_wandb.py",
+    "logger.tensorboard.TensorBoard": "tests/logger/test_tensorboard.py",
     "mode.run_folder.Record": "sums of files that few environments read: test_outside.py",
 }
 """Others, and why."""

@@ -1,13 +1,17 @@
 """Which sweep a command continues."""
 
+import itertools
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
 
 from rltrain.config.compose import compose_checked
+from rltrain.config.hydra_sweep import job_overrides
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.mode.sweep.plan import SweepJob, plan_for, read_plan, require_own_datasets
+from rltrain.mode.sweep.run import Local, begin
 
 TYPED = ["env=two_step", "seed=1,2"]
 
@@ -45,7 +49,36 @@ def test_a_plan_is_read_as_it_was_written(own_folder, settings):
 )
 def test_an_unfinished_sweep_of_the_same_overrides_is_continued(own_folder, settings, typed):
     plan = begun(plan_for(TYPED, settings, None)[0], "finished", "failed")
-    assert plan_for(typed, settings, None) == (plan, True)
+    assert plan_for(typed, settings, None) == plan_for(typed, settings[::-1], None) == (plan, True)
+
+
+@pytest.mark.parametrize("named", ["{n}_seed-{n}", "run{n}", "{n}"])
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_sweep_is_finished_when_all_of_its_own_jobs_are(own_folder, settings, named, listed):
+    """Defect: copies of a job counted, and jobs in folders of other names did not."""
+    plan = plan_for(TYPED, settings, own_folder / "s")[0]
+    jobs = [SweepJob(plan.folder / named.format(n=n), (f"seed={n}",)) for n in (0, 1)]
+    plan = plan.with_jobs(jobs) if listed else plan
+    for job, status in zip(jobs, ("finished", "interrupted"), strict=True):
+        job.folder.mkdir(parents=True)
+        (job.folder / "run.json").write_text(json.dumps({"status": status}))
+    if listed or "_" in named:
+        shutil.copytree(jobs[0].folder, plan.folder / f"{jobs[0].name}.bak")
+    assert [job.folder for job in plan.known_jobs] == [job.folder for job in jobs]
+    assert (plan.n_finished, plan.finished) == (1, False)
+    (jobs[1].folder / "run.json").write_text('{"status": "finished"}')
+    assert plan.finished
+
+
+@pytest.mark.slow
+def test_keys_in_another_order_continue_with_the_same_jobs(own_folder, monkeypatch):
+    """Defect: the order of the keys that are swept over began a second sweep."""
+    launched = []
+    monkeypatch.setattr(Local, "run", lambda self, jobs: launched.append(list(jobs)))
+    for typed in itertools.permutations(["env=two_step", "algo=vdn,iql", "seed=1,2"]):
+        begin(typed, [compose_checked(job).settings() for job in job_overrides(typed)])
+    assert len(list(own_folder.glob("outputs/multirun/*"))) == 1
+    assert all(jobs == launched[0] for jobs in launched)
 
 
 def test_a_finished_sweep_is_left_alone(own_folder, settings):

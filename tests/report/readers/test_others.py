@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
+from rltrain.common.files import JSON_BYTES
 from rltrain.errors import UsageError
 from rltrain.report.analysis import analyze
 from rltrain.report.readers import find_runs
@@ -111,7 +112,9 @@ def test_rl_zoo3(tmp_path):
         ("dqn-big/seed_2", ("dqn", "dqn-big", 2)),
         ("dqn_CartPole-v1/seed_2", ("dqn", None, 2)),
         ("dqn/CartPole-v1_1", ("dqn", None, 1)),
-        ("logs/ppo_lstm/CartPole-v1_3", ("ppo", "ppo_lstm", 3)),
+        ("logs/ppo_lstm/CartPole-v1_3", ("ppo_lstm", None, 3)),
+        ("ppo-lstm_big_3", ("ppo_lstm", "ppo-lstm_big", 3)),
+        ("ppo_lstmx_3", ("ppo", "ppo_lstmx", 3)),
         ("mine_1", ("mine", None, 1)),
     ],
 )
@@ -225,6 +228,40 @@ def test_damaged_files_do_not_end_a_report(tmp_path):
     config = {"name": "qmix", "env": "sc2", "seed": 5, "env_args": None}
     write(tmp_path / "sacred/config.json", config)
     assert only(tmp_path / "sacred")[1][:2] == ("PyMARL", "qmix")
+
+
+@pytest.mark.parametrize("name", ["info.json", "metrics.json"])
+@pytest.mark.parametrize("damage", ["large", '{"return_mean', "[" * 100_000])
+def test_a_damaged_file_of_pymarl_is_named(tmp_path, monkeypatch, name, damage):
+    """Defect: a large or damaged file was a run without metrics."""
+    sacred(tmp_path / "1")
+    if damage == "large":
+        monkeypatch.setattr("rltrain.report.readers.sacred.METRICS_BYTES", 1)
+    write(tmp_path / "1" / name, "{}" if damage == "large" else damage)
+    run, _ = only(tmp_path)
+    assert f"{name} " in " ".join(run.problems)
+    assert "cannot be read" in run.problems[0]
+    assert (run.metric("win_rate") is None) == (name == "info.json" or damage == "large")
+
+
+def test_a_damaged_configuration_of_pymarl_is_named(tmp_path):
+    sacred(tmp_path / "1")
+    sacred(tmp_path / "2")
+    write(tmp_path / "1/config.json", '{"name": "qm')
+    problems = []
+    assert [run.folder.name for run in find_runs([tmp_path], problems)] == ["2"]
+    assert "1 is left out, since it cannot be read" in problems[0]
+
+
+@pytest.mark.slow
+def test_a_long_run_of_pymarl_is_read(tmp_path):
+    sacred(tmp_path / "1")
+    number = {"dtype": "float64", "py/object": "numpy.float64", "value": 0.5}
+    n = 300_000
+    curve = {"test_battle_won_mean": [number] * n, "test_battle_won_mean_T": list(range(n))}
+    write(tmp_path / "1/info.json", curve)
+    assert (tmp_path / "1/info.json").stat().st_size > JSON_BYTES
+    assert len(only(tmp_path)[0].series("test/win_rate")[0]) == n
 
 
 def test_returns_of_epymarl_without_a_common_reward_are_means_over_agents(tmp_path):
