@@ -90,7 +90,7 @@ def require_able(agents: Sequence[MatchAgent]) -> dict[str, Any]:
     """Build every agent once on each side; returns what the environment says of itself.
 
     Raises:
-        UsageError: an agent that cannot play a side, or battles that nobody wins.
+        UsageError: an agent that cannot play a side, or an environment without wins.
     """
     about: dict[str, Any] = {}
     for first, second in zip(agents, [*agents[1:], agents[0]], strict=True):

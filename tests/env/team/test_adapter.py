@@ -188,7 +188,7 @@ def test_a_final_mask_of_zeros_leaves_all_own_actions_to_bootstrap_from(cut):
 @pytest.mark.parametrize("reward", ["sum", "mean", "individual"])
 @pytest.mark.parametrize("left", ["a", "b"])
 def test_a_team_plays_on_when_the_other_one_has_left(reward, left):
-    """Defect: the mean reward of nobody ended the run."""
+    """Defect: the mean reward of an empty team ended the run."""
     options = TeamOptions(reward=reward)
     env = TwoTeamEnv(Scripted(leaves={left: 1}), options, Teams("ab".replace(left, "")))
     env.reset(0)

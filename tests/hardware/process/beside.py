@@ -71,7 +71,7 @@ class Line:
 
     def poll(self, timeout):
         self.moment()
-        assert self.unread, "waits for an answer that nobody owes"
+        assert self.unread, "waits for an answer without a question"
         return True
 
     def send_bytes(self, message):
