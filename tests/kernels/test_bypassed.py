@@ -8,7 +8,7 @@ import pytest
 
 import rltrain
 from rltrain.kernels import digests
-from tests.kernels.edits import COMMON, DQN, QMIX
+from tests.kernels.run_edits import COMMON, DQN, QMIX
 from tests.marks import slow_except
 
 PACKAGE = Path(rltrain.__file__).parent

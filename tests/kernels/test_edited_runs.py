@@ -11,7 +11,7 @@ import torch
 import rltrain
 from rltrain.callback import Callback
 from rltrain.kernels import module_watch
-from tests.kernels.edits import BUILT, COMMON, EDITS, SAID
+from tests.kernels.run_edits import BUILT, COMMON, EDITS, SAID
 from tests.marks import each_once, slow_except
 
 CLOSE = {"rtol": 1e-2, "atol": 1e-3}
