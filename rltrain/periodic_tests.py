@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from rltrain.callback import Callbacks
-from rltrain.callback.training import TestRecorder, TestsApart, Training
+from rltrain.callback.training import TestRecorder, Training
 from rltrain.common.metrics import summarize, test_metrics
 from rltrain.common.progress import Progress
 from rltrain.errors import Interrupted, UsageError
 from rltrain.interfaces import VectorEnv, Watch
 from rltrain.step_hooks import TestStepHooks
 from rltrain.types import Clock, Episode
+
+if TYPE_CHECKING:
+    from rltrain.hardware.process.tests import ProcessTests
 
 TestFunction = Callable[[Any, int], Mapping[str, float]]
 """A test function: maps the trainer and a number of episodes to metrics."""
@@ -38,7 +41,7 @@ class Pending:
 
     clock: Clock  # when it began
     weights: Mapping[str, Any]  # states of the networks by "online" and "target"
-    apart: TestsApart
+    apart: ProcessTests
 
 
 @dataclass(eq=False)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
 
 from rltrain.assemble.build_learner import load_agents
 from rltrain.assemble.build_opponents import build_opponents
@@ -26,13 +24,6 @@ def build_test_env(settings: Settings) -> VectorEnv:
     return build_env(settings, n_envs, training=False)
 
 
-class Evaluated(EvaluationRollouts, Protocol):
-    """Rollouts of tests or of an evaluation."""
-
-    about: Mapping[str, Any]
-    env: VectorEnv  # at least one of its environments
-
-
 def build_tests(
     settings: Settings,
     agents: Agents,
@@ -40,7 +31,7 @@ def build_tests(
     *,
     watched: bool = False,
     pool: SelfPlay | None = None,
-) -> Evaluated:
+) -> EvaluationRollouts:
     """Test episodes in this process, or in ``test.n_workers`` others.
 
     Args:
@@ -59,7 +50,7 @@ def build_tests(
     return build_process_tests(settings, agents, env, watched=watched)
 
 
-def build_evaluation(settings: Settings, folder: Path | None) -> Evaluated:
+def build_evaluation(settings: Settings, folder: Path | None) -> EvaluationRollouts:
     """Environments and a policy: that of the checkpoint in ``folder``, here or in
     ``test.n_workers`` processes, or the scripted one of ``algo``. What is played here is recorded
     if ``dataset.write`` is set.

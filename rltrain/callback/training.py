@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from rltrain.algo.learner import Learner
 from rltrain.common.failures import Disk
 from rltrain.common.machine.usage import Stopwatch, Usage
 from rltrain.common.metrics import Metrics
 from rltrain.interfaces import Buffer, Rollouts, Watch
-from rltrain.types import Clock, Episode
+from rltrain.types import Clock
+
+if TYPE_CHECKING:
+    from rltrain.hardware.process.tests import ProcessTests
+    from rltrain.hardware.rollout import Rollout
+
+EvaluationRollouts: TypeAlias = "Rollout | ProcessTests"
+"""A policy in environments of tests, which are in this process or in others."""
 
 
 class TestRecorder(Watch, Protocol):
@@ -23,45 +30,6 @@ class TestRecorder(Watch, Protocol):
     @property
     def files(self) -> Mapping[int, Sequence[Path]]:
         """The files that were written, by episode."""
-
-
-class TestsApart(Protocol):
-    """Test episodes that are played in other processes, while this one trains."""
-
-    def begin_episodes(self, n: int, seed: int, clock: Clock) -> None:
-        """Begin n test episodes with the current weights."""
-
-    def finish_episodes(self) -> list[Episode]:
-        """The episodes that were started, in their order."""
-
-
-class EvaluationRollouts(Protocol):
-    """A policy in environments of tests."""
-
-    @property
-    def apart(self) -> TestsApart | None:
-        """How episodes are played in other processes; None if they are played in this one."""
-
-    def run_episodes(
-        self,
-        n: int,
-        seed: int,
-        clock: Clock,
-        watch: Watch | None = None,
-        stop: Callable[[], bool] | None = None,
-        report: Callable[[int], None] | None = None,  # gets the number of finished episodes
-    ) -> list[Episode]:
-        """Run exactly n episodes, episode i with seed i of tests, and return them in that order.
-
-        Raises:
-            Interrupted: ``stop`` returned True.
-        """
-
-    def abandon(self, episodes: int) -> None:
-        """Drop the open episodes."""
-
-    def call(self, method: str, *args: Any) -> list[Any]: ...
-    def close(self) -> None: ...
 
 
 class Tests(Protocol):

@@ -38,6 +38,16 @@ def without_nan(value: object) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def flat(tree: object, separator: str = ".", prefix: str = "") -> dict[str, Any]:
+    """The values of a nested mapping by their paths; empty mappings have none."""
+    if not isinstance(tree, Mapping):
+        return {prefix.removesuffix(separator): tree}
+    out: dict[str, Any] = {}
+    for name, value in tree.items():
+        out |= flat(value, separator, f"{prefix}{name}{separator}")
+    return out
+
+
 def entry_name(name: str) -> str:
     """The name of a folder to be made, from a file; ValueError for one that leads elsewhere or is
     too long.

@@ -202,15 +202,14 @@ class Catalog:
                 package="_global_",
                 provider="command-line",
             )
-        repository: Any = vars(loader)["repository"]
-        repository.initialize_sources(search_path)
-        load = cache(repository.load_config)  # files do not change while a process runs
-        vars(repository)["load_config"] = lambda config_path: copy.deepcopy(load(config_path))
+        vars(loader)["repository"].initialize_sources(search_path)
         return loader
 
     @cached_property
     def lists(self) -> Any:
-        """The loader for lists of defaults: of what it reads, nothing else is copied."""
+        """The loader for lists of defaults. Files do not change while a process runs: each is read
+        once, and of what it holds only its own list is copied.
+        """
         loader = copy.copy(self.loader)
         loader.repository = repository = copy.copy(loader.repository)
         load = cache(repository.load_config)

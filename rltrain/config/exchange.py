@@ -12,13 +12,13 @@ import copy
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
-from rltrain.config.catalog import ONE_OF, SHIPPED, WHOLE_GROUPS, Catalog, Layer, Tree
+from rltrain.config.catalog import ONE_OF, PRESETS, SHIPPED, WHOLE_GROUPS, Catalog, Layer, Tree
 from rltrain.config.combinations import together
-from rltrain.config.overrides import flat_keys, leaves, part_targets, pick, stacked
+from rltrain.config.overrides import flat_keys, is_below, leaves, part_targets, pick, stacked
 from rltrain.config.suggest.keys import FREE_FORM
 from rltrain.errors import UsageError, did_you_mean
 
-SETTERS = ("algo", "experiment", "tuned")
+SETTERS = ("algo", *PRESETS)
 """Groups whose files set values for parts that other groups choose."""
 TASK_KEYS = {"algo.loss": ("gamma", "n_step")}
 """Values that mean the same in every part that has them, and stay when the part is exchanged."""
@@ -153,12 +153,12 @@ def require_known_keys(catalog: Catalog, overrides: Sequence[str]) -> None:
         around = [*composed, *catalog.layers(*alone(layer.file))[0]]
         known = flat_keys(stacked(each.tree for each in around if each.file != layer.file))
         free = (*FREE_FORM, *(at for at, _ in part_targets(layer.tree)))
-        if set(layer.tree) & {"experiment", "tuned"}:
+        if set(layer.tree) & set(PRESETS):
             problems.append(f"{path}: begin the file with '# @package _global_'.")
             continue
         for names, value in leaves(layer.tree):
             key = ".".join(names)
-            inside = any(key == at or key.startswith(f"{at}.") for at in free)
+            inside = is_below(key, free)
             if not inside and any("." in name for name in names):
                 nested = f"{key.replace('.', ': {')}: …{'}' * key.count('.')}"
                 problems.append(f"Unknown key '{key}' in {path}: in a file write {nested}.")

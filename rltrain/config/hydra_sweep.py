@@ -165,10 +165,9 @@ class Task:
 
 def other_launcher(overrides: Sequence[str]) -> str | None:
     """The override that chooses another launcher than ours or a sweeper of Hydra's, if any."""
-    for o in parse(overrides):
-        if o.key_or_group.replace("/", ".").startswith(("hydra.launcher", "hydra.sweeper")):
-            return str(o.input_line)
-    return None
+    keys = {str(o.input_line): o.key_or_group.replace("/", ".") for o in parse(overrides)}
+    others = ("hydra.launcher", "hydra.sweeper")
+    return next((line for line, key in keys.items() if key.startswith(others)), None)
 
 
 def sweeper_for(overrides: Sequence[str], folder: Path, task: Task) -> Callable[[], None]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hydra.core.override_parser.types import Override
 
 from rltrain.config.catalog import RECOMMENDED, SEVERAL, Catalog, Tree
-from rltrain.config.overrides import flat_keys, is_file, pick, sets_hydra
+from rltrain.config.overrides import flat_keys, is_below, is_file, pick, sets_hydra
 from rltrain.config.suggest.choices import FEW, MANY, Refusal, for_choice, listed, not_tried
 from rltrain.config.suggest.keys import FREE_FORM, for_deletion, for_key, for_node
 from rltrain.config.validate.constructor import show
@@ -119,7 +119,7 @@ def key_problem(
     if o.is_delete():
         return [f"{o.input_line}: keys cannot be removed.{for_deletion(key, known, refusal)}"]
     own = [path for path in custom if isinstance(pick(known, path), Mapping)]
-    if any(key == path or key.startswith(f"{path}.") for path in own):
+    if is_below(key, own):
         return []
     if (o.is_add() or o.is_force_add()) and free:
         return []

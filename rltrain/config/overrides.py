@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, reduce
 from glob import glob
 from itertools import islice
@@ -47,7 +47,6 @@ TYPED_ONCE = ("mode", "load_step", *PATH_KEYS)
 """Keys that choose a command and its files. Of other keys the last value counts."""
 ENTRY = re.compile(r"""\s*(?:'((?:[^']|'')*)'|"((?:[^"]|"")*)"|([^,]*))\s*(?:,|$)""")
 """An entry of a list of paths: in quotes, which are doubled inside of it, or without."""
-
 LONGEST_SHOWN = 80
 """Characters of an override in a message that it cannot be read."""
 
@@ -291,6 +290,11 @@ def pick(tree: object, path: str) -> Any:
             return None
         tree = tree[part]
     return tree
+
+
+def is_below(path: str, parts: Collection[str]) -> bool:
+    """Whether a dotted path is that of one of the parts, or inside."""
+    return any(path == part or path.startswith(f"{part}.") for part in parts)
 
 
 def put(tree: dict[str, Any], path: str, value: object) -> None:

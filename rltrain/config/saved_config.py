@@ -9,14 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from hydra.core.override_parser.types import Sweep
 
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.opponent_files import BUILTIN, kept_opponent
 from rltrain.common.files import JsonObject, get_json, kept_file
 from rltrain.common.json_text import entry_name
-from rltrain.config.catalog import CONF, SHIPPED, Tree
+from rltrain.config.catalog import PRESETS, SHIPPED, Tree
 from rltrain.config.command_line import shell_word
 from rltrain.config.names import key_problem
 from rltrain.config.overrides import (
@@ -41,13 +40,14 @@ from rltrain.config.trust import (
     leave_out,
     refuse_interpolations,
 )
-from rltrain.config.yaml_files import LOADER
 from rltrain.errors import CheckpointError, UsageError
 
 CONFIG_BYTES = 1 << 24
 """A larger ``config.json`` is not read."""
-CHOICES = ("algo", "env", "buffer", "hardware", "logger", "tuned", "experiment")
+CHOICES = ("algo", "env", "buffer", "hardware", "logger", *PRESETS)
 """Groups whose options a loaded run keeps."""
+OF_TRAINING = ("callbacks", "dataset", "stop", "self_play", "checkpoint", "load_step")
+"""Keys that a run does not keep when it is loaded to act."""
 NEW_RUN = (
     "To train on with other settings, start a new run from these weights: rltrain "
     "checkpoint=RUN_FOLDER algo=… env=… key=value."
@@ -110,26 +110,19 @@ def load_config(
             raise CheckpointError(
                 f"{file}: its choice of {group} is {error}. Expected a name as in mode=list."
             ) from error
-    text = (CONF / "config.yaml").read_text(encoding="utf-8")
-    shipped = yaml.load(text, Loader=LOADER)  # 20 times as fast as OmegaConf.load
-    saved |= {name: shipped[name] for name in NOT_LOADED}
-    if not learns:  # callbacks, datasets and test functions concern only training
-        saved |= {"callbacks": [], "dataset": shipped["dataset"], "stop": shipped["stop"]}
-        saved["self_play"] = shipped["self_play"]
-        saved |= {"checkpoint": None, "load_step": None}
+    shipped = SHIPPED.tree("config")
+    saved |= {name: shipped[name] for name in (*NOT_LOADED, *(() if learns else OF_TRAINING))}
+    if not learns:
         if isinstance(saved.get("test"), dict):
             saved["test"] |= {"function": None, "video_interval": None, "record": "videos"}
             saved["test"]["opponent"] = saved["test"].get("opponent", BUILTIN) if env else BUILTIN
-        if isinstance(saved.get("buffer"), dict) and "folder" in saved["buffer"]:
-            saved["buffer"]["folder"] = None
         if isinstance(saved.get("env"), dict) and "opponents" in saved["env"]:
             saved["env"] |= {"opponent": BUILTIN, "opponents": None}
-        if isinstance(saved.get("hardware"), dict):
-            saved["hardware"] |= {
-                name: empty
-                for name, empty in (("address", None), ("worker_resources", {}))
-                if name in saved["hardware"]
-            }
+        for key in ("buffer.folder", "hardware.address"):
+            if pick(saved, key) is not None:
+                put(saved, key, None)
+        if pick(saved, "hardware.worker_resources"):
+            put(saved, "hardware.worker_resources", {})
     repeats = choices if learns and not resumes else None
     tree, changed = apply(overrides, saved, resumes=resumes, repeats=repeats)
     trust = tree["trust"]
@@ -139,13 +132,7 @@ def load_config(
     typed, run_dir = typed_leaves(parse(overrides)), file.parent
     run_dir = run_dir.parent.parent if run_dir.parent.name == "checkpoints" else run_dir
     begun = resumes and checkpoint.resumable(run_dir / "checkpoints")
-    unused = ["checkpoint"] if begun else []
-    for key in FILES:
-        kept = kept_file(run_dir, key)
-        if pick(saved, key) is not None and tuple(key.split(".")) not in typed and kept is not None:
-            put(tree, key, str(kept))
-            unused.append(key)
-    unused += use_kept_opponents(tree, typed, run_dir)
+    unused = use_kept_copies(tree, typed, run_dir) + (["checkpoint"] if begun else [])
     left_out = [part for part, target in part_targets(tree) if not (learns or acts(part, target))]
     left_out += () if env else ENVS
     gate(tree, file, trust=trust, typed=typed, left_out=left_out, unused=unused)
@@ -154,18 +141,17 @@ def load_config(
     return tree, picked, changed
 
 
-def use_kept_opponents(tree: dict[str, Any], typed: Leaves, run_dir: Path) -> list[str]:
-    """Put the copies in a run's folder in place of opponents that were not typed; returns their
-    keys.
+def use_kept_copies(tree: dict[str, Any], typed: Leaves, run_dir: Path) -> list[str]:
+    """Put the copies in a run's folder in place of files and opponents that were not typed; returns
+    their keys.
     """
-    keys = []
+    kept = {key: kept_file(run_dir, key) for key in FILES if pick(tree, key) is not None}
     for key in ("env.opponent", "test.opponent"):
-        opponent = pick(tree, key)
-        if isinstance(opponent, str) and tuple(key.split(".")) not in typed:
-            kept = kept_opponent(run_dir, opponent)
-            if kept is not None:
-                put(tree, key, str(kept))
-                keys.append(key)
+        if isinstance(opponent := pick(tree, key), str):
+            kept[key] = kept_opponent(run_dir, opponent)
+    keys = [k for k, copy in kept.items() if copy is not None and tuple(k.split(".")) not in typed]
+    for key in keys:
+        put(tree, key, str(kept[key]))
     several = pick(tree, "env.opponents")
     if isinstance(several, dict) and not any(at[:2] == ("env", "opponents") for at in typed):
         copies = {one: kept_opponent(run_dir, one) for one in several}
@@ -236,7 +222,7 @@ def choice_problem(
             f"rltrain {others} {typed}, and the other overrides of that run, which are in "
             ".hydra/overrides.yaml in its folder."
         )
-    part = "algo" if group in ("tuned", "experiment") else group
+    part = "algo" if group in PRESETS else group
     single = f" Set single keys, such as {part}.NAME=VALUE."
     if not resumes:
         return f"{typed}: a loaded run keeps its {group}.{single}"

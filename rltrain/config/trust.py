@@ -22,7 +22,7 @@ from hydra.core.override_parser.types import Override
 from rltrain.common.metrics import METRICS
 from rltrain.config.catalog import CONF, RECOMMENDED, SEVERAL, SHIPPED, Tree
 from rltrain.config.mapping import typed as as_typed
-from rltrain.config.overrides import Leaves, contained, leaves, pick, put, sets_hydra
+from rltrain.config.overrides import Leaves, contained, is_below, leaves, pick, put, sets_hydra
 from rltrain.config.yaml_files import LOADER
 from rltrain.errors import CheckpointError, NotTypedError
 
@@ -283,11 +283,6 @@ def free_options(callback: object) -> Any:
         return callback
     shipped = callback.get("_target_") in shipped_parts()["callbacks"]
     return {k: v for k, v in callback.items() if k == "tasks" or not (shipped or k == "_target_")}
-
-
-def is_below(path: str, parts: Collection[str]) -> bool:
-    """Whether a dotted path is that of one of the parts, or inside."""
-    return any(path == part or path.startswith(f"{part}.") for part in parts)
 
 
 def nowhere(**options: Any) -> None:

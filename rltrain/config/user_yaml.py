@@ -19,7 +19,7 @@ from yaml import YAMLError
 from rltrain.common.files import open_plain
 from rltrain.common.imports import beside_user
 from rltrain.common.machine.places import require_possible
-from rltrain.config.catalog import CONF, SEVERAL, SHIPPED, Catalog
+from rltrain.config.catalog import CONF, PRESETS, SEVERAL, SHIPPED, Catalog
 from rltrain.config.overrides import absolute_path, is_file
 from rltrain.config.yaml_files import LOADER
 from rltrain.errors import UsageError
@@ -33,8 +33,6 @@ ODD_NUMBER = re.compile(
 TYPES = ("str", "int", "float", "bool", "null", "map", "seq")
 TAGS = tuple(f"tag:yaml.org,2002:{name}" for name in TYPES)
 """Types of YAML that a value may have."""
-GLOBAL = ("experiment", "tuned")
-"""Groups whose files set keys of whole runs."""
 
 
 def own_catalog(overrides: Sequence[Override]) -> Catalog:
@@ -64,7 +62,7 @@ def own_catalog(overrides: Sequence[Override]) -> Catalog:
         own = {path for group in SHIPPED.groups for path in (folder / group).rglob("*.yaml")}
         for path in sorted(own):
             package = path.parent.relative_to(folder).as_posix()
-            require_keys(path, "" if package.split("/")[0] in GLOBAL else package)
+            require_keys(path, "" if package.split("/")[0] in PRESETS else package)
         files += sorted(own)
     changed = tuple(path.stat().st_mtime_ns for path in files)
     return _catalog(tuple(dict.fromkeys(folders)), preset, changed)
@@ -135,7 +133,7 @@ def choice_among_keys(root: Any, package: str) -> str:
     for group in SHIPPED.groups:
         node: Any = root
         key = group.removeprefix(start)
-        if not group.startswith(start) or group in GLOBAL:
+        if not group.startswith(start) or group in PRESETS:
             continue
         for name in key.split("/"):
             pairs = node.value if isinstance(node, yaml.MappingNode) else []

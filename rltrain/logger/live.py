@@ -13,7 +13,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from rltrain.logger.console import pace_words, shown_metrics
@@ -74,10 +74,8 @@ class LivePanel(Logger):
         """Steps done, what happens now, and the metrics."""
         width, lines = self.console.width - 4, [Text()]
         done, total = run.clock.env_steps, run.total_env_steps
-        bar = Table.grid(padding=(0, 1), expand=True)
-        bar.add_column(no_wrap=True)
-        bar.add_column(ratio=1)
-        bar.add_column(no_wrap=True, justify="right")
+        steps, share = Column(no_wrap=True), Column(no_wrap=True, justify="right")
+        bar = Table.grid(steps, Column(ratio=1), share, padding=(0, 1), expand=True)
         bar.add_row(
             Text.assemble((f"{done:,}", "bold"), f" / {total:,} env steps"),
             ProgressBar(total=max(total, 1), completed=min(done, total)),

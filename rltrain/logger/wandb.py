@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rltrain.common.files import expanded
+from rltrain.common.json_text import flat
 from rltrain.common.machine.child_processes import kill_children
 from rltrain.logger.background import InBackground
 from rltrain.logger.loggers import VIDEO
@@ -59,7 +60,7 @@ class Wandb(InBackground):
 
     def send_summary(self, summary: Mapping[str, object]) -> None:
         """The status, and the final and best tests as ``final/…`` and ``best/…``."""
-        self.run.summary.update(flat(summary))
+        self.run.summary.update(flat(summary, "/"))
 
     def abandon(self) -> None:
         """End the service of wandb, for which this process would wait when it ends; its files stay,
@@ -106,12 +107,3 @@ def has_key(environment: Mapping[str, str]) -> bool:
         return "api.wandb.ai" in file.read_text(encoding="utf-8")
     except (OSError, ValueError):
         return False
-
-
-def flat(summary: Mapping[str, object]) -> dict[str, object]:
-    """``{"best": {"env_steps": 1}}`` as ``{"best/env_steps": 1}``."""
-    out: dict[str, object] = {}
-    for name, value in summary.items():
-        inner = value if isinstance(value, Mapping) else None
-        out |= {name: value} if inner is None else {f"{name}/{k}": v for k, v in inner.items()}
-    return out

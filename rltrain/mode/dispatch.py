@@ -221,7 +221,7 @@ def tune_mode(overrides: Sequence[str]) -> int:
                 "DIR/tune/mine.yaml (docs/tuning.md)."
             )
         _, settings = compose_single([*overrides, f"tune={algo}"])
-    from rltrain.mode.tune import tune
+    from rltrain.mode.tune.command import tune
 
     return tune(settings, [o for o in overrides if not o.startswith(("mode=", "tune=", "tune."))])
 

@@ -17,7 +17,8 @@ import torch
 from rich.table import Column, Table
 
 from rltrain.assemble.build_learner import load_mixer
-from rltrain.assemble.evaluation import Evaluated, build_evaluation
+from rltrain.assemble.evaluation import build_evaluation
+from rltrain.callback.training import EvaluationRollouts
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.opponent_files import BUILTIN, opponent_name
 from rltrain.common.files import JsonObject
@@ -124,7 +125,7 @@ def evaluate_all(
     place, done = home(every[0]), []
     for source, saved in opened:
         settings = saved if handed is None else handed(saved)
-        done.append(played(settings, build(settings, source), source, place))
+        done.append(played(settings, source, place))
     common = ("what", "environment", "seed", "epsilon", "n_envs", "machine")
     record = {name: done[0].record[name] for name in common} | {"overrides": [*overrides]}
     record["checkpoints"] = [
@@ -144,7 +145,7 @@ def evaluated(
 ) -> Evaluation:
     """Play with a checkpoint or the scripted policy of ``algo``, count and write."""
     place = home(source)
-    evaluation = played(settings, build(settings, source), source, place)
+    evaluation = played(settings, source, place)
     record = {**evaluation.record, "overrides": [*overrides]}
     with printing_what_is_lost(lambda: print_episodes(evaluation)):
         evaluation = replace(evaluation, record=record, path=write(place, record))
@@ -171,16 +172,15 @@ def printing_what_is_lost(table: Callable[[], object]) -> Iterator[None]:
         raise
 
 
-def build(settings: Settings, source: checkpoint.Found | None) -> Evaluated:
+def build(settings: Settings, source: checkpoint.Found | None) -> EvaluationRollouts:
     """The rollout of an evaluation, with what its parts refuse put as a usage error."""
     with usage_errors():
         return build_evaluation(settings, None if source is None else source.folder)
 
 
-def played(
-    settings: Settings, rollout: Evaluated, source: checkpoint.Found | None, place: Path
-) -> Evaluation:
+def played(settings: Settings, source: checkpoint.Found | None, place: Path) -> Evaluation:
     """Play and count; with ``record``, write videos into ``place``."""
+    rollout = build(settings, source)
     recorded, step = settings.run.record, source.step if source else 0
     recorder: Recorder | GameReplays | EpisodeRecorder | None = None
     try:

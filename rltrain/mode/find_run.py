@@ -223,11 +223,8 @@ def other_rules(checkpoint_folder: Path, about: Mapping[str, object]) -> tuple[s
     ``about`` the environment of this run says.
     """
     trained = json_object(checkpoint_folder.parent.parent / "run.json").get("environment")
-    if (
-        not isinstance(trained, dict)
-        or "rules_version" not in about
-        or trained.get("backend") != "native"
-    ):
+    trained = trained if isinstance(trained, dict) else {}
+    if trained.get("backend") != "native" or "rules_version" not in about:
         return ()
     before, now = trained.get("rules_version", trained.get("rules", "1")), about["rules_version"]
     if before == now:

@@ -214,9 +214,8 @@ def other_options(ours: Mapping[str, object], theirs: Mapping[str, object]) -> I
 def show(done: Imported) -> None:
     """Print the files that were written, and what to type next."""
     console, files = Screen(), done.files
-    path, more = shown(done.run_dir), None
-    if done.total_env_steps <= files.env_steps:
-        more = 2 * files.env_steps
+    path, ended = shown(done.run_dir), done.total_env_steps <= files.env_steps
+    more = 2 * files.env_steps if ended else None
     optional = {MIXER: files.mixer, OPTIMIZER: done.updates}
     parts = ", ".join([AGENT, *(name for name, part in optional.items() if part)])
     console.lines(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from time import monotonic, sleep
 
 import numpy as np
 from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from rltrain.assemble.evaluation import Evaluated
 from rltrain.common.checkpoint import Found
 from rltrain.config.schema import Settings
 from rltrain.interfaces import VectorEnv, Watch
@@ -28,31 +26,18 @@ AROUND = 2.0  # cells shown around the units of a battle
 
 
 def watch(settings: Settings, source: Found | None) -> None:
-    """Show episodes played with the weights of a checkpoint, or by the scripted policy of ``algo``.
+    """Show episodes played with the weights of a checkpoint, or by the scripted policy of ``algo``,
+    if the output is a terminal, and write their videos.
 
     Raises:
         UsageError: an environment that cannot be drawn.
     """
-    step = source.step if source else 0
-    play(settings, build(settings, source), home(source), step, Screen())
-
-
-def play(
-    settings: Settings,
-    rollout: Evaluated,
-    place: Path,
-    step: int,
-    screen: Screen,
-    wait: Callable[[float], None] = time.sleep,
-) -> None:
-    """Play the episodes with a checkpoint of ``step`` env steps, show them if ``screen`` is a
-    terminal, between whose images ``wait`` passes the time, and write their videos into ``place``.
-    """
+    rollout, screen = build(settings, source), Screen()
     try:
         env, n = rollout.env, settings.run.test.episodes
         require_drawable(env, settings.choices["env"], "mode=watch", "mode=evaluate")
-        folder = recordings_folder(place, step)
-        recorder, stage = recorder_of(env, folder, n), ImageDisplay(settings.title, n, screen, wait)
+        folder = recordings_folder(home(source), source.step if source else 0)
+        recorder, stage = recorder_of(env, folder, n), ImageDisplay(settings.title, n, screen)
         if not screen.is_terminal:
             screen.lines("The output is not a terminal, so episodes are only recorded.")
         elif isinstance(recorder, Recorder):
@@ -97,14 +82,12 @@ class ImageDisplay(Watch):
     a line for each finished episode.
     """
 
-    def __init__(
-        self, title: str, n: int, screen: Screen, wait: Callable[[float], None] = time.sleep
-    ) -> None:
-        self.title, self.n, self.screen, self.wait = title, n, screen, wait
+    def __init__(self, title: str, n: int, screen: Screen) -> None:
+        self.title, self.n, self.screen = title, n, screen
         self.live = Live(console=screen, auto_refresh=False, transient=True)
         self.seconds = 0.0  # that an image is shown
         self.cropped: Callable[[np.ndarray, bool], np.ndarray] = lambda image, begins: image
-        self.due = time.monotonic()  # of the next image
+        self.due = monotonic()  # of the next image
         self.steps, self.total = 0, 0.0  # of the current episode
 
     def show(self, number: int, images: Sequence[np.ndarray]) -> None:
@@ -112,8 +95,8 @@ class ImageDisplay(Watch):
         caption = f"{self.title} · episode {number + 1} of {self.n} · step {self.steps}"
         line = Text(f"{caption} · return {self.total:.2f}", no_wrap=True, overflow="ellipsis")
         for image in (self.cropped(image, self.steps == 0) for image in images):
-            self.wait(max(0.0, self.due - time.monotonic()))
-            self.due = max(self.due, time.monotonic() - self.seconds) + self.seconds
+            sleep(max(0.0, self.due - monotonic()))
+            self.due = max(self.due, monotonic() - self.seconds) + self.seconds
             self.live.update(Group(Blocks(image, self.screen.height - 2), line), refresh=True)
 
     def __call__(

@@ -153,15 +153,11 @@ def final_scores(analysis: Analysis) -> Figure:
     grid = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axes, env in zip(grid, analysis.envs, strict=True):
         series = analysis.of(env)[::-1]
-        for at, s in enumerate(series):
-            color = style_of(analysis.labels, s.label)["color"]
+        colors = [style_of(analysis.labels, s.label)["color"] for s in series]
+        for at, (s, color) in enumerate(zip(series, colors, strict=True)):
             axes.plot(s.finals, np.full(len(s.finals), at), "|", color=color, alpha=0.5, ms=7)
-            interval(axes, s.final, at, color)
-            axes.plot(s.final.value, at, "o", color=color, ms=4)
-        axes.set_yticks(range(len(series)), [s.label for s in series])
-        axes.set_ylim(-0.6, len(series) - 0.4)
+        points(axes, [s.label for s in series], [s.final for s in series], colors)
         axes.set_title(env)
-        axes.grid(axis="y", visible=False)
     grid[-1].set_xlabel(metric_name(analysis))
     return figure
 
@@ -181,15 +177,11 @@ def improvement(analysis: Analysis) -> Figure:
     pairs = list(analysis.improvement.items())[::-1]
     figure = new_figure(0.85 * WIDTH, 0.55 + 0.2 * len(pairs))
     axes = figure.subplots()
-    for at, (_, estimate) in enumerate(pairs):
-        interval(axes, estimate, at, COLORS[0])
-        axes.plot(estimate.value, at, "o", color=COLORS[0], ms=4)
+    labels, gains = [f"{a} > {b}" for (a, b), _ in pairs], [gain for _, gain in pairs]
+    points(axes, labels, gains, COLORS[:1] * len(pairs))
     axes.axvline(0.5, color="0.4", lw=0.8, ls="--")
-    axes.set_yticks(range(len(pairs)), [f"{a} > {b}" for (a, b), _ in pairs])
-    axes.set_ylim(-0.6, len(pairs) - 0.4)
     axes.set_xlim(-0.02, 1.02)
     axes.set_xlabel("probability of improvement")
-    axes.grid(axis="y", visible=False)
     return figure
 
 
@@ -206,11 +198,18 @@ def band(axes: Axes, x: np.ndarray, estimate: Interval, **style: Any) -> None:
         axes.fill_between(x, estimate.low, estimate.high, color=style["color"], alpha=0.18, lw=0)
 
 
-def interval(axes: Axes, estimate: Interval, at: float, color: str) -> None:
-    """A bar from the lower to the upper end."""
-    if np.isfinite(estimate.low):
-        ends = [estimate.low, estimate.high]
-        axes.plot(ends, [at, at], color=color, lw=5, alpha=0.35, solid_capstyle="butt")
+def points(
+    axes: Axes, labels: Sequence[str], estimates: Sequence[Interval], colors: Sequence[str]
+) -> None:
+    """A row for each label, from below: a point, and a bar from the lower to the upper end."""
+    for at, (estimate, color) in enumerate(zip(estimates, colors, strict=True)):
+        if np.isfinite(estimate.low):
+            ends = [estimate.low, estimate.high]
+            axes.plot(ends, [at, at], color=color, lw=5, alpha=0.35, solid_capstyle="butt")
+        axes.plot(estimate.value, at, "o", color=color, ms=4)
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(-0.6, len(labels) - 0.4)
+    axes.grid(axis="y", visible=False)
 
 
 def legend_columns(analysis: Analysis, width: float) -> int:

@@ -28,7 +28,6 @@ K = 16.0
 ORDERS = 50
 """Random orders of the battles that Elo is averaged over."""
 RESAMPLES, ELO_RESAMPLES, SELF_PLAY_RESAMPLES = 1_000, 100, 200
-CONFIDENCE = 0.95
 LONGEST_STEP, TOLERANCE, MOST_STEPS = 2.0, 1e-9, 50
 """Limits of Newton's method, in log odds."""
 
@@ -65,18 +64,12 @@ def rate(results: Results, n: int, rng: np.random.Generator) -> Ratings:
     """
     drawn = resampled(results, RESAMPLES, rng)
     orders = rng.permuted(np.tile(np.arange(results.counts.sum()), (ORDERS, 1)), axis=1)
-    strengths = interval(bradley_terry(results, n, drawn), CONFIDENCE)
-    elos = interval(elo(results, n, orders, drawn[:ELO_RESAMPLES]), CONFIDENCE)
-    cyclic = None
-    if n > 2:
-        shares = interval(cyclic_triples(results, n, drawn), CONFIDENCE)
-        cyclic = Interval(cyclic_triples(results, n), *shares)
-    return Ratings(
-        Interval(bradley_terry(results, n), *strengths),
-        Interval(elo(results, n, orders), *elos),
-        cyclic,
-        *(held_back(results, n) if n > 2 else (None, None)),
-    )
+    strengths = interval(bradley_terry(results, n), bradley_terry(results, n, drawn))
+    elos = interval(elo(results, n, orders), elo(results, n, orders, drawn[:ELO_RESAMPLES]))
+    if n < 3:
+        return Ratings(strengths, elos, None, None, None)
+    cyclic = interval(cyclic_triples(results, n), cyclic_triples(results, n, drawn))
+    return Ratings(strengths, elos, cyclic, *held_back(results, n))
 
 
 def resampled(results: Results, resamples: int, rng: np.random.Generator) -> np.ndarray:
@@ -217,4 +210,4 @@ def ratings_over_time(run_dir: Path) -> tuple[np.ndarray, Interval] | None:
             bradley_terry(battles, n + len(snapshots), drawn),
         )
     )
-    return steps, Interval(rating, *interval(samples, CONFIDENCE))
+    return steps, interval(rating, samples)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,17 +84,14 @@ def columns_of(rows: Iterable[Mapping[str, object]]) -> dict[str, np.ndarray]:
     """Rows of metrics as arrays of one length, NaN where a row lacks a number. Of the rows, which
     may be a million, nothing but their numbers is kept.
     """
-    columns: dict[str, array[float]] = {}
+    columns = defaultdict[str, "array[float]"](lambda: array("d"))
     n = 0
-    for row in rows:
+    for n, row in enumerate(rows, 1):
         for name, value in row.items():
-            column = columns.get(name)
-            if column is None:
-                column = columns[name] = array("d")
-            if len(column) < n:
-                column.extend([np.nan] * (n - len(column)))
+            column = columns[name]
+            if len(column) < n - 1:
+                column.extend([np.nan] * (n - 1 - len(column)))
             column.append(number(value))
-        n += 1
     for column in columns.values():
         column.extend([np.nan] * (n - len(column)))
     return {name: np.frombuffer(column) for name, column in columns.items()}
@@ -119,14 +117,4 @@ def renamed(
         column = next((columns[c] for c in candidates if c in columns), None)
         if column is not None and np.isfinite(column).any():
             out[ours] = column
-    return out
-
-
-def flat(tree: object, separator: str = ".", prefix: str = "") -> dict[str, Any]:
-    """The values of a nested mapping by their paths; empty mappings have none."""
-    if not isinstance(tree, Mapping):
-        return {prefix.removesuffix(separator): tree}
-    out: dict[str, Any] = {}
-    for name, value in tree.items():
-        out |= flat(value, separator, f"{prefix}{name}{separator}")
     return out

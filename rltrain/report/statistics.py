@@ -88,14 +88,13 @@ def estimate(
     for start in range(0, len(runs[0]), size):
         drawn = [task[i[start : start + size]] for task, i in zip(scores, runs, strict=True)]
         parts.append(statistic(np.moveaxis(np.concatenate(drawn, 1), 1, -1), weights))
-    return Interval(value, *interval(np.concatenate(parts), confidence))
+    return interval(value, np.concatenate(parts), confidence)
 
 
-def interval(samples: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
-    """Percentile interval over the first axis."""
+def interval(value: np.ndarray, samples: np.ndarray, confidence: float = 0.95) -> Interval:
+    """A statistic with its percentile interval over the first axis of resampled ones."""
     tail = 50 * (1 - confidence)
-    low, high = np.percentile(samples, [tail, 100 - tail], axis=0)
-    return low, high
+    return Interval(value, *np.percentile(samples, [tail, 100 - tail], axis=0))
 
 
 def performance_profile(
@@ -123,7 +122,7 @@ def probability_of_improvement(
     """``improvement`` with its interval, runs of X and Y resampled independently."""
     tasks = zip(x, y, runs_x, runs_y, strict=True)
     drawn = [wins(a[i], b[j]) for a, b, i, j in tasks]  # of each task [resamples]
-    return Interval(np.array(improvement(x, y)), *interval(np.mean(drawn, 0), confidence))
+    return interval(np.array(improvement(x, y)), np.mean(drawn, 0), confidence)
 
 
 def wins(x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -81,14 +81,15 @@ def test_what_an_environment_could_not_count_is_null():
     assert "test/sharpe_mean" not in summary([episode])
 
 
-def test_what_was_played_is_closed_whatever_ends_it(small):
+def test_what_was_played_is_closed_whatever_ends_it(small, monkeypatch):
     """Defect: Ctrl-C left environments open and what a dataset had not yet written unwritten."""
     closed = []
     rollout = SimpleNamespace(
         run_episodes=Mock(side_effect=KeyboardInterrupt), close=lambda: closed.append(True)
     )
+    monkeypatch.setattr("rltrain.mode.evaluate.build", lambda *_: rollout)
     with pytest.raises(KeyboardInterrupt):
-        played(settings_from(small), rollout, None, Path())
+        played(settings_from(small), None, Path())
     assert closed == [True]
 
 

@@ -11,14 +11,14 @@ from rltrain.battles.render.sprites import TEAMS
 from rltrain.env.smac import SmacVectorEnv
 from rltrain.errors import UsageError
 from rltrain.logger.screen import Screen
-from rltrain.mode.watch import AROUND, UnitCamera, play
+from rltrain.mode.watch import AROUND, UnitCamera, watch
 from tests.helpers import nothing_written
 from tests.video.test_recorder import rollout
 
 SCREEN = {"width": 60, "height": 12}
 
 
-def watched(folder, screen):
+def watched(folder, screen, monkeypatch):
     """Two episodes of two steps each; returns the seconds that were waited for."""
     settings = SimpleNamespace(
         title="qmix on a game",
@@ -26,7 +26,15 @@ def watched(folder, screen):
         run=SimpleNamespace(test=SimpleNamespace(episodes=2), seed=0),
     )
     waited = []
-    play(settings, rollout(1), folder, 500, screen, wait=waited.append)
+    fakes = {
+        "build": lambda *_: rollout(1),
+        "home": lambda _: folder,
+        "Screen": lambda: screen,
+        "sleep": waited.append,
+    }
+    for name, fake in fakes.items():
+        monkeypatch.setattr(f"rltrain.mode.watch.{name}", fake)
+    watch(settings, SimpleNamespace(step=500))
     return waited
 
 
@@ -35,9 +43,9 @@ def no_mp4(monkeypatch):
     monkeypatch.setattr("rltrain.video.recorder.write_mp4", lambda gif: gif)
 
 
-def test_a_terminal_shows_images_with_the_step_and_the_return(tmp_path):
+def test_a_terminal_shows_images_with_the_step_and_the_return(tmp_path, monkeypatch):
     out = StringIO()
-    waited = watched(tmp_path, Screen(file=out, force_terminal=True, **SCREEN))
+    waited = watched(tmp_path, Screen(file=out, force_terminal=True, **SCREEN), monkeypatch)
     text = out.getvalue()
     assert "▀" in text
     assert "qmix on a game · episode 2 of 2 · step 2 · return" in text
@@ -48,9 +56,9 @@ def test_a_terminal_shows_images_with_the_step_and_the_return(tmp_path):
     assert len(list((tmp_path / "recordings/500").glob("*.gif"))) == 2
 
 
-def test_without_a_terminal_episodes_are_recorded_only(tmp_path):
+def test_without_a_terminal_episodes_are_recorded_only(tmp_path, monkeypatch):
     out = StringIO()
-    waited = watched(tmp_path, Screen(file=out, **SCREEN))
+    waited = watched(tmp_path, Screen(file=out, **SCREEN), monkeypatch)
     assert not waited
     assert "is not a terminal" in out.getvalue()
     assert "▀" not in out.getvalue()

@@ -12,7 +12,7 @@ from rltrain.report.figures import (
     curves,
     draw_all,
     final_scores,
-    interval,
+    points,
     style_of,
 )
 from rltrain.report.statistics import Interval
@@ -72,8 +72,8 @@ def test_a_name_is_no_formula(label):
 
 def test_a_bar_ends_where_its_interval_does():
     axes = new_figure(2, 1).subplots()
-    interval(axes, Interval(0.5, 0.2, 0.9), 0, COLORS[0])
-    (bar,) = axes.lines
+    points(axes, ["A"], [Interval(0.5, 0.2, 0.9)], COLORS[:1])
+    bar, _ = axes.lines
     assert (list(bar.get_xdata()), bar.get_solid_capstyle()) == ([0.2, 0.9], "butt")
 
 

@@ -25,7 +25,7 @@ def share_held(tournaments):
     for _ in range(tournaments):
         truth, found = tournament(rng)
         strengths = r.bradley_terry(found, len(truth), r.resampled(found, 400, rng))
-        low, high = r.interval(strengths, r.CONFIDENCE)
+        _, low, high = r.interval(strengths, strengths)
         held += [*((low <= truth) & (truth <= high))]
     return np.mean(held)
 

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from rltrain.common.json_text import flat
 from rltrain.errors import UsageError
-from rltrain.report.run_data import flat
 from rltrain.report.run_groups import grouped
 from tests.report.runs import run
 

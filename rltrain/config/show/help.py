@@ -54,13 +54,12 @@ Examples
 Tab completion: eval "$(rltrain -sc install=bash)\""""
 
 
-def help_text(overrides: Sequence[str], catalog: Catalog | None = None) -> str:
+def help_text(overrides: Sequence[str], catalog: Catalog = SHIPPED) -> str:
     """The help for a command: the overview, or the description of each of its words.
 
     Raises:
         UsageError: a word that is not a group, choice or key.
     """
-    catalog = catalog or SHIPPED
     words = [word for word in overrides if not word.startswith("hydra")]
     pairs = [word.partition("=") for word in words]
     typed = {name: value for name, equals, value in pairs if equals and name in catalog.groups}

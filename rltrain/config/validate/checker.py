@@ -18,7 +18,7 @@ from pydantic_core import to_jsonable_python
 from rltrain.common.json_text import without_nan
 from rltrain.common.metrics import METRICS
 from rltrain.common.number_types import Whole
-from rltrain.config.catalog import Tree
+from rltrain.config.catalog import PRESETS, Tree
 from rltrain.config.combinations import Facts
 from rltrain.config.node import Node, part_facts, typed_node
 from rltrain.config.overrides import flat_keys, overlaid, pick, put
@@ -334,7 +334,7 @@ BUILT_WITH: Mapping[str, Mapping[str, Any]] = {"algo.network": {"groups": list[l
 
 def unknown(key: str, known: Sequence[str]) -> str:
     """The message for a key that a file sets and nothing reads."""
-    if key in ("experiment", "tuned"):
+    if key in PRESETS:
         return f"Unknown key '{key}': begin the file of the preset with '# @package _global_'."
     return f"Unknown key '{key}'.{did_you_mean(key.rpartition('.')[2], known)}"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rltrain.config.catalog import SHIPPED, Tree
-from rltrain.config.overrides import differing, parse
+from rltrain.config.overrides import differing, is_below, parse
 from rltrain.errors import UsageError
 
 ONLY_IN: Mapping[str, tuple[str, ...]] = {
@@ -65,7 +65,7 @@ def require_read(overrides: Sequence[str], mode: str) -> None:
 def reads(mode: str, key: str) -> bool:
     """Whether a mode reads a key of a run."""
     names = LOADED.get(mode)
-    return names is None or f"{key}.".startswith(tuple(f"{name}." for name in names.split()))
+    return names is None or is_below(key, names.split())
 
 
 def only_in(root: str, modes: Sequence[str]) -> str:

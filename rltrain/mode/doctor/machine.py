@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from packaging.requirements import Requirement
-from rich.table import Table
+from rich.table import Column, Table
 
 import rltrain
 from rltrain.battles.data.maps import map_names
@@ -167,9 +167,7 @@ def engine_cache() -> Iterator[Finding]:
 
 def disk(outputs: Path) -> Iterator[Finding]:
     """Whether runs can be written."""
-    existing = outputs
-    while not existing.exists():
-        existing = existing.parent
+    existing = next(folder for folder in (outputs, *outputs.parents) if folder.exists())
     if not os.access(existing, os.W_OK):
         fact = f"{existing} cannot be written"
         yield finding("outputs/", False, fact, "cd to your own folder", needed=True)
@@ -235,9 +233,7 @@ def show(findings: list[Finding]) -> None:
         if runs(findings)
         else "The main job does not run here yet. It needs:"
     )
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    table = Table.grid(Column(no_wrap=True), Column(overflow="fold"), padding=(0, 2))
     for each in findings:
         if each.verdict == "ok":
             table.add_row(f"  {each.what}", each.fact)

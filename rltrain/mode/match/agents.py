@@ -27,7 +27,8 @@ NOT_TYPED = {
     "dataset.write": "mode=evaluate test.opponent=NAME records a dataset",
 }
 """Keys that have no meaning in a match, and what has."""
-Environments = tuple[str, Leaves]
+KIND = ("env",)
+"""Where the name of an environment stands among its options."""
 
 
 @dataclass(frozen=True)
@@ -101,40 +102,38 @@ def require_same_environment(agents: Sequence[MatchAgent]) -> None:
             "of the checkpoint. Leave out one of them, or rename a folder."
         )
     first, *others = (agent for agent in agents if agent.settings is not None)
-    kind, here = environment(first)
+    here = environment(first)
     for agent in others:
-        other, there = environment(agent)
-        keys = sorted(k for k in {*here, *there} if here.get(k) != there.get(k))
-        if other != kind or keys:
-            key = ".".join(keys[0]) if other == kind else "env"
-            left, right = (
-                (kind, other) if other != kind else (here.get(keys[0]), there.get(keys[0]))
-            )
-            more = f", and {len(keys) - 1} more keys differ" if other == kind and keys[1:] else ""
+        there = environment(agent)
+        differ = sorted(k for k in {*here, *there} if here.get(k) != there.get(k))
+        if differ:
+            at, key = differ[0], ".".join(differ[0])
+            n_more = 0 if at == KIND else len(differ) - 1
+            more = f", and {n_more} more keys differ" if n_more else ""
             raise UsageError(
-                f"checkpoints: {first.name} has {key}={left} and {agent.name} {key}={right}{more}. "
-                "All agents of a match play in one environment: leave out those of another map or "
-                "size, or type the options that all of them are to have."
+                f"checkpoints: {first.name} has {key}={here.get(at)} and {agent.name} "
+                f"{key}={there.get(at)}{more}. All agents of a match play in one environment: "
+                "leave out those of another map or size, or type the options that all of them are "
+                "to have."
             )
     assert first.settings is not None
     if not first.settings.nodes["test.env"].asks_for("two_sided"):
         raise UsageError(
-            f"A match needs an environment with two sides, and env={kind} has one: type "
+            f"A match needs an environment with two sides, and env={here[KIND]} has one: type "
             "env=smac or env=smacv2, or leave out the checkpoints of others."
         )
 
 
-def environment(agent: MatchAgent) -> Environments:
+def environment(agent: MatchAgent) -> Leaves:
     """The name of the environment of tests and its options, without those of opponents."""
     assert agent.settings is not None
     plain = agent.settings.plain
     options: Mapping[str, Any] = {"env": plain["env"], "test": {"env": plain["test"]["env"]}}
-    found = {
+    return {KIND: agent.settings.choices["env"]} | {
         names: value
         for names, value in leaves(options)
         if not names[-1].startswith("opponent") and "opponents" not in names
     }
-    return agent.settings.choices["env"], found
 
 
 def playing(agent: MatchAgent, enemy: MatchAgent, episodes: int, **changes: Any) -> Settings:

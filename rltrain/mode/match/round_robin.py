@@ -164,7 +164,7 @@ def pairing(first: MatchAgent, second: MatchAgent, battles: int, folder: Path) -
 def side(agent: MatchAgent, enemy: MatchAgent, battles: int, folder: Path) -> dict[str, Any]:
     """Play battles of an agent against another one, and with ``record`` the first one again."""
     settings = playing(agent, enemy, battles, record=False)
-    done = played(settings, build(settings, agent.source), agent.source, folder)
+    done = played(settings, agent.source, folder)
     infos = [episode.info for episode in done.episodes]
     wins = sum(bool(info["win"]) for info in infos)
     draws = sum(bool(info["draw"] if "draw" in info else info["timeout"]) for info in infos)
@@ -178,8 +178,7 @@ def side(agent: MatchAgent, enemy: MatchAgent, battles: int, folder: Path) -> di
     }
     assert agent.settings is not None
     if agent.settings.run.record:
-        shot = playing(agent, enemy, 1)
-        recorded = played(shot, build(shot, agent.source), agent.source, folder)
+        recorded = played(playing(agent, enemy, 1), agent.source, folder)
         require_recordings([recorded], folder)
         files = recorded.record["episodes"][0]["files"]
         row["files"] = [name for name in files if name.startswith("recordings/")]  # not elsewhere

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rltrain.common.json_text import is_number
 from rltrain.config.compose import compose_checked
+from rltrain.config.overrides import is_below
 from rltrain.config.validate.constructor import show
 from rltrain.errors import UsageError
 
@@ -121,7 +122,7 @@ def problem(entry: Mapping[str, object]) -> str:
     name = entry.get("key")
     if not isinstance(name, str) or not name:
         return f"{show(entry)}: {FORM}."
-    if of_all_trials(name):
+    if is_below(name, OF_ALL_TRIALS):
         return f"{name} is the same in all trials: type {name}=VALUE beside tune.space."
     if "choices" in entry:
         listed = entry["choices"]
@@ -135,8 +136,3 @@ def problem(entry: Mapping[str, object]) -> str:
     if log and low <= 0:
         return f"{name}: expected low above 0 on a logarithmic scale, got {show(low)}."
     return ""
-
-
-def of_all_trials(key: str) -> bool:
-    """Whether a key is one of ``OF_ALL_TRIALS``, or below one."""
-    return key in OF_ALL_TRIALS or key.partition(".")[0] in OF_ALL_TRIALS

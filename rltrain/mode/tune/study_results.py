@@ -13,17 +13,17 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Column, Table
 
 from rltrain.common.files import put_text
+from rltrain.common.json_text import flat
 from rltrain.config.compose import Composition, compose_checked
-from rltrain.config.overrides import put
+from rltrain.config.overrides import is_below, put
 from rltrain.config.schema import RunSettings
 from rltrain.logger.csv_file import csv_text
 from rltrain.logger.screen import Screen, plural, shown
-from rltrain.mode.tune.space import Parameter, of_all_trials
+from rltrain.mode.tune.space import OF_ALL_TRIALS, Parameter
 from rltrain.mode.tune.study import open_study, trial_dir
 from rltrain.mode.tune.study_journal import require_trials
 from rltrain.mode.tune.trials import metric_name, read_tests, score_of, settings_text
 from rltrain.report.figures import draw_history, draw_importance
-from rltrain.report.run_data import flat
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -118,7 +118,7 @@ def preset_text(overrides: Sequence[str], about: Sequence[str]) -> str:
     before = flat(plain.plain)
     values: dict[str, object] = {}
     for key, value in flat(composed.plain).items():
-        if not of_all_trials(key) and (key not in before or before[key] != value):
+        if not is_below(key, OF_ALL_TRIALS) and (key not in before or before[key] != value):
             put(values, key, value)
     defaults = [{f"override /{group}": name} for group, name in choices.items()]
     defaults.append({"override /tuned": "none"})

@@ -89,7 +89,5 @@ def name_in(folder: Path, algo: str) -> str:
 
 def env_in(folder: Path) -> str | None:
     """The environment id that a path names: ``CartPole-v1``."""
-    for part in reversed(folder.parts[-4:]):
-        if match := ENV.search(part):
-            return match[0]
-    return None
+    found = map(ENV.search, reversed(folder.parts[-4:]))
+    return next((match[0] for match in found if match), None)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.common.files import JsonObject, json_object
-from rltrain.common.json_text import json_lines
+from rltrain.common.json_text import flat, json_lines
 from rltrain.report.readers.csv_tables import algo_in, csv_columns, env_in, header, seed_in
-from rltrain.report.run_data import Run, columns_of, flat, renamed
+from rltrain.report.run_data import Run, columns_of, renamed
 
 ALGOS = ("dqn", "apex", "qmix", "ppo", "impala", "appo", "sac", "dreamerv3", "r2d2", "simple_q")
 NAMES = {

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from rltrain.common.files import get_json, json_object, number_of
-from rltrain.common.json_text import json_lines, left_out, row_of
+from rltrain.common.json_text import flat, json_lines, left_out, row_of
 from rltrain.common.metrics import METRICS
 from rltrain.config.schema import scenario_name
-from rltrain.report.run_data import Run, columns_of, flat, number
+from rltrain.report.run_data import Run, columns_of, number
 
 SCENARIO = ("maps", "map_file", "map_name", "game", "maker", "id")
 """Keys of an environment that name what is played in it."""

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from rltrain.common.files import JsonObject, get_json, json_object
-from rltrain.report.run_data import Run, columns_of, flat, number
+from rltrain.common.json_text import flat
+from rltrain.report.run_data import Run, columns_of, number
 
 NAMES = {"return": "return_mean", "ep_length": "episode_length_mean", "battle_won": "win_rate"}
 LEARN = {
@@ -56,7 +57,7 @@ def read(folder: Path, files: set[str]) -> Run | None:
     about = json_object(folder / "run.json")
     problems: list[str] = []
     series = measured(content(folder / "metrics.json", problems), about)
-    series = series or collected(content(folder / "info.json", problems))
+    series = series or measured(as_metrics(content(folder / "info.json", problems)), {})
     series |= mean_returns(series)
     rows: dict[float, dict[str, float]] = {}
     for name, points in series.items():
@@ -107,29 +108,27 @@ def content(path: Path, problems: list[str]) -> JsonObject:
 
 
 def measured(metrics: JsonObject, about: Mapping[str, object]) -> Points:
-    """``metrics.json``, which newer versions write: with times."""
+    """``metrics.json``, which newer versions write: with times, of which others have NaN."""
     began = moment(about.get("start_time"))
     out: Points = {}
     for name, metric in metrics.items():
         if isinstance(metric, dict) and {"steps", "values"} <= metric.keys():
             times = metric.get("timestamps") or [None] * len(metric["steps"])
             seconds = [moment(t) - began for t in times]
-            values = map(number, map(plain, metric["values"]))
-            out[name] = list(zip(map(number, metric["steps"]), seconds, values, strict=False))
+            steps, values = (map(number, map(plain, metric[key])) for key in ("steps", "values"))
+            out[name] = list(zip(steps, seconds, values, strict=False))
     return out
 
 
-def collected(info: JsonObject) -> Points:
-    """``info.json``: lists of values, with their env steps under the name with ``_T``."""
-    out: Points = {}
-    for name, values in info.items():
-        steps = info.get(f"{name}_T")
-        if isinstance(values, list) and isinstance(steps, list):
-            out[name] = [
-                (number(plain(s)), np.nan, number(plain(v)))
-                for s, v in zip(steps, values, strict=False)
-            ]
-    return out
+def as_metrics(info: JsonObject) -> JsonObject:
+    """``info.json``, lists of values and their env steps under the name with ``_T``, in the form of
+    ``metrics.json``.
+    """
+    steps = {
+        name: info.get(f"{name}_T") for name, values in info.items() if isinstance(values, list)
+    }
+    listed = {name: at for name, at in steps.items() if isinstance(at, list)}
+    return {name: {"steps": at, "values": info[name]} for name, at in listed.items()}
 
 
 def mean_returns(series: Points) -> Points:

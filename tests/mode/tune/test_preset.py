@@ -1,14 +1,15 @@
 import pytest
 
+from rltrain.common.json_text import flat
 from rltrain.config.compose import compose_checked
-from rltrain.mode.tune.space import of_all_trials
+from rltrain.config.overrides import is_below
+from rltrain.mode.tune.space import OF_ALL_TRIALS
 from rltrain.mode.tune.study_results import preset_text
-from rltrain.report.run_data import flat
 
 
 def settings(overrides):
     values = flat(compose_checked(overrides).plain)
-    return {k: v for k, v in values.items() if not of_all_trials(k)}
+    return {k: v for k, v in values.items() if not is_below(k, OF_ALL_TRIALS)}
 
 
 @pytest.mark.parametrize(
