@@ -41,7 +41,7 @@ STRANGE = re.compile(r"-|(?!~)[^=]*\Z|[^=]*=dict\(|(policy_kwargs|env_args|\w*co
 """An argument that is neither ``key=value`` nor ``~key``: a flag, a word, a call of Python's."""
 
 NO_TEXT = re.compile(
-    r"[+-]?(\d[\d_]*\.?[\d_]*|\.\d+)(e[+-]?\d+)?|[+-]?(inf|nan)|true|false", re.IGNORECASE
+    r"[+-]?(\d[\d_]*(\.[\d_]*)?|\.\d+)(e[+-]?\d+)?|[+-]?(inf|nan)|true|false", re.IGNORECASE
 )
 """Names of options that are values in Hydra's grammar."""
 

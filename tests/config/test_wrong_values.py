@@ -6,6 +6,7 @@ from hydra.core.hydra_config import HydraConfig
 from rltrain import main as entry
 from rltrain.callback import Callback
 from rltrain.callback.hooks import Callbacks
+from rltrain.config.command_line import NO_TEXT
 from rltrain.config.compose import compose_checked
 from rltrain.config.hydra_sweep import Task, sweeper_for
 from rltrain.errors import UsageError
@@ -192,3 +193,9 @@ def test_a_deletion_is_no_value(word):
 def test_no_experiment_is_a_choice_beside_exchanged_parts():
     words = ["algo=rainbow", "env=cartpole", "algo/mixer=qplex", "algo/network=gru"]
     assert compose_checked([*words, "experiment=null"]).tree == compose_checked(words).tree
+
+
+@pytest.mark.parametrize("end", ["x", "%", "_x", ".x", "._x", "e", "e+", ":"])
+def test_many_digits_are_read_once(end):
+    """Trying every way to divide them would take minutes."""
+    assert not NO_TEXT.fullmatch("9" * 100_000 + end)
