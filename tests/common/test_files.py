@@ -34,7 +34,6 @@ ALLOWED = {
     "common/checkpoint/storage.py": "the sums of its files were made, by a helper",
     "config/catalog.py": PACKAGE_DATA,
     "config/combinations.py": PACKAGE_DATA,
-    "config/saved_config.py": PACKAGE_DATA,
     "config/trust.py": PACKAGE_DATA,
     "config/yaml_files.py": PACKAGE_DATA,
     "config/suggest/aliases.py": PACKAGE_DATA,
