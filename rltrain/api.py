@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from os import PathLike
-from pathlib import Path
 from typing import Literal, overload
 
 from rltrain.algo.learner import Learner
@@ -14,7 +13,7 @@ from rltrain.assemble.build_learner import build_learner
 from rltrain.assemble.build_policy import build_greedy_policy
 from rltrain.assemble.env import prepare_machine
 from rltrain.callback import Callback
-from rltrain.common.files import json_object, require_empty
+from rltrain.common.files import expanded, json_object, require_empty
 from rltrain.config.compose import compose_checked
 from rltrain.config.mapping import (
     Overrides,
@@ -306,7 +305,9 @@ def make_trainer(
                 "row."
             )
     settings = with_opponents(settings)
-    folder = new_run_dir(settings) if run_dir is None else Path(require_path(run_dir, "run_dir"))
+    folder = (
+        new_run_dir(settings) if run_dir is None else expanded(require_path(run_dir, "run_dir"))
+    )
     require_kept(settings, folder)
     loggers = Loggers([JsonLines(folder / "metrics.jsonl")])
     trainer = built(settings, folder, loggers, [Journal(folder, settings)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Protocol
@@ -57,6 +58,7 @@ class PeriodicTests:
     pending: Pending | None = None
     reported: Pending | None = None  # while the callbacks see its result
     recorder: TestRecorder | None = None  # records the current test
+    counts: bool = True  # whether the current test has as many episodes as the schedule's
 
     @property
     def clock(self) -> Clock:
@@ -68,19 +70,24 @@ class PeriodicTests:
         """States of the networks of the test that is reported; None: they are the current ones."""
         return None if self.reported is None else self.reported.weights
 
-    def run(self, n: int) -> dict[str, float]:
-        """A whole test of ``n`` episodes; nothing if the run is interrupted meanwhile.
+    def run(self, n: int | None = None) -> dict[str, float]:
+        """A whole test, of ``n`` episodes or as many as the schedule's have; nothing if the run is
+        interrupted meanwhile.
 
         Raises:
             UsageError: ``n`` is not a number of episodes.
         """
-        return self._run(n) or {}
+        with suppress(Interrupted):
+            return self._run(n)
+        return {}
 
-    def _run(self, n: int) -> dict[str, float] | None:
-        """The same; None if the run is interrupted meanwhile."""
+    def _run(self, n: int | None = None) -> dict[str, float]:
+        """The same; Interrupted if the run is interrupted meanwhile."""
+        trainer = self.trainer
+        n = trainer.test_episodes if n is None else n
         require_episodes(n)
         self.finish()
-        trainer = self.trainer
+        self.counts = n == trainer.test_episodes
         with trainer.progress.during("testing", n):
             trainer.callbacks.on_test_start(trainer)
             try:
@@ -88,22 +95,22 @@ class PeriodicTests:
                     result = summarize(self.play(n))
                 else:
                     result = test_metrics(trainer.test_function(trainer, n))
-            except Interrupted:
-                return None
-            return self._report(result)
+                return self._report(result)
+            finally:
+                self.recorder, self.counts = None, True
 
-    def begin(self) -> bool:
-        """Begin a test, and finish it unless it is played apart; False if it was interrupted."""
+    def begin(self) -> None:
+        """Begin a test, and finish it unless it is played apart; Interrupted as ``_run``."""
         trainer, apart = self.trainer, self.trainer.test_rollout.apart
         if apart is None:
-            return self._run(trainer.test_episodes) is not None
+            self._run()
+            return
         self.finish()
         trainer.callbacks.on_test_start(trainer)
         apart.begin_episodes(trainer.test_episodes, trainer.test_seed, trainer.clock)
         learner = trainer.learner.state_dict()
         weights = {name: learner[name] for name in ("online", "target")}
         self.pending = Pending(trainer.clock, weights, apart)
-        return True
 
     def finish(self) -> None:
         """Wait for the pending test, if there is one, and report its result."""

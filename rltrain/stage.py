@@ -25,7 +25,6 @@ AFTER: Mapping[str, Mapping[Stage, Stage]] = {
     "end": {NEW: ENDED, RUNNING: ENDED, ENDED: ENDED},
     "restore": {OCCUPIED: NEW, NEW: NEW, RUNNING: RUNNING, ENDED: RUNNING},
     "close": dict.fromkeys(Stage, CLOSED),
-    "restore another": {OCCUPIED: OCCUPIED, NEW: NEW, RUNNING: RUNNING, ENDED: RUNNING},
 }
 """The stage after an event, by the stage before; what is not there is refused."""
 REFUSED = {

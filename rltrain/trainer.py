@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import InitVar, asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 from rltrain.algo.actor import Actor
@@ -15,8 +14,7 @@ from rltrain.algo.learner import Learner
 from rltrain.callback import Callbacks
 from rltrain.callback.training import EvaluationRollouts
 from rltrain.common import checkpoint
-from rltrain.common.checkpoint import CONFIG, MODEL, REPLAY, SPEC, TRAINER, Found
-from rltrain.common.checkpoint.fit import UNFIT, check_fits, require_counts, require_optimizer
+from rltrain.common.checkpoint import CONFIG, MODEL, REPLAY, SPEC, TRAINER, Found, fit
 from rltrain.common.failures import Disk, close_all
 from rltrain.common.machine.usage import Stopwatch, Usage
 from rltrain.common.metrics import Metrics, episode_metrics
@@ -162,26 +160,34 @@ class Trainer:
         Raises:
             UsageError: the folder holds a run that was not restored.
         """
-        if self.enter("start"):
+        if self.stage is Stage.NEW:
             self.usage.begin()
-            self.callbacks.on_train_start(self)
+        self.once("start", self.callbacks.on_train_start)
 
     def end(self) -> None:
         """Call ``on_train_end`` of the callbacks, once for an env step."""
-        if self.enter("end"):
-            self.callbacks.on_train_end(self)
+        self.once("end", self.callbacks.on_train_end)
 
-    def enter(self, event: str) -> bool:
-        """Go to the stage that ``event`` leads to; returns whether it changed.
+    def enter(self, event: str) -> None:
+        """Go to the stage that ``event`` leads to.
 
         Raises:
             UsageError: the trainer is closed, or its folder holds a run that was not restored.
         """
+        if self.stage not in AFTER[event]:
+            raise UsageError(REFUSED[self.stage].format(run_dir=self.run_dir))
+        self.stage = AFTER[event][self.stage]
+
+    def once(self, event: str, hook: Callable[[Trainer], object]) -> None:
+        """Call a hook where ``event`` leads to another stage; again, if it raises."""
         before = self.stage
-        if before not in AFTER[event]:
-            raise UsageError(REFUSED[before].format(run_dir=self.run_dir))
-        self.stage = AFTER[event][before]
-        return self.stage is not before
+        self.enter(event)
+        if self.stage is not before:
+            try:
+                hook(self)
+            except BaseException:
+                self.stage = before if self.stage is AFTER[event][before] else self.stage
+                raise
 
     def train(self) -> dict[str, float]:
         """Run to ``total_env_steps`` or until something stops it; returns the latest metrics."""
@@ -230,12 +236,14 @@ class Trainer:
     def test(self, episodes: int | None = None) -> dict[str, float]:
         """Run test episodes (episode i with seed i of tests, in their own environments) and return
         their statistics, or those of the test function; none if the run is interrupted meanwhile.
+        One of another number than ``test.episodes`` is neither the best nor the final test.
         """
         self.enter("write")
-        return self.tests.run(self.test_episodes if episodes is None else episodes)
+        return self.tests.run(episodes)
 
     def play(self, n: int) -> list[Episode]:
         """Exactly ``n`` test episodes in the environments of tests."""
+        self.enter("write")
         return self.tests.play(n)
 
     def compute_actions(
@@ -329,8 +337,10 @@ class Trainer:
                     parts[REPLAY] = self.buffer.state_dict()
                 self.save_asked = None
             else:
-                parts = self._to_act(self.tests.weights or self.learner.state_dict())
                 step = self.tests.clock.env_steps
+                if checkpoint.kind_of(self.checkpoints / str(step)) == "full":
+                    return self.checkpoints / str(step)
+                parts = self._to_act(self.tests.weights or self.learner.state_dict())
             with self.callbacks.saving(self, parts) as parts:
                 folder = checkpoint.write(self.checkpoints, step, parts, kind)
                 if kind == "full":
@@ -390,39 +400,29 @@ class Trainer:
 
         Raises:
             CheckpointError: the checkpoint cannot be read or holds weights only.
-            UsageError: it holds no replay, and the trainer has one of other steps.
+            UsageError: it does not fit; it is another run's, and this one has begun; or it holds no
+                replay, and the trainer has one of other steps.
         """
         chosen = checkpoint.find(Path(path), full=True)
-        if not checkpoint.has(chosen.folder, TRAINER):
-            raise CheckpointError(
-                f"{chosen.folder} holds weights only: a run can start from it "
-                f"(checkpoint={quote(str(chosen.folder))}) but not resume."
-            )
-        if self.clock.env_steps and not checkpoint.has(chosen.folder, REPLAY):
-            raise UsageError(
-                f"{chosen.folder} holds no replay, and that of this trainer has other steps. "
-                "Restore it with a trainer that has not collected any: "
-                "rltrain.make_trainer(…, run_dir=…)."
-            )
-        self.asked, self.diverging, self.broken_off = None, False, False
-        self.tests.drop()
+        own = fit.require_resumable(chosen.folder, self.run_dir, self.clock)
         state = checkpoint.read(chosen.folder, TRAINER)
-        require_counts(state, self.update_ratio.unit, chosen.folder)
         model = checkpoint.read(chosen.folder, MODEL)
-        check_fits(self.learner.state_dict(), model, chosen.folder, self.about)
+        fit.check_fits(self.learner.state_dict(), model, chosen.folder, self.about)
         try:
-            require_optimizer(chosen.folder, self.about[CONFIG])
+            fit.require_same_settings(chosen.folder, self.about[CONFIG])
+            fit.require_counts(state, self.update_ratio.unit, chosen.folder)
+            self.asked, self.diverging, self.broken_off = None, False, False
+            self.tests.drop()
             self.learner.load_state_dict({**state["learner"], **model})
             remarks = self._restore_rollout(chosen.folder, state)
             self.load_state_dict(state)
-            own = chosen.folder.resolve().parents[1] == self.run_dir.resolve()
-            self.enter("restore" if own else "restore another")
+            self.enter("restore")
             if own:  # complete what a kill has left half done, unless it goes back
                 last = checkpoint.newest_full(self.checkpoints)
                 self.rewound = checkpoint.is_one(Path(path)) and last != chosen.step
                 if not self.rewound:
                     checkpoint.make_latest(self.checkpoints, chosen.step, self.keep_last, REPLAY)
-        except UNFIT as error:
+        except fit.UNFIT as error:
             raise CheckpointError(
                 f"{chosen.folder} does not fit this run: {type(error).__name__}: {error}"
             ) from error
@@ -452,6 +452,6 @@ class Trainer:
             UsageError: they belong to another environment or network.
         """
         model = checkpoint.read_networks(folder)
-        check_fits(self.learner.state_dict(), model, folder, self.about)
+        fit.check_fits(self.learner.state_dict(), model, folder, self.about)
         self.learner.load_state_dict({**self.learner.state_dict(), **model})
         self.pretrained = True

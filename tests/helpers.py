@@ -90,6 +90,12 @@ def require_same_steps(one, other, actions):
         np.testing.assert_equal(shown(one), shown(other))
 
 
+def contents(folder):
+    """The bytes of every file below a folder."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {path.relative_to(folder): path.read_bytes() for path in files}
+
+
 def nothing_written(folder):
     """Whether a folder is empty."""
     return not list(folder.iterdir())

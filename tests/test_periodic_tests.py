@@ -1,5 +1,6 @@
 """Tests of a trainer: when they are made, and what they change."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -76,7 +77,7 @@ def test_a_test_and_a_checkpoint_show_in_the_progress(small, own_folder):
 
     trainer = rltrain.make_trainer(small, run_dir=own_folder / "run")
     trainer.callbacks = Callbacks([Look()])
-    trainer.test(4)
+    trainer.test()
     trainer.save()
     assert seen[0] == "testing 0/4 episodes"
     assert seen[-2:] == ["testing 2/4 episodes", "saving"]
@@ -210,3 +211,26 @@ def test_a_test_that_is_dropped_is_abandoned_and_reported_by_nobody():
     trainer.tests.finish()
     assert trainer.asked == [(2, 5, 10), ("abandon", 0)]
     assert trainer.seen == []
+
+
+def test_a_test_of_another_number_of_episodes_is_neither_best_nor_final(small, tmp_path):
+    """Defect: one episode by hand decided the best weights and the final result."""
+    trainer, trace = traced([*small, "test.interval=1000"], tmp_path)
+    trainer.iterate()
+    best, record = tmp_path / "checkpoints" / "best", tmp_path / "run.json"
+    before = best.read_text(), json.loads(record.read_text())["final_test"]
+    assert {"test/return_mean", "test/return_std"} <= set(trainer.test(3))
+    assert (best.read_text(), json.loads(record.read_text())["final_test"]) == before
+    assert trace.tests == [0, trainer.clock.env_steps]
+    trainer.run(150)
+    trainer.test(3)
+    trainer.end()  # makes the last test, which was not made yet
+    assert json.loads(record.read_text())["final_test"]["env_steps"] == trainer.clock.env_steps
+
+
+def test_a_closed_trainer_plays_no_episodes(small, tmp_path):
+    trainer = rltrain.make_trainer(small, run_dir=tmp_path)
+    trainer.close()
+    for play in (trainer.test, trainer.play):
+        with pytest.raises(UsageError, match="This trainer is closed"):
+            play(2)

@@ -188,6 +188,7 @@ def test_the_last_checkpoint_of_a_run_is_written_whatever_its_hooks_do(tmp_path)
 def test_a_refusal_of_our_own_prevents_a_checkpoint(tmp_path):
     first, second = made(tmp_path), made(tmp_path)
     first.save()
+    second.clock = Clock(env_steps=7)
     with pytest.raises(UsageError, match="already running"):
         second.save("weights")
 
@@ -246,3 +247,12 @@ def test_a_failing_environment_is_saved_and_named_though_a_callback_fails_at_it(
         trainer.train()
     trainer.close()
     assert checkpoint.pointed(trainer.checkpoints, "latest") == trainer.clock.env_steps
+
+
+def test_weights_do_not_replace_what_a_run_can_resume_from(tmp_path):
+    """Defect: ``latest`` named a checkpoint without the state of the trainer."""
+    trainer = made(tmp_path)
+    trainer.run(50)
+    folder = trainer.save()
+    assert trainer.save("weights") == folder
+    assert made(tmp_path / "again").restore(tmp_path / "checkpoints/latest").folder == folder

@@ -81,6 +81,7 @@ class Callback(Stateful):
         return value
 
     def on_exception(self, trainer: Training, value: BaseException) -> BaseException:
+        """The exception of ``train`` or ``iterate``, which is raised whatever hooks return."""
         return value
 
     def on_train_end(self, trainer: Training, value: None = None) -> None:
@@ -97,10 +98,14 @@ class Due(Stateful):
     at: int = 0
 
     def __call__(self, now: int) -> bool:
-        if now < self.at:
+        if not self.reached(now):
             return False
         self.at = (now // self.interval + 1) * self.interval
         return True
+
+    def reached(self, now: int) -> bool:
+        """Whether the next call is True."""
+        return now >= self.at
 
     def state_dict(self) -> StateDict:
         return {"at": self.at, "interval": self.interval}

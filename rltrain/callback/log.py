@@ -9,6 +9,7 @@ import numpy as np
 
 from rltrain.callback.hooks import Callback, Due
 from rltrain.callback.training import Training
+from rltrain.common.stateful import all_or_nothing
 from rltrain.logger.loggers import Loggers
 from rltrain.types import StateDict, Steps
 
@@ -32,8 +33,11 @@ class Log(Callback):
         """An interrupted iteration has no test, which comes first: the resumed run begins with
         both.
         """
-        if not trainer.interrupted and self.due(trainer.clock.env_steps):
-            self.write(trainer)
+        env_steps = trainer.clock.env_steps
+        if self.due.reached(env_steps) and not trainer.interrupted:
+            with all_or_nothing(self.due):
+                self.due(env_steps)
+                self.write(trainer)
 
     def on_collect(self, trainer: Training, value: Steps) -> Steps:
         self.env_restarts += int(np.count_nonzero(value.lost))
@@ -47,21 +51,22 @@ class Log(Callback):
             self.write(trainer)
 
     def write(self, trainer: Training) -> None:
-        clock, now = trainer.clock, time.monotonic()
-        env_steps, updates, then = self.mark
-        passed = max(now - then, 1e-9)
-        row = trainer.metrics.take()
-        row |= {f"train/{k}": v for k, v in self.exploration.metrics(clock).items()}
-        if clock.env_steps > env_steps:
-            row["time/env_steps_per_s"] = (clock.env_steps - env_steps) / passed
-            row["time/updates_per_s"] = (clock.updates - updates) / passed
-        shares = trainer.stopwatch.take(trainer.rollout.seconds)
-        row |= {f"time/{name}": share for name, share in shares.items()}
-        if self.env_restarts:
-            row["time/env_restarts"] = float(self.env_restarts)
-        self.mark = (clock.env_steps, clock.updates, now)
-        self.written_at = clock.env_steps
-        self.loggers.write(clock, trainer.seconds, trainer.log(row))
+        with all_or_nothing(self, trainer.metrics, trainer.stopwatch):
+            clock, now = trainer.clock, time.monotonic()
+            env_steps, updates, then = self.mark
+            passed = max(now - then, 1e-9)
+            row = trainer.metrics.take()
+            row |= {f"train/{k}": v for k, v in self.exploration.metrics(clock).items()}
+            if clock.env_steps > env_steps:
+                row["time/env_steps_per_s"] = (clock.env_steps - env_steps) / passed
+                row["time/updates_per_s"] = (clock.updates - updates) / passed
+            shares = trainer.stopwatch.take(trainer.rollout.seconds)
+            row |= {f"time/{name}": share for name, share in shares.items()}
+            if self.env_restarts:
+                row["time/env_restarts"] = float(self.env_restarts)
+            self.mark = (clock.env_steps, clock.updates, now)
+            self.written_at = clock.env_steps
+            self.loggers.write(clock, trainer.seconds, trainer.log(row))
 
     def state_dict(self) -> StateDict:
         return {

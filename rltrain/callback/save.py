@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rltrain.callback.hooks import Callback, Due
 from rltrain.callback.training import Training
+from rltrain.common.stateful import all_or_nothing
 from rltrain.errors import EnvError, StorageError
 from rltrain.types import StateDict
 
@@ -18,9 +19,13 @@ class Save(Callback):
         self.saved_at = -1
 
     def on_iteration(self, trainer: Training, value: None = None) -> None:
-        if self.due(trainer.clock.env_steps) and not trainer.diverging:
-            self.save(trainer)
-            require_folder(trainer)
+        env_steps = trainer.clock.env_steps
+        if self.due.reached(env_steps):
+            with all_or_nothing(self.due):
+                self.due(env_steps)
+                if not trainer.diverging:
+                    self.save(trainer)
+                    require_folder(trainer)
 
     def on_train_end(self, trainer: Training, value: None = None) -> None:
         if not self.save(trainer):
@@ -45,10 +50,11 @@ class Save(Callback):
         before, now = self.saved_at, trainer.clock.env_steps
         if before == now:
             return True
-        self.saved_at = now  # as it is to be saved
-        saved = trainer.disk.attempt(
-            "a checkpoint", lambda: trainer.save("full", with_replay=self.replay_buffer)
-        )
+        with all_or_nothing(self):
+            self.saved_at = now  # as it is to be saved
+            saved = trainer.disk.attempt(
+                "a checkpoint", lambda: trainer.save("full", with_replay=self.replay_buffer)
+            )
         self.saved_at = now if saved else before
         return saved
 

@@ -14,6 +14,7 @@ from rltrain.callback.training import Training
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.opponent_files import RESULTS
 from rltrain.common.files import put_text
+from rltrain.common.stateful import all_or_nothing
 from rltrain.types import StateDict, Steps
 
 POOL = "pool"
@@ -37,11 +38,14 @@ class SaveSnapshots(Callback):
 
     def on_iteration(self, trainer: Training, value: None = None) -> None:
         pool = trainer.run_dir / POOL
-        if self.due(trainer.clock.env_steps):
-            self.on_train_end(trainer)
-            self.newest = trainer.clock.env_steps
-            trainer.disk.attempt("a snapshot", lambda: trainer.export(pool, replace=True))
-            delete(pool, checkpoint.steps_of(pool)[self.pool_size :])
+        env_steps = trainer.clock.env_steps
+        if self.due.reached(env_steps):
+            with all_or_nothing(self, self.due):
+                self.due(env_steps)
+                self.on_train_end(trainer)
+                self.newest = env_steps
+                trainer.disk.attempt("a snapshot", lambda: trainer.export(pool, replace=True))
+                delete(pool, checkpoint.steps_of(pool)[self.pool_size :])
 
     def on_collect(self, trainer: Training, value: Steps) -> Steps:
         for info in (episode.info for episode in value.episodes):

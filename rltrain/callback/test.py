@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from rltrain.callback.hooks import Callback, Due
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
 from rltrain.common.metrics import COMPARED, test_score
+from rltrain.common.stateful import all_or_nothing
+from rltrain.errors import Interrupted
 from rltrain.logger.loggers import Loggers
 from rltrain.types import StateDict
 
@@ -29,11 +33,14 @@ class Test(Callback):
         self.on_iteration(trainer)
 
     def on_iteration(self, trainer: Training, value: None = None) -> None:
-        before = self.due.at
-        if self.due(trainer.clock.env_steps):
-            self.began_at, self.due_before = trainer.clock.env_steps, before
-            if not trainer.tests.begin():
-                self.due.at = before  # interrupted: the resumed run begins with this test
+        if self.began_at > self.tested_at and trainer.tests.pending is None:
+            self.due.at = self.due_before  # that test was dropped
+        env_steps, before = trainer.clock.env_steps, self.due.at
+        if self.due.reached(env_steps):
+            with suppress(Interrupted), all_or_nothing(self, self.due):
+                self.due(env_steps)
+                self.began_at, self.due_before = env_steps, before
+                trainer.tests.begin()
 
     def on_log(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         trainer.tests.finish_earlier()
@@ -46,12 +53,15 @@ class Test(Callback):
         else:
             trainer.tests.finish()
         if self.tested_at != trainer.clock.env_steps and not trainer.interrupted:
-            trainer.test()
+            with all_or_nothing(self):
+                trainer.test()
 
     def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         clock = trainer.tests.clock
-        self.tested_at = clock.env_steps
         self.loggers.write(clock, trainer.seconds, value)
+        if not trainer.tests.counts:
+            return value
+        self.tested_at = clock.env_steps
         score = test_score(value)
         first_trained = self.best_untrained and not trainer.untrained
         none = checkpoint.pointed(trainer.run_dir / "checkpoints", "best") is None
@@ -64,10 +74,8 @@ class Test(Callback):
 
     def keep(self, trainer: Training) -> None:
         """Let ``best`` name the weights that were just tested."""
-        checkpoints = trainer.run_dir / "checkpoints"
-        if checkpoint.kind_of(checkpoints / str(self.tested_at)) != "full":
-            trainer.save("weights")
-        checkpoint.name_pointer(checkpoints, "best", self.tested_at)
+        trainer.save("weights")
+        checkpoint.name_pointer(trainer.run_dir / "checkpoints", "best", self.tested_at)
 
     def state_dict(self) -> StateDict:
         return {

@@ -36,6 +36,11 @@ class Tests(Protocol):
     """Tests that may be played during training."""
 
     recorder: TestRecorder | None  # records the current test
+    counts: bool  # whether it may be the best or the final one: it has the schedule's episodes
+
+    @property
+    def pending(self) -> object | None:
+        """The test that was started and is not reported; None without one."""
 
     @property
     def clock(self) -> Clock:
@@ -45,8 +50,8 @@ class Tests(Protocol):
     def weights(self) -> Mapping[str, Any] | None:
         """States of the networks that were tested; None: they are the current ones."""
 
-    def begin(self) -> bool:
-        """Begin a test; False if the run was interrupted meanwhile."""
+    def begin(self) -> None:
+        """Begin a test; Interrupted if the run was interrupted meanwhile."""
 
     def finish(self) -> None:
         """Wait for the test that was started, and report its result."""
@@ -96,7 +101,7 @@ class Training(Protocol):
         """Pass training metrics through ``on_log`` and update ``latest``; returns what to write."""
 
     def test(self, episodes: int | None = None) -> dict[str, float]:
-        """Run a test and return its metrics; nothing if the run is interrupted meanwhile."""
+        """Make a test of the run and return its metrics; of ``episodes``, statistics alone."""
 
     def save(self, kind: str = "full", *, with_replay: bool = True) -> Path:
         """Write a checkpoint (``full`` or ``weights``) and return its folder."""

@@ -48,10 +48,10 @@ class RecordVideo(Callback):
     def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         tests = trainer.tests
         if tests.recorder is not None:
-            self.due(tests.clock.env_steps)  # not earlier: an interrupted test is made again
             for path in tests.recorder.files.get(0, ()):
                 if path.suffix == ".gif":
                     self.loggers.video(tests.clock, path)
+            self.due(tests.clock.env_steps)  # not earlier: an interrupted test is made again
         tests.recorder = None
         return value
 

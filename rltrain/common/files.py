@@ -198,8 +198,8 @@ def number_of(name: str) -> int | None:
 
 
 def expanded(path: str | Path) -> Path:
-    """A path with the home folder for a leading ``~``; ``~name`` of no user stays as it is."""
-    return Path(os.path.expanduser(path))
+    """An absolute path, with the home folder for a leading ``~``; ``~name`` of no user stays."""
+    return Path(os.path.expanduser(path)).absolute()
 
 
 def sync(path: Path) -> None:
@@ -228,13 +228,13 @@ def kept_file(run_dir: Path, key: str) -> Path | None:
     return path if path.is_file() and not linked else None
 
 
-def keep_file(run_dir: Path, key: str, source: str) -> None:
+def keep_file(run_dir: Path, key: str, source: Path) -> None:
     """Copy the file that a key names into the folder of a run, unless that has it."""
     path = run_dir / KEPT_FILES / key
     if not path.exists():
         path.parent.mkdir(exist_ok=True)
         with replacing(path) as temporary:
-            shutil.copyfile(expanded(source), temporary)
+            shutil.copyfile(source, temporary)
 
 
 def newest(folder: Path, pattern: str) -> list[Path]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -21,6 +22,18 @@ class Stateful:
     def load_state_dict(self, state: StateDict) -> None:
         """Restore what ``state_dict`` returned."""
         return
+
+
+@contextmanager
+def all_or_nothing(*parts: object) -> Iterator[None]:
+    """Context that an exception leaves with the attributes of parts as they were before."""
+    before = [dict(vars(part)) for part in parts]
+    try:
+        yield
+    except BaseException:
+        for part, attributes in zip(parts, before, strict=True):
+            vars(part).update(attributes)
+        raise
 
 
 def named(parts: Sequence[Part]) -> list[tuple[str, Part]]:

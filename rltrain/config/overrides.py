@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, reduce
 from glob import glob
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -216,11 +215,6 @@ def typed_value(overrides: Sequence[str], key: str) -> Any:
     typed = (o for o in parse(overrides) if o.key_or_group == key and not o.is_delete())
     values = [o.value() for o in typed]
     return None if not values or isinstance(values[-1], (Sweep, list, dict)) else values[-1]
-
-
-def absolute_path(path: str) -> Path:
-    """A typed path, relative to where the command was started."""
-    return expanded(path).absolute()
 
 
 def part_group(part: str) -> str:

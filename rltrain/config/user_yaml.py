@@ -16,11 +16,11 @@ import yaml
 from hydra.core.override_parser.types import Override
 from yaml import YAMLError
 
-from rltrain.common.files import open_plain
+from rltrain.common.files import expanded, open_plain
 from rltrain.common.imports import beside_user
 from rltrain.common.machine.places import require_possible
 from rltrain.config.catalog import CONF, PRESETS, SEVERAL, SHIPPED, Catalog
-from rltrain.config.overrides import absolute_path, is_file
+from rltrain.config.overrides import is_file
 from rltrain.config.yaml_files import LOADER
 from rltrain.errors import UsageError
 
@@ -50,7 +50,7 @@ def own_catalog(overrides: Sequence[Override]) -> Catalog:
             folders += [config_folder(str(path), str(o.input_line)) for path in listed]
         elif o.key_or_group == "experiment" and is_file(o.value()):
             require_possible(str(o.value()), "experiment")
-            preset = absolute_path(str(o.value()))
+            preset = expanded(str(o.value()))
             if not preset.is_file():
                 raise UsageError(f"{o.input_line}: there is no file {preset}.")
             require_keys(preset)
@@ -190,7 +190,7 @@ def config_folder(typed: str, line: str) -> Path:
         paths = [Path(path) for path in (spec.submodule_search_locations or [])] if spec else []
     else:
         require_possible(typed, "hydra.searchpath")
-        paths = [absolute_path(name if separator else typed)]
+        paths = [expanded(name if separator else typed)]
     if not paths or not paths[0].is_dir():
         raise UsageError(
             f"{line}: there is no folder {paths[0] if paths else name}. Expected one that holds "

@@ -67,7 +67,7 @@ def import_run(
     """
     require_new(run_dir)
     files = read_folder(Path(os.path.realpath(expanded(path))), load_step)
-    record = Record(run_dir)
+    record = Record(run_dir, settings)
     loggers = Loggers([JsonLines(run_dir / "metrics.jsonl")])
     trainer = built(settings, run_dir, loggers, [record])
     try:
@@ -81,7 +81,7 @@ def import_run(
         record.facts["imported"] = str(files.folder)
         with storage_errors(run_dir), new_run(run_dir, texts):
             try:
-                record.begin(settings, trainer)
+                record.begin(trainer)
                 trainer.save(with_replay=False)
                 record.write(trainer, status="interrupted", finished=now())
             except BaseException:  # nothing that could be resumed

@@ -182,8 +182,10 @@ class Record(Callback):
     test results.
     """
 
-    def __init__(self, run_dir: Path) -> None:
-        self.path = run_dir / "run.json"
+    def __init__(self, run_dir: Path, settings: Settings) -> None:
+        self.path, self.settings = run_dir / "run.json", settings
+        sources = {key: pick(settings.plain, key) for key in FILES}
+        self.sources = {key: expanded(path) for key, path in sources.items() if path is not None}
         self.facts: dict[str, Any] = {}
         self.sums: dict[str, str] = {}  # SHA-256 of the files of the environment, by key
 
@@ -217,12 +219,12 @@ class Record(Callback):
             )
         self.facts["environment"] = dict(about)
 
-    def begin(self, settings: Settings, trainer: Training) -> None:
+    def begin(self, trainer: Training) -> None:
         """Write both files."""
+        settings = self.settings
         link_latest(self.path.parent)
-        for key in FILES:
-            if (source := pick(settings.plain, key)) is not None:
-                keep_file(self.path.parent, key, source)
+        for key, source in self.sources.items():
+            keep_file(self.path.parent, key, source)
         self.sums = kept_sums(self.path.parent)
         keep_opponents(settings, self.path.parent)
         drop_temporary(self.path.parent, "config.json", "run.json", "README.md")
@@ -247,6 +249,8 @@ class Record(Callback):
                 )
 
     def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
+        if not trainer.tests.counts:
+            return value
         env_steps = trainer.tests.clock.env_steps
         result = {"env_steps": env_steps, **value}
         self.facts["final_test"] = result
@@ -271,9 +275,7 @@ class Record(Callback):
 class Journal(Record):
     """The record of a run that is driven by hand, started with its first step."""
 
-    def __init__(self, run_dir: Path, settings: Settings) -> None:
-        super().__init__(run_dir)
-        self.settings, self.holds = settings, False
+    holds = False
 
     def hold(self, trainer: Training) -> None:
         """Hold the folder until the trainer is closed; one that nothing refers to holds nothing."""
@@ -289,7 +291,7 @@ class Journal(Record):
         self.hold(trainer)
         if not self.facts:
             self.initialize(trainer.rollout.about)
-            self.begin(self.settings, trainer)
+            self.begin(trainer)
             weakref.finalize(trainer, leave, self.path, os.getpid())
 
     def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
@@ -304,6 +306,7 @@ class Journal(Record):
 
     def on_train_end(self, trainer: Training, value: None = None) -> None:
         status = "interrupted" if trainer.interrupted else "finished"
+        self.facts.pop("error", None)  # after which it went on
         self.write(trainer, status=status, finished=now())
 
     def on_exception(self, trainer: Training, value: BaseException) -> BaseException:

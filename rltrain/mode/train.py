@@ -129,10 +129,9 @@ def run_training(
                 *([display] if loud else []),
             ]
         )
-        record = Record(run_dir)
+        record = Record(run_dir, settings)
         if resume:
             stack.enter_context(run_lock(run_dir))
-            checkpoint.restore_replaced(run_dir / "checkpoints")
             keep_log(run_dir)
         trainer = built(settings, run_dir, loggers, [record, *callbacks])
         try:
@@ -150,7 +149,7 @@ def run_training(
 
         def introduce() -> None:
             with refused_writes(run_dir, COPY if resume else OTHER_FOLDER):
-                record.begin(settings, trainer)
+                record.begin(trainer)
             if job is None:
                 screen.print(banner(settings, trainer, record.facts["plan"], origin))
             else:
@@ -244,6 +243,7 @@ def built(
 ) -> Trainer:
     """A trainer, with what its parts refuse put as a usage error."""
     set_allocator_policy()
+    checkpoint.restore_replaced(run_dir / "checkpoints")  # of a killed run
     settings = in_order(settings, run_dir)
     build: Callable[..., Trainer] = build_trainer
     if settings.run.dataset.read is not None and settings.ranks is None:

@@ -11,6 +11,7 @@ from rltrain.common.machine.install import require_extra
 from rltrain.config.mapping import require_path
 from rltrain.errors import UsageError, usage_errors
 from rltrain.report.readers import find_runs
+from rltrain.report.run_data import CLOCK
 from rltrain.report.run_groups import grouped
 
 if TYPE_CHECKING:
@@ -51,5 +52,6 @@ def load_runs(*places: str | PathLike[str]) -> pd.DataFrame:
                 "status": run.status,
                 "run": str(run.folder),
             }
-            parts.append(pd.DataFrame(dict(run.columns)).assign(**about)[[*about, *run.columns]])
+            names = dict.fromkeys([*about, *run.columns, *CLOCK])
+            parts.append(pd.DataFrame(dict(run.columns)).assign(**about).reindex(columns=[*names]))
     return pd.concat(parts, ignore_index=True)

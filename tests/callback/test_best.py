@@ -20,6 +20,7 @@ class Trainer:
     def __init__(self, folder):
         self.run_dir, self.clock, self.untrained = folder, Clock(), True
         self.disk, self.tests = Disk(), self  # tests report at once: their clock is the trainer's
+        self.counts = True
 
     def save(self, kind):
         (self.run_dir / "checkpoints" / str(self.clock.env_steps)).mkdir(parents=True)

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import math
 import os
 import struct
 import weakref
@@ -11,8 +12,9 @@ import pytest
 import torch
 
 from rltrain.common import checkpoint
+from rltrain.common.checkpoint import storage
 from rltrain.common.checkpoint.locate import seal
-from rltrain.errors import CheckpointError
+from rltrain.errors import CheckpointError, UsageError
 from rltrain.types import Pieces
 
 STATE = {
@@ -245,6 +247,7 @@ def test_a_kill_between_the_two_renames_of_a_replacement_loses_nothing(tmp_path,
 
     replace = os.replace
     monkeypatch.setattr(os, "replace", killed)
+    monkeypatch.setattr(storage, "restore_replaced", lambda parent: None)
     with pytest.raises(SystemExit):
         make(tmp_path, 5)
     monkeypatch.undo()
@@ -274,3 +277,30 @@ def test_the_folder_of_a_run_that_was_deleted_is_not_made_again(tmp_path):
     with pytest.raises(FileNotFoundError):
         checkpoint.write(tmp_path / "run/checkpoints", 100, {"model": {}})
     assert not list(tmp_path.iterdir())
+
+
+def test_an_interruption_between_the_two_renames_of_a_replacement_loses_nothing(
+    tmp_path, monkeypatch
+):
+    make(tmp_path, 5)
+    before = checkpoint.stored_manifest(tmp_path / "5")
+
+    def interrupted(source, target):
+        if ".tmp-5-" in str(source) and not str(source).endswith("-replaced"):
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    replace = os.replace
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        make(tmp_path, 5)
+    assert checkpoint.stored_manifest(tmp_path / "5") == before
+    assert [path.name for path in tmp_path.iterdir()] == ["5"]
+
+
+@pytest.mark.parametrize("load_step", [math.nan, math.inf, -math.inf])
+def test_a_step_that_is_not_finite_is_refused(tmp_path, load_step):
+    """Defect: it was the newest one."""
+    make(tmp_path, 5)
+    with pytest.raises(UsageError, match="expected the env step"):
+        checkpoint.find(tmp_path, load_step)

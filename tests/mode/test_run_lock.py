@@ -59,7 +59,7 @@ def test_a_killed_process_holds_nothing(trained, command):
 
 STEPS = {
     "start": lambda trainer: trainer.start(),
-    "test": lambda trainer: trainer.test(1),
+    "test": lambda trainer: trainer.test(),
     "save": lambda trainer: trainer.save(),
     "train": lambda trainer: trainer.train(),
 }

@@ -21,3 +21,12 @@ def test_without_pandas_the_command_that_installs_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(UsageError, match=r"-m pip install .*pandas"):
         rltrain.load_runs(tmp_path)
+
+
+def test_runs_without_rows_have_all_columns_but_metrics(tmp_path):
+    """Defect: those of the clock were missing."""
+    pytest.importorskip("pandas")
+    write_run(tmp_path / "run", values=[])
+    frame = rltrain.load_runs(tmp_path)
+    assert len(frame) == 0
+    assert {"label", "run", "env_steps", "updates", "episodes", "seconds"} <= set(frame.columns)

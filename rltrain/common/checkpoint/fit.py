@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import torch
 
-from rltrain.common.checkpoint.storage import CONFIG, SPEC, read
+from rltrain.common.checkpoint.storage import CONFIG, REPLAY, SPEC, TRAINER, has, read
 from rltrain.common.spec_record import agents_words, changes
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.types import Clock, StateDict
@@ -23,8 +24,39 @@ PARTS = ("network", "mixer", "critic", "distribution")
 """Parts of an algorithm that have weights."""
 LEFT_OUT = ".nowhere"
 """How the class of a part ends that an evaluation does not build."""
+SAME = ("optimizer", "updates_per_episode", "updates_per_env_step")
+"""Settings of an algorithm that a restored trainer keeps."""
 MOST_COUNTED = 10**15
 """Env steps, episodes and gradient steps that a run may have."""
+
+
+def require_resumable(folder: Path, run_dir: Path, clock: Clock) -> bool:
+    """Whether a checkpoint for a trainer in ``run_dir`` at this clock is one of its own run.
+
+    Raises:
+        CheckpointError: it holds weights only.
+        UsageError: it is another run's, and this one has begun: its rows, tests and checkpoints
+            would be those of two; or it holds no replay, and the trainer has one of other steps.
+    """
+    if not has(folder, TRAINER):
+        raise CheckpointError(
+            f"{folder} holds weights only: a run can start from it "
+            f"(checkpoint={quote(str(folder))}) but not resume."
+        )
+    own = folder.resolve().parents[1] == run_dir.resolve()
+    begun = ("run.json", "metrics.jsonl", "checkpoints")
+    if not own and any((run_dir / name).exists() for name in begun):
+        raise UsageError(
+            f"{folder} is a checkpoint of another run, and {run_dir} holds one that has begun: its "
+            "rows and checkpoints would no longer be those of one run. Restore it with a trainer "
+            "for a new folder: rltrain.make_trainer(…, run_dir=NEW_FOLDER)."
+        )
+    if clock.env_steps and not has(folder, REPLAY):
+        raise UsageError(
+            f"{folder} holds no replay, and that of this trainer has other steps. Restore it with "
+            "a trainer that has not collected any: rltrain.make_trainer(…, run_dir=…)."
+        )
+    return own
 
 
 def require_counts(state: StateDict, unit: int, folder: Path) -> None:
@@ -92,19 +124,25 @@ def check_fits(
         )
 
 
-def require_optimizer(folder: Path, config: Mapping[str, Any]) -> None:
-    """Refuse to continue with another optimizer than that of the checkpoint: its moments may have
-    the same names, as those of Adam and RAdam have.
+def require_same_settings(folder: Path, config: Mapping[str, Any]) -> None:
+    """Refuse to continue with settings that give a saved state another meaning: the moments of two
+    optimizers may have the same names, as those of Adam and RAdam have, and a part of a gradient
+    step that is owed is counted in parts of the ratio.
 
     Raises:
-        UsageError: both optimizers, and what to type.
+        UsageError: both values, and what to type.
     """
-    there, here = (each["algo"]["optimizer"]["_target_"] for each in (read(folder, CONFIG), config))
-    if there != here:
-        raise UsageError(
-            f"The checkpoint {folder} was saved with the optimizer {there}, and here it is {here}. "
-            "Choose algo/optimizer as it was, or start from the weights: checkpoint=RUN_FOLDER."
-        )
+    saved = read(folder, CONFIG)
+    for name in SAME:
+        there, here = (each["algo"][name] for each in (saved, config))
+        if name == "optimizer":
+            there, here = there["_target_"], here["_target_"]
+        if there != here:
+            raise UsageError(
+                f"The checkpoint {folder} was saved with the {name} {there or 'null'}, and here it "
+                f"is {here or 'null'}. Choose algo.{name} as it was, or start from the weights: "
+                "checkpoint=RUN_FOLDER."
+            )
 
 
 def weights(model: Mapping[str, object], networks: Sequence[str]) -> dict[str, str]:

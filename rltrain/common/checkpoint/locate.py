@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -169,6 +170,8 @@ def find(
     if load_step == "best":
         return single(checkpoints / "best")
     if load_step is not None:
+        if not math.isfinite(load_step):
+            raise UsageError(f"load_step={load_step}: expected the env step of a checkpoint.")
         nearest = min(steps, key=lambda s: abs(s - load_step))
         other = f"There is no checkpoint of env step {load_step:,}: {nearest:,} is the nearest."
         chosen = single(checkpoints / str(nearest))

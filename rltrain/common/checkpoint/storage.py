@@ -72,7 +72,7 @@ def write(
         os.replace(temporary, final)
         sync(parent)  # before what it replaces is deleted
         shutil.rmtree(aside, ignore_errors=True)
-    except OSError:
+    except BaseException:
         restore_replaced(parent)
         raise
     finally:

@@ -9,7 +9,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
 
-from rltrain.common.files import expanded
 from rltrain.errors import UsageError
 
 LONGEST_NAME, LONGEST_PATH = 255, 3_800
@@ -46,7 +45,8 @@ def require_places() -> None:
 
 def user_cache() -> Path:
     """The folder in the user's cache folder where downloads and machine code are kept."""
-    return expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "rltrain"
+    folder = os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
+    return Path(folder) / "rltrain"
 
 
 def require_possible(typed: str | Path, key: str) -> None:

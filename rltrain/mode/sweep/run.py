@@ -12,11 +12,11 @@ from functools import partial
 from pathlib import Path
 
 from rltrain.common import files
-from rltrain.common.files import require_plain
+from rltrain.common.files import expanded, require_plain
 from rltrain.common.machine.streams import say
 from rltrain.config.compose import compose_checked
 from rltrain.config.hydra_sweep import Task, other_launcher, sweeper_for
-from rltrain.config.overrides import absolute_path, typed_value
+from rltrain.config.overrides import typed_value
 from rltrain.config.schema import Settings, SweepSettings
 from rltrain.errors import UsageError
 from rltrain.logger.screen import Screen, plural, shown
@@ -40,7 +40,7 @@ def begin(overrides: Sequence[str], settings: Sequence[Settings]) -> int:
         )
     sweep = settings[0].run.sweep
     typed = typed_value(overrides, "hydra.sweep.dir")
-    folder = None if typed is None else absolute_path(str(typed))
+    folder = None if typed is None else expanded(str(typed))
     plan, continues = plan_for(overrides, settings, folder)
     from rltrain.mode.sweep.job import run_in_process
 

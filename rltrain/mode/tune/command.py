@@ -41,7 +41,7 @@ def tune(settings: Settings, overrides: Sequence[str]) -> int:
     space = validated_space(run.tune.space or [], overrides)
     digest = hashlib.sha256("\n".join(sorted(overrides)).encode()).hexdigest()[:8]
     name = f"{settings.choices['algo']}-{settings.choices['env']}-{digest}"
-    folder = expanded(run.tune.dir or Path("outputs", "tune", name)).absolute()
+    folder = expanded(run.tune.dir or Path("outputs", "tune", name))
     require_writable(folder, "tune.dir")
     known = begin(folder, overrides, run)
     study = open_study(folder, run)

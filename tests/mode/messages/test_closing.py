@@ -113,9 +113,10 @@ def test_the_best_of_the_last_line_is_what_load_step_best_loads(trainer, returns
             raise OSError("the disk is full")
         saved(trainer.run_dir, [trainer.clock.env_steps])
 
-    trainer.tests, trainer.disk, trainer.save = trainer, Disk(), save
+    trainer.tests, trainer.counts, trainer.disk, trainer.save = trainer, True, Disk(), save
     trainer.usage, trainer.latest = SimpleNamespace(state_dict=dict), {}
-    tests, record = callback.Test(interval=100, loggers=Loggers([])), Record(trainer.run_dir)
+    tests = callback.Test(interval=100, loggers=Loggers([]))
+    record = Record(trainer.run_dir, SimpleNamespace(plain={}))
     record.facts |= {"status": "finished", "final_test": None, "best_test": None}
     for i, mean in enumerate(returns):
         trainer.clock, trainer.untrained = Clock(env_steps=100 * i), i == 0
