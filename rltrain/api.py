@@ -25,7 +25,7 @@ from rltrain.config.mapping import (
 from rltrain.config.overrides import typed_value
 from rltrain.config.python_objects import env_overrides, with_callbacks, with_env
 from rltrain.config.schema import Settings
-from rltrain.errors import UsageError
+from rltrain.errors import UsageError, usage_errors
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
 from rltrain.mode import evaluate as evaluation
@@ -336,7 +336,8 @@ def make_learner(overrides: Overrides, spec: EnvSpec) -> Learner:
         )
     if not isinstance(spec, EnvSpec):
         raise UsageError(f"spec={spec!r}: expected a rltrain.types.EnvSpec.")
-    return build_learner(settings, spec, prepare_machine(settings))
+    with usage_errors():
+        return build_learner(settings, spec, prepare_machine(settings))
 
 
 def load_policy(

@@ -347,7 +347,7 @@ class Buffer(Protocol):
     """Stored steps, sampled as windows of T transitions."""
 
     n_steps: Annotated[int, "steps stored now; of episodes, transitions of finished ones"]
-    full: bool = False  # old steps are removed for new ones
+    full: bool = False  # old steps were removed for new ones
     keeps_hidden: bool = False  # stores the recurrent states of acting
     keeps_values: bool = False  # stores the values of acting
     per_agent: bool = False  # windows show one agent each, not the team

@@ -56,8 +56,9 @@ class RankTrainer(Trainer):
     def restore(self, path: str | Path) -> Found:
         """Restore; every rank then draws its own noise, as it does from the start."""
         result = super().restore(path)
-        noise = seed_key(torch.initial_seed(), NOISE_STREAM, self.ranks.rank, self.clock.updates)
-        torch.manual_seed(noise)
+        with self.random:
+            rank, updates = self.ranks.rank, self.clock.updates
+            torch.manual_seed(seed_key(torch.initial_seed(), NOISE_STREAM, rank, updates))
         return result
 
     def counted(self, steps: Steps) -> int:

@@ -20,7 +20,7 @@ from rltrain.common.machine.usage import Stopwatch, Usage
 from rltrain.common.metrics import Metrics, episode_metrics
 from rltrain.common.progress import Progress
 from rltrain.errors import CheckpointError, UsageError
-from rltrain.hardware.device import random_state, set_random_state
+from rltrain.hardware.device import TorchRandom
 from rltrain.interfaces import Buffer, Rollouts
 from rltrain.periodic_tests import PeriodicTests, TestFunction
 from rltrain.stage import AFTER, REFUSED, Stage, StopRequest
@@ -79,7 +79,7 @@ class Trainer:
         self.metrics = Metrics()
         self.step_hooks, self.tests = TrainingStepHooks(), PeriodicTests(self)
         self.latest: dict[str, float] = {}  # every metric's last reported value
-        self.progress, self.stopwatch = Progress(), Stopwatch()
+        self.progress, self.stopwatch, self.random = Progress(), Stopwatch(), TorchRandom()
         self.stage = Stage.NEW
         self.asked: StopRequest | None = None  # to end early
         self.iterating = self.broken_off = False  # within an iteration; it ended in an exception
@@ -108,11 +108,12 @@ class Trainer:
         self.enter("collect")
         self.settle()
         self.iterating = True
-        yield
-        self.iterating = False
-        if self.save_asked is not None:
-            self.save(with_replay=self.save_asked)
-        self.callbacks.on_iteration(self)
+        with self.random:
+            yield
+            self.iterating = False
+            if self.save_asked is not None:
+                self.save(with_replay=self.save_asked)
+            self.callbacks.on_iteration(self)
 
     def settle(self) -> None:
         """Begin new episodes where an exception left the rollout ahead of the replay."""
@@ -225,13 +226,14 @@ class Trainer:
     @contextmanager
     def reporting_exceptions(self) -> Iterator[None]:
         """Call ``on_exception`` for an exception raised inside."""
-        try:
-            yield
-        except BaseException as error:
-            self.broken_off |= self.iterating
-            self.iterating, self.save_asked = False, None
-            self.callbacks.on_exception(self, error)
-            raise
+        with self.random:
+            try:
+                yield
+            except BaseException as error:
+                self.broken_off |= self.iterating
+                self.iterating, self.save_asked = False, None
+                self.callbacks.on_exception(self, error)
+                raise
 
     def test(self, episodes: int | None = None) -> dict[str, float]:
         """Run test episodes (episode i with seed i of tests, in their own environments) and return
@@ -239,7 +241,8 @@ class Trainer:
         One of another number than ``test.episodes`` is neither the best nor the final test.
         """
         self.enter("write")
-        return self.tests.run(episodes)
+        with self.random:
+            return self.tests.run(episodes)
 
     def play(self, n: int) -> list[Episode]:
         """Exactly ``n`` test episodes in the environments of tests."""
@@ -265,7 +268,8 @@ class Trainer:
             actions [X] for one agent, [X, N] for a team. For agents that remember (recurrent
             ones, stacked frames, previous actions) those and the state for the next observations.
         """
-        return self.actor.act(obs, state, explore, avail_actions, self.clock)
+        with self.random:
+            return self.actor.act(obs, state, explore, avail_actions, self.clock)
 
     def compute_single_action(
         self,
@@ -275,7 +279,8 @@ class Trainer:
         avail_actions: object = None,
     ) -> Any:
         """``compute_actions`` for one observation: a number, or [N] for a team."""
-        return self.actor.act_once(obs, state, explore, avail_actions, self.clock)
+        with self.random:
+            return self.actor.act_once(obs, state, explore, avail_actions, self.clock)
 
     def log(self, row: dict[str, float]) -> dict[str, float]:
         """Pass training metrics through ``on_log`` and update ``latest``; returns what to write."""
@@ -378,7 +383,7 @@ class Trainer:
             "rollout": self.rollout.state_dict(),
             "callbacks": self.callbacks.state_dict(),
             "step_hooks": self.step_hooks.state_dict(),
-            **random_state(),
+            **self.random.state_dict(),
         }
 
     def load_state_dict(self, state: StateDict) -> None:
@@ -391,7 +396,7 @@ class Trainer:
         self.metrics.load_state_dict(state["metrics"])
         self.latest = dict(state["latest"])
         self.callbacks.load_state_dict(state["callbacks"])
-        set_random_state(state)
+        self.random.load_state_dict(state)
 
     def restore(self, path: str | Path) -> Found:
         """Restore a full checkpoint: the run continues as if it had not stopped. Without a saved

@@ -276,3 +276,37 @@ def test_a_broken_environment_is_named_as_such(small, tmp_path):
     with pytest.raises(EnvError, match=r"step.*the game is gone") as caught:
         trainer.run(50)
     assert caught.value.exit_code == 4
+
+
+@pytest.mark.parametrize("algo", ["noisy", "iqn", pytest.param("rainbow", marks=SLOW)])
+def test_what_else_draws_from_torch_between_iterations_changes_nothing(small, tmp_path, algo):
+    """Defect: trainers of one process drew noise and quantile levels from one stream."""
+    small = [word for word in small if algo == "iqn" or "exploration" not in word]
+    small += ["total_env_steps=60", "algo.learning_starts=8"]
+
+    def make(name, seed=1):
+        return rltrain.make_trainer([f"algo={algo}", *small, f"seed={seed}"], tmp_path / name)
+
+    alone, other, among = make("alone"), make("other", 2), make("among")
+    found = []
+    for between in (lambda: None, other.iterate):
+        trainer = among if found else alone
+        while not trainer.iterate()["done"]:
+            between()
+        drawn = trainer.compute_actions(np.full((20, 2, 3), 0.1), explore=True)
+        found.append((weights(trainer).tolist(), drawn.tolist(), trainer.state_dict()["torch_rng"]))
+        torch.rand(3)
+    (*ours, one), (*theirs, two) = found
+    assert ours == theirs
+    assert torch.equal(one, two)
+
+
+def test_a_trainer_leaves_the_torch_generator_of_its_caller_as_it_was(small, tmp_path):
+    before = torch.get_rng_state()
+    trainer = rltrain.make_trainer(["algo=iqn", *small, "algo.learning_starts=8"], tmp_path)
+    trainer.iterate()
+    trainer.restore(trainer.save())
+    trainer.test()
+    assert torch.equal(torch.get_rng_state(), before)
+    with trainer.random:
+        assert not torch.equal(torch.get_rng_state(), before)

@@ -85,11 +85,14 @@ def test_a_part_of_an_update_that_is_owed_outlives_a_resume(small, tmp_path):
 
 def test_a_resume_goes_on_with_torchs_random_stream(small, tmp_path):
     first = trained(small, tmp_path, 10)
-    torch.rand(3)  # as noisy layers would
-    folder = first.save()
-    expected = torch.rand(4)
-    rltrain.make_trainer(small, run_dir=tmp_path).restore(folder)
-    assert torch.equal(torch.rand(4), expected)
+    with first.random:
+        torch.rand(3)  # as noisy layers would
+        folder = first.save()
+        expected = torch.rand(4)
+    second = rltrain.make_trainer(small, run_dir=tmp_path)
+    second.restore(folder)
+    with second.random:
+        assert torch.equal(torch.rand(4), expected)
 
 
 ADAMW = "algo.optimizer={_target_: torch.optim.AdamW, lr: 5e-4}"

@@ -154,7 +154,7 @@ class BatchCheck:
             if not fits or value.dtype != dtype:
                 yield (
                     f"batch.{name}: expected {_name(dtype)} {list(shape)} "
-                    f"([{', '.join(axes)}]), got {_described(value)}."
+                    f"([{', '.join(axes)}]), got {described(value)}."
                 )
             elif value.device.type != self.device.type:
                 yield f"batch.{name}: expected it on {self.device}, got {value.device}."
@@ -236,7 +236,7 @@ def require_observations(given: object, shape: tuple[int, ...], dtype: str) -> n
             raise ValueError("observations: expected whole numbers from 0 to 255, got others.")
         return seen.astype(np.uint8)
     with np.errstate(over="ignore"):
-        seen = seen.astype(dtype, copy=False)
+        seen = np.array(seen, dtype, order="C")  # a copy: torch takes no negative strides
     if not np.isfinite(seen).all():
         raise ValueError(f"observations: expected finite {dtype} numbers, got NaN or infinity.")
     return seen
@@ -301,8 +301,8 @@ def require_memory(given: Any, like: Mapping[str, Any], n_actions: int) -> None:
         if alike and theirs.shape == ours.shape:
             continue
         raise ValueError(
-            f"state[{name!r}]: expected {_described(ours)}, as the last call returned it for as "
-            f"many observations, got {_described(theirs)}."
+            f"state[{name!r}]: expected {described(ours)}, as the last call returned it for as "
+            f"many observations, got {described(theirs)}."
         )
     action = given.get("last_action")
     if action is not None and not bool(((action >= -1) & (action < n_actions)).all()):
@@ -321,7 +321,8 @@ def _numbers(what: str, given: object) -> np.ndarray:
     return array
 
 
-def _described(value: object) -> str:
+def described(value: object) -> str:
+    """Dtype and shape of an array, or the type of something else."""
     if isinstance(value, Tensor | np.ndarray):
         return f"{_name(value.dtype)} {list(value.shape)}"
     return "none" if value is None else type(value).__name__

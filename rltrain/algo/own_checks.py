@@ -1,13 +1,14 @@
-"""Checks of what custom networks and mixers return, before anything is trained on it."""
+"""Checks of what custom networks, mixers and explorations return, before it is trained on."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from rltrain.algo.checks import stacked_shape
+from rltrain.algo.checks import described, stacked_shape
 from rltrain.interfaces import Agents, Mixer
 from rltrain.types import Batch, EnvSpec, Output, module_device
 
@@ -71,6 +72,31 @@ def require_mixer(mixer: Mixer, spec: EnvSpec) -> None:
         [(LENGTH, WIDTH, mixer.n_streams)],
         f"{WIDTH} windows of {LENGTH} transitions: expected values [T, B, M]",
     )
+
+
+def require_actions(exploration: object, given: object, available: np.ndarray) -> None:
+    """Refuse what an exploration chose unless it is an available action [E, N] of each agent.
+
+    Args:
+        given: what ``choose`` returned.
+        available: [E, N, A] bool.
+
+    Raises:
+        ValueError: what it returned.
+    """
+    returned = f"{type(exploration).__name__}.choose (algo.exploration) returned"
+    *shape, n_actions = available.shape
+    if not isinstance(given, np.ndarray) or [*given.shape] != shape or given.dtype.kind not in "iu":
+        raise ValueError(
+            f"{returned} {described(given)}: expected an array of whole numbers [E, N], {shape}."
+        )
+    may = available | ~available.any(-1, keepdims=True)
+    for e, n in np.argwhere(~(may & (given[..., None] == np.arange(n_actions))).any(-1)):
+        numbers = ", ".join(map(str, np.flatnonzero(may[e, n])))
+        raise ValueError(
+            f"{returned} action {given[e, n]} for agent {n} of environment {e}: expected one of "
+            f"those that are available ({numbers})."
+        )
 
 
 def _shapes(agents: Agents, spec: EnvSpec) -> list[tuple[int, ...]]:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from rltrain.algo.exploration.choice import greedy
 from rltrain.algo.exploration.interface import Exploration
+from rltrain.algo.own_checks import require_actions
 from rltrain.common.spec_record import action_parts
 from rltrain.errors import DivergedError
 from rltrain.interfaces import Agents
@@ -42,6 +43,7 @@ class Policy:
     ) -> None:
         self.agents, self.noisy = agents, noisy
         self.exploration, self.rng = exploration, rng
+        self._shipped = type(exploration).__module__.startswith("rltrain.")
         self._device = module_device(agents)
         shape = (n_envs, spec.n_agents)
         self._hidden = torch.zeros(*shape, agents.hidden_dim, device=self._device)
@@ -66,6 +68,7 @@ class Policy:
 
         Raises:
             DivergedError: a value is NaN.
+            ValueError: an exploration of one's own chose something else.
         """
         available = avail_actions.astype(bool, copy=False)
         if self._frames is not None:
@@ -80,6 +83,8 @@ class Policy:
                 "and lower algo.optimizer.lr."
             )
         action = self.exploration.choose(q, available, clock, self.rng)
+        if not self._shipped:
+            require_actions(self.exploration, action, available)
         self._acted = q, available, action, clock
         if noise is not None:
             clean, _ = self.values(self.agents, obs, hidden)

@@ -144,10 +144,9 @@ def obs_view(spec: EnvSpec) -> Callable[[Any], np.ndarray] | None:
     """From an observation as the environment returns it to [N, *O]; None without conversion."""
     if spec.obs_space is None:
         return None
-    from rltrain.env.spaces import recorded_view
+    from rltrain.env.spaces import StoredView
 
-    convert = recorded_view(spec.obs_space).convert
-    return lambda obs: convert(obs)[None]
+    return StoredView(spec.obs_space)
 
 
 def named_agents(spec: EnvSpec) -> AgentsByName | None:

@@ -91,8 +91,8 @@ class EpisodeBuffer:
 
     @property
     def full(self) -> bool:
-        """Whether old episodes are removed for new ones."""
-        return self._oldest > 0 or self.n_episodes == self._size
+        """Whether old episodes were removed for new ones."""
+        return self._oldest > 0
 
     @property
     def n_episodes(self) -> int:
@@ -200,7 +200,10 @@ class EpisodeBuffer:
         env = np.concatenate([self._env[row], np.arange(self.n_envs)])
         start = np.concatenate([self._start[row], self._open])
         n_steps = np.concatenate([self._length[row] + 1, open_length])
-        rows = self.store.consecutive_rows(env, start, n_steps)
+        before, end = np.empty_like(start), self.store.begin.copy()
+        for i, e in enumerate(env.tolist()):
+            before[i], end[e] = start[i] - end[e], start[i] + n_steps[i]
+        rows = self.store.consecutive_rows(env, start - before, n_steps + before)
         priorities = {}
         if self.priorities is not None:
             priorities = {"priority": self.priorities.tree[row], "largest": self.priorities.largest}
@@ -212,6 +215,7 @@ class EpisodeBuffer:
             "env": self._env[row],
             "length": self._length[row],
             "open_length": open_length,
+            "before": before,  # each episode, steps of those without a transition
             **priorities,
             **self.store.saved_steps(rows),
         }
@@ -229,14 +233,15 @@ class EpisodeBuffer:
         self._open[:] = state["begin"]
         self._oldest = self._next = int(state["oldest"])
         self.n_steps = 0
-        first = 0
-        for e, length in zip(state["env"].tolist(), state["length"].tolist(), strict=True):
-            self._restore(e, first, length + 1, state)
-            self._finish(e, int(self.store.end[e]) - 1)
-            first += length + 1
-        for e, n_steps in enumerate(state["open_length"].tolist()):
-            self._restore(e, first, n_steps, state)
-            first += n_steps
+        env = [*state["env"].tolist(), *range(self.n_envs)]
+        length = [*(state["length"] + 1).tolist(), *state["open_length"].tolist()]
+        before, first = state.get("before", np.zeros(len(env), np.int64)).tolist(), 0
+        for i, (e, n_steps, n_before) in enumerate(zip(env, length, before, strict=True)):
+            self._restore(e, first, n_before + n_steps, state)
+            self._open[e] += n_before
+            if i < len(state["length"]):
+                self._finish(e, int(self.store.end[e]) - 1)
+            first += n_before + n_steps
         if self.priorities is not None:
             row = np.arange(self._oldest, self._next) % self._size
             self.priorities.tree.set(row, state["priority"][len(state["priority"]) - len(row) :])

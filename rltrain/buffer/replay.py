@@ -129,7 +129,7 @@ class ReplayBuffer:
 
     @property
     def full(self) -> bool:
-        """Whether old steps are removed for new ones."""
+        """Whether old steps were removed for new ones."""
         return bool((self.store.begin > 0).any())
 
     def plan(self) -> Plan:

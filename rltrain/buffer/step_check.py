@@ -125,8 +125,9 @@ def _require_finite(name: str, steps: Steps) -> None:
     for t, e, *rest in np.argwhere(wrong)[:1].tolist():
         agent = f", agent {rest[0]}" if values.shape[2] > 1 and name != "state" else ""
         raise EnvError(
-            f"Environment {e}{agent} returned {values[t, e][tuple(rest)]} as {name} (time step {t} "
-            "of the last ones): expected finite numbers."
+            f"Environment {e}{agent} has {values[t, e][tuple(rest)]} as {name} (time step {t} of "
+            "the last ones): expected finite numbers, from the environment and from callbacks that "
+            "change them (on_trajectory, on_collect)."
         )
 
 

@@ -119,6 +119,8 @@ class Due(Stateful):
 TEST_HOOKS = ("on_episode_start", "on_step", "on_episode_end")
 METRIC_HOOKS = ("on_log", "on_test_end")
 CLOCK = ("seconds", *(field.name for field in fields(Clock)))
+VALUES = Steps, Batch, UpdateResult, Trajectory, StepView, Mapping
+"""Types of the values that hooks pass on."""
 STEP_HOOKS = (*TEST_HOOKS, "on_trajectory")
 """Per-step hooks, called only if a callback defines one."""
 
@@ -178,7 +180,8 @@ def pass_on(calls: Sequence[Callable[..., object]], trainer: Training, value: ob
     """Call hooks in order, each with the value that the one before returned.
 
     Raises:
-        UsageError: one that returned nothing, metrics that are not numbers, or names of the clock.
+        UsageError: one that returned nothing or something else, metrics that are not numbers, or
+            names of the clock.
     """
     for call in calls:
         hook: Any = call
@@ -189,10 +192,12 @@ def pass_on(calls: Sequence[Callable[..., object]], trainer: Training, value: ob
             if not is_own(hook):
                 error.add_note(f"in {hook_name(hook)}")
             raise
-        if value is None and given is not None and not isinstance(given, BaseException):
+        kind = None if value is given else next((k for k in VALUES if isinstance(given, k)), None)
+        if kind is not None and not isinstance(value, kind):
             raise UsageError(
-                f"{hook_name(hook)} returned nothing: expected its value, changed or not. End it "
-                "with: return value"
+                f"{hook_name(hook)} returned {'nothing' if value is None else type(value).__name__}"
+                f": expected its value, of the type {kind.__name__}, changed or not. End it with: "
+                "return value"
             )
         if getattr(hook, "__name__", "") in METRIC_HOOKS and isinstance(value, Mapping):
             for metric, x in value.items():

@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Real
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,8 @@ ARGUMENTS: Mapping[str, Mapping[str, str]] = {
 }
 """Keys that are never overrides of a function of the Python interface, and its arguments for them.
 """
+OBJECTS = ("env", "callbacks")
+"""Keys that have arguments of their name for objects."""
 NO_TEXTS = ("null", "true", "false", "nan", "inf")
 
 
@@ -145,15 +146,21 @@ def typed(value: object, key: str) -> str:
         return "null" if value is None else str(value).lower()
     if isinstance(value, (int, float)):
         return repr(value)
-    if isinstance(value, (str, Path)):
-        text = str(value)
+    if isinstance(value, (str, os.PathLike)):
+        text = str(value) if isinstance(value, str) else os.fsdecode(value)
         bare = BARE.fullmatch(text) and text.lower() not in NO_TEXTS
         return text if bare else in_quotes(text)
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{k}: {typed(v, key)}" for k, v in value.items()) + "}"
+        return "{" + ", ".join(f"{k}: {typed(v, f'{key}.{k}')}" for k, v in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(typed(each, key) for each in value) + "]"
+    if key in OBJECTS:
+        raise UsageError(
+            f"{key}={value!r}: a configuration holds no objects. Leave it out, and pass it as the "
+            f"argument {key}=… of the function that is called."
+        )
     if isinstance(value, type):
+        key = key.removesuffix("._target_")
         raise UsageError(
             f"{key}={value.__name__}: a configuration names classes. Give it as "
             f"'{key}._target_': '{value.__module__}.{value.__qualname__}'."

@@ -6,6 +6,7 @@ To add a check: a generator of sentences, and its line in ``check``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -18,7 +19,7 @@ from rltrain.env.gymnasium import reset_reason
 from rltrain.env.make_gymnasium import from_class
 from rltrain.env.team.adapter import TeamEnv
 from rltrain.env.team.agent_spaces import MASK
-from rltrain.env.vector import SyncVectorEnv
+from rltrain.env.vector import SyncVectorEnv, require_separate
 from rltrain.errors import CONTAINED, STOPS, EnvError
 from rltrain.interfaces import VectorEnv
 from rltrain.types import EnvSpec, Info
@@ -69,13 +70,12 @@ def check_env(env: object, **kwargs: Any) -> Findings:
     is_made = not callable(env) or isinstance(env, gymnasium.Env)
     try:
         with CONTAINED:
-            vector = from_class(
-                (lambda: env) if is_made else env,
-                n_envs=1,
-                training=True,
-                record=False,
-                kwargs=kwargs,
-            )
+            make = partial(from_class, (lambda: env) if is_made else env, n_envs=1)
+            vector = make(training=True, record=False, kwargs=kwargs)
+            if not is_made:  # training and tests have one each
+                other = make(training=True, record=False, kwargs=kwargs)
+                require_separate([vector, other])
+                other.close()
     except (ValueError, EnvError) as error:
         return Findings([str(error)], [])
     return check(vector)

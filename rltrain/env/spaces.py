@@ -98,6 +98,19 @@ def recorded_view(record: Mapping[str, Any]) -> ObsView:
     return ObsView(convert, whole, name, scale_of(record))
 
 
+class StoredView:
+    """From an observation of a recorded space to [1, *O]; pickled as the record."""
+
+    def __init__(self, record: Mapping[str, Any]) -> None:
+        self.record, self.convert = record, recorded_view(record).convert
+
+    def __call__(self, obs: object) -> np.ndarray:
+        return self.convert(obs)[None]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return StoredView, (self.record,)
+
+
 def flat(record: Mapping[str, Any]) -> Convert:
     """From an observation of a recorded space to its numbers one after the other, not scaled."""
     match record:

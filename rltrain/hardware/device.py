@@ -95,6 +95,38 @@ def set_random_state(states: Mapping[str, torch.Tensor]) -> None:
         torch.cuda.set_rng_state(states["cuda_rng"])
 
 
+class TorchRandom:
+    """Context in which torch's own generators are those of one owner, from their state when this
+    object is made; outside of it they are the caller's.
+    """
+
+    def __init__(self) -> None:
+        self.depth, self.waiting = 0, random_state()  # of whom it is not the turn
+
+    def __enter__(self) -> None:
+        self.depth += 1
+        if self.depth == 1:
+            self._swap()
+
+    def __exit__(self, *error: object) -> None:
+        self.depth -= 1
+        if self.depth == 0:
+            self._swap()
+
+    def _swap(self) -> None:
+        now = random_state()
+        set_random_state(self.waiting)
+        self.waiting = now
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        with self:
+            return random_state()
+
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        with self:
+            set_random_state(state)
+
+
 def prepare_gpu() -> None:
     """Let a GPU compute the same bits in every run, in float32 as the CPU does. What PyTorch has no
     such implementation of is warned about where it is used.

@@ -29,7 +29,7 @@ from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.validate.checker import check
 from rltrain.errors import CheckpointError, UsageError, exit_code_of, usage_errors
-from rltrain.hardware.device import set_allocator_policy
+from rltrain.hardware.device import TorchRandom, set_allocator_policy
 from rltrain.logger.console import PlainLines
 from rltrain.logger.curve import history
 from rltrain.logger.jsonl import JsonLines
@@ -248,7 +248,7 @@ def built(
     build: Callable[..., Trainer] = build_trainer
     if settings.run.dataset.read is not None and settings.ranks is None:
         build = build_offline_trainer
-    with usage_errors():
+    with usage_errors(), TorchRandom():
         return build(settings, run_dir, loggers or Loggers([]), callbacks)
 
 

@@ -2,9 +2,11 @@
 
 import itertools
 import json
+import pickle
 
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 
 import rltrain
@@ -15,6 +17,7 @@ from rltrain.errors import CheckpointError
 from rltrain.types import EnvSpec
 from tests.env.scripted import Scripted
 
+SLOW = pytest.mark.slow
 PICTURE = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
 SPACES = {
     "discrete": (spaces.Discrete(5, start=5), [5, 9]),
@@ -58,6 +61,25 @@ def test_an_observation_as_its_environment_gives_it_becomes_the_same_action(kind
         assert 2 <= action <= 4
 
 
+NORMALIZED = "algo.network.normalize_obs=true"
+
+
+@pytest.mark.parametrize(
+    ("kind", "overrides"),
+    [
+        ("box", [NORMALIZED]),
+        ("dict", []),
+        *(pytest.param(kind, [], marks=SLOW) for kind in SPACES if kind not in ("box", "dict")),
+    ],
+)
+def test_a_pickled_policy_acts_as_before(kind, overrides, tmp_path):
+    """Defect: functions within functions converted observations and refreshed statistics."""
+    space, shown = SPACES[kind]
+    policy = rltrain.load_policy(trainer_on(space, tmp_path, *overrides).save("weights"))
+    again = pickle.loads(pickle.dumps(policy))
+    assert [again.act(obs) for obs in shown] == [policy.act(obs) for obs in shown]
+
+
 def test_observations_as_the_run_stored_them_give_an_action_per_agent(tmp_path):
     trainer = trainer_on(spaces.Discrete(5, start=5), tmp_path)
     policy = rltrain.load_policy(trainer.save("weights"))
@@ -70,6 +92,45 @@ def test_observations_as_the_run_stored_them_give_an_action_per_agent(tmp_path):
 def test_only_available_actions_are_chosen(tmp_path):
     policy = rltrain.load_policy(trainer_on(spaces.Discrete(5), tmp_path).save("weights"))
     assert [policy.act(1, np.eye(3)[a]) for a in range(3)] == [2, 3, 4]
+
+
+def read_only(array):
+    array.flags.writeable = False
+    return array
+
+
+LAYOUTS = {
+    "reversed": lambda x: x[..., ::-1].copy()[..., ::-1],
+    "backward": lambda x: x[::-1].copy()[::-1],
+    "of Fortran": np.asfortranarray,
+    "strided": lambda x: np.repeat(x, 2, -1)[..., ::2],
+    "broadcast": lambda x: np.broadcast_to(x, (2, *x.shape))[1],
+    "read-only": lambda x: read_only(x.copy()),
+    "big-endian": lambda x: x.astype(x.dtype.newbyteorder(">")),
+    "float16": lambda x: x.astype(np.float16),
+    "float64": lambda x: x.astype(np.float64),
+    "lists": np.ndarray.tolist,
+    "tensor": torch.tensor,
+}
+
+
+@pytest.mark.parametrize("kind", ["box", "image"])
+@pytest.mark.filterwarnings("error")
+def test_arrays_of_every_layout_give_the_same_action(kind, tmp_path):
+    """Defect: torch refused negative strides and warned of arrays that cannot be written."""
+    space, (obs, *_) = SPACES[kind]
+    trainer = trainer_on(space, tmp_path)
+    policy = rltrain.load_policy(trainer.save("weights"))
+    mask, obs = np.array([[1, 0, 1]], np.uint8), np.asarray(obs, space.dtype)
+    stored = (obs if kind == "box" else obs.transpose(2, 0, 1))[None]
+    expected = policy.act(obs, mask)
+    for name, lay in LAYOUTS.items():
+        assert policy.act(lay(obs), lay(mask)) == expected, name
+        assert policy.act(lay(stored), lay(mask)).tolist() == [expected], name
+        actions = trainer.compute_actions([lay(obs)], avail_actions=lay(mask[None]))
+        assert actions.tolist() == [expected], name
+    with pytest.raises(ValueError, match=r"requires grad\. Use tensor\.detach\(\)"):
+        policy.act(torch.tensor(stored, dtype=torch.float32, requires_grad=True), mask)
 
 
 def test_stacked_frames_are_those_of_the_episode(tmp_path):

@@ -10,28 +10,36 @@ SPEC = EnvSpec(n_agents=2, n_actions=3, obs_shape=(4,), state_dim=5, n_rewards=2
 
 
 class Stream:
-    """Random steps of E environments with episodes of 1 … ``longest`` transitions; environments may
-    crash.
+    """Random steps of E environments with episodes of ``shortest`` … ``longest`` transitions;
+    environments may crash.
 
     Final steps carry garbage actions and rewards, which no batch may show.
     """
 
-    def __init__(self, seed: int, *, spec: EnvSpec = SPEC, n_envs: int = 3, longest: int = 12):
+    def __init__(
+        self,
+        seed: int,
+        *,
+        spec: EnvSpec = SPEC,
+        n_envs: int = 3,
+        longest: int = 12,
+        shortest: int = 1,
+    ):
         self.rng = np.random.default_rng(seed)
-        self.spec, self.n_envs, self.longest = spec, n_envs, longest
-        self.left = self.rng.integers(1, longest + 1, n_envs)  # transitions until the final step
+        self.spec, self.n_envs, self.lengths = spec, n_envs, (shortest, longest + 1)
+        self.left = self.rng.integers(*self.lengths, n_envs)  # transitions until the final step
 
     def steps(self, n_steps: int, *, crash: float = 0.0) -> Steps:
         rng, spec, shape = self.rng, self.spec, (n_steps, self.n_envs)
         lost = rng.random(self.n_envs) < crash
-        self.left[lost] = rng.integers(1, self.longest + 1, int(lost.sum()))
+        self.left[lost] = rng.integers(*self.lengths, int(lost.sum()))
         last = np.zeros(shape, np.bool_)
         terminated = np.zeros(shape, np.bool_)
         for t in range(n_steps):
             last[t] = self.left == 0
             terminated[t] = (self.left == 1) & (rng.random(self.n_envs) < 0.5)
             self.left -= 1
-            fresh = rng.integers(1, self.longest + 1, self.n_envs)
+            fresh = rng.integers(*self.lengths, self.n_envs)
             self.left = np.where(last[t], fresh, self.left)
         obs = rng.integers(0, 255, (*shape, spec.n_agents, *spec.obs_shape))
         return Steps(

@@ -60,7 +60,7 @@ def load(folder: Path, buffer, step: int) -> None:
 def test_batches_are_those_of_memory_also_after_kills(pair, tmp_path, monkeypatch, seed):
     monkeypatch.setattr(disk_store, "LARGE", (1, 1 << 26)[seed % 2])
     rng, (memory, disk) = np.random.default_rng(seed), pair()
-    stream = Stream(seed, spec=memory.spec)
+    stream = Stream(seed, spec=memory.spec, shortest=seed % 2)
     for step in range(30):
         steps = stream.steps(int(rng.integers(1, 40)), crash=0.2)
         memory.add(steps)

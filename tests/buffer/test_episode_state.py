@@ -21,9 +21,10 @@ from tests.buffer.streams import SPEC, Stream
 
 
 @pytest.mark.parametrize("max_bytes", [None, 14 * BLOCK * STEP_BYTES])
-def test_a_loaded_buffer_continues_bit_for_bit(max_bytes: int | None) -> None:
+@pytest.mark.parametrize("shortest", [0, 1])
+def test_a_loaded_buffer_continues_bit_for_bit(max_bytes: int | None, shortest: int) -> None:
     one = make(capacity=30, max_bytes=max_bytes)
-    stream = Stream(5)
+    stream = Stream(5, shortest=shortest, longest=12 if shortest else 3)
     for _ in range(40):
         one.add(stream.steps(5, crash=0.05))
     one.sample(4, CLOCK)

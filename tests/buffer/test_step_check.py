@@ -166,12 +166,12 @@ def test_float16_refuses_numbers_that_it_would_make_infinite(name: str, value: f
 @pytest.mark.parametrize(
     ("name", "index", "match"),
     [
-        ("obs", (3, 2, 1, 0), r"^Environment 2, agent 1 returned -?(nan|inf) as obs \(time step 3"),
-        ("state", (3, 2, 0), r"^Environment 2 returned -?(nan|inf) as state \(time step 3 "),
+        ("obs", (3, 2, 1, 0), r"^Environment 2, agent 1 has -?(nan|inf) as obs \(time step 3"),
+        ("state", (3, 2, 0), r"^Environment 2 has -?(nan|inf) as state \(time step 3 "),
         (
             "reward",
             None,
-            r"^Environment \d(, agent 0)? returned -?(nan|inf) as reward \(time step \d+ ",
+            r"^Environment \d(, agent 0)? has -?(nan|inf) as reward \(time step \d+ ",
         ),
     ],
 )

@@ -2,7 +2,9 @@
 
 import json
 import logging
+from collections.abc import Mapping
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import torch
 
 from rltrain.buffer.packed_batch import BatchMemory, form_of
 from rltrain.callback import Callback, Callbacks
+from rltrain.callback.hooks import VALUES
 from rltrain.errors import UsageError
 
 UNUSED = ("obs", "avail_actions", "state", "last_action", "last", "action", "terminated")
@@ -25,6 +28,21 @@ def test_a_hook_that_returns_nothing_for_a_value_is_named(hook):
     getattr(callbacks, hook)(SimpleNamespace(), None)
     with pytest.raises(UsageError, match=rf"\.Own\.{hook} returned nothing.*return value"):
         getattr(callbacks, hook)(SimpleNamespace(), {"value": 1.0})
+
+
+@pytest.mark.parametrize("given", ["text", [1], 3, object()], ids=lambda x: type(x).__name__)
+@pytest.mark.parametrize("value", VALUES, ids=lambda kind: kind.__name__)
+def test_a_hook_that_returns_a_value_of_another_type_is_named(value, given):
+    """Defect: an AttributeError in a callback of rltrain, or in the trainer, was reported."""
+
+    class Own(Callback):
+        def on_collect(self, trainer, value):
+            return given
+
+    passed = {} if value is Mapping else Mock(spec=value)
+    said = rf"\.Own\.on_collect returned {type(given).__name__}: .* {value.__name__}, changed"
+    with pytest.raises(UsageError, match=said):
+        Callbacks([Own()]).on_collect(SimpleNamespace(), passed)
 
 
 def test_an_exception_is_not_replaced_by_another():

@@ -8,6 +8,7 @@ import pytest
 from rltrain.api import settings_from
 from rltrain.config.mapping import as_texts
 from rltrain.errors import UsageError
+from rltrain.mode.train import Result
 
 
 @pytest.mark.parametrize(
@@ -23,6 +24,7 @@ from rltrain.errors import UsageError
         ({"algo.optimizer.lr": np.float32(0.5)}, ["algo.optimizer.lr=0.5"]),
         ({"algo.network.hidden_sizes": (64, 32)}, ["algo.network.hidden_sizes=[64, 32]"]),
         ({"checkpoint": Path("a b,c=d")}, ["checkpoint='a b,c=d'"]),
+        ({"checkpoint": Result(Path("outputs/a"))}, ["checkpoint=outputs/a"]),
         ({"env.kwargs": {"size": 3}}, ["env.kwargs={size: 3}"]),
         ({"callbacks": [{"_target_": "a.B", "key": 1}]}, ["callbacks=[{_target_: a.B, key: 1}]"]),
         ({"env.game_version": "4.10"}, ["env.game_version='4.10'"]),
@@ -32,9 +34,23 @@ def test_a_mapping_is_what_would_be_typed(mapping, texts):
     assert as_texts(mapping) == texts
 
 
-def test_a_class_is_answered_with_its_name():
-    with pytest.raises(UsageError, match=r"'algo\.mixer\._target_': 'pathlib[.\w]+'"):
-        as_texts({"algo.mixer": Path})
+@pytest.mark.parametrize(
+    ("mapping", "said"),
+    [
+        ({"algo.mixer": Path}, r"^algo\.mixer=Path: .*'algo\.mixer\._target_': 'pathlib[.\w]+'"),
+        ({"algo.mixer._target_": Path}, r" 'algo\.mixer\._target_': 'pathlib[.\w]+'"),
+        ({"algo.mixer": {"_target_": Path}}, r" 'algo\.mixer\._target_': 'pathlib[.\w]+'"),
+        ({"callbacks": [{"_target_": Path}]}, r" 'callbacks\._target_': 'pathlib[.\w]+'"),
+        ({"callbacks": [object()]}, r"^callbacks=<.*pass it as the argument callbacks=…"),
+        ({"callbacks": object()}, r"pass it as the argument callbacks=…"),
+        ({"env": Path}, r"pass it as the argument env=…"),
+        ({"env.kwargs": {"a": [object()]}}, r"^env\.kwargs\.a=<.*expected a number.*got object"),
+    ],
+    ids=str,
+)
+def test_what_no_configuration_holds_is_answered_with_what_to_type(mapping, said):
+    with pytest.raises(UsageError, match=said):
+        as_texts(mapping)
 
 
 def test_texts_stay_as_they_are():
@@ -46,11 +62,6 @@ def test_texts_stay_as_they_are():
 def test_what_is_neither_texts_nor_a_mapping_is_refused(given):
     with pytest.raises(UsageError, match=r"expected a list such as \['algo=dqn'"):
         as_texts(given)
-
-
-def test_a_value_that_no_configuration_holds_is_refused():
-    with pytest.raises(UsageError, match=r"callbacks=.*got object"):
-        as_texts({"callbacks": [object()]})
 
 
 def test_values_arrive_in_the_settings():

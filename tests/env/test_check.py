@@ -131,6 +131,14 @@ class Endless(Good):
         return 200 * obs, 0.0, False, False, {}
 
 
+def test_a_factory_that_returns_one_object_twice_is_found():
+    """Defect: only training refused it."""
+    env = Good()
+    (problem,) = rltrain.check_env(lambda: env).problems
+    assert problem.startswith("The environment factory returned the same Good in two calls")
+    assert not rltrain.check_env(env).problems
+
+
 def test_what_is_hard_to_learn_from_is_a_hint():
     found = rltrain.check_env(Endless)
     assert len(found.hints) == 4
@@ -195,7 +203,7 @@ def test_several_actions_at_a_time_are_played_as_the_environment_takes_them():
 def test_masked_combinations_of_a_team_are_played_as_the_environment_takes_them():
     pairs = spaces.MultiDiscrete([2, 2], start=[1, 0])
     env = Scripted(actions=(pairs, pairs), mask=np.array([0, 1, 0, 0], np.int8))
-    assert rltrain.check_env(lambda: env).problems == []
+    assert rltrain.check_env(env).problems == []
     assert env.given[0]["a"].tolist() == [1, 1]
 
 

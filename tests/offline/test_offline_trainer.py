@@ -114,6 +114,26 @@ def test_a_replay_that_holds_the_dataset_is_filled_once(offline, tmp_path):
     assert trainer.buffer.n_steps == 2 * n_chosen
 
 
+@pytest.mark.parametrize("algo", ["qmix", "dqn"])
+def test_a_replay_that_holds_just_the_dataset_reads_it_once(
+    small, offline, balanced, tmp_path, algo
+):
+    """Defect: an episode buffer was read into again and again."""
+    overrides = without(offline, "buffer.capacity")
+    if algo == "dqn":
+        overrides = without(overrides, "env=", "dataset.", "algo", "test.n_envs")
+        overrides += ["env=cartpole", "algo=dqn", f"dataset.read={balanced}"]
+    roomy = rltrain.make_trainer([*overrides, "buffer.capacity=1000"], tmp_path / "roomy")
+    roomy.run(10)
+    buffer = roomy.buffer
+    size = buffer.n_episodes if algo == "qmix" else buffer.n_steps
+    for capacity, passes in ((size, 1), (size - 1, 2)):
+        words = [*overrides, f"buffer.capacity={capacity}"]
+        trainer = rltrain.make_trainer(words, tmp_path / str(capacity))
+        trainer.run(max(30, 2 * size if capacity < size else 0))
+        assert min(trainer.reader.passes, 2) == passes, capacity
+
+
 @pytest.mark.slow
 def test_a_smaller_replay_is_fed_as_the_clock_goes(offline, tmp_path):
     overrides = [*without(offline, "buffer."), "buffer.capacity=50", "algo.updates_per_episode=0.1"]

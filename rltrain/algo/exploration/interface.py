@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
+from rltrain.algo.own_checks import require_actions
 from rltrain.common.stateful import Stateful
 from rltrain.interfaces import Agents
 from rltrain.types import Clock, StateDict
@@ -85,7 +86,10 @@ class ExplorationOfShare(Exploration):
         all_q = np.zeros((self.total, *q.shape[1:]), q.dtype)
         all_available = np.ones((self.total, *available.shape[1:]), available.dtype)
         all_q[own], all_available[own] = q, available
-        return self.exploration.choose(all_q, all_available, clock, rng)[own]
+        action = self.exploration.choose(all_q, all_available, clock, rng)
+        if not type(self.exploration).__module__.startswith("rltrain."):
+            require_actions(self.exploration, action, all_available)
+        return action[own]
 
     def state_dict(self) -> StateDict:
         return self.exploration.state_dict()

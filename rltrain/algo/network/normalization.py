@@ -41,7 +41,7 @@ class RunningNorm(nn.Module):
             empty = torch.empty(n_features * self.n_frames)
             self.register_buffer(name, empty, persistent=False)
         self._refresh()
-        self.register_load_state_dict_post_hook(lambda module, keys: module._refresh())
+        self.register_load_state_dict_post_hook(RunningNorm._refresh)
 
     # twin: kernels/learning.py, kernels/acting.py
     def forward(self, x: Tensor) -> Tensor:
@@ -72,8 +72,8 @@ class RunningNorm(nn.Module):
         count, squares = float(self.count), self.squares.cpu().numpy()
         return squares / count if count >= 2 else np.ones_like(squares)
 
-    def _refresh(self) -> None:
-        """Compute shift and scale from the statistics."""
+    def _refresh(self, keys: object = None) -> None:
+        """Compute shift and scale from the statistics, which were loaded with ``keys``."""
         shift, scale = self.mean.cpu().numpy(), 1 / np.sqrt(self.variance + EPSILON)
         for buffer, values in ((self.shift, shift), (self.scale, scale)):
             buffer.copy_(torch.from_numpy(np.tile(values, self.n_frames)))

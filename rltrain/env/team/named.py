@@ -39,6 +39,9 @@ class NamedAgents:
             spec.channels,
         ).agents
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return NamedAgents, (self._spec,)
+
     def whole(self, obs: Any, masks: Any) -> tuple[Mapping[Name, Any], Any] | None:
         """An observation of a Gymnasium environment whose parts are the agents, and its mask, by
         their names; None: ``obs`` is something else.
