@@ -305,9 +305,8 @@ def make_trainer(
                 "row."
             )
     settings = with_opponents(settings)
-    folder = (
-        new_run_dir(settings) if run_dir is None else expanded(require_path(run_dir, "run_dir"))
-    )
+    typed = None if run_dir is None else require_path(run_dir, "run_dir")
+    folder = new_run_dir(settings) if typed is None else expanded(typed)
     require_kept(settings, folder)
     loggers = Loggers([JsonLines(folder / "metrics.jsonl")])
     trainer = built(settings, folder, loggers, [Journal(folder, settings)])
