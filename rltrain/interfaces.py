@@ -68,9 +68,8 @@ class VectorEnv(Protocol):
     """E environments in lockstep with next-step autoreset: every observation, final ones included,
     has its own time step.
 
-    The arrays hold the current time step; the next ``step`` overwrites them. Where ``last`` is
-    set, the next ``step`` ignores the action of that environment, returns reward 0 and writes the
-    first observation of a new episode.
+    The arrays hold the current time step; the next ``step`` overwrites them. Where ``last`` is set,
+    it ignores the action of that environment, returns reward 0 and begins a new episode.
 
     ``lost`` [E] bool marks environments that crashed in the last ``step``, or could not continue in
     ``load_state_dict``: their reward is 0, and an episode has started with its first observation.
@@ -85,6 +84,7 @@ class VectorEnv(Protocol):
     infos: Sequence[Info]  # [E]; where last is set: {"win": bool, "metrics": {…}}
     about: Mapping[str, Any] = MappingProxyType({})  # for records: {"backend": …}
     lost: np.ndarray | None = None  # [E] bool
+    unclipped: np.ndarray | None = None  # [E, R] float32: rewards of the last step, if it clipped
     frames_per_second: float | None = None  # of its videos; None: it cannot be rendered
     has_drawing: bool = False  # ``drawing`` reports positions
     other_side: OtherSide | None = None  # played by opponents, if it was made with ``two_sided``

@@ -111,7 +111,8 @@ class GreedyPolicy:
         """Observations [N, *O]; and whether one came as a single agent's environment returns it."""
         spec = self.spec
         shape = (spec.n_agents, *spec.obs_shape)
-        single = spec.n_agents == 1 and given_shape(obs) != shape
+        whole = isinstance(obs, tuple) and "tuple" in (spec.obs_space or {})
+        single = spec.n_agents == 1 and (whole or given_shape(obs) != shape)
         try:
             if isinstance(obs, Mapping) and not single:
                 unnamed = "no agents named by text or whole numbers"

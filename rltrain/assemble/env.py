@@ -83,9 +83,9 @@ def build_env(
         )
     if hasattr(env, "action_space") and not hasattr(env, "n_envs"):
         raise ValueError(
-            f"{type(env).__name__} (env) is a single environment: expected {n_envs} in lockstep. "
-            "Type env=gymnasium env.id=module:Class, or pass its class to "
-            "rltrain.make_trainer(…, env=…)."
+            f"{type(env).__name__} (env) is no VectorEnv of rltrain.interfaces: expected one of "
+            f"{n_envs} environments. Type env=gymnasium env.id=module:function of a function that "
+            "makes a single one, or pass that to rltrain.make_trainer(…, env=…)."
         )
     made = conform(env, VectorEnv, "env")
     made.order_agents(settings.agent_order)

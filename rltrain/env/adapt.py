@@ -27,11 +27,7 @@ def adapted(env: object, *, options: EnvOptions, teams: Teams | None = None) -> 
     Raises:
         ValueError: no environment of these, or spaces that do not fit.
     """
-    if isinstance(env, gymnasium.vector.VectorEnv):
-        raise ValueError(
-            f"{type(env).__name__} is a vector environment of Gymnasium: expected a single one. "
-            "Pass its class; hardware.n_envs sets how many are stepped together."
-        )
+    refuse_vector(env)
     if not isinstance(env, gymnasium.Env):
         return team(env, options, teams)
     space = getattr(env, "action_space", None)
@@ -53,6 +49,17 @@ def adapted(env: object, *, options: EnvOptions, teams: Teams | None = None) -> 
 
         return team(FactoredActions(env, options.channels), options)
     return GymnasiumEnv(env, options)
+
+
+def refuse_vector(env: object) -> None:
+    """ValueError if it is a vector environment of Gymnasium's, or a class of them."""
+    kind = env if isinstance(env, type) else type(env)
+    if issubclass(kind, gymnasium.vector.VectorEnv):
+        raise ValueError(
+            f"{kind.__name__} is a vector environment of Gymnasium, which is not taken: expected a "
+            "single one. Pass a function that makes one, such as lambda: gymnasium.make(...); "
+            "hardware.n_envs sets how many are stepped together."
+        )
 
 
 def team(env: object, options: EnvOptions, teams: Teams | None = None) -> Env:

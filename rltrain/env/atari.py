@@ -137,7 +137,7 @@ class AtariVectorEnv(GameEnv):
             self._infos[e] = score_of_all if self._over[e] else {}
         reward = np.where(begun, 0, score).astype(np.float32)[:, None]
         if self.reward_clip is not None:
-            reward = reward.clip(-self.reward_clip, self.reward_clip)
+            self.unclipped, reward = reward, reward.clip(-self.reward_clip, self.reward_clip)
         ended = terminated | (truncated & (self.time_limit == "terminal"))
         return reward, ended & ~begun
 

@@ -13,10 +13,13 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from rltrain.common.env_values import outcome_of, require_fields
+from rltrain.common.number_types import is_finite
 from rltrain.common.spec_record import mask_entries
 from rltrain.env.actions import Actions, as_mask, numbered
-from rltrain.env.gymnasium import reset_reason
+from rltrain.env.gymnasium import reset_reason, returns
 from rltrain.env.make_gymnasium import from_class
+from rltrain.env.spaces import unbounded
 from rltrain.env.team.adapter import TeamEnv
 from rltrain.env.team.agent_spaces import MASK
 from rltrain.env.vector import SyncVectorEnv, require_separate
@@ -109,13 +112,21 @@ def played(env: VectorEnv) -> Played:
     """``N_STEPS`` time steps with random available actions, always the same."""
     rng = np.random.default_rng(0)
     env.reset(lambda e, k: 1_000 + k)
+    require_fields(env)
     steps = []
     for _ in range(N_STEPS):
         obs, state, last = env.obs[0].copy(), env.state[0].copy(), env.last[0].copy()
         draws = rng.random(env.avail_actions.shape) * env.avail_actions
-        reward, _ = env.step(draws.argmax(-1))
+        reward, terminated = env.step(draws.argmax(-1))
+        require_fields(env, reward=reward, terminated=terminated)
+        for e in np.flatnonzero(env.last).tolist():
+            outcome_of(env.infos[e], partial("Environment {}".format, e))
         steps.append((obs, state, reward[0].copy(), last))
-    return Played(*map(np.stack, zip(*steps, strict=True)))
+    made = Played(*map(np.stack, zip(*steps, strict=True)))
+    for name, values in made._asdict().items():
+        if values.dtype.kind == "f" and not is_finite(values):
+            raise EnvError(f"Environment 0 returned NaN or infinity as {name}: expected numbers.")
+    return made
 
 
 def of_seeds(first: Played, second: Played) -> Iterator[str]:
@@ -213,33 +224,32 @@ def of_single(env: gymnasium.Env, masked: MaskUse) -> Iterator[str]:
     """Compare what the methods of an environment of one agent return with its spaces."""
     space, rng = env.observation_space, np.random.default_rng(0)
     pair: Any = env.reset(seed=0)
-    if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[1], dict):
-        yield f"reset() returned {type(pair).__name__}: expected (observation, info), info a dict."
+    if not returns(pair, 2):
+        yield f"reset() returned {describe(pair)}: expected (observation, info), info a dict."
         return
-    yield from outside(pair[0], space, "the first observation")
-    masked.reset.append(MASK in pair[1])
+    obs, info = pair
+    yield from outside(obs, space, "the first observation")
+    masked.reset.append(MASK in info)
     actions = numbered(env.action_space, "the environment")
 
     def stepped(info: Info) -> Any:
         action = actions.own(int(rng.choice(available(info.get(MASK), actions))))
-        returned = env.step(action)
-        if isinstance(returned, tuple) and len(returned) == 5 and not any(returned[2:4]):
-            masked.step.append(MASK in returned[4])
-        return returned
+        return env.step(action)
 
-    step = stepped(pair[1])
-    if not isinstance(step, tuple) or len(step) != 5:
-        yield (
-            f"step() returned {describe(step)}: expected (observation, reward, terminated, "
-            "truncated, info)."
-        )
-        return
-    for name, flag in (("terminated", step[2]), ("truncated", step[3])):
-        if not isinstance(flag, (bool, np.bool_)):
-            yield f"{name} is {describe(flag)}: expected True or False."
-    wide = unbounded(space)
+    step, wide = stepped(info), unbounded(space)
     for t in range(1, N_STEPS):
-        problems = list(outside(step[0], wide, f"the observation of step {t}", declared=space))
+        if not returns(step, 5):
+            yield (
+                f"step() returned {describe(step)}: expected (observation, reward, terminated, "
+                "truncated, info), info a dict."
+            )
+            return
+        problems = [
+            f"{name} is {describe(ended)}: expected True or False."
+            for name, ended in zip(("terminated", "truncated"), step[2:4], strict=True)
+            if not isinstance(ended, (bool, np.bool_))
+        ]
+        problems += outside(step[0], wide, f"the observation of step {t}", declared=space)
         yield from problems
         if problems:
             return
@@ -248,17 +258,9 @@ def of_single(env: gymnasium.Env, masked: MaskUse) -> Iterator[str]:
             masked.reset.append(MASK in info)
             step = (obs, 0.0, False, False, info)
             continue
+        if step[4] is not info:
+            masked.step.append(MASK in step[4])
         step = stepped(step[4])
-
-
-def unbounded(space: Any) -> Any:
-    """A space without the bounds of real numbers, which many environments exceed a little."""
-    if isinstance(space, spaces.Dict):
-        return spaces.Dict({name: unbounded(one) for name, one in space.spaces.items()})
-    if isinstance(space, spaces.Tuple):
-        return spaces.Tuple([unbounded(one) for one in space.spaces])
-    real = isinstance(space, spaces.Box) and space.dtype.kind == "f"
-    return spaces.Box(-np.inf, np.inf, space.shape, space.dtype) if real else space
 
 
 def of_bounds(raw: object, seen: Played) -> Iterator[str]:
@@ -288,7 +290,7 @@ def of_team(env: Any, masked: MaskUse) -> Iterator[str]:
     if set(pair[0]) != set(agents):
         yield f"reset() shows {sorted(pair[0])}, but self.agents is {agents}: set it in reset()."
     infos = pair[1]
-    masked.reset.append(any(MASK in infos.get(name, {}) for name in agents))
+    masked.reset.append(has_masks(infos))
     actions = {name: allowed(env, name, pair[0][name], infos.get(name, {})) for name in agents}
     step = env.step(actions)
     if not isinstance(step, tuple) or len(step) != 5:
@@ -306,14 +308,21 @@ def of_team(env: Any, masked: MaskUse) -> Iterator[str]:
                 "acted, also those that leave."
             )
     if env.agents:
-        masked.step.append(any(MASK in step[4].get(name, {}) for name in env.agents))
+        masked.step.append(has_masks(step[4]))
+
+
+def has_masks(infos: Any) -> bool:
+    """Whether the info of an agent has a mask; False of infos that are no dictionaries."""
+    each = infos.values() if isinstance(infos, Mapping) else ()
+    return any(isinstance(info, Mapping) and MASK in info for info in each)
 
 
 def allowed(env: Any, name: str, obs: Any, info: Any) -> Any:
     """An available action of an agent."""
     space = env.action_space(name)
     space.seed(0)
-    mask = obs[MASK] if isinstance(obs, Mapping) and MASK in obs else info.get(MASK)
+    own = obs if isinstance(obs, Mapping) and MASK in obs else info
+    mask = own.get(MASK) if isinstance(own, Mapping) else None
     if mask is None:
         return space.sample()
     actions = numbered(space, name)
@@ -338,8 +347,9 @@ def outside(obs: Any, space: Any, what: str, declared: Any = None) -> Iterator[s
 def describe(value: object) -> str:
     """A value in a few words."""
     if isinstance(value, np.ndarray):
-        among = f" from {value.min():.4g} to {value.max():.4g}" if value.size else ""
+        numbers = value.size and value.dtype.kind in "biuf"
+        among = f" from {value.min():.4g} to {value.max():.4g}" if numbers else ""
         return f"an array {value.dtype} {list(value.shape)}{among}"
     if isinstance(value, tuple):
-        return f"{len(value)} values"
+        return f"{len(value)} values ({', '.join(type(each).__name__ for each in value)})"
     return f"{type(value).__name__} {value!r}"[:80]

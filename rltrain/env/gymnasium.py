@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from rltrain.common.env_values import LARGEST, finite_reward, flag, outcome_of
 from rltrain.common.number_types import is_finite
 from rltrain.env.actions import as_mask, components, numbered
 from rltrain.env.env_options import USUAL, EnvOptions
-from rltrain.env.spaces import to_record, viewed
+from rltrain.env.spaces import require_numbers, to_record, viewed
 from rltrain.env.tasks import begin_task, require_task
 from rltrain.env.vector import Env, Observation
 from rltrain.errors import STOPS, Containment, EnvError, reason
@@ -20,7 +20,6 @@ from rltrain.types import EnvSpec, Info
 
 NO_STATE = np.zeros(0, np.float32)
 FRAMES_PER_SECOND = 30.0  # of videos, where an environment does not define it
-LARGEST = float(np.finfo(np.float32).max)
 FINITE = f"finite numbers, at most {LARGEST:.1g}"
 
 
@@ -36,8 +35,7 @@ class GymnasiumEnv(Env):
 
     Args:
         env: the environment, time limit included.
-        options: with ``reward_clip`` the return before clipping is reported as ``game_return``;
-            ``max_episode_steps`` is the limit where the environment's own ``spec`` does not say.
+        options: ``max_episode_steps`` is the limit where the environment's own ``spec`` has none.
 
     Raises:
         ValueError: actions that are not discrete, or observations without a fixed, bounded shape.
@@ -47,14 +45,10 @@ class GymnasiumEnv(Env):
         name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
         need_spaces(env, name)
         self._actions = numbered(env.action_space, name, "Type env.factored=true: an agent each.")
-        self.env, self.name, self.reward_clip = env, name, options.reward_clip
+        self.env, self.name = env, name
         channels = options.channels
         self._view = viewed(env.observation_space, name, channels)
-        if 0 in self._view.shape:
-            raise ValueError(
-                f"{name} has observations {env.observation_space}, which have no numbers: expected "
-                "at least one, such as Box(0, 1, (1,))."
-            )
+        require_numbers(self._view.shape, name, env.observation_space)
         limit = options.max_episode_steps if env.spec is None else env.spec.max_episode_steps
         discrete = isinstance(env.action_space, spaces.Discrete)
         self.spec = EnvSpec(
@@ -72,13 +66,13 @@ class GymnasiumEnv(Env):
             masks_actions=bool(getattr(env.unwrapped, "masks_actions", False)),
             action_components=None if discrete else components(env.action_space),
         )
-        self._seed, self.t, self._return = 0, 0, 0.0
+        self._seed, self.t = 0, 0
         if env.render_mode == "rgb_array":
             self.frames_per_second = float(env.metadata.get("render_fps") or FRAMES_PER_SECOND)
         self._all = np.ones((1, self.spec.n_actions), np.uint8)
 
     def reset(self, seed: int) -> Observation:
-        self._seed, self.t, self._return = seed % 2**32, 0, 0.0
+        self._seed, self.t = seed % 2**32, 0
         begin_task(self.env.unwrapped, self.task)
         with Containment(message=lambda error: f"{self.where()} failed: {reset_reason(error)}"):
             returned = self.env.reset(seed=self._seed)
@@ -106,24 +100,12 @@ class GymnasiumEnv(Env):
                 f"info), got {happened!r}."
             )
         obs, reward, terminated, truncated, info = happened
-        reward = finite_reward(reward, self.where)
-        self._return += reward
+        reward = np.array([finite_reward(reward, self.where)], np.float32)
         terminated = flag(terminated, "terminated", self.where)
         truncated = flag(truncated, "truncated", self.where)
         final = terminated or truncated
         outcome = outcome_of(info, self.where) if final else {}
-        if self.reward_clip is not None:
-            reward = min(max(reward, -self.reward_clip), self.reward_clip)
-            if final:
-                metrics = outcome.setdefault("metrics", {})
-                if "game_return" in metrics:
-                    raise EnvError(
-                        f"{self.where()} returned info['metrics'] with game_return, under which "
-                        "env.reward_clip reports the return before clipping: give it another name."
-                    )
-                metrics["game_return"] = self._return
-        observation = self._observation(obs, info, final=final)
-        return observation, np.array([reward], np.float32), terminated, truncated, outcome
+        return self._observation(obs, info, final=final), reward, terminated, truncated, outcome
 
     def render(self) -> Any:
         """The environment's image, if it was made with ``render_mode: rgb_array``."""
@@ -194,55 +176,3 @@ def need_spaces(env: gymnasium.Env, name: str) -> None:
 def returns(returned: object, n: int) -> bool:
     """Whether an environment returned ``n`` values, of which the last is an info."""
     return isinstance(returned, tuple) and len(returned) == n and isinstance(returned[-1], dict)
-
-
-def outcome_of(info: Info, where: Callable[[], str]) -> Info:
-    """``win`` and ``metrics`` of a final info.
-
-    Raises:
-        EnvError: something other than a truth value and a dictionary of numbers.
-    """
-    outcome: dict[str, Any] = {}
-    if "win" in info:
-        outcome["win"] = bool(number(info["win"], "info['win']", "True or False", where))
-    if "metrics" in info:
-        metrics, expected = info["metrics"], "a dictionary of numbers by name"
-        if not isinstance(metrics, Mapping):
-            raise EnvError(f"{where()} returned info['metrics']={metrics!r}: expected {expected}.")
-        outcome["metrics"] = {
-            str(name): number(x, f"info['metrics'][{name!r}]", "a number", where)
-            for name, x in metrics.items()
-        }
-    return outcome
-
-
-def number(given: object, name: str, expected: str, where: Callable[[], str]) -> float:
-    """One number; EnvError, which names it, for anything else."""
-    try:
-        array = np.asarray(given)
-    except ValueError:  # rows of different lengths
-        array = np.empty(0)
-    if array.size == 1 and array.dtype.kind in "biuf":
-        return float(array.reshape(()))
-    raise EnvError(f"{where()} returned {name}={given!r}: expected {expected}.")
-
-
-def flag(given: object, name: str, where: Callable[[], str]) -> bool:
-    """Whether an episode has ended; EnvError, which names ``where``, for text or None."""
-    if given is None or isinstance(given, str):
-        raise EnvError(f"{where()} returned {name}={given!r}: expected True or False.")
-    return bool(given)
-
-
-def finite_reward(reward: Any, where: Callable[[], str]) -> float:
-    """A reward as a number; EnvError, which names ``where``, unless it is a finite one."""
-    try:
-        if isinstance(reward, str | bytes):
-            raise TypeError
-        if abs(x := float(reward)) <= LARGEST:
-            return x
-        expected = f"a finite number, at most {LARGEST:.1g}"
-    except (TypeError, ValueError):
-        got = "text" if isinstance(reward, str) else type(reward).__name__
-        expected = f"one number, such as float(reward), got {got}"
-    raise EnvError(f"{where()} returned the reward {reward!r}: expected {expected}.")

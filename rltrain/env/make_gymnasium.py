@@ -21,7 +21,7 @@ import gymnasium
 from rltrain.common.imports import beside_user
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.machine.streams import warnings_once
-from rltrain.env.adapt import adapted
+from rltrain.env.adapt import adapted, refuse_vector
 from rltrain.env.env_options import USUAL, EnvOptions
 from rltrain.env.games.classic_control import NAMES, RULES, ClassicControl, rules_of
 from rltrain.env.gymnasium_advice import advice, missing_packages
@@ -92,7 +92,9 @@ def in_lockstep(
     with warnings_once():
         rules = rules_of(make()) if classic and options.compiled and clip is None else None
     vector: Callable[..., SyncVectorEnv]
-    vector = SyncVectorEnv if rules is None else partial(ClassicControl, rules)
+    vector = partial(SyncVectorEnv, reward_clip=clip)
+    if rules is not None:
+        vector = partial(ClassicControl, rules)
     if teams is not None:
         from rltrain.env.team.two_teams import TwoTeamVectorEnv
 
@@ -161,12 +163,14 @@ def from_class(
         ValueError: what it makes is not an environment, or has spaces that do not fit.
     """
     maker = named(maker) if isinstance(maker, str) else maker
+    refuse_vector(maker)
     known = inspect.signature(maker).parameters
     single = isinstance(maker, type) and issubclass(maker, gymnasium.Env)
     batched = {"n_envs": n_envs} if "n_envs" in known and not single else {}
     purpose = {"training": training} if "training" in known else {}
-    drawn = {"render_mode": "rgb_array"} if record and draws(maker) else {}
-    arguments = {**batched, **drawn, **purpose, **kwargs}
+    given = {**batched, **purpose, **kwargs}
+    drawn = {"render_mode": "rgb_array"} if record and draws(maker, given) else {}
+    arguments = {**drawn, **given}
     try:
         inspect.signature(maker).bind(**arguments)
     except TypeError as error:
@@ -196,6 +200,7 @@ def from_class(
                 "things itself. Leave them out."
             )
         batch: VectorEnv = made()
+        refuse_vector(batch)
         if isinstance(batch, gymnasium.Env):
             raise ValueError(
                 f"{maker!r} has an argument n_envs, as batched environments have, but makes a "
@@ -213,14 +218,16 @@ def from_class(
     return in_lockstep(make, n_envs, training, options, classic=classic, teams=teams)
 
 
-def draws(maker: Callable[..., Any]) -> bool:
-    """Whether a class or factory takes a ``render_mode``, also one that passes keywords on."""
+def draws(maker: Callable[..., Any], given: Mapping[str, Any]) -> bool:
+    """Whether a class or factory that is ``given`` these keywords takes a ``render_mode``, also one
+    that passes keywords on.
+    """
     known = inspect.signature(maker).parameters
     if all(p.kind is not p.VAR_KEYWORD for p in known.values()):
         return "render_mode" in known
     draw_without_display()
     try:
-        maker(render_mode="rgb_array").close()
+        maker(**{"render_mode": "rgb_array", **given}).close()
     except Exception:
         return False
     return True

@@ -63,6 +63,15 @@ def viewed(space: spaces.Space[Any], name: str, channels: Channels = "auto") -> 
     return view
 
 
+def require_numbers(shape: tuple[int, ...], name: str, space: object) -> None:
+    """ValueError if observations of this space, arrays of ``shape``, have no numbers."""
+    if 0 in shape:
+        raise ValueError(
+            f"{name} has observations {space}, which have no numbers: expected at least one, such "
+            "as Box(0, 1, (1,))."
+        )
+
+
 def categories(record: Mapping[str, Any]) -> int:
     """Categories of all entries of a recorded space."""
     match record:
@@ -245,6 +254,16 @@ def byte_columns(record: Mapping[str, Any], start: int) -> Iterator[tuple[int, i
     for one in entries:
         yield from byte_columns(one, start)
         start += size_of(one)
+
+
+def unbounded(space: Any) -> Any:
+    """A space without the bounds of real numbers, which many environments exceed a little."""
+    if isinstance(space, spaces.Dict):
+        return spaces.Dict({name: unbounded(one) for name, one in space.spaces.items()})
+    if isinstance(space, spaces.Tuple):
+        return spaces.Tuple([unbounded(one) for one in space.spaces])
+    real = isinstance(space, spaces.Box) and space.dtype.kind == "f"
+    return spaces.Box(-np.inf, np.inf, space.shape, space.dtype) if real else space
 
 
 def to_record(space: spaces.Space[Any], channels: Channels = "auto") -> dict[str, Any]:

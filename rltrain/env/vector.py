@@ -109,6 +109,7 @@ class SyncVectorEnv(VectorEnv):
         n_envs: environments, E.
         time_limit: ``bootstrap``: a truncated episode has ``last`` without ``terminated``;
             ``terminal``: it counts as terminated.
+        reward_clip: rewards are clipped to ± this; None = not at all.
     """
 
     def __init__(
@@ -117,11 +118,12 @@ class SyncVectorEnv(VectorEnv):
         make: Callable[[], Env],
         n_envs: int,
         time_limit: Literal["bootstrap", "terminal"] = "bootstrap",
+        reward_clip: float | None = None,
     ) -> None:
         self._make = lambda: conform(make(), Env, "env")
         with warnings_once():
             self.envs: list[Env] = [self._make() for _ in range(n_envs)]
-        self.n_envs, self.time_limit = n_envs, time_limit
+        self.n_envs, self.time_limit, self.reward_clip = n_envs, time_limit, reward_clip
         self.about: Mapping[str, Any] = {}
         self.lost: np.ndarray | None = np.zeros(n_envs, np.bool_)  # only after load_state_dict
         self.frames_per_second = self.envs[0].frames_per_second
@@ -192,6 +194,8 @@ class SyncVectorEnv(VectorEnv):
                 raise EnvError(self._failed(e, error)) from error
             if ended or (cut_off and terminal):
                 terminated[e] = True
+        if self.reward_clip is not None:
+            self.unclipped, reward = reward, reward.clip(-self.reward_clip, self.reward_clip)
         return reward, terminated
 
     def call(self, method: str, *args: Any) -> list[Any]:

@@ -7,10 +7,12 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from rltrain.common.env_values import outcome_of, require_fields
 from rltrain.common.seeding import SeedsOfTests
 from rltrain.errors import CONTAINED, Containment, Interrupted, require_n_envs
 from rltrain.hardware.env_share import Share
@@ -60,7 +62,7 @@ class Rollout:
         self.share = share or Share(0, 0, env.n_envs, env.n_envs)  # the others are elsewhere
         self.about = env.about
         self.seconds = np.zeros(2)  # that collecting took: acting, in the environment
-        self._started = False
+        self._started, self._unchecked = False, True  # no step was checked yet
         self._skip = 0  # episodes whose seeds were used before
         self._returns = np.zeros((env.n_envs, env.spec.n_rewards))  # [E, R] of the open episodes
         self._lengths = np.zeros(env.n_envs, np.int64)  # [E] transitions
@@ -117,10 +119,7 @@ class Rollout:
         steps.action[t] = self.policy.act(env.obs, env.avail_actions, env.last, clock)
         if self.opponents is not None:
             self.opponents.act(steps.last[t], clock)
-        before = time.perf_counter()
-        with STEP:
-            steps.reward[t], steps.terminated[t] = env.step(steps.action[t])
-        self.seconds[ENV] += time.perf_counter() - before
+        steps.reward[t], steps.terminated[t] = self._step(steps.action[t])
         self._count(steps.reward[t], steps.last[t])
         return t + 1
 
@@ -170,15 +169,23 @@ class Rollout:
             action = self.policy.act(env.obs, env.avail_actions, last, clock)
             if self.opponents is not None:
                 self.opponents.act(last, clock)
-            before_step = time.perf_counter()
-            with STEP:
-                reward, terminated = env.step(action)
-            self.seconds[ENV] += time.perf_counter() - before_step
+            reward, terminated = self._step(action)
             self._count(reward, last)
             if watch is not None:
                 watch.stepped(action, reward, terminated)
         self._end_test(before)
         return [episodes[i] for i in range(n)]
+
+    def _step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Step the environments: ``action`` [E, N] to (reward [E, R], terminated [E])."""
+        before = time.perf_counter()
+        with STEP:
+            reward, terminated = self.env.step(action)
+        self.seconds[ENV] += time.perf_counter() - before
+        if self._unchecked:
+            require_fields(self.env, reward=reward, terminated=terminated)
+            self._unchecked = False
+        return reward, terminated
 
     def _policies(self) -> dict[str, Any]:
         """The states of the policies of both sides."""
@@ -282,6 +289,7 @@ class Rollout:
             self.opponents.reset(self._skip)
         with Containment("reset"):
             self.env.reset(seeds)
+        require_fields(self.env)
         self.seconds[ENV] += time.perf_counter() - before
         self.policy.reset()
         self._returns[:], self._lengths[:] = 0, 0
@@ -292,6 +300,7 @@ class Rollout:
         """Episodes that end at the current time step, by environment; their sums are reset."""
         episodes = {}
         for e in np.flatnonzero(self.env.last).tolist():
+            outcome_of(self.env.infos[e], partial("Environment {}".format, self.share.first + e))
             episodes[e] = Episode(
                 episode_return=float(self._returns[e].mean()),
                 length=int(self._lengths[e]),
@@ -305,8 +314,8 @@ class Rollout:
     # twin: kernels/collecting.py
     def _count(self, reward: np.ndarray, last: np.ndarray) -> None:
         """Add a step (reward [E, R], last [E]) to the open episodes; crashed ones begin again."""
-        real, lost = ~last, self.env.lost
-        self._returns += reward * real[:, None]
+        real, lost, unclipped = ~last, self.env.lost, self.env.unclipped
+        self._returns += (reward if unclipped is None else unclipped) * real[:, None]
         self._lengths += real
         if lost is not None and lost.any():
             self._returns[lost], self._lengths[lost] = 0, 0

@@ -33,6 +33,7 @@ SPACES = {
         spaces.Tuple((spaces.Discrete(2), spaces.Box(-9, 9, (2,)))),
         [(1, np.array([3.0, 4.0])), (0, [9.0, 4.0])],
     ),
+    "tuple of one": (spaces.Tuple((spaces.Box(-9, 9, (2,)),)), [(np.array([3.0, 4.0]),)]),
 }
 WORDS = ["algo=dqn", "algo.network.head_sizes=[8]", "test.n_envs=1", "hardware.n_envs=1"]
 WORDS += ["hardware.threads=1"]

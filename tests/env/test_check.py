@@ -96,15 +96,59 @@ class Late(Good):
         return np.array([0, 90 if self.t == 4 else 1])
 
 
+class Changed(Good):
+    """Returns something else from its fourth step on."""
+
+    def step(self, action):
+        returned = super().step(action)
+        return self.changed(*returned) if self.t == 4 else returned
+
+
+class NoInfo(Changed):
+    def changed(self, *returned):
+        return *returned[:4], None
+
+
+class Text(Changed):
+    def changed(self, obs, *returned):
+        return np.array(["a", "b"]), *returned
+
+
+class Objects(Changed):
+    def changed(self, obs, *returned):
+        return np.array([None, None]), *returned
+
+
+class Listed(Changed):
+    def changed(self, obs, reward, terminated, *returned):
+        return obs, reward, [terminated], *returned
+
+
+class TeamWithoutInfos(Scripted):
+    def step(self, actions):
+        return *super().step(actions)[:4], None
+
+
+class TeamWithoutInfo(Scripted):
+    def step(self, actions):
+        return *super().step(actions)[:4], dict.fromkeys(actions)
+
+
 PROBLEMS = {
+    NoInfo: r"step\(\) returned 5 values \(.*, NoneType\): expected .* info a dict",
+    Text: r"the observation of step 4 is an array <U1 \[2\], which is not in its space",
+    Objects: r"the observation of step 4 is an array object \[2\], which is not in its space",
+    Listed: r"terminated is list \[False\]: expected True or False",
+    TeamWithoutInfos: r"returned infos as NoneType: expected a dictionary by agent",
+    TeamWithoutInfo: r"gave a the info None: expected a dictionary",
     Late: r"the observation of step 4 is an array int64 \[2\] from 0 to 90, .* not in its space",
     Unseeded: r"same seed and the same actions differ \(obs, first at step 0\).*self\.np_random",
     Outside: r"the first observation is an array float32 \[2\] from .* not in its space",
-    Old: r"step\(\) returned 4 values: expected \(observation, reward",
+    Old: r"step\(\) returned 4 values .*: expected \(observation, reward",
     LaterOutside: r"the observation of step 1 is .* not in its space Box\(-1\.0, 1\.0, \(2,\)",
     WithoutSeed: r"unexpected keyword argument 'seed'. Gymnasium expects reset\(self, ",
     LongMask: r"returned the action_mask \[0 0 0 1\]: expected 2 entries of 0 and 1",
-    WithoutInfo: r"reset\(\) returned ndarray: expected \(observation, info\)",
+    WithoutInfo: r"reset\(\) returned an array float32 \[2\] .*: expected \(observation, info\)",
     Continuous: r"values of discrete actions",
     Numbered: r"terminated is int 0: expected True or False",
     KeepsNoRewards: r"returned rewards of \['a'\]: expected \['a', 'b'\]",

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rltrain.env.env_options import EnvOptions
-from rltrain.env.gymnasium import GymnasiumEnv, finite_reward
+from rltrain.common.env_values import finite_reward
+from rltrain.env.gymnasium import GymnasiumEnv
 from rltrain.errors import EnvError
 from rltrain.hardware.rollout import Rollout
 from rltrain.types import Clock, EnvSpec
@@ -17,16 +17,20 @@ from tests.env.scripted import BROKEN_OBS, Counting, Scripted, Zeros, go, made
 @pytest.mark.parametrize(
     ("clip", "seen"), [(None, [-3, 0.5, 9]), (1.0, [-1, 0.5, 1]), (4.0, [-3, 0.5, 4])]
 )
-def test_rewards_are_clipped_only_if_asked_for(clip: float | None, seen: list[float]) -> None:
-    env = GymnasiumEnv(Scripted(rewards=(-3, 0.5, 9)), EnvOptions(reward_clip=clip))
-    env.reset(0)
-    rewards = [go(env)[1] for _ in range(3)]
-    assert np.concatenate(rewards).tolist() == seen
-    assert rewards[0].shape == (1,)
+def test_rewards_are_clipped_only_if_asked_for_and_returns_never(
+    clip: float | None, seen: list[float]
+) -> None:
+    """Defect: train/return_mean was that of clipped rewards."""
+    kwargs = {"rewards": (-3, 0.5, 9), "ends": ("", "", "truncated")}
+    env = made("Scripted-v0", n_envs=2, kwargs=kwargs, reward_clip=clip)
+    policy: Any = Zeros()
+    steps = Rollout(env=env, policy=policy, seeds=lambda i, k: 6).collect(4, Clock())
+    assert steps.reward[:3, 0, 0].tolist() == seen
+    assert [(episode.episode_return, episode.info) for episode in steps.episodes] == [(6.5, {})] * 2
 
 
 @pytest.mark.filterwarnings("ignore:overflow")
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e300, None, np.zeros(1)])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e300, None, np.zeros(2)])
 def test_a_reward_that_is_no_number_names_environment_step_and_seed(bad: Any) -> None:
     env = GymnasiumEnv(Scripted(rewards=(1.0, bad)))
     env.reset(41)
@@ -38,7 +42,7 @@ def test_a_reward_that_is_no_number_names_environment_step_and_seed(bad: Any) ->
         go(env)
 
 
-NO_NUMBERS = {"1.0": "text", b"1.0": "bytes", None: "NoneType", ("1.0",): "tuple"}
+NO_NUMBERS = {"1.0": "text", b"1.0": "bytes", None: "NoneType", (1.0,): "tuple", 1j: "complex"}
 
 
 @pytest.mark.parametrize("bad", NO_NUMBERS, ids=str)
@@ -250,21 +254,6 @@ def test_numbers_that_the_environment_counts_are_told_at_the_end() -> None:
     assert [go(env)[4] for _ in range(2)] == [{}, {"metrics": {"score": 2.0}}]
 
 
-def test_the_return_before_clipping_replaces_no_metric_of_the_environment() -> None:
-    class Reporting(Scripted):
-        def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-            return *super().step(action)[:4], {"metrics": {"game_return": 3.0}}
-
-    for clip in (None, 1.0):
-        env = GymnasiumEnv(Reporting(ends=("terminated",)), EnvOptions(reward_clip=clip))
-        env.reset(0)
-        if clip is None:
-            assert go(env)[4] == {"metrics": {"game_return": 3.0}}
-        else:
-            with pytest.raises(EnvError, match=r"with game_return, under which env\.reward_clip"):
-                go(env)
-
-
 def test_a_broken_environment_is_a_broken_world() -> None:
     policy: Any = Zeros()
     rollout = Rollout(env=made("BrokenReward-v0"), policy=policy, seeds=lambda i, k: 6)
@@ -311,6 +300,7 @@ def test_what_reset_and_step_return_is_checked(method, returned, match) -> None:
         ({"metrics": [1.0]}, r"info\['metrics'\]=\[1.0\]: expected a dictionary of numbers"),
         ({"win": np.array([True, False])}, r"info\['win'\]=array.*: expected True or False"),
         ({"win": "yes"}, r"info\['win'\]='yes': expected True or False"),
+        ({"win": float("nan")}, r"info\['win'\]=nan: expected True or False"),
     ],
     ids=str,
 )
@@ -323,3 +313,8 @@ def test_what_an_episode_reports_is_named_where_it_is_something_else(info: Any, 
     env.reset(7)
     with pytest.raises(EnvError, match=rf"Reporting at step 1 .* seed 7 returned {match}"):
         go(env)
+
+
+def test_an_environment_without_numbers_to_observe_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"Scripted has observations .* which have no numbers"):
+        GymnasiumEnv(Scripted(spaces.Box(0, 1, (0,))))

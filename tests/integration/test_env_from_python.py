@@ -52,8 +52,8 @@ def test_the_keys_of_env_hold_for_it(tmp_path):
     trainer = rltrain.make_trainer([*WORDS, *overrides], tmp_path, env=Corridor)
     env = trainer.rollout.env
     assert (env.spec.frame_stack, env.spec.max_steps, env.time_limit) == (2, 5, "terminal")
-    assert (env.envs[0].reward_clip, env.envs[0].env.unwrapped.prize) == (1, 7)
-    assert trainer.test_rollout.env.envs[0].reward_clip is None
+    assert (env.reward_clip, env.envs[0].env.unwrapped.prize) == (1, 7)
+    assert trainer.test_rollout.env.reward_clip is None
 
 
 @pytest.mark.parametrize(
@@ -147,9 +147,16 @@ def test_what_a_batched_environment_does_itself_is_refused(small, tmp_path):
         rltrain.make_trainer([*overrides, "env.frame_stack=2"], tmp_path, env=TwoStepGames)
 
 
-def test_a_vector_environment_of_gymnasium_is_refused_with_what_to_pass(tmp_path):
-    def make():
-        return gymnasium.vector.SyncVectorEnv([Corridor])
+VECTORS = {
+    "a class": gymnasium.vector.SyncVectorEnv,
+    "a factory": lambda: gymnasium.vector.SyncVectorEnv([Corridor]),
+    "a batched factory": lambda n_envs: gymnasium.vector.SyncVectorEnv([Corridor] * n_envs),
+}
 
-    with pytest.raises(UsageError, match=r"vector environment of Gymnasium.*hardware\.n_envs"):
+
+@pytest.mark.parametrize("make", VECTORS.values(), ids=list(VECTORS))
+def test_a_vector_environment_of_gymnasium_is_refused_with_what_to_pass(tmp_path, make):
+    """Defect: to pass its class was advised, and one of n_envs was called a single environment."""
+    said = r"vector environment of Gymnasium.*lambda: gymnasium\.make\(\.\.\.\).*hardware\.n_envs"
+    with pytest.raises(UsageError, match=said):
         rltrain.make_trainer(WORDS, tmp_path, env=make)

@@ -63,7 +63,7 @@ LACKS = [
     ("algo.exploration", "NoExploration", r"\(algo.exploration\) lacks choose"),
     ("buffer", "Half", r"Half \(buffer\) lacks plan; ready; sample; state_dict; load_state_dict"),
     ("algo.optimizer", "NotAnOptimizer", r"lacks param_groups .*; state .*; step"),
-    ("env", "SingleEnv", r"SingleEnv \(env\) is a single environment: .* env=gymnasium env.id="),
+    ("env", "SingleEnv", r"SingleEnv \(env\) is no VectorEnv .* env=gymnasium env.id="),
 ]
 
 

@@ -46,6 +46,7 @@ class SmacVectorEnv:
     """
 
     frames_per_second = 12.5  # of videos: an env step, half a game second, takes a third of one
+    unclipped: np.ndarray | None = None
 
     @checked_keywords
     def __init__(

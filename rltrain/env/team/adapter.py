@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from rltrain.common.env_values import finite_reward, flag, outcome_of
 from rltrain.common.number_types import is_finite
-from rltrain.env import gymnasium
 from rltrain.env.env_options import USUAL, TeamOptions
-from rltrain.env.gymnasium import FINITE, FRAMES_PER_SECOND, NO_STATE, finite_reward, flag
+from rltrain.env.gymnasium import FINITE, FRAMES_PER_SECOND, NO_STATE
 from rltrain.env.tasks import begin_task, require_task
 from rltrain.env.team.agent_spaces import MASK, Agent, team_spaces
 from rltrain.env.team.drawn import has_particles, particle_drawing
@@ -157,9 +157,9 @@ class TeamEnv(Env):
         timeout = not over and self._t == self._options.max_episode_steps
         shown = set(self._present) | (cut if over else set())
         if over and not cut:  # nothing bootstraps from what they see, if they see anything
-            shown = set(acting).intersection(obs)
+            shown = {name for name in acting if obs.get(name) is not None}
         final = over or timeout
-        outcome = outcome_of(
+        outcome = outcome_of_team(
             [self._info(infos, name) for name in acting] if final else [], self._where
         )
         observation = self._observation(obs, infos, shown, final=final)
@@ -348,12 +348,12 @@ def require_by_agent(
             )
 
 
-def outcome_of(infos: list[Mapping[str, object]], where: Callable[[], str]) -> Info:
+def outcome_of_team(infos: list[Mapping[str, object]], where: Callable[[], str]) -> Info:
     """``win`` (SMAC's ``battle_won`` as well) and ``metrics`` of the first agent whose final info
     has them; EnvError for what is neither a truth value nor numbers.
     """
     outcome: dict[str, Any] = {}
     for info in infos:
         won = {"win": info["battle_won"]} if "battle_won" in info else {}
-        outcome = {**gymnasium.outcome_of({**won, **info}, where), **outcome}
+        outcome = {**outcome_of({**won, **info}, where), **outcome}
     return outcome

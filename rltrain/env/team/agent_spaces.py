@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from rltrain.env.actions import Actions, as_mask, numbered
 from rltrain.env.env_options import Channels
-from rltrain.env.spaces import ObsView, viewed
+from rltrain.env.spaces import ObsView, require_numbers, viewed
 
 MASK = "action_mask"
 """Where PettingZoo's environments say which actions are available: in an agent's Dict observation
@@ -77,8 +77,8 @@ def team_spaces(
         channels: of images.
 
     Raises:
-        ValueError: actions that are not discrete, observations without a fixed shape, or images of
-            different sizes.
+        ValueError: actions that are not discrete, observations without a fixed shape or numbers,
+            or images of different sizes.
     """
     agents = []
     for name in names:
@@ -89,6 +89,8 @@ def team_spaces(
         view = (without_mask if has_mask else viewed)(space, whose, channels)
         actions = numbered(space_of(name, action_space, "action_space", env_name), whose)
         agents.append(Agent(name, view, view.convert, actions, has_mask))
+    largest = max((agent.view.shape for agent in agents), key=math.prod)
+    require_numbers(largest, env_name, observation_space(names[0]))
     n_actions = max(agent.actions.n for agent in agents)
     first = agents[0].view
     if all(agent.view[1:] == first[1:] for agent in agents):

@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
+from rltrain.common.env_values import flag
 from rltrain.env.actions import components, numbered
 from rltrain.env.env_options import Channels
 from rltrain.env.spaces import viewed
@@ -44,6 +45,15 @@ class GymnasiumTeam(ParallelEnv):
 
     def _by_agent(self, values: Sequence[object]) -> dict[str, Any]:
         return dict(zip(self.possible_agents, values, strict=True))
+
+    def _has_each(self, given: Any) -> bool:
+        """Whether it is a sequence of one value for each agent, not one for all."""
+        return np.ndim(given) > 0 and len(given) == len(self.possible_agents)
+
+    def _flags(self, given: Any, name: str) -> dict[str, bool]:
+        """Truth values by agent."""
+        each = given if self._has_each(given) else [given] * len(self.possible_agents)
+        return self._by_agent([flag(one, name, lambda: "step()") for one in each])
 
     def _infos(self, info: Info) -> Info:
         """The info for each agent, with its own mask."""
@@ -107,8 +117,8 @@ class TupleTeam(GymnasiumTeam):
         joint = tuple(actions.get(name, self._first[name]) for name in self.possible_agents)
         reward: Any  # one number, or one for each agent
         obs, reward, terminated, truncated, info = self.env.step(joint)
-        rewards = self._by_agent(reward) if np.ndim(reward) else reward
-        ended, cut = self._flags(terminated), self._flags(truncated)
+        rewards = self._by_agent(reward) if self._has_each(reward) else reward
+        ended, cut = self._flags(terminated, "terminated"), self._flags(truncated, "truncated")
         self.agents = [a for a in self.agents if not ended[a] and not cut[a]]
         return self._by_agent(obs), rewards, ended, cut, self._infos(info)
 
@@ -117,9 +127,6 @@ class TupleTeam(GymnasiumTeam):
         """The environment's method of this name."""
         env: Any = self.env  # Gymnasium's class has no such method
         return env.drawing
-
-    def _flags(self, value: Any) -> dict[str, Any]:
-        return self._by_agent(value if np.ndim(value) else [value] * len(self.possible_agents))
 
 
 class FactoredActions(GymnasiumTeam):
@@ -161,13 +168,14 @@ class FactoredActions(GymnasiumTeam):
         joint = np.array([actions[name] for name in self.possible_agents])
         joint = joint.astype(self.env.action_space.dtype)
         self._obs, reward, terminated, truncated, info = self.env.step(joint)
-        everyone = self.possible_agents
-        self.agents = [] if terminated or truncated else list(everyone)
+        everyone, where = self.possible_agents, lambda: "step()"
+        ended, cut = flag(terminated, "terminated", where), flag(truncated, "truncated", where)
+        self.agents = [] if ended or cut else list(everyone)
         return (
             dict.fromkeys(everyone, self._obs),
             reward,
-            dict.fromkeys(everyone, terminated),
-            dict.fromkeys(everyone, truncated),
+            dict.fromkeys(everyone, ended),
+            dict.fromkeys(everyone, cut),
             self._infos(info),
         )
 

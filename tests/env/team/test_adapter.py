@@ -248,7 +248,7 @@ class Replaced(Scripted):
         return tuple(found)
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), None, np.zeros(1), "much"])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), None, np.zeros(2), "much"])
 def test_rewards_that_are_not_one_number_name_environment_step_and_seed(bad):
     team, _ = begun(Replaced(1, dict.fromkeys("ab", bad)))
     where = "scripted at step 1 of the episode with seed 7 returned the reward"
@@ -257,7 +257,7 @@ def test_rewards_that_are_not_one_number_name_environment_step_and_seed(bad):
 
 
 @pytest.mark.parametrize(("place", "name"), [(2, "terminated"), (3, "truncated")])
-@pytest.mark.parametrize("bad", ["False", None])
+@pytest.mark.parametrize("bad", ["False", None, float("nan")])
 def test_text_is_no_flag_that_an_agent_has_ended(place, name, bad):
     team, _ = begun(Replaced(place, dict.fromkeys("ab", bad)))
     with pytest.raises(EnvError, match=rf"seed 7 returned {name}={bad!r}: expected True or False"):

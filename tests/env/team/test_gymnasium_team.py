@@ -6,6 +6,7 @@ import pytest
 from gymnasium import spaces
 
 from rltrain.env.adapt import adapted
+from rltrain.errors import EnvError
 
 
 class Leaving(gymnasium.Env):
@@ -71,3 +72,51 @@ def test_masks_that_are_not_one_for_each_agent_are_refused(make, factored):
     said = r"info\['action_mask'\] is .*: expected a tuple of 2 masks, one for each of \['"
     with pytest.raises(ValueError, match=said):
         adapted(make(), factored=factored)
+
+
+class Pushed(gymnasium.Env):
+    """Returns the ``ends`` that a test sets; two actions at a time, or those of two agents."""
+
+    observation_space = spaces.Box(0, 9, (3,))
+    action_space = spaces.MultiDiscrete([2, 2])
+    ends = False
+
+    def seen(self):
+        return self.observation_space.sample()
+
+    def reset(self, *, seed=None, options=None):
+        return self.seen(), {}
+
+    def step(self, action):
+        return self.seen(), 1.0, self.ends, np.array([False]), {}
+
+
+class PushedTeam(Pushed):
+    observation_space = spaces.Tuple([Pushed.observation_space] * 2)
+    action_space = spaces.Tuple([spaces.Discrete(2)] * 2)
+
+
+@pytest.mark.parametrize("env", [Pushed, PushedTeam])
+def test_a_team_in_one_environment_ends_where_it_says_so(env):
+    """Defect: terminated=[False] ended the episode."""
+    team = adapted(env(), factored=env is Pushed)
+    team.reset(0)
+    for ends in (False, np.array([False]), np.bool_(False), 0):
+        team.env.env.ends = ends
+        assert team.step(np.zeros(2, int))[2:4] == (False, False)
+    for ends in ([False], {"__all__": False}, float("nan"), None, [False] * 3):
+        team.env.env.ends = ends
+        with pytest.raises(EnvError, match=r"step\(\) returned terminated=.* True or False"):
+            team.step(np.zeros(2, int))
+    team.env.env.ends = np.array([True])
+    assert team.step(np.zeros(2, int))[2:4] == (True, False)
+
+
+def test_a_team_without_numbers_to_observe_is_refused():
+    """Defect: the first update diverged, with advice on the learning rate."""
+
+    class Blind(PushedTeam):
+        observation_space = spaces.Tuple([spaces.Box(0, 1, (0,))] * 2)
+
+    with pytest.raises(ValueError, match=r"Blind has observations .* which have no numbers"):
+        adapted(Blind())

@@ -207,8 +207,18 @@ class Blind(Scripted):
         return {a: obs[a] for a in self.agents}, rewards, terminated, truncated, infos
 
 
-def test_no_last_observation_of_agents_that_terminated():
-    team = adapted(Blind(leaves={"a": 1}, length=2))
+class Blank(Scripted):
+    """Gives those that have left None."""
+
+    def step(self, actions):
+        obs, rewards, terminated, truncated, infos = super().step(actions)
+        seen = {a: obs[a] if a in self.agents else None for a in obs}
+        return seen, rewards, terminated, truncated, infos
+
+
+@pytest.mark.parametrize("kind", [Blind, Blank])
+def test_no_last_observation_of_agents_that_terminated(kind):
+    team = adapted(kind(leaves={"a": 1}, length=2))
     team.reset(7)
     assert team.step(np.array([1, 1]))[0].obs.tolist() == [[0, 0], [7, 1]]
     seen, reward, terminated, truncated, _ = team.step(np.array([0, 1]))

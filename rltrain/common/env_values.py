@@ -1,0 +1,107 @@
+"""Values that environments return: numbers, flags, results of episodes, arrays of E of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rltrain.errors import EnvError
+from rltrain.interfaces import VectorEnv
+from rltrain.types import Info
+
+LARGEST = float(np.finfo(np.float32).max)
+Where = Callable[[], str]
+"""The environment, and step and episode if they are known, for messages."""
+
+
+def one_number(given: object) -> float | None:
+    """A number, also in an array of one; None for anything else."""
+    try:
+        array = np.asarray(float(given) if isinstance(given, int) else given)
+    except (ArithmeticError, TypeError, ValueError, RuntimeError):  # too large, or no array
+        return None
+    fits = array.size == 1 and array.dtype.kind in "biuf" and not isinstance(given, list | tuple)
+    return float(array.item()) if fits else None
+
+
+def flag(given: object, name: str, where: Where) -> bool:
+    """A truth value; EnvError, which names it, for anything but one or a number 0 or 1."""
+    value = given if isinstance(given, bool) else one_number(given)
+    if value not in (0, 1):
+        raise EnvError(f"{where()} returned {name}={given!r}: expected True or False.")
+    return bool(value)
+
+
+def finite_reward(reward: object, where: Where) -> float:
+    """A reward as a number; EnvError unless it is a finite one."""
+    value = reward if isinstance(reward, float) else one_number(reward)
+    if value is not None and abs(value) <= LARGEST:
+        return value
+    expected = f"a finite number, at most {LARGEST:.1g}"
+    if value is None:
+        got = "text" if isinstance(reward, str) else type(reward).__name__
+        expected = f"one number, such as float(reward), got {got}"
+    raise EnvError(f"{where()} returned the reward {reward!r}: expected {expected}.")
+
+
+def outcome_of(info: object, where: Where) -> Info:
+    """``win`` and ``metrics`` of a final info.
+
+    Raises:
+        EnvError: something other than a truth value and a dictionary of numbers.
+    """
+    if not isinstance(info, Mapping):
+        raise EnvError(f"{where()} returned the info {info!r}: expected a dictionary.")
+    outcome: dict[str, Any] = {}
+    if "win" in info:
+        outcome["win"] = flag(info["win"], "info['win']", where)
+    if "metrics" in info:
+        metrics, expected = info["metrics"], "a dictionary of numbers by name"
+        if not isinstance(metrics, Mapping):
+            raise EnvError(f"{where()} returned info['metrics']={metrics!r}: expected {expected}.")
+        outcome["metrics"] = {str(name): one_number(x) for name, x in metrics.items()}
+        for name, x in metrics.items():
+            if outcome["metrics"][str(name)] is None:
+                raise EnvError(
+                    f"{where()} returned info['metrics'][{name!r}]={x!r}: expected a number."
+                )
+    return outcome
+
+
+def require_fields(env: VectorEnv, **returned: object) -> None:
+    """Check the arrays of a ``VectorEnv``.
+
+    Args:
+        returned: ``reward`` and ``terminated`` of a step.
+
+    Raises:
+        EnvError: one has a different shape or type than its spec says.
+    """
+    spec, n_envs = env.spec, env.n_envs
+    agents = n_envs, spec.n_agents
+    expected = {
+        "obs": ("[E, N, *O]", (*agents, *spec.obs_shape), (spec.obs_dtype,)),
+        "avail_actions": ("[E, N, A]", (*agents, spec.n_actions), ("uint8", "bool")),
+        "state": ("[E, S]", (n_envs, spec.state_dim), ("float32",)),
+        "last": ("[E]", (n_envs,), ("bool",)),
+        "reward": ("[E, R]", (n_envs, spec.n_rewards), ("float32", "float64")),
+        "terminated": ("[E]", (n_envs,), ("bool",)),
+    }
+    held = {name: getattr(env, name) for name in ("obs", "avail_actions", "state", "last")}
+    for name, array in {**held, **returned}.items():
+        axes, shape, types = expected[name]
+        is_array = isinstance(array, np.ndarray)
+        if is_array and array.shape == shape and array.dtype.name in types:
+            continue
+        got = f"{array.dtype} of the shape {array.shape}" if is_array else type(array).__name__
+        raise EnvError(
+            f"The environments ({type(env).__name__}) gave {name} {axes} as {got}: expected "
+            f"{' or '.join(types)} of the shape {shape}."
+        )
+    if not isinstance(env.infos, Sequence) or len(env.infos) != n_envs:
+        raise EnvError(
+            f"The environments ({type(env).__name__}) have infos {env.infos!r}: expected a list of "
+            f"{n_envs} dictionaries."
+        )

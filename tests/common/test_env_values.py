@@ -1,0 +1,127 @@
+"""Values that environments return: numbers, truth values, and the arrays of a ``VectorEnv``."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import rltrain
+from rltrain.common.env_values import flag, one_number, outcome_of, require_fields
+from rltrain.env.games.lockstep import GameEnv
+from rltrain.errors import EnvError
+from rltrain.hardware.rollout import Rollout
+from rltrain.types import Clock, EnvSpec
+from tests.env.scripted import Zeros
+
+NO_NUMBERS = [None, "1", b"1", np.str_("1"), np.array("1"), [1.0], (1.0,), {"a": 1}, 1j]
+NO_NUMBERS += [np.zeros(2), np.zeros(0), [[1], [1, 2]], np.complex64(1), 10**400]
+
+
+@pytest.mark.parametrize("kind", [bool, int, float, np.bool_, np.uint8, np.float32])
+@pytest.mark.parametrize("value", [0, 1])
+def test_a_number_of_any_type_is_read(kind: Any, value: int) -> None:
+    array = np.array([[kind(value)]])
+    for given in (kind(value), array[0, 0], array, torch.from_numpy(array)):
+        assert one_number(given) == value
+        assert flag(given, "terminated", str) is bool(value)
+
+
+@pytest.mark.parametrize("given", NO_NUMBERS, ids=repr)
+def test_nothing_else_is_a_number_or_a_truth_value(given: Any) -> None:
+    """Defect: [False], (False,) and {"__all__": False} were True, without a message."""
+    assert one_number(given) is None
+    with pytest.raises(EnvError, match=r"^it returned truncated=.*: expected True or False\.$"):
+        flag(given, "truncated", lambda: "it")
+
+
+@pytest.mark.parametrize("given", [float("nan"), 2, -1, 0.5, np.array([2])], ids=repr)
+def test_numbers_other_than_0_and_1_are_no_truth_values(given: Any) -> None:
+    with pytest.raises(EnvError, match="expected True or False"):
+        flag(given, "terminated", lambda: "it")
+
+
+def test_an_info_that_is_no_dictionary_is_refused() -> None:
+    with pytest.raises(EnvError, match=r"^it returned the info None: expected a dictionary"):
+        outcome_of(None, lambda: "it")
+
+
+class Batched(GameEnv):
+    """Two agents with a reward each, paid in every one of three steps."""
+
+    remembers = ("_t",)
+
+    def __init__(self, n_envs: int) -> None:
+        spec = EnvSpec(n_agents=2, n_actions=2, obs_shape=(3,), state_dim=1, n_rewards=2)
+        super().__init__(spec, n_envs)
+        self._t = np.zeros(n_envs, np.int64)
+
+    def _begin(self, envs: np.ndarray, seeds: np.ndarray) -> None:
+        self._t[envs], self.obs[envs] = 0, 0
+
+    def _advance(self, action: np.ndarray, playing: np.ndarray) -> tuple[np.ndarray, ...]:
+        self._t += playing
+        self.obs[:] = self._t[:, None, None]
+        return np.ones(self.n_envs), self._t >= 3, np.zeros(self.n_envs, np.bool_)
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        reward, terminated = super().step(action)
+        return reward.repeat(2, 1), terminated
+
+
+def with_one(name: str, change: Any) -> type[Batched]:
+    """The same environment with one of its arrays, or what ``step`` returns, changed."""
+
+    class Changed(Batched):
+        def __init__(self, n_envs: int) -> None:
+            super().__init__(n_envs)
+            if name not in ("reward", "terminated"):
+                setattr(self, name, change(getattr(self, name)))
+
+        def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            returned = dict(zip(("reward", "terminated"), super().step(action), strict=True))
+            if name in returned:
+                returned[name] = change(returned[name])
+            return returned["reward"], returned["terminated"]
+
+    return Changed
+
+
+CHANGES = {
+    "reward of the team": ("reward", lambda x: x[:, 0], r"reward \[E, R\] .* shape \({E},\)"),
+    "one reward": ("reward", lambda x: x[:, :1], r"reward \[E, R\] .* shape \({E}, 2\)"),
+    "a list": ("reward", lambda x: x.tolist(), r"reward \[E, R\] as list: expected float32"),
+    "text": ("reward", lambda x: x.astype("U8"), r"reward \[E, R\] as <U8"),
+    "whole numbers": ("terminated", lambda x: x.astype(int), r"terminated \[E\] as int64"),
+    "double obs": ("obs", lambda x: x.astype(float), r"obs \[E, N, \*O\] as float64"),
+    "flat obs": ("obs", lambda x: x[:, 0], r"obs \[E, N, \*O\] .* expected .* \({E}, 2, 3\)"),
+    "signed masks": ("avail_actions", lambda x: x.astype(np.int8), r"avail_actions .* as int8"),
+    "no state": ("state", lambda x: x[:, :0], r"state \[E, S\] .* expected .* \({E}, 1\)"),
+    "int last": ("last", lambda x: x.astype(int), r"last \[E\] as int64"),
+    "win": ("infos", lambda x: [{"win": "x"}] * len(x), r"0 returned info\['win'\]='x': expected"),
+    "infos": ("infos", lambda x: [], r"have infos \[\]: expected a list of {E} dictionaries"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_a_vector_environment_returns_has_to_fit_its_spec(change: str) -> None:
+    """Defect: rewards [E] were broadcast to [E, R]; other faults ended runs as bugs of rltrain."""
+    name, of, said = CHANGES[change]
+    made, policy = with_one(name, of), Zeros()
+    for n_envs in (1, 2):  # E == R as well
+        rollout = Rollout(env=made(n_envs), policy=policy, seeds=lambda e, k: k)  # type: ignore[arg-type]
+        with pytest.raises(EnvError, match=said.replace("{E}", str(n_envs))):
+            rollout.collect(5, Clock())
+    found = rltrain.check_env(made)
+    with pytest.raises(AssertionError, match=said.replace("{E}", "1")):
+        raise AssertionError(str(found.problems))
+
+
+def test_a_vector_environment_that_fits_is_accepted() -> None:
+    env = Batched(2)
+    env.reset(lambda e, k: k)
+    require_fields(env)
+    assert rltrain.check_env(Batched).problems == []
+    assert rltrain.check_env(with_one("reward", lambda x: x.astype(float))).problems == []
+    nan = with_one("reward", lambda x: x * np.nan)
+    assert "returned NaN or infinity as reward" in str(rltrain.check_env(nan))
