@@ -21,7 +21,7 @@ from rltrain.common.imports import import_path
 from rltrain.common.machine.places import require_places
 from rltrain.common.machine.streams import keep_streams, lost_output, say
 from rltrain.config.catalog import SHIPPED, Catalog
-from rltrain.config.command_line import STRANGE, CommandLine, read
+from rltrain.config.command_line import CommandLine, read
 from rltrain.errors import NamesError, NotTypedError, RltrainError, UsageError, storage_errors
 
 
@@ -182,7 +182,9 @@ def require_overrides(line: CommandLine, arguments: Sequence[str]) -> None:
     Raises:
         UsageError: the command to type instead.
     """
-    if any(map(STRANGE.match, line.overrides)):
+    from rltrain.config.overrides import is_strange
+
+    if any(map(is_strange, line.overrides)):
         from rltrain.config.compose import refusal
         from rltrain.config.suggest.translate import command_problem
 

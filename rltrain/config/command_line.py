@@ -44,6 +44,9 @@ NO_TEXT = re.compile(
     r"[+-]?(\d[\d_]*(\.[\d_]*)?|\.\d+)(e[+-]?\d+)?|[+-]?(inf|nan)|true|false", re.IGNORECASE
 )
 """Names of options that are values in Hydra's grammar."""
+TYPED: dict[int, int | str] = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}  # full width
+TYPED |= dict.fromkeys(map(ord, "–—−"), "-") | {0xA0: " "}
+"""What the characters of other keyboards and of text editors are typed for."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,19 @@ def in_quotes(text: str) -> str:
     """A text as Hydra's grammar takes it literally: backslashes count before quotes alone."""
     escaped = re.sub(r"(\\+)(?='|\Z)", r"\1\1", text).replace("'", "\\'")
     return f"'{escaped}'"
+
+
+def intended(text: str) -> list[str]:
+    """The arguments that one may have been meant as: ``seed=(1,2)`` with the brackets of a list,
+    ``algo==dqn``, ``lr=0.1; gamma=0.9`` as two, and the dashes and quotes of a text editor.
+    """
+    text = re.sub(r"[“‘„]([^“”‘’]*)[”’]", r"\1", text).translate(TYPED).strip(" ,;")
+    text = re.sub(r"\s*:?=[=>\s]*", "=", text, count=1)
+    key, _, value = text.partition("=")
+    if re.fullmatch(r"[\w./-]+=[({\[][^:='\"]*", text):
+        value = re.sub(r",\s*]", "]", value.translate(str.maketrans("({)}", "[[]]")))
+        return [f"{key}={value}{']' * (value.count('[') - value.count(']'))}"]
+    return [text] if re.search(r"[\[{(]", text) else re.split(r"[,;&\s]+(?=[a-z][\w./]*=)", text)
 
 
 def shell_word(text: str) -> str:

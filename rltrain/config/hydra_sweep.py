@@ -26,7 +26,7 @@ from rltrain.config.command_line import in_quotes
 from rltrain.config.compose import compose_checked, problem_line
 from rltrain.config.overrides import contained, jobs, parse, sets_hydra
 from rltrain.config.schema import Settings
-from rltrain.config.suggest.value_forms import for_plugin, numbers
+from rltrain.config.suggest.value_forms import for_plugin
 from rltrain.config.user_yaml import own_catalog
 from rltrain.errors import UsageError
 
@@ -87,13 +87,13 @@ def job_overrides(overrides: Sequence[str]) -> list[list[str]]:
             "a sweep."
         )
     started_elsewhere = any(key.startswith(("hydra/", "hydra.sweeper")) for key in chosen)
-    if not started_elsewhere and not any(o.is_sweep_override() for o in parsed):
-        meant = "".join(numbers(str(o.input_line)) for o in parsed)
-        raise UsageError(
-            "-m runs one job per combination of values, but no key has several."
-            + (meant or " Type for example seed=1,2,3, or leave out -m for a single run.")
-        )
     found = jobs([o for o in parsed if not sets_hydra(o) or o.key_or_group == SEARCH_PATH])
+    if not started_elsewhere and not any(o.is_sweep_override() for o in parsed):
+        compose_checked(found[0]).settings()  # a list in place of several values is refused
+        raise UsageError(
+            "-m runs one job per combination of values, but no key has several. Type for example "
+            "seed=1,2,3, or leave out -m for a single run."
+        )
     values = [str([as_number(contained(o.value())) for o in parse(job)]) for job in found]
     counted = Counter(values)
     if twice := next((job for job, v in zip(found, values, strict=True) if counted[v] > 1), None):

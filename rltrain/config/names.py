@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import Override, OverrideType
 
 from rltrain.config.catalog import RECOMMENDED, SEVERAL, Catalog, Tree
 from rltrain.config.overrides import flat_keys, is_below, is_file, pick, sets_hydra
@@ -71,7 +71,7 @@ def choice_problems(
         if group in seen:
             wrong.append(f"{group} is chosen twice. Keep one of them.")
         seen.add(group)
-        if o.is_add() or o.is_delete():
+        if o.type is not OverrideType.CHANGE:
             wrong.append(f"{o.input_line}: type {group}=NAME.{listed(group, catalog)}")
         elif isinstance(value, list) and group in SEVERAL:
             for name in (each for each in value if str(each) not in known):

@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 from rltrain.common.files import expanded
 from rltrain.common.machine.places import require_possible
 from rltrain.config.catalog import RECOMMENDED, SHIPPED, Tree
-from rltrain.config.command_line import MOST_JOBS, as_text, in_quotes, shell_word
+from rltrain.config.command_line import MOST_JOBS, STRANGE, as_text, in_quotes, intended, shell_word
 from rltrain.errors import NamesError, UsageError
 
 Leaves = dict[tuple[str, ...], Any]
@@ -116,15 +116,19 @@ def parse_one(text: str) -> Override | None:
         return None
 
 
+def is_strange(text: str) -> bool:
+    """Whether a command with this argument is answered with the whole command that was meant."""
+    typed_words = (STRANGE.match(word) or parse_one(word) for word in intended(text))
+    return bool(STRANGE.match(text)) or (parse_one(text) is None and all(typed_words))
+
+
 def unreadable_problem(text: str) -> str:
     """The message for a text that does not follow the grammar."""
     if len(text) > LONGEST_SHOWN:
         return f"'{text[:LONGEST_SHOWN]}…' cannot be read: expected key=value."
-    mended = [re.sub(r"\s*=[=\s]*", "=", text, count=1).strip(" ,")]
-    for words in (mended, text.split()):
-        if all("=" in word and parse_one(word) for word in words):
-            typed = " ".join(map(shell_word, words))
-            return f"'{text}' cannot be read: expected key=value. Type {typed}."
+    if all("=" in word and parse_one(word) for word in intended(text)):
+        typed = " ".join(map(shell_word, intended(text)))
+        return f"'{text}' cannot be read: expected key=value. Type {typed}."
     return (
         f"'{text}' cannot be read: expected key=value. Text with spaces, commas, brackets or = "
         "needs both kinds of quotes: \"key='a b'\"."

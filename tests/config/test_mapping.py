@@ -46,7 +46,7 @@ def test_a_mapping_is_what_would_be_typed(mapping, texts):
         ({"env": Path}, r"pass it as the argument env=…"),
         ({"env.kwargs": {"a": [object()]}}, r"^env\.kwargs\.a=<.*expected a number.*got object"),
     ],
-    ids=str,
+    ids=lambda given: "-".join(given) if isinstance(given, dict) else "",
 )
 def test_what_no_configuration_holds_is_answered_with_what_to_type(mapping, said):
     with pytest.raises(UsageError, match=said):

@@ -138,6 +138,15 @@ ANSWERS = {
     "mode=tune algo.loss.n_step=range(1,5)": r"tune.space=\[{key: algo.loss.n_step, low: FIRST,",
     "seed=1,2": "several values .* Type rltrain -m … to run them all",
     "-m env=glob(c*)": r"env=glob\(c\*\): a sweep needs values that can be listed: type env=A,B",
+    "-m seed=[1,2]": r"got \[1, 2\]\. Type -m seed=1,2\.$",
+    "-m algo=ppo env=cartpole": "Type algo=pqn",
+    "-m env=cartpole": "no key has several",
+    "name=None": r"or null, got None\. Type name=null\.$",
+    "++algo=dqn": "type algo=NAME",
+    "ENV=CartPole-v1": r"Type env=cartpole\.$",
+    "algo.name=foo": r"The choice is typed algo=NAME\. rltrain --help algo lists",
+    "buffer.type=foo": r"The choice is typed buffer=NAME\. Expected one of episode",
+    "env_name=foo": "The choice is typed env=NAME",
     "-m seed=interval(1,2)": r"tune searches in intervals\.$",
 }
 

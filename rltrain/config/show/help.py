@@ -119,7 +119,7 @@ def _presets(catalog: Catalog) -> Iterator[str]:
 
 def _about(word: str, typed: Mapping[str, str], catalog: Catalog) -> Iterator[str]:
     """Everything about one word."""
-    name, _, value = word.lstrip("+~").partition("=")
+    name, _, value = word.lstrip("+~-").partition("=")
     if name in typed:
         yield from _choice(name, typed[name], typed, catalog)
     elif name in catalog.groups:
@@ -175,10 +175,15 @@ def _keys(name: str, value: str, typed: Mapping[str, str], catalog: Catalog) -> 
         if path == name or path.startswith(f"{name}."):
             group, _, option = homes[0].partition("=")
             described[path] = catalog.own_keys(group, option)[path]
-    if not described:
+    home = next((group for group in catalog.groups if name in catalog.options(group)), None)
+    if home and not described:
+        yield from _choice(home, name, {**typed, home: name}, catalog)
+    elif not described:
         known = {path: key.value for path, key in here.items()}
-        meant = for_key(name, value or "VALUE", known, catalog)
-        raise UsageError(f"there is no group, choice or key '{name}'.{meant}")
+        meant = [for_key(name, value or "VALUE", known, catalog)]
+        meant += [for_choice(group, name, catalog) for group in ("algo", "env")]
+        best = min(meant, key=lambda answer: (not answer.typed, not answer.sure))
+        raise UsageError(f"there is no group, choice or key '{name}'.{best}")
     for path, key in described.items():
         yield from _wrapped(f"{path}={key.value}", key.meaning, 40)
         listed = values(path, "", here, catalog.choices(typed), catalog)

@@ -62,6 +62,13 @@ def for_choice(group: str, value: str, catalog: Catalog, refusal: Refusal = not_
     return replace(answer, why=answer.why.removeprefix(f"Here it is {group}. "))
 
 
+def choose(group: str, value: str, catalog: Catalog) -> Answer:
+    """The same for another name of the group, ``env.name=foo``: how to choose if none is near."""
+    answer = for_choice(group, value, catalog)
+    how = f"The choice is typed {group}=NAME.{listed(group, catalog)}"
+    return answer if str(answer) else Answer(why=how.rstrip("."))
+
+
 def accepted(answers: Iterable[Answer], refusal: Refusal) -> Answer:
     """The first answer that is accepted when typed, or why the first one would be refused."""
     names = Answer()

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from rltrain.config.catalog import ONE_OF, SEVERAL, Catalog, Tree
 from rltrain.config.command_line import shell_word
 from rltrain.config.suggest.aliases import Row, tables, value_aliases
-from rltrain.config.suggest.choices import Answer, Refusal, accepted, for_choice, not_tried
+from rltrain.config.suggest.choices import Answer, Refusal, accepted, choose, for_choice, not_tried
 from rltrain.config.suggest.value_forms import duration
 from rltrain.errors import closest, one_edit
 
@@ -135,11 +135,12 @@ def _group_answers(name: str, value: str, catalog: Catalog) -> Iterator[Answer]:
     """``algo.network=mlp``, ``network=mlp`` and ``algo.name=dqn`` for the choice of a group."""
     for group in catalog.groups:
         path, part = group.replace("/", "."), group.partition("/")[2]
-        if name in (f"{path}.name", f"{path}.type") or (part and name in (path, part)):
+        named = name in (f"{path}.name", f"{path}.type")
+        if named or name in (path, part or path):
             if value in catalog.options(group):
                 yield Answer((f"{group}={value}",))
-            answer = for_choice(group, value, catalog)
-            if answer.typed:
+            answer = (choose if named else for_choice)(group, value, catalog)
+            if answer.typed or named:
                 yield answer
 
 
@@ -216,7 +217,7 @@ def _row_answer(row: Row, name: str, value: str, known: Tree, catalog: Catalog) 
         here = [k for k in keys if k in known or k in catalog.groups]
         key = next((k for k in here if known.get(k) is not None), (here or keys)[0])
         if key in catalog.groups and value not in catalog.options(key):
-            return for_choice(key, value, catalog)
+            return choose(key, value, catalog)
         if key == "checkpoint" and FOREIGN_MODEL.fullmatch(value):
             return Answer(why="A model of another library cannot be loaded here")
         if row.convert == "tau" and is_share(value):

@@ -5,28 +5,34 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from contextlib import suppress
 from typing import Any
 
 import yaml
 
+from rltrain.config.command_line import intended
 from rltrain.config.suggest.aliases import commands, names_of_settings
 
 SCRIPT = re.compile(r".*\.py|(rl_zoo3|ray\.rllib|cleanrl\w*)\.[\w.]+")
 PYTHON = re.compile(r"python[\d.]*")
 NUMBER = re.compile(r"-[\d.]+(e-?\d+)?")
 PLAIN = re.compile(r"\d[\d._]*(e-?\d+|[kKM])?")
+SPACED = re.compile(r"(?:\0*([,=])|(?<=:))\0+(?!-[^\d.]|[^\0]*=)|\0+(?=[,=])")
+"""Ends of arguments beside a comma, equals sign or colon: ``seed = 1, 2``."""
 RECORD = ("record_video", "record")
 """Flags that mean videos of training; as words, of an evaluation."""
 
 
-def named_values(arguments: Sequence[str]) -> tuple[str, list[tuple[str, str]]]:
+def named_values(
+    arguments: Sequence[str], keys: Container[str] = ()
+) -> tuple[str, list[tuple[str, str]]]:
     """The script that was to run, and names and values of flags and ``key=value``; words without
-    a name have the empty one.
+    a name have the empty one. ``keys`` are those of ours, which a value may follow.
     """
     script, before, pairs = "", "", list[tuple[str, str]]()
-    words = [each for word in arguments for each in assignments(word)]
+    joined = SPACED.sub(r"\1", "\0".join(arguments)).split("\0")
+    words = [each for word in joined for each in intended(word)]
     python = next((i for i, word in enumerate(words) if PYTHON.fullmatch(word)), 0)
     before_it = (word.partition("=") for word in words[:python])  # settings of the shell
     pairs += [(name, value) for name, equals, value in before_it if equals]
@@ -61,24 +67,27 @@ def named_values(arguments: Sequence[str]) -> tuple[str, list[tuple[str, str]]]:
                 while words and re.match(r"\w+:", words[0]):
                     pairs += _several(name, words.pop(0), script)
             else:
-                value = value if equals else words.pop(0) if follows else "true"
+                value = value if equals else _numbers(words) if follows else "true"
                 pairs += _several(name, value, script)
-        elif words[:1] == ["="] and len(words) > 1:
-            pairs.append((word, words[1]))
-            words = words[2:]
-        elif words and PLAIN.fullmatch(words[0]) and word in names_of_settings():
-            pairs.append((word, words.pop(0)))
+        elif follows and (
+            (PLAIN.fullmatch(words[0]) and word in names_of_settings())
+            or (word in keys and words[0] not in keys)
+        ):
+            pairs.append(("" if word == "mode" else word, _numbers(words)))
         elif equals:
-            pairs += _several(name, value if value or not follows else words.pop(0), script)
+            pairs += _several(name, value, script)
         else:
             pairs.append(("", word))
         before = word
     return script, _with_ratio(_whole_names(pairs))
 
 
-def assignments(word: str) -> list[str]:
-    """The parts of ``lr=0.1,gamma=0.9``, or the one word."""
-    return [word] if re.search(r"[\[{(]", word) else re.split(r",(?=[a-z][\w.]*=)", word)
+def _numbers(words: list[str]) -> str:
+    """Take the next word, or all of several numbers, joined by commas."""
+    values = [words.pop(0)]
+    while words and PLAIN.fullmatch(values[0]) and PLAIN.fullmatch(words[0]):
+        values.append(words.pop(0))
+    return ",".join(values)
 
 
 def _several(name: str, value: str, script: str) -> list[tuple[str, str]]:

@@ -13,8 +13,8 @@ from typing import Any
 
 from rltrain.battles.data.maps import MAPS
 from rltrain.config.catalog import Catalog, Tree
-from rltrain.config.command_line import STRANGE, shell_word
-from rltrain.config.suggest.aliases import EVALUATE, commands
+from rltrain.config.command_line import STRANGE, intended, shell_word
+from rltrain.config.suggest.aliases import EVALUATE, commands, names_of_settings
 from rltrain.config.suggest.choices import Refusal, longest_known, not_tried
 from rltrain.config.suggest.keys import FOREIGN_MODEL, FREE_FORM, for_key
 from rltrain.config.suggest.named_values import PLAIN, PYTHON, named_values
@@ -91,7 +91,7 @@ def command_problem(
 ) -> str:
     """Return the message about words that are neither ``key=value`` nor a flag of rltrain's."""
     done = translated(arguments, catalog, refusal)
-    wrong = [word for word in arguments if STRANGE.match(word)]
+    wrong = [word for word in arguments if STRANGE.match(word) or intended(word) != [word]]
     first = next(word for word in wrong if word not in ("-m", "--multirun"))
     text = f"{first}: expected key=value, -m for a sweep, or --help."
     if (done.overrides or not done.left_out) and not refusal(done.tried):
@@ -103,7 +103,8 @@ def translated(
     arguments: Sequence[str], catalog: Catalog, refusal: Refusal = not_tried
 ) -> Translation:
     """Overrides for what was typed, as far as there are any; ``refusal`` tries them."""
-    script, pairs = named_values(arguments)
+    keys = {*catalog.groups, *catalog.homes, *catalog.root.keys}.difference(commands()["words"])
+    script, pairs = named_values(arguments, keys)
     done = Translation()
     for _ in range(2):  # the second time with the keys of the choices found in the first
         before, done = done, Translation()
@@ -113,26 +114,29 @@ def translated(
             if name:
                 _setting(name, value, known, catalog, done, before)
             elif colon_value and key in (*known, *catalog.groups):
-                _setting(key, colon_value, known, catalog, done, before)
+                _setting(key, colon_value.strip(), known, catalog, done, before)
             else:
-                _word(value, catalog, done)
+                _word(value, known, catalog, done, before)
     known = _known(done, catalog)
     for key in [k for k in done.overrides if k not in known]:
         for home in catalog.homes.get(key, ()):  # that was chosen for the sake of the key
             if before.overrides.get(home.partition("=")[0]) == home:
                 done.add(home)
     _finish(done, script)
+    sweep = done.overrides.pop("-m", None)
     while why := refusal(done.tried):
         named = [k for k in done.overrides if re.search(rf"(?<![\w.]){re.escape(k)}(?![\w.])", why)]
         wrong = next((k for k in named if k != "mode"), None)
-        form = re.search(rf" Type ('?{re.escape(wrong or '')}=[^;]*)\.$", why)
-        if wrong and form and "," not in done.value(wrong):  # not one of several values
-            done.add(form[1])  # 2e6 for 2M
+        form = re.search(rf" Type (?:-m )?('?{re.escape(wrong or '')}=[^;]*)\.$", why)
+        if wrong and form and not re.match(r"[^\[]+,", done.value(wrong)):  # one of several values
+            done.add(form[1])  # 2e6 for 2M, 1,2 for [1,2]
             continue
         done.refused = why
         if wrong is None:
             break
         done.take_out([wrong], why.rstrip("."))
+    if sweep and not done.sweeps:
+        done.left_out.append("-m (no key has several values, such as seed=1,2,3)")
     return done
 
 
@@ -200,8 +204,8 @@ def _choice(group: str, option: str, catalog: Catalog, done: Translation) -> str
     return answer.typed[0] if answer.typed else ""
 
 
-def _word(word: str, catalog: Catalog, done: Translation) -> None:
-    """A word without a name: a command, a script, a choice, a path."""
+def _word(word: str, known: Tree, catalog: Catalog, done: Translation, before: Translation) -> None:
+    """A word without a name: a command, a script, a choice, a path, a switch."""
     means = commands()["words"].get(word.lower().removesuffix(".sh"))
     if means is not None or word.endswith(".sh") or PYTHON.fullmatch(word):
         done.add(means or "")
@@ -212,6 +216,8 @@ def _word(word: str, catalog: Catalog, done: Translation) -> None:
     elif word in catalog.groups:
         if "--help" in done.overrides:
             done.add(word)
+        else:
+            done.left_out.append(f"{word} (type {word}=NAME; rltrain --help {word} lists them)")
     elif "resume" in done.overrides:
         done.add(shell_word(f"resume={word}"))
     elif done.value("mode") == "report" and ("/" in word or exists(word) or word == "outputs"):
@@ -231,13 +237,19 @@ def _word(word: str, catalog: Catalog, done: Translation) -> None:
         ("/" in word or exists(word)) and not re.match(r"(ALE|MinAtar)/", word)
     ):
         _model(word, done)
+    elif group := next((g for g in ("algo", "env") if word in catalog.options(g)), ""):
+        options = [o for o in done.value(group).split(",") if o in catalog.options(group)]
+        done.add(f"{group}={','.join(dict.fromkeys([*options, word]))}")
     else:
         for group in ("algo", "env"):
             name, answer = longest_known(group, word, catalog)
             if name in catalog.options(group) or (answer.typed and answer.sure):
                 done.add(_choice(group, word, catalog, done))
                 return
-        done.left_out.append(word)
+        if word in known or word in names_of_settings():
+            _setting(word, "true", known, catalog, done, before)
+        else:
+            done.left_out.append(word)
 
 
 def _model(path: str, done: Translation) -> None:
@@ -266,8 +278,6 @@ def _finish(done: Translation, script: str) -> None:
         done.add(f"experiment=apex/{done.value('env')}")
     if "algo.network.groups" in overrides:
         done.add(_groups(done))
-    if overrides.pop("-m", None) and not done.sweeps:
-        done.left_out.append("-m (no key has several values, such as seed=1,2,3)")
     if "hardware" in overrides and mode in ("evaluate", "watch"):
         done.add(f"hardware.device={done.value('hardware')}")
     if mode in TAKEN and (mode != "evaluate" or "checkpoint" in overrides):

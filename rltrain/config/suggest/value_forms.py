@@ -49,6 +49,11 @@ def for_value(
     meant = value_aliases().get(path, {}).get(text.lower())
     if meant is not None:
         return Answer((meant if "=" in meant or meant[0] == "-" else f"{path}={meant}",))
+    nulls = isinstance(value, list) and value[1:] and None in value
+    if isinstance(value, list) and value and not nulls and all(map(accepts, value)):
+        each = dict.fromkeys(map(as_typed, value))
+        flag = "-m " if len(each) > 1 else ""
+        return Answer((flag + shell_word(f"{path}={','.join(each)}"),))
     begins = [c for c in choices if text and c.startswith(text.lower())]
     if near := closest(text, choices, n=1) or begins:
         return Answer((f"{path}={near[0]}",), sure=False)
@@ -61,11 +66,6 @@ def for_value(
             return Answer((*short, f"-m '{path}=range({first},{last + 1})'"))
     if unit and (seconds := duration(text)) and accepts(seconds / unit):
         return Answer((f"{path}={seconds / unit:.6g}",))
-    nulls = isinstance(value, list) and value[1:] and None in value
-    if isinstance(value, list) and value and not nulls and all(map(accepts, value)):
-        each = dict.fromkeys(map(as_typed, value))
-        flag = "-m " if len(each) > 1 else ""
-        return Answer((flag + shell_word(f"{path}={','.join(each)}"),))
     for candidate, shown in _other_forms(value, text):
         if accepts(candidate):
             return Answer((shell_word(f"{path}={shown}"),))

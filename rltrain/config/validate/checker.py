@@ -199,7 +199,9 @@ class Checker:
             return self.record(annotation, value, path)
         try:
             found = convert(annotation, value)
-        except ValidationError:
+            if value == "None" and self.defaults and pick(self.defaults, path) is None:
+                raise ValueError(value)
+        except ValueError:  # pydantic's, or Python's spelling of null
             self.problems.append(
                 f"{path}={show(value)}: expected {expected(annotation)}, got {show(value)}."
                 f"{self.hint(annotation, value, path)}"

@@ -83,6 +83,7 @@ SAID = {
     ("experiment=zoo/cartpole",): ["It chooses algo=dqn env=cartpole and sets", "lr=2.3e-3"],
     ("experiment=minatar/dqn",): ["final epsilon", "learning rate; here: best per game"],
     ("tuned=dqn-cartpole",): ["env steps between target-network updates", "; here: falls are rare"],
+    ("dqn",): ["algo=dqn", "  algo.batch_size=64 "],
     ("seed=3", "env=two_step"): ["seed=0", "env=two_step"],
 }
 
@@ -98,7 +99,14 @@ def test_help_about_a_word(overrides):
 
 @pytest.mark.parametrize(
     ("word", "said"),
-    [("algo=QMIX", "Type algo=qmix."), ("t_max", "total_env_steps"), ("xyzzy", "'xyzzy'")],
+    [
+        ("algo=QMIX", "Type algo=qmix."),
+        ("t_max", "total_env_steps"),
+        ("xyzzy", "'xyzzy'"),
+        ("ppo", "Type algo=pqn .*ppo is an actor-critic method"),
+        ("cartpol", "Did you mean env=cartpole"),
+        ("--mappo", "Type algo=qmix"),
+    ],
 )
 def test_help_about_nothing_is_refused(word, said):
     with pytest.raises(UsageError, match=said):

@@ -80,6 +80,13 @@ COMMANDS = {
     "--config=vdn with runner=parallel batch_size_run=4": "algo=vdn hardware.n_envs=4",
     "--config=vdn with batch_size_run=4 runner=parallel": "algo=vdn hardware.n_envs=4",
     "--env-config=mpe with scenario=simple_tag": "env=mpe env.game=tag",
+    "algo qmix vdn env smac seed 3": "-m algo=qmix,vdn env=smac seed=3",
+    "algo/mixer sum hardware.n_envs 4": "algo/mixer=sum hardware.n_envs=4",
+    "mode eval": "mode=evaluate checkpoint=latest",
+    "dqn cartpole --seed 1 2 3": "-m algo=dqn env=cartpole seed=1,2,3",
+    "-m algo=dqn, c51 env=cartpole": "-m algo=dqn,c51 env=cartpole",
+    "dqn cartpole use_wandb": "algo=dqn env=cartpole logger.wandb.mode=online",
+    "dqn cartpole --layers 64 32": "algo=dqn env=cartpole 'algo.network.hidden_sizes=[64,32]'",
     "--algo r2d2 --use-lstm": "algo=r2d2 algo/network=lstm",
 }
 

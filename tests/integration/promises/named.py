@@ -25,6 +25,7 @@ SAVED_IN = {
     "common.machine.usage.Usage": "dqn",
     "common.metrics.Metrics": "dqn",
     "env.games.classic_control.ClassicControl": "dqn",
+    "hardware.device.TorchRandom": "noisy",
     "env.games.lockstep.GameEnv": "qmix",
     "algo.scripted.Scripted": "opponents",
     "battles.engine.battles.Battles": "battle",
