@@ -9,7 +9,6 @@ import pytest
 import rltrain
 from rltrain.kernels import digests
 from tests.kernels.run_edits import COMMON, DQN, QMIX
-from tests.marks import slow_except
 
 PACKAGE = Path(rltrain.__file__).parent
 SHORT = *COMMON, "algo.exploration.start=1", "algo.exploration.end=1"  # the same steps
@@ -74,7 +73,8 @@ def calls(words, kernels, folder):
     return counts
 
 
-@pytest.mark.parametrize("name", slow_except(["dqn"], RUNS))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RUNS)
 def test_functions_that_compiled_code_skips_are_watched(name, tmp_path):
     """Defect: batches that another ``Store.batch`` returned were not learned from."""
     plain, compiled = (calls(RUNS[name], k, tmp_path / k) for k in ("torch", "compiled"))

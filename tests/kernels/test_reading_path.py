@@ -28,7 +28,7 @@ trainer.close()
 EDITS = {  # file: text, other text, whether a compiled counterpart has to step aside
     "trainer": ("self.update_ratio.due(", "2 * self.update_ratio.due(", False),
     "algo/learner": ("batch = self.reward_norm(batch)", "pass", False),
-    "algo/loss/td": ("loss = huber(td_error, delta)", "loss = 3 * huber(td_error, delta)", True),
+    "algo/loss/td": ("penalized(huber(", "penalized(3 * huber(", True),
     "algo/targets": (
         "target = reward + discounts * value\n    for",
         "target = reward\n    for",
