@@ -13,7 +13,7 @@ from rltrain.assemble.build_learner import build_learner
 from rltrain.assemble.build_policy import build_greedy_policy
 from rltrain.assemble.env import prepare_machine
 from rltrain.callback import Callback
-from rltrain.common.files import expanded, json_object, require_empty
+from rltrain.common.files import absolute_path, json_object, require_empty
 from rltrain.config.compose import compose_checked
 from rltrain.config.mapping import (
     Overrides,
@@ -25,7 +25,7 @@ from rltrain.config.mapping import (
 from rltrain.config.overrides import typed_value
 from rltrain.config.python_objects import env_overrides, with_callbacks, with_env
 from rltrain.config.schema import Settings
-from rltrain.errors import UsageError, usage_errors
+from rltrain.errors import UsageError
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
 from rltrain.mode import evaluate as evaluation
@@ -306,7 +306,7 @@ def make_trainer(
             )
     settings = with_opponents(settings)
     typed = None if run_dir is None else require_path(run_dir, "run_dir")
-    folder = new_run_dir(settings) if typed is None else expanded(typed)
+    folder = new_run_dir(settings) if typed is None else absolute_path(typed)
     require_kept(settings, folder)
     loggers = Loggers([JsonLines(folder / "metrics.jsonl")])
     trainer = built(settings, folder, loggers, [Journal(folder, settings)])
@@ -335,8 +335,7 @@ def make_learner(overrides: Overrides, spec: EnvSpec) -> Learner:
         )
     if not isinstance(spec, EnvSpec):
         raise UsageError(f"spec={spec!r}: expected a rltrain.types.EnvSpec.")
-    with usage_errors():
-        return build_learner(settings, spec, prepare_machine(settings))
+    return build_learner(settings, spec, prepare_machine(settings))
 
 
 def load_policy(

@@ -314,12 +314,6 @@ def test_an_override_does_not_contradict_the_function_or_its_arguments(
     assert not list(own_folder.iterdir())
 
 
-def test_a_learner_that_does_not_fit_its_spec_is_a_usage_error():
-    """Defect: a ValueError, which make_trainer never raises for a configuration."""
-    with pytest.raises(UsageError, match="state"):
-        rltrain.make_learner(["algo=qmix"], EnvSpec(n_agents=2, n_actions=3, obs_shape=(4,)))
-
-
 def test_paths_of_a_match_may_have_commas_and_quotes(monkeypatch):
     """Defect: they were split there."""
     asked = []

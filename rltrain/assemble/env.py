@@ -14,7 +14,7 @@ import rltrain
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import SPEC
 from rltrain.common.conformance import conform
-from rltrain.common.files import expanded
+from rltrain.common.files import absolute_path
 from rltrain.common.spec_record import changes
 from rltrain.config.schema import Settings
 from rltrain.errors import CONTAINED, CheckpointError
@@ -120,7 +120,7 @@ def recorded(
     chosen = settings.run.dataset
     assert chosen.write is not None
     writer = Writer(
-        folder=expanded(chosen.write),
+        folder=absolute_path(chosen.write),
         spec=env.spec,
         n_envs=env.n_envs,
         about={

@@ -19,7 +19,7 @@ import numpy as np
 
 from rltrain.buffer.store import BLOCK, Store, blocks_until
 from rltrain.common.file_rows import FLAGS, map_file, move_rows
-from rltrain.common.files import expanded, require_empty, sync
+from rltrain.common.files import absolute_path, require_empty, sync
 from rltrain.common.machine.free_memory import SHARE, available_memory, free_disk
 from rltrain.common.machine.places import require_writable
 from rltrain.common.number_types import Count
@@ -71,7 +71,9 @@ class Place:
             return None
         assert self.own_folder is not None, "steps on disk need a folder"
         own = self.own_folder.absolute()
-        return own if self.folder is None else expanded(self.folder) / own.parent.name / own.name
+        return (
+            own if self.folder is None else absolute_path(self.folder) / own.parent.name / own.name
+        )
 
     @property
     def copies(self) -> int:

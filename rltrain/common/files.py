@@ -198,8 +198,13 @@ def number_of(name: str) -> int | None:
 
 
 def expanded(path: str | Path) -> Path:
-    """An absolute path, with the home folder for a leading ``~``; ``~name`` of no user stays."""
-    return Path(os.path.expanduser(path)).absolute()
+    """A path with the home folder for a leading ``~``; ``~name`` of no user stays as it is."""
+    return Path(os.path.expanduser(path))
+
+
+def absolute_path(path: str | Path) -> Path:
+    """The same, relative to the current folder of now."""
+    return expanded(path).absolute()
 
 
 def sync(path: Path) -> None:

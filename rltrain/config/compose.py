@@ -23,7 +23,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from rltrain.common.files import expanded
+from rltrain.common.files import absolute_path
 from rltrain.config.catalog import SEVERAL, SHIPPED, WHOLE_GROUPS, Catalog, Tree
 from rltrain.config.overrides import (
     flat_keys,
@@ -107,7 +107,7 @@ class Composition:
             return None
         hydra = {"run": {"dir": str(typed)}}
         tree = resolved({**self.tree, "hydra": hydra}, lambda: self.hydra)
-        return expanded(str(tree["hydra"]["run"]["dir"]))
+        return absolute_path(str(tree["hydra"]["run"]["dir"]))
 
     def files(self, run_dir: Path) -> dict[str, str]:
         """Return the files that Hydra writes into ``.hydra/``: texts by name."""
@@ -246,7 +246,7 @@ def repeated(overrides: Sequence[str]) -> Composition:
     from rltrain.config.saved_config import load_config
     from rltrain.config.validate.mode_keys import require_typed
 
-    path = expanded(str(typed_value(overrides, "config")))
+    path = absolute_path(str(typed_value(overrides, "config")))
     file = path / "config.json" if path.is_dir() else path
     parsed = [o for o in parse(overrides) if o.key_or_group != "config"]
     problems = [text for o in parsed if sets_hydra(o) for text in hydra_problem(o)]

@@ -16,7 +16,7 @@ import yaml
 from hydra.core.override_parser.types import Override
 from yaml import YAMLError
 
-from rltrain.common.files import expanded, open_plain
+from rltrain.common.files import absolute_path, open_plain
 from rltrain.common.imports import beside_user
 from rltrain.common.machine.places import require_possible
 from rltrain.config.catalog import CONF, PRESETS, SEVERAL, SHIPPED, Catalog
@@ -50,7 +50,7 @@ def own_catalog(overrides: Sequence[Override]) -> Catalog:
             folders += [config_folder(str(path), str(o.input_line)) for path in listed]
         elif o.key_or_group == "experiment" and is_file(o.value()):
             require_possible(str(o.value()), "experiment")
-            preset = expanded(str(o.value()))
+            preset = absolute_path(str(o.value()))
             if not preset.is_file():
                 raise UsageError(f"{o.input_line}: there is no file {preset}.")
             require_keys(preset)
@@ -190,7 +190,7 @@ def config_folder(typed: str, line: str) -> Path:
         paths = [Path(path) for path in (spec.submodule_search_locations or [])] if spec else []
     else:
         require_possible(typed, "hydra.searchpath")
-        paths = [expanded(name if separator else typed)]
+        paths = [absolute_path(name if separator else typed)]
     if not paths or not paths[0].is_dir():
         raise UsageError(
             f"{line}: there is no folder {paths[0] if paths else name}. Expected one that holds "

@@ -10,7 +10,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from rltrain.common.files import expanded
+from rltrain.common.files import absolute_path
 from rltrain.common.machine.streams import say
 from rltrain.config.catalog import SHIPPED
 from rltrain.config.combinations import Facts
@@ -164,7 +164,7 @@ def init_mode(overrides: Sequence[str]) -> int:
     from rltrain.mode.init import write_project
 
     env = str(typed_value(overrides, "env") or "gymnasium")
-    say(write_project(expanded(settings.run.init.folder), env))
+    say(write_project(absolute_path(settings.run.init.folder), env))
     return 0
 
 
@@ -233,7 +233,7 @@ def resume_mode(overrides: Sequence[str]) -> int:
     if is_sweep_folder(path):
         from rltrain.mode.sweep.run import resume_sweep
 
-        return resume_sweep(expanded(path), others)
+        return resume_sweep(absolute_path(path), others)
     find_run(path)
     from rltrain.mode.train import resume
 
@@ -272,7 +272,7 @@ def scripted(mode: str, overrides: Sequence[str], changed: Sequence[str] | None 
 
 def is_sweep_folder(path: str) -> bool:
     """Whether a typed path is the folder of a sweep, all of which is resumed."""
-    return (expanded(path) / "sweep.json").is_file()
+    return (absolute_path(path) / "sweep.json").is_file()
 
 
 def require_checkpoint(mode: str, path: str | None, **facts: object) -> str:

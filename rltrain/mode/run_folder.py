@@ -26,6 +26,7 @@ from rltrain.common import checkpoint
 from rltrain.common.files import (
     KEPT_FILES,
     TRIALS,
+    absolute_path,
     digest,
     drop_temporary,
     expanded,
@@ -185,7 +186,9 @@ class Record(Callback):
     def __init__(self, run_dir: Path, settings: Settings) -> None:
         self.path, self.settings = run_dir / "run.json", settings
         sources = {key: pick(settings.plain, key) for key in FILES}
-        self.sources = {key: expanded(path) for key, path in sources.items() if path is not None}
+        self.sources = {
+            key: absolute_path(path) for key, path in sources.items() if path is not None
+        }
         self.facts: dict[str, Any] = {}
         self.sums: dict[str, str] = {}  # SHA-256 of the files of the environment, by key
 

@@ -71,7 +71,7 @@ def open_dataset(folder: Path, spec: EnvSpec) -> Dataset:
         UsageError: there is none, or it does not fit.
         DatasetError: it is damaged.
     """
-    index = read_index(folder)
+    index, folder = read_index(folder), folder.absolute()
     require_fit(folder, index["spec"], spec)
     shard, start, length, whole, files = [], [], [], [], []
     for number, entry in enumerate(index["shards"]):

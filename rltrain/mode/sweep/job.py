@@ -35,14 +35,14 @@ def main(arguments: Sequence[str]) -> int:
 
 def train(n_jobs: int, overrides: Sequence[str]) -> int:
     """Begin the run or, with ``resume=``, continue it; returns its exit code."""
-    from rltrain.common.files import expanded
+    from rltrain.common.files import absolute_path
     from rltrain.config.compose import compose_single
     from rltrain.config.overrides import typed_value
     from rltrain.mode.messages.banner import JobName
     from rltrain.mode.train import resume, run_training
 
     resumed = typed_value(overrides, "resume")
-    run_dir = expanded(str(resumed or typed_value(overrides, "hydra.run.dir")))
+    run_dir = absolute_path(str(resumed or typed_value(overrides, "hydra.run.dir")))
     job = JobName(run_dir.name, n_jobs)
     try:
         if resumed is not None:

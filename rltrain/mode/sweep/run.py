@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from rltrain.common import files
-from rltrain.common.files import expanded, require_plain
+from rltrain.common.files import absolute_path, require_plain
 from rltrain.common.machine.streams import say
 from rltrain.config.compose import compose_checked
 from rltrain.config.hydra_sweep import Task, other_launcher, sweeper_for
@@ -40,7 +40,7 @@ def begin(overrides: Sequence[str], settings: Sequence[Settings]) -> int:
         )
     sweep = settings[0].run.sweep
     typed = typed_value(overrides, "hydra.sweep.dir")
-    folder = None if typed is None else expanded(str(typed))
+    folder = None if typed is None else absolute_path(str(typed))
     plan, continues = plan_for(overrides, settings, folder)
     from rltrain.mode.sweep.job import run_in_process
 

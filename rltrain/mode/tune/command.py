@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from rltrain.common.files import expanded, get_json, put_text, require_empty, require_plain
+from rltrain.common.files import absolute_path, get_json, put_text, require_empty, require_plain
 from rltrain.common.machine.places import require_writable
 from rltrain.common.machine.streams import keep_streams, say
 from rltrain.config.schema import RunSettings, Settings
@@ -41,7 +41,7 @@ def tune(settings: Settings, overrides: Sequence[str]) -> int:
     space = validated_space(run.tune.space or [], overrides)
     digest = hashlib.sha256("\n".join(sorted(overrides)).encode()).hexdigest()[:8]
     name = f"{settings.choices['algo']}-{settings.choices['env']}-{digest}"
-    folder = expanded(run.tune.dir or Path("outputs", "tune", name))
+    folder = absolute_path(run.tune.dir or Path("outputs", "tune", name))
     require_writable(folder, "tune.dir")
     known = begin(folder, overrides, run)
     study = open_study(folder, run)
