@@ -180,6 +180,7 @@ def over_units(
     """
     n_queries, size, width = query.shape[1], query.shape[2], w_0.shape[1]
     most, backward = places[0, 1] + places[1, 1], len(of_w_0) > 0
+    zero = np.int64(0)  # of the type that other indices have
     x = np.empty((BLOCK * most + 1, places[:, 2].max() + 1), F)
     end_0, end_1 = np.empty(BLOCK + 1, np.int64), np.empty(BLOCK + 1, np.int64)
     unit, of_unit = np.empty((BLOCK * most, width), F), np.empty((BLOCK * most, width), F)
@@ -190,13 +191,13 @@ def over_units(
     for low in range(share * GROUP, len(obs), n_shares * GROUP):
         for first in range(low, min(low + GROUP, len(obs)), BLOCK):
             last = min(first + BLOCK, len(obs))
-            n_0 = gather(obs, first, last, places[0], attends, x, end_0, 0)
+            n_0 = gather(obs, first, last, places[0], attends, x, end_0, zero)
             n_all = gather(obs, first, last, places[1], attends, x, end_1, n_0)
-            embed(x, 0, n_0, w_0, unit, zeros)
+            embed(x, zero, n_0, w_0, unit, zeros)
             embed(x, n_0, n_all, w_1, unit, zeros)
             for r in range(first, last):
                 i = r - first
-                n = copy(unit, end_0[i], end_0[i + 1], near, 0)
+                n = copy(unit, end_0[i], end_0[i + 1], near, zero)
                 n = copy(unit, end_1[i], end_1[i + 1], near, n)
                 if n == 0:
                     results[r] = ZERO
@@ -215,21 +216,21 @@ def over_units(
                 if attends:
                     compare(near, n, given[r], columns, slope, zeros)
                     soften_gradient(weight, slope, n, some)
-                    start = of_near.reshape(-1), 0, width
-                    distribute(weight, n, given[r], lines, (zeros, 0, 0), of_near)
+                    start = of_near.reshape(-1), zero, width
+                    distribute(weight, n, given[r], lines, (zeros, zero, zero), of_near)
                     distribute(slope, n, query[r], lines, start, of_near)
                 else:
                     for h in range(n_queries):
                         for j in range(n):
                             slope[j, h] = given[r, h, j]
-                    distribute(slope, n, query[r], lines, (zeros, 0, 0), of_near)
+                    distribute(slope, n, query[r], lines, (zeros, zero, zero), of_near)
                 add_up(slope, n, near, lines, results[r], zeros)
                 n_first = end_0[i + 1] - end_0[i]
-                copy(of_near, 0, n_first, of_unit, end_0[i])
+                copy(of_near, zero, n_first, of_unit, end_0[i])
                 copy(of_near, n_first, n, of_unit, end_1[i])
             if backward:
                 group = low // GROUP
-                add_embed_gradient(x, 0, n_0, unit, of_unit, of_w_0[group])
+                add_embed_gradient(x, zero, n_0, unit, of_unit, of_w_0[group])
                 add_embed_gradient(x, n_0, n_all, unit, of_unit, of_w_1[group])
 
 
