@@ -227,7 +227,7 @@ class TeamEnv(Env):
         available = np.zeros((len(self._index), self.spec.n_actions), np.uint8)
         available[:, 0] = 1
         own = [np.zeros(math.prod(agent.view.shape), np.float32) for agent in self._agents]
-        for name in shown:
+        for name in sorted(shown, key=lambda name: self._index.get(name, -1)):
             agent, i = self._agent(name), self._index[name]
             if name not in obs:
                 raise EnvError(
