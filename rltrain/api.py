@@ -36,7 +36,7 @@ from rltrain.mode.match.round_robin import match as play_match
 from rltrain.mode.messages.warnings import warn
 from rltrain.mode.run_folder import Journal, holds_run, new_run_dir
 from rltrain.mode.signals import SIGNAL_CODES
-from rltrain.mode.train import Result, built, initialize, run_training
+from rltrain.mode.train import Result, built, complete_replacement, initialize, run_training
 from rltrain.mode.train import resume as continue_run
 from rltrain.stage import Stage
 from rltrain.trainer import Trainer
@@ -313,6 +313,7 @@ def make_trainer(
     try:
         if holds_run(folder):
             trainer.stage = Stage.OCCUPIED
+            complete_replacement(folder)
         else:
             require_empty(folder, "a run", "Choose another run_dir.")
         warn(settings, trainer)

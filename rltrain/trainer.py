@@ -247,7 +247,8 @@ class Trainer:
     def play(self, n: int) -> list[Episode]:
         """Exactly ``n`` test episodes in the environments of tests."""
         self.enter("write")
-        return self.tests.play(n)
+        with self.random:
+            return self.tests.play(n)
 
     def compute_actions(
         self,

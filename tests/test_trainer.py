@@ -307,6 +307,7 @@ def test_a_trainer_leaves_the_torch_generator_of_its_caller_as_it_was(small, tmp
     trainer.iterate()
     trainer.restore(trainer.save())
     trainer.test()
+    trainer.play(2)
     assert torch.equal(torch.get_rng_state(), before)
     with trainer.random:
         assert not torch.equal(torch.get_rng_state(), before)

@@ -11,6 +11,7 @@ import rltrain
 from rltrain.callback import Callbacks
 from rltrain.common.checkpoint import write
 from rltrain.errors import UsageError
+from rltrain.mode.run_folder import run_lock
 from rltrain.types import Clock
 from tests.helpers import Trace, contents, traced, trained, weights
 
@@ -331,6 +332,9 @@ def test_a_checkpoint_whose_replacement_was_killed_is_restored(small, tmp_path):
     trainer.run(60)
     last = trainer.save()
     trainer.close()
-    last.rename(last.with_name(f".tmp-{last.name}-replaced"))
+    aside = last.rename(last.with_name(f".tmp-{last.name}-replaced"))
+    with run_lock(tmp_path):  # of a process that may be replacing it
+        rltrain.make_trainer(small, run_dir=tmp_path).close()
+    assert aside.exists()
     again = rltrain.make_trainer(small, run_dir=tmp_path)
     assert again.restore(tmp_path).step == int(last.name) > int(first.name)

@@ -119,7 +119,7 @@ def build_agents(settings: Settings, spec: EnvSpec) -> Agents:
         asks=node.asks_for("distribution"),
     )
     if settings.hardware.kernels != "torch":
-        from rltrain.common.compilation import announce_compilation
+        from rltrain.kernels.compilation import announce_compilation
 
         announce_compilation()
     kernels.compile_agents(agents, settings.hardware.kernels)

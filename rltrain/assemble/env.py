@@ -59,7 +59,7 @@ def build_env(
     settings: Settings, n_envs: int, *, training: bool, scripted: bool = False
 ) -> VectorEnv:
     """Environments in lockstep, for training, tests or one of their scripted policies."""
-    from rltrain.common.compilation import announce_compilation
+    from rltrain.kernels.compilation import announce_compilation
 
     announce_compilation()
     run, node = settings.run, settings.nodes["env" if training else "test.env"]

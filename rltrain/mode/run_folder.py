@@ -185,10 +185,8 @@ class Record(Callback):
 
     def __init__(self, run_dir: Path, settings: Settings) -> None:
         self.path, self.settings = run_dir / "run.json", settings
-        sources = {key: pick(settings.plain, key) for key in FILES}
-        self.sources = {
-            key: absolute_path(path) for key, path in sources.items() if path is not None
-        }
+        typed = {key: pick(settings.plain, key) for key in FILES}
+        self.sources = {key: absolute_path(path) for key, path in typed.items() if path}
         self.facts: dict[str, Any] = {}
         self.sums: dict[str, str] = {}  # SHA-256 of the files of the environment, by key
 
@@ -224,15 +222,14 @@ class Record(Callback):
 
     def begin(self, trainer: Training) -> None:
         """Write both files."""
-        settings = self.settings
         link_latest(self.path.parent)
         for key, source in self.sources.items():
             keep_file(self.path.parent, key, source)
         self.sums = kept_sums(self.path.parent)
-        keep_opponents(settings, self.path.parent)
+        keep_opponents(self.settings, self.path.parent)
         drop_temporary(self.path.parent, "config.json", "run.json", "README.md")
-        self.write(trainer, plan=resource_plan(settings, trainer))
-        put_text(self.path.with_name("config.json"), json.dumps(settings.record, indent=1))
+        self.write(trainer, plan=resource_plan(self.settings, trainer))
+        put_text(self.path.with_name("config.json"), json.dumps(self.settings.record, indent=1))
 
     def state_dict(self) -> StateDict:
         return dict(self.sums)

@@ -10,7 +10,7 @@ import os
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -132,6 +132,7 @@ def run_training(
         record = Record(run_dir, settings)
         if resume:
             stack.enter_context(run_lock(run_dir))
+            checkpoint.restore_replaced(run_dir / "checkpoints")
             keep_log(run_dir)
         trainer = built(settings, run_dir, loggers, [record, *callbacks])
         try:
@@ -235,6 +236,12 @@ def resume(
     return run_training(settings, run_dir, resume=True, loud=loud, job=job)
 
 
+def complete_replacement(run_dir: Path) -> None:
+    """Restore a checkpoint that a killed run was replacing, unless a process writes there now."""
+    with suppress(UsageError), run_lock(run_dir):
+        checkpoint.restore_replaced(run_dir / "checkpoints")
+
+
 def built(
     settings: Settings,
     run_dir: Path,
@@ -243,7 +250,6 @@ def built(
 ) -> Trainer:
     """A trainer, with what its parts refuse put as a usage error."""
     set_allocator_policy()
-    checkpoint.restore_replaced(run_dir / "checkpoints")  # of a killed run
     settings = in_order(settings, run_dir)
     build: Callable[..., Trainer] = build_trainer
     if settings.run.dataset.read is not None and settings.ranks is None:

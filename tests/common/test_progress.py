@@ -6,8 +6,8 @@ import re
 import numba
 import pytest
 
-from rltrain.common.compilation import CompileListener
 from rltrain.common.progress import Progress
+from rltrain.kernels.compilation import CompileListener
 
 
 def test_an_activity_is_named_counted_and_over():
@@ -61,7 +61,7 @@ def test_compiling_is_announced_once_and_over_when_it_returns(caplog):
 
 def test_a_long_compilation_says_how_far_it_is(caplog, monkeypatch):
     listener = CompileListener(Progress())
-    monkeypatch.setattr("rltrain.common.compilation.PERIOD", 0)
+    monkeypatch.setattr("rltrain.kernels.compilation.PERIOD", 0)
     numba.core.event.register("numba:compile", listener)
     try:
         with caplog.at_level(logging.INFO, logger="rltrain"):

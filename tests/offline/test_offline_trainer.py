@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 from contextlib import closing
-from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
@@ -15,35 +14,10 @@ import rltrain
 from rltrain import main as entry
 from rltrain.callback import Callbacks
 from rltrain.errors import RltrainError, UsageError
-from rltrain.offline.estimate import Estimate
 from rltrain.offline.shards import INDEX, shard_name
 from tests.conftest import SMALL
 from tests.helpers import Penalty, trained, weights
-
-RANDOM = ["algo.exploration.start=1", "algo.exploration.end=1"]
-
-
-def without(overrides, *names):
-    return [w for w in overrides if not w.startswith(names)]
-
-
-def record(overrides, folder, env_steps):
-    """So much random play without any learning, written to ``folder / "d"``."""
-    overrides = [*overrides, *RANDOM, "algo.learning_starts=1000000", "buffer.capacity=1000000"]
-    overrides += ["test.interval=1000000", "save.interval=1000000"]
-    trainer = rltrain.make_trainer(
-        [*overrides, f"dataset.write={folder / 'd'}"], run_dir=folder / "r"
-    )
-    trainer.run(env_steps)
-    trainer.close()
-    return folder / "d"
-
-
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory):
-    """Some 500 random episodes of the two-step game, in a few shards."""
-    overrides = [*without(SMALL, "buffer."), "dataset.shard_bytes=30000"]
-    return record(overrides, tmp_path_factory.mktemp("two_step"), 1000)
+from tests.offline.conftest import record, without
 
 
 @pytest.fixture(scope="module")
@@ -52,14 +26,6 @@ def balanced(tmp_path_factory):
     overrides = [*without(SMALL, "buffer.", "env=", "algo.exploration.")]
     overrides += ["env=cartpole", "algo=dqn", "test.n_envs=1"]
     return record(overrides, tmp_path_factory.mktemp("cartpole"), 350)
-
-
-@pytest.fixture
-def offline(small, recorded):
-    """The small run, from that dataset, with a replay that holds it whole."""
-    overrides = [*without(small, "buffer.", "test.interval"), "test.interval=1000000"]
-    overrides += ["algo/network=mlp", "save.interval=1000000"]
-    return [*overrides, "buffer.capacity=1000", f"dataset.read={recorded}"]
 
 
 @pytest.mark.parametrize(
@@ -180,27 +146,6 @@ def test_without_a_saved_replay_the_dataset_is_read_again(offline, tmp_path):
     second.run(200)
     assert second.buffer.n_episodes == first.buffer.n_episodes
     assert second.clock.env_steps >= 200
-
-
-def test_tests_report_estimates_beside_the_real_return(offline, tmp_path):
-    overrides = [*offline, "dataset.held_out=0.5", "test.epsilon=1", "algo.loss.gamma=1"]
-    trainer = rltrain.make_trainer(overrides, run_dir=tmp_path / "run")
-    found = trainer.test(episodes=400)
-    # the same policy as the recorded one: every ratio is 1
-    assert found["offline/is_return"] == pytest.approx(found["offline/behavior_return"])
-    assert found["offline/wis_return"] == pytest.approx(found["offline/behavior_return"])
-    assert found["offline/effective_sample_size"] == pytest.approx(250, abs=8)
-    assert found["offline/is_return"] == pytest.approx(found["test/return_mean"], abs=1)
-
-
-@pytest.mark.slow
-def test_the_estimate_of_a_greedy_team_is_near_its_real_return(offline, tmp_path):
-    overrides = [*offline, "dataset.held_out=0.5", "test.epsilon=0.2", "algo.loss.gamma=1"]
-    trainer = rltrain.make_trainer([*overrides, "seed=3"], run_dir=tmp_path / "run")
-    trainer.run(400)
-    found = trainer.test(episodes=400)
-    assert found["offline/wis_return"] == pytest.approx(found["test/return_mean"], abs=1.2)
-    assert abs(found["offline/behavior_return"] - found["test/return_mean"]) > 1
 
 
 @pytest.mark.slow
@@ -351,40 +296,3 @@ def test_a_damaged_dataset_is_refused_before_the_run_has_a_folder(
         entry.run([*without(offline, "dataset.read"), f"dataset.read={typed}"])
     assert found.value.exit_code in (2, 3)
     assert not (own_folder / "outputs").exists()
-
-
-@pytest.mark.slow
-def test_without_probabilities_there_is_nothing_to_estimate(small, tmp_path):
-    overrides = without(small, "env=", "algo.exploration.", "buffer.")
-    overrides += ["env=cartpole", "algo=dqn", "algo.network.noisy_sigma=0.5", "test.n_envs=2"]
-    overrides += ["algo.learning_starts=10"]
-    first = rltrain.make_trainer([*overrides, f"dataset.write={tmp_path / 'd'}"], run_dir=tmp_path)
-    first.run(200)
-    first.close()
-    overrides += [f"dataset.read={tmp_path / 'd'}", "dataset.held_out=0.5"]
-    with pytest.raises(UsageError, match=r"Type dataset\.held_out=0"):
-        rltrain.make_trainer(overrides, run_dir=tmp_path / "b")
-    overrides[-1] = "dataset.held_out=0"
-    rltrain.make_trainer(overrides, run_dir=tmp_path / "b").run(20)
-
-
-@pytest.mark.parametrize("normalized", ["false", "true"])
-def test_estimates_are_of_the_weights_that_a_test_beside_training_has_played(
-    offline, tmp_path, normalized
-):
-    overrides = [*offline, "dataset.held_out=0.5", "test.epsilon=0.2"]
-    overrides += [f"algo.network.normalize_obs={normalized}"]
-    with closing(rltrain.make_trainer(overrides, run_dir=tmp_path / "run")) as trainer:
-        (estimate,) = (c for c in trainer.callbacks.callbacks if isinstance(c, Estimate))
-        before = estimate.on_test_end(trainer, {})
-        state = trainer.learner.state_dict()
-        for weight in trainer.learner.online.parameters():
-            weight.data.neg_()
-        if norm := trainer.learner.online.agents.obs_norm:
-            norm.update(np.random.default_rng(0).normal(3, 2, (50, norm.mean.numel())))
-        live = trainer.learner.online.state_dict()
-        kept = {name: x.clone() for name, x in live.items()}
-        assert estimate.on_test_end(trainer, {}) != before
-        trainer.tests.reported = SimpleNamespace(clock=trainer.clock, weights=state)
-        assert estimate.on_test_end(trainer, {}) == before
-        assert all(torch.equal(x, kept[name]) for name, x in live.items())

@@ -139,7 +139,7 @@ def compiler() -> Iterator[Finding]:
     from rltrain.battles.engine.env_step import advance_serial
     from rltrain.battles.engine.fighting.combat import nearest_living
     from rltrain.battles.engine.world import U
-    from rltrain.common.compilation import compile_problem
+    from rltrain.kernels.compilation import compile_problem
 
     if is_compiled(advance_serial):
         return

@@ -342,30 +342,6 @@ def test_one_command_is_accepted_and_leaves_nothing_out(words, own_folder):
     assert not one or typed <= {word.partition("=")[0] for word in line.overrides}
 
 
-UNREADABLE = {
-    "seed=1 env=cartpole": "Type seed=1 env=cartpole.",
-    "seed = 1": "Type seed=1.",
-    "seed= 1": None,
-    "seed =1": "Type seed=1.",
-    "algo==dqn": "Type algo=dqn.",
-    "algo=dqn,": "Type algo=dqn.",
-    "seed==1": "Type seed=1.",
-    "hub.repo=a=b": "needs both kinds of quotes: \"key='a b'\".",
-    "name=a b,=c": "needs both kinds of quotes: \"key='a b'\".",
-    "env.id =$x;y": "needs both kinds of quotes: \"key='a b'\".",
-}
-
-
-@pytest.mark.parametrize("word", UNREADABLE)
-def test_an_override_that_cannot_be_read_is_answered_with_one_that_is_accepted(word):
-    text = refusal([word])
-    if UNREADABLE[word] is None:
-        assert text is None
-    else:
-        assert f"'{word}' cannot be read: expected key=value. " in text
-        assert UNREADABLE[word] in text
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("base", [DQN, QMIX], ids=["dqn", "qmix"])
 def test_every_suggestion_is_accepted(base):

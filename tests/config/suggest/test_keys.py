@@ -1,7 +1,6 @@
 """What a wrong name or value is answered with: the override that was meant, ready to be typed."""
 
 import random
-import re
 import time
 from pathlib import Path
 
@@ -9,14 +8,13 @@ import pytest
 
 from rltrain import main as entry
 from rltrain.api import settings_from
-from rltrain.common.machine.install import install_command
 from rltrain.config.catalog import SHIPPED, split_options
 from rltrain.config.command_line import shell_word
 from rltrain.config.compose import compose_checked
 from rltrain.config.suggest.aliases import choice_aliases, tables, value_aliases
 from rltrain.config.suggest.choices import for_choice
-from rltrain.config.suggest.keys import FREE_FORM, for_key, foreign
-from rltrain.config.suggest.value_forms import duration, for_plugin, for_value, numbers
+from rltrain.config.suggest.keys import FREE_FORM, for_key
+from rltrain.config.suggest.value_forms import for_value
 from rltrain.errors import UsageError
 from tests.marks import slow_except
 
@@ -232,51 +230,6 @@ def test_wrong_command_is_refused_with_what_to_type(typed, said):
     with pytest.raises(UsageError) as caught:
         entry.run(typed)
     assert said in str(caught.value)
-
-
-UNITS = {"hours": 3600, "seconds": 1}
-DURATIONS = re.findall(
-    r"^ *(\w+): .*# [^#\n]*?\b(hours|seconds)\b",
-    "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "conf").rglob("*.yaml")),
-    re.MULTILINE,
-)
-"""The keys of times, and their units."""
-FORMS = {"1h30m": 5400, "90 min": 5400, "2.5 hours": 9000, "1:30:00": 5400, "45s": 45, "2d": 172800}
-
-
-@pytest.mark.parametrize(("key", "unit"), sorted({*DURATIONS}))
-def test_a_duration_with_its_unit_is_converted_for_every_key_of_a_time(key, unit):
-    for text, seconds in FORMS.items():
-        meant = f"x.{key}={seconds / UNITS[unit]:.6g}"
-        assert for_value(f"x.{key}", text, (), lambda _: True).typed == (meant,)
-
-
-def test_other_texts_are_no_durations():
-    assert [duration(t) for t in ("5", "2k", "1h2", "one hour", "h", "1:30", "3 months")] == [
-        None
-    ] * 7
-
-
-@pytest.mark.parametrize("n", [250, pytest.param(1000, marks=pytest.mark.slow)])
-def test_no_form_of_a_number_raises(n):
-    rng = random.Random(0)
-    for _ in range(n):
-        parts = [".", "..", "_", ",", ":", "-", "/", "%", "**", " ", "1", "23", "0", "k", "M", "e5"]
-        parts += ["h", "min", "days", "9" * 400, "9" * 5000, "٣", "²", "inf", "10**", "1:30:"]
-        text = "".join(rng.choices(parts, k=rng.randrange(1, 6)))
-        for key in ("seed", "stop.hours", "env.timeout"):
-            for_value(key, text, (), lambda _: False)
-            numbers(f"{key}={text}")
-        for name in ("n_seeds", "tau", "eps_decay", "time_limit", "exploration_fraction"):
-            list(foreign(name, text, {"total_env_steps": 5}, SHIPPED))
-
-
-def test_missing_launcher_is_answered_with_what_installs_it():
-    submitit = for_plugin("In 'hydra/config': Could not find 'hydra/launcher/submitit_local'")
-    assert submitit == f". Type {install_command('hydra-submitit-launcher')}"
-    assert "submitit_slurm" in for_plugin("Could not find 'hydra/launcher/slurm'")
-    assert for_plugin("Could not find 'hydra/launcher/optuna'") == ""
-    assert for_plugin("something else") == ""
 
 
 def test_default_is_never_the_meaning_of_a_wrong_name():

@@ -8,6 +8,7 @@ from rltrain import main as entry
 from rltrain.config.command_line import read
 from rltrain.config.compose import compose_checked
 from rltrain.errors import UsageError
+from tests.config.suggest.test_hints import refusal
 from tests.marks import slow_except
 
 BASE = ["algo=dqn", "env=cartpole"]
@@ -76,3 +77,27 @@ def test_settings_in_one_word_are_answered_as_several(between):
 def test_a_list_in_place_of_several_values_is_a_sweep(key, form):
     ours = {"lr": "algo.optimizer.lr"}.get(key, key)
     assert {*meant(form.format(key))} == {*BASE, f"{ours}=1,2"}
+
+
+UNREADABLE = {
+    "seed=1 env=cartpole": "Type seed=1 env=cartpole.",
+    "seed = 1": "Type seed=1.",
+    "seed= 1": None,
+    "seed =1": "Type seed=1.",
+    "algo==dqn": "Type algo=dqn.",
+    "algo=dqn,": "Type algo=dqn.",
+    "seed==1": "Type seed=1.",
+    "hub.repo=a=b": "needs both kinds of quotes: \"key='a b'\".",
+    "name=a b,=c": "needs both kinds of quotes: \"key='a b'\".",
+    "env.id =$x;y": "needs both kinds of quotes: \"key='a b'\".",
+}
+
+
+@pytest.mark.parametrize("word", UNREADABLE)
+def test_an_override_that_cannot_be_read_is_answered_with_one_that_is_accepted(word):
+    text = refusal([word])
+    if UNREADABLE[word] is None:
+        assert text is None
+    else:
+        assert f"'{word}' cannot be read: expected key=value. " in text
+        assert UNREADABLE[word] in text
