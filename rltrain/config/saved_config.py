@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hydra.core.override_parser.types import Sweep
 
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.opponent_files import BUILTIN, kept_opponent
-from rltrain.common.files import JsonObject, get_json, kept_file
+from rltrain.common.files import JsonObject, get_json, json_object, kept_file
 from rltrain.common.json_text import entry_name
 from rltrain.config.catalog import PRESETS, SHIPPED, Tree
 from rltrain.config.command_line import shell_word
@@ -31,6 +32,7 @@ from rltrain.config.overrides import (
     typed_targets,
     with_targets,
 )
+from rltrain.config.schema import Settings
 from rltrain.config.trust import (
     ENVS,
     FILES,
@@ -44,6 +46,8 @@ from rltrain.errors import CheckpointError, UsageError
 
 CONFIG_BYTES = 1 << 24
 """A larger ``config.json`` is not read."""
+OPPONENTS = ("env.opponent", "test.opponent")
+"""The keys that name one opponent."""
 CHOICES = ("algo", "env", "buffer", "hardware", "logger", *PRESETS)
 """Groups whose options a loaded run keeps."""
 OF_TRAINING = ("callbacks", "dataset", "stop", "self_play", "checkpoint", "load_step")
@@ -146,7 +150,7 @@ def use_kept_copies(tree: dict[str, Any], typed: Leaves, run_dir: Path) -> list[
     their keys.
     """
     kept = {key: kept_file(run_dir, key) for key in FILES if pick(tree, key) is not None}
-    for key in ("env.opponent", "test.opponent"):
+    for key in OPPONENTS:
         if isinstance(opponent := pick(tree, key), str):
             kept[key] = kept_opponent(run_dir, opponent)
     keys = [k for k, copy in kept.items() if copy is not None and tuple(k.split(".")) not in typed]
@@ -158,6 +162,29 @@ def use_kept_copies(tree: dict[str, Any], typed: Leaves, run_dir: Path) -> list[
         tree["env"]["opponents"] = {str(copies[one] or one): several[one] for one in several}
         keys += [f"env.opponents.{copy}" for copy in copies.values() if copy is not None]
     return keys
+
+
+def config_text(settings: Settings, run_dir: Path) -> str:
+    """``config.json`` in the folder of a run. One that is resumed plays with copies in that folder;
+    the files and opponents that it was begun with stay named.
+    """
+    record, old = deepcopy(settings.record), json_object(run_dir / "config.json")
+    named = {kept_file(run_dir, key): pick(old, key) for key in FILES}
+    several = pick(old, "env.opponents")
+    opponents = [pick(old, key) for key in OPPONENTS]
+    opponents += several if isinstance(several, dict) else ()
+    named |= {kept_opponent(run_dir, one): one for one in opponents if isinstance(one, str)}
+    typed = {str(copy.resolve()): original for copy, original in named.items() if copy is not None}
+
+    def original(value: object) -> Any:
+        return typed.get(str(Path(value).resolve()), value) if isinstance(value, str) else value
+
+    for key in (*FILES, *OPPONENTS):
+        if (value := pick(record, key)) is not None:
+            put(record, key, original(value))
+    if isinstance(several := pick(record, "env.opponents"), dict):
+        put(record, "env.opponents", {original(one): share for one, share in several.items()})
+    return json.dumps(record, indent=1)
 
 
 def apply(

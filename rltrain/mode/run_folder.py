@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import logging
 import math
 import os
@@ -42,6 +41,7 @@ from rltrain.common.json_text import is_number, json_text, without_nan
 from rltrain.common.machine.places import require_writable
 from rltrain.common.metrics import test_score
 from rltrain.config.overrides import pick
+from rltrain.config.saved_config import config_text
 from rltrain.config.schema import Settings
 from rltrain.config.trust import FILES
 from rltrain.errors import CheckpointError, UsageError
@@ -130,7 +130,7 @@ def new_run(run_dir: Path, files: Mapping[str, str]) -> Iterator[None]:
     with run_lock(run_dir):
         require_new(run_dir)
         begun = {"status": "running", "process": os.getpid()}
-        put_text(run_dir / "run.json", json.dumps(begun))
+        put_text(run_dir / "run.json", json_text(begun))
         for name, text in files.items():
             (run_dir / ".hydra").mkdir(exist_ok=True)
             put_text(run_dir / ".hydra" / name, text)
@@ -229,7 +229,7 @@ class Record(Callback):
         keep_opponents(self.settings, self.path.parent)
         drop_temporary(self.path.parent, "config.json", "run.json", "README.md")
         self.write(trainer, plan=resource_plan(self.settings, trainer))
-        put_text(self.path.with_name("config.json"), json.dumps(self.settings.record, indent=1))
+        put_text(self.path.with_name("config.json"), config_text(self.settings, self.path.parent))
 
     def state_dict(self) -> StateDict:
         return dict(self.sums)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.common.json_text import LARGEST
+from rltrain.common.json_text import LARGEST, flat
 
 CLOCK = ("env_steps", "updates", "episodes", "seconds")
 """Columns that place a row of metrics; every other column is a metric."""
@@ -71,6 +71,16 @@ class Run:
         """The column behind a metric; ``return_mean`` is that of tests where there are any."""
         options = (name,) if "/" in name else (f"test/{name}", f"train/{name}")
         return next((o for o in options if np.isfinite(self.columns.get(o, np.nan)).any()), None)
+
+
+def distinguishing(config: Mapping[str, object], left_out: Iterable[str]) -> dict[str, Any]:
+    """The values of a configuration by their dotted paths, without those in ``left_out`` and below;
+    ``save_`` stands for all names that begin so.
+    """
+    names = tuple(left_out)
+    starts = tuple(name if name.endswith(("_", ".")) else f"{name}." for name in names)
+    values = flat(config).items()
+    return {k: v for k, v in values if k not in names and not k.startswith(starts)}
 
 
 def beside_runs(runs: Iterable[Run]) -> list[Run]:

@@ -67,6 +67,22 @@ def test_a_run_keeps_its_opponents_and_goes_on_without_the_originals(opponent, t
     assert {episode["opponent"] for episode in record["episodes"]} == {"first"}
 
 
+def test_the_configuration_of_a_resumed_run_names_the_opponents_that_were_typed(opponent, tmp_path):
+    """Defect: it named the copies, and a report took the run for one of another configuration."""
+    words = (f"env.opponents={{builtin: 1, {opponent}: 1}}", f"test.opponent={opponent}")
+    trained(tmp_path / "run", *words)
+    found = [json.loads((tmp_path / "run/config.json").read_text())]
+    for env_steps, name in ((210, "moved"), (220, "again")):
+        folder = Path(
+            shutil.move(tmp_path / ("run" if name == "moved" else "moved"), tmp_path / name)
+        )
+        rltrain.resume(folder, env_steps, progress=False)
+        found.append(json.loads((folder / "config.json").read_text()))
+    assert found[0]["env"]["opponents"] == {"builtin": 1, str(opponent): 1}
+    for part in ("env", "test"):
+        assert found[0][part] == found[1][part] == found[2][part]
+
+
 def test_a_copy_that_was_changed_is_not_played_against(opponent, tmp_path):
     trained(tmp_path / "run", f"env.opponent={opponent}")
     model = tmp_path / "run" / "opponents" / "vdn-3m" / "model.safetensors"

@@ -169,6 +169,15 @@ def test_the_files_of_an_environment_are_copied_into_the_run(command, own_folder
             command(*words)
 
 
+@pytest.mark.usefixtures("prices")
+def test_the_configuration_of_a_resumed_run_names_the_file_that_was_typed(command):
+    named = []
+    for env_steps in (60, 70):
+        named.append(json.loads(Path("run/config.json").read_text())["env"]["prices"])
+        assert command("resume=run", f"total_env_steps={env_steps}") == 0
+    assert named[0] == named[1]
+
+
 @pytest.mark.parametrize("where", ["run", "moved"])
 @pytest.mark.usefixtures("prices")
 def test_a_run_does_not_go_on_with_another_file_in_the_place_of_its_copy(command, where):

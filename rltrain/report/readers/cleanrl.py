@@ -13,7 +13,7 @@ import numpy as np
 from rltrain.common.machine.install import require_extra
 from rltrain.errors import usage_errors
 from rltrain.report.readers.csv_tables import algo_in, env_in, seed_in
-from rltrain.report.run_data import Run, columns_of
+from rltrain.report.run_data import Run, columns_of, distinguishing
 
 EVENTS = "events.out.tfevents"
 NAMES = {
@@ -62,7 +62,7 @@ def read(folder: Path, files: set[str]) -> Run | None:
         env=settings.get("env_id") or (named["env"] if named else env_in(folder) or "unknown"),
         seed=int(named["seed"]) if named else seed_in(folder),
         columns=columns_of(rows[step] for step in sorted(rows)),
-        settings={k: v for k, v in settings.items() if not k.startswith(NO_SETTINGS)},
+        settings=distinguishing(settings, NO_SETTINGS),
     )
 
 

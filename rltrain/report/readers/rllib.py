@@ -9,7 +9,7 @@ from typing import Any
 from rltrain.common.files import JsonObject, json_object
 from rltrain.common.json_text import flat, json_lines
 from rltrain.report.readers.csv_tables import algo_in, csv_columns, env_in, header, seed_in
-from rltrain.report.run_data import Run, columns_of, renamed
+from rltrain.report.run_data import Run, columns_of, distinguishing, renamed
 
 ALGOS = ("dqn", "apex", "qmix", "ppo", "impala", "appo", "sac", "dreamerv3", "r2d2", "simple_q")
 NAMES = {
@@ -29,7 +29,7 @@ NAMES = {
         "evaluation/episode_len_mean",
     ],
 }
-NO_SETTINGS = ("seed", "env", "num_gpus", "log_level", "callbacks", "local_dir")
+NO_SETTINGS = ("seed", "env", "num_gpus", "num_gpus_", "log_level", "callbacks", "local_dir")
 
 
 def read(folder: Path, files: set[str]) -> Run | None:
@@ -44,7 +44,7 @@ def read(folder: Path, files: set[str]) -> Run | None:
         return None
     config = config if isinstance(config, dict) else json_object(folder / "params.json")
     seed = config.get("seed")
-    settings = {k: v for k, v in flat(config).items() if not k.startswith(NO_SETTINGS)}
+    settings = distinguishing(config, NO_SETTINGS)
     return Run(
         folder=folder,
         library="RLlib",

@@ -13,38 +13,23 @@ from rltrain.common.files import get_json, json_object, number_of
 from rltrain.common.json_text import flat, json_lines, left_out, row_of
 from rltrain.common.metrics import METRICS
 from rltrain.config.schema import scenario_name
-from rltrain.report.run_data import Run, columns_of, number
+from rltrain.report.run_data import Run, columns_of, distinguishing, number
 
 SCENARIO = ("maps", "map_file", "map_name", "game", "maker", "id")
 """Keys of an environment that name what is played in it."""
 NO_SETTINGS = (
-    "mode",
-    "seed",
-    "test.interval",
-    "test.episodes",
-    "test.n_envs",
-    "test.video_interval",
-    "save.",
-    "log.",
-    "dataset.write",
-    "dataset.shard_bytes",
-    "dataset.max_bytes",
-    "config",
-    "load_step",
-    "resume",
-    "record",
-    "trust",
-    "runs",
-    "report.",
-    "tune.",
-    "sweep.",
-    "logger.",
-    "hardware.threads",
+    *("mode", "name", "seed", "config", "load_step", "resume", "record", "trust", "runs"),
+    *("test.interval", "test.episodes", "test.n_envs", "test.video_interval", "test.record"),
+    *("dataset.write", "dataset.shard_bytes", "dataset.max_bytes"),
+    *("save", "log", "report", "tune", "sweep", "logger"),
+    *("buffer.folder", "buffer.storage", "hardware.threads", "hardware.kernels"),
     *(f"env.{key}" for key in SCENARIO),
 )
 """Keys that do not distinguish configurations: they change no result, or are named otherwise."""
 NO_CHOICES = ("logger", "hardware", "tuned", "tune", "hydra/")
 """Groups that do not, or whose keys do."""
+REGISTERED = re.compile(r"-v\d+$")
+"""The end of an id of Gymnasium, before which a module is only what to import."""
 
 
 def read(folder: Path, files: set[str]) -> Run | None:
@@ -64,9 +49,6 @@ def read(folder: Path, files: set[str]) -> Run | None:
         columns |= absolute_metrics(evaluations, record, config, len(columns["env_steps"]))
     choices = {k: str(v) for k, v in config.pop("choices").items() if v not in (None, "none")}
     status = str(record.get("status", "unknown"))
-    settings = {
-        key: value for key, value in flat(config).items() if not key.startswith(NO_SETTINGS)
-    }
     seed = config.get("seed")
     return Run(
         folder=folder,
@@ -76,10 +58,18 @@ def read(folder: Path, files: set[str]) -> Run | None:
         seed=seed if isinstance(seed, int) else None,
         columns=columns,
         choices={k: v for k, v in choices.items() if not k.startswith(NO_CHOICES)},
-        settings=settings,
+        settings=settings_of(config),
         status=status,
         problems=problems,
     )
+
+
+def settings_of(config: Mapping[str, object]) -> dict[str, object]:
+    """What distinguishes the configuration of a run; of a class of one's own also its module."""
+    settings, named = distinguishing(config, NO_SETTINGS), flat(config).get("env.id")
+    if isinstance(named, str) and ":" in named and not REGISTERED.search(named):
+        settings["env.id"] = named
+    return settings
 
 
 def env_name(choice: str, env: Mapping[str, object]) -> str:

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from rltrain.common.files import JsonObject, get_json, json_object
-from rltrain.common.json_text import flat
-from rltrain.report.run_data import Run, columns_of, number
+from rltrain.report.run_data import Run, columns_of, distinguishing, number
 
 NAMES = {"return": "return_mean", "ep_length": "episode_length_mean", "battle_won": "win_rate"}
 LEARN = {
@@ -76,7 +75,7 @@ def read(folder: Path, files: set[str]) -> Run | None:
         env=name.rpartition(":")[2].strip(),
         seed=seed if isinstance(seed, int) else None,
         columns=columns_of(rows[step] for step in sorted(rows)),
-        settings={k: v for k, v in flat(config).items() if not k.startswith(NO_SETTINGS)},
+        settings=distinguishing(config, NO_SETTINGS),
         status={"RUNNING": "running", "FAILED": "failed", "INTERRUPTED": "interrupted"}.get(
             str(about.get("status")), "finished"
         ),

@@ -7,6 +7,7 @@ from rltrain.common.json_text import LONGEST
 from rltrain.errors import UsageError
 from rltrain.report.readers import find_runs
 from rltrain.report.readers.rltrain_runs import env_name
+from rltrain.report.run_groups import grouped
 from tests.report.runs import write_run
 
 
@@ -146,3 +147,28 @@ def test_a_run_whose_configuration_is_damaged_is_named(tmp_path):
     (folder / "config.json").write_text("{", encoding="utf-8")
     with pytest.raises(UsageError, match=r"holds no runs\..*run is left out"):
         find_runs([folder])
+
+
+SAME = {
+    "name": ({"name": "a"}, {"name": None}),
+    "test.record": ({"test": {"record": "html"}}, {"test": {"record": "videos"}}),
+    "buffer": ({"buffer": {"folder": "/a", "storage": "disk"}}, {"buffer": {"folder": None}}),
+    "kernels": ({"hardware": {"kernels": "torch"}}, {"hardware": {"kernels": "auto"}}),
+    "a package to import": ({"env": {"id": "a:Own-v0"}}, {"env": {"id": "Own-v0"}}),
+}
+OTHER = {
+    "game version": ({"env": {"game_version": "4.6"}}, {"env": {"game_version": "4.10"}}),
+    "game timeout": ({"env": {"game_timeout": 1}}, {"env": {"game_timeout": 2}}),
+    "module of a class": ({"env": {"id": "a:Own"}}, {"env": {"id": "b:Own"}}),
+    "module of a maker": ({"env": {"maker": "a:own"}}, {"env": {"maker": "b:own"}}),
+    "a setting": ({"algo": {"lr": 1}}, {"algo": {"lr": 2}}),
+}
+
+
+@pytest.mark.parametrize("key", [*SAME, *OTHER])
+def test_configurations_differ_by_what_changes_results(tmp_path, key):
+    for number, config in enumerate({**SAME, **OTHER}[key]):
+        folder = write_run(tmp_path / str(number), seed=number)
+        tree = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**tree, **config}))
+    assert len(grouped(find_runs([tmp_path]))) == (1 if key in SAME else 2)
