@@ -13,7 +13,11 @@ from rltrain.types import Batch
 
 Kind = Literal["scale", "standardize"]
 EPSILON = 1e-8
-"""Added to variances: rewards that never change are not divided by zero."""
+"""Added to variances."""
+SAME = 1e-12
+"""Rewards whose variance is at most this share of their squared mean never changed but for rounding
+errors, and are not divided by anything.
+"""
 
 
 class RewardNorm:
@@ -33,8 +37,8 @@ class RewardNorm:
     def __call__(self, batch: Batch) -> Batch:
         """The batch with normalized rewards, after its own were added to the moments."""
         self._update(batch)
-        few = self.count < 2
-        variance = torch.where(few, 1.0, self.squares / self.count.clamp(min=1))
+        same = self.squares <= SAME * self.count * self.mean.square()
+        variance = torch.where(same, 1.0, self.squares / self.count.clamp(min=1))
         shift = torch.zeros_like(self.mean) if self.kind == "scale" else self.mean
         if self._has_agents(batch):  # [B, 1], of the agent of each window
             variance, shift = variance[batch.agent], shift[batch.agent]

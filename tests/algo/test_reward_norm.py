@@ -44,9 +44,14 @@ def test_streams_have_moments_of_their_own():
     torch.testing.assert_close(reward[..., 0], reward[..., 1])
 
 
-def test_a_constant_reward_is_not_divided_by_zero():
-    constant = replace(BATCH, reward=torch.full_like(BATCH.reward, 3.0))
-    assert norm()(constant).reward[0, 0, 0] == 0
+@pytest.mark.parametrize("value", [0.0, 1.0, -1.0, 0.1, -1e-3, 1e4])
+@pytest.mark.parametrize("kind", ["scale", "standardize"])
+def test_a_reward_that_never_changes_is_not_divided(kind, value):
+    """Defect: it was multiplied by 10,000, and learning diverged."""
+    constant, normalize = replace(BATCH, reward=torch.full_like(BATCH.reward, value)), norm(kind)
+    for _ in range(5):
+        found = normalize(constant).reward[0, 0, 0]
+    assert found == pytest.approx(value if kind == "scale" else 0, abs=1e-9)
 
 
 def test_a_reward_that_is_not_finite_does_not_enter_the_moments():
