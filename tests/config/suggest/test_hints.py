@@ -139,8 +139,7 @@ FEW = {
     "batch=64": "algo.batch_size=64",
     "eps=0.1": "algo.exploration.end=0.1",
     "test_every=1000": "test.interval=1000",
-    "optim=adamw": "algo/optimizer=adam +algo.optimizer.weight_decay=0.01 "
-    "+algo.optimizer.decoupled_weight_decay=true",
+    "optim=adamw": "+algo.optimizer.decoupled_weight_decay=true",
     "num_steps=1000": "total_env_steps=1000",
     "episodes=100": "test.episodes=100",
     "output=out": "dataset.write=out",
