@@ -79,10 +79,13 @@ def run_in_process(settings: Settings, run_dir: Path, n_jobs: int) -> None:
 
 
 def report_failure(run_dir: Path, error: Exception) -> int:
-    """Record in ``run.json`` that a job could not begin, and say so; returns its exit code."""
-    from rltrain.mode.run_folder import record_failure
+    """Say that a job could not begin or continue, and record it in the ``run.json`` of a run that
+    has not begun before; returns its exit code.
+    """
+    from rltrain.mode.run_folder import holds_run, record_failure
 
-    record_failure(run_dir, f"{type(error).__name__}: {error}", exit_code_of(error))
+    if not holds_run(run_dir):
+        record_failure(run_dir, f"{type(error).__name__}: {error}", exit_code_of(error))
     say(f"rltrain: {run_dir.name}: {error}", error=True)
     if not isinstance(error, RltrainError):
         say(traceback.format_exc(), error=True)

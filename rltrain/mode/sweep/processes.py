@@ -37,6 +37,7 @@ class Processes:
         lock: a file descriptor that the jobs inherit, so that it is open while one of them runs.
         stopped: the signal that ended the sweep.
         broken: why lines could not be printed.
+        refused: the exit codes of jobs that left the record of their run as it was.
         guard: held while processes start and end; the handler of signals may hold it twice.
     """
 
@@ -55,6 +56,7 @@ class Processes:
     signals: list[int] = field(default_factory=list)
     failed_fast: bool = False
     broken: Exception | None = None
+    refused: list[int] = field(default_factory=list)
     guard: threading.RLock = field(default_factory=threading.RLock)
 
     def run(self, jobs: Sequence[SweepJob]) -> None:
@@ -148,6 +150,8 @@ class Processes:
         began = status is not None or self.broken is not None or not self.stopping
         if code != 0 and status in ("running", None) and began:
             record_failure(job.folder, reason(job, code), code if code > 0 else 128 - code)
+        elif code > 0 and code != job.exit_code:
+            self.refused.append(code)
         if self.fail_fast and not self.stopping and code not in (0, *SIGNAL_CODES.values()):
             self.note(f"{job.name} failed: the other runs stop and save.")
             self.fail()

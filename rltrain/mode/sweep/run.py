@@ -57,7 +57,7 @@ def begin(overrides: Sequence[str], settings: Sequence[Settings]) -> int:
             plan.write()
         with suppress(KeyboardInterrupt):
             run()
-        return summarize(local.plan, local.stopped)
+        return summarize(local.plan, local.stopped, local.refused)
 
 
 def resume_sweep(folder: Path, overrides: Sequence[str]) -> int:
@@ -86,7 +86,7 @@ def resume_sweep(folder: Path, overrides: Sequence[str]) -> int:
         say(continued(plan))
         with suppress(KeyboardInterrupt):
             local.run(jobs, others)
-        return summarize(plan, local.stopped)
+        return summarize(plan, local.stopped, local.refused)
 
 
 def continued(plan: SweepPlan) -> str:
@@ -105,12 +105,14 @@ class Local:
     Attributes:
         lock: what the jobs inherit of the sweep's lock.
         stopped: the signal that ended it.
+        refused: as of ``Processes``.
     """
 
     plan: SweepPlan
     settings: SweepSettings
     lock: int | None = None
     stopped: str | None = None
+    refused: Sequence[int] = ()
 
     def launch(self, jobs: Sequence[tuple[Sequence[str], Path]]) -> None:
         """Run jobs that have not finished before; KeyboardInterrupt if the sweep was stopped."""
@@ -147,7 +149,7 @@ class Local:
             lock=self.lock,
         )
         processes.run(list(jobs))
-        self.stopped = processes.stopped
+        self.stopped, self.refused = processes.stopped, processes.refused
         if processes.stopping:
             raise KeyboardInterrupt
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from rich.table import Column, Table
@@ -20,9 +20,10 @@ COLUMNS = {"last test return": ("test/return_mean", ".2f"), "win rate": ("test/w
 RESAMPLES = 2_000
 
 
-def summarize(plan: SweepPlan, stopped: str | None = None) -> int:
+def summarize(plan: SweepPlan, stopped: str | None = None, refused: Iterable[int] = ()) -> int:
     """Print how the jobs and configurations of a sweep did, which the signal ``stopped`` ended,
-    write ``results.csv``, and return the sweep's exit code.
+    write ``results.csv``, and return the sweep's exit code: the worst of its jobs and of the exit
+    codes of ``refused`` ones, whose records say how they did before.
     """
     console = Screen()
     jobs = plan.known_jobs
@@ -34,7 +35,7 @@ def summarize(plan: SweepPlan, stopped: str | None = None) -> int:
         if job.status == "failed":
             console.lines(f"{job.name} failed: {job.record.get('error')}")
     n_begun = sum(job.status != "not started" for job in jobs)
-    codes = [job.exit_code for job in jobs if job.record]
+    codes = [*refused, *(job.exit_code for job in jobs if job.record)]
     if n_begun < plan.n_jobs:
         console.print(f"{plan.n_jobs - n_begun} of {plan.n_jobs} jobs were not started.")
         codes.append(SIGNAL_CODES[stopped or "SIGINT"])

@@ -30,6 +30,8 @@ elif behavior == "exit":  # at once, or when there is a file of that name in its
         time.sleep(0.01)
     record("failed", int(about[0]), error="on purpose")
     sys.exit(int(about[0]))
+elif behavior == "refuse":  # to continue a run that has finished
+    sys.exit(3)
 elif behavior == "once":  # fails the first time only
     first = not (folder / "run.json").exists()
     record("failed" if first else "finished", 4 if first else 0)

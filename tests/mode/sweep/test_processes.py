@@ -46,6 +46,16 @@ def test_the_end_of_a_job_that_could_not_record_it_is_recorded(own_folder, behav
     assert other.finished
 
 
+def test_a_job_that_is_not_continued_keeps_its_record_and_counts(own_folder):
+    job, failed = jobs(own_folder, "refuse", "exit 2")
+    text = '{"status": "finished", "exit_code": 0}'
+    (job.folder / "run.json").write_text(text)
+    ours = processes(2)
+    ours.run([job, failed])
+    assert (job.folder / "run.json").read_text() == text
+    assert ours.refused == [3]
+
+
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGUSR1", 85)])
 def test_a_signal_reaches_every_running_job_once_and_none_begins_after_it(own_folder, name, code):
     first, second, third = jobs(own_folder, "wait", "wait", "finish")
