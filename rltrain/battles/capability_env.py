@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -10,6 +10,9 @@ from rltrain.battles.data.scenarios import RACES, find_scenario
 from rltrain.battles.data.smacv2_config import scenario_options
 from rltrain.battles.options import Smacv2Options
 from rltrain.battles.starcraft2_env import StarCraft2Env
+
+NOT_PLAYED = {"obs_starcraft": True, "kill_unit_step_mul": 2}
+"""Options of SMACv2 that have one value here."""
 
 
 class StarCraftCapabilityEnv(StarCraft2Env):
@@ -26,29 +29,47 @@ class StarCraftCapabilityEnv(StarCraft2Env):
         capability_config: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        name = _scenario_of(map_name, capability_config or {})
+        name = _scenario_of(map_name, {} if capability_config is None else capability_config)
+        for key, value in NOT_PLAYED.items():
+            if options.pop(key, value) != value:
+                raise ValueError(
+                    f"{key}: only {value!r}, the default of SMACv2, can be played here"
+                )
         published = asdict(Smacv2Options())
         super().__init__(map_name=find_scenario(name).name, **(published | options))
 
 
 def _scenario_of(map_name: str, config: Mapping[str, Any]) -> str:
     """The scenario that SMACv2's way of naming it means."""
-    race = map_name.removeprefix("10gen_")
-    if race not in RACES or race == map_name:
-        return map_name
-    name = f"{race}_{config.get('n_units', 10)}_vs_{config.get('n_enemies', 10)}"
+    race, sizes = map_name.removeprefix("10gen_"), dict.fromkeys(("n_units", "n_enemies"), 10)
+    if not isinstance(config, Mapping):
+        raise ValueError(f"capability_config={config!r}: expected a mapping, such as {sizes}")
+    positions = config.get("start_positions")
+    if isinstance(positions, Mapping) and "n_enemies" in positions:  # as in SMACv2's own example
+        sizes["n_enemies"] = positions["n_enemies"]
+    name = map_name
+    if race in RACES and race != map_name:
+        sizes |= {key: config[key] for key in sizes if key in config}
+        name = f"{race}_{sizes['n_units']}_vs_{sizes['n_enemies']}"
+    if not config:
+        return name
     published = scenario_options(find_scenario(name))["capability_config"]
-    unknown = config.keys() - published.keys()
-    other = {
-        f"{part}.{key}"
-        for part in ("team_gen", "start_positions")
-        for key, value in config.get(part, {}).items()
-        if published[part].get(key, []) != value
-    }
-    if unknown or other:
+    published["start_positions"]["n_enemies"] = published["n_enemies"]
+    other = sorted(_differing(config, published))
+    if other:
         raise ValueError(
-            f"capability_config: {', '.join(sorted(unknown | other))} cannot be chosen here: teams "
-            f"and start positions are drawn as published, {published}. Leave those keys out and "
+            f"capability_config: {', '.join(other)} cannot be chosen here: teams and start "
+            f"positions of {name} are drawn as published, {published}. Leave those keys out and "
             "give n_units and n_enemies."
         )
     return name
+
+
+def _differing(config: Mapping[str, Any], published: Mapping[str, Any]) -> Iterator[str]:
+    """The keys whose values are not the published ones."""
+    for key, value in config.items():
+        expected = published.get(key, [])
+        if isinstance(expected, dict) and isinstance(value, Mapping):
+            yield from (f"{key}.{below}" for below in _differing(value, expected))
+        elif (list(value) if isinstance(value, tuple) else value) != expected:
+            yield key

@@ -27,7 +27,9 @@ class Range(NamedTuple):
             return False
 
 
-Flag = Annotated[bool, Range("True or False", 0, 1, whole=True)]
+FLAG = Range("True or False", 0, 1, whole=True)
+SEED = Range("a whole number from 0 to 2**63 - 1", 0, 2**63 - 1, whole=True)
+Flag = Annotated[bool, FLAG]
 Count = Annotated[int, Range("1, 2, 3, …", 1, 2**63 - 1, whole=True)]
 Real = Annotated[float, Range("a finite number")]
 Positive = Annotated[float, Range("a finite number above 0", math.ulp(0.0))]
@@ -42,6 +44,19 @@ def check_ranges(options: object) -> None:
         value = getattr(options, name)
         if not limits.holds(value):
             raise ValueError(f"{name}={value!r}: expected {limits.expected}")
+
+
+def check_flags(**flags: object) -> None:
+    """Raise ValueError unless all are truth values, or 0 or 1."""
+    for name, value in flags.items():
+        if not FLAG.holds(value):
+            raise ValueError(f"{name}={value!r}: expected {FLAG.expected}")
+
+
+def check_seed(seed: object) -> None:
+    """Raise ValueError unless it is one of NumPy's."""
+    if not SEED.holds(seed):
+        raise ValueError(f"seed={seed!r}: expected {SEED.expected}, or None")
 
 
 @cache

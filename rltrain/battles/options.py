@@ -13,7 +13,7 @@ from typing import Any, Literal
 from rltrain.battles.data.map_data import Group, MapData
 from rltrain.battles.data.recorded import RecordedStarts, read_starts
 from rltrain.battles.data.terrain import SIZE
-from rltrain.battles.data.units import UnitType
+from rltrain.battles.data.units import UNITS, UnitType
 from rltrain.battles.option_checks import (
     Count,
     Flag,
@@ -27,6 +27,11 @@ from rltrain.battles.option_checks import (
 
 N_ACTIONS_NO_ATTACK, N_ACTIONS_MOVE = 6, 4
 STARTS = ("fixed", "jittered")
+MOST_LOOPS = 10_000
+"""Of one env step, which nothing interrupts."""
+LARGEST = 1_000_000_000
+"""Of all other numbers: sums in single precision lose the parts of larger ones."""
+DIFFICULTIES = (*"123456789", "A")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +60,10 @@ class SmacOptions:
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        for name, value in vars(self).items():
+            most = MOST_LOOPS if name == "step_mul" else LARGEST
+            if abs(value) > most:
+                raise ValueError(f"{name}={value!r}: expected at most {most:,}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +158,10 @@ class ProgramOptions:
     window_size_y: Count = 1200
     debug: Flag = False
 
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        check_choice("difficulty", str(self.difficulty), DIFFICULTIES)
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -191,6 +204,19 @@ def sizes_of(map_data: MapData, options: Options) -> Sizes:
 def max_reward_of(map_data: MapData, options: Options) -> float:
     """Unscaled reward of a win in which every enemy dies once."""
     return max_reward_against(map_data.unit_types[map_data.n_agents :], options)
+
+
+def require_scale(map_data: MapData, options: Options) -> None:
+    """Raise ValueError if rewards would be divided by 0 or less, with the weakest enemies."""
+    drawn = [UNITS[name] for name in map_data.drawn_from]
+    weakest = sorted(drawn, key=lambda unit: unit.health + unit.shield)[:1] * map_data.n_enemies
+    enemies = weakest or map_data.unit_types[map_data.n_agents :]
+    if options.reward_scale and (most := max_reward_against(enemies, options)) <= 0:
+        raise ValueError(
+            f"reward_win={options.reward_win:g}: rewards are divided by that of a flawless win, "
+            f"which is {most:g}. Expected one above 0: choose a larger reward_win or "
+            "reward_death_value, or reward_scale=False"
+        )
 
 
 def max_reward_against(enemies: Sequence[UnitType], options: Options) -> float:

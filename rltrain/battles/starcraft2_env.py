@@ -21,7 +21,7 @@ from rltrain.battles.data.terrain import SIZE
 from rltrain.battles.engine.battles import IllegalAction
 from rltrain.battles.engine.world import U
 from rltrain.battles.native import NativeBattles
-from rltrain.battles.option_checks import check_choice, did_you_mean
+from rltrain.battles.option_checks import check_choice, check_flags, check_seed, did_you_mean
 from rltrain.battles.options import N_ACTIONS_MOVE, STARTS, Options, ProgramOptions, StartOptions
 from rltrain.battles.smaclite.maps import RULES, find_map_under
 
@@ -64,7 +64,15 @@ class StarCraft2Env(BattleView):
                 raise TypeError(
                     f"{type(self).__name__} has no option {name!r}.{did_you_mean(name, known)}"
                 )
+        ProgramOptions(**{k: v for k, v in options.items() if k in PROGRAM_OPTIONS})
         chosen = Options(**{k: v for k, v in options.items() if k not in PROGRAM_OPTIONS})
+        check_flags(
+            continuing_episode=continuing_episode,
+            heuristic_ai=heuristic_ai,
+            heuristic_rest=heuristic_rest,
+        )
+        seed = secrets.randbits(31) if seed is None else seed
+        check_seed(seed)
         begin = StartOptions(
             start=start, start_jitter=start_jitter, start_positions=start_positions
         )
@@ -103,7 +111,7 @@ class StarCraft2Env(BattleView):
         for name in SMAC_TYPES:  # marine_id, …; 0 where the map has none
             setattr(self, f"{name}_id", self.agent_type_ids.get(name, 0))
         self.continuing_episode = continuing_episode
-        self._seed = secrets.randbits(31) if seed is None else int(seed)
+        self._seed = int(seed)
         self._episode = 0
         self.reward = 0.0
         self.battles_won = self.battles_game = self.timeouts = self.force_restarts = 0
@@ -117,6 +125,7 @@ class StarCraft2Env(BattleView):
 
     def begin(self, seed: int) -> None:
         """Start the episode that ``seed`` determines, the first of a new sequence."""
+        check_seed(seed)
         self._seed, self._episode = seed, 1
         self.battles.start({0: seed})
         self.reward = 0.0

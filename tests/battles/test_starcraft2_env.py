@@ -1,9 +1,12 @@
 """StarCraft2Env and parallel_env: SMAC's and PettingZoo's manners."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from pettingzoo.test import parallel_api_test
 
+from rltrain.battles import StarCraftCapabilityEnv
 from rltrain.battles.engine.world import U
 from rltrain.battles.options import Options, layout_of
 from rltrain.env.smac import StarCraft2Env, parallel_env
@@ -269,3 +272,81 @@ def test_parallel_env_takes_smacv2s_names():
     env = parallel_env(map_name="10gen_terran", capability_config=config)
     assert len(env.reset(seed=0)[0]) == 5
     assert env.env.map_name == parallel_env(map_name="terran_5_vs_6").env.map_name
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64, 1.5, "1"])
+def test_a_seed_that_is_none_is_refused_at_a_reset(seed):
+    with pytest.raises(ValueError, match=r"seed=.*expected a whole number from 0 to"):
+        parallel_env(map_name="3m").reset(seed=seed)
+
+
+WEAKEST = {"zerg": 5 * 30, "protoss": 5 * 150, "terran": 5 * 45}
+
+
+@pytest.mark.parametrize("race", WEAKEST)
+@pytest.mark.parametrize("more", [0, 1])
+def test_rewards_are_scaled_by_what_the_weakest_team_is_worth(race, more):
+    """Defect: where that was 0 or less, rewards were infinite or had the other sign."""
+    win = -50 - WEAKEST[race] + more
+    expectation = nullcontext() if more else pytest.raises(ValueError, match="which is 0")
+    with expectation:
+        StarCraftCapabilityEnv(map_name=f"{race}_5_vs_5", reward_win=win)
+
+
+OWN_EXAMPLE = {  # of the README of SMACv2
+    "n_units": 5,
+    "n_enemies": 5,
+    "team_gen": {
+        "dist_type": "weighted_teams",
+        "unit_types": ("marine", "marauder", "medivac"),
+        "exception_unit_types": ["medivac"],
+        "weights": (0.45, 0.45, 0.1),
+        "observe": True,
+    },
+    "start_positions": {
+        "dist_type": "surrounded_and_reflect",
+        "p": 0.5,
+        "n_enemies": 5,
+        "map_x": 32,
+        "map_y": 32,
+    },
+}
+
+
+@pytest.mark.parametrize("name", ["10gen_terran", "terran_5_vs_5"])
+@pytest.mark.parametrize("left_out", [(), ("n_enemies",), ("team_gen",), ("start_positions",)])
+def test_the_configuration_of_smacv2s_example_is_taken(name, left_out):
+    config = {key: value for key, value in OWN_EXAMPLE.items() if key not in left_out}
+    env = StarCraftCapabilityEnv(
+        name, capability_config=config, obs_starcraft=True, kill_unit_step_mul=2
+    )
+    assert env.map_name == "terran_5_vs_5"
+
+
+@pytest.mark.parametrize("name", ["10gen_terran", "terran_5_vs_5"])
+@pytest.mark.parametrize(
+    ("config", "key"),
+    [
+        ([5, 5], "expected a mapping"),
+        ({**OWN_EXAMPLE, "foo": 1}, "foo"),
+        ({**OWN_EXAMPLE, "team_gen": None}, "team_gen"),
+        ({**OWN_EXAMPLE, "team_gen": {"weights": [1, 0, 0]}}, r"team_gen\.weights"),
+        ({**OWN_EXAMPLE, "start_positions": {"n_enemies": 7}}, r"start_positions\.n_enemies"),
+        ({**OWN_EXAMPLE, "start_positions": {"p": 0.9}}, r"start_positions\.p"),
+    ],
+)
+def test_a_configuration_that_is_not_played_is_refused(name, config, key):
+    """Defect: that beside the name of a scenario was ignored."""
+    with pytest.raises(ValueError, match=rf"capability_config.*{key}"):
+        StarCraftCapabilityEnv(name, capability_config=config)
+
+
+def test_teams_that_contradict_the_name_are_refused():
+    with pytest.raises(ValueError, match="n_enemies, n_units cannot be chosen"):
+        StarCraftCapabilityEnv("terran_5_vs_5", capability_config={"n_units": 10, "n_enemies": 11})
+
+
+@pytest.mark.parametrize("option", [{"obs_starcraft": False}, {"kill_unit_step_mul": 3}])
+def test_options_of_smacv2_that_are_not_played_are_refused(option):
+    with pytest.raises(ValueError, match=rf"{next(iter(option))}: only .* can be played here"):
+        StarCraftCapabilityEnv("terran_5_vs_5", **option)

@@ -98,6 +98,9 @@ def _map_of(found: object) -> MapData:
     allies, enemies = (_team(team, keys[team]) for team in ("allies", "enemies"))
     _require_places(Ground(terrain), (*allies, *enemies))
     types = {group.unit for group in allies}, {group.unit for group in enemies}
+    for team, units in zip(("allies", "enemies"), types, strict=True):
+        if units == {"medivac"}:
+            raise Fault(f"has {team} that cannot fight: expected more than medivacs")
     goal = np.mean([(group.x, group.y) for group in allies for _ in range(group.count)], axis=0)
     made = MapData(
         name=name,

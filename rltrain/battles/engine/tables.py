@@ -40,7 +40,7 @@ from rltrain.battles.engine.world import (
     U,
     View,
 )
-from rltrain.battles.options import Options, max_reward_of, sizes_of
+from rltrain.battles.options import Options, max_reward_of, require_scale, sizes_of
 
 
 def build_scene(map_data: MapData, options: Options, starts: Sequence[Positions] = ()) -> Scene:
@@ -138,6 +138,7 @@ def _is_limited(options: Options) -> bool:
 
 def build_reward(map_data: MapData, options: Options) -> Reward:
     """The reward of this map with these options."""
+    require_scale(map_data, options)
     scale = max_reward_of(map_data, options) / options.reward_scale_rate
     constant = options.reward_scale and not map_data.drawn_from
     return Reward(

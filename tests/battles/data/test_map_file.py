@@ -110,6 +110,8 @@ def test_the_map_of_the_page_is_one(tmp_path: Path) -> None:
 FAULTS = [
     (("zealot", "zealots"), "unknown unit 'zealots' in enemies. Did you mean 'zealot'"),
     (("zealot", "archon_toilet"), "unknown unit 'archon_toilet' in enemies.* Known are marine"),
+    (("marine", "medivac"), "allies that cannot fight"),
+    (("zealot", "medivac"), "enemies that cannot fight"),
     (("count: 3", "count: -3"), "count: -3, expected a whole number from 1 to 64"),
     (("count: 3", "count: 2.5"), "count: 2.5, expected a whole number"),
     (("count: 3", "count: 65"), "count: 65, expected a whole number from 1 to 64"),
