@@ -263,6 +263,29 @@ def test_tables_of_results_are_those_of_the_kept_runs():
     assert "costs" in shown
 
 
+def test_results_that_differ_from_published_ones_are_explained():
+    table, _, below = read("results.md").partition("\nThe others, and what is known of them:\n")
+    explained = re.findall(r"^\* `([\w-]+)`", below.partition("\n## ")[0], re.MULTILINE)
+    assert set(re.findall(r"^\| (\S+) \|.*\| no \|$", table, re.MULTILINE)) == set(explained)
+
+
+def test_the_readme_sums_up_the_results_and_the_calibration():
+    readme = " ".join((DOCS.parent / "README.md").read_text(encoding="utf-8").split())
+    near = re.search(r"^(\d+ of \d+ results) \(", read("results.md"), re.MULTILINE)
+    assert near
+    assert f"{near[1]} that have a published one of the same length are within a tenth" in readme
+    rows = dict(
+        re.findall(r"^\| (.+?) \|.*\| (\S+) \| \d+ \|$", read("calibration.md"), re.MULTILINE)
+    )
+    reached = rows["values at 0.8 of the rate in the game, of 19"]
+    distance = float(rows["policies: mean distance from the range in the game, points"])
+    assert f"{reached} of 19 maps and methods (mean distance {distance:.0f} points" in readme
+
+
+def test_the_page_of_metrics_has_every_metric():
+    assert set(METRICS) - set(re.findall(r"`([\w/]+)`", read("metrics.md"))) == set()
+
+
 @pytest.mark.parametrize("page", ["difficulty", "calibration", "environments/smac"])
 def test_what_was_measured_on_battles_is_of_the_rules_of_today(page):
     text = (DOCS / f"{page}.md").read_text(encoding="utf-8")

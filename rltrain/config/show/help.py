@@ -79,8 +79,8 @@ def _overview(catalog: Catalog) -> Iterator[str]:
         column = max(20, 3 + max(map(len, options)))
         yield from (_row(option, catalog.about(group, option), column) for option in options)
     yield "\nParts, chosen with a slash: algo/network=mlp"
-    parts = [group for group in catalog.groups if "/" in group]
-    yield from (_row(group, ", ".join(catalog.options(group)), 20) for group in parts)
+    for part in (group for group in catalog.groups if "/" in group):
+        yield from _wrapped(part, ", ".join(catalog.options(part)), 20)
     yield "\nPresets, which choose algo and env: experiment=NAME"
     yield from _presets(catalog)
     yield "\nKeys and their defaults; those of a choice: rltrain --help algo=dqn env=cartpole"
@@ -136,7 +136,8 @@ def _group(group: str, catalog: Catalog) -> Iterator[str]:
     parts = [part for part in catalog.groups if part.startswith(f"{group}/")]
     if parts:
         yield f"\nParts of {group}, chosen with a slash: {parts[0]}=NAME"
-        yield from (_row(part, ", ".join(catalog.options(part)), 26) for part in parts)
+    for part in parts:
+        yield from _wrapped(part, ", ".join(catalog.options(part)), 26)
     if group not in PRESETS:
         yield f"\nKeys of a choice: rltrain --help {group}={catalog.options(group)[0]}"
 
