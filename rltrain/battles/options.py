@@ -213,7 +213,7 @@ def require_scale(map_data: MapData, options: Options) -> None:
     enemies = weakest or map_data.unit_types[map_data.n_agents :]
     if options.reward_scale and (most := max_reward_against(enemies, options)) <= 0:
         raise ValueError(
-            f"reward_win={options.reward_win:g}: rewards are divided by that of a flawless win, "
+            f"reward_win={options.reward_win!r}: rewards are divided by that of a flawless win, "
             f"which is {most:g}. Expected one above 0: choose a larger reward_win or "
             "reward_death_value, or reward_scale=False"
         )

@@ -90,14 +90,14 @@ class Composition:
             UsageError: every problem at once.
         """
         from rltrain.config.validate.checker import check
-        from rltrain.config.validate.env_names import require_environment
+        from rltrain.config.validate.env_names import require_environments
         from rltrain.config.validate.mode_keys import require_typed
 
         defaults = resolved(self.untyped, lambda: self.hydra)
         if self.catalog is not SHIPPED:
             require_typed(defaults)
         settings = check(self.plain, self.choices, defaults)
-        require_environment(settings.nodes["env"])
+        require_environments(settings)
         return replace(settings, remarks=self.remarks, env_chose_algo=self.env_chose_algo)
 
     def run_dir(self) -> Path | None:
@@ -205,7 +205,7 @@ def refusal(catalog: Catalog, choices: Sequence[Override], typed: str) -> str:
 def job_refusal(catalog: Catalog, choices: Sequence[Override], parsed: Sequence[Override]) -> str:
     """Why the overrides of one job would be refused with these choices, "" if not."""
     from rltrain.config.validate.checker import check
-    from rltrain.config.validate.env_names import require_environment
+    from rltrain.config.validate.env_names import require_environments
 
     try:
         groups = [o for o in parsed if o.key_or_group in catalog.groups]
@@ -223,7 +223,7 @@ def job_refusal(catalog: Catalog, choices: Sequence[Override], parsed: Sequence[
         if not problems:
             defaults, typed = (resolved(t, lambda: catalog.hydra) for t in (chosen.tree, tree))
             settings = check(typed, chosen.picked, defaults)
-            require_environment(settings.nodes["env"])
+            require_environments(settings)
     except (UsageError, HydraException, OmegaConfBaseException) as error:
         problems = [str(error)]
     return problems[0].splitlines()[0] if problems else ""

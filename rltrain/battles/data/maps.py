@@ -106,9 +106,9 @@ def find_map(name: str) -> MapData:
         return shipped_map(name)
     if is_sized(str(name)):
         return sized_map(name)
-    if re.fullmatch(r"(terran|protoss|zerg)_\d+_vs_\d+", str(name)):
+    if match := re.fullmatch(r"(?:10gen_)?(terran|protoss|zerg)(_\d+_vs_\d+)?", str(name)):
         hint = "it is a scenario of SMACv2: make a StarCraftCapabilityEnv, or for rltrain "
-        hint += f"type env=smacv2 env.map_name={name}."
+        hint += f"type env=smacv2 env.map_name={match[1]}{match[2] or '_10_vs_10'}."
     elif near := closest(str(name), (*MAPS, *shipped_names())):
         hint = f"did you mean {' or '.join(near)}?"
     else:

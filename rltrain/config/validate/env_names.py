@@ -6,21 +6,29 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any
 
-from rltrain.config.node import Node
-from rltrain.errors import usage_errors
+from rltrain.config.schema import Settings
+from rltrain.errors import UsageError
 
 Keywords = Mapping[str, Any]
 
 
-def require_environment(node: Node) -> None:
-    """Refuse an unknown map, game or id; custom environments are not looked up.
+def require_environments(settings: Settings) -> None:
+    """Refuse an unknown map, game or id, of tests too, and other rules than those that ``env``
+    names; custom environments are not looked up.
 
     Raises:
         UsageError: as the environment itself would say it.
     """
-    if node.target in LOOKED_UP:
-        with usage_errors():
-            LOOKED_UP[node.target](node.kwargs)
+    rules = settings.nodes["env"].kwargs.get("rules")
+    if settings.choices["env"] == "smaclite" and rules != "smaclite":
+        raise UsageError(f"env.rules={rules}: env=smaclite has SMAClite's rules. Type env=smac.")
+    for start in ("", "test."):
+        node = settings.nodes[f"{start}env"]
+        if node.target in LOOKED_UP:
+            try:
+                LOOKED_UP[node.target](node.kwargs)
+            except ValueError as error:
+                raise UsageError(f"{start}{error}") from error
 
 
 def gymnasium_id(kwargs: Keywords) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
+import re
+from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any
 
 from rltrain.battles import option_checks
@@ -17,5 +18,19 @@ NUMBERS: Mapping[Any, Any] = {
 """The ranges of ``rltrain.battles`` and the types that settings are checked against."""
 
 
-checked_keywords = partial(flat_keywords, replaced=NUMBERS)
-"""``flat_keywords``; the signature has rltrain's number types in place of the ranges."""
+def checked_keywords(function: Callable[..., None]) -> Callable[..., None]:
+    """``flat_keywords``; the signature has rltrain's number types in place of the ranges, and an
+    error that begins with a keyword names it as the setting of an environment."""
+    flat = flat_keywords(function, NUMBERS)
+
+    @wraps(flat)
+    def checked(*args: Any, **keywords: Any) -> None:
+        try:
+            flat(*args, **keywords)
+        except ValueError as error:
+            name = re.match(r"\w*(?=[=:])", str(error))
+            if name and name[0] in flat.__annotations__:
+                raise ValueError(f"env.{error}") from error
+            raise
+
+    return checked

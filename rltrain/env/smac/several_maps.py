@@ -70,7 +70,10 @@ class SeveralMaps:
                 f"env.maps={names} needs the built-in engine and its own enemies, and {key} was "
                 "chosen: type env.backend=native and no opponent, or env.maps=null."
             )
-        rows = [replace(find(name), for_any=True) for name in names]
+        try:
+            rows = [replace(find(name), for_any=True) for name in names]
+        except ValueError as error:
+            raise ValueError(f"env.maps={names}: {error}") from error
         whole = largest(rows)
         self.spec, layout, self.n_envs = spec_of(whole, options), layout_of(whole, options), n_envs
         self.names = [row.name for row in rows]

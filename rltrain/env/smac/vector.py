@@ -72,7 +72,7 @@ class SmacVectorEnv:
         if own is not None and (play.backend == "sc2" or rules != "sc2"):
             raise ValueError(
                 f"env.map_file={map_file} is a map of the built-in engine under its own rules: "
-                "type env.backend=native env.rules=sc2, or env.map_file=null."
+                "type env=smac env.backend=native env.rules=sc2, or env.map_file=null."
             )
         if own is not None:
             play = replace(play, backend="native")
@@ -105,7 +105,7 @@ class SmacVectorEnv:
             if play.backend == "sc2":
                 raise ValueError(
                     f"env.backend=sc2 plays the game's own rules, and env.rules={rules} are "
-                    "others: type env.rules=sc2, or env.backend=native."
+                    "others: type env=smac env.rules=sc2, or env.backend=native."
                 )
             play = replace(play, backend="native")
         recorded = begin.recorded(row, rules)
@@ -280,11 +280,12 @@ def commanded_natively(play: BackendOptions, rules: str = "sc2") -> BackendOptio
         ValueError: only the game or the rules can command them.
     """
     if play.backend == "sc2" or rules != "sc2":
-        key = "env.backend=sc2" if play.backend == "sc2" else f"env.rules={rules}"
+        wrong, right = f"env.rules={rules}", "env=smac env.rules=sc2"
+        if play.backend == "sc2":
+            wrong, right = "env.backend=sc2", "env.backend=native"
         raise ValueError(
             f"An opponent commands the enemies of the built-in engine under its own rules, and "
-            f"with {key} they command themselves: type env.backend=native env.rules=sc2, or "
-            "env.opponent=builtin."
+            f"with {wrong} they command themselves: type {right}, or env.opponent=builtin."
         )
     return replace(play, backend="native")
 

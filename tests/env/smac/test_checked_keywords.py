@@ -36,3 +36,30 @@ def test_both_refuse_the_same_numbers(value):
 
 def test_all_types_have_a_range():
     assert [*NUMBERS.values()] == [Count, Flag, NonNegative, Positive, Probability, Real]
+
+
+@pytest.mark.parametrize(
+    ("options", "key"),
+    [
+        ({"reward_win": -165.0}, "env.reward_win=-165.0: "),
+        ({"maps": ["3m", "8m"], "reward_win": -165.0}, "env.reward_win=-165.0: "),
+        ({"reward_defeat": 1e300}, r"env.reward_defeat=1e\+300: "),
+        ({"step_mul": 10**9}, "env.step_mul=1000000000: "),
+        ({"start_jitter": 1e300}, r"env.start_jitter=1e\+300: "),
+        ({"start_positions": "nowhere"}, "env.start_positions: the file nowhere "),
+        ({"map_file": "nowhere"}, "env.map_file: the file nowhere "),
+        ({"maps": ["3m", "9q"]}, r"env.maps=\['3m', '9q'\]: unknown units in the map '9q'"),
+        (
+            {"rules": "smaclite", "backend": "sc2"},
+            "env.backend=sc2 .*: type env=smac env.rules=sc2",
+        ),
+        (
+            {"two_sided": True, "rules": "smaclite"},
+            "An opponent .*: type env=smac env.rules=sc2, or",
+        ),
+        ({"two_sided": True, "backend": "sc2"}, "An opponent .*: type env.backend=native, or"),
+    ],
+)
+def test_errors_of_battles_name_the_setting(options, key):
+    with pytest.raises(ValueError, match=f"^{key}"):
+        SmacVectorEnv(map_name="3m", n_envs=1, **options)
