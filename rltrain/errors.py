@@ -63,6 +63,11 @@ def usage_errors() -> Iterator[None]:
     except ValueError as error:
         raise UsageError(str(error)) from error
     except (MemoryError, RuntimeError) as error:
+        if "without overflow" in str(error):
+            raise UsageError(
+                "A number of this configuration is too large for single precision: expected at "
+                "most 3e38."
+            ) from error
         if isinstance(error, RuntimeError) and not re.search("memory|overflow", str(error)):
             raise
         raise UsageError(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+import rltrain
 from rltrain.errors import DivergedError, UsageError, closest, exit_code_of, reason
 
 
@@ -53,3 +54,9 @@ class Mute:
 )
 def test_a_reason_is_the_type_and_what_can_be_printed(error: BaseException, said: str) -> None:
     assert reason(error) == said
+
+
+@pytest.mark.parametrize("key", ["algo.distribution.v_max=1e39", "algo.network.noisy_sigma=1e300"])
+def test_a_number_that_is_too_large_is_no_lack_of_memory(key, tmp_path):
+    with pytest.raises(UsageError, match="too large for single precision"):
+        rltrain.make_trainer(["algo=rainbow", "env=cartpole", key], tmp_path)

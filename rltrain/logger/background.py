@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -37,7 +38,8 @@ class InBackground(Logger):
 
     def __init__(self, run_dir: Path) -> None:
         self.run: Any = None
-        self.own_id = f"{run_dir.parent.name}-{run_dir.name}-{token_hex(4)}"[-ID_LENGTH:]
+        name = re.sub(r"[:;,#?/']", "-", f"{run_dir.parent.name}-{run_dir.name}")  # wandb refuses
+        self.own_id = f"{name}-{token_hex(4)}"[-ID_LENGTH:]
         self.calls: Queue[Call | None] = Queue()
         self.failures = 0  # in a row
         self.shown = False  # whether a failure was

@@ -119,6 +119,13 @@ def test_runs_in_folders_of_one_name_are_two_and_a_resumed_one_stays_one(tmp_pat
     assert moved.own_id == one.own_id
 
 
+@pytest.mark.parametrize("name", ["lr,seed", "a#b", "a:b;c", "what?", "it's", "a b=c"])
+def test_the_id_of_a_run_is_one_of_wandb_whatever_its_folder_is_named(tmp_path, name):
+    """Defect: nothing was recorded."""
+    for folder in (tmp_path / name / "run", tmp_path / "runs" / name):
+        assert not set(made(folder).own_id) & set(":;,#?/'")
+
+
 def test_a_video_is_logged_once_it_has_started(fake, tmp_path):
     wandb, logger = fake(), made(tmp_path)
     wandb.Video = lambda path, format: (path, format)

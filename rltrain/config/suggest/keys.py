@@ -76,6 +76,7 @@ def _key_answers(key: str, value: str, known: Tree, catalog: Catalog) -> Iterato
     name = re.sub(r"^env_(args|config)\.", "env.", name)
     root = name.partition(".")[0]
     leaf = name.rpartition(".")[2]
+    as_typed = key.replace("/", ".").replace("-", "_").rpartition(".")[2]
     values = [k for k, v in known.items() if not isinstance(v, Mapping) and "_target_" not in k]
 
     def typed(*keys: str, sure: bool = True, why: str = "") -> Iterator[Answer]:
@@ -88,7 +89,7 @@ def _key_answers(key: str, value: str, known: Tree, catalog: Catalog) -> Iterato
     yield from typed(*(k for k in values if k.lower() == name))
     yield from _group_answers(name, value, catalog)
     takes_any = root == "env" and "env.kwargs" in known and name not in NAMED_BY
-    keyword = shell_word(f"+env.kwargs.{leaf}={value}")
+    keyword = shell_word(f"+env.kwargs.{as_typed}={value}")
     if name in catalog.homes and name not in known:
         if takes_any and all(home.startswith("env=") for home in catalog.homes[name]):
             yield Answer((keyword,), why="if the environment takes it")
@@ -108,7 +109,10 @@ def _key_answers(key: str, value: str, known: Tree, catalog: Catalog) -> Iterato
     yield from _foreign_leaf_answers(root, leaf, value, known, catalog)
     free = [node for node in FREE_FORM if name.startswith(f"{node}.") and _has(known, node)]
     if free and "+" not in key:
-        yield Answer((shell_word(f"+{name}={value}"),), why=f"a new key below {free[0]} needs a +")
+        own_key = f"{name.removesuffix(leaf)}{as_typed}"
+        yield Answer(
+            (shell_word(f"+{own_key}={value}"),), why=f"a new key below {free[0]} needs a +"
+        )
     yield from typed(*same_leaf[:3])
     elsewhere = [k for k in catalog.homes if k.rpartition(".")[2] == leaf and k not in known]
     yield from typed(*elsewhere[:1], sure=False)

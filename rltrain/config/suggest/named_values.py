@@ -98,7 +98,7 @@ def _several(name: str, value: str, script: str) -> list[tuple[str, str]]:
         name = "conf_file"
     if name == "env" and "atari" in script and "/" not in value:
         value = f"ALE/{value}"
-    if value.startswith("{"):
+    if value.startswith("{") and "." not in name:
         with suppress(yaml.YAMLError):
             tree = yaml.safe_load(value)
     elif name in ("hyperparams", "hyperparameters", "env_kwargs"):

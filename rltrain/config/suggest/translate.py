@@ -154,6 +154,9 @@ def _setting(
     """One name with its value; ``before`` is the results for all of them."""
     if name in LISTS and "," in value and value[:1] != "[":
         value = f"[{value}]"
+    if name in LISTS and value == "[]":
+        done.add(f"{name}=[]")
+        return
     if name in catalog.groups:
         options = value.strip("[]").split(",")
         meant = [_choice(name, option, catalog, done) for option in options]

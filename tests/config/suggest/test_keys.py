@@ -53,6 +53,11 @@ NAMES = {
         ["env=gymnasium", *DQN[:1], "env.kwargs.gravity=5"],
         "Type +env.kwargs.gravity=5 (a new key below env.kwargs needs a +).",
     ),
+    "capitals below env.kwargs": (
+        ["env=gymnasium", *DQN[:1], "env.kwargs.maxSteps=5"],
+        "Type +env.kwargs.maxSteps=5 (a new key",
+    ),
+    "own option in capitals": (["env=mpe", "env.kwargs.N=5"], "Type +env.kwargs.N=5 ("),
     "own option": (["env=gymnasium", *DQN[:1], "env.size=5"], "Type +env.kwargs.size=5 (if the"),
     "like no other key": (["env=gymnasium", *DQN[:1], "env.g=5"], "Type +env.kwargs.g=5 (if the"),
     "like another key": (["env=gymnasium", *DQN[:1], "env.max_step=5"], "env.max_episode_steps=5?"),

@@ -91,6 +91,27 @@ COMMANDS = {
 }
 
 
+OURS = [
+    *(
+        "logger=[]",
+        "logger=[csv,tensorboard]",
+        "env.opponents={builtin:0.5}",
+        "algo/network=gru",
+        "seed=3",
+    ),
+    *("+algo.optimizer.weight_decay=0.1", "algo.loss.double=false", "stop.hours=null"),
+]
+
+
+@pytest.mark.parametrize("override", OURS)
+@pytest.mark.parametrize("wrong", ["qmix", "--algo qmix", "algo==qmix"])
+def test_what_is_right_beside_a_mistake_is_kept(override, wrong):
+    """Defect: empty lists and mappings were left out."""
+    said = command_problem([*wrong.split(), override], SHIPPED)
+    assert override in shlex.split(said.splitlines()[1])
+    assert "Left out" not in said
+
+
 @pytest.mark.parametrize("typed", COMMANDS)
 def test_command_is_translated_whole(typed):
     said = command_problem(typed.split(), SHIPPED)
