@@ -282,6 +282,14 @@ def test_the_readme_sums_up_the_results_and_the_calibration():
     assert f"{reached} of 19 maps and methods (mean distance {distance:.0f} points" in readme
 
 
+def test_the_page_of_smacv2_has_the_win_rates_of_the_results():
+    rows = re.findall(r"^\| \w+_5_vs_5((?: \| \d+){4})", read("results.md"), re.MULTILINE)
+    _, here, game = zip(*[row.split(" | ")[2:5] for row in rows], strict=True)
+    page = " ".join(read("environments/smacv2.md").split())
+    for rates, end in ((here, "% of the battles"), (game, "% in StarCraft II")):
+        assert f"{rates[0]}, {rates[1]} and {rates[2]}{end}" in page
+
+
 def test_the_page_of_metrics_has_every_metric():
     assert set(METRICS) - set(re.findall(r"`([\w/]+)`", read("metrics.md"))) == set()
 
