@@ -59,7 +59,8 @@ def quoted(text: str) -> str:
         text = as_text(text)
     is_path = key in PATH_KEYS
     if key == "experiment" and is_file(value):
-        is_path = "," not in value and "\\" not in value  # several, or escaped already
+        several = "," in value and not os.path.exists(expanded(value))
+        is_path = not several and "\\" not in value  # escaped already
     if not equals or not is_path or value[:1] in ("'", '"') or value in ("", "null"):
         return text
     return f"{key}={in_quotes(value)}"

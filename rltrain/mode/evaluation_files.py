@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,12 +21,13 @@ from rltrain.video.sc2_replay import GameReplays
 
 def home(source: checkpoint.Found | None) -> Path:
     """Where results of a checkpoint belong: its run's folder, its own if it is elsewhere, a new
-    one if it was downloaded or came with rltrain, or if there is none.
+    one if it was downloaded or came with rltrain, if there is none, or if that is read-only.
     """
     if source is None or any(map(source.folder.is_relative_to, (cache(), DEMOS))):
         return new_folder("evaluate")
     run_dir = source.folder.parent.parent
-    return run_dir if (run_dir / "run.json").exists() else source.folder
+    place = run_dir if (run_dir / "run.json").exists() else source.folder
+    return place if os.access(place, os.W_OK) else new_folder("evaluate")
 
 
 def made(wanted: Path) -> Path:

@@ -13,7 +13,8 @@ import rltrain
 from rltrain.api import settings_from
 from rltrain.errors import StorageError
 from rltrain.mode.evaluate import plain_info, played, summary
-from rltrain.mode.evaluation_files import write
+from rltrain.mode.evaluation_files import home, write
+from rltrain.mode.find_run import find_checkpoint
 from rltrain.types import Episode
 from tests.video.viewer import read_page
 
@@ -49,6 +50,14 @@ def test_python_gives_the_numbers_of_the_command(result):
     assert first.metrics == second.metrics
     assert first.run_dir == result.run_dir
     assert {"test/return_mean", "train/return_mean", "learn/loss"} <= set(result.metrics)
+
+
+def test_what_a_run_on_a_read_only_disk_leaves_is_in_one_folder(result, own_folder, monkeypatch):
+    """Defect: recordings were in another new folder than evaluation.json."""
+    found = find_checkpoint(result.run_dir)
+    assert home(found) == result.run_dir
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    assert home(found).parent == own_folder / "outputs/evaluate"
 
 
 def test_a_loaded_policy_plays_the_game_as_the_test_does(result):

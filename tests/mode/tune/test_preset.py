@@ -1,6 +1,8 @@
 import pytest
 
+from rltrain import main as entry
 from rltrain.common.json_text import flat
+from rltrain.config.command_line import read
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import is_below
 from rltrain.mode.tune.space import OF_ALL_TRIALS
@@ -31,3 +33,17 @@ def settings(overrides):
 def test_preset_composes_to_the_same_configuration(overrides, tmp_path):
     (tmp_path / "best.yaml").write_text(preset_text(overrides, ["about"]), encoding="utf-8")
     assert settings([f"experiment={tmp_path / 'best.yaml'}"]) == settings(overrides)
+
+
+@pytest.mark.parametrize("name", ["sea,r=ch", "a b", "it's", "plain"])
+def test_a_preset_is_found_in_a_folder_of_any_name(tmp_path, name):
+    """Defect: the command that a search prints was refused."""
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "best.yaml").write_text(preset_text(["algo=dqn", "env=cartpole"], ["about"]))
+    word = f"experiment={folder / 'best.yaml'}"
+    for line in ([word], ["-m", word, "seed=range(3,5)"]):
+        jobs = entry.list_jobs(read(line)) if line[0] == "-m" else {"": [word]}
+        assert all(
+            compose_checked(job).settings().choices["env"] == "cartpole" for job in jobs.values()
+        )
