@@ -163,8 +163,8 @@ def test_an_opponent_learns_nothing_and_explores_nothing(opponent, tmp_path):
 REFUSED = {
     "another map": (["env.map_name=8m"], r"was trained on smac 3m, and this run is on smac 8m"),
     "other observations": (["env.obs_last_action=true"], r"has obs_shape \(30,\), and the other"),
-    "the rules of SMAClite": (["env.rules=smaclite"], r"type env\.backend=native env\.rules=sc2"),
-    "StarCraft II": (["env.backend=sc2"], r"type env\.backend=native env\.rules=sc2"),
+    "the rules of SMAClite": (["env.rules=smaclite"], r"type env=smac env\.rules=sc2, or env"),
+    "StarCraft II": (["env.backend=sc2"], r"type env\.backend=native, or env"),
     "two of one name": ([], "have the same name"),
     "both keys": (["env.opponents={closest: 1}"], "takes the place of env.opponent="),
     "a dataset": (["dataset.read=data"], "play nothing"),
