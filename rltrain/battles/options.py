@@ -208,10 +208,11 @@ def max_reward_of(map_data: MapData, options: Options) -> float:
 
 def require_scale(map_data: MapData, options: Options) -> None:
     """Raise ValueError if rewards would be divided by 0 or less, with the weakest enemies."""
-    drawn = [UNITS[name] for name in map_data.drawn_from]
-    weakest = sorted(drawn, key=lambda unit: unit.health + unit.shield)[:1] * map_data.n_enemies
-    enemies = weakest or map_data.unit_types[map_data.n_agents :]
-    if options.reward_scale and (most := max_reward_against(enemies, options)) <= 0:
+    most = max_reward_of(map_data, options)
+    if drawn := [UNITS[name] for name in map_data.drawn_from]:
+        weakest = min(drawn, key=lambda unit: unit.health + unit.shield)
+        most = max_reward_against([weakest] * map_data.n_enemies, options)
+    if options.reward_scale and most <= 0:
         raise ValueError(
             f"reward_win={options.reward_win!r}: rewards are divided by that of a flawless win, "
             f"which is {most:g}. Expected one above 0: choose a larger reward_win or "

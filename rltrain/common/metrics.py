@@ -231,6 +231,16 @@ def test_score(result: Mapping[str, float]) -> list[float]:
     return [-math.inf if math.isnan(value) else value for value in scores]
 
 
+def by_opponent(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """The win rates of training and tests against each opponent, by its name."""
+    found: dict[str, dict[str, float]] = {}
+    for key, value in metrics.items():
+        group, against, name = key.partition("/win_rate/")
+        if against:
+            found.setdefault(name, {})[f"{group}/win_rate"] = value
+    return found
+
+
 def wilson(wins: float, n: int) -> tuple[float, float]:
     """The 95% interval of a proportion (Wilson, 1927, J. Am. Stat. Assoc. 22, p. 209)."""
     p, z2 = wins / n, Z95 * Z95

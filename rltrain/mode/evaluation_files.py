@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from rltrain.common import checkpoint
@@ -13,7 +13,7 @@ from rltrain.common.json_text import json_text
 from rltrain.common.machine.places import ELSEWHERE, refused_writes
 from rltrain.logger.screen import shown
 from rltrain.mode.find_run import DEMOS
-from rltrain.mode.hub.download import cache
+from rltrain.mode.hub import download
 from rltrain.video.episode_recorder import EpisodeRecorder
 from rltrain.video.recorder import Recorder
 from rltrain.video.sc2_replay import GameReplays
@@ -21,13 +21,18 @@ from rltrain.video.sc2_replay import GameReplays
 
 def home(source: checkpoint.Found | None) -> Path:
     """Where results of a checkpoint belong: its run's folder, its own if it is elsewhere, a new
-    one if it was downloaded or came with rltrain, if there is none, or if that is read-only.
+    one if it was downloaded or came with rltrain, or if there is none.
     """
-    if source is None or any(map(source.folder.is_relative_to, (cache(), DEMOS))):
+    if source is None or any(map(source.folder.is_relative_to, (download.cache(), DEMOS))):
         return new_folder("evaluate")
     run_dir = source.folder.parent.parent
-    place = run_dir if (run_dir / "run.json").exists() else source.folder
-    return place if os.access(place, os.W_OK) else new_folder("evaluate")
+    return run_dir if (run_dir / "run.json").exists() else source.folder
+
+
+@cache
+def elsewhere(place: Path) -> Path:
+    """The new folder for whatever cannot be written to ``place``."""
+    return new_folder("evaluate")
 
 
 def made(wanted: Path) -> Path:
@@ -50,7 +55,7 @@ def recordings_folder(place: Path, step: int) -> Path:
             raise NotADirectoryError(place / "recordings")
         return made(place / "recordings" / str(step))
     except OSError:
-        folder = new_folder("evaluate") / "recordings" / str(step)
+        folder = elsewhere(place) / "recordings" / str(step)
         with refused_writes(folder, ELSEWHERE):
             return made(folder)
 
@@ -62,26 +67,28 @@ def recording_remarks(recorder: Recorder | GameReplays | EpisodeRecorder) -> tup
 
 
 def write(place: Path, record: Mapping[str, object]) -> Path:
-    """``evaluation.json`` in a folder, earlier ones kept; in one of its own if that cannot be
-    written.
+    """``evaluation.json`` in a folder, earlier ones kept; elsewhere if that cannot be written.
 
     Raises:
         UsageError: that cannot be written either.
     """
     text = json_text(record)
     try:
-        path = place / "evaluation.json"
-        place.mkdir(parents=True, exist_ok=True)
-        with locked(place / ".evaluation.lock"):
-            drop_temporary(place, path.name)
-            if path.exists():
-                paths = place.glob("evaluation-*.json")
-                numbers = [number_of(p.stem.partition("-")[2]) or 0 for p in paths]
-                path.rename(place / f"evaluation-{max(numbers, default=0) + 1}.json")
-            put_text(path, text)
+        return put_newest(place, text)
     except OSError:
-        path = new_folder("evaluate") / "evaluation.json"
-        with refused_writes(path.parent, ELSEWHERE):
-            path.parent.mkdir(parents=True)
-            put_text(path, text)
+        with refused_writes(elsewhere(place), ELSEWHERE):
+            return put_newest(elsewhere(place), text)
+
+
+def put_newest(place: Path, text: str) -> Path:
+    """Write ``evaluation.json``, after the one that is there was given a number."""
+    path = place / "evaluation.json"
+    place.mkdir(parents=True, exist_ok=True)
+    with locked(place / ".evaluation.lock"):
+        drop_temporary(place, path.name)
+        if path.exists():
+            paths = place.glob("evaluation-*.json")
+            numbers = [number_of(p.stem.partition("-")[2]) or 0 for p in paths]
+            path.rename(place / f"evaluation-{max(numbers, default=0) + 1}.json")
+        put_text(path, text)
     return path

@@ -39,7 +39,7 @@ from rltrain.common.files import (
 )
 from rltrain.common.json_text import is_number, json_text, without_nan
 from rltrain.common.machine.places import require_writable
-from rltrain.common.metrics import test_score
+from rltrain.common.metrics import by_opponent, test_score
 from rltrain.config.overrides import pick
 from rltrain.config.saved_config import config_text
 from rltrain.config.schema import Settings
@@ -137,15 +137,19 @@ def new_run(run_dir: Path, files: Mapping[str, str]) -> Iterator[None]:
         yield
 
 
-def record_failure(run_dir: Path, error: str, exit_code: int) -> None:
+def record_failure(run_dir: Path, error: str, exit_code: int, process: int) -> None:
     """Record in ``run.json``, if it can be written, that a run failed before or apart from its own
-    records.
+    records. The record of a run that ``process`` did not begin or continue stays as it is.
     """
     facts = {"status": "failed", "exit_code": exit_code, "error": error, "finished": now()}
     path = run_dir / "run.json"
+    before = json_object(path)
+    at_work = before.get("process"), before.get("status")
+    if at_work != (process, "running") and (at_work[0] is not None or holds_run(run_dir)):
+        return
     try:
         run_dir.mkdir(parents=True, exist_ok=True)
-        put_text(path, json_text(json_object(path) | facts))
+        put_text(path, json_text(before | facts))
     except OSError as failure:
         log.warning("%s could not be written (%s)", path, failure)
 
@@ -321,16 +325,6 @@ def kept_sums(run_dir: Path) -> dict[str, str]:
     """The SHA-256 sums of the files that a run keeps for its environment, by key."""
     kept = {key: kept_file(run_dir, key) for key in FILES}
     return {key: digest(path) for key, path in kept.items() if path is not None}
-
-
-def by_opponent(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """The win rates of training and tests against each opponent, by its name."""
-    found: dict[str, dict[str, float]] = {}
-    for key, value in metrics.items():
-        group, against, name = key.partition("/win_rate/")
-        if against:
-            found.setdefault(name, {})[f"{group}/win_rate"] = value
-    return found
 
 
 def leave(path: Path, process: int) -> None:

@@ -78,7 +78,7 @@ def distinguishing(config: Mapping[str, object], left_out: Iterable[str]) -> dic
     ``save_`` stands for all names that begin so.
     """
     names = tuple(left_out)
-    starts = tuple(name if name.endswith(("_", ".")) else f"{name}." for name in names)
+    starts = tuple(name if name.endswith("_") else f"{name}." for name in names)
     values = flat(config).items()
     return {k: v for k, v in values if k not in names and not k.startswith(starts)}
 

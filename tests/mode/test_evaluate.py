@@ -13,8 +13,7 @@ import rltrain
 from rltrain.api import settings_from
 from rltrain.errors import StorageError
 from rltrain.mode.evaluate import plain_info, played, summary
-from rltrain.mode.evaluation_files import home, write
-from rltrain.mode.find_run import find_checkpoint
+from rltrain.mode.evaluation_files import recordings_folder, write
 from rltrain.types import Episode
 from tests.video.viewer import read_page
 
@@ -52,12 +51,22 @@ def test_python_gives_the_numbers_of_the_command(result):
     assert {"test/return_mean", "train/return_mean", "learn/loss"} <= set(result.metrics)
 
 
-def test_what_a_run_on_a_read_only_disk_leaves_is_in_one_folder(result, own_folder, monkeypatch):
+def test_what_cannot_be_written_to_a_run_is_in_one_folder(own_folder, monkeypatch):
     """Defect: recordings were in another new folder than evaluation.json."""
-    found = find_checkpoint(result.run_dir)
-    assert home(found) == result.run_dir
-    monkeypatch.setattr("os.access", lambda path, mode: False)
-    assert home(found).parent == own_folder / "outputs/evaluate"
+    place, mkdir = own_folder / "run", Path.mkdir
+
+    def full(path, *given, **options):
+        if path.is_relative_to(place):
+            raise OSError(28, "No space left on device")
+        mkdir(path, *given, **options)
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    first = recordings_folder(place, 100)
+    written = [write(place, {"n": n}) for n in range(2)]
+    assert {path.parent for path in written} == {first.parent.parent}
+    assert sorted(path.name for path in written[0].parent.glob("*.json")) == [
+        *("evaluation-1.json", "evaluation.json")
+    ]
 
 
 def test_a_loaded_policy_plays_the_game_as_the_test_does(result):

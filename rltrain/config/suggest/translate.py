@@ -154,13 +154,10 @@ def _setting(
     """One name with its value; ``before`` is the results for all of them."""
     if name in LISTS and "," in value and value[:1] != "[":
         value = f"[{value}]"
-    if name in LISTS and value == "[]":
-        done.add(f"{name}=[]")
-        return
     if name in catalog.groups:
-        options = value.strip("[]").split(",")
+        options = [] if name in LISTS and value == "[]" else value.strip("[]").split(",")
         meant = [_choice(name, option, catalog, done) for option in options]
-        if len(meant) > 1 and all(text.strip("'").startswith(f"{name}=") for text in meant):
+        if len(meant) != 1 and all(text.strip("'").startswith(f"{name}=") for text in meant):
             joined = ",".join(text.partition("=")[2].strip("[]'") for text in meant)
             meant = [f"{name}={f'[{joined}]' if name in LISTS else joined}"]
         done.add(" ".join(meant))

@@ -13,15 +13,11 @@ Keywords = Mapping[str, Any]
 
 
 def require_environments(settings: Settings) -> None:
-    """Refuse an unknown map, game or id, of tests too, and other rules than those that ``env``
-    names; custom environments are not looked up.
+    """Refuse an unknown map, game or id, of tests too; custom environments are not looked up.
 
     Raises:
         UsageError: as the environment itself would say it.
     """
-    rules = settings.nodes["env"].kwargs.get("rules")
-    if settings.choices["env"] == "smaclite" and rules != "smaclite":
-        raise UsageError(f"env.rules={rules}: env=smaclite has SMAClite's rules. Type env=smac.")
     for start in ("", "test."):
         node = settings.nodes[f"{start}env"]
         if node.target in LOOKED_UP:

@@ -79,13 +79,11 @@ def run_in_process(settings: Settings, run_dir: Path, n_jobs: int) -> None:
 
 
 def report_failure(run_dir: Path, error: Exception) -> int:
-    """Say that a job could not begin or continue, and record it in the ``run.json`` of a run that
-    has not begun before; returns its exit code.
-    """
-    from rltrain.mode.run_folder import holds_run, record_failure
+    """Say that a job could not begin or continue, and record it; returns its exit code."""
+    from rltrain.mode.run_folder import record_failure
 
-    if not holds_run(run_dir):
-        record_failure(run_dir, f"{type(error).__name__}: {error}", exit_code_of(error))
+    text = f"{type(error).__name__}: {error}"
+    record_failure(run_dir, text, exit_code_of(error), os.getpid())
     say(f"rltrain: {run_dir.name}: {error}", error=True)
     if not isinstance(error, RltrainError):
         say(traceback.format_exc(), error=True)

@@ -93,7 +93,7 @@ class Processes:
                 self.note(f"{job.name}: {reason(job, code)}. It is tried again.")
                 waiting.appendleft(job)
             else:
-                self.close(job, code)
+                self.close(job, code, process.pid)
 
     def start(self, job: SweepJob, place: int) -> subprocess.Popen[str]:
         """Start a job in a process group of its own, so that Ctrl-C reaches it through us only."""
@@ -142,15 +142,16 @@ class Processes:
         """Print a message about the sweep."""
         self.errors.print(text, soft_wrap=True)
 
-    def close(self, job: SweepJob, code: int) -> None:
+    def close(self, job: SweepJob, code: int, process: int) -> None:
         """Record how a job ended, unless it did so itself; with ``fail_fast`` a failed one ends the
         others.
         """
         status = job.record.get("status")
         began = status is not None or self.broken is not None or not self.stopping
         if code != 0 and status in ("running", None) and began:
-            record_failure(job.folder, reason(job, code), code if code > 0 else 128 - code)
-        elif code > 0 and code != job.exit_code:
+            exit_code = code if code > 0 else 128 - code
+            record_failure(job.folder, reason(job, code), exit_code, process)
+        if code > 0 and code != job.exit_code:
             self.refused.append(code)
         if self.fail_fast and not self.stopping and code not in (0, *SIGNAL_CODES.values()):
             self.note(f"{job.name} failed: the other runs stop and save.")

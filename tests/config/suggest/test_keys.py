@@ -229,7 +229,7 @@ def test_wrong_value_is_answered_with_what_was_meant(override):
         (["env.map_name=8_m"], "unknown SMAC map '8_m': did you mean 8m"),
         (["env=smacv2", "env.map_name=teran_5_vs_5"], "Did you mean terran_5_vs_5?"),
         (["+test.env.map_name=8n"], "test.env.map_name=8n: unknown units in the map '8n'"),
-        (["env=smaclite", "env.rules=sc2"], "env=smaclite has SMAClite's rules. Type env=smac."),
+        (["env=smaclite", "env.rules=sc2"], "env.rules=sc2 are others. Type env=smac."),
     ],
     ids=lambda x: " ".join(x) if isinstance(x, list) else "",
 )

@@ -38,8 +38,8 @@ class Watched(Processes):
         self.most = max(getattr(self, "most", 0), len(self.running))
         return process
 
-    def close(self, job, code):
-        super().close(job, code)
+    def close(self, job, code, process):
+        super().close(job, code, process)
         self.ended = [*getattr(self, "ended", []), job.name]
 
 

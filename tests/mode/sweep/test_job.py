@@ -29,7 +29,12 @@ def own_class(folder):
     (folder / "config.json").write_text(json.dumps(tree))
 
 
+def at_work(folder):
+    (folder / "run.json").write_text(json.dumps({"status": "running", "process": 1}))
+
+
 REFUSED = {
+    "another process plays it": ("total_env_steps=-1", at_work, 2),
     "a wrong value": ("total_env_steps=-1", lambda folder: None, 2),
     "what a resume cannot change": ("env=cartpole", lambda folder: None, 2),
     "a damaged checkpoint": ("total_env_steps=90", damage, 3),

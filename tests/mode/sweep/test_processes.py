@@ -1,6 +1,7 @@
 """The jobs of a sweep as processes: how many at once, crashes, signals."""
 
 import io
+import json
 import os
 import signal
 
@@ -46,9 +47,11 @@ def test_the_end_of_a_job_that_could_not_record_it_is_recorded(own_folder, behav
     assert other.finished
 
 
-def test_a_job_that_is_not_continued_keeps_its_record_and_counts(own_folder):
+@pytest.mark.parametrize("status", ["finished", "running", "interrupted"])
+def test_a_job_that_is_not_continued_keeps_its_record_and_counts(own_folder, status):
+    """Defect: that of a run which another process was playing said that it had failed."""
     job, failed = jobs(own_folder, "refuse", "exit 2")
-    text = '{"status": "finished", "exit_code": 0}'
+    text = json.dumps({"status": status, "exit_code": 0, "process": os.getpid()})
     (job.folder / "run.json").write_text(text)
     ours = processes(2)
     ours.run([job, failed])
