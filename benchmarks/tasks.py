@@ -26,6 +26,9 @@ PQN = (
 )
 """A fifth of the authors' frames, with schedules that are as much shorter."""
 SELF_PLAY = "env.opponents={self:0.8,builtin:0.2} self_play.interval=50_000"
+QPLEX = "algo.mixer.kernels=10 algo.mixer.kernel_layers=3"
+"""Of the mixer in WQMIX's code, and in the matrix games of QPLEX's."""
+HUNT = "env=stag_hunt test.episodes=16"
 PREY = "env=stag_hunt total_env_steps=500_000 hardware.n_envs=1 test.episodes=16"
 SETTINGS_OF_MAPS = {
     "6h_vs_8z": "algo.loss.trace=0.3 algo.exploration.env_steps=500_000",
@@ -310,9 +313,30 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
             f"prey-{algo}": Task(f"algo={algo} {PREY}", last=5, seeds=3)
             for algo in ("vdn", "qmix", "ow_qmix")
         },
-        "prey-qplex": Task(
-            f"algo=qplex {PREY} algo.mixer.kernels=10 algo.mixer.kernel_layers=3", last=5, seeds=3
-        ),
+        "prey-qplex": Task(f"algo=qplex {PREY} {QPLEX}", last=5, seeds=3),
+        **{
+            f"long-prey-{algo}": Task(
+                f"algo={algo} {HUNT} total_env_steps=1_000_000 hardware.n_envs=1 "
+                f"algo.exploration.env_steps=500_000 {settings}".strip(),
+                last=5,
+            )
+            for algo, settings in (("ow_qmix", ""), ("qplex", QPLEX))
+        },
+        **{
+            f"easy_prey-{algo}": Task(
+                f"experiment=pymarl2/qmix algo={algo} {HUNT} env.miscapture=0 "
+                f"total_env_steps=1_050_000 algo.loss.trace=0.5 buffer.capacity=1000 "
+                f"{settings}".strip(),
+                last=5,
+                published=published,
+            )
+            for algo, settings, published in (
+                ("vdn", "", "39"),
+                ("qmix", "", "40"),
+                ("ow_qmix", "", "39"),
+                ("qplex", QPLEX, "39"),
+            )
+        },
     },
     "matrix": {
         f"{game}-{algo}": Task(
