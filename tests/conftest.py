@@ -41,6 +41,21 @@ def pytest_configure(config):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """``sampled(n)``: ``n`` of a test's fast parameters, evenly spaced, stay fast."""
+    families = {}
+    for item in items:
+        if item.get_closest_marker("sampled") and not item.get_closest_marker("slow"):
+            families.setdefault(item.function, []).append(item)
+    for family in families.values():
+        n = family[0].get_closest_marker("sampled").args[0]
+        fast = {i * len(family) // n for i in range(n)}
+        for i, item in enumerate(family):
+            if i not in fast:
+                item.add_marker("slow")
+
+
 def pytest_collection_finish(session):
     """pytest attaches its handlers in every test to all loggers that do not propagate: torch has
     forty.

@@ -62,6 +62,7 @@ def driven(folder, callbacks, overrides=INTERVALS):
     return trainer, broken
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("begins", slow_except([60], [0, 60, 120]))
 @pytest.mark.parametrize(
     "error", slow_except([KeyboardInterrupt], [KeyboardInterrupt, ZeroDivisionError])
@@ -87,6 +88,7 @@ def test_what_an_exception_broke_off_is_made_at_the_next_iteration(tmp_path, hoo
     assert (record["status"], "error" in record) == ("finished", False)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
 @pytest.mark.parametrize("hook", ["on_train_start", "on_train_end"])
 def test_a_hook_of_the_beginning_or_the_end_that_raised_is_called_again(tmp_path, hook, error):

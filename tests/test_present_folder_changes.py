@@ -23,6 +23,7 @@ PATHS = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("key", PATHS)
 def test_a_relative_path_is_that_of_the_folder_in_which_it_was_typed(own_folder, monkeypatch, key):
     """Defect: rows and checkpoints went nowhere, or into another folder."""

@@ -278,6 +278,7 @@ def test_a_broken_environment_is_named_as_such(small, tmp_path):
     assert caught.value.exit_code == 4
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("algo", ["noisy", "iqn", pytest.param("rainbow", marks=SLOW)])
 def test_what_else_draws_from_torch_between_iterations_changes_nothing(small, tmp_path, algo):
     """Defect: trainers of one process drew noise and quantile levels from one stream."""

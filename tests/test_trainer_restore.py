@@ -294,6 +294,7 @@ def saved(trainer):
     return trainer
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("begun", BEGUN)
 def test_a_run_that_has_begun_takes_no_checkpoint_of_another(small, tmp_path, begun):
     """Defect: its rows were cut where those of the other one ended, and its own later checkpoints

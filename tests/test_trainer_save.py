@@ -87,6 +87,7 @@ def joined(trainer):
     return pairs
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("hook", slow_except(FAST, DURING_TRAINING))
 def test_a_run_is_the_same_after_a_checkpoint_that_any_hook_asked_for(tmp_path, hook):
     callback = acting_at(hook, lambda trainer: trainer.save())
@@ -110,6 +111,7 @@ def test_a_run_is_the_same_after_a_checkpoint_that_any_hook_asked_for(tmp_path, 
         assert (ours == theirs).all()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "error", [KeyboardInterrupt, pytest.param(ZeroDivisionError, marks=pytest.mark.slow)]
 )
@@ -220,6 +222,7 @@ class FailsAtTheEnd(Callback):
         setattr(type(self), hook, lambda self, trainer, value=None: fail(trainer, value))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("hook", ["on_train_end", "on_test_start", "on_test_end", "on_log"])
 def test_the_last_checkpoint_is_written_though_another_callback_fails_at_the_end(
     small, tmp_path, hook

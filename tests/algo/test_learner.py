@@ -60,6 +60,7 @@ def test_flat_steps_equal_those_over_a_list_of_parameters(optimizer):
     torch.testing.assert_close(list(learner.online.parameters()), list(plain.parameters()))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mixer", MIXERS)
 def test_learning_on_one_batch_lowers_its_loss(mixer):
     learner = make_learner(make_model(mixer=mixer), target_update=target_update(updates=1000))

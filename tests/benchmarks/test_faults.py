@@ -25,6 +25,7 @@ CASES = [pytest.param(kind, 1, n, marks=pytest.mark.slow) for kind, n in {**ALL,
 SAMPLE = [("lines", 2, 12), ("foreign", 1, 1), ("misplaced", 1, 1)]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("kind", "seed", "n_cases"), [*CASES, *SAMPLE])
 def test_every_fault_is_answered_as_promised(kind, seed, n_cases, tmp_path):
     wrong = {name: text for name, text in KINDS[kind](tmp_path, seed, n_cases) if text is not None}

@@ -56,6 +56,7 @@ def load(folder: Path, buffer, step: int) -> None:
     buffer.load_state_dict(checkpoint.read(folder / str(step), "replay"))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", slow_except(range(2), range(8)))
 def test_batches_are_those_of_memory_also_after_kills(pair, tmp_path, monkeypatch, seed):
     monkeypatch.setattr(disk_store, "LARGE", (1, 1 << 26)[seed % 2])

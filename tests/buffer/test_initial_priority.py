@@ -16,6 +16,7 @@ DQN = ["algo=dqn", "buffer=prioritized", "env=cartpole", "env.max_episode_steps=
 TEAM = ["algo=dqn", "buffer=prioritized", "env=two_step"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "words",
     [

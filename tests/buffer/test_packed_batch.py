@@ -45,6 +45,7 @@ def tensors(batch):
     return {f.name: getattr(batch, f.name) for f in fields(Batch)}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("overrides", CASES)
 def test_a_packed_batch_holds_what_a_batch_on_the_cpu_holds(overrides, tmp_path, monkeypatch):
     plain = batches(overrides, tmp_path / "plain")

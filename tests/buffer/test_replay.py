@@ -13,6 +13,7 @@ from tests.buffer.streams import SPEC, Stream, saved
 from tests.marks import each_once
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("capacity", [40, pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("given", WINDOWS, ids=lambda g: "-".join(map(str, g.values())))
 def test_windows_of_random_streams_are_those_of_plain_lists(
@@ -92,6 +93,7 @@ def test_a_window_waits_for_all_its_successors() -> None:
     assert buffer.starts.stop.tolist() == [2]
 
 
+@pytest.mark.sampled(2)
 @each_once(n_frames=[1, 3], given=WINDOWS)
 def test_when_nothing_follows_windows_begin_up_to_the_final_step(
     given: dict[str, Any], n_frames: int

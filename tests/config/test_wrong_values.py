@@ -162,6 +162,7 @@ NUMBER = "${hydra:job.num}"
 REFUSED = r"gives a job the folder .* Type 'hydra\.sweep\.subdir=\$\{hydra:"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("subdir", "answer"),
     [

@@ -74,6 +74,7 @@ RIGHT = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", RIGHT)
 def test_forbidden_actions_are_never_played(kind):
     assert str(rltrain.check_env(RIGHT[kind])) == "No problem was found."
@@ -124,6 +125,7 @@ HINTS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("env", HINTS, ids=lambda env: env.__name__)
 def test_a_mask_of_one_method_only_is_a_hint(env):
     found = rltrain.check_env(env)

@@ -109,6 +109,7 @@ def words_for(small, group, name):
     return [*overrides, f"{group}={name}"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("group", "name"), PAIRS)
 def test_every_choice_runs(small, tmp_path, group, name):
     if group == "env" and name in NEEDS:
@@ -147,6 +148,7 @@ def test_every_network_for_images_runs(small, tmp_path, network):
     three_iterations([*overrides, "env.id=Pixels-v0", "env.frame_stack=2"], tmp_path)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "algo",
     [

@@ -213,6 +213,7 @@ def test_in_the_constructor_of_a_run(name: str, tmp_path) -> None:
     assert failed.value.exit_code == 4
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("place", ["reset", "step"])
 @pytest.mark.parametrize(
     "name", slow_except(["SystemExit: 3"], ["SystemExit", "SystemExit: 3", "Closed: window"])

@@ -54,6 +54,7 @@ def three_iterations(trainer):
     trainer.close()
 
 
+@pytest.mark.sampled(3)
 @each_once(algo=sorted(TEAMS), env=ENVS)
 def test_every_method_learns_in_every_kind_of_environment(tmp_path, algo, env):
     trainer = trainer_of(env, tmp_path, f"algo={algo}")

@@ -115,6 +115,7 @@ SAMPLE = [
 ]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("algo", "group", "option"), SAMPLE)
 def test_some_exchanges_train_or_say_what_to_type(algo, group, option):
     check(algo, group, option)

@@ -141,6 +141,7 @@ IMAGES = [
 ]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("overrides", CARTPOLE, ids=" ".join)
 def test_windows_of_vectors_are_what_gymnasium_stacks(tmp_path, overrides):
     n_frames = int(overrides[-1].partition("=")[2])

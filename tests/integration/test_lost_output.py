@@ -78,6 +78,7 @@ EVERY = itertools.product(FAILURES, COMMANDS, [False, True], [0, 1, 3, 6])
 OTHERS = [pytest.param(*case, marks=pytest.mark.slow) for case in EVERY if case not in SAMPLE]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("kind", "name", "terminal", "after"),
     [*SAMPLE, *OTHERS],
@@ -174,6 +175,7 @@ def raising(error):
     return close
 
 
+@pytest.mark.sampled(1)
 @each_once(error=[RuntimeError(), SystemExit(9), KeyboardInterrupt()], part=[Loggers, Trainer])
 def test_a_run_that_cannot_be_closed_is_recorded(command, small, monkeypatch, part, error):
     monkeypatch.setattr(part, "close", raising(error))

@@ -101,6 +101,7 @@ def test_an_opponent_that_was_not_copied_has_to_be_typed(opponent, tmp_path):
 SELF = ("env.opponents={self:3,builtin:1}", "self_play.interval=80", "self_play.pool_size=2")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("promise", "sampling"),
     [
@@ -229,6 +230,7 @@ SAME = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SAME)
 @pytest.mark.parametrize("key", ["env.opponent={}", "env.opponents={{builtin: 1, {}: 1}}"])
 def test_opponents_of_training_and_tests_have_names_of_their_own(key, name, opponent, own_folder):

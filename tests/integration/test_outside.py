@@ -67,6 +67,7 @@ def asked(command, *words):
     return shlex.split(printed)[1:]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("key", "value", "word"),
     [

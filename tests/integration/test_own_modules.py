@@ -70,6 +70,7 @@ def my_line(own_folder, monkeypatch):
     sys.modules.pop("my_line", None)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("refused", REFUSED)
 def test_no_target_of_a_refused_command_is_called(command, own_folder, refused):
     (own_folder / "called_one.py").write_text(CALLED)

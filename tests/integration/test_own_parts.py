@@ -36,6 +36,7 @@ TRAINS = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("part", "name", "word"), TRAINS)
 def test_a_part_of_ones_own_trains(small, tmp_path, part, name, word):
     trainer = rltrain.make_trainer(words_for(small, part, name, word), run_dir=tmp_path)
@@ -293,6 +294,7 @@ def with_state(small, kind, folder):
     return trainer
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "kind", slow_except(("algo.loss", "algo.exploration", "env", "logger"), KEEP_STATE)
 )

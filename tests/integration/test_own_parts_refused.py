@@ -157,6 +157,7 @@ PARTS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PARTS)
 def test_a_part_that_cannot_work_is_named_before_anything_is_trained(own_folder, name):
     word, said = PARTS[name]

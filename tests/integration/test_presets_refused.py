@@ -86,6 +86,7 @@ FILES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("typed", ["file", "folder"])
 @pytest.mark.parametrize("name", FILES)
 def test_a_wrong_file_is_named_with_what_to_write(own_folder, name, typed):

@@ -66,6 +66,7 @@ def played(trainer: Any) -> dict[str, Any]:
     return saved
 
 
+@pytest.mark.sampled(2)
 @each_once(env=ENVS, algo=ALGOS)
 def test_every_bit_is_that_of_the_plain_loop(env, algo, tmp_path):
     words = (*ENVS[env], *ALGOS[algo])
@@ -131,6 +132,7 @@ def replaced(part: Any, name: str, calls: list[Any]) -> None:
     setattr(part, name, lambda *a, **k: (calls.append(a), own(*a, **k))[1])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", REPLACED)
 def test_what_is_replaced_later_is_called_in_every_step(name, tmp_path):
     trainer = made(tmp_path / "run", *ENVS["cartpole"], "algo=dqn", "algo.learning_starts=9_000")

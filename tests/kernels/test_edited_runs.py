@@ -75,6 +75,7 @@ TRIED = [(name, at) for name in EDITS for at in (None, 40)]
 QUICK = (("td.huber", None), *((name, 40) for name in ("step", "store.batch", "mixer class")))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "tried", slow_except(QUICK, TRIED), ids=lambda tried: "-".join(map(str, tried))
 )
@@ -93,6 +94,7 @@ def test_an_edit_of_a_run_trains_as_without_compiled_code(
     torch.testing.assert_close(found["auto"], found["torch"], **CLOSE)
 
 
+@pytest.mark.sampled(2)
 @each_once(
     hook=["on_step", "on_collect", "on_batch", "on_update", "by hand"],
     name=["td.huber", "qmix TDLoss._td_target", "QMix.forward", "RunningNorm.forward"],

@@ -84,6 +84,7 @@ def played(trainer: Any, plain: bool, until: int = 90) -> dict[str, Any]:
     return saved
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", slow_except(FAST, RUNS))
 def test_every_bit_is_that_of_the_plain_loop(name, tmp_path, monkeypatch):
     ours, theirs = (made(RUNS[name], tmp_path / run) for run in ("ours", "theirs"))
@@ -149,6 +150,7 @@ def test_callbacks_see_every_batch_and_every_update(tmp_path):
     assert saved["metrics"]["counts"]["learn/mine"] > 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "change", ["update", "sample", "loss", "hook", "optimizer", "grad hook", "class"]
 )

@@ -74,6 +74,7 @@ PARTS = [
 BOTH = [(*part_of, network) for network in ("online", "target") for part_of in PARTS]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", slow_except(BOTH[::4], BOTH))
 def test_a_hook_of_any_part_is_called(case, lines):
     """Registered after the learner was built; without it compiled code computes again."""

@@ -59,6 +59,7 @@ def on_meta(batch: Batch) -> Batch:
     return replace(batch, **moved)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", slow_except(FAST, CASES), ids=lambda case: case[0])
 def test_no_value_is_read_of_a_network_elsewhere(case):
     words, spec = case

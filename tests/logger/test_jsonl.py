@@ -89,6 +89,7 @@ def test_an_object_that_is_no_row_is_left_out(damaged, kind, reader):
     assert env_steps(damaged(json.dumps(ODD[kind]).encode()), reader) == [10, 20, 30]
 
 
+@pytest.mark.sampled(3)
 @each_once(value=VALUES, reader=READERS)
 def test_a_value_that_is_no_number_is_left_out(damaged, value, reader):
     row = {"env_steps": 25, "updates": value, "test/return_mean": value, "custom/x": value}

@@ -76,6 +76,7 @@ def test_a_state_that_no_run_has_is_refused_before_a_file_is_changed(trained, pa
     assert contents(trained) == before
 
 
+@pytest.mark.sampled(2)
 @each_once(
     key=["resumes", "environment", "final_test", "best_test", "started"],
     value=[None, 7, "x", [7], {"a": "b"}],

@@ -142,6 +142,7 @@ EVALUATE = ("mode=evaluate", "checkpoint=demo/cartpole", "test.episodes=2")
 MATCH = ("mode=match", "checkpoints=[closest, focus]", "match.battles=2", "env.map_name=3m")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "words",
     [

@@ -30,6 +30,7 @@ NAMES = (
 SAMPLE = ("back\\slash", "it's", "a=b,c", "{x}", "[x]", "x" * 255, "not\udc80utf8")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", slow_except(SAMPLE, NAMES))
 def test_a_run_is_found_whatever_its_folder_is_named(trained, own_folder, name):
     new = compose_checked(["algo=dqn", "env=cartpole", f"hydra.run.dir={name}"])

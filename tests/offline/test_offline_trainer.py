@@ -28,6 +28,7 @@ def balanced(tmp_path_factory):
     return record(overrides, tmp_path_factory.mktemp("cartpole"), 350)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "ignored",
     [["algo.learning_starts=1000000"], ["algo/exploration=greedy"]],
@@ -80,6 +81,7 @@ def test_a_replay_that_holds_the_dataset_is_filled_once(offline, tmp_path):
     assert trainer.buffer.n_steps == 2 * n_chosen
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("algo", ["qmix", "dqn"])
 def test_a_replay_that_holds_just_the_dataset_reads_it_once(
     small, offline, balanced, tmp_path, algo
@@ -220,6 +222,7 @@ BATCHES = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("overrides", BATCHES, ids="-".join)
 def test_every_transition_of_a_dataset_is_learned(small, counted, tmp_path, overrides):
     """Defect: the last ones of what filled the replay waited for steps that never followed."""

@@ -56,6 +56,7 @@ class Shown(Callback):
         return value
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", slow_except(FAST, SPACES))
 def test_what_was_shown_is_recorded_and_read_again(tmp_path, name):
     data, shown, read = str(tmp_path / "data"), Shown(), Shown()

@@ -176,6 +176,7 @@ def test_numbers_of_battles_are_those_that_were_played(tmp_path):
     assert [u["team"] for u in units] == [0] * 5 + [1] * 5
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("make", "options", "names"),
     [

@@ -47,6 +47,7 @@ def corridor():
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "name",
     [

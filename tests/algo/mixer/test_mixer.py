@@ -193,6 +193,7 @@ def test_qplex_attention_by_hand():
 TEAM_METHODS = ["vdn", "qmix", "qplex_attention", "ow_qmix", "cw_qmix", "qtran", "pqn", "drqn"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("algo", TEAM_METHODS)
 def test_every_loss_adds_the_penalty_of_its_mixer(algo):
     """Defect: only that of ``TDLoss`` did."""

@@ -14,6 +14,7 @@ from tests.battles.conftest import actions, place, random_legal
 from tests.marks import slow_except
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "map_name", slow_except(("3s5z", "MMM2", "corridor", "so_many_baneling"), map_names())
 )

@@ -25,6 +25,7 @@ def suggested(message):
     return [text.split() for text in re.split(r", (?:or )?| or ", said[1])] if said else []
 
 
+@pytest.mark.sampled(4)
 @each_once(
     group=[g for g in SHIPPED.groups if len(SHIPPED.options(g)) > 1],
     beside=[[], ["algo=qmix"], ["algo=pqn"], ["env=two_step"], ["buffer=episode"]],

@@ -97,6 +97,7 @@ def test_an_attribute_that_is_set_within_an_episode_is_in_force_at_once():
     require_equal(ours, theirs, "CartPole-v1", 3)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("id", IDS)
 def test_a_saved_state_is_continued_exactly(id):
     (ours, theirs), again = pair(id), made(id)

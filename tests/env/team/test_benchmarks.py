@@ -29,6 +29,7 @@ LBF = {**COMMON, "id": "Foraging-8x8-2p-2f-coop-v3"}
 RWARE = {**COMMON, "id": "rware-tiny-2ag-v2"}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("make", "options", "sizes"),
     [

@@ -44,6 +44,7 @@ OPERATIONS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("overlap", [False, True])
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_every_question_gets_its_own_answer_after_an_interrupt_anywhere(operation, overlap):

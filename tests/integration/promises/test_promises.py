@@ -1,4 +1,4 @@
-"""Promise by state: all pairs are slow tests; the sample has every promise and every state."""
+"""Promise by state: all pairs are slow tests; the mixtures have every promise and every state."""
 
 from typing import Any
 
@@ -66,6 +66,7 @@ def test_a_promise_holds_for_a_state(promise, name, runs, tmp_path):
     CHECKS[promise](state, whole, tmp_path / "again")
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("mixed", MIXTURES, ids=lambda mixed: f"{mixed.promise}-{mixed.states[0]}")
 def test_a_promise_holds_for_several_states_together(mixed, runs, tmp_path):
     CHECKS[mixed.promise](mixed.run, runs(mixed.run), tmp_path / "again")

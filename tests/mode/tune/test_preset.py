@@ -35,6 +35,7 @@ def test_preset_composes_to_the_same_configuration(overrides, tmp_path):
     assert settings([f"experiment={tmp_path / 'best.yaml'}"]) == settings(overrides)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["sea,r=ch", "a b", "it's", "plain"])
 def test_a_preset_is_found_in_a_folder_of_any_name(tmp_path, name):
     """Defect: the command that a search prints was refused."""

@@ -18,6 +18,7 @@ from tests.env.smac.starcraft2.conftest import PLAY, WIN, seeds, step
 from tests.env.smac.starcraft2.stand_in import DIE, EMPTY, LIMIT, RAISE, STOP
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("fault", [RAISE, EMPTY, DIE])
 def test_crash_marks_the_episode_lost_and_restarts_it(env: SmacVectorEnv, fault: int) -> None:
     step(env, PLAY, PLAY)
