@@ -57,7 +57,8 @@ class Trackio(InBackground):
         import trackio
 
         with redirect_stdout(StringIO()):
-            return trackio.init(**{"name": self.own_id, **self.options})
+            options: dict[str, Any] = {"name": self.own_id, **self.options}
+            return trackio.init(**options)
 
     def finish(self) -> None:
         with redirect_stdout(StringIO()):
