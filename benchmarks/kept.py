@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import json
+import lzma
 import re
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ def keep(source: Path) -> None:
                 head = {key: record.get(key) for key in RECORDED}
                 head["absolute"] = evaluation_of(folder)
                 rows = read_rows(folder / "metrics.jsonl")
-                write(DATA / f"{folder.name}.jsonl.gz", [{"run": head}, *rows])
+                write(DATA / f"{folder.name}.jsonl.xz", [{"run": head}, *rows])
     for path in sorted(source.rglob("config.json")):
         config = json.loads(path.read_text(encoding="utf-8"))
         called = Path(config.get("local_results_path", "")).name
@@ -65,21 +65,21 @@ def keep_peer(folder: Path, called: str) -> None:
         "env_steps": int(run.columns["env_steps"].max()),
         "seconds": sacred.moment(about["stop_time"]) - sacred.moment(about["start_time"]),
     }
-    write(DATA / f"{called}.jsonl.gz", [{"run": head}, *lines])
+    write(DATA / f"{called}.jsonl.xz", [{"run": head}, *lines])
 
 
 def write(path: Path, lines: list[dict[str, Any]]) -> None:
     """One JSON object per line; the same lines give the same bytes."""
     text = "".join(f"{json.dumps(line)}\n" for line in lines)
-    path.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+    path.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
     print(path.relative_to(DATA.parent.parent))
 
 
 def files(name: str) -> dict[str, Path]:
     """The file of every kept run of a task, by seed."""
     found = {
-        path.name.removeprefix(f"{name}-s").removesuffix(".jsonl.gz"): path
-        for path in DATA.glob(f"{name}-s[0-9]*.jsonl.gz")
+        path.name.removeprefix(f"{name}-s").removesuffix(".jsonl.xz"): path
+        for path in DATA.glob(f"{name}-s[0-9]*.jsonl.xz")
     }
     return dict(sorted(found.items(), key=lambda item: int(item[0])))
 
@@ -88,7 +88,7 @@ def records(name: str) -> dict[str, dict[str, Any]]:
     """The record of every kept run of a task, by seed."""
     found = {}
     for seed, path in files(name).items():
-        with gzip.open(path, "rt", encoding="utf-8") as lines:
+        with lzma.open(path, "rt", encoding="utf-8") as lines:
             found[seed] = json.loads(next(lines))["run"]
     return found
 
@@ -101,6 +101,6 @@ def kept(name: str, metric: str = "") -> dict[str, list[dict[str, Any]]]:
     """
     found = {}
     for seed, path in files(name).items():
-        head, *lines = gzip.decompress(path.read_bytes()).decode().splitlines()
+        head, *lines = lzma.decompress(path.read_bytes()).decode().splitlines()
         found[seed] = [json.loads(line) for line in (head, *(x for x in lines if metric in x))]
     return found

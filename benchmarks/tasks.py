@@ -98,7 +98,7 @@ def cleanrl(name: str, published: str) -> Task:
     episodes of the last 20,000 env steps.
     """
     overrides = f"experiment=cleanrl/{name} {TESTS}"
-    return Task(overrides, "train/return_mean", 10, published, seeds=3)
+    return Task(overrides, "train/return_mean", 10, published, seeds=5)
 
 
 def team(name: str, published: str, env_steps: int = 1_000_000) -> Task:
@@ -223,7 +223,7 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
             "algo.target_update.updates=200",
             "test/win_rate",
             5,
-            seeds=2,
+            seeds=5,
         ),
     },
     "control": {
@@ -281,14 +281,14 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
         ),
         **{
             f"pqn-{game}": control(
-                f"experiment=minatar/pqn env.game={game} {PQN}", published, 1, 5_000_000
+                f"experiment=minatar/pqn env.game={game} {PQN}", published, seeds, 5_000_000
             )
-            for game, published in (
-                ("asterix", "≈ 17"),
-                ("breakout", "≈ 10"),
-                ("freeway", "≈ 50"),
-                ("seaquest", ""),  # its rules were corrected after the paper
-                ("space_invaders", "≈ 44"),
+            for game, published, seeds in (
+                ("asterix", "≈ 17", 1),
+                ("breakout", "≈ 10", 1),
+                ("freeway", "≈ 50", 5),
+                ("seaquest", "", 5),  # its rules were corrected after the paper
+                ("space_invaders", "≈ 44", 1),
             )
         },
         **{
@@ -310,18 +310,10 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
     },
     "prey": {
         **{
-            f"prey-{algo}": Task(f"algo={algo} {PREY}", last=5, seeds=3)
-            for algo in ("vdn", "qmix", "ow_qmix")
+            f"prey-{algo}": Task(f"algo={algo} {PREY}", last=5, seeds=seeds)
+            for algo, seeds in (("vdn", 5), ("qmix", 5), ("ow_qmix", 3))
         },
         "prey-qplex": Task(f"algo=qplex {PREY} {QPLEX}", last=5, seeds=3),
-        **{
-            f"long-prey-{algo}": Task(
-                f"algo={algo} {HUNT} total_env_steps=1_000_000 hardware.n_envs=1 "
-                f"algo.exploration.env_steps=500_000 {settings}".strip(),
-                last=5,
-            )
-            for algo, settings in (("ow_qmix", ""), ("qplex", QPLEX))
-        },
         **{
             f"easy_prey-{algo}": Task(
                 f"experiment=pymarl2/qmix algo={algo} {HUNT} env.miscapture=0 "
@@ -342,19 +334,18 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
         f"{game}-{algo}": Task(
             f"experiment=epymarl/matrix/{algo} env.game={game} {GAME}",
             published=published,
-            seeds=seeds,
+            seeds=5,
             published_env_steps=2_000_000,
         )
-        for game, each, seeds in (
-            ("climbing", ("195", "175", "175"), 5),
-            ("penalty_0", ("250",) * 3, 2),
-            ("penalty_25", ("50",) * 3, 2),
-            *((f"penalty_{k}", ("50",) * 3, 1) for k in (50, 75, 100)),
+        for game, each in (
+            ("climbing", ("195", "175", "175")),
+            ("penalty_0", ("250",) * 3),
+            *((f"penalty_{k}", ("50",) * 3) for k in (25, 50, 75, 100)),
         )
         for algo, published in zip(("iql", "vdn", "qmix"), each, strict=True)
     }
     | {
-        f"climbing-{algo}": Task(f"experiment=epymarl/matrix/qmix algo={algo} {GAME}")
+        f"climbing-{algo}": Task(f"experiment=epymarl/matrix/qmix algo={algo} {GAME}", seeds=5)
         for algo in ("cw_qmix", "ow_qmix", "qtran", "qatten", "qplex")
     },
 }

@@ -1,7 +1,7 @@
 """Rankings, comparisons with the game's curves and repeated runs, from numbers known by hand."""
 
-import gzip
 import json
+import lzma
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def keep_run(folder, name, win_rates, interval=100_000):
     ]
     lines = [{"run": {"git_commit": "0"}}, *rows]
     text = "".join(f"{json.dumps(line)}\n" for line in lines)
-    (folder / f"{name}.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    (folder / f"{name}.jsonl.xz").write_bytes(lzma.compress(text.encode()))
 
 
 @pytest.fixture

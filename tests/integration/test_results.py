@@ -1,7 +1,7 @@
 """Results of training runs: which runs are kept, and the tables made of them."""
 
-import gzip
 import json
+import lzma
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -59,15 +59,15 @@ def run_of_epymarl(folder: Path, called: str, status: str = "COMPLETED") -> None
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+    return [json.loads(line) for line in lzma.decompress(path.read_bytes()).splitlines()]
 
 
 def test_finished_runs_are_kept_and_others_are_not(tmp_path: Path, data: Path) -> None:
     run_of_rltrain(tmp_path / "runs/qmix-3m-s1", "finished", 1.0)
     run_of_rltrain(tmp_path / "runs/qmix-3m-s2", "running", 1.0)
     kept.keep(tmp_path / "runs")
-    assert [path.name for path in data.iterdir()] == ["qmix-3m-s1.jsonl.gz"]
-    head, *rows = lines_of(data / "qmix-3m-s1.jsonl.gz")
+    assert [path.name for path in data.iterdir()] == ["qmix-3m-s1.jsonl.xz"]
+    head, *rows = lines_of(data / "qmix-3m-s1.jsonl.xz")
     assert head["run"]["environment"]["rules_version"] == "3"
     assert [row["test/win_rate"] for row in rows] == [0, 1]
 
@@ -122,8 +122,8 @@ def test_finished_runs_of_epymarl_are_kept_beside_ours(tmp_path: Path, data: Pat
     run_of_epymarl(folder / "2", "lbf-qmix-epymarl-s2", status="RUNNING")
     run_of_epymarl(folder / "3", "results")
     kept.keep(tmp_path / "sacred")
-    assert [path.name for path in data.iterdir()] == ["lbf-qmix-epymarl-s1.jsonl.gz"]
-    head, *rows = lines_of(data / "lbf-qmix-epymarl-s1.jsonl.gz")
+    assert [path.name for path in data.iterdir()] == ["lbf-qmix-epymarl-s1.jsonl.xz"]
+    head, *rows = lines_of(data / "lbf-qmix-epymarl-s1.jsonl.xz")
     assert (head["run"]["git_commit"], head["run"]["seconds"]) == ("1234567890", 120)
     assert rows[1] == {"env_steps": 100, "seconds": 60, "test/return_mean": 0.75}
     *_, found, _, origin = results.table("teams").splitlines()
