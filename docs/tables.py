@@ -80,6 +80,11 @@ def refused() -> str:
         for stage, rows in combinations()[section].items():
             texts = dict.fromkeys((plain(r["why"], r), plain(r.get("type", ""), r)) for r in rows)
             lines += [f"| {stage} | {why} | {typed} |" for why, typed in texts]
+    lines += ["", "## What has no effect", "", "A run warns of these keys where they are typed."]
+    lines += ["", "| key | has no effect, since |", "| --- | --- |"]
+    for row in combinations()["unread"]:
+        keys = ", ".join(f"`{key}`" for key in row["key"].split())
+        lines.append(f"| {keys} | {plain(row['why'], row)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -51,30 +51,52 @@ class NamesError(UsageError):
     """Names in a command that do not exist, a line for each, or several values for one."""
 
 
+LACKS_MEMORY = re.compile("(?i)out of memory|allocate memory|DefaultCPUAllocator|ALLOC_FAILED")
+"""What PyTorch says, whose errors of the CPU have no class of their own."""
+
+
+def memory_problem(error: BaseException) -> str | None:
+    """The message about an error that means too little memory, whoever raised it; else None."""
+    known = isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM
+    if not known and not (isinstance(error, RuntimeError) and LACKS_MEMORY.search(str(error))):
+        return None
+    return (
+        f"There is not enough memory ({reason(error).splitlines()[0]}). Lower what takes it: "
+        "hardware.n_envs, algo.batch_size, buffer.capacity, or the size of the network "
+        "(algo.network.hidden_dim or algo.network.hidden_sizes)."
+    )
+
+
+@contextmanager
+def memory_errors(kind: type[RltrainError] = RltrainError) -> Iterator[None]:
+    """Context that turns an error that means too little memory into one of ``kind``."""
+    try:
+        yield
+    except Exception as error:
+        if problem := memory_problem(error):
+            raise kind(problem) from error
+        raise
+
+
 @contextmanager
 def usage_errors() -> Iterator[None]:
-    """Context that turns a part's ``ValueError`` and ``MemoryError`` into a UsageError.
+    """Context that turns a part's ``ValueError``, and what is too large, into a UsageError.
 
     Raises:
         UsageError: in place of these.
     """
     try:
-        yield
+        with memory_errors(UsageError):
+            yield
     except ValueError as error:
         raise UsageError(str(error)) from error
-    except (MemoryError, RuntimeError) as error:
-        if "without overflow" in str(error):
-            raise UsageError(
-                "A number of this configuration is too large for single precision: expected at "
-                "most 3e38."
-            ) from error
-        if isinstance(error, RuntimeError) and not re.search("memory|overflow", str(error)):
+    except RuntimeError as error:
+        if "overflow" not in str(error):
             raise
-        raise UsageError(
-            "The networks and environments of this configuration need more memory than there is "
-            f"({str(error).splitlines()[0] if str(error) else 'out of memory'}). Choose smaller "
-            "ones: fewer units, or fewer hardware.n_envs."
-        ) from error
+        limit = "single precision: expected at most 3e38"
+        if "without overflow" not in str(error):
+            limit = f"an array: {str(error).splitlines()[0]}"
+        raise UsageError(f"A number of this configuration is too large for {limit}.") from error
 
 
 class CheckpointError(RltrainError):

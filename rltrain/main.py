@@ -22,7 +22,14 @@ from rltrain.common.machine.places import require_places
 from rltrain.common.machine.streams import keep_streams, lost_output, say
 from rltrain.config.catalog import SHIPPED, Catalog
 from rltrain.config.command_line import CommandLine, read
-from rltrain.errors import NamesError, NotTypedError, RltrainError, UsageError, storage_errors
+from rltrain.errors import (
+    NamesError,
+    NotTypedError,
+    RltrainError,
+    UsageError,
+    memory_errors,
+    storage_errors,
+)
 
 
 def main() -> None:
@@ -69,7 +76,7 @@ def run(arguments: Sequence[str]) -> int:
     from rltrain.mode.dispatch import dispatch
 
     try:
-        with storage_errors():
+        with storage_errors(), memory_errors():
             return dispatch(line.overrides, multirun="multirun" in line.switches)
     except NotTypedError as error:
         command = shlex.join(["rltrain", *arguments, *error.overrides])

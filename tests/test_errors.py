@@ -1,11 +1,22 @@
 """Errors and their exit codes."""
 
+import errno
+
 import numpy as np
 import pytest
 import torch
 
 import rltrain
-from rltrain.errors import DivergedError, UsageError, closest, exit_code_of, reason
+from rltrain import main as entry
+from rltrain.errors import (
+    DivergedError,
+    RltrainError,
+    UsageError,
+    closest,
+    exit_code_of,
+    reason,
+    usage_errors,
+)
 
 
 @pytest.mark.parametrize(
@@ -60,3 +71,56 @@ def test_a_reason_is_the_type_and_what_can_be_printed(error: BaseException, said
 def test_a_number_that_is_too_large_is_no_lack_of_memory(key, tmp_path):
     with pytest.raises(UsageError, match="too large for single precision"):
         rltrain.make_trainer(["algo=rainbow", "env=cartpole", key], tmp_path)
+
+
+LACKS_MEMORY = [
+    MemoryError(),
+    MemoryError("Unable to allocate 7.11 PiB for an array with shape (1000000000000000,)"),
+    OSError(errno.ENOMEM, "Cannot allocate memory"),
+    RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 7.11 PiB"),
+]
+LACKS_NONE = [
+    RuntimeError("Storage size calculation overflowed with sizes=[4611686018427387904]"),
+    RuntimeError("value cannot be converted to type float without overflow"),
+    RuntimeError("unsupported memory format option Contiguous"),
+    OverflowError("Python int too large to convert to C long"),
+    OSError(errno.ENOSPC, "No space left on device"),
+    ValueError("allocate memory"),
+]
+
+
+def raised(make):
+    """The error of more memory than there is."""
+    with pytest.raises((MemoryError, RuntimeError)) as caught:
+        make(10**15)
+    return caught.value
+
+
+MEMORY = r"(?s)There is not enough memory \(.*\)\. Lower .*hardware\.n_envs, algo\.batch_size"
+
+
+@pytest.mark.parametrize("error", [*LACKS_MEMORY, raised(torch.empty), raised(np.empty)], ids=repr)
+def test_every_lack_of_memory_is_answered_alike(error, small, monkeypatch, own_folder):
+    """While a run is built, while it learns, and in any other command."""
+    with pytest.raises(UsageError, match=MEMORY), usage_errors():
+        raise error
+
+    def fail(*given, **named):
+        raise error
+
+    monkeypatch.setattr("rltrain.trainer.Trainer.run", fail)
+    with pytest.raises(RuntimeError, match=MEMORY):
+        rltrain.train(small)
+    monkeypatch.setattr("rltrain.mode.dispatch.new_mode", fail)
+    with pytest.raises(RltrainError, match=MEMORY):
+        entry.run(["env=two_step"])
+
+
+@pytest.mark.parametrize("error", LACKS_NONE, ids=repr)
+def test_other_errors_are_no_lack_of_memory(error):
+    with (
+        pytest.raises((UsageError, type(error)), match=r"^(?!There is not enough)"),
+        usage_errors(),
+    ):
+        raise error

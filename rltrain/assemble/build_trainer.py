@@ -149,6 +149,7 @@ def build_buffer(
         saves_steps=settings.run.save.replay_buffer,
     )
     buffer = conform(built, Buffer, "buffer")
+    n_envs, algo = settings.hardware.n_envs, settings.learning
     require_fit(
         "buffer",
         settings,
@@ -158,8 +159,9 @@ def build_buffer(
         spec=spec,
         replay=buffer,
         capacity=buffer.plan().steps,
+        collected=algo.time_steps(n_envs) * n_envs,
     )
-    buffer.check(settings.learning.batch_size)
+    buffer.check(algo.batch_size)
     return buffer
 
 

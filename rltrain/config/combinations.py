@@ -1,12 +1,13 @@
-"""Combinations that work and that are refused: the table in ``combinations.yaml``, from which
-exchanges of parts, refusals and ``docs/combinations.md`` come. To refuse one more, add a row.
+"""Combinations that work and that are refused, and keys that nothing reads: the table in
+``combinations.yaml``, from which exchanges of parts, refusals, warnings and
+``docs/combinations.md`` come. For one more, add a row.
 """
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from string import Formatter
@@ -14,12 +15,16 @@ from typing import Any
 
 import yaml
 
+from rltrain.config.overrides import is_below
 from rltrain.config.schema import Settings
 from rltrain.config.validate.constructor import show
 from rltrain.config.yaml_files import LOADER
 
 FILE = Path(__file__).with_suffix(".yaml")
-COMPARED = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "!=": operator.ne}
+COMPARED = {
+    **{">": operator.gt, ">=": operator.ge, "<": operator.lt},
+    **{"!=": operator.ne, "==": operator.eq},
+}
 
 
 @cache
@@ -78,10 +83,21 @@ class Facts(Formatter):
     def format_field(self, value: object, format_spec: str) -> str:
         return format(value, format_spec) if format_spec else show(value)
 
+    def holds(self, row: Mapping[str, Any]) -> bool:
+        """Whether the condition of a row holds."""
+        return all(self.fits(self.value(name), wanted) for name, wanted in row["if"].items())
+
+    def unread(self, typed: Iterable[str]) -> Iterator[str]:
+        """Yield a message for every typed key that nothing reads, of the first row that says so."""
+        rows = [row for row in table()["unread"] if self.holds(row)]
+        for key in sorted(key for key in typed if not isinstance(self.value(key), Mapping)):
+            for row in [row for row in rows if is_below(key, row["key"].split())][:1]:
+                yield self.vformat(f"{key} has no effect here: {row['why']}.", (), {})
+
     def messages(self, stage: str, section: str = "refused") -> Iterator[str]:
         """Yield the message of every row of a stage that applies."""
         for row in table()[section][stage]:
-            if all(self.fits(self.value(name), wanted) for name, wanted in row["if"].items()):
+            if self.holds(row):
                 row = {**row, "key": self.vformat(row.get("key", ""), (), {})}
                 text = f"{row['why']}. Type {row['type']}." if "type" in row else f"{row['why']}."
                 yield self.vformat(text, (), row)

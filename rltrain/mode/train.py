@@ -28,7 +28,7 @@ from rltrain.common.machine.places import OTHER_FOLDER, refused_writes, require_
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.validate.checker import check
-from rltrain.errors import CheckpointError, UsageError, exit_code_of, usage_errors
+from rltrain.errors import CheckpointError, UsageError, exit_code_of, memory_problem, usage_errors
 from rltrain.hardware.device import TorchRandom, set_allocator_policy
 from rltrain.logger.console import PlainLines
 from rltrain.logger.curve import history
@@ -187,7 +187,8 @@ def trained(
         code, status = exit_code_of(error), "failed"
         log.error("%s", traceback.format_exc())
         notes = "".join(f" ({n.splitlines()[0]})" for n in getattr(error, "__notes__", ()))
-        record.facts["error"] = f"{type(error).__name__}: {error}{notes}"
+        problem = memory_problem(error) or f"{type(error).__name__}: {error}"
+        record.facts["error"] = problem + notes
     finally:
         gc.unfreeze()  # the process may continue, and shall not keep what this run leaves
     if trainer.interrupted:

@@ -7,6 +7,7 @@ import pytest
 
 from rltrain.config.catalog import SHIPPED
 from rltrain.config.combinations import Facts, table, together
+from rltrain.config.overrides import is_below
 
 GIVEN = {
     *("agents", "asks", "capacity", "choices", "distribution", "divisible", "given_callbacks"),
@@ -16,7 +17,8 @@ GIVEN = {
     "own_network",
     *("target_period", "target_percent", "target_half", "target_unit", "target_unset", "network"),
     *("unread_priorities", "unread_memory", "convolutions", "multi_input", "image", "image_keys"),
-    *("masks", "space", "plays_itself"),
+    *("masks", "space", "plays_itself", "any_image", "collected", "commanded", "played"),
+    "time_steps",
 }
 """Facts that callers give beside the keys of a configuration."""
 ROWS = [
@@ -24,7 +26,7 @@ ROWS = [
     for section in ("refused", "warned")
     for stage, rows in table()[section].items()
     for row in rows
-]
+] + [("unread", row) for row in table()["unread"]]
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +43,16 @@ def test_every_option_and_group_exists():
 @pytest.mark.parametrize(("stage", "row"), ROWS, ids=lambda each: str(each)[:60])
 def test_a_row_names_keys_and_facts_that_there_are(stage, row, keys):
     names = [*row["if"], *re.findall(r"\{([\w.]+)", row["why"] + row.get("type", ""))]
-    names += [v.split()[1] for v in row["if"].values() if re.match("[<>] [a-z]|!= .*[._]", str(v))]
+    names += [
+        v.split()[1] for v in row["if"].values() if re.match("(==|[<>]) [a-z]|!= .*[._]", str(v))
+    ]
     assert [n for n in names if n not in keys and n.split(".")[0] not in GIVEN] == []
     assert set(row) <= {"if", "why", "type", "key"}
+
+
+def test_every_key_that_nothing_reads_exists(keys):
+    named = {key for row in table()["unread"] for key in row["key"].split()}
+    assert [key for key in named if not any(is_below(known, [key]) for known in keys)] == []
 
 
 @pytest.mark.parametrize(
@@ -57,6 +66,7 @@ def test_a_row_names_keys_and_facts_that_there_are(stage, row, keys):
         ("> 0", [7]),
         ("< limit", [0, False]),
         ("!= x", [0, False, 7]),
+        ("== part.size", [7]),
         ("!= part.size", [0, False, "x"]),
         ("> nothing", []),
         (">= limit", [7]),

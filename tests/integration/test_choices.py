@@ -123,6 +123,14 @@ def test_learning_from_every_collect_cannot_wait(tmp_path):
         rltrain.make_trainer(["algo=pqn", "env=cartpole", "algo.learning_starts=500"])
 
 
+def test_a_batch_of_more_than_is_collected_is_refused(tmp_path):
+    """Defect: it held some of the same steps several times."""
+    words = ["algo=pqn", "env=cartpole", "hardware.n_envs=2", "algo.steps_per_collect=8"]
+    with pytest.raises(UsageError, match=r"batch_size=17: .* most 16.*Type algo.batch_size=16"):
+        rltrain.make_trainer([*words, "algo.batch_size=17"], tmp_path)
+    rltrain.make_trainer([*words, "algo.batch_size=16"], tmp_path).close()
+
+
 class Pixels(Images):
     """Random images of 44 x 44 bytes."""
 

@@ -7,6 +7,7 @@ import re
 import shlex
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,9 +15,11 @@ import pytest
 import rltrain
 from rltrain.api import settings_from
 from rltrain.battles.smaclite.maps import find_map_under
+from rltrain.config.combinations import Facts
 from rltrain.config.overrides import jobs, parse
 from rltrain.config.show.help import help_text
 from rltrain.errors import UsageError
+from rltrain.mode.messages.warnings import playing_facts
 from tests.marks import slow_except
 from tests.pages import read_page
 
@@ -121,6 +124,11 @@ def test_a_documented_command_composes(line):
     settings = settings_from(of_one_run(line))
     if is_short(settings) and not line.startswith("-m"):
         assert line in LEVELS, "a short command of one agent needs a level that it reaches"
+    if settings.run.mode == "train":
+        rollout = SimpleNamespace(about={"backend": "native"})
+        trainer = SimpleNamespace(rollout=rollout, steps_per_collect=1)
+        facts = Facts(settings.plain, choices=settings.choices, **playing_facts(settings, trainer))
+        assert [*facts.unread(settings.typed)] == []
 
 
 @pytest.mark.parametrize("line", sorted(set(COOKBOOK) - set(ALL)))

@@ -11,8 +11,10 @@ from itertools import islice
 from typing import Any
 
 from rltrain.common.checkpoint import SPEC
+from rltrain.common.checkpoint.opponent_files import BUILTIN, SELF
 from rltrain.common.spec_record import mask_entries
 from rltrain.config.combinations import Facts
+from rltrain.config.overrides import is_below
 from rltrain.config.schema import Settings
 from rltrain.trainer import Trainer
 from rltrain.types import Clock
@@ -37,7 +39,11 @@ def warnings(settings: Settings, trainer: Trainer) -> Iterator[str]:
         **target_facts(settings),
         **unread_keys(settings),
         **observation_facts(settings, trainer.about[SPEC]),
+        **playing_facts(settings, trainer),
     )
+    targets = {path: str(facts.value(f"{path}._target_")) for path in settings.nodes}
+    own = [path for path, target in targets.items() if not target.startswith("rltrain.")]
+    yield from facts.unread(key for key in settings.typed if not is_below(key, own))
     if settings.run.dataset.read is None:
         yield from facts.messages("exploration", "warned")
     envs = getattr(getattr(trainer.rollout, "env", None), "envs", ())
@@ -94,6 +100,18 @@ def unread_keys(settings: Settings) -> dict[str, str | None]:
     }
 
 
+def playing_facts(settings: Settings, trainer: Trainer) -> dict[str, object]:
+    """Return what is played, against whom, and how much in one iteration."""
+    opponents = {*settings.opponent_weights(training=True)}
+    return {
+        "played": trainer.rollout.about,
+        "plays_itself": SELF in opponents,
+        "commanded": not opponents <= {BUILTIN, "random"},
+        "time_steps": trainer.steps_per_collect,
+        "collected": trainer.steps_per_collect * settings.hardware.n_envs,
+    }
+
+
 def observation_facts(settings: Settings, spec: Mapping[str, Any]) -> dict[str, object]:
     """Return which observations there are, and what the network makes of them."""
     network, shape = settings.nodes["algo.network"].target, spec["obs_shape"]
@@ -105,5 +123,6 @@ def observation_facts(settings: Settings, spec: Mapping[str, Any]) -> dict[str, 
         "image": "×".join(map(str, shape)) if len(shape) == 3 else None,
         "image_keys": any({"channels", "high"} <= set(one) for _, one in space.get("dict", [])),
         "masks": ", ".join(mask_entries(space)) or None,
+        "any_image": "'channels'" in str((space, spec["agents"])),
         "space": space,
     }
