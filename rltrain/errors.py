@@ -93,10 +93,8 @@ def usage_errors() -> Iterator[None]:
     except RuntimeError as error:
         if "overflow" not in str(error):
             raise
-        limit = "single precision: expected at most 3e38"
-        if "without overflow" not in str(error):
-            limit = f"an array: {str(error).splitlines()[0]}"
-        raise UsageError(f"A number of this configuration is too large for {limit}.") from error
+        problem = str(error).splitlines()[0]
+        raise UsageError(f"A number of this configuration is too large: {problem}.") from error
 
 
 class CheckpointError(RltrainError):
@@ -268,6 +266,11 @@ def closest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
     lower: dict[str, str] = {k.lower(): k for k in reversed(names)}
     alike = difflib.get_close_matches(name.lower(), list(lower), n=n, cutoff=0.6)
     return (same or near or [lower[k] for k in alike])[:n]
+
+
+def held(name: str, known: Iterable[str]) -> list[str]:
+    """The longest known name inside of ``name``, if any is: pong of PongNoFrameskip-v4."""
+    return sorted((k for k in known if len(k) > 3 and normal(k) in normal(name)), key=len)[-1:]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

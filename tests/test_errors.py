@@ -1,6 +1,7 @@
 """Errors and their exit codes."""
 
 import errno
+import re
 
 import numpy as np
 import pytest
@@ -8,6 +9,8 @@ import torch
 
 import rltrain
 from rltrain import main as entry
+from rltrain.config.compose import compose_checked
+from rltrain.config.overrides import flat_keys
 from rltrain.errors import (
     DivergedError,
     RltrainError,
@@ -67,10 +70,25 @@ def test_a_reason_is_the_type_and_what_can_be_printed(error: BaseException, said
     assert reason(error) == said
 
 
-@pytest.mark.parametrize("key", ["algo.distribution.v_max=1e39", "algo.network.noisy_sigma=1e300"])
-def test_a_number_that_is_too_large_is_no_lack_of_memory(key, tmp_path):
-    with pytest.raises(UsageError, match="too large for single precision"):
-        rltrain.make_trainer(["algo=rainbow", "env=cartpole", key], tmp_path)
+SETTINGS = (
+    "algo=rainbow env=cartpole",
+    "algo=qmix env=smac hardware=ray",
+    "algo=iqn env=stag_hunt algo/exploration=boltzmann hardware=ddp",
+)
+
+
+@pytest.mark.parametrize("base", SETTINGS)
+@pytest.mark.parametrize("number", ["1e39", "-1e39"])
+def test_a_number_that_is_too_large_for_single_precision_is_refused_when_checked(base, number):
+    keys = flat_keys(compose_checked(base.split()).plain).items()
+    reals = [key for key, value in keys if isinstance(value, float)]
+    assert len(reals) > 5
+    for key in reals:
+        with pytest.raises(UsageError) as refused:
+            compose_checked([*base.split(), f"{key}={number}"]).settings()
+        said = str(refused.value)
+        assert said.startswith(f"{key}={float(number):g}: expected ")
+        assert re.search(r"3e\+?38|(up to|from 0 to|below) 1,", said)
 
 
 LACKS_MEMORY = [

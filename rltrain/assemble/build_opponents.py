@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from rltrain.assemble.build_learner import build_agents, load_agents
 from rltrain.assemble.build_policy import build_policy
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import CONFIG, SPEC
-from rltrain.common.checkpoint.opponent_files import BUILTIN, SELF, opponent_name
+from rltrain.common.checkpoint.opponent_files import BUILTIN, SELF, is_checkpoint, opponent_name
 from rltrain.common.seeding import (
     NETWORK_STREAM,
     OPPONENT_STREAM,
@@ -26,6 +27,8 @@ from rltrain.common.spec_record import read_spec
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.validate.checker import check
+from rltrain.config.validate.constructor import show
+from rltrain.errors import closest
 from rltrain.hardware.device import resolve_device, seed_networks
 from rltrain.hardware.env_share import Share
 from rltrain.hardware.rollout_opponents import Opponents
@@ -81,7 +84,7 @@ def build_opponents(
         if opponent in settings.opponent_folders:
             policies[name] = checkpoint_policy(settings, opponent, side, training)
         elif opponent not in (BUILTIN, SELF):
-            policies[name] = scripted_policy(opponent, side, training)
+            policies[name] = scripted_policy(opponent, weights, side, training)
     return Opponents(
         side=side,
         policies=policies,
@@ -130,19 +133,29 @@ def key_of(training: bool) -> str:
     return "env.opponent" if training else "test.opponent"
 
 
-def scripted_policy(name: str, side: OtherSide, training: bool) -> Scripted:
+def scripted_policy(
+    name: str, weights: Mapping[str, float], side: OtherSide, training: bool
+) -> Scripted:
     """A scripted policy of the other side.
+
+    Args:
+        weights: all opponents, and how often each plays.
 
     Raises:
         ValueError: there is none by this name.
     """
     words: dict[str, Any] = {"policy": name, "env": side}
+    key = key_of(training)
     try:
         return Scripted(epsilon=0.0, rng=np.random.default_rng(0), **words)
     except ValueError as error:
+        known = [BUILTIN, SELF, *side.policies.split(", ")]
+        near = {one: closest(one, known, n=1) for one in weights if not is_checkpoint(one)}
+        named = {(*near.get(one, ()), one)[0]: weight for one, weight in weights.items()}
+        meant = f"'env.opponents={show(named)}'" if len(named) > 1 else f"{key}={min(named)}"
         raise ValueError(
-            f"{key_of(training)}={name} is not a checkpoint, since there is no such folder here, "
-            f"and {error}."
+            f"{key}={name} is not a checkpoint, since there is no such folder here, and {error}."
+            + (f" Did you mean {meant}?" if near[name] else "")
         ) from error
 
 

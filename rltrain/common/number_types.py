@@ -28,12 +28,14 @@ Count = Annotated[int, BeforeValidator(_number), Field(ge=1, lt=2**63)]
 """1, 2, 3, …"""
 Envs = Annotated[int, BeforeValidator(_number), Field(ge=1, le=100_000)]
 """Environments: 1, 2, 3, …, not more than a machine can hold."""
+Cells = Annotated[int, BeforeValidator(_number), Field(ge=1, le=1_000)]
+"""1, 2, 3, …, rows and columns of a grid that memory has room for."""
 Threads = Annotated[int, BeforeValidator(_number), Field(ge=1, le=4_096)]
 """1, 2, 3, …, not more than a machine starts."""
 Resamples = Annotated[int, BeforeValidator(_number), Field(ge=1, le=1_000_000)]
 """1, 2, 3, …, not more than memory and time allow."""
-Real = Annotated[float, BeforeValidator(_number), Field(allow_inf_nan=False)]
-"""Any finite number."""
+Real = Annotated[float, BeforeValidator(_number), Field(ge=-3e38, le=3e38)]
+"""Any finite number that single precision has."""
 Positive = Annotated[Real, Field(gt=0)]
 """A finite number above 0."""
 NonNegative = Annotated[Real, Field(ge=0)]

@@ -126,7 +126,7 @@ def intended(text: str) -> list[str]:
     text = re.sub(r"[“‘„]([^“”‘’]*)[”’]", r"\1", text).translate(TYPED).strip(" ,;")
     text = re.sub(r"\s*:?=[=>\s]*", "=", text, count=1)
     key, _, value = text.partition("=")
-    if re.fullmatch(r"[\w./-]+=[({\[][^:='\"]*", text):
+    if re.fullmatch(r"[\w./-]+=(?!\{\})[({\[][^:='\"]*", text):
         value = re.sub(r",\s*]", "]", value.translate(str.maketrans("({)}", "[[]]")))
         return [f"{key}={value}{']' * (value.count('[') - value.count(']'))}"]
     return [text] if re.search(r"[\[{(]", text) else re.split(r"[,;&\s]+(?=[a-z][\w./]*=)", text)

@@ -204,6 +204,7 @@ def refusal(catalog: Catalog, choices: Sequence[Override], typed: str) -> str:
 
 def job_refusal(catalog: Catalog, choices: Sequence[Override], parsed: Sequence[Override]) -> str:
     """Why the overrides of one job would be refused with these choices, "" if not."""
+    from rltrain.config.names import key_problem
     from rltrain.config.validate.checker import check
     from rltrain.config.validate.env_names import require_environments
 
@@ -216,10 +217,9 @@ def job_refusal(catalog: Catalog, choices: Sequence[Override], parsed: Sequence[
         known, tree = flat_keys(chosen.tree), with_targets(chosen.tree, custom)
         problems = [text for texts in chosen.wrong.values() for text in texts]
         for o in (o for o in parsed if o not in groups):
-            if sets_known(o, known) or o.is_add():
-                set_value(tree, o)
-            else:
-                problems.append(f"{o.input_line}: there is no such key.")
+            if not sets_known(o, known):
+                problems += key_problem(o, chosen.tree, custom, catalog)
+            set_value(tree, o)
         if not problems:
             defaults, typed = (resolved(t, lambda: catalog.hydra) for t in (chosen.tree, tree))
             settings = check(typed, chosen.picked, defaults)

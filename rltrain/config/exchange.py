@@ -20,6 +20,8 @@ from rltrain.errors import UsageError, did_you_mean
 
 SETTERS = ("algo", *PRESETS)
 """Groups whose files set values for parts that other groups choose."""
+ON_POLICY = "buffer=on_policy"
+"""A choice that goes with learning from the first step on."""
 TASK_KEYS = {"algo.loss": ("gamma", "n_step")}
 """Values that mean the same in every part that has them, and stay when the part is exchanged."""
 
@@ -78,10 +80,10 @@ def partners(
         a, b = chosen[first], chosen[second]
         option = fitting(first, a, second)[0]
         if rank[first] == rank[second]:
-            raise UsageError(
-                f"{first}={a} and {second}={b} do not work together. Type {first}={a} "
-                f"{second}={option}, or {first}={fitting(second, b, first)[0]} {second}={b}."
-            )
+            other = fitting(second, b, first)[0]
+            how = f"{first}={a} {second}={option}, or {first}={other} {second}={b}"
+            how = how.replace(ON_POLICY, f"{ON_POLICY} algo.learning_starts=0")
+            raise UsageError(f"{first}={a} and {second}={b} do not work together. Type {how}.")
         changes[second] = option, f"{second}={option} is used with {first}={a}, not {b}."
         chosen[second], rank[second] = option, rank[first]
     return changes

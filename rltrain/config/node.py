@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from rltrain.common.imports import locate
+from rltrain.config.validate.constructor import show
 from rltrain.errors import RltrainError, UsageError, reason
 
 FACTS: Mapping[str, tuple[str, ...]] = {
@@ -58,17 +60,32 @@ class Node:
         return fact in inspect.signature(locate(self.target)).parameters
 
     def build(self, **facts: Any) -> Any:
-        """Call the target with its keywords, completed by those facts that it asks for."""
+        """Call the target with its keywords, completed by those facts that it asks for.
+
+        Raises:
+            ValueError: a part of rltrain's refuses them; it names its key.
+            UsageError: someone's own part cannot be built.
+        """
         assert set(facts) <= set(part_facts(self.path)), f"FACTS of {self.path}"
         call = locate(self.target)
         names = inspect.signature(call).parameters if facts else ()
         wanted = {name: fact for name, fact in facts.items() if name in names}
-        if self.target.startswith("rltrain."):
-            return call(**self.kwargs, **wanted)
         try:
             return call(**self.kwargs, **wanted)
         except RltrainError:
             raise
-        except Exception as error:  # of someone's own part
-            where = f"{self.target} ({self.path})"
-            raise UsageError(f"{where} cannot be built: {reason(error)}.") from error
+        except Exception as error:
+            if not self.target.startswith("rltrain."):
+                where = f"{self.target} ({self.path})"
+                raise UsageError(f"{where} cannot be built: {reason(error)}.") from error
+            if not isinstance(error, ValueError):
+                raise
+            raise ValueError(self.named(str(error))) from error
+
+    def named(self, text: str) -> str:
+        """Why the part cannot be built, with its key and the keywords that were passed on."""
+        if not re.search(rf"\b{self.path.replace('.', '[./]')}\b(?! )", text):
+            text = f"{self.path}: {text}"
+        if given := self.kwargs.get("kwargs"):
+            text = f"{text.rstrip('.')} (with {self.path}.kwargs={show(given)})."
+        return text

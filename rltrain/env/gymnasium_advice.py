@@ -13,7 +13,7 @@ from rltrain.common.machine.install import (
     require_extra,
     requirements,
 )
-from rltrain.errors import closest, did_you_mean
+from rltrain.errors import closest, held
 
 ATARI = re.compile(r"NoFrameskip|Deterministic|^ALE/|-ram\b")
 """Parts of the ids of Atari games."""
@@ -50,9 +50,11 @@ def require_game(game: str) -> None:
 
     games = ale_py.roms.get_all_rom_ids()
     if game not in games:
+        near = closest(game, sorted(games), n=1) or held(game, games)
+        meant = f" Did you mean '{near[0]}'?" if near else ""
         raise ValueError(
             f"env.game={game}: expected one of ALE's {len(games)} games in its spelling, such as "
-            f"pong or space_invaders.{did_you_mean(game, sorted(games))}"
+            f"pong or space_invaders.{meant}"
         )
 
 

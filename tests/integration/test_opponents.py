@@ -190,6 +190,17 @@ def test_opponents_are_refused_in_one_paragraph(name, opponent, tmp_path):
     [
         (["env.map_name=5m_vs_6m"], "3m, and this run is on smac 5m_vs_6m"),
         (["env.opponent=closets"], r"no such folder here, and unknown scripted policy 'closets'"),
+        (["env.opponent=closst"], r"Did you mean env\.opponent=closest\?$"),
+        (["test.opponent=focs"], r"Did you mean test\.opponent=focus\?$"),
+        (
+            ["env.opponent=builtin", "env.opponents={closst: 1, random: 2, kiet: 1}"],
+            r"Did you mean 'env\.opponents=\{closest: 1\.0, random: 2\.0, kite: 1\.0\}'\?$",
+        ),
+        (["env.opponent=builtin", "env.opponents=closest"], r"Type env\.opponent=closest\.$"),
+        (
+            ["env.opponent=builtin", "env.opponents=closst"],
+            r"Did you mean env\.opponent=closest\?$",
+        ),
         (["env.opponent=outputs/none"], r"outputs/none: there is nothing at"),
         (["env.opponents={closest: 0}"], r"env\.opponents=\{closest: 0\}: expected a mapping"),
         (["env.opponent_epsilon=2"], r"env\.opponent_epsilon=2: expected a number from 0 to 1"),

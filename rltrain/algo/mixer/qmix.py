@@ -71,7 +71,8 @@ def two_layers(n_in: int, n_hidden: int, n_out: int, *, bias: bool = True) -> nn
 def need_state(name: str, spec: EnvSpec, instead: str | None = None) -> None:
     """ValueError unless the environment gives a global state; ``instead`` says what to type."""
     if spec.state_dim == 0:
-        usual = "algo=dqn for one agent." if spec.n_agents == 1 else "algo=vdn or algo=iql."
+        one = "algo=dqn for one agent, without algo/mixer."
+        usual = one if spec.n_agents == 1 else "algo=vdn or algo=iql."
         raise ValueError(
             f"{name} needs a global state, but the environment provides none (state_dim=0). "
             + (instead or f"Type {usual}")

@@ -113,7 +113,11 @@ def commands() -> Mapping[str, Mapping[str, str]]:
 def value_aliases() -> Mapping[str, Mapping[str, str]]:
     """Values that an enumeration does not have and what they mean, by key."""
     return {
-        key: {theirs: ours for ours, names in values.items() for theirs in names.split()}
+        key: {
+            theirs: ours.replace("*", theirs)
+            for ours, names in values.items()
+            for theirs in names.split()
+        }
         for key, values in _read("values").items()
     }
 

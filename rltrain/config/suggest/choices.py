@@ -83,7 +83,9 @@ def accepted(answers: Iterable[Answer], refusal: Refusal) -> Answer:
             keys = [word.partition("=")[0].strip("'+") for word in first.split()]
             key = next((k for k in keys if "." in k), keys[0])
             choices = first.partition(key)[0].rstrip("'+")  # of groups, which stand first
-            why = refusal(first).rstrip(".").replace(" Type ", f" Type {choices}")
+            why = refusal(first).rstrip(".")
+            if not any(f"{word.partition('=')[0]}=" in why for word in choices.split()):
+                why = why.replace(" Type ", f" Type {choices}")
             here = f"{key} is a key of {choices.strip()}" if choices else f"Here it is {key}"
             names = Answer(why=f"{here}. {why}")
     return names

@@ -84,6 +84,15 @@ def _key_answers(key: str, value: str, known: Tree, catalog: Catalog) -> Iterato
             typed_overrides = tuple(pasteable(k, value, known, catalog) for k in keys)
             yield Answer(typed_overrides, sure and len(typed_overrides) == 1, why)
 
+    if name not in known and (name in NAMED_BY or f"env.{name}" in NAMED_BY):
+        named = for_choice("env", value, catalog).typed
+        ours = [each for each in named if f" {name}=" not in each]
+        tasks = (each.partition(" ")[2] for each in ours)  # beside the choice of an environment
+        here = [task for task in tasks if task.partition("=")[0] in known]
+        yield from (Answer((each,)) for each in here)
+        if "." in name:
+            yield from (Answer((each,)) for each in ours)
+            yield from typed(*(k for k in NAMED_BY if k in known))
     if "." in key:
         yield from foreign(key.lower(), value, known, catalog)
     yield from typed(*(k for k in values if k.lower() == name))

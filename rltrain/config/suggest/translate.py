@@ -125,7 +125,8 @@ def translated(
     _finish(done, script)
     sweep = done.overrides.pop("-m", None)
     while why := refusal(done.tried):
-        named = [k for k in done.overrides if re.search(rf"(?<![\w.]){re.escape(k)}(?![\w.])", why)]
+        ends = {k: r"(?!\w)" if "." in k else r"(?![\w.])" for k in done.overrides}
+        named = [k for k, end in ends.items() if re.search(rf"(?<![\w.]){re.escape(k)}{end}", why)]
         wrong = next((k for k in named if k != "mode"), None)
         form = re.search(rf" Type (?:-m )?('?{re.escape(wrong or '')}=[^;]*)\.$", why)
         if wrong and form and not re.match(r"[^\[]+,", done.value(wrong)):  # one of several values
@@ -169,7 +170,10 @@ def _setting(
         return
     if name in ("orga", "organization"):
         name, value = "hub.repo", f"{value}/{before.value('algo')}-{before.value('env')}"
-    if name in known or name.startswith(tuple(f"+{node}." for node in FREE_FORM)):
+    own = [k.removesuffix("_target_") for k in (name, *before.overrides) if "._target_" in k]
+    own += ["hydra.", "hydra/"] if "-m" in before.overrides else ["hydra.run.dir"]
+    inside = value[:1] == "{" and any(key.startswith(f"{name}.") for key in known)
+    if inside or name in known or name.startswith((*own, *(f"+{node}." for node in FREE_FORM))):
         done.add(shell_word(f"{name}={value}"))
         return
     answer = for_key(name, value, known, catalog)
@@ -189,7 +193,7 @@ def _setting(
 
 def _choice(group: str, option: str, catalog: Catalog, done: Translation) -> str:
     """``group=option``, or what to type where there is no such choice, or nothing."""
-    if option in catalog.options(group):
+    if option in catalog.options(group) or (group, option) == ("experiment", "null"):
         return f"{group}={option}"
     name, answer = longest_known(group, option, catalog)
     if name in catalog.options(group):
@@ -218,7 +222,7 @@ def _word(word: str, known: Tree, catalog: Catalog, done: Translation, before: T
             done.add(word)
         else:
             done.left_out.append(f"{word} (type {word}=NAME; rltrain --help {word} lists them)")
-    elif "resume" in done.overrides:
+    elif done.value("resume") == "latest":
         done.add(shell_word(f"resume={word}"))
     elif done.value("mode") == "report" and ("/" in word or exists(word) or word == "outputs"):
         earlier = done.value("runs").strip("[]")
@@ -276,7 +280,7 @@ def _finish(done: Translation, script: str) -> None:
         done.add("env=atari env.game=breakout" if "atari" in script else "env=cartpole")
     if done.value("experiment").startswith("apex/") and done.value("env") in ("atari", "minatar"):
         done.add(f"experiment=apex/{done.value('env')}")
-    if "algo.network.groups" in overrides:
+    if done.value("algo.network.groups") == "[[0],[1]]":  # of two agents, as the tables have it
         done.add(_groups(done))
     if "hardware" in overrides and mode in ("evaluate", "watch"):
         done.add(f"hardware.device={done.value('hardware')}")

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rltrain.common.machine.install import install_command
 from rltrain.config.command_line import MOST_JOBS, NO_TEXT, shell_word
 from rltrain.config.suggest.aliases import tables, value_aliases
 from rltrain.config.suggest.choices import Answer
-from rltrain.errors import closest, normal
+from rltrain.errors import closest, held, normal
 
 PLUGINS = {
     "joblib": "hydra-joblib-launcher",
@@ -30,6 +31,14 @@ LISTS = (
     *("tags", "logger.wandb.tags", "report.ignore", "report.rename"),
 )
 """Keys of lists whose brackets are easily forgotten."""
+EXAMPLES = {
+    "algo.lr_factors": "algo.lr_factors=[[0,1],[100_000,0.1]]",
+    "algo.network.groups": "algo.network.groups=[[0],[1,2]]",
+    "env.map_weights": "env.map_weights=by_difficulty",
+    "env.opponents": "env.opponents={builtin: 1, closest: 1}",
+    "tune.space": "tune.space=[{key: algo.optimizer.lr, low: 1e-5, high: 1e-3, log: true}]",
+}
+"""Keys whose values have parts, and what can be typed for them."""
 NUMBER, WHOLE = r"(?:\d+(?:\.\d+)?|\.\d+)", r"\d{1,15}"
 """Numbers that ``float`` and ``int`` can read."""
 UNITS = {"s(ec(ond)?s?)?": 1, "m(in(ute)?s?)?": 60, "h((ou)?rs?)?": 3600, "d(ays?)?": 86400}
@@ -55,7 +64,7 @@ def for_value(
         flag = "-m " if len(each) > 1 else ""
         return Answer((flag + shell_word(f"{path}={','.join(each)}"),))
     begins = [c for c in choices if text and c.startswith(text.lower())]
-    if near := closest(text, choices, n=1) or begins:
+    if near := closest(text, choices, n=1) or begins or held(text, choices):
         return Answer((f"{path}={near[0]}",), sure=False)
     unit = 3600 if path.endswith("hours") else 1 if path.endswith("timeout") else None
     if not unit and (span := re.fullmatch(rf"({WHOLE})\s*(?::|\.\.|-)\s*({WHOLE})", text)):
@@ -69,6 +78,10 @@ def for_value(
     for candidate, shown in _other_forms(value, text):
         if accepts(candidate):
             return Answer((shell_word(f"{path}={shown}"),))
+    if near := closest(text.lower(), value_aliases().get(path, ()), n=1):
+        return replace(for_value(path, near[0], (), accepts), sure=False)
+    if path in EXAMPLES:
+        return Answer((shell_word(EXAMPLES[path]),), why="for example")
     return Answer()
 
 

@@ -89,9 +89,9 @@ def digest(module: str) -> str:
 EXPECTED: tuple[tuple[Any, str], ...] = (
     (Whole, "a whole number, 0 or more"),
     (Count, "a whole number, 1 or more"),
-    (Real, "a finite number"),
-    (Positive, "a finite number above 0"),
-    (NonNegative, "a finite number, 0 or more"),
+    (Real, "a finite number between -3e38 and 3e38"),
+    (Positive, "a finite number above 0, at most 3e38"),
+    (NonNegative, "a finite number, 0 or more, at most 3e38"),
     (Probability, "a number from 0 to 1"),
     (Fraction, "a number above 0, up to 1"),
     (Decay, "a number at least 0 and below 1"),
@@ -230,17 +230,18 @@ def expected(annotation: object) -> str:
 
 
 def bounds(metadata: tuple[object, ...]) -> list[str]:
-    """The ranges in the metadata of an ``Annotated``, in words."""
+    """The ranges in the metadata of an ``Annotated``, in words: the last, which are narrowest."""
     plain = [
         m for each in metadata for m in (each.metadata if isinstance(each, FieldInfo) else [each])
     ]
     patterns = filter(None, (getattr(each, "pattern", None) for each in plain))
-    return [f"matching {pattern}" for pattern in patterns] + [
-        f"{words} {getattr(each, name):g}"
+    ends = {
+        name[0]: f"{words} {getattr(each, name):g}"
         for each in plain
         for name, words in BOUNDS.items()
         if hasattr(each, name)
-    ]
+    }
+    return [*(f"matching {pattern}" for pattern in patterns), *ends.values()]
 
 
 def show(value: object) -> str:

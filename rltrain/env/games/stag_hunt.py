@@ -4,12 +4,13 @@ Böhmer et al. (2020) and of weighted QMIX (Rashid et al., 2020), with their rul
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 
-from rltrain.common.number_types import Count, Real, Whole
+from rltrain.common.number_types import Cells, Count, Real, Whole
 from rltrain.env.games import stag_hunt_kernel as kernel
 from rltrain.env.games.lockstep import GameEnv
 from rltrain.env.grid_image import BLUE, GREEN, ORANGE, Piece, draw_grid, grid_drawing
@@ -38,8 +39,8 @@ class StagHunt(GameEnv):
         n_agents: Count,
         n_stags: Whole,
         n_hares: Whole,
-        size: Count,
-        sight: Count,
+        size: Cells,
+        sight: Cells,
         reward_stag: Real,
         reward_hare: Real,
         miscapture: Real,
@@ -47,10 +48,13 @@ class StagHunt(GameEnv):
         max_episode_steps: Count,
     ) -> None:
         n_prey = n_stags + n_hares
-        if n_prey == 0 or 2 * (n_agents + n_prey) > size**2:
+        least = math.isqrt(2 * (n_agents + n_prey) - 1) + 1
+        if n_prey == 0 or size < least:
+            needed = f"env.size={least}" if n_prey else "env.n_stags=1"
             raise ValueError(
-                f"env=stag_hunt: {n_agents} agents and {n_prey} prey on {size} x {size} cells: "
-                f"expected prey, and at most half of the cells taken. Increase env.size."
+                f"env=stag_hunt: {n_agents} agents and {n_prey} prey (env.n_stags and "
+                f"env.n_hares) on {size} x {size} cells: expected prey, and at most half of the "
+                f"cells taken. Increase env.size or the number of prey: type {needed}."
             )
         spec = EnvSpec(
             n_agents=n_agents,

@@ -21,7 +21,7 @@ from rltrain.battles.options import (
     SmacOptions,
     StartOptions,
 )
-from rltrain.battles.scripted.policies import BattleDecisions, find_policy
+from rltrain.battles.scripted.policies import DECISIONS, BattleDecisions, find_policy
 from rltrain.battles.smaclite.maps import RULES, find_map_under
 from rltrain.common.number_types import Count, Flag
 from rltrain.common.seeding import SeedsOfTests
@@ -293,7 +293,7 @@ def commanded_natively(play: BackendOptions, rules: str = "sc2") -> BackendOptio
 class SmacOtherSide:
     """The other side of ``SmacVectorEnv``; see ``rltrain.interfaces.OtherSide``."""
 
-    builtin, policies = True, "closest, focus"
+    builtin, policies = True, ", ".join(("random", *DECISIONS))
     equal_teams = (
         "are equal (3m, 8m, 25m, 2s3z, 3s5z, 1c3s5z, MMM, bane_vs_bane, SMACv2 with n_vs_n)"
     )

@@ -251,6 +251,7 @@ def test_critics_refuse_individual_rewards_and_no_state(kind):
             CRITICS[kind](spec=spec, **facts)
 
 
-def test_qmix_names_dqn_for_one_agent():
-    with pytest.raises(ValueError, match=r"Type algo=dqn for one agent"):
-        MIXERS["qmix"](spec=replace(SPEC, n_agents=1, state_dim=0))
+@pytest.mark.parametrize("kind", [kind for kind in REFUSING if kind != "sum"])
+def test_mixers_name_dqn_for_one_agent(kind):
+    with pytest.raises(ValueError, match=r"Type algo=dqn for one agent, without algo/mixer\."):
+        MIXERS[kind](spec=replace(SPEC, n_agents=1, state_dim=0))

@@ -9,7 +9,8 @@ import pytest
 from rltrain.common.machine.install import install_command
 from rltrain.config.catalog import SHIPPED
 from rltrain.config.suggest.keys import foreign
-from rltrain.config.suggest.value_forms import duration, for_plugin, for_value, numbers
+from rltrain.config.suggest.value_forms import EXAMPLES, duration, for_plugin, for_value, numbers
+from tests.config.suggest.test_hints import refusal, suggested, when_typed
 
 ROOT = Path(__file__).parents[3]
 UNITS = {"hours": 3600, "seconds": 1}
@@ -55,3 +56,29 @@ def test_missing_launcher_is_answered_with_what_installs_it():
     assert "submitit_slurm" in for_plugin("Could not find 'hydra/launcher/slurm'")
     assert for_plugin("Could not find 'hydra/launcher/optuna'") == ""
     assert for_plugin("something else") == ""
+
+
+PARTS = {
+    **dict.fromkeys(EXAMPLES, ""),
+    "algo.exploration.points": "algo=dqn env=cartpole algo/exploration=piecewise",
+    "algo.network.hidden_sizes": "algo=dqn env=cartpole",
+    "algo.optimizer.betas": "algo=dqn env=cartpole",
+    "env.kwargs": "env=gymnasium",
+    "env.map_weights": "env.maps=[3m,8m]",
+    "hardware.worker_resources": "hardware=ray",
+    "report.ranges": "mode=report",
+}
+"""Keys of lists and mappings, and choices that have them."""
+
+
+@pytest.mark.parametrize("value", ["marine", "5", "[marine]", "[1]"])
+@pytest.mark.parametrize("key", PARTS)
+def test_a_value_without_the_parts_of_its_key_is_answered_with_one_that_has_them(key, value):
+    base = PARTS[key].split()
+    text = refusal([*base, f"{key}={value}"])
+    if text is None:  # a list of one number is right
+        assert value == "[1]"
+        return
+    words = [*suggested(text)]
+    assert words or "The default is " in text
+    assert not [again for each in words if (again := when_typed(base, each))]

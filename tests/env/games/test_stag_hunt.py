@@ -144,6 +144,9 @@ def test_a_loaded_hunt_goes_on_exactly():
 
 @pytest.mark.parametrize("wrong", [{"n_stags": 0}, {"size": 5}])
 def test_a_grid_that_is_too_small_or_without_prey_is_refused(wrong):
+    needed = {"n_stags": r"env\.n_stags=1\.", "size": r"env\.size=\d\."}[next(iter(wrong))]
+    with pytest.raises(ValueError, match=needed):
+        StagHunt(n_envs=1, **{**SETTINGS, **wrong})
     with pytest.raises(ValueError, match=r"at most half of the cells taken\. Increase env\.size"):
         StagHunt(n_envs=1, **{**SETTINGS, **wrong})
 
