@@ -69,7 +69,7 @@ WRONG = [
     ["seed=1,2"],
     ["--bogus"],
     ["mode=evaluate"],
-    ["record=true"],
+    ["record=video"],
     ["record=1"],
     ["buffer.capacity=4"],
     ["buffer.max_bytes=1000"],

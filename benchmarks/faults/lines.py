@@ -78,7 +78,7 @@ WHOLE = (
     *("mode=report", "mode=tune", "mode=nope", "mode=", "mode=[train]", "mode=train,evaluate"),
     *("checkpoint=nowhere", "resume=nowhere", "resume=latest", "config=nowhere", "runs=nowhere"),
     *("checkpoint=latest", "checkpoint=.", "resume=.", "config=.", "runs=.", "runs=[x]", "resume="),
-    *("load_step=best", "load_step=-1", "load_step=all", "record=true", "record=1", "trust=[x]"),
+    *("load_step=best", "load_step=-1", "load_step=all", "record=video", "record=1", "trust=[x]"),
     *("trust=x", "callbacks=[]", "callbacks=x", "callbacks=[{_target_: json.JSONDecoder}]"),
     *("callbacks=[{_target_: rltrain.callback.Callback}]", "callbacks=[{a: 1}]", "experiment=nope"),
     *("callbacks=[{_target_: builtins.int}]", "callbacks=[null]", "callbacks=[1]", "tuned=none"),

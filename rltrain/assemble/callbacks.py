@@ -77,16 +77,16 @@ def video_recorder(settings: Settings, env: VectorEnv, loggers: Loggers) -> list
     Raises:
         UsageError: the environment cannot be drawn.
     """
-    interval = settings.run.test.video_interval
-    if interval is None:
+    interval, record = settings.run.test.video_interval, settings.run.test.record
+    if interval is None or not record:
         return []
     from rltrain.callback.video import RecordVideo
     from rltrain.video.episode_recorder import require_drawing
     from rltrain.video.recorder import require_drawable
 
     key, name = "test.video_interval", settings.choices["env"]
-    if settings.run.test.record == "html":
-        require_drawing(env, name, "test.record=html", "test.record=videos")
+    if record == "html":
+        require_drawing(env, name, "test.record=html", "test.record=video")
         return [RecordVideo(interval=interval, env=env, loggers=loggers, page=settings.title)]
     require_drawable(env, name, f"{key}={interval}", f"{key}=null")
     return [RecordVideo(interval=interval, env=env, loggers=loggers)]

@@ -63,7 +63,9 @@ def build_env(
 
     announce_compilation()
     run, node = settings.run, settings.nodes["env" if training else "test.env"]
-    html = run.test.record == "html"  # drawn in a browser
+    recorded = [run.record]
+    if not training and run.test.video_interval is not None:
+        recorded.append(run.test.record)
     two_sided = settings.is_two_sided(training=training)
     if two_sided and not node.asks_for("two_sided"):
         raise ValueError(
@@ -78,8 +80,7 @@ def build_env(
             training=training,
             scripted=scripted,
             two_sided=two_sided,
-            record=run.record is True
-            or (not training and run.test.video_interval is not None and not html),
+            record=not {True, "video"}.isdisjoint(recorded),  # pages are drawn in a browser
         )
     if hasattr(env, "action_space") and not hasattr(env, "n_envs"):
         raise ValueError(

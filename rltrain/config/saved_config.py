@@ -118,7 +118,7 @@ def load_config(
     saved |= {name: shipped[name] for name in (*NOT_LOADED, *(() if learns else OF_TRAINING))}
     if not learns:
         if isinstance(saved.get("test"), dict):
-            saved["test"] |= {"function": None, "video_interval": None, "record": "videos"}
+            saved["test"] |= {"function": None, "video_interval": None, "record": "video"}
             saved["test"]["opponent"] = saved["test"].get("opponent", BUILTIN) if env else BUILTIN
         if isinstance(saved.get("env"), dict) and "opponents" in saved["env"]:
             saved["env"] |= {"opponent": BUILTIN, "opponents": None}

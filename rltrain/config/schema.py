@@ -42,7 +42,7 @@ class TestSettings:
     env: dict[str, Any]
     function: str | dict[str, Any] | None
     video_interval: Count | None
-    record: Literal["videos", "html"]
+    record: Flag | Literal["video", "html"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +187,7 @@ class RunSettings:
     checkpoint: str | None
     load_step: Whole | Literal["best", "all"] | None
     resume: str | None
-    record: Flag | Literal["html"]
+    record: Flag | Literal["video", "html"]
     trust: list[str]
     runs: str | None
     checkpoints: str | None

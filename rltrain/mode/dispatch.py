@@ -120,7 +120,7 @@ def watch_mode(overrides: Sequence[str]) -> int:
             f"mode=watch always writes videos: leave out {record[0]}, or type mode=evaluate "
             "record=html for a page to look into the episodes."
         )
-    changed = ["test.episodes=3", *others, "test.n_envs=1", "record=true"]
+    changed = ["test.episodes=3", *others, "test.n_envs=1", "record=video"]
     settings = None if path else scripted("watch", overrides, ["mode=watch", *changed])
     from rltrain.mode.evaluate import open_checkpoint
     from rltrain.mode.watch import watch

@@ -234,7 +234,7 @@ def episode_recorder(
     Raises:
         UsageError: the environment does not report positions.
     """
-    require_drawing(rollout.env, settings.choices["env"], "record=html", "record=true for videos")
+    require_drawing(rollout.env, settings.choices["env"], "record=html", "record=video for videos")
     step, mixer, remarks = 0, None, []
     title = settings.title
     if source is not None:

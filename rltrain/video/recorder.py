@@ -24,7 +24,7 @@ HOLD = 2.0  # seconds that the last frame is shown
 
 
 def require_drawable(
-    env: VectorEnv, name: str, typed: str = "record=true", instead: str = "record=false"
+    env: VectorEnv, name: str, typed: str = "record=video", instead: str = "record=false"
 ) -> None:
     """UsageError, with what to type ``instead``, for an environment without pictures, unless
     StarCraft II itself plays.

@@ -49,7 +49,7 @@ def test_videos_are_made_at_their_interval_and_change_nothing(tmp_path, no_ffmpe
     assert torch.equal(parameters, untouched)
 
 
-@pytest.mark.parametrize("record", ["videos", "html"])
+@pytest.mark.parametrize("record", ["video", "html"])
 def test_a_run_goes_on_without_videos_that_do_not_fit(tmp_path, monkeypatch, no_ffmpeg, record):
     def half(gif, path):
         path.write_bytes(b"GIF")

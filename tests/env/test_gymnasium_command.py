@@ -37,7 +37,7 @@ def test_the_command_films_what_the_environment_draws(monkeypatch: Any, own_fold
     monkeypatch.setattr(sys, "argv", ["rltrain", *overrides])
     assert command(*overrides) == 0
     (run,) = own_folder.glob("outputs/*-*/*")
-    assert command("mode=evaluate", f"checkpoint={run}", "record=true") == 0
+    assert command("mode=evaluate", f"checkpoint={run}", "record=video") == 0
     (film,) = run.glob("recordings/*/*.gif")
     with Image.open(film) as shown:
         assert (shown.n_frames, shown.info["duration"]) == (4, 50)  # 3 steps, 20 a second

@@ -34,7 +34,7 @@ def drawn(monkeypatch):
 
 
 def test_evaluate_records_every_episode_and_lists_the_files(command, trained, drawn, capsys):
-    overrides = [f"checkpoint={trained}", "record=true", "test.episodes=3"]
+    overrides = [f"checkpoint={trained}", "record=video", "test.episodes=3"]
     assert command("mode=evaluate", *overrides) == 0
     record = json.loads((trained / "evaluation.json").read_text())
     folder = f"recordings/{record['env_steps']}"
@@ -61,7 +61,7 @@ def test_recordings_go_elsewhere_if_the_run_folder_cannot_be_written(
 
 def test_recording_what_cannot_be_drawn_is_refused_before_anything_is_played(command, trained):
     with pytest.raises(UsageError, match="env 'two_step' cannot be drawn"):
-        command("mode=evaluate", f"checkpoint={trained}", "record=true")
+        command("mode=evaluate", f"checkpoint={trained}", "record=video")
     assert not (trained / "evaluation.json").exists()
     assert not (trained / "recordings").exists()
 

@@ -204,4 +204,4 @@ def test_results_that_cannot_be_written_are_printed(
 def test_an_evaluation_below_a_link_to_nothing_is_refused(command, own_folder):
     (own_folder / "outputs").symlink_to("nowhere")
     with pytest.raises(UsageError, match=r"evaluate/.* cannot be written"):
-        command("mode=evaluate", "checkpoint=demo/cartpole", "record=true", "test.episodes=1")
+        command("mode=evaluate", "checkpoint=demo/cartpole", "record=video", "test.episodes=1")

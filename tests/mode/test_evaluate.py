@@ -146,7 +146,7 @@ MATCH = ("mode=match", "checkpoints=[closest, focus]", "match.battles=2", "env.m
 @pytest.mark.parametrize(
     "words",
     [
-        pytest.param((*EVALUATE, "record=true"), marks=pytest.mark.slow),
+        pytest.param((*EVALUATE, "record=video"), marks=pytest.mark.slow),
         (*EVALUATE, "record=html"),
         (*EVALUATE, "record=html", "load_step=all"),
         (*MATCH, "env=smac", "record=html"),

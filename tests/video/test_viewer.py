@@ -229,7 +229,7 @@ def test_a_value_of_the_team_and_its_derivatives():
 
 def test_an_environment_without_positions_is_refused():
     with pytest.raises(UsageError, match=r"record=html: env 'two_step' does not report posit"):
-        require_drawing(two_step_game(n_envs=1), "two_step", "record=html", "record=true")
+        require_drawing(two_step_game(n_envs=1), "two_step", "record=html", "record=video")
 
 
 def test_ten_battles_take_little_space(tmp_path):

@@ -69,7 +69,7 @@ def values(
         return [*METRICS]
     if key not in keys:
         return []
-    if keys[key].value in ("true", "false"):
+    if keys[key].value in ("true", "false") and not keys[key].values:
         return ["true", "false"]
     default = keys[key].value
     return keys[key].values or ([] if default in ("null", "{}", "[]", '""') else [default])

@@ -223,7 +223,7 @@ def test_wrong_value_is_answered_with_what_was_meant(override):
         (["env.maps=3m,8m"], "Type 'env.maps=[3m,8m]' for one list."),
         (["mode=help"], "Type --help."),
         (["load_step=last"], "Type load_step=null."),
-        (["mode=evaluate", "record=gif"], "Type record=true."),
+        (["mode=evaluate", "record=gif"], "Type record=video."),
         (["env.map_name=3M"], "unknown SMAC map '3M': did you mean 3m?"),
         (["env.map_name=8n"], "unknown units in the map '8n': 8n."),
         (["env.map_name=8_m"], "unknown SMAC map '8_m': did you mean 8m"),

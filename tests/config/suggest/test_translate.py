@@ -21,7 +21,7 @@ COMMANDS = {
     ),
     "with env_args.map_name=3m": "env.map_name=3m",
     "--config=qmix with evaluate=True checkpoint_path=results/x save_replay=True": (
-        "mode=evaluate checkpoint=results/x record=true"
+        "mode=evaluate checkpoint=results/x record=video"
     ),
     "--algo dqn --env CartPole-v1 -n 50000": "algo=dqn env=cartpole total_env_steps=50000",
     "--run DQN --env CartPole-v1": "algo=dqn env=cartpole",
@@ -53,7 +53,7 @@ COMMANDS = {
     "train env=smac env.maps=3m,8m": "env=smac 'env.maps=[3m,8m]'",
     "train logger=csv,wandb": "'logger=[csv,wandb]'",
     "--algo dqn -tb logs": "algo=dqn 'logger=[tensorboard]'",
-    "record": "mode=evaluate checkpoint=latest record=true",
+    "record": "mode=evaluate checkpoint=latest record=video",
     "dqn cartpole lr 0.001 seed 3": "algo=dqn env=cartpole algo.optimizer.lr=0.001 seed=3",
     "--run DQN --env CartPole-v1 --num-workers 2 --num-gpus 0": (
         "algo=dqn env=cartpole hardware.n_workers=2 hardware.device=cpu hardware=process"
@@ -127,7 +127,7 @@ def test_what_has_no_counterpart_is_named():
     said = command_problem(["--algo=ppo", "--use-tensorboard", "--record-video", "--x=1"], SHIPPED)
     assert "rltrain algo=pqn 'logger=[tensorboard]'" in said
     assert "ppo (the nearest: ppo is an actor-critic method" in said
-    assert "record_video (type rltrain mode=evaluate checkpoint=latest record=true after" in said
+    assert "record_video (type rltrain mode=evaluate checkpoint=latest record=video after" in said
     assert said.endswith("x=1.")
 
 
@@ -154,7 +154,7 @@ def test_command_line_refuses_them_with_it(typed):
 @pytest.mark.parametrize(
     "word",
     [
-        *("record=true", "seed=1", "test.episodes=3", "test.n_envs=2", "test.n_workers=2"),
+        *("record=video", "seed=1", "test.episodes=3", "test.n_envs=2", "test.n_workers=2"),
         *("hub.repo=me/model", "hardware.device=cpu", "trust=[mine]", "load_step=best"),
     ],
 )

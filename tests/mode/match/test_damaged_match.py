@@ -102,7 +102,7 @@ def test_what_no_match_writes_is_refused(file, monkeypatch):
 
 @pytest.mark.slow
 def test_files_elsewhere_are_not_read_and_deleted_ones_are_left_out(own_folder):
-    command = [*words("closest, builtin", 2, *MAP), "record=true"]
+    command = [*words("closest, builtin", 2, *MAP), "record=video"]
     assert run(command) == 0
     (path,) = Path("outputs/match").glob("*/match.json")
     page = path.with_name("match.html")

@@ -109,7 +109,7 @@ def test_trials_of_a_study_are_read_only_where_it_is_named(tmp_path):
                 "+test.env.n=1",
             )
         ),
-        ("evaluation.json", {"overrides": ["test.episodes=20", "record=true"]}, 7.5),
+        ("evaluation.json", {"overrides": ["test.episodes=20", "record=video"]}, 7.5),
         ("evaluation.json", {"overrides": 3}, 7.5),
         ("evaluation.json", {"metrics": {"other": 7.5}}, None),
     ],
