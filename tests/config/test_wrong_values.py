@@ -120,6 +120,7 @@ ANSWERS = {
     "env=gymnasium env.kwargs=5": r"expected a mapping, got 5\. The default is \{\}\.$",
     "mode=report report.ignore=5": r"got 5\. The default is \[\]\.$",
     "logger.wandb.project=5": "For a number as text",
+    "algo.optimizer.lr=1e39": r"at most 3e38, got 1e\+39\. The default is [^ ]+$",
     "total_env_steps=1e19": r"It has to be below 2\*\*63, 9\.2e\+18\.$",
     "seed=1e19": "at least 0, below 9.22337e",
     "buffer.capacity=1e30": "It has to be below",

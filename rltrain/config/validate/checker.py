@@ -232,7 +232,8 @@ class Checker:
         if held is not value and accepts(held):
             how = "an environment variable is converted by ${oc.decode:${oc.env:NAME}}."
             return f" It is text. Type {path}={show(held)}{others}; {how}"
-        if isinstance(value, (int, float)) and LARGEST < value < float("inf") and accepts(LARGEST):
+        too_large = isinstance(value, (int, float)) and LARGEST < value < float("inf")
+        if too_large and accepts(LARGEST) and not accepts(2.0 * LARGEST):
             return f" It has to be below 2**63, {LARGEST:.1e}."
         listed, default = literals(annotation), pick(self.defaults, path)
         answer = for_value(path, value, listed, accepts)
