@@ -25,7 +25,7 @@ from rltrain.config.mapping import (
 from rltrain.config.overrides import typed_value
 from rltrain.config.python_objects import env_overrides, with_callbacks, with_env
 from rltrain.config.schema import Settings
-from rltrain.errors import UsageError
+from rltrain.errors import UsageError, usage_errors
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
 from rltrain.mode import evaluate as evaluation
@@ -325,11 +325,11 @@ def make_trainer(
     return trainer
 
 
+@usage_errors()
 def make_learner(overrides: Overrides, spec: EnvSpec) -> Learner:
     """A learner for environments of this spec; feed it with ``Batch`` and ``Clock``."""
     settings = settings_from(texts_for("train", overrides))
-    run = settings.run
-    if (run.mode, run.resume, run.checkpoint) != ("train", None, None):
+    if (settings.run.mode, settings.run.resume, settings.run.checkpoint) != ("train", None, None):
         raise UsageError(
             "make_learner makes a learner of initial weights: leave out mode=, resume= and "
             "checkpoint=. rltrain.make_trainer begins with the weights of checkpoint=PATH."

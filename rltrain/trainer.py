@@ -85,14 +85,15 @@ class Trainer:
         self.iterating = self.broken_off = False  # within an iteration; it ended in an exception
         self.save_asked: bool | None = None  # within one, a full checkpoint: with the replay?
         self.pretrained = False  # began with weights of another run
-        self.rewound = False  # restored from a checkpoint that is not the newest of this run
+        self.restored: int | None = None  # env step of its own checkpoint that it continues from
+        self.rewound = False  # … which is not the newest one
         self.diverging = False  # the latest updates were all undone
         self.disk, self.usage, self.held = Disk(), Usage(), ExitStack()
 
     def run(self, until: int) -> None:
         """Train until that many env steps."""
         while self.clock.env_steps < until and self.stopping is None:
-            self.delete_later_checkpoints()
+            self.tidy_checkpoints()
             with self.iteration():
                 self.stopwatch.lap("other")
                 steps = self.rollout.collect(self.steps_per_collect, self.clock)
@@ -164,6 +165,8 @@ class Trainer:
         if self.stage is Stage.NEW:
             self.usage.begin()
         self.once("start", self.callbacks.on_train_start)
+        if not self.rewound:
+            self.tidy_checkpoints()
 
     def end(self) -> None:
         """Call ``on_train_end`` of the callbacks, once for an env step."""
@@ -423,11 +426,10 @@ class Trainer:
             remarks = self._restore_rollout(chosen.folder, state)
             self.load_state_dict(state)
             self.enter("restore")
-            if own:  # complete what a kill has left half done, unless it goes back
+            if own:  # nothing is written before ``start``, from which on the folder is held
                 last = checkpoint.newest_full(self.checkpoints)
+                self.restored = chosen.step
                 self.rewound = checkpoint.is_one(Path(path)) and last != chosen.step
-                if not self.rewound:
-                    checkpoint.make_latest(self.checkpoints, chosen.step, self.keep_last, REPLAY)
         except fit.UNFIT as error:
             raise CheckpointError(
                 f"{chosen.folder} does not fit this run: {type(error).__name__}: {error}"
@@ -445,11 +447,15 @@ class Trainer:
         self.step_hooks.open[:] = False
         return ["The replay was not saved: collecting again, from new episodes."]
 
-    def delete_later_checkpoints(self) -> None:
-        """Delete the checkpoints that the run has gone back from: a resume takes the newest."""
-        if self.rewound:
-            self.rewound = False
-            checkpoint.drop_later(self.checkpoints, self.clock.env_steps)
+    def tidy_checkpoints(self) -> None:
+        """Complete what a kill has left half done before the run was restored, or delete the
+        checkpoints that it has gone back from: a resume takes the newest.
+        """
+        step, rewound, self.restored, self.rewound = self.restored, self.rewound, None, False
+        if rewound and step is not None:
+            checkpoint.drop_later(self.checkpoints, step)
+        elif step is not None:
+            checkpoint.make_latest(self.checkpoints, step, self.keep_last, REPLAY)
 
     def load_weights(self, folder: Path) -> None:
         """Start from the networks and targets of a checkpoint.

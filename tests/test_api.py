@@ -6,6 +6,7 @@ import os
 import signal
 import weakref
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import gymnasium
@@ -142,6 +143,24 @@ def test_an_evaluation_in_another_environment_is_no_absolute_metric_of_the_run()
 def test_a_key_that_only_a_mode_reads_is_refused(small, make, key):
     with pytest.raises(UsageError, match=f"{key}: only for mode="):
         make([*small, key])
+
+
+ONE = EnvSpec(n_agents=1, n_actions=2, obs_shape=(4,))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "spec", "said"),
+    [
+        (["algo=qmix"], ONE, "Type algo=dqn for one agent"),
+        (["algo=dqn", "algo/network=conv"], ONE, "set algo/network=mlp"),
+        (["algo=qmix", "algo.network.groups=[[0]]"], replace(ONE, n_agents=2), "in exactly one"),
+        (["algo=c51", "algo.distribution.v_min=1e6"], ONE, "needs v_min < v_max"),
+        (["algo=dqn", "algo.network.hidden_sizes=[100_000_000_000]"], ONE, "not enough memory"),
+    ],
+)
+def test_a_learner_is_refused_as_the_command_refuses_it(overrides, spec, said):
+    with pytest.raises(UsageError, match=said):
+        rltrain.make_learner(overrides, spec)
 
 
 @pytest.mark.slow

@@ -176,14 +176,21 @@ def test_a_checkpoint_is_written_whatever_its_hooks_do(tmp_path, kind, bad):
         assert made(tmp_path / "resumed").restore(tmp_path).step == 7
 
 
-def test_the_last_checkpoint_of_a_run_is_written_whatever_its_hooks_do(tmp_path):
+@pytest.mark.parametrize("error", [ZeroDivisionError, OSError])
+def test_the_last_checkpoint_of_a_run_is_written_whatever_its_hooks_do(tmp_path, caplog, error):
+    """Defect: an OSError of a hook was logged as a checkpoint that could not be written."""
+
     class Bad(Callback):
         def on_save(self, trainer, value):
-            return raising(value) if trainer.clock.env_steps >= 250 else value
+            if trainer.clock.env_steps >= 250:
+                raise error("on purpose")
+            return value
 
     trainer = made(tmp_path, [Bad()])
-    with pytest.raises(ZeroDivisionError, match="on purpose"):
+    with pytest.raises(error, match="on purpose"):
         trainer.train()
+    assert "could not be written" not in caplog.text
+    assert not trainer.disk.degraded
     assert checkpoint.newest_full(tmp_path / "checkpoints") == trainer.clock.env_steps >= 250
 
 

@@ -55,7 +55,6 @@ UNUSED = {
     r"trainer\.metrics\..*skipped_updates": "no update was skipped: a sum of zero",
     r"trainer\.callbacks\..*\.TrainLog": "train.log, whose lines have times, is not compared",
     r"trainer\.callbacks\..*\.saved_at": "without it, the same is saved once more",
-    r"trainer\.callbacks\..*\.Record\.0": "the empty state of a callback",
     r"trainer\.callbacks\..*\.best\.0": "the win rate, where nobody wins",
     r"trainer\.callbacks\..*\.warned_of_support": "without it, a warning is shown once more",
     r"trainer\.rollout\.env\.infos\..*": "shown to callbacks, not used",

@@ -17,7 +17,7 @@ from rltrain.assemble.callbacks import build_callbacks, obs_statistics, video_re
 from rltrain.assemble.env import ordered_as, prepare_machine
 from rltrain.assemble.evaluation import build_test_env, build_tests
 from rltrain.callback import Callback
-from rltrain.common.files import expanded
+from rltrain.common.files import absolute_path
 from rltrain.common.seeding import DATASET_STREAM, NOISE_STREAM, generator, seed_key
 from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
@@ -54,7 +54,7 @@ def build_offline_trainer(
     require_fit("dataset", settings)
     device = prepare_machine(settings)
     torch.manual_seed(seed_key(run.seed, NOISE_STREAM))  # noisy layers and quantile levels
-    folder = expanded(run.dataset.read)
+    folder = absolute_path(run.dataset.read)
     if not settings.agent_order:
         settings = ordered_as(settings, read_index(folder)["spec"])
     test_env = build_test_env(settings)

@@ -327,8 +327,8 @@ class DiskStore(Store):
                 ) from error
             raise FullDiskError(
                 f"The steps of the buffer cannot be written into {self.folder} "
-                f"({error.strerror or error}). Free space on its disk, then resume the run from "
-                "its last checkpoint."
+                f"({error.strerror or error}). Free space on its disk, then resume the run: it "
+                "goes on from its last checkpoint, or from env step 0 if there is none."
             ) from error
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rltrain.callback.hooks import Callback, Due
 from rltrain.callback.training import Training
+from rltrain.common import checkpoint
 from rltrain.common.stateful import all_or_nothing
 from rltrain.errors import EnvError, StorageError
 from rltrain.types import StateDict
@@ -30,9 +31,13 @@ class Save(Callback):
     def on_train_end(self, trainer: Training, value: None = None) -> None:
         if not self.save(trainer):
             require_folder(trainer)
+            latest = checkpoint.newest_full(trainer.run_dir / "checkpoints")
+            goes_on = "there is no other, so it begins again at env step 0"
+            if latest is not None:
+                goes_on = f"it goes on from env step {latest:,}"
             raise StorageError(
                 "The last checkpoint could not be written. Free space in the run folder, then "
-                "resume the run."
+                f"resume the run: {goes_on}."
             )
 
     def on_exception(self, trainer: Training, value: BaseException) -> BaseException:

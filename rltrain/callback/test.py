@@ -7,7 +7,7 @@ from contextlib import suppress
 from rltrain.callback.hooks import Callback, Due
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
-from rltrain.common.metrics import COMPARED, test_score
+from rltrain.common.metrics import beats, test_score
 from rltrain.common.stateful import all_or_nothing
 from rltrain.errors import Interrupted
 from rltrain.logger.loggers import Loggers
@@ -62,14 +62,12 @@ class Test(Callback):
         if not trainer.tests.counts:
             return value
         self.tested_at = clock.env_steps
-        score = test_score(value)
-        first_trained = self.best_untrained and not trainer.untrained
         none = checkpoint.pointed(trainer.run_dir / "checkpoints", "best") is None
-        better = score >= self.best or first_trained or none
-        if better and any(name in value for name in COMPARED):
+        before, untrained = [] if none else self.best, trainer.untrained
+        if beats(value, before, untrained=untrained, best_untrained=self.best_untrained):
             kept = trainer.disk.attempt("the weights of a test", lambda: self.keep(trainer))
             if kept:
-                self.best, self.best_untrained = score, trainer.untrained
+                self.best, self.best_untrained = test_score(value), untrained
         return value
 
     def keep(self, trainer: Training) -> None:

@@ -25,7 +25,8 @@ class Disk:
     degraded: bool = False
 
     def attempt(self, what: str, write: Callable[[], object]) -> bool:
-        """Call ``write``; returns whether it succeeded.
+        """Call ``write``; returns whether it succeeded. What a user's callback raises meanwhile,
+        which has a note on where, is no failure of the disk and raised.
 
         Args:
             what: the kind of file, as in "a checkpoint".
@@ -33,6 +34,8 @@ class Disk:
         try:
             write()
         except OSError as error:
+            if hasattr(error, "__notes__"):
+                raise
             level = logging.INFO if what in self.failing else logging.WARNING
             self.failing.add(what)
             self.degraded = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -229,6 +229,16 @@ def test_score(result: Mapping[str, float]) -> list[float]:
     """The number by which tests are compared; NaN is worse than any number."""
     scores = [result.get(name, 0.0) for name in COMPARED]
     return [-math.inf if math.isnan(value) else value for value in scores]
+
+
+def beats(
+    result: Mapping[str, float], best: Sequence[float], *, untrained: bool, best_untrained: bool
+) -> bool:
+    """Whether a test is the best so far, after one with the score ``best`` (empty: the first): the
+    latest of equal ones is, and one of untrained weights only until others are tested.
+    """
+    better = test_score(result) >= list(best) or (best_untrained and not untrained)
+    return better and any(name in result for name in COMPARED)
 
 
 def by_opponent(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:

@@ -15,7 +15,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from rltrain.common.files import expanded
+from rltrain.common.files import absolute_path
 from rltrain.common.number_types import (
     Count,
     Fraction,
@@ -169,7 +169,7 @@ def read_prices(path: str) -> np.ndarray:
             price.
     """
     try:
-        with expanded(path).open(encoding="utf-8-sig", newline="") as file:
+        with absolute_path(path).open(encoding="utf-8-sig", newline="") as file:
             rows = [row for row in csv.reader(file) if row]
     except (OSError, ValueError, csv.Error) as error:
         raise ValueError(f"env.prices={path} cannot be read: {error}.") from error

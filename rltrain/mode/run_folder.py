@@ -39,7 +39,7 @@ from rltrain.common.files import (
 )
 from rltrain.common.json_text import is_number, json_text, without_nan
 from rltrain.common.machine.places import require_writable
-from rltrain.common.metrics import by_opponent, test_score
+from rltrain.common.metrics import beats, by_opponent, test_score
 from rltrain.config.overrides import pick
 from rltrain.config.saved_config import config_text
 from rltrain.config.schema import Settings
@@ -193,6 +193,7 @@ class Record(Callback):
         self.sources = {key: absolute_path(path) for key, path in typed.items() if path}
         self.facts: dict[str, Any] = {}
         self.sums: dict[str, str] = {}  # SHA-256 of the files of the environment, by key
+        self.best: dict[str, Any] = {"test": None, "untrained": True}
 
     def initialize(self, about: Mapping[str, object]) -> None:
         """Record what is known before the first step; ``about`` describes the environments, which
@@ -236,7 +237,7 @@ class Record(Callback):
         put_text(self.path.with_name("config.json"), config_text(self.settings, self.path.parent))
 
     def state_dict(self) -> StateDict:
-        return dict(self.sums)
+        return {**self.sums, "best": self.best}
 
     def load_state_dict(self, state: StateDict) -> None:
         """Compare the files of the environment, before a run continues.
@@ -244,6 +245,8 @@ class Record(Callback):
         Raises:
             CheckpointError: one that is not as it was.
         """
+        best = state.get("best", {"test": self.facts.get("best_test"), "untrained": False})
+        self.best = {"test": read_test(best["test"]), "untrained": bool(best["untrained"])}
         for key, found in ({} if self.sums else kept_sums(self.path.parent)).items():
             if state.get(key, found) != found:
                 raise CheckpointError(
@@ -257,12 +260,11 @@ class Record(Callback):
             return value
         env_steps = trainer.tests.clock.env_steps
         result = {"env_steps": env_steps, **value}
-        self.facts["final_test"] = result
-        best = checkpoint.pointed(trainer.run_dir / "checkpoints", "best")
-        before = self.facts.get("best_test") or {}
-        beaten = before.get("env_steps") == best and test_score(before) > test_score(result)
-        if best == env_steps and not beaten:
-            self.facts["best_test"] = result
+        before = self.best["test"]
+        score, untrained = [] if before is None else test_score(before), trainer.untrained
+        if beats(result, score, untrained=untrained, best_untrained=self.best["untrained"]):
+            self.best = {"test": result, "untrained": untrained}
+        self.facts |= {"final_test": result, "best_test": self.best["test"]}
         self.write(trainer)
         return value
 

@@ -23,7 +23,7 @@ from rltrain.assemble.env import ordered_as_saved
 from rltrain.assemble.offline import build_offline_trainer
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
-from rltrain.common.files import expanded, json_object
+from rltrain.common.files import absolute_path, json_object
 from rltrain.common.machine.places import OTHER_FOLDER, refused_writes, require_writable
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
@@ -113,7 +113,7 @@ def run_training(
     if not resume:
         require_new(run_dir)
         if settings.run.dataset.write is not None:
-            require_free(expanded(settings.run.dataset.write))
+            require_free(absolute_path(settings.run.dataset.write))
     unseen = loud and not settings.logger.console and job is None
     loud = loud and settings.logger.console
     screen = Screen(quiet=not loud)

@@ -39,7 +39,7 @@ class OfflineTrainer(Trainer):
     def run(self, until: int) -> None:
         """Learn until the first iteration with this many env steps on the clock."""
         while self.clock.env_steps < until and self.stopping is None:
-            self.delete_later_checkpoints()
+            self.tidy_checkpoints()
             with self.iteration():
                 if self.buffer.n_steps == 0:
                     self.fill()

@@ -217,7 +217,8 @@ def test_a_trade_that_costs_everything_is_refused() -> None:
 
 
 def test_a_missing_file_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^env\.prices=nowhere\.csv cannot be read"):
+    said = rf"^env\.prices=nowhere\.csv cannot be read: .*'{Path.cwd()}/nowhere\.csv'\.$"
+    with pytest.raises(ValueError, match=said):
         read_prices("nowhere.csv")
 
 

@@ -10,6 +10,7 @@ import pytest
 import rltrain
 from benchmarks.faults.runs import digests
 from rltrain.callback import Callback
+from rltrain.common import checkpoint
 from rltrain.errors import UsageError
 from rltrain.mode import import_checkpoint, train
 from rltrain.mode.run_folder import new_run, run_lock
@@ -88,6 +89,20 @@ def test_a_trainer_does_not_write_where_another_process_trains(small, own_folder
         STEPS[step](trainer)
     assert not Path("run/run.json").exists()
     assert not Path("run/checkpoints").exists()
+
+
+def test_a_restored_trainer_changes_nothing_where_another_process_trains(trained, small):
+    """Defect: it deleted checkpoints before it knew that the folder was held."""
+    (trained / "checkpoints/latest").write_text("0")  # as after a kill
+    before = digests(trained)
+    trainer = rltrain.make_trainer(small, run_dir=trained)
+    with run_lock(trained):
+        trainer.restore(trained)
+        with pytest.raises(UsageError, match="is already running"):
+            trainer.train()
+    assert digests(trained) == before
+    trainer.train()
+    assert checkpoint.pointed(trained / "checkpoints", "latest") == trainer.clock.env_steps
 
 
 @pytest.mark.slow

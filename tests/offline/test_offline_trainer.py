@@ -282,8 +282,8 @@ FAULTS = {
     "no shards": (without_shards, "d", r"d/dataset\.json is damaged: it lists no shards"),
     "a cut index": (lambda d: os.truncate(d / INDEX, 99), "d", r"cannot be read .*line 5 column"),
     "an empty index": (lambda d: os.truncate(d / INDEX, 0), "d", r"cannot be read .*line 1 column"),
-    "no index": (lambda d: (d / INDEX).unlink(), "d", r"no dataset at d\. .* one folder with"),
-    "a list": (lambda d: None, "[d,d]", r"no dataset at \[d,d\]\. .* one folder with"),
+    "no index": (lambda d: (d / INDEX).unlink(), "d", r"no dataset at /.*/d\. .* one folder with"),
+    "a list": (lambda d: None, "[d,d]", r"no dataset at /.*/\[d,d\]\. .* one folder with"),
 }
 
 

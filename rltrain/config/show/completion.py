@@ -5,6 +5,7 @@ A shell waits for the answer, so nothing here imports torch.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from rltrain.config.yaml_files import Key
 
 FLAGS = ("-m", "--help", "--version", "--cfg", "--config-dir", "--multirun", "--resolve")
 PATHS = ("checkpoint", "resume", "config", "runs", "checkpoints", "dataset.write", "dataset.read")
+UNTYPABLE = re.compile(r"""[\s"'\\$`*?()\[\]{}<>|&;!#~]""")
+"""What a shell reads otherwise than it is named, and Hydra's completion does not escape."""
 NEWEST = ("checkpoint", "resume")
 """Keys that take ``latest`` for the newest run."""
 
@@ -76,10 +79,10 @@ def values(
 
 
 def _paths(begun: str) -> Iterator[str]:
-    """Folders and files that a path may become."""
+    """Folders and files that a path may become, where their names can be typed as they are."""
     folder = begun[: begun.rfind("/") + 1]
     where = Path(folder or ".").expanduser()
     if where.is_dir():
         for path in where.iterdir():
-            if not path.name.startswith("."):
+            if not path.name.startswith(".") and not UNTYPABLE.search(path.name):
                 yield f"{folder}{path.name}{'/' if path.is_dir() else ''}"

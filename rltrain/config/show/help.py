@@ -30,6 +30,8 @@ USUAL = (
     "env.map_name",
 )
 """Keys of the default choices that the overview shows."""
+MAIN = ("algo", "env", "buffer", "hardware")
+"""Groups of which the overview has a line for every choice."""
 RARE = ("dataset.", "self_play.", "sweep.", "report.", "tune.", "match.", "init.", "hub.")
 """Keys of which the overview shows only the node."""
 HEADER = """\
@@ -73,12 +75,13 @@ def help_text(overrides: Sequence[str], catalog: Catalog = SHIPPED) -> str:
 
 def _overview(catalog: Catalog) -> Iterator[str]:
     yield HEADER
-    for group in ("algo", "env", "buffer", "hardware"):
+    for group in MAIN:
         yield f"\n{group}=NAME, default {_default(group, catalog)}"
         options = catalog.options(group)
         column = max(20, 3 + max(map(len, options)))
         yield from (_row(option, catalog.about(group, option), column) for option in options)
-    yield "\nParts, chosen with a slash: algo/network=mlp"
+    others = [g for g in catalog.groups if "/" not in g and g not in (*MAIN, "experiment")]
+    yield f"\nParts, chosen with a slash: algo/network=mlp; other groups: {', '.join(others)}"
     for part in (group for group in catalog.groups if "/" in group):
         yield from _wrapped(part, ", ".join(catalog.options(part)), 20)
     yield "\nPresets, which choose algo and env: experiment=NAME"

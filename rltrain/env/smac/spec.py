@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rltrain.battles.data.map_data import MapData
-from rltrain.battles.options import Options, layout_of, sizes_of
+from rltrain.battles.options import Options, layout_of, require_scale, sizes_of
 from rltrain.battles.smaclite.maps import find_map_under
 from rltrain.types import EnvSpec
 
@@ -14,7 +14,11 @@ def env_spec(map_name: str, options: Options | None = None, rules: str = "sc2") 
 
 
 def spec_of(map_data: MapData, options: Options) -> EnvSpec:
-    """The spec of a map or scenario with these options."""
+    """The spec of a map or scenario with these options, for either engine. Raises ValueError if
+    they do not fit it; what stands for several maps is checked map by map.
+    """
+    if not map_data.for_any:
+        require_scale(map_data, options)
     sizes = sizes_of(map_data, options)
     return EnvSpec(
         n_agents=map_data.n_agents,

@@ -41,7 +41,9 @@ def result(facts: Mapping[str, Any], trainer: Trainer) -> list[str]:
     if last and (text := score_text(last, trainer.about["config"]["test"]["episodes"])):
         lines[0] += f" Last test: {text}" + (", the best" if last == best else "") + "."
     if best and best != last and (text := score_text(best)):
-        lines[0] += f" Best test, at {best['env_steps']:,} (load_step=best): {text}."
+        loads = checkpoint.pointed(trainer.run_dir / "checkpoints", "best") == best["env_steps"]
+        hint = " (load_step=best)" if loads else ""
+        lines[0] += f" Best test, at {best['env_steps']:,}{hint}: {text}."
     if status != "finished":
         lines[0] += f" {kept_text(trainer.run_dir / 'checkpoints', env_steps)}"
     if "error" in facts:

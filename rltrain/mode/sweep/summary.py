@@ -40,9 +40,11 @@ def summarize(plan: SweepPlan, stopped: str | None = None, refused: Iterable[int
         console.print(f"{plan.n_jobs - n_begun} of {plan.n_jobs} jobs were not started.")
         codes.append(SIGNAL_CODES[stopped or "SIGINT"])
     if not plan.finished:
+        typed = [f"resume={shlex.quote(shown(plan.folder))}"]
+        typed += [shlex.quote(o) for o in plan.overrides if o.lstrip("+").startswith("trust=")]
         console.lines(
-            f"The same command, or resume={shlex.quote(shown(plan.folder))}, continues with the "
-            "runs that have not finished."
+            f"The same command, or {' '.join(typed)}, continues with the runs that have not "
+            "finished."
         )
     put_text(plan.folder / FILE, results_text(jobs))
     return worst(codes)

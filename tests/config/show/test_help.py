@@ -42,6 +42,13 @@ def test_overview_has_every_choice_with_a_line():
         assert option.rpartition("/")[2] in OVERVIEW
 
 
+def test_overview_has_every_group():
+    """Defect: those whose choices have no line in it were left out."""
+    (others,) = re.findall(r"; other groups: (.*)", OVERVIEW)
+    named = {*re.findall(r"^([a-z]+)=NAME,|: ([a-z]+)=NAME$|^  (\w+/\w+) ", OVERVIEW, re.MULTILINE)}
+    assert {*SHIPPED.groups} <= {*others.split(", "), *("".join(found) for found in named)}
+
+
 @pytest.mark.parametrize("group", SHIPPED.groups)
 def test_every_choice_of_a_group_is_listed(group):
     listed = re.findall(r"^  ([\w/-]+)", help_text([group]), re.MULTILINE)

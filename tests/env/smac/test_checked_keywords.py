@@ -63,3 +63,22 @@ def test_all_types_have_a_range():
 def test_errors_of_battles_name_the_setting(options, key):
     with pytest.raises(ValueError, match=f"^{key}"):
         SmacVectorEnv(map_name="3m", n_envs=1, **options)
+
+
+@pytest.mark.parametrize("backend", ["native", "auto", "sc2"])
+@pytest.mark.parametrize(("env", "name"), [(SmacVectorEnv, "3m"), (Smacv2VectorEnv, "zerg_5_vs_5")])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"reward_win": -600.0},
+        {"reward_win": float("nan")},
+        {"reward_death_value": -1.0},
+        {"reward_scale_rate": 0.0},
+        {"reward_negative_scale": -1.0},
+        {"reward_defeat": 1e300},
+    ],
+)
+def test_both_engines_refuse_the_same_rewards(env, name, options, backend):
+    """Defect: StarCraft II got rewards that are divided by a negative number."""
+    with pytest.raises(ValueError, match=f"^env.{next(iter(options))}="):
+        env(map_name=name, n_envs=1, backend=backend, **options)

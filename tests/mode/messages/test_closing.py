@@ -1,5 +1,6 @@
 """The closing lines: result, what is kept, what to type next."""
 
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -84,7 +85,7 @@ def test_a_job_of_a_sweep_ends_with_sentences(trainer, own_folder):
     facts = {**FACTS, "status": "failed", "error": "ValueError: no money"}
     assert one_line(result(facts, trainer)) == (
         "Failed at 300 env steps after 75 s. Last test: win rate 25% [7%, 59%], return 7.00. "
-        "Best test, at 200 (load_step=best): return 8.00. "
+        "Best test, at 200: return 8.00. "
         "Nothing is kept: there was no checkpoint yet. ValueError: no money. "
         "The traceback is in run/train.log."
     )
@@ -98,18 +99,18 @@ def test_a_result_that_is_the_best_is_said_once(trainer, own_folder):
     assert text.count("mode=evaluate") == 1
 
 
-@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("room", [(), (0,), (0, 100), (0, 100, 200)])
 @pytest.mark.parametrize(
     ("returns", "best"),
     [([9.0], 0), ([9.0, 5.0], 100), ([9.0, 5.0, 5.0], 200), ([9.0, 5.0, 4.0], 100)],
 )
-def test_the_best_of_the_last_line_is_what_load_step_best_loads(trainer, returns, best, full):
-    """The first test is of untrained weights. Defect: on a full disk, of which no weights could be
-    loaded, the last test was the best.
+def test_the_best_of_the_last_line_is_that_of_the_tests(trainer, returns, best, room):
+    """The first test is of untrained weights, and weights can be saved at the steps ``room`` only.
+    Defect: the best test was that whose weights could be saved.
     """
 
     def save(kind):
-        if full:
+        if trainer.clock.env_steps not in room:
             raise OSError("the disk is full")
         saved(trainer.run_dir, [trainer.clock.env_steps])
 
@@ -120,13 +121,17 @@ def test_the_best_of_the_last_line_is_what_load_step_best_loads(trainer, returns
     record.facts |= {"status": "finished", "final_test": None, "best_test": None}
     for i, mean in enumerate(returns):
         trainer.clock, trainer.untrained = Clock(env_steps=100 * i), i == 0
+        record.load_state_dict(json.loads(json.dumps(record.state_dict())))  # as after a resume
         for each in (tests, record):
             each.on_test_end(trainer, {"test/return_mean": mean})
     text = result(record.facts, trainer)[0]
-    loaded = checkpoint.pointed(trainer.run_dir / "checkpoints", "best")
-    assert loaded == (None if full else best)
-    assert ("the best." in text) == (loaded == trainer.clock.env_steps)
-    assert (f"Best test, at {best} (load_step=best)" in text) == (loaded == best < 100 * i)
+    assert record.facts["best_test"] == {
+        "env_steps": best,
+        "test/return_mean": returns[best // 100],
+    }
+    assert ("the best." in text) == (best == trainer.clock.env_steps)
+    assert (f"Best test, at {best}" in text) == (best < trainer.clock.env_steps)
+    assert ("(load_step=best)" in text) == (best in room and best < trainer.clock.env_steps)
 
 
 def test_without_a_full_checkpoint_the_best_weights_are_evaluated(trainer, own_folder):

@@ -1,11 +1,17 @@
-"""One job of a sweep that continues a run."""
+"""One job of a sweep: one that continues a run, and one that another launcher runs."""
 
 import json
+import multiprocessing
+import os
 import shutil
+import signal
 
 import pytest
 
 import rltrain
+from benchmarks.faults.runs import digests
+from rltrain.callback import Callback
+from rltrain.config.compose import compose_checked
 from rltrain.mode.sweep import job
 from tests.conftest import SMALL
 
@@ -52,3 +58,76 @@ def test_a_run_that_is_not_continued_stays_as_it_was(finished, tmp_path, name, c
     assert job.train(1, [f"resume={folder}", override]) == code
     assert (folder / "run.json").read_bytes() == before
     assert "rltrain: run: " in capsys.readouterr().err
+
+
+class Ends(Callback):
+    """Ends the first process of a run in another way than at its last step."""
+
+    def __init__(self, how):
+        self.how = how
+
+    def on_iteration(self, trainer, value=None):
+        record = json.loads((trainer.run_dir / "run.json").read_text())
+        if record["resumes"] or trainer.clock.env_steps < 30:
+            return
+        if self.how == "raises":
+            raise ZeroDivisionError("on purpose")
+        os.kill(os.getpid(), signal.Signals[self.how])
+
+
+def launched(folder, *overrides):
+    """As a launcher of Hydra calls it, which has made the folder."""
+    (folder / ".hydra").mkdir(parents=True, exist_ok=True)
+    (folder / ".hydra/config.yaml").touch()
+    settings = compose_checked([*SMALL, "total_env_steps=60", *overrides]).settings()
+    job.run_in_process(settings, folder, n_jobs=2)
+
+
+def record_of(folder):
+    record = json.loads((folder / "run.json").read_text())
+    return record["status"], record.get("exit_code"), record.get("resumes")
+
+
+def test_a_job_of_another_launcher_that_has_finished_is_left_alone(own_folder):
+    launched(own_folder / "0")
+    assert record_of(own_folder / "0") == ("finished", 0, [])
+    before = digests(own_folder / "0")
+    launched(own_folder / "0")
+    assert digests(own_folder / "0") == before
+
+
+@pytest.mark.parametrize(
+    ("how", "begun"),
+    [
+        ("raises", ("failed", 1, [])),
+        ("SIGTERM", ("interrupted", 143, [])),
+        pytest.param("SIGKILL", ("running", None, []), marks=pytest.mark.slow),
+    ],
+)
+def test_a_job_of_another_launcher_continues_where_it_ended(own_folder, how, begun):
+    """An exception is recorded and ends this job alone, a signal the launcher too."""
+    folder = own_folder / "0"
+    ends = f"callbacks=[{{_target_: {__name__}.Ends, how: {how}}}]"
+    if how == "SIGKILL":
+        spawn = multiprocessing.get_context("spawn")
+        child = spawn.Process(target=launched, args=(folder, ends))
+        child.start()
+        child.join()
+        assert child.exitcode == -signal.SIGKILL
+    elif how == "SIGTERM":
+        with pytest.raises(KeyboardInterrupt):
+            launched(folder, ends)
+    else:
+        launched(folder, ends)
+    assert record_of(folder) == begun
+    launched(folder, ends)
+    status, code, resumes = record_of(folder)
+    assert (status, code, len(resumes)) == ("finished", 0, 1)
+    rows = [json.loads(row) for row in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [row["env_steps"] for row in rows] == sorted(row["env_steps"] for row in rows)
+
+
+def test_a_job_of_another_launcher_that_cannot_begin_is_recorded(own_folder, capsys):
+    launched(own_folder / "0", "checkpoint=nowhere")
+    assert record_of(own_folder / "0") == ("failed", 3, None)
+    assert "rltrain: 0: " in capsys.readouterr().err

@@ -65,6 +65,12 @@ def test_failed_jobs_and_those_that_never_began_are_named(own_folder, capsys):
     assert "resume=s, continues with the runs that have not finished" in shown
 
 
+def test_the_command_that_continues_trusts_what_the_sweep_trusted(own_folder, capsys):
+    plan = sweep(own_folder / "s", [("vdn", 1, None)])
+    summarize(replace(plan, overrides=("seed=1,2", "trust=[mine]")))
+    assert "resume=s 'trust=[mine]', continues with" in capsys.readouterr().out
+
+
 def test_everything_is_shown_where_the_results_cannot_be_written(own_folder, capsys, monkeypatch):
     def full(path, text):
         raise OSError(28, "No space left on device")
