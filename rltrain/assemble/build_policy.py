@@ -11,7 +11,7 @@ import numpy as np
 from rltrain import kernels
 from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.algo.exploration.interface import Exploration, ExplorationOfShare
-from rltrain.algo.loaded_policy import AgentsByName, GreedyPolicy
+from rltrain.algo.loaded_policy import GreedyPolicy
 from rltrain.algo.policy import Policy
 from rltrain.assemble.build_learner import load_agents
 from rltrain.assemble.env import prepare_machine, recorded
@@ -125,8 +125,12 @@ def build_greedy_policy(settings: Settings, folder: Path, step: int) -> GreedyPo
         CheckpointError: its spec is damaged.
     """
     try:
-        spec = read_spec(checkpoint.read(folder, SPEC))
-        view, named = obs_view(spec), named_agents(spec)
+        spec, named = read_spec(checkpoint.read(folder, SPEC)), None
+        view = obs_view(spec)
+        if spec.agents is not None:
+            from rltrain.env.team.named import NamedAgents
+
+            named = NamedAgents(spec)
     except (ValueError, TypeError, AssertionError) as error:
         raise CheckpointError(f"{folder} has a damaged spec.json: {error}") from error
     policy = Policy(
@@ -147,12 +151,3 @@ def obs_view(spec: EnvSpec) -> Callable[[Any], np.ndarray] | None:
     from rltrain.env.spaces import StoredView
 
     return StoredView(spec.obs_space)
-
-
-def named_agents(spec: EnvSpec) -> AgentsByName | None:
-    """The conversion by the names of agents; None where they have none."""
-    if spec.agents is None:
-        return None
-    from rltrain.env.team import named
-
-    return named.NamedAgents(spec)

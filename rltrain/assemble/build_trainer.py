@@ -48,17 +48,11 @@ def build_trainer(
     ranks, own = None, settings
     kind: type[Rollout] = Rollout
     if settings.ranks is not None:
-        from rltrain.assemble.build_ranks import (
-            RankRollout,
-            build_ranks,
-            check_ranks,
-            rank_settings,
-            shared_tensors,
-        )
+        from rltrain.assemble import build_ranks as ddp
         from rltrain.rank_trainer import RankTrainer
 
-        ranks = build_ranks(settings, device)
-        own, kind = rank_settings(settings, ranks), RankRollout
+        ranks = ddp.build_ranks(settings, device)
+        own, kind = ddp.rank_settings(settings, ranks), ddp.RankRollout
     key = () if ranks is None else (ranks.rank,)  # every rank draws its own numbers
     torch.manual_seed(seed_key(own.run.seed, NOISE_STREAM, *key))  # noisy layers, quantile levels
     n_envs = own.hardware.n_envs if own.workers is None else 1  # for its sizes
@@ -70,7 +64,7 @@ def build_trainer(
     learner = build_learner(own, env.spec, device)
     first = obs_statistics(learner)
     if ranks is not None:
-        check_ranks(settings, ranks.world_size, statistics=bool(first))
+        ddp.check_ranks(settings, ranks.world_size, statistics=bool(first))
         learner.gradient_step.sum_over_ranks = ranks.sum
     buffer = build_buffer(own, env.spec, learner, device, run_dir, key)
     rollout: Rollouts
@@ -115,7 +109,7 @@ def build_trainer(
         **trainer_settings(own, env.spec),
     }
     if ranks is not None:
-        return RankTrainer(ranks=ranks, shared=shared_tensors(learner), **parts)
+        return RankTrainer(ranks=ranks, shared=ddp.shared_tensors(learner), **parts)
     trainer = Trainer(**parts)
     kernels.compile_learning(trainer, settings.hardware.kernels)
     return trainer

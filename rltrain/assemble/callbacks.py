@@ -6,20 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from rltrain import callback
 from rltrain.algo.learner import Learner
-from rltrain.callback import (
-    Callback,
-    Callbacks,
-    DrawCurve,
-    Health,
-    Log,
-    ObsStatistics,
-    ReplacedCode,
-    Save,
-    SaveSnapshots,
-    Stop,
-    Test,
-)
 from rltrain.common.checkpoint.opponent_files import SELF
 from rltrain.common.conformance import conform, require_savable
 from rltrain.config.combinations import require_fit
@@ -33,27 +21,28 @@ def build_callbacks(
     settings: Settings,
     loggers: Loggers,
     exploration: object,
-    first: Sequence[Callback],
-    last: Sequence[Callback],
-) -> Callbacks:
+    first: Sequence[callback.Callback],
+    last: Sequence[callback.Callback],
+) -> callback.Callbacks:
     """Build the callbacks of a run, in order: the user's own before those that test, log and save.
 
     Raises:
         ValueError: one of them may change batches whose target values are kept.
     """
     run = settings.run
-    watchers = Callbacks(
+    watchers = callback.Callbacks(
         [
             *first,
             *(node.build() for node in settings.callbacks),
-            Test(interval=run.test.interval, loggers=loggers),
-            Log(interval=run.log.interval, loggers=loggers, exploration=exploration),
-            DrawCurve(title=settings.title),
-            Stop(**asdict(run.stop)),
-            Health(),
-            Save(interval=run.save.interval, replay_buffer=run.save.replay_buffer),
+            callback.Test(interval=run.test.interval, loggers=loggers),
+            callback.Log(interval=run.log.interval, loggers=loggers, exploration=exploration),
+            callback.DrawCurve(title=settings.title),
+            callback.Stop(**asdict(run.stop)),
+            callback.Health(),
+            callback.Save(interval=run.save.interval, replay_buffer=run.save.replay_buffer),
             *last,
-            ReplacedCode(choice=settings.hardware.kernels),  # behind all that may replace some
+            # behind all that may replace some
+            callback.ReplacedCode(choice=settings.hardware.kernels),
         ]
     )
     require_fit("callbacks", settings, watchers=watchers)
@@ -62,16 +51,16 @@ def build_callbacks(
     return watchers
 
 
-def obs_statistics(learner: Learner) -> list[Callback]:
+def obs_statistics(learner: Learner) -> list[callback.Callback]:
     """Build the callbacks that keep the statistics of networks which normalize observations, those
     of a critic included; they stand before user operators, so that they count as they were seen.
     """
     parts = (learner.online.agents, learner.online.critic)
     norms = (part.obs_norm for part in parts if part is not None)
-    return [ObsStatistics(update=norm.update) for norm in norms if norm is not None]
+    return [callback.ObsStatistics(update=norm.update) for norm in norms if norm is not None]
 
 
-def video_recorder(settings: Settings, env: VectorEnv, loggers: Loggers) -> list[Callback]:
+def video_recorder(settings: Settings, env: VectorEnv, loggers: Loggers) -> list[callback.Callback]:
     """Build the callback that records videos of tests, if ``test.video_interval`` is set.
 
     Raises:
@@ -92,12 +81,12 @@ def video_recorder(settings: Settings, env: VectorEnv, loggers: Loggers) -> list
     return [RecordVideo(interval=interval, env=env, loggers=loggers)]
 
 
-def snapshots(settings: Settings) -> list[Callback]:
+def snapshots(settings: Settings) -> list[callback.Callback]:
     """Build the callback that writes the pool of self-play, if there is one."""
     if SELF not in settings.opponent_weights(training=True):
         return []
     chosen = settings.run.self_play
-    return [SaveSnapshots(interval=chosen.interval, pool_size=chosen.pool_size)]
+    return [callback.SaveSnapshots(interval=chosen.interval, pool_size=chosen.pool_size)]
 
 
 def build_loggers(settings: Settings, run_dir: Path) -> list[Logger]:

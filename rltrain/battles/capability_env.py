@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from rltrain.battles.data.scenarios import RACES, find_scenario
-from rltrain.battles.data.smacv2_config import scenario_options
+from rltrain.battles.data.scenarios import RACES, find_scenario, scenario_options
 from rltrain.battles.options import Smacv2Options
 from rltrain.battles.starcraft2_env import StarCraft2Env
 

@@ -96,14 +96,12 @@ class SmacParallelEnv(ParallelEnv):
         )
 
     def _observe(self, agents: list[str]) -> dict[str, Any]:
-        rows = {agent: i for i, agent in enumerate(self.possible_agents)}
-        obs, avail = self.env.battles.obs[0], self.env.battles.avail[0]
+        battles = self.env.battles
+        each = zip(self.possible_agents, battles.obs[0], battles.avail[0], strict=True)
         return {
-            agent: {
-                "observation": obs[rows[agent]].copy(),
-                "action_mask": avail[rows[agent]].astype(np.int8),
-            }
-            for agent in agents
+            agent: {"observation": obs.copy(), "action_mask": avail.astype(np.int8)}
+            for agent, obs, avail in each
+            if agent in agents
         }
 
     def state(self) -> np.ndarray:

@@ -22,7 +22,7 @@ from rltrain.battles.engine.battles import IllegalAction
 from rltrain.battles.engine.world import U
 from rltrain.battles.native import NativeBattles
 from rltrain.battles.option_checks import check_choice, check_flags, check_seed, did_you_mean
-from rltrain.battles.options import N_ACTIONS_MOVE, STARTS, Options, ProgramOptions, StartOptions
+from rltrain.battles.options import N_ACTIONS_MOVE, Options, ProgramOptions, StartOptions
 from rltrain.battles.smaclite.maps import RULES, find_map_under
 
 PROGRAM_OPTIONS = frozenset(f.name for f in fields(ProgramOptions))
@@ -57,7 +57,6 @@ class StarCraft2Env(BattleView):
         **options: Any,
     ) -> None:
         check_choice("rules", rules, RULES)
-        check_choice("start", start, STARTS)
         known = [f.name for f in fields(Options)]
         for name in options:
             if name not in known and name not in PROGRAM_OPTIONS:

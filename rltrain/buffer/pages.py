@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import os
 import platform
 
 import numpy as np
@@ -21,11 +20,7 @@ def zeroed(n_rows: int, like: np.ndarray) -> np.ndarray:
     if n_bytes == 0:
         return np.zeros((n_rows, width), dtype)
     try:
-        if os.name == "posix":
-            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE
-            pages = mmap.mmap(-1, n_bytes, flags=flags)
-        else:
-            pages = mmap.mmap(-1, n_bytes)
+        pages = mmap.mmap(-1, n_bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE)
     except OSError as error:
         raise RuntimeError(
             f"the buffer could not reserve {decimal(n_bytes)} of address space ({error}): "

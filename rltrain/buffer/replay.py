@@ -164,8 +164,13 @@ class ReplayBuffer:
             ValueError: the steps do not fit the environments (see ``StepCheck``).
         """
         self._step_check(steps)
-        for e in np.flatnonzero(steps.lost).tolist():
-            self._drop_open_episode(e)
+        for e in np.flatnonzero(steps.lost).tolist():  # its open episode is removed
+            first, start = self.store.end.copy(), max(self._open[e], self.store.begin[e])
+            first[e] = start
+            self.starts.remove(first, self.store.end)
+            self.store.rewind(e, int(start))
+            # windows of earlier episodes end at their own final step, which is stored
+            self.starts.stop[e] = min(self.starts.stop[e], start)
         n = min(BLOCK, self.steps_per_env)  # no step is removed before it is stored
         for t in range(0, len(steps.last), n):
             part = {name: getattr(steps, name)[t : t + n] for name in self.store.arrays}
@@ -206,16 +211,6 @@ class ReplayBuffer:
         before = self.starts.oldest
         self.store.release_all(first)
         self.starts.remove(before, self.starts.oldest)
-
-    def _drop_open_episode(self, e: int) -> None:
-        """Remove the open episode of an environment that crashed."""
-        start = max(int(self._open[e]), int(self.store.begin[e]))
-        first = self.store.end.copy()
-        first[e] = start
-        self.starts.remove(first, self.store.end)
-        self.store.rewind(e, start)
-        # windows of earlier episodes end at their own final step, which is stored
-        self.starts.stop[e] = min(self.starts.stop[e], start)
 
     # twin: kernels/learning.py
     def batch_of(

@@ -30,11 +30,10 @@ class RecordVideo(Callback):
         self.due, self.env, self.loggers, self.page = Due(interval), env, loggers, page
 
     def on_test_start(self, trainer: Training, value: None = None) -> None:
-        env_steps = trainer.clock.env_steps
-        is_due = env_steps >= self.due.at
-        folder = trainer.run_dir / "recordings" / str(env_steps)
-        trainer.tests.recorder = self.recorder(trainer, folder) if is_due else None
-        if trainer.tests.recorder is not None:
+        env_steps, trainer.tests.recorder = trainer.clock.env_steps, None
+        if self.due.reached(env_steps):
+            folder = trainer.run_dir / "recordings" / str(env_steps)
+            trainer.tests.recorder = self.recorder(trainer, folder)
             trainer.tests.recorder.disk = trainer.disk
 
     def recorder(self, trainer: Training, folder: Path) -> TestRecorder:

@@ -33,7 +33,10 @@ def conform(part: Any, interface: type[Interface], name: str) -> Interface:
     problems = []
     base: type = interface
     for member, (annotation, default) in members(base).items():
-        own = member_of(part, member)
+        try:
+            own = getattr(part, member, REQUIRED)
+        except Exception:  # of a property, which training may yet make ready
+            own = None
         is_method = annotation is None and not isinstance(default, property)
         if is_method and (not callable(own) or getattr(own, "__isabstractmethod__", False)):
             own = REQUIRED
@@ -98,14 +101,6 @@ def members(interface: type) -> Mapping[str, tuple[Any, Any]]:
             optional = getattr(member, "optional", False) if protocol else not abstract
             found[name] = None, member if optional else REQUIRED
     return found
-
-
-def member_of(part: object, member: str) -> Any:
-    """A member of a part; None of a property that fails, which training may yet make ready."""
-    try:
-        return getattr(part, member, REQUIRED)
-    except Exception:
-        return None
 
 
 def problem_of(member: str, own: object, annotation: object) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any
 
 from rltrain.errors import STOPS, reason
 
@@ -47,13 +47,7 @@ class Disk:
         return True
 
 
-class Closable(Protocol):
-    """Something that holds processes, files or connections."""
-
-    def close(self) -> None: ...
-
-
-def close_all(name: str, parts: Iterable[Closable]) -> None:
+def close_all(name: str, parts: Iterable[Any]) -> None:
     """Close every part; what some of them raise is a warning, once for equal errors.
 
     Args:

@@ -71,7 +71,7 @@ def combined(masks: Sequence[Any]) -> np.ndarray:
     return np.ravel(reduce(np.multiply.outer, masks))
 
 
-def action_parts(record: Mapping[str, Any]) -> list[tuple[int, int]]:
+def action_parts(record: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
     """The number of values and the first value of a recorded Discrete, or of each component.
 
     Raises:
@@ -79,11 +79,11 @@ def action_parts(record: Mapping[str, Any]) -> list[tuple[int, int]]:
     """
     match record:
         case {"discrete": n, "start": start}:
-            return [(n, start)]
+            return ((n, start),)
         case {"multi_discrete": nvec, "start": start}:
-            return list(zip(nvec, start, strict=True))
+            return tuple(zip(nvec, start, strict=True))
         case {"multi_binary": [n]}:
-            return [(2, 0)] * n
+            return ((2, 0),) * n
     raise ValueError(f"expected the record of an action space, got {record}.")
 
 
@@ -179,12 +179,6 @@ def changes(theirs: Mapping[str, object], ours: Mapping[str, object]) -> str:
     return "; ".join(differences)
 
 
-def observation_words(spec: Mapping[str, Any]) -> str | None:
-    """The observation space of one agent; None where it is not known."""
-    space = spec.get("obs_space")
-    return None if space is None else space_words(space)
-
-
 def stored_words(spec: Mapping[str, Any]) -> str:
     """Type and scale of observations, as networks get them."""
     scale = Fraction(spec.get("obs_scale", 1.0)).limit_denominator(1_000_000)
@@ -218,7 +212,7 @@ def spaces_words(spec: Mapping[str, Any]) -> str | None:
 
 
 FACTS: Mapping[str, Callable[[Mapping[str, Any]], str | None]] = {
-    "observations": observation_words,
+    "observations": lambda spec: spec.get("obs_space") and space_words(spec["obs_space"]),
     "stored observations": stored_words,
     "actions": action_words,
     "agents": agents_words,

@@ -109,13 +109,6 @@ def zeros_and_ones(given: object) -> np.ndarray | None:
     return exact if ((exact == mask) & (exact <= 1)).all() else None
 
 
-def components(space: object) -> tuple[tuple[int, int], ...]:
-    """The number of values and the first value of each component."""
-    sizes = component_sizes(space) or ()
-    starts = np.broadcast_to(getattr(space, "start", 0), len(sizes)).tolist()
-    return tuple(zip(sizes, starts, strict=True))
-
-
 def component_sizes(space: object) -> tuple[int, ...] | None:
     """The number of values of each component of a MultiDiscrete or MultiBinary space."""
     if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:

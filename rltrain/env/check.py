@@ -47,11 +47,8 @@ class Findings(NamedTuple):
         return "\n".join(lines) or "No problem was found."
 
 
-class MaskUse(NamedTuple):
-    """Whether infos had masks, of each ``reset`` and of each ``step`` that ended no episode."""
-
-    reset: list[bool]
-    step: list[bool]
+MaskUse = Mapping[str, list[bool]]
+"""Whether infos had masks, of each ``reset`` and of each ``step`` that ended no episode."""
 
 
 class Played(NamedTuple):
@@ -87,7 +84,7 @@ def check_env(env: object, **kwargs: Any) -> Findings:
 def check(env: VectorEnv) -> Findings:
     """Check environments in lockstep, of which the first one is examined."""
     problems: list[str] = []
-    masked = MaskUse([], [])
+    masked: MaskUse = {"reset": [], "step": []}
     adapter: Any = env.envs[0] if isinstance(env, SyncVectorEnv) else None
     team, raw = adapter if isinstance(adapter, TeamEnv) else None, getattr(adapter, "env", None)
     try:
@@ -182,8 +179,8 @@ def of_masks(spec: EnvSpec) -> Iterator[str]:
 
 def of_lost_masks(masked: MaskUse) -> Iterator[str]:
     """Masks that only one of the two methods gives."""
-    if masked.step and any(masked.reset) != any(masked.step):
-        one, other = ("reset", "step") if any(masked.reset) else ("step", "reset")
+    if masked["step"] and any(masked["reset"]) != any(masked["step"]):
+        one, other = ("reset", "step") if any(masked["reset"]) else ("step", "reset")
         yield (
             f"{one}() gives masks of available actions, info['{MASK}'], and {other}() gives none: "
             "there, all actions are available. Give one in the info of reset() and of every step()."
@@ -229,7 +226,7 @@ def of_single(env: gymnasium.Env, masked: MaskUse) -> Iterator[str]:
         return
     obs, info = pair
     yield from outside(obs, space, "the first observation")
-    masked.reset.append(MASK in info)
+    masked["reset"].append(MASK in info)
     actions = numbered(env.action_space, "the environment")
 
     def stepped(info: Info) -> Any:
@@ -255,11 +252,11 @@ def of_single(env: gymnasium.Env, masked: MaskUse) -> Iterator[str]:
             return
         if step[2] or step[3]:
             obs, info = env.reset(seed=t)
-            masked.reset.append(MASK in info)
+            masked["reset"].append(MASK in info)
             step = (obs, 0.0, False, False, info)
             continue
         if step[4] is not info:
-            masked.step.append(MASK in step[4])
+            masked["step"].append(MASK in step[4])
         step = stepped(step[4])
 
 
@@ -280,18 +277,14 @@ def of_team(env: Any, masked: MaskUse) -> Iterator[str]:
     for name in env.possible_agents:
         if env.action_space(name) is not env.action_space(name):
             yield f"action_space({name!r}) is a new object in every call: return the same one."
-    pair = env.reset(seed=0)
-    if not isinstance(pair, tuple) or len(pair) != 2:
-        yield f"reset() returned {describe(pair)}: expected ({{agent: observation}}, infos)."
-        return
+    obs, infos = env.reset(seed=0)  # dictionaries, see ``first_episode``
     agents = list(env.agents)
     for name in agents:
-        yield from outside(pair[0].get(name), env.observation_space(name), f"{name}'s observation")
-    if set(pair[0]) != set(agents):
-        yield f"reset() shows {sorted(pair[0])}, but self.agents is {agents}: set it in reset()."
-    infos = pair[1]
-    masked.reset.append(has_masks(infos))
-    actions = {name: allowed(env, name, pair[0][name], infos.get(name, {})) for name in agents}
+        yield from outside(obs.get(name), env.observation_space(name), f"{name}'s observation")
+    if set(obs) != set(agents):
+        yield f"reset() shows {sorted(obs)}, but self.agents is {agents}: set it in reset()."
+    masked["reset"].append(has_masks(infos))
+    actions = {name: allowed(env, name, obs[name], infos.get(name, {})) for name in agents}
     step = env.step(actions)
     if not isinstance(step, tuple) or len(step) != 5:
         yield (
@@ -308,7 +301,7 @@ def of_team(env: Any, masked: MaskUse) -> Iterator[str]:
                 "acted, also those that leave."
             )
     if env.agents:
-        masked.step.append(has_masks(step[4]))
+        masked["step"].append(has_masks(step[4]))
 
 
 def has_masks(infos: Any) -> bool:

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from rltrain.common.env_values import LARGEST, finite_reward, flag, outcome_of
-from rltrain.common.number_types import is_finite
-from rltrain.env.actions import as_mask, components, numbered
+from rltrain.common.env_values import finite_reward, flag, outcome_of
+from rltrain.common.spec_record import action_parts
+from rltrain.env.actions import as_mask, numbered
 from rltrain.env.env_options import USUAL, EnvOptions
 from rltrain.env.spaces import require_numbers, to_record, viewed
-from rltrain.env.tasks import begin_task, require_task
-from rltrain.env.vector import Env, Observation
+from rltrain.env.third_party import NO_STATE, ThirdPartyEnv
+from rltrain.env.vector import Observation
 from rltrain.errors import STOPS, Containment, EnvError, reason
 from rltrain.types import EnvSpec, Info
 
-NO_STATE = np.zeros(0, np.float32)
-FRAMES_PER_SECOND = 30.0  # of videos, where an environment does not define it
-FINITE = f"finite numbers, at most {LARGEST:.1g}"
 
-
-class GymnasiumEnv(Env):
+class GymnasiumEnv(ThirdPartyEnv):
     """One Gymnasium environment: N = 1, no global state.
 
     Observations: Box as it is (images channels first, gray ones with one channel, those of bytes
@@ -45,7 +39,7 @@ class GymnasiumEnv(Env):
         name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
         need_spaces(env, name)
         self._actions = numbered(env.action_space, name, "Type env.factored=true: an agent each.")
-        self.env, self.name = env, name
+        super().__init__(env, name)
         channels = options.channels
         self._view = viewed(env.observation_space, name, channels)
         require_numbers(self._view.shape, name, env.observation_space)
@@ -63,19 +57,16 @@ class GymnasiumEnv(Env):
             channels=channels,
             obs_bytes=self._view.byte_columns,
             first_action=int(getattr(env.action_space, "start", 0)) if discrete else 0,
-            masks_actions=bool(getattr(env.unwrapped, "masks_actions", False)),
-            action_components=None if discrete else components(env.action_space),
+            masks_actions=bool(getattr(self.inner, "masks_actions", False)),
+            action_components=None if discrete else action_parts(to_record(env.action_space)),
         )
-        self._seed, self.t = 0, 0
-        if env.render_mode == "rgb_array":
-            self.frames_per_second = float(env.metadata.get("render_fps") or FRAMES_PER_SECOND)
         self._all = np.ones((1, self.spec.n_actions), np.uint8)
 
     def reset(self, seed: int) -> Observation:
-        self._seed, self.t = seed % 2**32, 0
-        begin_task(self.env.unwrapped, self.task)
+        self.seed, self.t = seed % 2**32, 0
+        self.begin_task()
         with Containment(message=lambda error: f"{self.where()} failed: {reset_reason(error)}"):
-            returned = self.env.reset(seed=self._seed)
+            returned = self.env.reset(seed=self.seed)
         if not returns(returned, 2):
             raise EnvError(
                 f"{self.where()}: reset must return (observation, info), got {returned!r}."
@@ -107,33 +98,8 @@ class GymnasiumEnv(Env):
         outcome = outcome_of(info, self.where) if final else {}
         return self._observation(obs, info, final=final), reward, terminated, truncated, outcome
 
-    def render(self) -> Any:
-        """The environment's image, if it was made with ``render_mode: rgb_array``."""
-        return self.env.render()
-
-    def call(self, method: str, *args: Any) -> Any:
-        """Call a method of the unwrapped environment; ``set_task`` is the one below."""
-        target = self if method == "set_task" else self.env.unwrapped
-        return getattr(target, method)(*args)
-
-    def set_task(self, task: object) -> None:
-        """Change the task from the next episode on; see ``rltrain.env.tasks``."""
-        require_task(self.env.unwrapped, task, self.name)
-        self.task = task
-
-    def close(self) -> None:
-        self.env.close()
-
     def _observation(self, obs: object, info: Info, *, final: bool) -> Observation:
-        try:
-            seen = self._view.convert(obs)
-        except (ValueError, TypeError, KeyError, IndexError) as error:
-            raise EnvError(
-                f"{self.where()} returned the observation {obs}, which is not in its space "
-                f"({reason(error)})."
-            ) from error
-        if seen.dtype != np.uint8 and not is_finite(seen):
-            raise EnvError(f"{self.where()} returned the observation {obs}: expected {FINITE}.")
+        seen = self.converted(self._view.convert, obs)
         available = self._all
         if "action_mask" in info:
             mask = as_mask(info["action_mask"], self._actions)
@@ -145,10 +111,6 @@ class GymnasiumEnv(Env):
             if mask.any():  # else the episode is over; bootstrapping may choose any action
                 available = mask.reshape(1, -1)
         return Observation(seen[None], available, NO_STATE)
-
-    def where(self) -> str:
-        """The environment, step and episode, for messages."""
-        return f"{self.name} at step {self.t} of the episode with seed {self._seed}"
 
 
 def reset_reason(error: BaseException) -> str:

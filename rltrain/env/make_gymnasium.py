@@ -13,6 +13,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -68,18 +69,18 @@ def gymnasium_env(
         made_with.setdefault("render_mode", "rgb_array")
         draw_without_display()
         try_to_draw(make(), id)
-    return in_lockstep(make, n_envs, training, options, classic=id.partition("-")[0] in NAMES)
+    options = options if training else replace(options, reward_clip=None)
+    return in_lockstep(make, n_envs, options, classic=id.partition("-")[0] in NAMES)
 
 
 def in_lockstep(
     make: Callable[[], Any],
     n_envs: int,
-    training: bool,
     options: EnvOptions,
-    classic: bool,
+    classic: bool = False,
     teams: Teams | None = None,
 ) -> SyncVectorEnv:
-    """``n_envs`` environments that ``make`` makes; rewards are clipped in training only.
+    """``n_envs`` environments that ``make`` makes.
 
     Args:
         classic: whether they may be those of ``classic_control``.
@@ -88,20 +89,18 @@ def in_lockstep(
     Raises:
         ValueError: spaces that do not fit, or ``make`` returns one object twice.
     """
-    clip = options.reward_clip if training else None
+    clip = options.reward_clip
     with warnings_once():
         rules = rules_of(make()) if classic and options.compiled and clip is None else None
-    vector: Callable[..., SyncVectorEnv]
-    vector = partial(SyncVectorEnv, reward_clip=clip)
+    vector: Callable[..., SyncVectorEnv] = partial(SyncVectorEnv, reward_clip=clip)
     if rules is not None:
         vector = partial(ClassicControl, rules)
     if teams is not None:
         from rltrain.env.team.two_teams import TwoTeamVectorEnv
 
         vector = TwoTeamVectorEnv
-    seen = {**vars(options), "reward_clip": clip, "teams": teams}
-    parts: dict[str, Any] = {"make": lambda: adapted(make(), **seen)}
-    env = vector(**parts, n_envs=n_envs, time_limit=options.time_limit)
+    seen: dict[str, Any] = {**vars(options), "teams": teams}
+    env = vector(make=lambda: adapted(make(), **seen), n_envs=n_envs, time_limit=options.time_limit)
     require_separate([env])
     return env
 
@@ -214,8 +213,8 @@ def from_class(
             env = gymnasium.wrappers.TimeLimit(env, options.max_episode_steps)
         return env
 
-    classic = single and maker in RULES
-    return in_lockstep(make, n_envs, training, options, classic=classic, teams=teams)
+    limits = options if training else replace(options, reward_clip=None)
+    return in_lockstep(make, n_envs, limits, classic=single and maker in RULES, teams=teams)
 
 
 def draws(maker: Callable[..., Any], given: Mapping[str, Any]) -> bool:

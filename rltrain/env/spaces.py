@@ -186,29 +186,23 @@ def numbers(
     """
     array = np.asarray(obs)
     if array.dtype != dtype or array.shape != shape:
-        array = of_type(array, shape, dtype)
+        if array.dtype.kind not in "biuf" or array.shape != shape:
+            raise ValueError(
+                f"expected numbers of the shape {shape}, got {array.dtype} of the shape "
+                f"{array.shape}"
+            )
+        if dtype.kind != "f":
+            with np.errstate(invalid="ignore"):
+                given, array = array, array.astype(dtype)
+            if (given != array).any():
+                least, most = (0, 1) if dtype.kind == "b" else type_bounds(dtype)
+                raise ValueError(f"expected whole numbers from {least} to {most}, got others")
     if bounds is not None and ((array < bounds[0]) | (array > bounds[1])).any():
         low, high = (" ".join(str(each).split()) for each in bounds)
         raise ValueError(
             f"expected whole numbers from {low} to {high}, got {array.min()} to {array.max()}"
         )
     return array
-
-
-def of_type(array: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Numbers of a different type than they should have; ValueError as ``numbers``."""
-    if array.dtype.kind not in "biuf" or array.shape != shape:
-        raise ValueError(
-            f"expected numbers of the shape {shape}, got {array.dtype} of the shape {array.shape}"
-        )
-    if dtype.kind == "f":
-        return array
-    with np.errstate(invalid="ignore"):
-        exact = array.astype(dtype)
-    if (array != exact).any():
-        low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-        raise ValueError(f"expected whole numbers from {low} to {high}, got others")
-    return exact
 
 
 def cast_to(array: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -25,7 +25,7 @@ from rltrain.battles.options import (
     max_reward_of,
     sizes_of,
 )
-from rltrain.env.smac.spec import env_spec
+from tests.battles.specs import env_spec
 
 # map: agents, enemies, limit, type bits, shield bits, max_reward,
 #      n_actions, enemy, ally, own, obs, state ally, state enemy, state
@@ -161,7 +161,7 @@ def test_field_terrain_is_28_by_18_cells() -> None:
 @pytest.mark.slow
 def test_sizes_need_no_numba() -> None:
     code = (
-        "import sys; from rltrain.env.smac.spec import env_spec; "
+        "import sys; from tests.battles.specs import env_spec; "
         "import rltrain.battles.data.units; "
         "assert env_spec('MMM2').obs_shape == (176,); assert 'numba' not in sys.modules"
     )

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import rltrain
-from rltrain.env.smac.spec import env_spec
 from rltrain.types import Clock, EnvSpec
 from tests.algo.batches import make_batch, with_garbage
+from tests.battles.specs import env_spec
 from tests.marks import each_once, slow_except
 
 TEAM = EnvSpec(n_agents=3, n_actions=5, obs_shape=(6,), state_dim=8)

@@ -9,12 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from rltrain.battles.data.map_data import Group, MapData
 from rltrain.battles.data.maps import MAPS
+from rltrain.battles.data.terrain import SIZE
 from rltrain.battles.option_checks import closest
 
 LIMIT = 200  # env steps
+MAP_FILE = "32x32_flat"  # the one map of the game that all scenarios are played on
 MAX_UNITS = 64  # of one side
 REFLECT = 0.5  # probability that the teams face each other, else the agents begin surrounded
 SURROUND_AT = 14.0  # west and south side of the square around the center that groups keep out of
@@ -42,28 +45,19 @@ RACES: Mapping[str, Race] = {
 }
 COUNTS = ((5, 5), (10, 10), (20, 20), (10, 11), (20, 23))  # published
 SCENARIOS = tuple(f"{race}_{n}_vs_{m}" for race in RACES for n, m in COUNTS)
-_PATTERN = re.compile(r"([a-z]+)_(\d{1,3})_vs_(\d{1,3})")
+_PATTERN = re.compile(rf"({'|'.join(RACES)})_(\d{{1,3}})_vs_(\d{{1,3}})")
 
 
 def is_scenario(name: str) -> bool:
     """Whether this is a scenario's name, published or not."""
     match = _PATTERN.fullmatch(str(name))
-    return (
-        match is not None
-        and match[1] in RACES
-        and all(1 <= int(count) <= MAX_UNITS for count in match.groups()[1:])
-    )
+    return match is not None and all(1 <= int(n) <= MAX_UNITS for n in match.groups()[1:])
 
 
 def find_scenario(name: str) -> MapData:
     """The scenario's row; ValueError with the nearest names if there is none."""
-    if not is_scenario(name):
-        match = _PATTERN.fullmatch(str(name))
-        if match is not None and match[1] in RACES:
-            raise ValueError(
-                f"SMACv2 scenario {name!r}: expected 1 to {MAX_UNITS} units a side, got {match[2]} "
-                f"and {match[3]}."
-            )
+    match = _PATTERN.fullmatch(str(name))
+    if match is None:
         if name in MAPS:
             raise ValueError(
                 f"{name!r} is a map of SMAC, not a scenario of SMACv2: make a StarCraft2Env, or "
@@ -76,7 +70,12 @@ def find_scenario(name: str) -> MapData:
             f"{', '.join(RACES)} and 1 to {MAX_UNITS} units a side."
             + (f" Did you mean {' or '.join(near)}?" if near else published)
         )
-    race, agents, enemies = name.replace("_vs_", "_").split("_")
+    race, agents, enemies = match.groups()
+    if not is_scenario(name):
+        raise ValueError(
+            f"SMACv2 scenario {name!r}: expected 1 to {MAX_UNITS} units a side, got {agents} and "
+            f"{enemies}."
+        )
     types, letter = tuple(RACES[race].weights), RACES[race].letter
     return MapData(
         name=f"{race}_{int(agents)}_vs_{int(enemies)}",
@@ -95,3 +94,30 @@ def find_scenario(name: str) -> MapData:
 def race_of(map_data: MapData) -> Race:
     """The distributions of a scenario's teams."""
     return RACES[map_data.map_type.removesuffix("_gen")]
+
+
+def scenario_options(row: MapData) -> dict[str, Any]:
+    """Keywords of smacv2's ``StarCraftCapabilityEnvWrapper`` that make the scenario."""
+    race = race_of(row)
+    team: dict[str, Any] = {
+        "dist_type": "weighted_teams",
+        "unit_types": list(race.weights),
+        "weights": list(race.weights.values()),
+        "observe": True,
+    }
+    if race.exception is not None:
+        team["exception_unit_types"] = [race.exception]
+    return {
+        "map_name": f"10gen_{row.map_type.removesuffix('_gen')}",
+        "capability_config": {
+            "n_units": row.n_agents,
+            "n_enemies": row.n_enemies,
+            "team_gen": team,
+            "start_positions": {
+                "dist_type": "surrounded_and_reflect",
+                "p": REFLECT,
+                "map_x": SIZE,
+                "map_y": SIZE,
+            },
+        },
+    }

@@ -177,6 +177,4 @@ def _free_places(
 @cache
 def measured_points() -> Mapping[str, Positions]:
     """Measured positions by map."""
-    maps: Mapping[str, Positions]
-    maps = json.loads(MEASURED.read_text(encoding="utf-8"))["maps"]
-    return maps
+    return json.loads(MEASURED.read_text(encoding="utf-8"))["maps"]

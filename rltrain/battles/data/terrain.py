@@ -164,14 +164,9 @@ def wall_segments(cells: np.ndarray) -> np.ndarray:
     padded = np.pad(cells, 1).astype(bool)
     walls: list[tuple[float, float, float, float]] = []
     for line in range(SIZE + 1):
-        below, above = (
-            padded[1:-1, line],
-            padded[1:-1, line + 1],
-        )  # rows of cells on both sides of y = line
-        left, right = (
-            padded[line, 1:-1],
-            padded[line + 1, 1:-1],
-        )  # columns on both sides of x = line
+        # rows of cells on both sides of y = line, columns on both sides of x = line
+        below, above = padded[1:-1, line], padded[1:-1, line + 1]
+        left, right = padded[line, 1:-1], padded[line + 1, 1:-1]
         walls += [(a, line, b, line) for a, b in _runs(above & ~below)]
         walls += [(b, line, a, line) for a, b in _runs(below & ~above)]
         walls += [(line, b, line, a) for a, b in _runs(right & ~left)]

@@ -136,5 +136,4 @@ def shares(state: Snapshot, fighters: Fighters) -> np.ndarray:
 
 
 def _where(mask: np.ndarray) -> list[int]:
-    found: list[int] = np.flatnonzero(mask).tolist()
-    return found
+    return np.flatnonzero(mask).tolist()

@@ -7,17 +7,9 @@ from PIL import Image, ImageDraw
 
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.engine.world import AIR, COLOSSUS, GROUND, NO_ONE, M, Outcome, P, U
+from rltrain.battles.render import events
 from rltrain.battles.render.canvas import FINE, FOOTER, canvas_of, ground
 from rltrain.battles.render.effects import draw_event
-from rltrain.battles.render.events import (
-    Event,
-    Fighters,
-    Snapshot,
-    events_between,
-    fighters_of,
-    shares,
-    snapshot,
-)
 from rltrain.battles.render.overlay import banner, bars, footer, header
 from rltrain.battles.render.sprites import ALLY, ENEMY, TEAMS, heading_of, paste, shadow, sprite
 
@@ -42,7 +34,7 @@ class Painter:
         self.n_agents = battles.map_data.n_agents
         wanted = SMALLEST * FINE / (0.375 * self.canvas.scale)
         self.larger = min(max(wanted, LARGER), LARGEST)
-        self.before = self.after = snapshot(battles, index)
+        self.before = self.after = events.snapshot(battles, index)
         self._begin(self.after)
 
     def frames(self) -> list[np.ndarray]:
@@ -60,14 +52,14 @@ class Painter:
         self._update()
         return self._draw(1.0, everything=True)
 
-    def _begin(self, now: Snapshot) -> None:
-        self.fighters: Fighters = fighters_of(self.battles, self.index)
+    def _begin(self, now: events.Snapshot) -> None:
+        self.fighters: events.Fighters = events.fighters_of(self.battles, self.index)
         layers = self.fighters.layer  # higher units are drawn later
         self.order = sorted(
             range(len(layers)), key=lambda i: (GROUND, COLOSSUS, AIR).index(layers[i])
         )
-        self.seen: list[Event] = []
-        self.shown = shares(now, self.fighters), shares(now, self.fighters)
+        self.seen: list[events.Event] = []
+        self.shown = events.shares(now, self.fighters), events.shares(now, self.fighters)
         self.total: float | None = 0.0 if now.clock == 0 else None  # reward, if seen from the start
         agents, unit = self.n_agents, now.unit
         east = unit[U.X, :agents].mean() < unit[U.X, agents:].mean()
@@ -75,7 +67,7 @@ class Painter:
 
     def _update(self) -> bool:
         """Read the current state; returns whether it is one step after the last one read."""
-        now = snapshot(self.battles, self.index)
+        now = events.snapshot(self.battles, self.index)
         if now.clock == self.after.clock and np.array_equal(now.unit, self.after.unit):
             return False
         follows = now.clock == self.after.clock + 1
@@ -85,14 +77,14 @@ class Painter:
             return False
         loops = self.battles.scene.loops
         self.seen = [event for event in self.seen if event.end > self.before.clock]
-        self.seen += events_between(self.before, now, self.fighters, loops)
-        self.shown = self.shown[1], shares(now, self.fighters)
+        self.seen += events.events_between(self.before, now, self.fighters, loops)
+        self.shown = self.shown[1], events.shares(now, self.fighters)
         if self.total is not None:
             self.total += float(self.battles.reward[self.index])
         self._turn(now)
         return True
 
-    def _turn(self, now: Snapshot) -> None:
+    def _turn(self, now: events.Snapshot) -> None:
         """Units face the targets of their shots, otherwise the direction in which they move."""
         unit = now.unit
         shooting = {event.unit: event.other for event in self.seen if event.other != NO_ONE}
@@ -186,7 +178,7 @@ class Painter:
         image.paste(below, (0, (self.canvas.height - FOOTER) * FINE))
 
 
-def _progress(event: Event, time: float, everything: bool, since: float) -> float:
+def _progress(event: events.Event, time: float, everything: bool, since: float) -> float:
     """Progress of an event, 0 … 1; outside of that range it is not drawn."""
     if everything and event.begin >= since and event.kind != "death":
         return 0.4

@@ -108,9 +108,8 @@ def check_fits(
                 f"its {name} is {there}, here {here}. Choose another checkpoint."
             )
             raise UsageError(f"The checkpoint {folder} does not fit: {why}")
-        several = (about[CONFIG].get("env") or {}).get(
-            "maps"
-        )  # networks that fit teams of any size
+        # networks of several maps fit teams of any size
+        several = (about[CONFIG].get("env") or {}).get("maps")
         changed = "" if several else changes(spec, about[SPEC])
     except UNFIT as error:
         raise CheckpointError(

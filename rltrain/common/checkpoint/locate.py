@@ -71,6 +71,19 @@ def stored_manifest(folder: Path) -> JsonObject:
     return manifest
 
 
+def files_of(folder: Path) -> JsonObject:
+    """The files that a manifest lists, with their sizes and sums.
+
+    Raises:
+        CheckpointError: it cannot be read.
+    """
+    try:
+        files: JsonObject = stored_manifest(folder)["files"]
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{folder} holds no readable manifest ({error}).") from error
+    return files
+
+
 def manifest_of(folder: Path) -> JsonObject:
     """The manifest, after comparing every file with it.
 

@@ -18,7 +18,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from rltrain.common.checkpoint.locate import own_digest, seal, stored_manifest
+from rltrain.common.checkpoint.locate import files_of, own_digest, seal, stored_manifest
 from rltrain.common.files import get_json, number_of, open_plain, sync
 from rltrain.common.machine.places import require_writable
 from rltrain.errors import CheckpointError, UsageError
@@ -119,11 +119,8 @@ def weights_digest(folder: Path) -> str:
     Raises:
         CheckpointError: its manifest cannot be read.
     """
-    try:
-        listed = stored_manifest(folder)["files"]
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{folder} holds no readable manifest ({error}).") from error
-    return own_digest({n: v for n, v in listed.items() if n.partition(".")[0] in ACTING})
+    listed = files_of(folder).items()
+    return own_digest({n: v for n, v in listed if n.partition(".")[0] in ACTING})
 
 
 def put_tensors(path: Path, tensors: Mapping[str, np.ndarray]) -> None:
@@ -225,10 +222,7 @@ def has(folder: Path, part: str) -> bool:
     Raises:
         CheckpointError: the manifest cannot be read.
     """
-    try:
-        return f"{part}.json" in stored_manifest(folder)["files"]
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{folder} holds no readable manifest ({error}).") from error
+    return f"{part}.json" in files_of(folder)
 
 
 TENSOR, ARRAY, FLOAT = "__tensor__", "__array__", "__float__"

@@ -16,7 +16,6 @@ import numpy as np
 from gymnasium.envs.classic_control import AcrobotEnv, CartPoleEnv, MountainCarEnv
 from gymnasium.wrappers import OrderEnforcing, TimeLimit
 
-from rltrain.env.games import classic_drawing
 from rltrain.env.gymnasium import GymnasiumEnv
 from rltrain.env.vector import ARRAYS, Env, SyncVectorEnv
 from rltrain.errors import EnvError, require_n_envs
@@ -64,10 +63,52 @@ def acrobot(env: Any) -> Sequence[float]:
     return [env.dt, *speeds, *env.AVAIL_TORQUE, *numbers, nips, 2.0]
 
 
+def draw_cart_pole(env: Any, state: np.ndarray) -> Drawing:
+    """The cart, and the tip of its pole."""
+    x, _, angle, _ = state.tolist()
+    tip = (x + 2 * env.length * np.sin(angle), 2 * env.length * np.cos(angle))
+    edge = env.x_threshold
+    world = {"bounds": [-edge - 0.3, -0.6, edge + 0.3, 1.6], "lines": [[[-edge, 0], [edge, 0]]]}
+    return with_rods({**world, "actions": ["left", "right"], "rate": 30}, "cart tip", [(x, 0), tip])
+
+
+def draw_acrobot(env: Any, state: np.ndarray) -> Drawing:
+    """The tip, the joint of the two links, and where they hang."""
+    first, second = state[:2].tolist()
+    joint = env.LINK_LENGTH_1 * np.array([np.sin(first), -np.cos(first)])
+    tip = joint + env.LINK_LENGTH_2 * np.array([np.sin(first + second), -np.cos(first + second)])
+    world = {"bounds": [-2.3, -2.3, 2.3, 2.3], "lines": [[[-2.3, 1], [2.3, 1]]], "rate": 15}
+    actions = {"actions": ["torque -1", "no torque", "torque 1"]}
+    return with_rods(world | actions, "tip joint base", [tuple(tip), tuple(joint), (0, 0)])
+
+
+def draw_mountain_car(env: Any, state: np.ndarray) -> Drawing:
+    """The car on its hill, and the flag."""
+    low, high = env.min_position, env.max_position
+    hill = [[x, float(env._height(x))] for x in np.linspace(low, high, 60).tolist()]
+    world = {"bounds": [low - 0.1, -0.1, high + 0.1, 1.3], "lines": [hill], "rate": 30}
+    actions = {"actions": ["push left", "no push", "push right"]}
+    places = [(x, float(env._height(x)) + 0.04) for x in (float(state[0]), env.goal_position)]
+    drawing = with_rods(world | actions, "car flag", places)
+    return drawing._replace(columns={**drawing.columns, "target": np.array([-1, -1])})
+
+
+def with_rods(world: dict[str, Any], names: str, places: Sequence[tuple[float, float]]) -> Drawing:
+    """Units, each with a rod to the next."""
+    wide = 0.02 * (world["bounds"][2] - world["bounds"][0])
+    looks = [
+        {"name": name, "team": 2 * (k > 0), "radius": wide, "square": name == "cart", "rod": True}
+        for k, name in enumerate(names.split())
+    ]
+    x, y = np.array(places, np.float32).T
+    target = np.array([*range(1, len(looks)), -1])
+    return Drawing(world | {"whole": True}, looks, {"x": x, "y": y, "target": target})
+
+
 RULES: Mapping[type, Rules] = {
-    AcrobotEnv: Rules("acrobot", acrobot, classic_drawing.acrobot),
-    CartPoleEnv: Rules("cart_pole", cart_pole, classic_drawing.cart_pole),
-    MountainCarEnv: Rules("mountain_car", mountain_car, classic_drawing.mountain_car),
+    AcrobotEnv: Rules("acrobot", acrobot, draw_acrobot),
+    CartPoleEnv: Rules("cart_pole", cart_pole, draw_cart_pole),
+    MountainCarEnv: Rules("mountain_car", mountain_car, draw_mountain_car),
 }
 
 
@@ -92,22 +133,17 @@ def agrees(env: Any, rules: Rules) -> bool:
     """Whether both make the same steps from 20 drawn states."""
     rng, kernel = np.random.default_rng(0), kernel_of(rules)
     n_actions, state = int(env.action_space.n), np.zeros((1, 4))
-    obs, reward = (
-        np.zeros((1, 1, *env.observation_space.shape), np.float32),
-        np.zeros(1, np.float32),
-    )
-    terminated = np.zeros(1, np.bool_)
+    obs = np.zeros((1, 1, *env.observation_space.shape), np.float32)
+    reward, terminated = np.zeros(1, np.float32), np.zeros(1, np.bool_)
     for _ in range(20):
         env.reset(seed=0)
-        env.state = rng.uniform(-0.3, 0.3, len(env.state))
-        state[0, : len(env.state)] = env.state
+        n = len(env.state)
+        env.state = state[0, :n] = rng.uniform(-0.3, 0.3, n)
         action = int(rng.integers(n_actions))
         values = np.array([rules.values(env)], float)
         kernel(values, state, np.array([[action]]), np.ones(1, np.bool_), obs, reward, terminated)
         theirs = env.step(action)[:3]
-        same = obs.tobytes() == theirs[0].tobytes() and state[0, : len(env.state)].tolist() == [
-            *env.state
-        ]
+        same = obs.tobytes() == theirs[0].tobytes() and state[0, :n].tolist() == [*env.state]
         if not same or (reward[0], terminated[0]) != theirs[1:]:
             return False
     return True
@@ -117,8 +153,7 @@ def kernel_of(rules: Rules) -> Callable[..., int]:
     """The compiled function."""
     from rltrain.env.games import classic_control_kernel
 
-    function: Callable[..., int] = getattr(classic_control_kernel, rules.kernel)
-    return function
+    return getattr(classic_control_kernel, rules.kernel)
 
 
 class ClassicControl(SyncVectorEnv):

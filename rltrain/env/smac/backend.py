@@ -67,16 +67,22 @@ class BattleBackend(Protocol):
         """How these battles stand: won, dead allies and enemies, timed out."""
 
     def call(self, method: str, *args: Any) -> list[Any]:
-        """Call one of SMAC's methods on every battle."""
+        """Call a method of ``BattleView`` (``get_state_dict``, ``get_unit_by_id``, …), or of SMAC's
+        environment in the game, on every battle.
+        """
 
     def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
         """Images [H, W, 3] of these battles since they were rendered last."""
 
     def save_replay(self, e: int, folder: str, prefix: str) -> list[str]:
-        """Write the .SC2Replay file of environment e; returns its path."""
+        """Have the game write ``<prefix>_<date>.SC2Replay`` into a folder: all episodes of that
+        environment since its game was launched, the current one last. Returns the new file's path.
+        """
 
     def scripted(self, name: str) -> DecisionFunction:
-        """The decision function of a scripted policy. Raises ValueError."""
+        """The decision function of a scripted policy. Raises ValueError for an unknown name, or
+        battles in StarCraft II itself.
+        """
 
     def state_dict(self) -> StateDict: ...
 

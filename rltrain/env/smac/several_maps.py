@@ -158,8 +158,7 @@ class SeveralMaps:
     def _each(self, name: str) -> np.ndarray:
         """An array [E] of the maps that are played."""
         arrays = np.stack([getattr(part, name) for part in self.parts])
-        each: np.ndarray = arrays[self.which, np.arange(self.n_envs)]
-        return each
+        return arrays[self.which, np.arange(self.n_envs)]
 
     @property
     def ended(self) -> np.ndarray:

@@ -6,8 +6,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-from rltrain.battles.data.scenarios import find_scenario
-from rltrain.battles.data.smacv2_config import MAP_FILE, scenario_options
+from rltrain.battles.data.scenarios import MAP_FILE, find_scenario, scenario_options
 from rltrain.battles.native import NativeBattles
 from rltrain.battles.option_checks import check_choice
 from rltrain.battles.options import Smacv2Options

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from rltrain.battles.data.map_data import MapData
 from rltrain.battles.options import Options, layout_of, require_scale, sizes_of
-from rltrain.battles.smaclite.maps import find_map_under
 from rltrain.types import EnvSpec
-
-
-def env_spec(map_name: str, options: Options | None = None, rules: str = "sc2") -> EnvSpec:
-    """The spec of any of the 23 maps."""
-    return spec_of(find_map_under(rules, map_name), options or Options())
 
 
 def spec_of(map_data: MapData, options: Options) -> EnvSpec:
@@ -25,7 +19,6 @@ def spec_of(map_data: MapData, options: Options) -> EnvSpec:
         n_actions=sizes.n_actions,
         obs_shape=(sizes.obs,),
         state_dim=sizes.state,
-        n_rewards=1,
         max_steps=map_data.limit,
         reports_win=True,
         masks_actions=True,

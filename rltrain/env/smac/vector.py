@@ -3,7 +3,6 @@ testing."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, Literal, cast
@@ -30,7 +29,7 @@ from rltrain.env.smac.checked_keywords import checked_keywords
 from rltrain.env.smac.several_maps import SeveralMaps, SeveralOptions
 from rltrain.env.smac.spec import spec_of
 from rltrain.env.smac.starcraft2.worker import Recipe
-from rltrain.interfaces import DecisionFunction, EpisodeSeeds
+from rltrain.interfaces import EpisodeSeeds
 from rltrain.types import Drawing, EnvSpec, Info, StateDict
 
 TIME_LIMITS = ("terminal", "bootstrap")
@@ -157,6 +156,9 @@ class SmacVectorEnv:
         self.other_side = None if other is None else SmacOtherSide(other, options)
         self._bootstrap = time_limit == "bootstrap"
         self._seeds: EpisodeSeeds | None = None
+        # what battles do themselves, see ``BattleBackend``
+        self.call, self.render, self.scripted = battles.call, battles.render, battles.scripted
+        self.save_replay, self.close = battles.save_replay, battles.close
 
     def reset(self, seeds: EpisodeSeeds) -> None:
         """Start episode 0 of every environment; episode k of environment e is seeded with
@@ -193,32 +195,9 @@ class SmacVectorEnv:
         for e, result in zip(ended, self.battles.results(ended), strict=True):
             self.infos[e] = result
 
-    def call(self, method: str, *args: Any) -> list[Any]:
-        """Call a method of ``BattleView`` (``get_state_dict``, ``get_unit_by_id``, …), or of SMAC's
-        environment in the game, on every environment."""
-        return self.battles.call(method, *args)
-
-    def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
-        """Images [H, W, 3] of what these battles did since they were rendered last."""
-        return self.battles.render(envs)
-
     def drawing(self, e: int) -> Drawing:
         """Units and positions of the current time step of battle e, on the built-in engine."""
         return Drawing(*cast(NativeBattles | SeveralMaps, self.battles).drawing(e))
-
-    def save_replay(self, e: int, folder: str, prefix: str) -> list[str]:
-        """Have the game write ``<prefix>_<date>.SC2Replay`` into a folder: all episodes of that
-        environment since its game was launched, the current one last. Returns the new file's path.
-        """
-        return self.battles.save_replay(e, folder, prefix)
-
-    def scripted(self, name: str) -> DecisionFunction:
-        """The decision function of a scripted policy.
-
-        Raises:
-            ValueError: an unknown name, or battles in StarCraft II itself.
-        """
-        return self.battles.scripted(name)
 
     def state_dict(self) -> StateDict:
         """The state of all environments; of a game only which episode it is in. The seeds are the
@@ -244,10 +223,6 @@ class SmacVectorEnv:
         self.last[:] = self.battles.ended
         self.infos[:] = [{} for _ in range(self.n_envs)]
         self._write_results()
-
-    def close(self) -> None:
-        """End the games; no process and no file belongs to a battle of the built-in engine."""
-        self.battles.close()
 
     def _begin(self, e: int, k: int) -> int:
         """The seed of episode k of environment e, whose map is chosen if there are several."""

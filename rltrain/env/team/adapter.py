@@ -10,16 +10,16 @@ import numpy as np
 
 from rltrain.common.env_values import finite_reward, flag, outcome_of
 from rltrain.common.number_types import is_finite
+from rltrain.env.actions import as_mask
 from rltrain.env.env_options import USUAL, TeamOptions
-from rltrain.env.gymnasium import FINITE, FRAMES_PER_SECOND, NO_STATE
-from rltrain.env.tasks import begin_task, require_task
 from rltrain.env.team.agent_spaces import MASK, Agent, team_spaces
 from rltrain.env.team.drawn import has_particles, particle_drawing
 from rltrain.env.team.first_episode import first_episode, hides_state, name_of, saves_state
 from rltrain.env.team.gymnasium_team import GymnasiumTeam
 from rltrain.env.team.named import agents_record
-from rltrain.env.vector import Env, Observation
-from rltrain.errors import STOPS, Containment, EnvError, reason
+from rltrain.env.third_party import NO_STATE, ThirdPartyEnv
+from rltrain.env.vector import Observation
+from rltrain.errors import Containment, EnvError, reason
 from rltrain.types import Drawing, EnvSpec, Info, StateDict
 
 HIDDEN = (
@@ -33,7 +33,7 @@ SEED_BITS = 32
 """Seeds of episodes have this many bits, unless the environment's ``seed_bits`` says otherwise."""
 
 
-class TeamEnv(Env):
+class TeamEnv(ThirdPartyEnv):
     """One PettingZoo parallel environment: N = ``possible_agents``, in that order.
 
     An agent that has left has zero observations, reward 0 and only action 0. One that terminated or
@@ -54,9 +54,11 @@ class TeamEnv(Env):
     """
 
     def __init__(self, env: Any, options: TeamOptions = USUAL) -> None:
-        self.env, self.name, self._options = env, name_of(env), options
-        self._inner = getattr(env, "unwrapped", env)
-        first = first_episode(env, self.name)  # some know their spaces only from then on
+        super().__init__(env, name_of(env))
+        self._contained = Containment(message=lambda e: f"{self.where()} failed: {reason(e)}")
+        self._options = options
+        # some know their spaces only from their first episode on
+        self._masks, self._state_dim = first_episode(env, self.name)
         names = list(getattr(env, "possible_agents", ()))
         if not names:
             raise ValueError(
@@ -68,18 +70,14 @@ class TeamEnv(Env):
                 f"{self.name} has the possible_agents {names}, with duplicates: expected a unique "
                 "name for every agent."
             )
-        self._state_dim, self._masks = first.state_dim, first.has_masks
         self._lay_out(names)
-        self._seed_bits = int(getattr(self._inner, "seed_bits", SEED_BITS))
-        self._seed, self._t, self._present, self._kept = 0, 0, list[str](), set[str]()
+        self._seed_bits = int(getattr(self.inner, "seed_bits", SEED_BITS))
+        self._present, self._kept = list[str](), set[str]()
         self.cut_early: tuple[str, int] | None = None  # first agent truncated before the others
         self.kept: tuple[str, int, bool] | None = None  # first agent that ended and was kept in
         # ``agents``, at which step, and whether others continued
         self.remarks = (HIDDEN.format(self.name),) if hides_state(env) else ()
-        if getattr(env, "render_mode", None) == "rgb_array":
-            fps = getattr(env, "metadata", {}).get("render_fps")
-            self.frames_per_second = float(fps or FRAMES_PER_SECOND)
-        self.has_drawing = callable(getattr(env, "drawing", None)) or has_particles(self._inner)
+        self.has_drawing = callable(getattr(env, "drawing", None)) or has_particles(self.inner)
 
     def order_agents(self, names: Sequence[str]) -> None:
         """Give the agents another order than ``possible_agents`` has, if these are their names."""
@@ -90,77 +88,69 @@ class TeamEnv(Env):
     def _lay_out(self, names: Sequence[str]) -> None:
         """The spec of agents in this order."""
         env, n, options = self.env, len(names), self._options
-        spaces = team_spaces(
+        agents, fields = team_spaces(
             names, env.observation_space, env.action_space, self.name, options.channels
         )
-        self._agents, self._index = spaces.agents, {name: i for i, name in enumerate(names)}
-        self._shape = (len(names), *spaces.obs_shape)
+        self._agents = dict(zip(names, agents, strict=True))
+        self._index = {name: i for i, name in enumerate(names)}
+        self._shape = (n, *fields["obs_shape"])
         state_dim = self._state_dim
         if state_dim is None:  # all observations one after the other; images are not a global state
-            sizes = [math.prod(agent.view.shape) for agent in self._agents]
+            sizes = [math.prod(agent.view.shape) for agent in agents]
             state_dim = 0 if len(self._shape) > 3 else sum(sizes)
+        fields["masks_actions"] |= self._masks
         self.spec = EnvSpec(
             n_agents=n,
-            n_actions=spaces.n_actions,
-            obs_shape=spaces.obs_shape,
             state_dim=state_dim,
             n_rewards=n if options.reward == "individual" else 1,
             max_steps=options.max_episode_steps,
-            obs_dtype=spaces.obs_dtype,
-            obs_scale=spaces.obs_scale,
             frame_stack=options.frame_stack,
             agents=agents_record(names, env.observation_space, env.action_space, options.channels),
             joint=env.joint if isinstance(env, GymnasiumTeam) else None,
             channels=options.channels,
             masks_in_info=self._masks,
-            masks_actions=self._masks or spaces.masks_actions,
-            obs_sizes=spaces.obs_sizes,
-            action_sizes=spaces.action_sizes,
+            **fields,
         )
 
     def reset(self, seed: int) -> Observation:
         """Raises EnvError where the environment fails or shows what is not in its spaces."""
-        self._seed, self._t = seed % 2**self._seed_bits, 0
-        begin_task(self._inner, self.task)
-        with Containment(message=lambda error: f"{self._where()} failed: {reason(error)}"):
-            obs, infos = self.env.reset(seed=self._seed)
+        self.seed, self.t = seed % 2**self._seed_bits, 0
+        self.begin_task()
+        with self._contained:
+            obs, infos = self.env.reset(seed=self.seed)
         self._require_names("observations", obs)
         self._present, self._kept = [name for name in self._index if name in obs], set()
         if not self._present:
-            raise EnvError(f"{self._where()} began without an agent: expected at least one.")
+            raise EnvError(f"{self.where()} began without an agent: expected at least one.")
         return self._observation(obs, infos, self._present, final=False)
 
     def step(self, action: np.ndarray) -> tuple[Observation, np.ndarray, bool, bool, Info]:
         """Raises EnvError where the environment fails, or what it returns is not in its spaces."""
-        self._t += 1
+        self.t += 1
         acting = self._present
         given = self.given(action)
-        try:
+        with self._contained:
             obs, rewards, terminated, truncated, infos = self.env.step(given)
-        except STOPS:
-            raise
-        except BaseException as error:
-            raise EnvError(f"{self._where()} failed: {reason(error)}") from error
-        require_by_agent(acting, (obs, rewards, terminated, truncated, infos), self._where)
+        self._require_by_agent(acting, (obs, rewards, terminated, truncated, infos))
         self._require_names("observations", obs)
         self._require_names("agents", self.env.agents)
         reward = self._rewarded(rewards, acting)
-        ended = {name for name in acting if flag(terminated[name], "terminated", self._where)}
-        cut = {name for name in acting if flag(truncated[name], "truncated", self._where)} - ended
+        ended = {name for name in acting if flag(terminated[name], "terminated", self.where)}
+        cut = {name for name in acting if flag(truncated[name], "truncated", self.where)} - ended
         self._kept = (self._kept | ended | cut).intersection(self.env.agents)
         self._present = [n for n in self._index if n in self.env.agents and n not in self._kept]
         over = not self._present
         if self._kept and (self.kept is None or not (self.kept[2] or over)):
-            self.kept = min(self._kept, key=self._index.__getitem__), self._t, not over
+            self.kept = min(self._kept, key=self._index.__getitem__), self.t, not over
         if cut and not over and self.cut_early is None:
-            self.cut_early = min(cut, key=self._index.__getitem__), self._t
-        timeout = not over and self._t == self._options.max_episode_steps
+            self.cut_early = min(cut, key=self._index.__getitem__), self.t
+        timeout = not over and self.t == self._options.max_episode_steps
         shown = set(self._present) | (cut if over else set())
         if over and not cut:  # nothing bootstraps from what they see, if they see anything
             shown = {name for name in acting if obs.get(name) is not None}
         final = over or timeout
         outcome = outcome_of_team(
-            [self._info(infos, name) for name in acting] if final else [], self._where
+            [self._info(infos, name) for name in acting] if final else [], self.where
         )
         observation = self._observation(obs, infos, shown, final=final)
         return observation, reward, over and not cut, (over and bool(cut)) or timeout, outcome
@@ -168,52 +158,35 @@ class TeamEnv(Env):
     def given(self, action: np.ndarray) -> dict[str, Any]:
         """``action`` [N] of the agents that are there, as the environment takes them."""
         each = {name: int(action[self._index[name]]) for name in self._present}
-        return {name: self._agent(name).actions.own(chosen) for name, chosen in each.items()}
-
-    def render(self) -> Any:
-        """The environment's image, if it was made with ``render_mode: rgb_array``."""
-        return self.env.render()
+        return {name: self._agents[name].actions.own(chosen) for name, chosen in each.items()}
 
     def drawing(self) -> Drawing:
         """Units and positions, of the environment's own method or of its particles."""
         own = getattr(self.env, "drawing", None)
-        drawing: Drawing = own() if own else particle_drawing(self._inner.world, list(self._index))
+        drawing: Drawing = own() if own else particle_drawing(self.inner.world, list(self._index))
         return drawing
-
-    def call(self, method: str, *args: Any) -> Any:
-        """Call a method of the unwrapped environment; ``set_task`` is the one below."""
-        target = self if method == "set_task" else self._inner
-        return getattr(target, method)(*args)
-
-    def set_task(self, task: object) -> None:
-        """Change the task from the next episode on; see ``rltrain.env.tasks``."""
-        require_task(self._inner, task, self.name)
-        self.task = task
 
     def state_dict(self) -> StateDict | None:
         """The environment's own state, if it has ``state_dict`` and ``load_state_dict``."""
-        if self.env is not self._inner or not saves_state(self._inner):
+        if self.env is not self.inner or not saves_state(self.inner):
             return None  # a wrapper may have a state, too
         names = {"present": list(self._present), "kept": sorted(self._kept, key=str)}
-        return {"env": self._inner.state_dict(), **names, "t": self._t}
+        return {"env": self.inner.state_dict(), **names, "t": self.t}
 
     def load_state_dict(self, state: StateDict) -> None:
-        begin_task(self._inner, self.task)
-        self._inner.load_state_dict(state["env"])
+        self.begin_task()
+        self.inner.load_state_dict(state["env"])
         self._present, self._kept = list(state["present"]), set(state["kept"])
-        self._t = int(state["t"])
-
-    def close(self) -> None:
-        self.env.close()
+        self.t = int(state["t"])
 
     def _rewarded(self, rewards: object, acting: list[str]) -> np.ndarray:
         """Rewards [R] of one step; a number in place of one per agent is the team's."""
         if not isinstance(rewards, Mapping):
-            return np.full(self.spec.n_rewards, finite_reward(rewards, self._where), np.float32)
+            return np.full(self.spec.n_rewards, finite_reward(rewards, self.where), np.float32)
         self._require_names("rewards", rewards)
         each = np.zeros(len(self._index))
         for name in acting:
-            each[self._index[name]] = finite_reward(rewards[name], self._where)
+            each[self._index[name]] = finite_reward(rewards[name], self.where)
         if self._options.reward == "individual":
             return each.astype(np.float32)
         total = math.fsum(each) / (max(len(acting), 1) if self._options.reward == "mean" else 1)
@@ -226,19 +199,17 @@ class TeamEnv(Env):
         seen = np.zeros(self._shape, self.spec.obs_dtype)
         available = np.zeros((len(self._index), self.spec.n_actions), np.uint8)
         available[:, 0] = 1
-        own = [np.zeros(math.prod(agent.view.shape), np.float32) for agent in self._agents]
+        sizes = (math.prod(agent.view.shape) for agent in self._agents.values())
+        own = [np.zeros(size, np.float32) for size in sizes]
         for name in sorted(shown, key=lambda name: self._index.get(name, -1)):
-            agent, i = self._agent(name), self._index[name]
+            agent, i = self._agents[name], self._index[name]
             if name not in obs:
                 raise EnvError(
-                    f"{self._where()} returned no observation for the agent {name}: expected one "
+                    f"{self.where()} returned no observation for the agent {name}: expected one "
                     "of every agent that acted, also in the last step of one that was truncated."
                 )
-            row = self._converted(agent, obs[name])
-            if self.spec.obs_sizes is None:
-                seen[i] = row
-            else:
-                seen[i, : row.size] = row
+            row = self.converted(agent.convert, obs[name], name, agent.view.shape)
+            seen[i, : len(row)] = row
             if self._state_dim is None:
                 own[i] = row.reshape(-1)
             mask = self._mask(agent, obs[name], self._info(infos, name), final=final)
@@ -251,34 +222,15 @@ class TeamEnv(Env):
             return NO_STATE
         if self._state_dim is None:
             return np.concatenate(own).astype(np.float32)
-        try:
+        failed = "{} failed in state(): {}"
+        with Containment(message=lambda error: failed.format(self.where(), reason(error))):
             state = np.asarray(self.env.state(), np.float32).reshape(-1)
-        except STOPS:
-            raise
-        except BaseException as error:
-            raise EnvError(f"{self._where()} failed in state(): {reason(error)}") from error
         if state.size != self.spec.state_dim or not is_finite(state):
             raise EnvError(
-                f"{self._where()} returned a state of {state.size} numbers: expected "
+                f"{self.where()} returned a state of {state.size} numbers: expected "
                 f"{self.spec.state_dim} finite ones."
             )
         return state
-
-    def _converted(self, agent: Agent, obs: object) -> np.ndarray:
-        """An agent's observation, as its own space has it."""
-        try:
-            row = agent.convert(obs)
-        except (ValueError, TypeError, KeyError, IndexError) as error:
-            raise EnvError(
-                f"{self._where()} gave {agent.name} the observation {obs}, which is not in its "
-                f"space ({reason(error)})."
-            ) from error
-        if row.shape != agent.view.shape or (row.dtype != np.uint8 and not is_finite(row)):
-            raise EnvError(
-                f"{self._where()} gave {agent.name} the observation {obs}: expected {FINITE}, "
-                f"of the shape {agent.view.shape}."
-            )
-        return row
 
     def _mask(
         self, agent: Agent, obs: Any, info: Mapping[str, object], *, final: bool
@@ -287,65 +239,49 @@ class TeamEnv(Env):
         given = obs[MASK] if agent.has_mask else info.get(MASK)
         if given is None:
             return np.ones(agent.actions.n, np.uint8)
-        mask = agent.own_mask(given)
+        mask = as_mask(given, agent.actions)
         if mask is None or not (mask.any() or final):
             raise EnvError(
-                f"{self._where()} gave {agent.name} the {MASK} {given}: expected "
+                f"{self.where()} gave {agent.name} the {MASK} {given}: expected "
                 f"{agent.actions.mask_words}. An agent that can do nothing needs an action for "
                 "that, or leaves (terminated)."
             )
         return mask if mask.any() else np.ones_like(mask)
 
-    def _agent(self, name: str) -> Agent:
-        return self._agents[self._index[name]]
-
     def _info(self, infos: Mapping[str, object], name: str) -> Mapping[str, Any]:
         info = infos.get(name, {})
         if isinstance(info, Mapping):
             return info
-        raise EnvError(f"{self._where()} gave {name} the info {info!r}: expected a dictionary.")
+        raise EnvError(f"{self.where()} gave {name} the info {info!r}: expected a dictionary.")
 
     def _require_names(self, what: str, names: Iterable[str]) -> None:
         """EnvError if agents appear that ``possible_agents`` does not name."""
         unknown = [name for name in names if name not in self._index]
         if unknown:
             raise EnvError(
-                f"{self._where()} returned {what} of {unknown}: expected names among "
+                f"{self.where()} returned {what} of {unknown}: expected names among "
                 f"possible_agents {list(self._index)}, which stay the same in all episodes. A new "
                 "agent needs a name in that list from the start."
             )
 
-    def _where(self) -> str:
-        return f"{self.name} at step {self._t} of the episode with seed {self._seed}"
-
-
-def require_by_agent(
-    acting: Sequence[str], returned: Sequence[object], where: Callable[[], str]
-) -> None:
-    """Check the dictionaries of a step.
-
-    Args:
-        acting: the agents that acted.
-        returned: ``PARTS``.
-        where: the environment and its step, for messages.
-
-    Raises:
-        EnvError: one is not a dictionary, or lacks the reward or end of an agent.
-    """
-    for what, by_agent in zip(PARTS, returned, strict=True):
-        if what == "rewards" and not isinstance(by_agent, Mapping):
-            continue  # the team's
-        if not isinstance(by_agent, Mapping):
-            raise EnvError(
-                f"{where()} returned {what} as {type(by_agent).__name__}: expected a dictionary by "
-                "agent."
-            )
-        missing = [name for name in acting if name not in by_agent]
-        if missing and what in ("rewards", "terminated", "truncated"):
-            raise EnvError(
-                f"{where()} returned {what} of {list(by_agent)}, without {missing}: "
-                f"expected them for each of {list(acting)}, the agents that acted."
-            )
+    def _require_by_agent(self, acting: Sequence[str], returned: Sequence[object]) -> None:
+        """EnvError if one of ``PARTS`` is not a dictionary, or lacks the reward or end of an agent
+        that acted; a reward that is not is the team's.
+        """
+        for what, by_agent in zip(PARTS, returned, strict=True):
+            if not isinstance(by_agent, Mapping):
+                if what == "rewards":
+                    continue
+                raise EnvError(
+                    f"{self.where()} returned {what} as {type(by_agent).__name__}: expected a "
+                    "dictionary by agent."
+                )
+            missing = [name for name in acting if name not in by_agent]
+            if missing and what in ("rewards", "terminated", "truncated"):
+                raise EnvError(
+                    f"{self.where()} returned {what} of {list(by_agent)}, without {missing}: "
+                    f"expected them for each of {list(acting)}, the agents that acted."
+                )
 
 
 def outcome_of_team(infos: list[Mapping[str, object]], where: Callable[[], str]) -> Info:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 
-from rltrain.env.actions import Actions, as_mask, numbered
+from rltrain.env.actions import Actions, numbered
 from rltrain.env.env_options import Channels
 from rltrain.env.spaces import ObsView, require_numbers, viewed
 
@@ -29,49 +29,16 @@ class Agent(NamedTuple):
     actions: Actions
     has_mask: bool  # its observations are a Dict with "action_mask"
 
-    def own_mask(self, given: object) -> np.ndarray | None:
-        """A mask of its actions as uint8; None for anything else."""
-        return as_mask(given, self.actions)
-
-
-class TeamSpaces(NamedTuple):
-    """The agents and the arrays that hold them all."""
-
-    agents: tuple[Agent, ...]
-    obs_shape: tuple[int, ...]
-    obs_dtype: str
-    obs_scale: float
-    n_actions: int
-
-    @property
-    def obs_sizes(self) -> tuple[int, ...] | None:
-        """Each agent's own observation size where they differ."""
-        return different([math.prod(agent.view.shape) for agent in self.agents])
-
-    @property
-    def action_sizes(self) -> tuple[int, ...] | None:
-        """Each agent's own number of actions where they differ."""
-        return different([agent.actions.n for agent in self.agents])
-
-    @property
-    def masks_actions(self) -> bool:
-        """Whether observations have masks, or actions of the largest number are not all there."""
-        return self.action_sizes is not None or any(agent.has_mask for agent in self.agents)
-
-
-def different(sizes: list[int]) -> tuple[int, ...] | None:
-    """The sizes, or None where all are the same."""
-    return tuple(sizes) if len(set(sizes)) > 1 else None
-
 
 def team_spaces(
     names: Sequence[Any],
     observation_space: Callable[[Any], object],
     action_space: Callable[[Any], object],
     env_name: str,
-    channels: Channels = "auto",
-) -> TeamSpaces:
-    """The spaces of a team.
+    channels: Channels,
+) -> tuple[tuple[Agent, ...], dict[str, Any]]:
+    """The agents of a team, and the fields of its ``EnvSpec`` that follow from their spaces: the
+    sizes of the arrays that hold them all, and of each agent's own where they differ.
 
     Args:
         channels: of images.
@@ -91,10 +58,19 @@ def team_spaces(
         agents.append(Agent(name, view, view.convert, actions, has_mask))
     largest = max((agent.view.shape for agent in agents), key=math.prod)
     require_numbers(largest, env_name, observation_space(names[0]))
-    n_actions = max(agent.actions.n for agent in agents)
-    first = agents[0].view
-    if all(agent.view[1:] == first[1:] for agent in agents):
-        return TeamSpaces(tuple(agents), first.shape, first.dtype, first.scale, n_actions)
+    views, numbers = [agent.view for agent in agents], [agent.actions.n for agent in agents]
+    sizes, first = [math.prod(view.shape) for view in views], views[0]
+    fields: dict[str, Any] = {
+        "n_actions": max(numbers),
+        "obs_shape": first.shape,
+        "obs_dtype": first.dtype,
+        "obs_scale": first.scale,
+        "obs_sizes": tuple(sizes) if len(set(sizes)) > 1 else None,
+        "action_sizes": tuple(numbers) if len(set(numbers)) > 1 else None,
+        "masks_actions": len(set(numbers)) > 1 or any(agent.has_mask for agent in agents),
+    }
+    if all(view[1:] == first[1:] for view in views):
+        return tuple(agents), fields
     shapes = {agent.name: agent.view.shape for agent in agents}
     if any(len(shape) > 1 for shape in shapes.values()):
         raise ValueError(
@@ -103,8 +79,7 @@ def team_spaces(
             "with a wrapper."
         )
     padded = tuple(agent._replace(convert=scaled(agent.view)) for agent in agents)
-    size = max(shape[0] for shape in shapes.values())
-    return TeamSpaces(padded, (size,), "float32", 1.0, n_actions)
+    return padded, {**fields, "obs_shape": (max(sizes),), "obs_dtype": "float32", "obs_scale": 1.0}
 
 
 def space_of(name: str, find: Callable[[str], object], method: str, env_name: str) -> Any:

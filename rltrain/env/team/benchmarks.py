@@ -16,10 +16,9 @@ import gymnasium
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.machine.install import require_extra
 from rltrain.common.number_types import Count
-from rltrain.env.adapt import adapted
-from rltrain.env.env_options import Names, Reward, TimeLimit
+from rltrain.env.env_options import EnvOptions, Names, Reward, TimeLimit
 from rltrain.env.gymnasium_advice import advice
-from rltrain.env.make_gymnasium import draw_without_display
+from rltrain.env.make_gymnasium import draw_without_display, in_lockstep
 from rltrain.env.team.make_pettingzoo import needs_opponent
 from rltrain.env.team.team_names import Choose, Teams
 from rltrain.env.vector import SyncVectorEnv
@@ -239,23 +238,19 @@ def lockstep(
     Raises:
         ValueError: it cannot.
     """
-    vector: Callable[..., SyncVectorEnv] = SyncVectorEnv
-    if teams is not None:
-        from rltrain.env.team.opponents import FixedOpponents
-        from rltrain.env.team.two_teams import TwoTeamVectorEnv
-
-        vector = TwoTeamVectorEnv if two_sided else SyncVectorEnv
 
     def made() -> Any:
         try:
             env = make()
         except (TypeError, AssertionError) as error:
             raise ValueError(f"env={name} cannot be created: {reason(error)}.") from error
-        seen = {"max_episode_steps": max_episode_steps, "reward": options.reward}
-        if teams is not None and two_sided:
-            return adapted(env, teams=teams, **seen)
-        if teams is not None:
-            env = FixedOpponents(env, teams.others(env), teams.choose)
-        return adapted(env, **seen)
+        if teams is None or two_sided:
+            return env
+        from rltrain.env.team.opponents import FixedOpponents
 
-    return vector(make=made, n_envs=options.n_envs, time_limit=options.time_limit)
+        return FixedOpponents(env, teams.others(env), teams.choose)
+
+    seen = EnvOptions(
+        time_limit=options.time_limit, max_episode_steps=max_episode_steps, reward=options.reward
+    )
+    return in_lockstep(made, options.n_envs, seen, teams=teams if two_sided else None)

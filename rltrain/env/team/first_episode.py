@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,19 +12,9 @@ from rltrain.env.team.agent_spaces import MASK
 from rltrain.errors import reason
 
 
-class FirstEpisode(NamedTuple):
-    """Properties that are known after ``reset``."""
-
-    has_masks: bool  # in an agent's info
-    state_dim: int | None  # size of the environment's own state; None: it has none
-
-
-def first_episode(env: Any, name: str) -> FirstEpisode:
-    """Begin an episode.
-
-    Args:
-        env: a parallel environment.
-        name: its name, for messages.
+def first_episode(env: Any, name: str) -> tuple[bool, int | None]:
+    """Begin an episode of a parallel environment: whether an agent's info has a mask, and the size
+    of the environment's own state; None: it has none.
 
     Raises:
         ValueError: it fails, or returns something other than PettingZoo's environments do.
@@ -33,14 +23,17 @@ def first_episode(env: Any, name: str) -> FirstEpisode:
         returned = env.reset(seed=0)
     except Exception as error:
         raise ValueError(f"{name} cannot begin an episode: {reason(error)}") from error
-    if not is_pair(returned):
+    parts = returned if isinstance(returned, tuple) else ()
+    if len(parts) != 2 or not all(isinstance(each, Mapping) for each in parts):
+        types = ", ".join(type(each).__name__ for each in parts)
+        got = f"({types})" if isinstance(returned, tuple) else type(returned).__name__
         raise ValueError(
-            f"reset() of {name} returned {types_of(returned)}: expected (observations, infos), two "
-            "dictionaries by agent."
+            f"reset() of {name} returned {got}: expected (observations, infos), two dictionaries "
+            "by agent."
         )
     require_savable(getattr(env, "unwrapped", env), name)
     has_masks = any(MASK in info for info in returned[1].values() if isinstance(info, Mapping))
-    return FirstEpisode(has_masks, own_state_dim(env, name))
+    return has_masks, own_state_dim(env, name)
 
 
 def own_state_dim(env: Any, name: str) -> int | None:
@@ -89,19 +82,6 @@ def require_savable(env: Any, name: str) -> None:
 def saves_state(env: object) -> bool:
     """Whether an environment can save its state and continue from it."""
     return all(hasattr(env, method) for method in ("state_dict", "load_state_dict"))
-
-
-def is_pair(returned: Any) -> bool:
-    """Whether ``reset`` returned two dictionaries."""
-    is_two = isinstance(returned, tuple) and len(returned) == 2
-    return is_two and all(isinstance(each, Mapping) for each in returned)
-
-
-def types_of(returned: object) -> str:
-    """The types of what was returned."""
-    if not isinstance(returned, tuple):
-        return type(returned).__name__
-    return f"({', '.join(type(each).__name__ for each in returned)})"
 
 
 def name_of(env: object) -> str:

@@ -13,9 +13,10 @@ from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
 from rltrain.common.env_values import flag
-from rltrain.env.actions import components, numbered
+from rltrain.common.spec_record import action_parts
+from rltrain.env.actions import numbered
 from rltrain.env.env_options import Channels
-from rltrain.env.spaces import viewed
+from rltrain.env.spaces import to_record, viewed
 from rltrain.env.team.agent_spaces import MASK
 from rltrain.types import Info
 
@@ -36,6 +37,17 @@ class GymnasiumTeam(ParallelEnv):
     def unwrapped(self) -> Any:
         """Gymnasium's environment below all wrappers."""
         return self.env.unwrapped
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        obs, info = self.env.reset(seed=seed, options=options)
+        self.agents = list(self.possible_agents)
+        return self._seen(obs), self._infos(info)
+
+    def _seen(self, obs: Any) -> dict[str, Any]:
+        """The observation of each agent."""
+        return self._by_agent(obs)
 
     def render(self) -> Any:
         return self.env.render()
@@ -105,13 +117,6 @@ class TupleTeam(GymnasiumTeam):
     def action_space(self, agent: str) -> spaces.Space[Any]:
         return self.action_spaces[agent]
 
-    def reset(
-        self, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        obs, info = self.env.reset(seed=seed, options=options)
-        self.agents = list(self.possible_agents)
-        return self._by_agent(obs), self._infos(info)
-
     def step(self, actions: dict[str, Any]) -> Stepped:
         """All agents act; one that has left is given its first action."""
         joint = tuple(actions.get(name, self._first[name]) for name in self.possible_agents)
@@ -120,7 +125,7 @@ class TupleTeam(GymnasiumTeam):
         rewards = self._by_agent(reward) if self._has_each(reward) else reward
         ended, cut = self._flags(terminated, "terminated"), self._flags(truncated, "truncated")
         self.agents = [a for a in self.agents if not ended[a] and not cut[a]]
-        return self._by_agent(obs), rewards, ended, cut, self._infos(info)
+        return self._seen(obs), rewards, ended, cut, self._infos(info)
 
     @property
     def drawing(self) -> Any:
@@ -144,7 +149,7 @@ class FactoredActions(GymnasiumTeam):
     joint = "components"
 
     def __init__(self, env: gymnasium.Env, channels: Channels) -> None:
-        parts = components(env.action_space)
+        parts = action_parts(to_record(env.action_space))
         super().__init__(env, [f"component_{i}" for i in range(len(parts))])
         self._actions = self._by_agent([spaces.Discrete(n, start=first) for n, first in parts])
         self._view = viewed(env.observation_space, type(env.unwrapped).__name__, channels)
@@ -154,25 +159,21 @@ class FactoredActions(GymnasiumTeam):
         return self.env.observation_space
 
     def action_space(self, agent: str) -> spaces.Discrete:
-        space: spaces.Discrete = self._actions[agent]
-        return space
+        return self._actions[agent]
 
-    def reset(
-        self, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        self._obs, info = self.env.reset(seed=seed, options=options)
-        self.agents = list(self.possible_agents)
-        return dict.fromkeys(self.agents, self._obs), self._infos(info)
+    def _seen(self, obs: Any) -> dict[str, Any]:
+        self._obs = obs
+        return dict.fromkeys(self.possible_agents, obs)
 
     def step(self, actions: dict[str, int]) -> Stepped:
         joint = np.array([actions[name] for name in self.possible_agents])
         joint = joint.astype(self.env.action_space.dtype)
-        self._obs, reward, terminated, truncated, info = self.env.step(joint)
+        obs, reward, terminated, truncated, info = self.env.step(joint)
         everyone, where = self.possible_agents, lambda: "step()"
         ended, cut = flag(terminated, "terminated", where), flag(truncated, "truncated", where)
         self.agents = [] if ended or cut else list(everyone)
         return (
-            dict.fromkeys(everyone, self._obs),
+            self._seen(obs),
             reward,
             dict.fromkeys(everyone, ended),
             dict.fromkeys(everyone, cut),

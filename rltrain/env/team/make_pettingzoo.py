@@ -49,17 +49,16 @@ def pettingzoo_env(
     Raises:
         ValueError: there is none by that name, spaces that do not fit, or no such teams.
     """
-    given = {"training": training, "record": record, "kwargs": kwargs, **vars(options)}
     if team is None and (two_sided or opponent_team is not None):
         raise ValueError(
             "env.opponent and env.opponent_team need env.team, the agents that learn: all agents "
             "are one side otherwise. Type env.team=NAME, how the names of these agents begin."
         )
-    if team is None:
-        return from_class(find_maker(id), n_envs=n_envs, **given)
-    if not two_sided:
+    if team is not None and not two_sided:
         raise ValueError(needs_opponent(training, f"env.team={team}"))
-    return from_class(find_maker(id), n_envs=n_envs, teams=Teams(team, opponent_team), **given)
+    teams = None if team is None else Teams(team, opponent_team)
+    made: dict[str, Any] = {"training": training, "record": record, "kwargs": kwargs}
+    return from_class(find_maker(id), n_envs=n_envs, teams=teams, **made, **vars(options))
 
 
 def needs_opponent(training: bool, why: str) -> str:

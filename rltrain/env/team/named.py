@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 
+from rltrain.env.actions import as_mask
 from rltrain.env.env_options import Channels
 from rltrain.env.spaces import from_record, to_record
 from rltrain.env.team.agent_spaces import MASK, Agent, team_spaces
@@ -31,13 +31,13 @@ class NamedAgents:
         self._spec = spec
         self._spaces = {name: (from_record(o), from_record(a)) for name, o, a in spec.agents}
         self.names = tuple(self._spaces)
-        self._agents = team_spaces(
+        self._agents, _ = team_spaces(
             self.names,
             lambda name: self._spaces[name][0],
             lambda name: self._spaces[name][1],
             "the environment",
             spec.channels,
-        ).agents
+        )
 
     def __reduce__(self) -> tuple[object, ...]:
         return NamedAgents, (self._spec,)
@@ -112,10 +112,7 @@ class NamedAgents:
                 continue
             given = obs[agent.name]
             row = converted(agent, given)
-            if spec.obs_sizes is None:
-                rows[i] = row
-            else:
-                rows[i, : row.size] = row
+            rows[i, : len(row)] = row
             mask = given[MASK] if agent.has_mask else masks.get(agent.name)
             n = agent.actions.n
             if mask is None and spec.masks_in_info and not agent.has_mask:
@@ -123,7 +120,7 @@ class NamedAgents:
                     f"avail_actions: expected {n} entries for the agent {agent.name}, got none, "
                     "but not all actions of this environment are available at all times."
                 )
-            own = np.ones(n, np.uint8) if mask is None else agent.own_mask(mask)
+            own = np.ones(n, np.uint8) if mask is None else as_mask(mask, agent.actions)
             if own is None:
                 raise ValueError(
                     f"avail_actions: of the agent {agent.name} expected "
@@ -161,12 +158,11 @@ def agents_record(
     plain = all(isinstance(name, str | int | np.integer) for name in names)
     if not plain or len({str(name) for name in names}) < len(names):
         return None
-    each: list[tuple[Name, spaces.Space[Any], spaces.Space[Any]]] = [
+    return tuple(
         (
             name if isinstance(name, str) else int(name),
-            observation_space(name),
-            action_space(name),
+            to_record(observation_space(name), channels),
+            to_record(action_space(name)),
         )
         for name in names
-    ]
-    return tuple((name, to_record(o, channels), to_record(a)) for name, o, a in each)
+    )

@@ -54,7 +54,7 @@ class WorkerProcess:
         episodes: int,
         carried: StateDict | None,
     ) -> None:
-        self.owes = True
+        self.owes = True  # an answer that was not read; the first one comes without a question
         self.seconds = exchange.seconds[share.number]
         context = get_context("forkserver")
         # a thread that ends before the run would take the fork server with it
@@ -71,7 +71,9 @@ class WorkerProcess:
         theirs.close()
 
     def send(self, *question: Any) -> None:
-        """Raises WorkerLost if the worker is gone."""
+        """Ask a question, a method of ``Worker`` and its arguments. Raises WorkerLost if the worker
+        is gone.
+        """
         message = packed(question)
         try:
             with self._whole():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from torch import nn
@@ -14,19 +14,12 @@ from rltrain.hardware.steps import loaded_steps, saved_steps
 from rltrain.interfaces import VectorEnv
 from rltrain.types import Clock, Episode, StateDict, Steps
 
+if TYPE_CHECKING:
+    from rltrain.hardware.process.shared_memory import SharedExchange
+    from rltrain.hardware.ray.cluster import RayExchange
 
-class RunExchange(Protocol):
-    """How a run gives weights to its workers and gets steps from them."""
-
-    @property
-    def seconds(self) -> np.ndarray:
-        """[W, 2] of each worker: acting, and in the environment."""
-
-    def publish(self, agents: nn.Module) -> None:
-        """Give the workers the current weights."""
-
-    def joined(self, n_steps: int, parts: Sequence[Any]) -> dict[str, np.ndarray]:
-        """The steps of all workers [T, E, …], from what ``write`` of each returned."""
+RunExchange: TypeAlias = "SharedExchange | RayExchange"
+"""How a run gives weights to its workers and gets steps from them."""
 
 
 class ProcessRollout:
@@ -147,10 +140,12 @@ class ProcessRollout:
                 f"has {have}: set hardware.n_envs and hardware.n_workers as they were."
             )
         self._asked = self._ready = None
-        self._workers.replaced = int(state["replaced"])
-        if state["workers"] is None:
-            self._workers.begin_again(self._workers.replaced + 1)
-            self._workers.carried = list(state.get("carried", self._workers.carried))
+        workers = self._workers
+        workers.replaced = int(state["replaced"])
+        if state["workers"] is None:  # all are replaced
+            workers.close()
+            workers.replaced, workers.broken = workers.replaced + 1, False
+            workers.carried = list(state.get("carried", workers.carried))
 
     def _begin(self, n_steps: int, clock: Clock) -> None:
         """Let the workers collect, with the current weights."""

@@ -68,54 +68,6 @@ def _nameless_file(size: int) -> int:
     return fd
 
 
-class SharedWeights:
-    """One flat buffer with the parameters and buffers of agents, which a learner writes and
-    workers read into agents of their own, as ``state_dict`` and ``load_state_dict`` do.
-    """
-
-    def __init__(self, agents: nn.Module) -> None:
-        tensors = agents.state_dict()
-        self.shared = SharedArrays(
-            {name: (tuple(t.shape), t.cpu().numpy().dtype) for name, t in tensors.items()}
-        )
-        self._of: nn.Module | None = None  # whose owners are known
-        self._owners: list[tuple[nn.Module, str]] | None = None  # None: hooks have to be called
-
-    def write(self, agents: nn.Module) -> None:
-        """Copy the weights of agents."""
-        tensors = self._tensors(agents)
-        if tensors is None:
-            tensors = list(agents.state_dict().values())
-        for array, tensor in zip(self.shared.arrays.values(), tensors, strict=True):
-            array[...] = tensor.detach().cpu().numpy()
-
-    def read(self, agents: nn.Module) -> None:
-        """Copy the weights into agents."""
-        tensors = self._tensors(agents)
-        if tensors is None:  # copies: a hook may keep what it gets
-            arrays = self.shared.arrays.items()
-            agents.load_state_dict({name: torch.from_numpy(a.copy()) for name, a in arrays})
-            return
-        for array, tensor in zip(self.shared.arrays.values(), tensors, strict=True):
-            tensor.detach().copy_(torch.from_numpy(array))
-
-    def _tensors(self, agents: nn.Module) -> list[Tensor] | None:
-        """The tensor that every array follows; None if copying is not all that loading does. The
-        modules are searched once: reading ``state_dict`` takes as long as acting does.
-        """
-        if agents is not self._of:
-            self._of, self._owners = agents, None
-            if all(map(_copied_plainly, agents.modules())):
-                paths = [name.rpartition(".") for name in self.shared.layout]
-                self._owners = [(agents.get_submodule(path), name) for path, _, name in paths]
-        if self._owners is None:
-            return None
-        return [getattr(module, name) for module, name in self._owners]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"shared": self.shared, "_of": None, "_owners": None}
-
-
 METHODS = (
     *("state_dict", "load_state_dict", "_save_to_state_dict", "_load_from_state_dict"),
     *("get_extra_state", "set_extra_state"),
@@ -133,7 +85,9 @@ def _copied_plainly(module: nn.Module) -> bool:
 
 
 class SharedExchange:
-    """Steps, weights and clocks in memory that this process shares with its workers.
+    """Steps, weights and clocks in memory that this process shares with its workers. The learner
+    writes weights that they read into agents of their own, as ``state_dict`` and
+    ``load_state_dict`` do.
 
     Args:
         layout: the arrays [T, E, …] of all environments by the names of ``Steps``.
@@ -142,8 +96,14 @@ class SharedExchange:
     """
 
     def __init__(self, layout: Layout, agents: nn.Module, n_workers: int) -> None:
-        self.steps, self.weights = SharedArrays(layout), SharedWeights(agents)
+        tensors = agents.state_dict()
+        self.steps = SharedArrays(layout)
+        self.weights = SharedArrays(
+            {name: (tuple(t.shape), t.cpu().numpy().dtype) for name, t in tensors.items()}
+        )
         self.clocks = SharedArrays({"seconds": ((n_workers, 2), np.dtype(np.float64))})
+        self._of: nn.Module | None = None  # whose owners are known
+        self._owners: list[tuple[nn.Module, str]] | None = None  # None: hooks have to be called
 
     @property
     def seconds(self) -> np.ndarray:
@@ -152,15 +112,25 @@ class SharedExchange:
 
     def publish(self, agents: nn.Module) -> None:
         """Give the workers the current weights."""
-        self.weights.write(agents)
+        tensors = self._tensors(agents)
+        if tensors is None:
+            tensors = list(agents.state_dict().values())
+        for array, tensor in zip(self.weights.arrays.values(), tensors, strict=True):
+            array[...] = tensor.detach().cpu().numpy()
 
-    def joined(self, n_steps: int, parts: Sequence[None]) -> dict[str, np.ndarray]:
-        """The steps of all workers, copied."""
+    def joined(self, n_steps: int, parts: Sequence[Any]) -> dict[str, np.ndarray]:
+        """The steps of all workers [T, E, …], copied; ``write`` returned nothing for ``parts``."""
         return {name: self.steps[name][:n_steps].copy() for name in self.steps.layout}
 
     def read(self, agents: nn.Module) -> None:
         """In a worker: load the weights."""
-        self.weights.read(agents)
+        tensors = self._tensors(agents)
+        if tensors is None:  # copies: a hook may keep what it gets
+            arrays = self.weights.arrays.items()
+            agents.load_state_dict({name: torch.from_numpy(a.copy()) for name, a in arrays})
+            return
+        for array, tensor in zip(self.weights.arrays.values(), tensors, strict=True):
+            tensor.detach().copy_(torch.from_numpy(array))
 
     def write(self, fields: Mapping[str, np.ndarray], share: Share) -> None:
         """In a worker: give the steps [T, E, …] of its share to the run."""
@@ -170,3 +140,19 @@ class SharedExchange:
     def seconds_of(self, share: Share) -> np.ndarray:
         """In a worker: where it adds up its times, [2]."""
         return self.seconds[share.number]
+
+    def _tensors(self, agents: nn.Module) -> list[Tensor] | None:
+        """The tensor that every array of weights follows; None if copying is not all that loading
+        does. The modules are searched once: reading ``state_dict`` takes as long as acting does.
+        """
+        if agents is not self._of:
+            self._of, self._owners = agents, None
+            if all(map(_copied_plainly, agents.modules())):
+                paths = [name.rpartition(".") for name in self.weights.layout]
+                self._owners = [(agents.get_submodule(path), name) for path, _, name in paths]
+        if self._owners is None:
+            return None
+        return [getattr(module, name) for module, name in self._owners]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_of": None, "_owners": None}

@@ -6,16 +6,18 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from multiprocessing.util import Finalize
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from rltrain.common.machine.child_processes import EXIT_TIMEOUT
 from rltrain.errors import EnvError, Interrupted
 from rltrain.hardware.env_share import Share
-from rltrain.hardware.process.process import WorkerLost
-from rltrain.hardware.process.worker import Answer
+from rltrain.hardware.process.process import WorkerLost, WorkerProcess
 from rltrain.types import StateDict
+
+if TYPE_CHECKING:
+    from rltrain.hardware.ray.cluster import WorkerActor
 
 log = logging.getLogger("rltrain")
 HOUR = 3600.0
@@ -27,34 +29,9 @@ IN_A_ROW = 3
 """Losses of one worker, while a question is answered, at which the run fails."""
 
 
-class WorkerHandle(Protocol):
-    """A worker elsewhere, as the run uses it."""
-
-    owes: bool  # an answer that was not read; the first one comes without a question, at the start
-
-    def send(self, *question: Any) -> None:
-        """Ask a question, a method of ``Worker`` and its arguments.
-
-        Raises:
-            WorkerLost: the worker is gone.
-        """
-
-    def receive(self, timeout: float, stop: Callable[[], bool] = ...) -> Answer:
-        """The next answer.
-
-        Raises:
-            WorkerLost: there is none.
-            Interrupted: ``stop`` returned True.
-        """
-
-    def close(self) -> None:
-        """Let the worker close its environments; ``kill`` follows."""
-
-    def kill(self, timeout: float = ...) -> None:
-        """End the worker, after waiting this many seconds for its end."""
-
-
-StartWorker = Callable[[Share, int, int, StateDict | None], WorkerHandle]
+WorkerHandle: TypeAlias = "WorkerProcess | WorkerActor"
+"""A worker elsewhere, as the run uses it."""
+StartWorker: TypeAlias = "Callable[[Share, int, int, StateDict | None], WorkerHandle]"
 """Starts a share's worker, given how many were replaced, its episodes, and what outlives them."""
 
 
@@ -95,11 +72,6 @@ class Supervision:
         self._answers: dict[int, Any] = {}  # to it, as far as they were read
         self._undelivered: dict[int, WorkerLost] = {}  # why a worker did not get it
         Finalize(self, _kill_all, (self._processes,), exitpriority=0)  # before they are joined
-
-    def begin_again(self, replaced: int) -> None:
-        """Replace all workers, counting on from ``replaced``."""
-        self.close()
-        self.replaced, self.broken = replaced, False
 
     def send(self, method: str, args: Sequence[tuple[object, ...]]) -> None:
         """Ask every worker with arguments of its own; ``receive`` waits for the answers."""

@@ -89,10 +89,6 @@ class Worker:
         self.exchange.read(self.agents)
         return self.rollout.run_episodes(n, seed, clock)
 
-    def call(self, method: str, *args: Any) -> list[Any]:
-        """Call a method of every environment."""
-        return self.rollout.call(method, *args)
-
     def state_dict(self) -> StateDict:
         """The rollout's state and torch's random stream, which noisy layers draw from."""
         return {
@@ -112,14 +108,13 @@ class Worker:
         self.rollout.restart(state["rollout"], episodes)
         torch.set_rng_state(state["torch_rng"])
 
+    def call(self, method: str, *args: Any) -> list[Any]:
+        """Call a method of every environment."""
+        return self.rollout.call(method, *args)
+
     def abandon(self, episodes: int) -> None:
         """Begin new episodes, ``Rollout.abandon``."""
         self.rollout.abandon(episodes)
-
-    def take_over(self, carried: StateDict) -> None:
-        """Load what outlived the episodes of a lost worker, but for its random stream."""
-        rng = self.rollout.policy.state_dict()["rng"]
-        self.rollout.carry_on({**carried, "policy": {**carried["policy"], "rng": rng}})
 
 
 class CountedSeeds:
@@ -185,10 +180,11 @@ class Answers:
     def _made(self) -> Worker:
         rollout, agents = self.make(self.share, self.replaced)
         worker = Worker(rollout, agents, self.share, self.exchange)
-        if self.carried is not None:
-            worker.take_over(self.carried)
+        if self.carried is not None:  # all but the random stream, which is new
+            policy = {**self.carried["policy"], "rng": rollout.policy.state_dict()["rng"]}
+            rollout.carry_on({**self.carried, "policy": policy})
         if self.episodes:
-            worker.abandon(self.episodes)
+            rollout.abandon(self.episodes)
         return worker
 
     def close(self) -> None:

@@ -53,7 +53,13 @@ def connect(address: str | None, asked: Mapping[str, float]) -> None:
     if not ray.is_initialized():
         try:
             if address is None or address == "local":
-                start_here(needed)
+                ray.init(
+                    address="local",
+                    num_cpus=max(math.ceil(needed["CPU"]), available_cores()),
+                    resources={name: n for name, n in needed.items() if name != "CPU"},
+                    include_dashboard=False,
+                    **of_every_job(),
+                )
             else:
                 join(address)
         except (OSError, ValueError) as error:
@@ -75,18 +81,6 @@ def connect(address: str | None, asked: Mapping[str, float]) -> None:
             "join it. Lower hardware.n_workers, hardware.worker_cpus or worker_resources.",
             ", ".join(lacking),
         )
-
-
-def start_here(needed: Mapping[str, float]) -> None:
-    """Start Ray on this machine."""
-    others = {name: amount for name, amount in needed.items() if name != "CPU"}
-    ray.init(
-        address="local",
-        num_cpus=max(math.ceil(needed["CPU"]), available_cores()),
-        resources=others,
-        include_dashboard=False,
-        **of_every_job(),
-    )
 
 
 def join(address: str) -> None:
@@ -125,24 +119,20 @@ class SentExchange:
         return self.seconds
 
 
-class RayWorker:
+class RayWorker(Answers):
     """A worker on the cluster, in the folder of the run if its node has that, for typed modules."""
 
     def __init__(self, folder: str, *about: Any) -> None:
         with suppress(OSError):
             os.chdir(folder)
-        self.exchange = SentExchange()
-        self.answers = Answers(self.exchange, *about)
+        self.sent = SentExchange()
+        super().__init__(self.sent, *about)
 
     def ask(self, weights: Arrays | None, *question: Any) -> Answer:
         """The answer to a question; ``weights`` are those to act with from now on."""
         if weights is not None:
-            self.exchange.weights = weights
-        return self.answers(*question)
-
-    def close(self) -> None:
-        """Close the environments."""
-        self.answers.close()
+            self.sent.weights = weights
+        return self(*question)
 
 
 class RayExchange:

@@ -22,7 +22,7 @@ from rich.table import Column, Table
 
 import rltrain
 from rltrain.battles.data.maps import map_names
-from rltrain.battles.data.smacv2_config import MAP_FILE
+from rltrain.battles.data.scenarios import MAP_FILE
 from rltrain.common.machine.install import (
     install_command,
     install_extra,

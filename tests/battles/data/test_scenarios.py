@@ -3,7 +3,7 @@
 import pytest
 
 from rltrain.battles.data.maps import find_map
-from rltrain.battles.data.scenarios import SCENARIOS, find_scenario
+from rltrain.battles.data.scenarios import SCENARIOS, find_scenario, scenario_options
 from rltrain.battles.options import Options, sizes_of
 from rltrain.env.smac.spec import spec_of
 
@@ -71,3 +71,25 @@ def test_nearest_names_are_offered() -> None:
 def test_smac_refuses_scenarios() -> None:
     with pytest.raises(ValueError, match=r"'terran_5_vs_5': .*type env=smacv2"):
         find_map("terran_5_vs_5")
+
+
+def test_scenario_options_are_those_of_the_smacv2_package() -> None:
+    found = scenario_options(find_scenario("terran_5_vs_6"))
+    assert found["map_name"] == "10gen_terran"
+    assert found["capability_config"] == {
+        "n_units": 5,
+        "n_enemies": 6,
+        "team_gen": {
+            "dist_type": "weighted_teams",
+            "unit_types": ["marine", "marauder", "medivac"],
+            "exception_unit_types": ["medivac"],
+            "weights": [0.45, 0.45, 0.1],
+            "observe": True,
+        },
+        "start_positions": {
+            "dist_type": "surrounded_and_reflect",
+            "p": 0.5,
+            "map_x": 32,
+            "map_y": 32,
+        },
+    }

@@ -21,8 +21,8 @@ from rltrain.battles.smaclite.units import LITE_UNITS
 from rltrain.battles.smaclite.walls import wall_edges
 from rltrain.battles.smaclite.weapons import GONE, act, mend
 from rltrain.env.smac import SmacVectorEnv, StarCraft2Env, parallel_env
-from rltrain.env.smac.spec import env_spec
 from tests.battles.conftest import ATTACK, EAST, NORTH, actions, place, random_legal, seeds
+from tests.battles.specs import env_spec
 
 POSSIBLE = [name for name in map_names() if name not in ("6h_vs_8z", "so_many_baneling")]
 TICKS = {

@@ -8,9 +8,9 @@ import pytest
 from rltrain.battles.native import NativeBattles
 from rltrain.battles.options import Options
 from rltrain.env.smac.backend import BattleBackend
-from rltrain.env.smac.spec import env_spec
 from rltrain.env.smac.starcraft2.games import Games
 from rltrain.env.smac.starcraft2.worker import Recipe
+from tests.battles.specs import env_spec
 
 MEMBERS = {*BattleBackend.__annotations__, *vars(BattleBackend)} - {*vars(type), "_is_protocol"}
 ENGINE = Path(__file__).parents[3] / "rltrain" / "battles" / "engine"

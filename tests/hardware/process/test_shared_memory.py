@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import rltrain
-from rltrain.hardware.process.shared_memory import SharedWeights
+from rltrain.hardware.process.shared_memory import SharedExchange
 from rltrain.types import EnvSpec
 from tests.hardware.process.networks import KINDS, Derived
 from tests.marks import each_once
@@ -33,10 +33,10 @@ def agents_of(overrides):
 
 
 def through_memory(learned, worker):
-    weights = SharedWeights(worker)
-    weights.write(learned)
-    weights.read(worker)
-    for array in weights.shared.arrays.values():  # the run continues while the worker acts
+    exchange = SharedExchange({}, worker, 1)
+    exchange.publish(learned)
+    exchange.read(worker)
+    for array in exchange.weights.arrays.values():  # the run continues while the worker acts
         array.fill(99)
 
 
@@ -98,6 +98,6 @@ def test_workers_have_all_that_loading_gives(kind, way):
 def test_what_loading_only_copies_is_only_copied(algo):
     """Loading takes three times as long, for every step of the environments."""
     agents = agents_of([f"algo={algo}"])
-    weights = SharedWeights(agents)
-    weights.write(agents)
-    assert weights._owners
+    exchange = SharedExchange({}, agents, 1)
+    exchange.publish(agents)
+    assert exchange._owners

@@ -10,7 +10,7 @@ import logging
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
@@ -101,7 +101,12 @@ class Games:
         """
         begin = dict(restarts or {})
         playing = [e for e in range(self.n_envs) if e not in begin and not self.ended[e]]
-        self._check(action, playing)
+        check_shape(action, self.avail)
+        for e in playing:
+            for agent, chosen in enumerate(action[e].tolist()):
+                legal = np.flatnonzero(self.avail[e, agent]).tolist()
+                if chosen not in legal:
+                    raise IllegalAction.of(e, agent, chosen, legal)
         self.lost[:], self.reward[:] = False, 0.0
         frames, crashes = self._ask({e: ("step", action[e].tolist()) for e in playing})
         for e, frame in frames.items():
@@ -114,18 +119,17 @@ class Games:
     def results(self, envs: Sequence[int]) -> list[Info]:
         """How these episodes stand: won, dead allies and enemies, timed out; the restarts of the
         environment's game so far."""
-        return [self._result(e) for e in envs]
-
-    def _result(self, e: int) -> dict[str, Any]:
-        info, restarts = self._info[e], int(self.restarts[e])
-        return {
-            "win": bool(info.get("battle_won", False)),
-            "dead_allies": int(info.get("dead_allies", 0)),
-            "dead_enemies": int(info.get("dead_enemies", 0)),
-            "timeout": bool(self.timeout[e]),
-            "restarts": restarts,
-            **({"metrics": {"restarts": restarts}} if restarts else {}),
-        }
+        return [
+            {
+                "win": bool(info.get("battle_won", False)),
+                "dead_allies": int(info.get("dead_allies", 0)),
+                "dead_enemies": int(info.get("dead_enemies", 0)),
+                "timeout": bool(self.timeout[e]),
+                "restarts": restarts,
+                **({"metrics": {"restarts": restarts}} if restarts else {}),
+            }
+            for e, info, restarts in ((e, self._info[e], int(self.restarts[e])) for e in envs)
+        ]
 
     def call(self, method: str, *args: Any) -> list[Any]:
         """Call a method of SMAC's environment in every game; ``get_stats`` counts the restarts."""
@@ -183,14 +187,6 @@ class Games:
         for game in self._games.values():
             game.process.join(max(0.0, until - time.monotonic()))
         _kill_all(self._games)
-
-    def _check(self, action: np.ndarray, playing: Iterable[int]) -> None:
-        check_shape(action, self.avail)
-        for e in playing:
-            for agent, chosen in enumerate(action[e].tolist()):
-                legal = np.flatnonzero(self.avail[e, agent]).tolist()
-                if chosen not in legal:
-                    raise IllegalAction.of(e, agent, chosen, legal)
 
     def _begin(self, seeds: Mapping[int, int]) -> None:
         """Begin an episode in each environment, with games launched where there are none."""

@@ -14,7 +14,7 @@ from rltrain.algo.network.units.hpn import HPNAgents
 from rltrain.battles.data.scenarios import find_scenario
 from rltrain.battles.options import Smacv2Options
 from rltrain.buffer.replay import one_agent
-from rltrain.env.smac.spec import env_spec, spec_of
+from rltrain.env.smac.spec import spec_of
 from tests.algo.batches import (
     SPEC,
     accelerated,
@@ -23,6 +23,7 @@ from tests.algo.batches import (
     with_garbage,
 )
 from tests.algo.maps import laid_out, spec_among
+from tests.battles.specs import env_spec
 
 MAP = env_spec("2s3z")
 MOVE, ENEMIES, ALLIES = 6, 5, 4

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from rltrain.battles.options import Options
-from rltrain.env.smac.spec import env_spec
 from rltrain.env.smac.starcraft2 import worker
 from rltrain.env.smac.starcraft2.worker import Game, GameOver
+from tests.battles.specs import env_spec
 from tests.env.smac.starcraft2.conftest import PLAY
 
 

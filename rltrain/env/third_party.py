@@ -1,0 +1,94 @@
+"""ThirdPartyEnv: what the adapters of Gymnasium's and PettingZoo's environments have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from rltrain.common.env_values import LARGEST
+from rltrain.common.number_types import is_finite
+from rltrain.env.vector import Env
+from rltrain.errors import EnvError, reason
+
+NO_STATE = np.zeros(0, np.float32)
+FINITE = f"finite numbers, at most {LARGEST:.1g}"
+FRAMES_PER_SECOND = 30.0  # of videos, where an environment does not define it
+
+
+class ThirdPartyEnv(Env):
+    """An environment of someone else's, ``env``, in the episode of ``seed`` at step ``t``.
+
+    A task is an argument of its ``set_task``, or some of its attributes by name, such as
+    ``{"gravity": 12.0}``. Plain values only, since checkpoints save them.
+    """
+
+    def __init__(self, env: Any, name: str) -> None:
+        self.env, self.name, self.inner = env, name, getattr(env, "unwrapped", env)
+        self.seed, self.t = 0, 0
+        if getattr(env, "render_mode", None) == "rgb_array":
+            fps = getattr(env, "metadata", {}).get("render_fps")
+            self.frames_per_second = float(fps or FRAMES_PER_SECOND)
+
+    def render(self) -> Any:
+        """The environment's image, if it was made with ``render_mode: rgb_array``."""
+        return self.env.render()
+
+    def call(self, method: str, *args: Any) -> Any:
+        """Call a method of the unwrapped environment; ``set_task`` is the one below."""
+        return getattr(self if method == "set_task" else self.inner, method)(*args)
+
+    def set_task(self, task: object) -> None:
+        """Change the task from the next episode on.
+
+        Raises:
+            ValueError: the environment cannot play it: it has neither a method ``set_task`` nor
+                attributes of these names.
+        """
+        named = isinstance(task, Mapping) and all(hasattr(self.inner, str(key)) for key in task)
+        if not hasattr(self.inner, "set_task") and not named:
+            raise ValueError(
+                f"{self.name} cannot play the task {task}: it has no method set_task, so the task "
+                "must name attributes that it has, such as {gravity: 12.0}."
+            )
+        self.task = task
+
+    def begin_task(self) -> None:
+        """Set the task of the coming episode; None leaves the one that it was made with."""
+        if self.task is not None and hasattr(self.inner, "set_task"):
+            self.inner.set_task(self.task)
+        elif self.task is not None:
+            for name, value in self.task.items():
+                setattr(self.inner, name, value)
+
+    def converted(
+        self,
+        convert: Callable[[Any], np.ndarray],
+        obs: object,
+        agent: object = None,
+        shape: tuple[int, ...] | None = None,
+    ) -> np.ndarray:
+        """An observation, of an agent, as an array, of a shape; EnvError for what is not in its
+        space, or not finite.
+        """
+        said = "returned" if agent is None else f"gave {agent}"
+        try:
+            row = convert(obs)
+        except (ValueError, TypeError, KeyError, IndexError) as error:
+            raise EnvError(
+                f"{self.where()} {said} the observation {obs}, which is not in its space "
+                f"({reason(error)})."
+            ) from error
+        fits = shape is None or row.shape == shape
+        if not fits or (row.dtype != np.uint8 and not is_finite(row)):
+            of = "" if shape is None else f", of the shape {shape}"
+            raise EnvError(f"{self.where()} {said} the observation {obs}: expected {FINITE}{of}.")
+        return row
+
+    def where(self) -> str:
+        """The environment, step and episode, for messages."""
+        return f"{self.name} at step {self.t} of the episode with seed {self.seed}"
+
+    def close(self) -> None:
+        self.env.close()

@@ -1,0 +1,11 @@
+"""Specs of SMAC's maps."""
+
+from rltrain.battles.data.maps import find_map
+from rltrain.battles.options import Options
+from rltrain.env.smac.spec import spec_of
+from rltrain.types import EnvSpec
+
+
+def env_spec(map_name: str, options: Options | None = None) -> EnvSpec:
+    """The spec of a map, without an environment."""
+    return spec_of(find_map(map_name), options or Options())
