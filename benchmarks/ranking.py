@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.kept import kept
 from benchmarks.tasks import TASKS
 from rltrain.logger.curve import series
-from rltrain.report.scores import Curve
+from rltrain.report.run_data import Curve
 from rltrain.report.statistics import (
     probability_of_improvement,
     resampled_runs,

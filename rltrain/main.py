@@ -65,7 +65,6 @@ def run(arguments: Sequence[str]) -> int:
         answer(line, arguments)
         return answered()
     require_places()
-    require_overrides(line, arguments)
     if "mode=list" in line.overrides:
         from rltrain.mode.list import show
 
@@ -73,6 +72,7 @@ def run(arguments: Sequence[str]) -> int:
         others = [override for override in line.overrides if override != "mode=list"]
         show([*flags, *others], catalog_for(line))
         return answered()
+    require_overrides(line, arguments)
     from rltrain.mode.dispatch import dispatch
 
     try:

@@ -30,7 +30,10 @@ class CsvFile(Logger):
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
         line = {**asdict(clock), "seconds": round(seconds, 3), **without_nan(row)}
         if not set(line) <= set(self.columns):
-            self.write_all()
+            rows = list(read_rows(self.source))
+            with replacing(self.path) as temporary:
+                temporary.write_text(csv_text(rows), encoding="utf-8", newline="")
+            self.columns = columns_of(rows)
             return
         columns, self.columns = self.columns, []
         with self.path.open("a", encoding="utf-8", newline="") as file:
@@ -43,13 +46,6 @@ class CsvFile(Logger):
     @property
     def offset(self) -> int:
         return 0  # so that a resume cuts
-
-    def write_all(self) -> None:
-        """Write every row of ``metrics.jsonl``."""
-        rows = list(read_rows(self.source))
-        with replacing(self.path) as temporary:
-            temporary.write_text(csv_text(rows), encoding="utf-8", newline="")
-        self.columns = columns_of(rows)
 
 
 def columns_of(rows: Sequence[Mapping[str, object]]) -> list[str]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -50,8 +49,7 @@ def history(path: Path) -> dict[str, np.ndarray]:
     }
 
 
-@dataclass(frozen=True)
-class Panel:
+class Panel(NamedTuple):
     """One pair of axes: a metric of tests and the same one of training, either may be empty."""
 
     label: str
@@ -64,11 +62,9 @@ def panels(lines: Sequence[Mapping[str, object]]) -> list[Panel]:
     """The metrics that are drawn: returns, win rates where there are any, and those that the
     environment and callbacks add (``test/NAME``, ``train/NAME`` or ``custom/NAME``).
     """
-    added_names = dict.fromkeys(name for row in lines for name in row if name not in METRICS)
-    added = dict.fromkeys(
-        n.partition("/")[2] for n in added_names if n.startswith(("test/", "train/"))
-    )
-    names = ["return_mean", "win_rate", *added]
+    added = dict.fromkeys(name for row in lines for name in row if name not in METRICS)
+    of_episodes = (n.partition("/")[2] for n in added if n.startswith(("test/", "train/")))
+    names = ["return_mean", "win_rate", *dict.fromkeys(of_episodes)]
     drawn = [
         Panel(
             name.removesuffix("_mean").replace("_", " "),
@@ -80,7 +76,7 @@ def panels(lines: Sequence[Mapping[str, object]]) -> list[Panel]:
     ]
     drawn += [
         Panel(name.removeprefix("custom/").replace("_", " "), ([], []), series(lines, name))
-        for name in added_names
+        for name in added
         if name.startswith("custom/")
     ]
     shown = [panel for panel in drawn[1:] if panel.test[0] or panel.train[0]]
@@ -125,17 +121,10 @@ def make_figure(lines: Sequence[Mapping[str, object]], title: str) -> Figure:
     every_axes = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
     for axes, panel in zip(every_axes, shown, strict=True):
         draw_panel(axes, panel)
-    handles: dict[str, Any] = {}
-    for axes in every_axes:
-        drawn, labels = axes.get_legend_handles_labels()
-        handles |= dict(zip(labels, drawn, strict=True))
-    if handles:
+    shapes = [shape for axes in every_axes for shape in axes.get_legend_handles_labels()[0]]
+    if handles := {shape.get_label(): shape for shape in shapes}:
         figure.legend(
-            list(handles.values()),
-            list(handles),
-            loc="outside lower center",
-            ncols=3,
-            frameon=False,
+            handles=list(handles.values()), loc="outside lower center", ncols=3, frameon=False
         )
     every_axes[0].set_title(title, fontsize=10)
     every_axes[-1].set_xlabel("environment steps")

@@ -16,9 +16,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Column, Table
 from rich.text import Text
 
-from rltrain.logger.console import pace_words, shown_metrics
+from rltrain.logger.console import Pace, RunProgress, activity, pace_words, shown_metrics
 from rltrain.logger.loggers import Logger
-from rltrain.logger.pace import Pace, RunProgress, activity
 from rltrain.types import Clock
 
 log = logging.getLogger("rltrain")
@@ -35,7 +34,7 @@ class LivePanel(Logger):
         self.widths = [1, 1]  # of the widest metric so far: rltrain's own, added ones
         self.run: RunProgress | None = None
         self.closed = threading.Event()
-        self.thread = threading.Thread(target=self.redraw_until_closed, name="display", daemon=True)
+        self.thread = threading.Thread(target=self.redraw, name="display", daemon=True)
         self.live = Live(
             console=console,
             auto_refresh=False,
@@ -53,22 +52,19 @@ class LivePanel(Logger):
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
         self.values = {**self.values, **row}
 
-    def redraw_until_closed(self) -> None:
-        """RunProgress by the thread; an exception ends the display, not the run."""
+    def redraw(self) -> None:
+        """Run by the thread: draw the current state. The empty line below the panel takes the
+        ``^C`` that a terminal writes where its cursor is. An exception ends the display, not the
+        run.
+        """
         try:
-            self.redraw()
-            while not self.closed.wait(self.INTERVAL):
-                self.redraw()
+            while self.run is not None:
+                self.pace.observe(self.run)
+                self.live.update(Group(self.panel(self.run), Text()), refresh=True)
+                if self.closed.wait(self.INTERVAL):
+                    return
         except Exception:
             log.warning("the live display stopped", exc_info=True)
-
-    def redraw(self) -> None:
-        """Draw the current state. The empty line below the panel takes the ``^C`` that a terminal
-        writes where its cursor is.
-        """
-        if self.run is not None:
-            self.pace.observe(self.run)
-            self.live.update(Group(self.panel(self.run), Text()), refresh=True)
 
     def panel(self, run: RunProgress) -> Panel:
         """Steps done, what happens now, and the metrics."""
@@ -84,7 +80,8 @@ class LivePanel(Logger):
         speed, left = pace_words(self.pace, run)
         if not self.closed.is_set():
             goes_on = run.stopping is None
-            now, passed = self.state(run), clock_time(run.seconds)
+            now, whole = self.state(run), int(run.seconds)
+            passed = f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
             now += f", {speed}" if speed and goes_on and activity(run) is None else ""
             passed += f", {left}" if left and goes_on else ""
             lines[0] = Text(now, "cyan", no_wrap=True)
@@ -132,9 +129,3 @@ class LivePanel(Logger):
         self.live.stop()
         if self.run is not None:
             self.console.print(self.panel(self.run))
-
-
-def clock_time(seconds: float) -> str:
-    """0:01:30."""
-    whole = int(seconds)
-    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"

@@ -115,7 +115,14 @@ def optimizer_state(file: Path) -> dict[str, Any]:
     """
     state = loaded(file)
     known = isinstance(state, Mapping) and {"state", "param_groups"} <= set(state)
-    if not known or not (has_moments(state["state"]) and has_options(state["param_groups"])):
+    groups = state["param_groups"] if known else None
+    has_options = isinstance(groups, list) and all(
+        isinstance(group, Mapping)
+        and isinstance(group.get("params"), list)
+        and isinstance(group.get("lr"), int | float)
+        for group in groups
+    )
+    if not has_options or not has_moments(state["state"]):
         raise CheckpointError(
             f"{file} is not an optimizer's state_dict: expected state and param_groups, finite "
             "moments of the same names for each parameter. Without it the optimizer starts anew."
@@ -143,16 +150,6 @@ def is_step(value: object) -> bool:
 def is_plain(value: object) -> TypeGuard[Tensor]:
     """Whether it is a dense tensor of real numbers."""
     return isinstance(value, Tensor) and value.layout == torch.strided and not value.is_complex()
-
-
-def has_options(groups: object) -> bool:
-    """Whether it is parameters and a learning rate, for each group."""
-    return isinstance(groups, list) and all(
-        isinstance(group, Mapping)
-        and isinstance(group.get("params"), list)
-        and isinstance(group.get("lr"), int | float)
-        for group in groups
-    )
 
 
 def loaded(file: Path) -> Any:

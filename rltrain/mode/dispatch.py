@@ -46,7 +46,7 @@ def dispatch(overrides: Sequence[str], *, multirun: bool) -> int:
     is_sweep = path is not None and is_sweep_folder(str(path))
     if mode not in FROM_CHECKPOINT or typed_value(overrides, "checkpoint") is not None:
         require_read(overrides, "resume of a sweep" if is_sweep else mode)
-    return carry_out(overrides)
+    return carry_out(overrides) or 0
 
 
 def new_mode(overrides: Sequence[str]) -> int:
@@ -81,15 +81,16 @@ def doctor_mode(overrides: Sequence[str]) -> int:
     require_one_value(overrides)
     rest = [override for override in overrides if override != "mode=doctor"]
     game = rest == ["env.backend=sc2"]
-    if any(override.startswith("env=") for override in rest):
-        from rltrain.mode.doctor.environment import examine_env
-
-        return UsageError.exit_code if examine_env(rest) else 0
-    if rest and not game:
+    has_env = any(override.startswith("env=") for override in rest)
+    if rest and not (game or has_env):
         raise UsageError(
             f"mode=doctor examines the machine, with env.backend=sc2 also StarCraft II, or with "
             f"env=… an environment: leave out {', '.join(rest)}."
         )
+    if has_env:
+        from rltrain.mode.doctor.environment import examine_env
+
+        return UsageError.exit_code if examine_env(rest) else 0
     from rltrain.mode.doctor.machine import examine, runs, show
 
     findings = examine(Path.cwd() / "outputs", game)
@@ -97,7 +98,7 @@ def doctor_mode(overrides: Sequence[str]) -> int:
     return 0 if runs(findings) else UsageError.exit_code
 
 
-def evaluate_mode(overrides: Sequence[str]) -> int:
+def evaluate_mode(overrides: Sequence[str]) -> None:
     """Evaluate a checkpoint or a scripted policy."""
     path, load_step, others = loaded(overrides, ("best", "all"))
     settings = None if path else scripted("evaluate", overrides)
@@ -109,10 +110,9 @@ def evaluate_mode(overrides: Sequence[str]) -> int:
         evaluate.show_all(evaluate.evaluate_all(str(path), others))
     else:
         evaluate.show(evaluate.evaluate(str(path), others, load_step))
-    return 0
 
 
-def watch_mode(overrides: Sequence[str]) -> int:
+def watch_mode(overrides: Sequence[str]) -> None:
     """Show test episodes of a checkpoint, or of a scripted policy, in the terminal."""
     path, load_step, others = loaded(overrides)
     if record := [override for override in others if override.startswith("record=")]:
@@ -129,30 +129,27 @@ def watch_mode(overrides: Sequence[str]) -> int:
     if settings is None:
         source, settings = open_checkpoint(str(path), changed, load_step, plays=True)
     watch(settings, source)
-    return 0
 
 
-def export_mode(overrides: Sequence[str]) -> int:
+def export_mode(overrides: Sequence[str]) -> None:
     """Write a checkpoint's network as ONNX."""
     path, load_step, others = loaded(overrides)
     path = require_checkpoint("export", path)
     from rltrain.mode.export.network import export, show
 
     show(export(path, others, load_step))
-    return 0
 
 
-def push_mode(overrides: Sequence[str]) -> int:
+def push_mode(overrides: Sequence[str]) -> None:
     """Send a run to the Hugging Face Hub."""
     path, load_step, others = loaded(overrides)
     path = require_checkpoint("push", path)
     from rltrain.mode.hub.push import push
 
     say(f"The run is on the Hub: checkpoint={push(path, others, load_step)}")
-    return 0
 
 
-def init_mode(overrides: Sequence[str]) -> int:
+def init_mode(overrides: Sequence[str]) -> None:
     """Write a small project into ``init.folder``."""
     _, settings = compose_single(overrides)
     taken = ("mode=", "init.folder=", "env=gymnasium", "env=pettingzoo")
@@ -165,23 +162,21 @@ def init_mode(overrides: Sequence[str]) -> int:
 
     env = str(typed_value(overrides, "env") or "gymnasium")
     say(write_project(absolute_path(settings.run.init.folder), env))
-    return 0
 
 
-def import_mode(overrides: Sequence[str]) -> int:
+def import_mode(overrides: Sequence[str]) -> None:
     """Make a run of a checkpoint of PyMARL."""
     path, load_step, others = loaded(overrides)
     path = require_checkpoint("import", path, load_step=load_step)
     composed, settings = compose_single(others)
-    from rltrain.mode.import_checkpoint import import_run, show
+    from rltrain.mode.import_checkpoint import import_run
     from rltrain.mode.run_folder import new_run_dir
 
     run_dir = composed.run_dir() or new_run_dir(settings)
-    show(import_run(settings, path, load_step, run_dir, composed.files(run_dir)))
-    return 0
+    import_run(settings, path, load_step, run_dir, composed.files(run_dir))
 
 
-def report_mode(overrides: Sequence[str]) -> int:
+def report_mode(overrides: Sequence[str]) -> None:
     """Compare runs in a report."""
     own = ("mode=", "runs=", "report.", "hydra.searchpath=")
     if of_training := [o for o in overrides if not o.lstrip("+").startswith(own)]:
@@ -191,13 +186,12 @@ def report_mode(overrides: Sequence[str]) -> int:
             "runs='outputs/dqn-*'."
         )
     _, settings = compose_single(overrides)
-    from rltrain.mode.report import report, show
+    from rltrain.mode.report import report
 
-    show(report(settings.run))
-    return 0
+    report(settings.run)
 
 
-def match_mode(overrides: Sequence[str]) -> int:
+def match_mode(overrides: Sequence[str]) -> None:
     """Let agents play each other, on both sides."""
     from rltrain.mode.match.request import requested
 
@@ -206,7 +200,6 @@ def match_mode(overrides: Sequence[str]) -> int:
     from rltrain.mode.match.round_robin import match
 
     show(match(request))
-    return 0
 
 
 def tune_mode(overrides: Sequence[str]) -> int:
@@ -240,7 +233,7 @@ def resume_mode(overrides: Sequence[str]) -> int:
     return resume(path, others).exit_code
 
 
-MODES: Mapping[str, Callable[[Sequence[str]], int]] = {
+MODES: Mapping[str, Callable[[Sequence[str]], int | None]] = {
     "doctor": doctor_mode,
     "evaluate": evaluate_mode,
     "watch": watch_mode,
@@ -253,7 +246,7 @@ MODES: Mapping[str, Callable[[Sequence[str]], int]] = {
     "tune": tune_mode,
     "resume": resume_mode,
 }
-"""All modes but training."""
+"""All modes but training; None is the exit code 0."""
 FROM_CHECKPOINT = ("evaluate", "watch", "push", "export", "import")
 """Modes that read ``checkpoint``; without one they say so first, whatever else is typed."""
 
@@ -329,11 +322,9 @@ def loaded(
             f"{' or '.join(names)}.{did_you_mean(str(load_step), names)}"
         )
     others = other_overrides(overrides, ("mode", "load_step", "checkpoint"), ("resume",))
-    if path is None:
-        return None, load_step, others
-    if typed_value(overrides, "mode") != "import":
+    if path is not None and typed_value(overrides, "mode") != "import":
         require_any(str(path))
-    return str(path), load_step, others
+    return None if path is None else str(path), load_step, others
 
 
 def other_overrides(

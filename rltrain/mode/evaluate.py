@@ -37,8 +37,7 @@ from rltrain.mode.find_opponents import with_opponents
 from rltrain.mode.find_run import find_checkpoint, find_checkpoints, other_rules
 from rltrain.types import Clock, Episode
 from rltrain.video.episode_recorder import EpisodeRecorder, require_drawing
-from rltrain.video.recorder import Recorder, recorder_of, require_drawable
-from rltrain.video.sc2_replay import GameReplays
+from rltrain.video.recorder import Recording, recorder_of, require_drawable
 
 
 @dataclass(frozen=True)
@@ -122,10 +121,8 @@ def evaluate_all(
             f"dataset.write={dataset} records the episodes of one checkpoint: leave it out, or "
             "name one with load_step=N."
         )
-    place, done = home(every[0]), []
-    for source, saved in opened:
-        settings = saved if handed is None else handed(saved)
-        done.append(played(settings, source, place))
+    place = home(every[0])
+    done = [played(handed(own) if handed else own, source, place) for source, own in opened]
     common = ("what", "environment", "seed", "epsilon", "n_envs", "machine")
     record = {name: done[0].record[name] for name in common} | {"overrides": [*overrides]}
     record["checkpoints"] = [
@@ -182,7 +179,7 @@ def played(settings: Settings, source: checkpoint.Found | None, place: Path) -> 
     """Play and count; with ``record``, write videos into ``place``."""
     rollout = build(settings, source)
     recorded, step = settings.run.record, source.step if source else 0
-    recorder: Recorder | GameReplays | EpisodeRecorder | None = None
+    recorder: Recording | None = None
     try:
         if recorded == "html":
             recorder = episode_recorder(settings, cast(Rollout, rollout), source, place)

@@ -14,9 +14,7 @@ from rltrain.common.machine.places import ELSEWHERE, refused_writes
 from rltrain.logger.screen import shown
 from rltrain.mode.find_run import DEMOS
 from rltrain.mode.hub import download
-from rltrain.video.episode_recorder import EpisodeRecorder
-from rltrain.video.recorder import Recorder
-from rltrain.video.sc2_replay import GameReplays
+from rltrain.video.recorder import Recording
 
 
 def home(source: checkpoint.Found | None) -> Path:
@@ -60,7 +58,7 @@ def recordings_folder(place: Path, step: int) -> Path:
             return made(folder)
 
 
-def recording_remarks(recorder: Recorder | GameReplays | EpisodeRecorder) -> tuple[str, ...]:
+def recording_remarks(recorder: Recording) -> tuple[str, ...]:
     """Where the recordings are, if any was written, and what the recorder says of them."""
     place = f"The recordings are in {shown(recorder.folder)}."
     return (*([place] if any(recorder.files.values()) else []), *recorder.remarks)

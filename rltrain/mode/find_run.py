@@ -61,16 +61,13 @@ def find_run(typed: str | Path) -> Path:
         CheckpointError: there is none.
         UsageError: a checkpoint that no run continues from.
     """
-    if str(typed).startswith("hf:"):
+    of_hub = str(typed).startswith("hf:")
+    if of_hub or (path := typed_path(typed)).is_relative_to(DEMOS):
+        whose = "a run on the Hub has" if of_hub else "agents that come with rltrain have"
+        words = f"checkpoint={quote(str(typed))}{'' if of_hub else ' algo=… env=…'}"
         raise UsageError(
-            f"{typed}: a run on the Hub has weights only and cannot be continued. Type "
-            f"checkpoint={quote(str(typed))} for a new run that starts from them."
-        )
-    path = typed_path(typed)
-    if path.is_relative_to(DEMOS):
-        raise UsageError(
-            f"{typed}: agents that come with rltrain have weights only and cannot be continued. "
-            f"Type checkpoint={quote(str(typed))} algo=… env=… for a new run that starts from them."
+            f"{typed}: {whose} weights only and cannot be continued. Type {words} for a new run "
+            "that starts from them."
         )
     if path.exists() and checkpoint.is_one(path) and not (path / "run.json").is_file():
         path = checkpoint_run(path)

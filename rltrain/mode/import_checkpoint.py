@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -36,24 +35,13 @@ ANOTHER = (
 )
 
 
-@dataclass(frozen=True)
-class Imported:
-    """A run folder with an imported checkpoint."""
-
-    run_dir: Path
-    files: PymarlFiles
-    updates: int  # of the optimizer; 0 if it starts from scratch
-    total_env_steps: int
-    remarks: tuple[str, ...]
-
-
 def import_run(
     settings: Settings,
     path: str | Path,
     load_step: int | None,
     run_dir: Path,
     texts: Mapping[str, str],
-) -> Imported:
+) -> None:
     """Write a run folder whose checkpoint has the weights and the optimizer's moments of a folder
     of PyMARL; targets are copies of the networks, as PyMARL's ``load_models`` makes them.
 
@@ -68,8 +56,7 @@ def import_run(
     require_new(run_dir)
     files = read_folder(Path(os.path.realpath(expanded(path))), load_step)
     record = Record(run_dir, settings)
-    loggers = Loggers([JsonLines(run_dir / "metrics.jsonl")])
-    trainer = built(settings, run_dir, loggers, [record])
+    trainer = built(settings, run_dir, Loggers([JsonLines(run_dir / "metrics.jsonl")]), [record])
     try:
         learner = trainer.learner
         remarks = files.remarks + load_files(learner, files)
@@ -91,7 +78,8 @@ def import_run(
                 raise
     finally:
         trainer.close()
-    return Imported(run_dir, files, updates, settings.run.total_env_steps, remarks)
+    Screen().lines(*remarks)
+    show(shown(run_dir), files, updates, settings.run.total_env_steps)
 
 
 def load_files(learner: Learner, files: PymarlFiles) -> tuple[str, ...]:
@@ -100,7 +88,11 @@ def load_files(learner: Learner, files: PymarlFiles) -> tuple[str, ...]:
     """
     parts = parts_of(learner.online)
     central = {part: parts[part].state_dict() for part in CENTRAL if part in parts}
-    given = named_here(learner, files)
+    children = learner.online.named_children()
+    (of_mixer,) = (name for name, part in children if part is parts["mixer"])
+    agents, mixer = renamed(files.agent, parts["agent"]), renamed(files.mixer)
+    given = {f"agents.{name}": tensor for name, tensor in agents.items()}  # in PyMARL's order
+    given |= {f"{of_mixer}.{name}": tensor for name, tensor in mixer.items()}
     require_fit(learner, files, given)
     moments, remarks = optimizer_moments(learner, files, list(given))
     load_pymarl(learner, files.agent, files.mixer, **central)
@@ -110,16 +102,6 @@ def load_files(learner: Learner, files: PymarlFiles) -> tuple[str, ...]:
     if number_of(files.folder.name) is None:
         remarks += (f"{files.folder.name} is not an env step: the run is counted from 0.",)
     return remarks
-
-
-def named_here(learner: Learner, files: PymarlFiles) -> dict[str, Tensor]:
-    """The tensors by the names that they have in ``learner.online``, in PyMARL's order."""
-    parts = parts_of(learner.online)
-    mixer = parts["mixer"]
-    (of_mixer,) = (name for name, part in learner.online.named_children() if part is mixer)
-    agents = renamed(files.agent, parts["agent"])
-    of_agent = {f"agents.{name}": tensor for name, tensor in agents.items()}
-    return of_agent | {f"{of_mixer}.{name}": x for name, x in renamed(files.mixer).items()}
 
 
 def require_fit(learner: Learner, files: PymarlFiles, given: Mapping[str, Tensor]) -> None:
@@ -211,15 +193,12 @@ def other_options(ours: Mapping[str, object], theirs: Mapping[str, object]) -> I
             )
 
 
-def show(done: Imported) -> None:
-    """Print the files that were written, and what to type next."""
-    console, files = Screen(), done.files
-    path, ended = shown(done.run_dir), done.total_env_steps <= files.env_steps
-    more = 2 * files.env_steps if ended else None
-    optional = {MIXER: files.mixer, OPTIMIZER: done.updates}
+def show(path: str, files: PymarlFiles, updates: int, total_env_steps: int) -> None:
+    """Print what was imported, and what to type next."""
+    optional = {MIXER: files.mixer, OPTIMIZER: updates}  # no updates: it starts from scratch
     parts = ", ".join([AGENT, *(name for name, part in optional.items() if part)])
-    console.lines(
-        *done.remarks,
+    more = 2 * files.env_steps if total_env_steps <= files.env_steps else None
+    Screen().lines(
         f"Imported {parts} of {files.folder} (env step {files.env_steps:,}) as {path}.",
         f"  {evaluate_command(path, None)}",
         f"  {resume_command(path, None, more)}",

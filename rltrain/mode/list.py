@@ -37,9 +37,8 @@ class Line:
     @property
     def needs(self) -> str:
         """``extra marl``, with a remark if it is not installed."""
-        if self.extra is None:
-            return ""
-        return f"extra {self.extra}" + ("" if self.installed else ", not installed")
+        remark = "" if self.installed else ", not installed"
+        return f"extra {self.extra}{remark}" if self.extra else ""
 
 
 def lines(group: str, catalog: Catalog) -> Iterator[Line]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
@@ -25,17 +24,8 @@ from rltrain.report.report_tables import DETAILS, size_text, tables_of
 from rltrain.report.table_formats import Table, as_csv, as_latex
 
 
-@dataclass(frozen=True)
-class Report:
-    """A report that was written to ``folder``."""
-
-    folder: Path
-    analysis: Analysis
-    tables: Sequence[Table]
-
-
-def report(run: RunSettings) -> Report:
-    """Read the runs, compare them, write the report.
+def report(run: RunSettings) -> None:
+    """Read the runs, compare them, write the report, print its main tables.
 
     Raises:
         UsageError: no runs, or none that can be compared.
@@ -55,8 +45,7 @@ def report(run: RunSettings) -> Report:
         require_empty(folder, "a report", advice)
     require_writable(folder.absolute(), "report.dir")
     problems: list[str] = []
-    runs = find_runs(paths, problems)
-    analysis = analyze(runs, run.report, problems)
+    analysis = analyze(find_runs(paths, problems), run.report, problems)
     tables = tables_of(analysis)
     with storage_errors(f"The report {folder}"):
         write_page(folder / "report.html", analysis, tables, [])  # marks the folder as a report's
@@ -66,19 +55,19 @@ def report(run: RunSettings) -> Report:
             put_text(folder / "tables" / f"{table.name}.tex", as_latex(table))
         figures = draw_all(analysis, folder / "figures")
         write_page(folder / "report.html", analysis, tables, figures)
-    return Report(folder, analysis, tables)
+    show(folder, analysis, tables)
 
 
-def show(done: Report) -> None:
+def show(folder: Path, analysis: Analysis, tables: Sequence[Table]) -> None:
     """Print the main tables, the warnings and what was written."""
     screen = Screen()
-    for table in done.tables:
+    for table in tables:
         if table.name in ("final_scores", "overall", "improvement"):
             screen.print(rich_table(table))
-    for warning in done.analysis.warnings:
+    for warning in analysis.warnings:
         screen.print(f"Warning: {warning}", style="yellow")
     screen.lines(
-        f"{size_text(done.analysis)}. Open {shown(done.folder / 'report.html')}; figures/ (PNG, "
+        f"{size_text(analysis)}. Open {shown(folder / 'report.html')}; figures/ (PNG, "
         "SVG, PDF) and tables/ (CSV, LaTeX) are next to it."
     )
 

@@ -129,8 +129,7 @@ def new_run(run_dir: Path, files: Mapping[str, str]) -> Iterator[None]:
     run_dir.mkdir(parents=True, exist_ok=True)
     with run_lock(run_dir):
         require_new(run_dir)
-        begun = {"status": "running", "process": os.getpid()}
-        put_text(run_dir / "run.json", json_text(begun))
+        put_text(run_dir / "run.json", json_text({"status": "running", "process": os.getpid()}))
         for name, text in files.items():
             (run_dir / ".hydra").mkdir(exist_ok=True)
             put_text(run_dir / ".hydra" / name, text)

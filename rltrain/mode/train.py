@@ -211,7 +211,7 @@ def resume(
     *,
     loud: bool = True,
     env: bool = True,
-    handed_over: Callable[[Settings], Settings] | None = None,
+    handed_over: Callable[[Settings], Settings] = lambda settings: settings,
     job: JobName | None = None,
 ) -> Result:
     """Continue a run in its own folder.
@@ -232,8 +232,7 @@ def resume(
     refuse_changes(changed)
     require_saved_settings(run_dir)
     require_writable(run_dir, advice=COPY)
-    settings = check(tree, choices, {})
-    settings = settings if handed_over is None else handed_over(settings)
+    settings = handed_over(check(tree, choices, {}))
     return run_training(settings, run_dir, resume=True, loud=loud, job=job)
 
 

@@ -60,8 +60,7 @@ class Dataset:
     def held_out(self, share: float) -> np.ndarray:
         """[pieces] bool: this share of the whole episodes, evenly spread over the dataset."""
         place = np.cumsum(self.whole)  # 1, 2, … over whole episodes
-        chosen = np.floor(place * share) > np.floor((place - 1) * share)
-        return chosen & self.whole
+        return (np.floor(place * share) > np.floor((place - 1) * share)) & self.whole
 
 
 def open_dataset(folder: Path, spec: EnvSpec) -> Dataset:
@@ -73,53 +72,49 @@ def open_dataset(folder: Path, spec: EnvSpec) -> Dataset:
     """
     index, folder = read_index(folder), folder.absolute()
     require_fit(folder, index["spec"], spec)
-    shard, start, length, whole, files = [], [], [], [], []
-    for number, entry in enumerate(index["shards"]):
-        path = folder / entry["file"]
-        try:
-            file = safe_open(path, framework="np")
-            n, flags = file.get_tensor("length"), file.get_tensor("whole")
-        except UNREADABLE as error:
-            raise damaged(path, str(error)) from error
-        if (n.dtype, flags.dtype, n.ndim, n.shape) != (np.int64, np.bool_, 1, flags.shape):
+    opened = [checked(folder / entry["file"], entry, spec) for entry in index["shards"]]
+    if not opened:
+        raise damaged(folder / INDEX, "it lists no shards")
+    files, lengths, flags = zip(*opened, strict=True)
+    return Dataset(
+        folder,
+        spec,
+        index["shards"],
+        shard=np.repeat(np.arange(len(files)), list(map(len, lengths))),
+        start=np.concatenate([np.cumsum(n + 1) - n - 1 for n in lengths]),
+        length=np.concatenate(lengths),
+        whole=np.concatenate(flags),
+        files=files,
+    )
+
+
+def checked(
+    path: Path, entry: Mapping[str, Any], spec: EnvSpec
+) -> tuple[Any, np.ndarray, np.ndarray]:
+    """A shard, mapped into memory, with the length of its pieces and whether they are whole, after
+    comparing it with the index and the environment; DatasetError if it differs.
+    """
+    try:
+        file = safe_open(path, framework="np")
+        n, whole = file.get_tensor("length"), file.get_tensor("whole")
+        if (n.dtype, whole.dtype, n.ndim, n.shape) != (np.int64, np.bool_, 1, whole.shape):
             raise damaged(path, "its piece lengths are invalid")
         if (n < 1).any() or (n >= entry["steps"]).any() or int((n + 1).sum()) != entry["steps"]:
             raise damaged(path, "its pieces do not add up")
-        files.append(checked(folder, entry, spec))
-        shard.append(np.full(len(n), number))
-        start.append(np.cumsum(n + 1) - n - 1)
-        length.append(n)
-        whole.append(flags)
-    if not shard:
-        raise damaged(folder / INDEX, "it lists no shards")
-    join = np.concatenate
-    pieces = join(shard), join(start), join(length), join(whole)
-    return Dataset(folder, spec, index["shards"], *pieces, files)
-
-
-def checked(folder: Path, entry: Mapping[str, Any], spec: EnvSpec) -> Any:
-    """A shard, mapped into memory, after comparing it with the index and the environment;
-    DatasetError if it differs.
-    """
-    path = folder / entry["file"]
-    try:
         if digest(path) != entry["sha256"]:
             raise damaged(path, "its checksum is not the index's")
-        file = safe_open(path, framework="np")
         for name, (shape, dtype) in fields_of(spec).items():
             stored = file.get_slice(name)[:0]
             if (*stored.shape[1:],) != shape or stored.dtype != dtype:
-                raise damaged(
-                    path,
-                    f"'{name}' should be {dtype} {shape}, got {stored.dtype} {stored.shape[1:]}",
-                )
+                got = f"{stored.dtype} {stored.shape[1:]}"
+                raise damaged(path, f"'{name}' should be {dtype} {shape}, got {got}")
             if file.get_slice(name).get_shape()[0] != entry["steps"]:
                 raise damaged(path, f"'{name}' does not have {entry['steps']} time steps")
             if dtype.kind == "f" and name != "probability" and not is_finite(file.get_tensor(name)):
                 raise damaged(path, f"'{name}' has numbers that are not finite")
         action, last = file.get_tensor("action"), file.get_tensor("last")
         final = np.zeros_like(last)
-        final[np.cumsum(file.get_tensor("length") + 1) - 1] = True
+        final[np.cumsum(n + 1) - 1] = True
         available = file.get_tensor("avail_actions")
     except UNREADABLE as error:
         raise damaged(path, str(error)) from error
@@ -129,7 +124,7 @@ def checked(folder: Path, entry: Mapping[str, Any], spec: EnvSpec) -> Any:
         raise damaged(path, "it has time steps without an available action")
     if (final != last).any():
         raise damaged(path, "its episodes do not end where they should")
-    return file
+    return file, n, whole
 
 
 class Reader:
@@ -168,7 +163,14 @@ class Reader:
             pieces.append(self.dataset.piece(int(self.order[0])))
             self.ahead += len(pieces[-1]["last"]) - 1
             self.order = self.order[1:]
-        return as_steps(pieces, self.dataset.spec)
+        fields: dict[str, Any] = {
+            name: np.concatenate([p[name] for p in pieces] or [np.empty((0, *shape), dtype)])
+            for name, (shape, dtype) in fields_of(self.dataset.spec).items()
+            if name != "probability"
+        }
+        fields["action"] = fields["action"].astype(np.int64)
+        lost = np.zeros(1, np.bool_)
+        return Steps(**{name: array[:, None] for name, array in fields.items()}, lost=lost)
 
     def restart(self, state: StateDict, episodes: int) -> None:
         """Do nothing: the dataset is read again."""
@@ -210,14 +212,3 @@ class Reader:
 
     def close(self) -> None:
         """Do nothing: no file stays open."""
-
-
-def as_steps(pieces: Sequence[Mapping[str, np.ndarray]], spec: EnvSpec) -> Steps:
-    """Pieces one after the other as the time steps of one environment, E = 1."""
-    fields: dict[str, Any] = {
-        name: np.concatenate([p[name] for p in pieces] or [np.empty((0, *shape), dtype)])[:, None]
-        for name, (shape, dtype) in fields_of(spec).items()
-        if name != "probability"
-    }
-    fields["action"] = fields["action"].astype(np.int64)
-    return Steps(**fields, lost=np.zeros(1, np.bool_))

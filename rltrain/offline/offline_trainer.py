@@ -46,7 +46,9 @@ class OfflineTrainer(Trainer):
                 n = self.env_steps_per_iteration
                 if self.buffer.full:
                     self.read(n)
-                self.clock = self.later(n)
+                env_steps = self.clock.env_steps + n
+                episodes = math.floor(env_steps * self.episodes_per_env_step)
+                self.clock = Clock(env_steps, episodes, self.clock.updates)
                 self.learn(self.update_ratio.due(n, 0))
 
     def fill(self) -> None:
@@ -70,9 +72,3 @@ class OfflineTrainer(Trainer):
         steps = self.reader.collect(n, self.clock)
         if len(steps.last):
             self.buffer.add(self.callbacks.on_collect(self, steps))
-
-    def later(self, n: int) -> Clock:
-        """The clock ``n`` env steps on, with as many episodes as the dataset has in them."""
-        env_steps = self.clock.env_steps + n
-        episodes = math.floor(env_steps * self.episodes_per_env_step)
-        return Clock(env_steps, episodes, self.clock.updates)

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 from safetensors.numpy import save
 
-from rltrain.buffer import fields as step_layout
+from rltrain.buffer.fields import step_fields
 from rltrain.common.files import digest, drop_temporary, get_json, put_text, replacing, sync
 from rltrain.common.json_text import first_problem
 from rltrain.common.machine.places import require_writable
@@ -65,15 +65,10 @@ def fields_of(spec: EnvSpec) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
     """
     action = np.dtype(np.int16 if spec.n_actions < 1 << 15 else np.int32)
     return {
-        **step_layout.step_fields(spec, "float32"),
+        **step_fields(spec, "float32"),
         "action": ((spec.n_agents,), action),
         "probability": ((spec.n_agents,), np.dtype(np.float32)),
     }
-
-
-def bytes_per_step(spec: EnvSpec) -> int:
-    """Bytes of one time step on disk."""
-    return step_layout.n_bytes(fields_of(spec))
 
 
 def shard_name(number: int) -> str:
@@ -150,9 +145,9 @@ def read_index(folder: Path) -> dict[str, Any]:
             f"There is no dataset at {folder}. Expected the path of one folder with {INDEX}, as "
             "dataset.write=FOLDER makes it."
         )
+    if path.is_symlink():
+        raise DatasetError(f"{path} is a link, which is not followed. {AGAIN}")
     try:
-        if path.is_symlink():
-            raise DatasetError(f"{path} is a link, which is not followed. {AGAIN}")
         index = get_json(path, LARGEST_INDEX)
         if not isinstance(index, dict):
             raise ValueError(f"expected a JSON object, got {type(index).__name__}")

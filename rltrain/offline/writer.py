@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from rltrain.buffer.fields import n_bytes
 from rltrain.buffer.packed_obs import PackedObs
 from rltrain.errors import DatasetError, require_n_envs
 from rltrain.offline.shards import (
     INDEX,
-    bytes_per_step,
     fields_of,
     read_index,
     require_free,
@@ -59,16 +59,14 @@ class Writer:
         self.max_bytes, self.n_episodes = max_bytes, n_episodes
         self.fields = fields_of(spec)
         self.packed = PackedObs(spec, "float32") if spec.obs_bytes else None
-        self.per_shard = max(2, shard_bytes // bytes_per_step(spec))  # time steps
+        self.per_shard = max(2, shard_bytes // n_bytes(self.fields))  # time steps
         self.shards: list[dict[str, Any]] = []
         self.begun = self.is_new = self.stopped = False
         self.open = self._rows(min(64, self.per_shard))  # [E, time steps, …] of the open episodes
         self.n = np.zeros(n_envs, np.int64)  # [E] time steps of the open episode
         self.cut = np.zeros(n_envs, np.bool_)  # [E] its beginning is a piece already
         self.episode = np.zeros(n_envs, np.int64)  # [E] k of the open episode
-        self.pending: list[dict[str, np.ndarray]] = []  # pieces one after the other
-        self.length: list[int] = []  # transitions of each
-        self.whole: list[bool] = []  # whether each is a whole episode
+        self.pending: list[dict[str, np.ndarray]] = []  # pieces, as ``write_shard`` takes them
         self.pending_steps = 0
 
     def begin(self) -> None:
@@ -129,7 +127,8 @@ class Writer:
         if self.is_new:
             require_free(self.folder)  # another run may have started to write there
             self.is_new = False
-        room = None if self.max_bytes is None else self.max_bytes - self.n_bytes
+        written = sum(shard["bytes"] for shard in self.shards)
+        room = None if self.max_bytes is None else self.max_bytes - written
         shard = write_shard(self.folder, len(self.shards), self._joined(), room)
         if shard is None:
             self.stopped = True
@@ -143,12 +142,7 @@ class Writer:
         else:
             write_index(self.folder, self.about, [*self.shards, shard])
             self.shards.append(shard)
-        self.pending, self.length, self.whole, self.pending_steps = [], [], [], 0
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes on disk."""
-        return sum(shard["bytes"] for shard in self.shards)
+        self.pending, self.pending_steps = [], 0
 
     def state_dict(self) -> StateDict:
         """How many shards there are, and everything that is in none yet."""
@@ -191,11 +185,9 @@ class Writer:
             self._widen()
         for name, array in self.open.items():
             array[:, :longest] = state["open"][name]
-        self.pending, self.length, self.whole, self.pending_steps = [], [], [], 0
-        if pending := state["pending"]:
-            self.pending = [{name: np.asarray(pending[name]) for name in self.fields}]
-            self.length, self.whole = (np.asarray(pending[k]).tolist() for k in ("length", "whole"))
-            self.pending_steps = sum(self.length) + len(self.length)
+        pieces = {name: np.asarray(array) for name, array in state["pending"].items()}
+        self.pending = [pieces] if pieces else []
+        self.pending_steps = len(pieces.get("last", ()))
 
     def _keep(self, e: int, *, whole: bool) -> None:
         """Turn the open time steps of an environment into a piece; its last step is final."""
@@ -206,16 +198,13 @@ class Writer:
         piece = {name: array[e, :n].copy() for name, array in self.open.items()}
         piece["last"][-1], piece["terminated"][-1] = True, False
         piece["action"][-1], piece["reward"][-1], piece["probability"][-1] = 0, 0, 1
+        piece |= {"length": np.array([n - 1], np.int64), "whole": np.array([whole])}
         self.pending.append(piece)
-        self.length.append(n - 1)
-        self.whole.append(whole)
         self.pending_steps += n
 
     def _joined(self) -> dict[str, np.ndarray]:
-        arrays = {name: np.concatenate([p[name] for p in self.pending]) for name in self.fields}
-        arrays["length"] = np.array(self.length, np.int64)
-        arrays["whole"] = np.array(self.whole, np.bool_)
-        return arrays
+        names = self.pending[0]
+        return {name: np.concatenate([piece[name] for piece in self.pending]) for name in names}
 
     def _rows(self, n_steps: int) -> dict[str, np.ndarray]:
         return {
@@ -225,7 +214,5 @@ class Writer:
 
     def _widen(self) -> None:
         had = self.open["last"].shape[1]
-        wider = self._rows(min(2 * had, self.per_shard))
-        for name, array in self.open.items():
-            wider[name][:, :had] = array
-        self.open = wider
+        room = self._rows(min(had, self.per_shard - had))
+        self.open = {name: np.append(self.open[name], room[name], 1) for name in room}

@@ -22,9 +22,8 @@ from rltrain.report.comparison import (
     limits_text,
     ranges_of,
 )
-from rltrain.report.run_data import AXES, CLOCK, Run, beside_runs
+from rltrain.report.run_data import AXES, CLOCK, Curve, Run, beside_runs, common, curve_of
 from rltrain.report.run_groups import RunGroup, grouped, renaming
-from rltrain.report.scores import Curve, common, curve_of
 
 Warn = Callable[[str], None]
 FEW = 5
@@ -46,10 +45,10 @@ def analyze(
     """
     warnings = [f"{problem}." for problem in problems]
     warnings += [f"{run.folder}: {problem}." for run in runs for problem in run.problems]
-    runs = list(finished(runs, settings.unfinished, warnings.append))
+    runs = finished(runs, settings.unfinished, warnings.append)
     own = [run for run in runs if not run.source] or runs
     metric = metric_of(own) if settings.metric == "auto" else settings.metric
-    curves = dict(drawable(runs, metric, settings.axis, warnings.append))
+    curves = drawable(runs, metric, settings.axis, warnings.append)
     if not any(run.folder in curves for run in own):
         columns = [(run, name) for run in own for name in run.columns if name not in CLOCK]
         metrics = sorted({name for run, name in columns if len(run.series(name, settings.axis)[0])})
@@ -105,26 +104,23 @@ def counted(runs: Sequence[Run]) -> str:
     return " and ".join(plural(count, name) for name, count in counts.items() if count)
 
 
-def finished(runs: Sequence[Run], every: bool, warn: Warn) -> Iterator[Run]:
+def finished(runs: Sequence[Run], every: bool, warn: Warn) -> list[Run]:
     """Finished runs, or all of them if that is wanted or there are no others."""
     n_runs = sum(not run.source for run in runs)
-    others = [run for run in runs if run.status != "finished"]
+    if not (others := [run for run in runs if run.status != "finished"]):
+        return list(runs)
     named = listed([f"{run.folder.name} ({run.status})" for run in others])
-    if not others or every or len(others) == n_runs:
-        if others:
-            warn(f"{len(others)} of {n_runs} runs have not finished: {named}.")
-        yield from runs
-        return
+    if every or len(others) == n_runs:
+        warn(f"{len(others)} of {n_runs} runs have not finished: {named}.")
+        return list(runs)
     warn(
         f"{len(others)} of {n_runs} runs have not finished and are left out: {named}. With "
         "report.unfinished=true they are compared as far as they got."
     )
-    yield from (run for run in runs if run.status == "finished")
+    return [run for run in runs if run.status == "finished"]
 
 
-def drawable(
-    runs: Sequence[Run], metric: str, axis: str, warn: Warn
-) -> Iterator[tuple[Path, Curve]]:
+def drawable(runs: Sequence[Run], metric: str, axis: str, warn: Warn) -> dict[Path, Curve]:
     """The curves of the runs that have one, by folder."""
     columns = {run.folder: run.metric(metric) for run in runs}
     trained = [run for run in runs if (columns[run.folder] or "").startswith("train/")]
@@ -134,17 +130,13 @@ def drawable(
             f"{counted(trained)} without tests ({named}): the curves show training "
             "episodes, with exploration."
         )
-    empty = []
-    for run in runs:
-        column = columns[run.folder]
-        curve = curve_of(run, column, axis) if column else None
-        if curve is None:
-            empty.append(run)
-        else:
-            yield run.folder, curve
-    if empty and len(empty) < len(runs):
+    found = {r.folder: curve_of(r, name, axis) for r in runs if (name := columns[r.folder])}
+    curves = {folder: curve for folder, curve in found.items() if curve is not None}
+    empty = [run for run in runs if run.folder not in curves]
+    if empty and curves:
         named = listed([str(run.folder) if run.source else run.folder.name for run in empty])
         warn(f"{counted(empty)} without {metric} over {axis}, which are left out: {named}.")
+    return curves
 
 
 def unmatched(settings: ReportSettings, runs: Sequence[Run], envs: Sequence[str]) -> Iterator[str]:
@@ -168,12 +160,8 @@ def unmatched(settings: ReportSettings, runs: Sequence[Run], envs: Sequence[str]
 
 def few_and_twice(groups: Sequence[RunGroup]) -> Iterator[str]:
     """Remarks on how many runs there are and on seeds that occur twice."""
-    few = [
-        f"{g.label} on {g.env} ({len(g.runs)})"
-        for g in groups
-        if len(g.runs) < FEW and not g.published
-    ]
-    if few:
+    own = [group for group in groups if not group.published]
+    if few := [f"{g.label} on {g.env} ({len(g.runs)})" for g in own if len(g.runs) < FEW]:
         yield (
             f"Fewer than {FEW} runs: {listed(few)}. Intervals over so few seeds are unreliable; "
             "add seeds before drawing conclusions."
@@ -242,4 +230,4 @@ def series_of(
     x, values = common(own)
     finals = np.array([curve.final(end, settings.last_tests) for curve in own])
     band, final = (interval_of([v], settings, np.random.default_rng(0)) for v in (values, finals))
-    return Series(group, own, x, band, finals, final)
+    return Series(group.label, group.env, group.runs, own, x, band, finals, final)

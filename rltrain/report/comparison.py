@@ -11,8 +11,8 @@ import numpy as np
 from rltrain.config.schema import ReportSettings
 from rltrain.errors import UsageError
 from rltrain.report import statistics
+from rltrain.report.run_data import Curve
 from rltrain.report.run_groups import RunGroup
-from rltrain.report.scores import Curve
 from rltrain.report.statistics import STATISTICS, Interval, resampled_runs
 
 POINTS = 51
@@ -22,27 +22,14 @@ MANY = 8
 
 
 @dataclass(frozen=True)
-class Series:
+class Series(RunGroup):
     """One configuration on one environment."""
 
-    group: RunGroup
     curves: Sequence[Curve]
     x: np.ndarray
     band: Interval  # [points]
     finals: np.ndarray  # [runs]
     final: Interval
-
-    @property
-    def label(self) -> str:
-        return self.group.label
-
-    @property
-    def env(self) -> str:
-        return self.group.env
-
-    @property
-    def method(self) -> str:
-        return self.group.runs[0].method
 
 
 @dataclass(frozen=True)
@@ -56,14 +43,6 @@ class Overall:
     band: Interval  # [points]
 
 
-@dataclass(frozen=True)
-class Profiles:
-    """Performance profiles: thresholds and, by label, the fraction of runs above them."""
-
-    thresholds: np.ndarray
-    fractions: Mapping[str, Interval]
-
-
 @dataclass
 class Analysis:
     """The contents of a report.
@@ -73,6 +52,7 @@ class Analysis:
         ranges: by environment, what is 0 and what is 1 after normalization; empty if it is not.
         overall: configurations with runs on every environment; empty for one environment, and
             without normalization.
+        profiles: by label, the fraction of runs above each of ``thresholds``.
         improvement: for two labels the probability that the first scores higher.
     """
 
@@ -83,7 +63,8 @@ class Analysis:
     ranges: dict[str, tuple[float, float]]
     warnings: list[str]
     overall: list[Overall] = field(default_factory=list)
-    profiles: Profiles = field(default_factory=lambda: Profiles(np.zeros(0), {}))
+    thresholds: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    profiles: Mapping[str, Interval] = field(default_factory=dict)
     improvement: Mapping[tuple[str, str], Interval] = field(default_factory=dict)
 
     @property
@@ -97,13 +78,14 @@ class Analysis:
     @property
     def own(self) -> list[Series]:
         """The series of runs: published results are compared with nothing."""
-        return [s for s in self.series if not s.group.published]
+        return [s for s in self.series if not s.published]
 
     @property
     def complete(self) -> list[str]:
         """The labels of configurations with runs on every environment."""
-        labels = dict.fromkeys(s.label for s in self.own)
-        envs = {label: {s.env for s in self.own if s.label == label} for label in labels}
+        envs: dict[str, set[str]] = {}
+        for s in self.own:
+            envs.setdefault(s.label, set()).add(s.env)
         return [label for label, own in envs.items() if own == set(self.ends)]
 
     def of(self, env: str) -> list[Series]:
@@ -150,7 +132,7 @@ def ranges_of(
         out = {}
         for env in envs:
             of_env = [s for s in series if s.env == env]
-            runs = [s for s in of_env if not s.group.published] or of_env
+            runs = [s for s in of_env if not s.published] or of_env
             values = np.concatenate([c.y for s in runs for c in s.curves])
             low, high = float(values.min()), float(values.max())
             out[env] = (low, high if high > low else low + 1)
@@ -176,7 +158,7 @@ def compare(analysis: Analysis) -> None:
     if analysis.ranges and len(analysis.ends) > 1:
         analysis.overall = [overall_of(label, analysis, rng) for label in analysis.complete]
     if analysis.complete and (len(analysis.ends) == 1 or analysis.ranges):
-        analysis.profiles = profiles_of(analysis, rng)
+        add_profiles(analysis, rng)
     analysis.improvement = improvements(analysis, rng)
 
 
@@ -192,8 +174,8 @@ def overall_of(label: str, analysis: Analysis, rng: np.random.Generator) -> Over
     return Overall(label, scores, final, x, band)
 
 
-def profiles_of(analysis: Analysis, rng: np.random.Generator) -> Profiles:
-    """Performance profiles, of normalized scores if there are several environments."""
+def add_profiles(analysis: Analysis, rng: np.random.Generator) -> None:
+    """Add performance profiles, of normalized scores if there are several environments."""
     settings = analysis.settings
     limits = analysis.ranges or dict.fromkeys(analysis.ends, (0.0, 1.0))
     scores = {
@@ -202,12 +184,13 @@ def profiles_of(analysis: Analysis, rng: np.random.Generator) -> Profiles:
     }
     every = np.concatenate([task for tasks in scores.values() for task in tasks])
     low, high = (0.0, 1.0) if analysis.ranges else (every.min(), every.max())
-    thresholds = np.linspace(min(low, every.min()), max(high, every.max()), 101)
-    out = {}
-    for label, tasks in scores.items():
-        runs = resampled_runs(tasks, settings.resamples, rng)
-        out[label] = statistics.performance_profile(tasks, thresholds, runs, settings.confidence)
-    return Profiles(thresholds, out)
+    at = analysis.thresholds = np.linspace(min(low, every.min()), max(high, every.max()), 101)
+    analysis.profiles = {
+        label: statistics.performance_profile(
+            tasks, at, resampled_runs(tasks, settings.resamples, rng), settings.confidence
+        )
+        for label, tasks in scores.items()
+    }
 
 
 def improvements(analysis: Analysis, rng: np.random.Generator) -> dict[tuple[str, str], Interval]:

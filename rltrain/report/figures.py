@@ -62,47 +62,39 @@ def draw_all(analysis: Analysis, folder: Path) -> list[Path]:
     import matplotlib
 
     folder.mkdir(parents=True, exist_ok=True)
+    wanted: dict[Callable[[Analysis], Figure], object] = {
+        curves: True,
+        overall: analysis.overall,
+        final_scores: True,
+        profile: len(analysis.profiles) > 1,
+        improvement: analysis.improvement,
+        self_play: any(True for _ in self_play_runs(analysis)),
+    }
     out = []
     with matplotlib.rc_context(STYLE):
-        for name, (wanted, draw) in figures(analysis).items():
-            if not wanted:
-                continue
+        for draw in (draw for draw, content in wanted.items() if content):
             figure = draw(analysis)
             figure.draw_without_rendering()
             figure.set_layout_engine("none")  # once is enough for all formats
             for form in FORMATS:
                 image = BytesIO()  # writing a PDF itself, matplotlib hides that a disk is full
                 figure.savefig(image, format=form, metadata=DATES.get(form))
-                path = folder / f"{name}.{form}"
+                path = folder / f"{draw.__name__}.{form}"
                 path.write_bytes(image.getvalue())
                 out.append(path)
     return out
-
-
-def figures(analysis: Analysis) -> dict[str, tuple[bool, Callable[[Analysis], Figure]]]:
-    """Every figure by name: whether there is something to draw, and the function that draws."""
-    return {
-        "curves": (True, curves),
-        "overall": (bool(analysis.overall), overall),
-        "final_scores": (True, final_scores),
-        "profile": (len(analysis.profiles.fractions) > 1, profile),
-        "improvement": (bool(analysis.improvement), improvement),
-        "self_play": (any(True for _ in self_play_runs(analysis)), self_play),
-    }
 
 
 def bands(
     analysis: Analysis, rows: Iterable[tuple[str, np.ndarray, Interval]], x: str, y: str
 ) -> Figure:
     """One pair of axes, with a line and its interval for each label, places and values."""
-    width = 0.7 * WIDTH
-    figure = new_figure(width, 2.1 + 0.22 * legend_rows(analysis, width))
+    figure = figure_with_legend(analysis, 0.7 * WIDTH, 2.1)
     axes = figure.subplots()
     for label, at, estimate in rows:
         band(axes, at, estimate, **style_of(analysis.labels, label))
     axes.set_xlabel(x)
     axes.set_ylabel(y)
-    legend(figure, analysis)
     return figure
 
 
@@ -114,15 +106,14 @@ def curves(analysis: Analysis) -> Figure:
 
     columns = min(3, len(analysis.envs))
     rows = math.ceil(len(analysis.envs) / columns)
-    width = WIDTH if columns > 1 else 0.7 * WIDTH
-    figure = new_figure(width, 0.22 * legend_rows(analysis, width) + rows * 2.1)
+    figure = figure_with_legend(analysis, WIDTH if columns > 1 else 0.7 * WIDTH, rows * 2.1)
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes, env in zip(grid.flat, analysis.envs, strict=False):
-        own = [s for s in analysis.of(env) if not s.group.published]
+        own = [s for s in analysis.of(env) if not s.published]
         end = max((s.x[-1] for s in own), default=math.inf)
         for s in analysis.of(env):
-            style, shown = style_of(analysis.labels, s.label, s.group.published), s.x <= end
-            if s.group.published and len(s.x) == 1:
+            style, shown = style_of(analysis.labels, s.label, s.published), s.x <= end
+            if s.published and len(s.x) == 1:
                 axes.axhline(s.band.value[0], **style)
             else:
                 band(axes, s.x[shown], Interval(*(part[shown] for part in s.band)), **style)
@@ -133,7 +124,6 @@ def curves(analysis: Analysis) -> Figure:
     for axes in grid.flat[len(analysis.envs) :]:
         axes.set_visible(False)
     figure.supylabel(metric_name(analysis), fontsize=8)
-    legend(figure, analysis)
     return figure
 
 
@@ -164,8 +154,7 @@ def final_scores(analysis: Analysis) -> Figure:
 
 def profile(analysis: Analysis) -> Figure:
     """Fraction of runs above each score."""
-    x, fractions = analysis.profiles.thresholds, analysis.profiles.fractions
-    rows = ((label, x, fraction) for label, fraction in fractions.items())
+    rows = ((label, analysis.thresholds, part) for label, part in analysis.profiles.items())
     score = "normalized score" if analysis.ranges else metric_name(analysis)
     figure = bands(analysis, rows, score, "fraction of runs above")
     figure.axes[0].set_ylim(-0.02, 1.02)
@@ -212,42 +201,32 @@ def points(
     axes.grid(axis="y", visible=False)
 
 
-def legend_columns(analysis: Analysis, width: float) -> int:
-    """How many labels fit side by side: each as wide as the widest, with the line before it and
-    the gap behind it.
+def figure_with_legend(analysis: Analysis, width: float, height: float) -> Figure:
+    """A figure with room for axes of this height and the labels below them, as many side by side as
+    fit: each as wide as the widest, with the line before it and the gap behind it.
     """
     from matplotlib.font_manager import FontProperties
+    from matplotlib.lines import Line2D
     from matplotlib.textpath import TextPath
 
-    size = STYLE["legend.fontsize"]
+    labels, size = analysis.labels, STYLE["legend.fontsize"]
     font = FontProperties(size=size)
-    texts = (TextPath((0, 0), label, prop=font) for label in analysis.labels)
+    texts = (TextPath((0, 0), label, prop=font) for label in labels)
     widest = max(text.get_extents().width for text in texts)
     wide = (widest + (HANDLE + GAP) * size) / 72
-    return max(1, min(len(analysis.labels), int(width / wide)))
-
-
-def legend_rows(analysis: Analysis, width: float) -> int:
-    """How many lines the legend has."""
-    return math.ceil(len(analysis.labels) / legend_columns(analysis, width))
-
-
-def legend(figure: Figure, analysis: Analysis) -> None:
-    """The labels below the axes."""
-    from matplotlib.lines import Line2D
-
-    labels = analysis.labels
-    published = {s.label for s in analysis.series if s.group.published}
+    columns = max(1, min(len(labels), int(width / wide)))
+    figure = new_figure(width, height + 0.22 * math.ceil(len(labels) / columns))
+    published = {s.label for s in analysis.series if s.published}
     handles = [Line2D([], [], **style_of(labels, name, name in published)) for name in labels]
-    columns = legend_columns(analysis, figure.get_figwidth())
     figure.legend(
         handles,
-        analysis.labels,
+        labels,
         loc="outside lower center",
         ncols=columns,
         frameon=False,
         columnspacing=GAP,
     )
+    return figure
 
 
 def draw_history(path: Path, scores: Sequence[tuple[int, float]], mode: str) -> None:

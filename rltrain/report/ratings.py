@@ -82,8 +82,9 @@ def resampled(results: Results, resamples: int, rng: np.random.Generator) -> np.
     return rng.multinomial(total, p, size=(resamples, len(total)))
 
 
-def points(results: Results, n: int, counts: np.ndarray) -> np.ndarray:
-    """[..., N, N]: points of player i in all battles against j, of counts [..., P, 3]."""
+def points(results: Results, n: int, counts: np.ndarray | None = None) -> np.ndarray:
+    """[..., N, N]: points of player i in all battles against j, also of counts [..., P, 3]."""
+    counts = results.counts if counts is None else counts
     won = counts @ np.array([1.0, 0.5, 0.0])
     out = np.zeros((*counts.shape[:-2], n, n))
     for row, (i, j) in enumerate(zip(results.first, results.second, strict=True)):
@@ -100,8 +101,7 @@ def bradley_terry(results: Results, n: int, counts: np.ndarray | None = None) ->
     the strength of an undefeated player finite (Hunter, 2004, Ann. Stat. 32, p. 384, on when it is
     not without them). The logarithm is strictly concave: Newton's method finds the one maximum.
     """
-    scores = points(results, n, results.counts if counts is None else counts)
-    return fit(scores) * SCALE
+    return fit(points(results, n, counts)) * SCALE
 
 
 def fit(scores: np.ndarray) -> np.ndarray:
@@ -159,7 +159,7 @@ def cyclic_triples(results: Results, n: int, counts: np.ndarray | None = None) -
     """Share of triples of players in which i beats j, j beats k and k beats i (a Condorcet cycle),
     of counts [..., P, 3] those [...]; who has more than half of the points of a pairing beats.
     """
-    scores = points(results, n, results.counts if counts is None else counts)
+    scores = points(results, n, counts)
     beats = (scores > np.swapaxes(scores, -1, -2)).astype(float)
     cycles = np.trace(beats @ beats @ beats, axis1=-2, axis2=-1) / 3
     return cycles / (n * (n - 1) * (n - 2) / 6)
@@ -170,7 +170,7 @@ def held_back(results: Results, n: int) -> tuple[float, float]:
     strengths predict from the battles of all other pairings, and what it would be by chance if the
     predicted scores were the true ones (and no battle was drawn).
     """
-    scores = points(results, n, results.counts)
+    scores = points(results, n)
     battles = scores + scores.T
     i, j = np.nonzero(np.triu(battles))
     kept = np.repeat(scores[None], len(i), axis=0)
@@ -203,11 +203,5 @@ def ratings_over_time(run_dir: Path) -> tuple[np.ndarray, Interval] | None:
     snapshots, second = np.unique(snapshot, return_inverse=True)
     battles, n = Results(first, second + len(steps), wins, draws, losses), len(steps)
     drawn = resampled(battles, SELF_PLAY_RESAMPLES, np.random.default_rng(0))
-    rating, samples = (
-        found[..., :n] - found[..., n : n + 1]
-        for found in (
-            bradley_terry(battles, n + len(snapshots)),
-            bradley_terry(battles, n + len(snapshots), drawn),
-        )
-    )
-    return steps, interval(rating, samples)
+    found = (bradley_terry(battles, n + len(snapshots), each) for each in (battles.counts, drawn))
+    return steps, interval(*(each[..., :n] - each[..., n : n + 1] for each in found))

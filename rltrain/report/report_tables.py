@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -9,9 +10,8 @@ import numpy as np
 from rltrain.logger.screen import plural, shown
 from rltrain.report.comparison import Analysis, Series
 from rltrain.report.ratings import ratings_over_time
-from rltrain.report.run_data import Run
+from rltrain.report.run_data import POINTS, Run
 from rltrain.report.run_groups import text
-from rltrain.report.scores import POINTS
 from rltrain.report.statistics import Interval, iqm, mean, optimality_gap, weights_of
 from rltrain.report.table_formats import Table
 
@@ -91,17 +91,9 @@ def overall(analysis: Analysis) -> Table:
     rows = []
     for o in analysis.overall:
         pooled, weights = np.concatenate(list(o.scores)), weights_of(o.scores)
-        rows.append(
-            [
-                o.label,
-                len(pooled),
-                o.final,
-                float(mean(pooled, weights)),
-                float(iqm(pooled, weights)),
-                float(np.median([task.mean() for task in o.scores])),
-                float(optimality_gap(pooled, weights)),
-            ]
-        )
+        average, middle, gap = (f(pooled, weights) for f in (mean, iqm, optimality_gap))
+        median = np.median([task.mean() for task in o.scores])
+        rows.append([o.label, len(pooled), o.final, *map(float, (average, middle, median, gap))])
     ranges = analysis.ranges.items()
     limits = "; ".join(f"{env}: {low:g} and {high:g}" for env, (low, high) in ranges)
     return Table(
@@ -127,7 +119,17 @@ def improvement(analysis: Analysis) -> Table:
 
 def sample_efficiency(analysis: Analysis) -> Table:
     """How much training reaches given scores."""
-    rows = [row for env in analysis.envs for row in efficiency_rows(analysis, env)]
+    rows: list[list[object]] = []
+    for env in analysis.envs:
+        series = [s for s in analysis.own if s.env == env]
+        start = min((float(s.band.value[0]) for s in series), default=0)
+        best = max((float(s.final.value) for s in series), default=0)
+        for score in (start + share * (best - start) for share in SHARES if best > start):
+            for s in series:
+                reached = np.sort([c.reaches(score, analysis.ends[env]) for c in s.curves])
+                count = f"{np.isfinite(reached).sum()} of {len(reached)}"
+                median = reached[(len(reached) - 1) // 2]  # of two, which may be infinite: one
+                rows.append([env, s.label, score, count, position(float(median), analysis)])
     axis = AXES[analysis.settings.axis]
     return Table(
         "sample_efficiency",
@@ -139,20 +141,6 @@ def sample_efficiency(analysis: Analysis) -> Table:
     )
 
 
-def efficiency_rows(analysis: Analysis, env: str) -> Iterator[list[object]]:
-    """The rows of one environment."""
-    series = [s for s in analysis.own if s.env == env]
-    start = min((float(s.band.value[0]) for s in series), default=0)
-    best = max((float(s.final.value) for s in series), default=0)
-    for share in SHARES if best > start else ():
-        score = start + share * (best - start)
-        for s in series:
-            reached = np.array([c.reaches(score, analysis.ends[env]) for c in s.curves])
-            count = f"{np.isfinite(reached).sum()} of {len(reached)}"
-            median = np.sort(reached)[(len(reached) - 1) // 2]  # of two, which may be infinite: one
-            yield [env, s.label, score, count, position(float(median), analysis)]
-
-
 def position(value: float, analysis: Analysis) -> float | int:
     """A place on the axis of training: all but minutes are counted, and no run may reach it."""
     return round(value) if np.isfinite(value) and analysis.settings.axis != "minutes" else value
@@ -161,26 +149,22 @@ def position(value: float, analysis: Analysis) -> float | int:
 def configurations(analysis: Analysis) -> Table:
     """The settings in which configurations of one algorithm on one environment differ."""
     rows: list[Sequence[str]] = []
-    for method in dict.fromkeys(s.method for s in analysis.own):
-        for env in analysis.envs:
-            rows += differences([s for s in analysis.own if (s.method, s.env) == (method, env)])
+    methods = dict.fromkeys(s.method for s in analysis.own)
+    for place in itertools.product(methods, analysis.envs):
+        series = [s for s in analysis.own if (s.method, s.env) == place]
+        chosen = [{**s.runs[0].choices, **s.runs[0].settings} for s in series]
+        for name in sorted({name for settings in chosen for name in settings}):
+            values = [text(settings.get(name)) for settings in chosen]
+            if len(set(values)) > 1:
+                rows += [[s.env, s.label, name, v] for s, v in zip(series, values, strict=True)]
     columns = ["environment", "configuration", "setting", "value"]
     return Table("configurations", "Settings that differ", columns, rows)
-
-
-def differences(series: Sequence[Series]) -> Iterator[list[str]]:
-    """One row per configuration and setting that is not the same in all of them."""
-    chosen = [{**s.group.runs[0].choices, **s.group.runs[0].settings} for s in series]
-    for name in sorted({name for settings in chosen for name in settings}):
-        if len({text(settings.get(name)) for settings in chosen}) > 1:
-            for s, settings in zip(series, chosen, strict=True):
-                yield [s.env, s.label, name, text(settings.get(name))]
 
 
 def self_play_runs(analysis: Analysis) -> Iterator[tuple[Series, Run, np.ndarray, Interval]]:
     """Every run of self-play with the env steps of its snapshots and its ratings."""
     for s in analysis.series:
-        for run in s.group.runs:
+        for run in s.runs:
             if (found := ratings_over_time(run.folder)) is not None:
                 yield s, run, *found
 
@@ -199,9 +183,9 @@ def self_play(analysis: Analysis) -> Table:
 def published(analysis: Analysis) -> Table:
     """What was published, and where."""
     rows = [
-        [s.env, s.label, len(s.curves), position(s.curves[0].end, analysis), s.group.runs[0].source]
+        [s.env, s.label, len(s.curves), position(s.curves[0].end, analysis), s.runs[0].source]
         for s in analysis.series
-        if s.group.published
+        if s.published
     ]
     columns = ["environment", "configuration", "runs", "env steps", "source"]
     note = "Dashed in the figures; not part of comparisons. Values are for this many env steps."
@@ -221,7 +205,7 @@ def runs(analysis: Analysis) -> Table:
             shown(run.folder),
         ]
         for s in analysis.series
-        for run, curve, score in zip(s.group.runs, s.curves, s.finals, strict=True)
+        for run, curve, score in zip(s.runs, s.curves, s.finals, strict=True)
         if not run.source
     ]
     end = f"end ({AXES[analysis.settings.axis]})"

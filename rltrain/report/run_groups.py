@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from rltrain.errors import UsageError
 from rltrain.report.run_data import Run
@@ -26,6 +27,10 @@ class RunGroup:
     label: str
     env: str
     runs: Sequence[Run]
+
+    @property
+    def method(self) -> str:
+        return self.runs[0].method
 
     @property
     def published(self) -> bool:
@@ -76,19 +81,14 @@ def grouped(
         groups[*place, bool(run.source)].append(run)
     taken = {label for _, label, published in groups if not published}
     return [
-        RunGroup(
-            f"{label} published" if published and label in taken else label,
-            env,
-            groups[env, label, published],
-        )
-        for env, label, published in sorted(groups)
+        RunGroup(f"{label} published" if published and label in taken else label, env, members)
+        for (env, label, published), members in sorted(groups.items(), key=itemgetter(0))
     ]
 
 
 def visible(text: str) -> str:
     """A name in which characters that cannot be drawn or written are escaped."""
-    escaped = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    return "".join(escaped)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def renaming(typed: str) -> tuple[str, str]:

@@ -77,36 +77,27 @@ def raw(cell: object) -> object:
     return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") else cell
 
 
-SPECIAL = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "–": "--",
-}
+WORDS = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum"}
+SPECIAL = str.maketrans(
+    {c: f"\\{c}" for c in "&%$#_{}"}
+    | {c: f"\\text{word}{{}}" for c, word in WORDS.items()}
+    | {"–": "--"}
+)
+"""Characters as LaTeX shows them."""
 
 
 def as_latex(table: Table) -> str:
     """The table for a paper, with booktabs; figures are aligned to the right."""
+    rows = [[cell.translate(SPECIAL) for cell in row] for row in (table.columns, *table.texts())]
+    header, *body = (" & ".join(row) + r" \\" for row in rows)
     lines = [
         "% \\usepackage{booktabs}",
         "\\begin{tabular}{" + "".join("l" if text else "r" for text in table.is_text) + "}",
         "\\toprule",
-        " & ".join(map(escaped, table.columns)) + r" \\",
+        header,
         "\\midrule",
-        *(" & ".join(map(escaped, row)) + r" \\" for row in table.texts()),
+        *body,
         "\\bottomrule",
         "\\end{tabular}",
     ]
     return "\n".join(lines) + "\n"
-
-
-def escaped(text: str) -> str:
-    """Text as LaTeX shows it."""
-    return "".join(SPECIAL.get(c, c) for c in text)

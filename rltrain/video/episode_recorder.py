@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from rltrain.common.failures import Disk
 from rltrain.common.files import EPISODES
 from rltrain.errors import Containment, UsageError
-from rltrain.interfaces import Mixer, RolloutPolicy, VectorEnv, Watch
+from rltrain.interfaces import Mixer, RolloutPolicy, VectorEnv
 from rltrain.types import Drawing, Episode
-from rltrain.video.viewer import write_viewer
+from rltrain.video.recorder import Recording
+from rltrain.video.viewer.page_data import write_viewer
 
 ABSENT = -1
 """The look of a unit that is not there."""
@@ -45,25 +44,18 @@ def require_drawing(env: VectorEnv, name: str, typed: str, instead: str) -> None
 
 
 @dataclass
-class EpisodeRecorder(Watch):
+class EpisodeRecorder(Recording):
     """Keeps the first episodes and writes ``episodes.html`` when all of them are over.
 
     Args:
         title: what plays.
         policy: whose values are recorded.
         mixer: joins them to the value of the team; None: there is none.
-        files: the page, by episode, unless ``disk`` cannot write it; ``remarks`` says what could
-            not be made.
     """
 
-    folder: Path
-    n_episodes: int
     title: str
     policy: RolloutPolicy
     mixer: Mixer | None = None
-    files: dict[int, list[Path]] = field(default_factory=dict)
-    remarks: list[str] = field(default_factory=list)
-    disk: Disk = field(default_factory=Disk)
     _steps: dict[int, list[dict[str, Any]]] = field(default_factory=dict)  # by episode
     _acting: dict[int, dict[str, Any]] = field(default_factory=dict)  # by environment
     _done: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -135,12 +127,11 @@ class EpisodeRecorder(Watch):
         return {**result, **won, "world": world, "arrays": arrays}
 
     def _write(self, env: VectorEnv) -> None:
-        names = [str(name) for name, *_ in env.spec.agents or ()]
         page = {
             "title": self.title,
             "n_agents": env.spec.n_agents,
             "n_actions": env.spec.n_actions,
-            "names": names,
+            "names": [str(name) for name, *_ in env.spec.agents or ()],
             "looks": [json.loads(look) for look in self._looks],
         }
         write_viewer(self.folder / EPISODES, page, [self._done[n] for n in sorted(self._done)])

@@ -11,8 +11,7 @@ from rltrain.common.machine.install import install_extra
 
 def find_ffmpeg() -> str | None:
     """The ffmpeg on the path, or the one that comes with the package imageio-ffmpeg."""
-    installed = shutil.which("ffmpeg")
-    if installed is not None:
+    if installed := shutil.which("ffmpeg"):
         return installed
     try:
         import imageio_ffmpeg

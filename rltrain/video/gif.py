@@ -22,7 +22,7 @@ class Gif:
     its palette."""
 
     def __init__(self, first: np.ndarray) -> None:
-        self.shape = first.shape
+        self.first, self.shape = first, first.shape
         self.n_frames = 0
         self._palette = palette_of(first)
         self._last: np.ndarray | None = None

@@ -1,5 +1,6 @@
 """Videos of test episodes: an animated GIF, an MP4 where ffmpeg is found, and the first and last
-frame as PNG. Any environment that can be drawn can be recorded.
+frame as PNG. Any environment that can be drawn can be recorded. Of episodes that were played in
+StarCraft II, ``.SC2Replay`` files to watch in the game.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -18,7 +20,6 @@ from rltrain.interfaces import VectorEnv, Watch
 from rltrain.types import Episode
 from rltrain.video.ffmpeg import write_mp4
 from rltrain.video.gif import Gif
-from rltrain.video.sc2_replay import GameReplays
 
 HOLD = 2.0  # seconds that the last frame is shown
 
@@ -30,50 +31,47 @@ def require_drawable(
     StarCraft II itself plays.
     """
     if env.frames_per_second is None:
-        own = (
-            ""
-            if name != "gymnasium"
-            else (
-                " (a custom one takes a keyword render_mode, and its render() returns an image "
-                "[height, width, 3] for render_mode='rgb_array')"
-            )
+        custom = (
+            " (a custom one takes a keyword render_mode, and its render() returns an image "
+            "[height, width, 3] for render_mode='rgb_array')"
         )
         raise UsageError(
-            f"{typed}: env '{name}' cannot be drawn. Expected an environment with pictures, "
-            f"such as env=smac or env=cartpole{own}. Type {instead}."
+            f"{typed}: env '{name}' cannot be drawn. Expected an environment with pictures, such "
+            f"as env=smac or env=cartpole{custom if name == 'gymnasium' else ''}. Type {instead}."
         )
 
 
-def recorder_of(env: VectorEnv, folder: Path, n_episodes: int) -> Recorder | GameReplays:
+def recorder_of(env: VectorEnv, folder: Path, n_episodes: int) -> Recording:
     """Return a recorder of the first episodes: of the game where it plays, else of drawn frames."""
     kind = GameReplays if env.about.get("backend") == "sc2" else Recorder
     return kind(folder, n_episodes)
 
 
 @dataclass
-class Video:
-    """The video of a running episode."""
+class Recording(Watch):
+    """What records episodes in files.
 
-    gif: Gif
-    first: np.ndarray  # [H, W, 3]
-
-
-@dataclass
-class Recorder(Watch):
-    """Draws the environments of a rollout at every time step and writes an episode's files when it
-    is over.
-
-    ``files`` names them, by episode, none of an episode whose files ``disk`` cannot write;
-    ``remarks`` says what could not be made.
+    Attributes:
+        n_episodes: episodes from this number on are not recorded.
+        files: by episode, none where ``disk`` cannot write them.
+        remarks: what could not be made, and what else the user should know.
     """
 
     folder: Path
-    n_episodes: int  # episodes from this number on are not drawn
+    n_episodes: int
+    files: dict[int, list[Path]] = field(default_factory=dict, kw_only=True)
+    remarks: list[str] = field(default_factory=list, kw_only=True)
+    disk: Disk = field(default_factory=Disk, kw_only=True)
+
+
+@dataclass
+class Recorder(Recording):
+    """Draws the environments of a rollout at every time step and writes an episode's files when it
+    is over.
+    """
+
     show: Callable[[int, Sequence[np.ndarray]], None] | None = None  # (episode, its next images)
-    files: dict[int, list[Path]] = field(default_factory=dict)
-    remarks: list[str] = field(default_factory=list)
-    disk: Disk = field(default_factory=Disk)
-    _videos: dict[int, Video] = field(default_factory=dict)
+    _videos: dict[int, Gif] = field(default_factory=dict)  # of running episodes, by environment
 
     def __call__(
         self, env: VectorEnv, numbers: Sequence[int], finished: Mapping[int, Episode]
@@ -87,19 +85,19 @@ class Recorder(Watch):
             drawn = env.render(recorded)
         for e, images in zip(recorded, drawn, strict=True):
             if e not in self._videos:
-                self._videos[e] = Video(Gif(images[0]), images[0])
+                self._videos[e] = Gif(images[0])
             if self.show is not None:
                 self.show(numbers[e], images)
             video, seconds = self._videos[e], 1 / env.frames_per_second
             for image in images[:-1]:
-                video.gif.add(image, seconds)
-            video.gif.add(images[-1], HOLD if e in finished else seconds)
+                video.add(image, seconds)
+            video.add(images[-1], HOLD if e in finished else seconds)
             if e in finished:
                 self.files[numbers[e]] = []
                 write = partial(self._write, numbers[e], self._videos.pop(e), images[-1])
                 self.disk.attempt("a video", write)
 
-    def _write(self, number: int, video: Video, last: np.ndarray) -> None:
+    def _write(self, number: int, video: Gif, last: np.ndarray) -> None:
         """Write the files of an episode, none of them if one does not fit."""
         gif = self.folder / f"episode-{number:03d}.gif"
         pictures = {
@@ -108,7 +106,7 @@ class Recorder(Watch):
         }
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            video.gif.write(gif)
+            video.write(gif)
             for path, image in pictures.items():
                 Image.fromarray(image).save(path, compress_level=3)
         except OSError:
@@ -121,3 +119,29 @@ class Recorder(Watch):
             videos, remark = [gif], f"No MP4 was written: {error}"
             self.remarks += [remark] if remark not in self.remarks else []
         self.files[number] = [*videos, *pictures]
+
+
+@dataclass
+class GameReplays(Recording):
+    """Has the game write a file when an episode is over, before the next one begins."""
+
+    remarks: list[str] = field(
+        default_factory=lambda: [
+            "A .SC2Replay holds all episodes since its game was launched, the named one last."
+        ]
+    )
+
+    def __call__(
+        self, env: VectorEnv, numbers: Sequence[int], finished: Mapping[int, Episode]
+    ) -> None:
+        """Save the replays of episodes that end at the current time step."""
+        for e in finished:
+            if numbers[e] < self.n_episodes:
+                self.files[numbers[e]] = []
+                self.disk.attempt("a replay of the game", partial(self._save, env, e, numbers[e]))
+
+    def _save(self, game: Any, e: int, number: int) -> None:
+        """Save the replay of an episode, of a ``game`` with the method ``save_replay``."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        paths = game.save_replay(e, str(self.folder.absolute()), f"episode-{number:03d}")
+        self.files[number] = [Path(path) for path in paths]

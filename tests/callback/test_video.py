@@ -13,8 +13,8 @@ from rltrain.common.failures import Disk
 from rltrain.env.games.matrix import two_step_game
 from rltrain.logger.loggers import Logger, Loggers
 from rltrain.types import Clock
-from rltrain.video import viewer
 from rltrain.video.gif import Gif
+from rltrain.video.viewer import page_data as viewer
 from tests.helpers import nothing_written, weights
 from tests.video.viewer import read_page
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rltrain.logger.pace import Pace
+from rltrain.logger.console import Pace
 from tests.logger.runs import FakeRun
 
 

@@ -19,10 +19,11 @@ ABOUT = {
 
 
 def writer(folder, *, n_envs=1, shard_steps=1000, **overrides):
-    from rltrain.offline.shards import bytes_per_step
+    from rltrain.buffer.fields import n_bytes
+    from rltrain.offline.shards import fields_of
 
     settings = {"max_bytes": None, **overrides}
-    size = shard_steps * bytes_per_step(SPEC)
+    size = shard_steps * n_bytes(fields_of(SPEC))
     return Writer(
         folder=folder, spec=SPEC, n_envs=n_envs, about=ABOUT, shard_bytes=size, **settings
     )

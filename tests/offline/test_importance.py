@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from rltrain.offline.importance import estimates
+from rltrain.offline.estimate import estimates
 
 
 def test_two_episodes_of_two_steps_by_hand():

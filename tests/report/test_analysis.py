@@ -69,7 +69,7 @@ def test_environments_are_not_averaged_without_normalization():
     found = analyze(runs, settings())
     assert warning(found, "report.normalize=min_max")
     assert found.overall == []
-    assert len(found.profiles.fractions) == 0
+    assert len(found.profiles) == 0
 
 
 def test_scores_are_normalized_by_given_ranges():

@@ -48,16 +48,17 @@ BESIDE = {
 
 def statistics(analysis):
     """Everything about the runs, as text."""
-    theirs = {s.label for s in analysis.series if s.group.published}
+    theirs = {s.label for s in analysis.series if s.published}
     tables = {
         table.name: [row for row in table.rows if not theirs & {str(cell) for cell in row}]
         for table in tables_of(analysis)
         if table.name != "published"
     }
-    own = [s for s in analysis.series if not s.group.published]
+    own = [s for s in analysis.series if not s.published]
     warnings = [text for text in analysis.warnings if "published" not in text]
     parts = (analysis.metric, own, analysis.ends, analysis.ranges, tables, warnings)
-    return repr((*parts, analysis.overall, analysis.profiles, analysis.improvement))
+    compared = analysis.overall, analysis.thresholds, analysis.profiles, analysis.improvement
+    return repr((*parts, *compared))
 
 
 @each_once(

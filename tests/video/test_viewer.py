@@ -21,8 +21,7 @@ from rltrain.interfaces import Watch
 from rltrain.periodic_tests import Watches
 from rltrain.types import Clock, Drawing, EnvSpec
 from rltrain.video.episode_recorder import EpisodeRecorder, mixed, require_drawing
-from rltrain.video.viewer import write_viewer
-from rltrain.video.viewer.page_data import packed
+from rltrain.video.viewer.page_data import packed, write_viewer
 from tests.env.games.test_classic_control import made
 from tests.env.games.test_stag_hunt import SETTINGS
 from tests.env.team.test_benchmarks import LBF, MPE, RWARE

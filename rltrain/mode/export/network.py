@@ -194,13 +194,11 @@ def written(settings: Settings, source: checkpoint.Found, folder: Path) -> dict[
         write_onnx(network, folder / POLICY, about)
         compared = ComparedAgents(network, folder / POLICY)
         rollout = build_test_rollout(settings, compared, env)
-        try:
-            episodes, seed = settings.run.test.episodes, settings.run.seed
+        episodes, seed = settings.run.test.episodes, settings.run.seed
+        with suppress(Interrupted):
             rollout.run_episodes(
                 episodes, seed, Clock(), stop=lambda: compared.n_steps >= COMPARED_STEPS
             )
-        except Interrupted:
-            pass
     finally:
         env.close()
     if not compared.difference <= TOLERANCE:

@@ -46,10 +46,11 @@ def push(
         if facts:
             facts |= {name: read_test(facts.get(name)) for name in ("final_test", "best_test")}
             for name in [*map(Path, SENT), *videos(run_dir), *pages(run_dir)]:
-                copy(run_dir / name, folder / name)
+                if (run_dir / name).is_file():
+                    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(run_dir / name, folder / name)
             commands = [f"rltrain mode={m} checkpoint={address}" for m in ("evaluate", "watch")]
-            text = card(folder, settings, facts, commands, address)
-            put_text(folder / "README.md", text)
+            put_text(folder / "README.md", card(folder, settings, facts, commands, address))
         try:
             api.create_repo(repo_id=repo, private=hub.private, exist_ok=True)
             api.upload_folder(repo_id=repo, folder_path=folder, commit_message="rltrain mode=push")
@@ -60,10 +61,3 @@ def push(
                 "HF_TOKEN."
             ) from error
     return address
-
-
-def copy(source: Path, target: Path) -> None:
-    """Copy a file, if there is one."""
-    if source.is_file():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(source, target)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import html
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+import numpy as np
 
 from rltrain.common.checkpoint.opponent_files import BUILTIN
 from rltrain.common.files import JsonObject, open_plain
@@ -47,25 +49,28 @@ class Match:
 
     def counts(self, name: str, enemy: str | None = None) -> tuple[int, int, int]:
         """Wins, draws and losses of an agent, against one other or against all."""
-        won, drawn, lost = 0, 0, 0
-        for one in self.sides:
-            for own, other, gain, loss in (
-                ("agents", "enemies", "wins", "losses"),
-                ("enemies", "agents", "losses", "wins"),
-            ):
-                if one[own] == name and enemy in (None, one[other]):
-                    won, drawn, lost = won + one[gain], drawn + one["draws"], lost + one[loss]
-        return won, drawn, lost
+        return counted(self.sides, name, enemy)
+
+
+def counted(
+    sides: Iterable[Mapping[str, Any]], name: str, enemy: str | None = None
+) -> tuple[int, int, int]:
+    """Wins, draws and losses of an agent in battles, against one other or against all."""
+    won, drawn, lost = 0, 0, 0
+    for one in sides:
+        players, results = (one["agents"], one["enemies"]), (one["wins"], one["losses"])
+        if name in players and enemy in (None, *players):
+            gain, loss = results if name == players[0] else results[::-1]
+            won, drawn, lost = won + gain, drawn + one["draws"], lost + loss
+    return won, drawn, lost
 
 
 def as_json(rated: Ratings, names: Sequence[str]) -> dict[str, Any]:
     """Ratings by agent with their intervals, and what they cannot say."""
     kinds = {"bradley_terry": rated.bradley_terry, "elo": rated.elo}
+    by_name = {kind: np.array(found).T.tolist() for kind, found in kinds.items()}
     return {
-        **{
-            kind: {name: [float(bound[i]) for bound in found] for i, name in enumerate(names)}
-            for kind, found in kinds.items()
-        },
+        **{kind: dict(zip(names, rows, strict=True)) for kind, rows in by_name.items()},
         "cyclic": None if rated.cyclic is None else [float(bound) for bound in rated.cyclic],
         "held_back": rated.held_back,
         "held_back_noise": rated.held_back_noise,
@@ -81,13 +86,8 @@ def tables_of(match: Match, *, wide: bool) -> list[Table]:
         "Ratings",
         ("agent", "Bradley-Terry", "Elo", "wins", "draws", "losses"),
         [
-            (
-                match.names[i],
-                rounded(rated.bradley_terry, i),
-                rounded(rated.elo, i),
-                *match.counts(match.names[i]),
-            )
-            for i in ranked
+            (name, rounded(rated.bradley_terry, i), rounded(rated.elo, i), *match.counts(name))
+            for i, name in zip(ranked, names, strict=True)
         ],
         "400 points mean ten wins for one loss; the mean of all agents is 0. 95% intervals of a "
         "bootstrap over the battles of each pairing and side; of an agent that has won or lost all "
@@ -150,15 +150,10 @@ def remarks(match: Match) -> Iterator[str]:
 
 def row_of(pairing: JsonObject) -> str:
     """A pairing in one line."""
-    first, second = pairing["first"], pairing["second"]
-    sides = pairing["sides"]
-    won = [
-        sum(s["wins" if s["agents"] == name else "losses"] for s in sides)
-        for name in (first, second)
-    ]
-    drawn = sum(side["draws"] for side in sides)
+    first, second, sides = pairing["first"], pairing["second"], pairing["sides"]
+    won, drawn, lost = counted(sides, first)
     one = f", all with {sides[0]['enemies']} as the enemies" if len(sides) == 1 else ""
-    return f"{first} {won[0]:,} : {won[1]:,} {second}, {plural(drawn, 'draw')}{one}"
+    return f"{first} {won:,} : {lost:,} {second}, {plural(drawn, 'draw')}{one}"
 
 
 def write_page(match: Match) -> Path:

@@ -1,4 +1,6 @@
-"""Plays a match: every pairing once, its battles on both sides, each recorded when it is over."""
+"""Plays a match: every pairing once, its battles on both sides, each recorded when it is over; what
+another command has played is read from ``match.json``, which is untrusted.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,12 @@ import itertools
 import json
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field
 
 from rltrain.common import checkpoint
 from rltrain.common.files import (
@@ -20,20 +24,45 @@ from rltrain.common.files import (
     put_text,
     require_plain,
 )
-from rltrain.common.json_text import json_text
+from rltrain.common.json_text import json_text, read_strictly
 from rltrain.common.machine.places import ELSEWHERE, require_writable
-from rltrain.errors import UsageError
+from rltrain.errors import CheckpointError, UsageError
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.evaluate import build, played, require_recordings
 from rltrain.mode.match.agents import MatchAgent, open_agents, playing
 from rltrain.mode.match.match_results import Match, as_json, row_of, write_page
 from rltrain.mode.match.request import Request
-from rltrain.mode.match.saved_match import read_pairings
 from rltrain.mode.sweep.plan import digest
 from rltrain.report.ratings import Results, rate
 
 log = logging.getLogger("rltrain")
 FILE = "match.json"
+Count = Annotated[int, Field(ge=0)]
+Recording = Annotated[
+    str, Field(pattern=r"^recordings/[0-9-]{1,40}/[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}$")
+]
+"""The path of a file, within the folder of the match."""
+
+
+@dataclass(frozen=True)
+class SavedSide:
+    """The battles of a pairing on one side."""
+
+    agents: str
+    enemies: str
+    wins: Count
+    draws: Count
+    losses: Count
+    files: tuple[Recording, ...]
+
+
+@dataclass(frozen=True)
+class SavedPairing:
+    """The battles of two agents."""
+
+    first: str
+    second: str
+    sides: tuple[SavedSide, ...]
 
 
 def match(asked: Request, *, loud: bool = True) -> Match:
@@ -65,16 +94,15 @@ def match(asked: Request, *, loud: bool = True) -> Match:
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder, refuse):
         pairings = begun(request, every)[1]
+        record = {"request": request, "pairings": pairings}
         for first, second in every[len(pairings) :]:
             pairings.append(pairing(first, second, number, folder))
-            record = {"request": request, "pairings": pairings}
             screen.lines(row_of(pairings[-1]))
             put_text(folder / FILE, json_text(record))
     names = tuple(agent.name for agent in agents)
     found = rate(results(names, pairings), len(names), np.random.default_rng(0))
     done = Match(folder, title(agents), names, pairings, found)
-    record = {"request": request, "pairings": pairings, "ratings": as_json(found, names)}
-    put_text(folder / FILE, json_text(record))
+    put_text(folder / FILE, json_text(record | {"ratings": as_json(found, names)}))
     write_page(done)
     return done
 
@@ -138,12 +166,42 @@ def begun(
             log.warning("%s is damaged and is skipped: it is not a JSON object.", shown(path))
         if record.get("request") == same:
             require_plain(path.parent)
-            pairs = [
-                (a.name, b.name, [(one.name, other.name) for one, other in sides_of(a, b)])
-                for a, b in every
-            ]
-            return path.parent, read_pairings(path, record, pairs, request["battles"])
+            return path.parent, read_pairings(path, record, every, request["battles"])
     return new_folder("match"), []
+
+
+def read_pairings(
+    path: Path, record: JsonObject, every: Sequence[tuple[MatchAgent, MatchAgent]], battles: int
+) -> list[dict[str, Any]]:
+    """The finished pairings in the ``record`` of a match, which are the first of ``every``, with
+    all of their battles.
+
+    Args:
+        battles: of each pairing.
+
+    Raises:
+        CheckpointError: they differ, or were not written by a match.
+    """
+    pairings: Any = record.get("pairings")
+    try:
+        saved = read_strictly(tuple[SavedPairing, ...], json.dumps(pairings))
+        if len(saved) > len(every):
+            raise ValueError(f"expected at most {len(every)}, got {len(saved)}")
+        for i, (found, (a, b)) in enumerate(zip(saved, every, strict=False)):
+            sides = [(one.name, other.name) for one, other in sides_of(a, b)]
+            there = [(one.agents, one.enemies) for one in found.sides]
+            if (found.first, found.second, there) != (a.name, b.name, sides):
+                raise ValueError(f"{i}: expected the sides of {a.name} and {b.name}")
+            for one in found.sides:
+                played, expected = one.wins + one.draws + one.losses, battles // len(sides)
+                if played != expected:
+                    raise ValueError(f"{i}: expected {expected} battles on a side, got {played}")
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(
+            f"{shown(path)} is damaged: its finished pairings cannot be read ({error}). Delete "
+            "its folder, and the same command begins the match again."
+        ) from error
+    return list(pairings)
 
 
 def sides_of(first: MatchAgent, second: MatchAgent) -> list[tuple[MatchAgent, MatchAgent]]:
@@ -163,8 +221,7 @@ def pairing(first: MatchAgent, second: MatchAgent, battles: int, folder: Path) -
 
 def side(agent: MatchAgent, enemy: MatchAgent, battles: int, folder: Path) -> dict[str, Any]:
     """Play battles of an agent against another one, and with ``record`` the first one again."""
-    settings = playing(agent, enemy, battles, record=False)
-    done = played(settings, agent.source, folder)
+    done = played(playing(agent, enemy, battles, record=False), agent.source, folder)
     infos = [episode.info for episode in done.episodes]
     wins = sum(bool(info["win"]) for info in infos)
     draws = sum(bool(info["draw"] if "draw" in info else info["timeout"]) for info in infos)
@@ -188,7 +245,9 @@ def side(agent: MatchAgent, enemy: MatchAgent, battles: int, folder: Path) -> di
 def results(names: Sequence[str], pairings: Sequence[JsonObject]) -> Results:
     """Battles by row, of each pairing and side one."""
     numbers = {name: i for i, name in enumerate(names)}
-    sides = [one for each in pairings for one in each["sides"]]
-    first, second = ([numbers[one[key]] for one in sides] for key in ("agents", "enemies"))
-    counts = ([one[key] for one in sides] for key in ("wins", "draws", "losses"))
-    return Results(*(np.array(column) for column in (first, second, *counts)))
+    rows = [
+        [numbers[s["agents"]], numbers[s["enemies"]], s["wins"], s["draws"], s["losses"]]
+        for each in pairings
+        for s in each["sides"]
+    ]
+    return Results(*np.array(rows).T)

@@ -82,8 +82,7 @@ def report_failure(run_dir: Path, error: Exception) -> int:
     """Say that a job could not begin or continue, and record it; returns its exit code."""
     from rltrain.mode.run_folder import record_failure
 
-    text = f"{type(error).__name__}: {error}"
-    record_failure(run_dir, text, exit_code_of(error), os.getpid())
+    record_failure(run_dir, f"{type(error).__name__}: {error}", exit_code_of(error), os.getpid())
     say(f"rltrain: {run_dir.name}: {error}", error=True)
     if not isinstance(error, RltrainError):
         say(traceback.format_exc(), error=True)

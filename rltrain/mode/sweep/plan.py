@@ -267,9 +267,8 @@ def digest(settings: Sequence[Settings]) -> str:
 
 def require_own_datasets(settings: Sequence[Settings]) -> None:
     """UsageError if two jobs of a sweep would write their datasets into one folder."""
-    folders = [s.run.dataset.write for s in settings if s.run.dataset.write is not None]
-    for folder, n in Counter(folders).items():
-        if n > 1:
+    for folder, n in Counter(each.run.dataset.write for each in settings).items():
+        if folder is not None and n > 1:
             raise UsageError(
                 f"dataset.write={folder}: {n} jobs cannot write into one folder. Type a folder for "
                 "each with the keys that differ, such as 'dataset.write=data/${seed}'."

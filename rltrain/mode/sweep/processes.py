@@ -1,4 +1,6 @@
-"""The jobs of a sweep as processes, several at once."""
+"""The jobs of a sweep as processes, several at once, and how the cores or GPUs of a machine are
+divided among them.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +14,23 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import IO
+from typing import IO, Literal
 
+import torch
 from rich.console import Console
 
+from rltrain.assemble.env import n_threads
 from rltrain.common.imports import import_path
+from rltrain.config.schema import Settings
+from rltrain.hardware.device import available_cores
 from rltrain.mode.run_folder import record_failure
 from rltrain.mode.signals import SIGNAL_CODES, TYPED, handling
 from rltrain.mode.sweep.plan import SweepJob
 
 CRASHES = (1, 4)
 """Exit codes of jobs that are tried again, as those that a signal has killed."""
+THREADS = "hardware.threads"
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 @dataclass
@@ -175,7 +183,14 @@ class Processes:
                     process.kill()
                 else:
                     process.send_signal(number)
-        self.note(stop_words(len(self.signals), name))
+        typed, count = TYPED[name], len(self.signals)
+        what = "exit immediately" if count == 2 else "are killed"
+        if count == 1:
+            what = (
+                f"stop after their current iteration and save. {typed} again: they exit "
+                "immediately, keeping their last checkpoint"
+            )
+        self.note(f"{typed}: the runs {what}.")
 
 
 def reason(job: SweepJob, code: int) -> str:
@@ -185,12 +200,51 @@ def reason(job: SweepJob, code: int) -> str:
     return str(job.record.get("error", f"exit code {code}"))
 
 
-def stop_words(count: int, name: str) -> str:
-    """Return the message about the ``count``-th signal and what another one would do."""
-    typed = TYPED[name]
-    if count == 1:
-        return (
-            f"{typed}: the runs stop after their current iteration and save. {typed} again: they "
-            "exit immediately, keeping their last checkpoint."
-        )
-    return f"{typed}: the runs {'exit immediately' if count == 2 else 'are killed'}."
+@dataclass(frozen=True)
+class Shares:
+    """The threads and GPUs that every job gets.
+
+    Attributes:
+        at_once: jobs that run side by side.
+        gpus: identifiers of the GPUs, which jobs take in turn; empty on the CPU.
+        threads: at most this many per job.
+    """
+
+    at_once: int
+    gpus: tuple[str, ...]
+    threads: int
+
+    def overrides(self, settings: Settings) -> list[str]:
+        """The threads of a job, where it would take more than its share by itself."""
+        typed = settings.hardware.threads != "auto"
+        return [] if typed or n_threads(settings) <= self.threads else [f"{THREADS}={self.threads}"]
+
+    def environment(self, slot: int) -> dict[str, str]:
+        """Environment variables of the job that takes place ``slot``."""
+        return {VISIBLE: self.gpus[slot % len(self.gpus)]} if self.gpus else {}
+
+
+def shares(jobs: int | Literal["auto"], settings: Sequence[Settings]) -> Shares:
+    """Divide this machine.
+
+    Args:
+        jobs: ``sweep.jobs``; ``auto`` is one job per GPU, or as many as there are cores for the
+            typed threads.
+        settings: of every job.
+    """
+    gpus = visible_gpus() if any(s.hardware.device != "cpu" for s in settings) else ()
+    cores = available_cores()
+    numbers = [s.hardware.threads for s in settings]
+    typed = max(1 if n == "auto" else n for n in numbers)
+    fit = len(gpus) or max(1, cores // typed)
+    at_once = min(len(settings), fit if jobs == "auto" else jobs)
+    return Shares(at_once, gpus, max(1, cores // at_once))
+
+
+def visible_gpus() -> tuple[str, ...]:
+    """The GPUs that this process may use, as ``CUDA_VISIBLE_DEVICES`` names them."""
+    if not torch.cuda.is_available():
+        return ()
+    named = os.environ.get(VISIBLE)
+    listed = named.split(",") if named else map(str, range(torch.cuda.device_count()))
+    return tuple(name.strip() for name in listed)

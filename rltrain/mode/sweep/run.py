@@ -21,9 +21,8 @@ from rltrain.config.schema import Settings, SweepSettings
 from rltrain.errors import UsageError
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.sweep.plan import HOW, SweepJob, SweepPlan, plan_for, read_plan
-from rltrain.mode.sweep.processes import Processes
+from rltrain.mode.sweep.processes import Processes, shares
 from rltrain.mode.sweep.saved import job_command, saved_jobs
-from rltrain.mode.sweep.shares import shares
 from rltrain.mode.sweep.summary import summarize
 
 
@@ -161,28 +160,23 @@ def locked(folder: Path) -> AbstractContextManager[int | None]:
     If the command that held it was killed, wait for its runs: they save and end by themselves.
 
     Raises:
-        UsageError: another command works in the folder.
+        UsageError: another command, here or on another machine, works in the folder.
     """
 
     def busy(holder: str) -> None:
-        require_ended(holder, folder)
-        say(f"Waiting until the runs of the stopped sweep in {shown(folder)} have saved.")
+        host, _, pid = holder.partition(" ")
+        try:
+            if host == platform.node():
+                with suppress(PermissionError):
+                    os.kill(int(pid), 0)
+        except (ProcessLookupError, ValueError):
+            say(f"Waiting until the runs of the stopped sweep in {shown(folder)} have saved.")
+            return
+        raise UsageError(
+            f"The sweep in {shown(folder)} is running already (process {pid} on {host}). Wait "
+            "until it has ended, or type hydra.sweep.dir=FOLDER for a second one of the same "
+            "overrides."
+        )
 
     folder.mkdir(parents=True, exist_ok=True)
     return files.locked(folder / ".lock", busy)
-
-
-def require_ended(holder: str, folder: Path) -> None:
-    """UsageError if the holder of a folder, ``host pid``, is at work or on another machine."""
-    host, _, pid = holder.partition(" ")
-    try:
-        if host == platform.node():
-            os.kill(int(pid), 0)
-    except (ProcessLookupError, ValueError):
-        return
-    except PermissionError:
-        pass
-    raise UsageError(
-        f"The sweep in {shown(folder)} is running already (process {pid} on {host}). Wait until "
-        "it has ended, or type hydra.sweep.dir=FOLDER for a second one of the same overrides."
-    )

@@ -40,7 +40,11 @@ def saved_jobs(plan: SweepPlan, others: Sequence[str]) -> dict[SweepJob, Setting
                     jobs[job] = check(tree, choices, {})
             else:
                 fresh = replace(job, overrides=(*foreign(job, plan), *others))
-                jobs[fresh] = checked(fresh, plan, others)
+                composed = compose_checked(fresh.overrides)
+                trust, typed = composed.plain["trust"], typed_leaves(parse(others))
+                trusted = trust if isinstance(trust, list) else []
+                gate(composed.plain, plan.folder / FILE, trust=trusted, typed=typed)
+                jobs[fresh] = composed.settings()
         except NotTypedError as error:
             raise UsageError(f"{error.reason} {type_again(plan)}") from error
     return jobs
@@ -66,17 +70,6 @@ def foreign(job: SweepJob, plan: SweepPlan) -> list[str]:
                 f"choices that rltrain ships and plain values. {type_again(plan)}"
             )
     return overrides
-
-
-def checked(job: SweepJob, plan: SweepPlan, typed: Sequence[str]) -> Settings:
-    """The settings of a job that has not started, which name trusted classes only, and keys that
-    reach outside the run only where they are ``typed``.
-    """
-    composed = compose_checked(job.overrides)
-    trust = composed.plain["trust"]
-    trusted = trust if isinstance(trust, list) else []
-    gate(composed.plain, plan.folder / FILE, trust=trusted, typed=typed_leaves(parse(typed)))
-    return composed.settings()
 
 
 def job_command(

@@ -52,15 +52,11 @@ def summarize(plan: SweepPlan, stopped: str | None = None, refused: Iterable[int
 
 def job_table(jobs: Sequence[SweepJob], title: str) -> Table:
     """A line per job."""
-    columns = {c: at for c, at in COLUMNS.items() if any(at[0] in job.test for job in jobs)}
+    names, texts = metric_texts([[job] for job in jobs])
     job_column = Column("job", overflow="fold")  # what tells jobs apart stands at the end
-    numbers = (Column(name, justify="right") for name in ("env steps", *columns))
+    numbers = (Column(name, justify="right") for name in ("env steps", *names))
     table = Table(job_column, "status", *numbers, title=title)
-    for job in jobs:
-        values = [
-            format(job.test[metric], form) if metric in job.test else ""
-            for metric, form in columns.values()
-        ]
+    for job, values in zip(jobs, texts, strict=True):
         table.add_row(job.name, job.status, f"{job.env_steps:,}", *values)
     return table
 
@@ -80,18 +76,27 @@ def configurations(jobs: Sequence[SweepJob]) -> dict[str, list[SweepJob]]:
 def configuration_table(groups: Mapping[str, Sequence[SweepJob]]) -> Table:
     """Means over the seeds of every configuration, with 95% bootstrap intervals."""
     finished = {name: [j for j in jobs if j.status == "finished"] for name, jobs in groups.items()}
-    tests = [job.test for jobs in finished.values() for job in jobs]
-    columns = {c: at for c, at in COLUMNS.items() if any(at[0] in test for test in tests)}
-    numbers = (Column(name, justify="right") for name in ("runs", *columns))
+    names, texts = metric_texts(finished.values())
+    numbers = (Column(name, justify="right") for name in ("runs", *names))
     title = "Mean over the finished runs, with the 95% bootstrap interval"
     table = Table("configuration", *numbers, title=title)
-    for name, jobs in finished.items():
-        values = [
-            interval_text([job.test[metric] for job in jobs if metric in job.test], form)
-            for metric, form in columns.values()
-        ]
+    for (name, jobs), values in zip(finished.items(), texts, strict=True):
         table.add_row(name, f"{len(jobs)} of {len(groups[name])}", *values)
     return table
+
+
+def metric_texts(rows: Iterable[Sequence[SweepJob]]) -> tuple[list[str], list[list[str]]]:
+    """The columns that have values, and for each row of jobs their texts."""
+    tests = [[job.test for job in jobs] for jobs in rows]
+    shown = {c: at for c, at in COLUMNS.items() if any(at[0] in t for row in tests for t in row)}
+    texts = [
+        [
+            interval_text([t[metric] for t in row if metric in t], form)
+            for metric, form in shown.values()
+        ]
+        for row in tests
+    ]
+    return list(shown), texts
 
 
 def interval_text(values: Sequence[float], form: str) -> str:

@@ -19,8 +19,7 @@ from rltrain.errors import RltrainError, UsageError, storage_errors
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.signals import SIGNAL_CODES, handling
 from rltrain.mode.tune.space import validated_space
-from rltrain.mode.tune.study import open_study, require_optuna
-from rltrain.mode.tune.study_journal import require_trials
+from rltrain.mode.tune.study import open_study, require_optuna, require_trials
 from rltrain.mode.tune.study_results import write_results
 from rltrain.mode.tune.trials import StudySetup, work
 from rltrain.report.readers import STUDY
@@ -52,8 +51,9 @@ def tune(settings: Settings, overrides: Sequence[str]) -> int:
         f"Study {shown(folder)} {before}: {run.tune.trials} trials of {len(space)} keys, "
         f"{plural(run.tune.jobs, 'process')}."
     )
-    code = start(StudySetup(folder, tuple(overrides), tuple(space), run), run.tune.jobs)
-    return write_results(folder, run, overrides, space, screen) or code
+    job = StudySetup(folder, tuple(overrides), tuple(space), run)
+    code = start(job, run.tune.jobs)
+    return write_results(job, screen) or code
 
 
 def begin(folder: Path, overrides: Sequence[str], run: RunSettings) -> bool:

@@ -35,10 +35,8 @@ class Parameter:
         """The override that a trial of Optuna suggests."""
         if self.choices:
             return f"{self.key}={trial.suggest_categorical(self.key, self.choices)}"
-        if self.whole:
-            low, high = int(self.low), int(self.high)
-            return f"{self.key}={trial.suggest_int(self.key, low, high, log=self.log)}"
-        return f"{self.key}={trial.suggest_float(self.key, self.low, self.high, log=self.log)}"
+        suggest: Any = trial.suggest_int if self.whole else trial.suggest_float
+        return f"{self.key}={suggest(self.key, self.low, self.high, log=self.log)}"
 
     @property
     def whole(self) -> bool:
@@ -48,17 +46,12 @@ class Parameter:
     @property
     def distribution(self) -> BaseDistribution:
         """What Optuna records besides a suggested value."""
-        from optuna.distributions import (
-            CategoricalDistribution,
-            FloatDistribution,
-            IntDistribution,
-        )
+        from optuna import distributions
 
         if self.choices:
-            return CategoricalDistribution(self.choices)
-        if self.whole:
-            return IntDistribution(int(self.low), int(self.high), log=self.log)
-        return FloatDistribution(self.low, self.high, log=self.log)
+            return distributions.CategoricalDistribution(self.choices)
+        kind: Any = distributions.IntDistribution if self.whole else distributions.FloatDistribution
+        return kind(self.low, self.high, log=self.log)
 
     def holds(self, value: object) -> bool:
         """Whether ``suggest`` could have suggested a value."""

@@ -14,15 +14,14 @@ from rich.table import Column, Table
 
 from rltrain.common.files import put_text
 from rltrain.common.json_text import flat
-from rltrain.config.compose import Composition, compose_checked
+from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import is_below, put
 from rltrain.config.schema import RunSettings
 from rltrain.logger.csv_file import csv_text
 from rltrain.logger.screen import Screen, plural, shown
-from rltrain.mode.tune.space import OF_ALL_TRIALS, Parameter
-from rltrain.mode.tune.study import open_study, trial_dir
-from rltrain.mode.tune.study_journal import require_trials
-from rltrain.mode.tune.trials import metric_name, read_tests, score_of, settings_text
+from rltrain.mode.tune.space import OF_ALL_TRIALS
+from rltrain.mode.tune.study import open_study, require_trials, trial_dir
+from rltrain.mode.tune.trials import StudySetup, metric_name, read_tests, score_of, settings_text
 from rltrain.report.figures import draw_history, draw_importance
 
 if TYPE_CHECKING:
@@ -32,16 +31,11 @@ if TYPE_CHECKING:
 SHOWN = 5
 
 
-def write_results(
-    folder: Path,
-    run: RunSettings,
-    overrides: Sequence[str],
-    space: Sequence[Parameter],
-    screen: Screen,
-) -> int:
+def write_results(job: StudySetup, screen: Screen) -> int:
     """Write and print the results; returns 1 if no trial has a score, else 0."""
+    folder, run = job.folder, job.run
     study = open_study(folder, run)
-    require_trials(study, folder, space)
+    require_trials(study, folder, job.space)
     trials = study.get_trials(deepcopy=False)
     write_trials(folder, run, trials)
     completed = [t for t in trials if t.state.name == "COMPLETE"]
@@ -57,7 +51,7 @@ def write_results(
         f"Trial {best.number}, the best of {plural(len(trials), 'trial')}: {metric} {best.value:g},"
         f" mean of its last {plural(run.tune.last_tests, 'test')}, with seed {run.seed}."
     ]
-    put_text(folder / "best.yaml", preset_text([*overrides, *best_overrides], about))
+    put_text(folder / "best.yaml", preset_text([*job.overrides, *best_overrides], about))
     history = [(t.number, score) for score, t in scored]
     draw_history(folder / "history.png", history, run.tune.mode)
     importance = importances(study) if len(scored) > 3 else {}
@@ -113,7 +107,15 @@ def preset_text(overrides: Sequence[str], about: Sequence[str]) -> str:
     lines at its top.
     """
     composed = compose_checked(overrides)
-    choices = chosen(composed)
+    choices = {group: composed.choices[group] for group in ("algo", "env")}
+    usual = compose_checked([*(f"{g}={name}" for g, name in choices.items()), "tuned=none"]).choices
+    choices |= {
+        group: name
+        for group, name in composed.choices.items()
+        if name is not None
+        and usual.get(group) != name
+        and group not in ("experiment", "tuned", "tune", "logger", *choices)
+    }
     plain = compose_checked([f"{group}={name}" for group, name in choices.items()] + ["tuned=none"])
     before = flat(plain.plain)
     values: dict[str, object] = {}
@@ -125,20 +127,6 @@ def preset_text(overrides: Sequence[str], about: Sequence[str]) -> str:
     head = "\n".join(["# @package _global_", *(f"# {line}" for line in about)])
     tree = {"defaults": defaults, **values}
     return f"{head}\n{yaml.dump(tree, Dumper=Dumper, sort_keys=False, allow_unicode=True)}"
-
-
-def chosen(composed: Composition) -> dict[str, str]:
-    """The algorithm, the environment, and the options that are not what these two choose."""
-    main = {group: composed.choices[group] for group in ("algo", "env")}
-    usual = compose_checked([*(f"{g}={name}" for g, name in main.items()), "tuned=none"]).choices
-    others = {
-        group: name
-        for group, name in composed.choices.items()
-        if name is not None
-        and usual.get(group) != name
-        and group not in ("experiment", "tuned", "tune", "logger", *main)
-    }
-    return main | others
 
 
 def sequence(dumper: Any, values: list[object]) -> Any:

@@ -7,7 +7,6 @@ import os
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from importlib.resources import files
 from pathlib import Path
 from urllib.parse import quote
 
@@ -44,10 +43,9 @@ def write_page(
     """Write the page, with the SVG files among ``figures``."""
     envs = analysis.envs
     where = ", ".join(envs) if len(envs) <= MANY else f"{len(envs)} environments"
-    title = f"{where}: {metric_name(analysis)}"
     fields = {
         "mode": "report",
-        "title": html.escape(title),
+        "title": html.escape(f"{where}: {metric_name(analysis)}"),
         "summary": html.escape(
             f"{size_text(analysis)}. Lines and points are "
             f"{interval_name(analysis)}, from {analysis.settings.resamples:,} stratified bootstrap "
@@ -65,10 +63,8 @@ def put_page(path: Path, fields: Mapping[str, str]) -> None:
     """Write a page with these fields, which are HTML, its style and its footer."""
     now = datetime.now().strftime("%Y-%m-%d %H:%M")
     footer = html.escape(f"rltrain {rltrain.__version__}, {now}")
-    css = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
     path.parent.mkdir(parents=True, exist_ok=True)
-    page = filled(__package__, "page.html", {**fields, "footer": footer, "css": css})
-    put_text(path, page)
+    put_text(path, filled(__package__, "page", {**fields, "footer": footer}))
 
 
 def is_report(folder: Path) -> bool:
@@ -98,7 +94,7 @@ def episodes(analysis: Analysis, folder: Path) -> str:
     """Links to the newest page of episodes of every run, as seen from the report's folder."""
     links = []
     for series in analysis.series:
-        for run in series.group.runs:
+        for run in series.runs:
             for page in newest(run.folder, f"recordings/*/{EPISODES}"):
                 place = Path(os.path.relpath(run.folder / page, folder)).as_posix()
                 text = html.escape(f"{series.env}, {series.label}, seed {run.seed}")

@@ -50,10 +50,6 @@ def read(folder: Path, files: set[str]) -> Run | None:
     for name, event in points:  # episodes that end at the same step have events of their own
         values[event.step][name].append(event.value)
         values[event.step]["seconds"].append(event.wall_time - began)
-    rows = {
-        step: {"env_steps": float(step)} | {name: float(np.mean(x)) for name, x in at.items()}
-        for step, at in values.items()
-    }
     settings = hyperparameters(events)
     return Run(
         folder=folder,
@@ -61,7 +57,10 @@ def read(folder: Path, files: set[str]) -> Run | None:
         algo=named["algo"] if named else algo_in(folder, ALGOS),
         env=settings.get("env_id") or (named["env"] if named else env_in(folder) or "unknown"),
         seed=int(named["seed"]) if named else seed_in(folder),
-        columns=columns_of(rows[step] for step in sorted(rows)),
+        columns=columns_of(
+            {"env_steps": float(step), **{name: float(np.mean(x)) for name, x in at.items()}}
+            for step, at in sorted(values.items())
+        ),
         settings=distinguishing(settings, NO_SETTINGS),
     )
 

@@ -44,7 +44,6 @@ def read(folder: Path, files: set[str]) -> Run | None:
         return None
     config = config if isinstance(config, dict) else json_object(folder / "params.json")
     seed = config.get("seed")
-    settings = distinguishing(config, NO_SETTINGS)
     return Run(
         folder=folder,
         library="RLlib",
@@ -52,7 +51,7 @@ def read(folder: Path, files: set[str]) -> Run | None:
         env=str(config.get("env") or env_in(folder) or "unknown").rpartition(":")[2],
         seed=seed if isinstance(seed, int) else seed_in(folder),
         columns=renamed(columns, NAMES),
-        settings={k: str(v) for k, v in settings.items()},
+        settings={k: str(v) for k, v in distinguishing(config, NO_SETTINGS).items()},
     )
 
 

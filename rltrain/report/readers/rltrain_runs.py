@@ -48,7 +48,9 @@ def read(folder: Path, files: set[str]) -> Run | None:
         evaluations = [folder / name for name in sorted(files) if name.startswith("evaluation")]
         columns |= absolute_metrics(evaluations, record, config, len(columns["env_steps"]))
     choices = {k: str(v) for k, v in config.pop("choices").items() if v not in (None, "none")}
-    status = str(record.get("status", "unknown"))
+    settings, own = distinguishing(config, NO_SETTINGS), flat(config).get("env.id")
+    if isinstance(own, str) and ":" in own and not REGISTERED.search(own):
+        settings["env.id"] = own  # of a class of one's own also the module distinguishes it
     seed = config.get("seed")
     return Run(
         folder=folder,
@@ -58,18 +60,10 @@ def read(folder: Path, files: set[str]) -> Run | None:
         seed=seed if isinstance(seed, int) else None,
         columns=columns,
         choices={k: v for k, v in choices.items() if not k.startswith(NO_CHOICES)},
-        settings=settings_of(config),
-        status=status,
+        settings=settings,
+        status=str(record.get("status", "unknown")),
         problems=problems,
     )
-
-
-def settings_of(config: Mapping[str, object]) -> dict[str, object]:
-    """What distinguishes the configuration of a run; of a class of one's own also its module."""
-    settings, named = distinguishing(config, NO_SETTINGS), flat(config).get("env.id")
-    if isinstance(named, str) and ":" in named and not REGISTERED.search(named):
-        settings["env.id"] = named
-    return settings
 
 
 def env_name(choice: str, env: Mapping[str, object]) -> str:
@@ -92,7 +86,9 @@ def absolute_metrics(
     best, episodes = record.get("best_test"), keys.get("test.episodes")
     if not isinstance(best, dict) or not isinstance(episodes, int):
         return {}
-    for found in map(json_object, sorted(evaluations, key=number_in, reverse=True)):
+    # the newest evaluation has no number in its name
+    numbers = {path: number_of(path.stem.partition("-")[2]) or math.inf for path in evaluations}
+    for found in map(json_object, sorted(numbers, key=numbers.__getitem__, reverse=True)):
         played, metrics = found.get("episodes"), found.get("metrics")
         enough = isinstance(played, list) and len(played) >= 10 * episodes
         alike = found.get("epsilon") == keys.get("test.epsilon")
@@ -113,12 +109,6 @@ def absolute_metrics(
 def of_another_task(override: object) -> bool:
     """Whether an evaluation with this override played something other than the run's tests."""
     return re.match(r"[+~]*((env|algo|test\.(opponent|env))\b|test=)", str(override)) is not None
-
-
-def number_in(evaluation: Path) -> float:
-    """The number in the name of an evaluation; that of the newest has none."""
-    number = number_of(evaluation.stem.partition("-")[2])
-    return math.inf if number is None else number
 
 
 def metrics_of(path: Path, problems: list[str]) -> dict[str, np.ndarray]:

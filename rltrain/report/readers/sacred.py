@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -14,14 +13,7 @@ from rltrain.common.files import JsonObject, get_json, json_object
 from rltrain.report.run_data import Run, columns_of, distinguishing, number
 
 NAMES = {"return": "return_mean", "ep_length": "episode_length_mean", "battle_won": "win_rate"}
-LEARN = {
-    "loss": "learn/loss",
-    "grad_norm": "learn/grad_norm",
-    "td_error_abs": "learn/td_error_abs",
-    "q_taken_mean": "learn/q_taken_mean",
-    "target_mean": "learn/target_mean",
-    "epsilon": "train/epsilon",
-}
+LEARN = ("loss", "grad_norm", "td_error_abs", "q_taken_mean", "target_mean")
 METRICS_BYTES = 1 << 30
 """A larger file of metrics is not read; after 20 million steps it has 16 MiB."""
 ENVS = {"sc2": "smac", "sc2v2": "smacv2", "sc2wrapped": "smacv2"}
@@ -86,7 +78,7 @@ def read(folder: Path, files: set[str]) -> Run | None:
 def our_name(name: str) -> str:
     """``test_battle_won_mean`` is ``test/win_rate`` here."""
     if name in LEARN:
-        return LEARN[name]
+        return f"learn/{name}"
     group = "test" if name.startswith("test_") else "train"
     rest = name.removeprefix("test_")
     return f"{group}/{NAMES.get(rest.removesuffix('_mean'), rest)}"
@@ -114,7 +106,10 @@ def measured(metrics: JsonObject, about: Mapping[str, object]) -> Points:
         if isinstance(metric, dict) and {"steps", "values"} <= metric.keys():
             times = metric.get("timestamps") or [None] * len(metric["steps"])
             seconds = [moment(t) - began for t in times]
-            steps, values = (map(number, map(plain, metric[key])) for key in ("steps", "values"))
+            steps, values = (
+                [number(x.get("value") if isinstance(x, dict) else x) for x in metric[key]]
+                for key in ("steps", "values")  # jsonpickle wraps numbers of NumPy
+            )
             out[name] = list(zip(steps, seconds, values, strict=False))
     return out
 
@@ -123,11 +118,11 @@ def as_metrics(info: JsonObject) -> JsonObject:
     """``info.json``, lists of values and their env steps under the name with ``_T``, in the form of
     ``metrics.json``.
     """
-    steps = {
-        name: info.get(f"{name}_T") for name, values in info.items() if isinstance(values, list)
+    return {
+        name: {"steps": steps, "values": values}
+        for name, values in info.items()
+        if isinstance(values, list) and isinstance(steps := info.get(f"{name}_T"), list)
     }
-    listed = {name: at for name, at in steps.items() if isinstance(at, list)}
-    return {name: {"steps": at, "values": info[name]} for name, at in listed.items()}
 
 
 def mean_returns(series: Points) -> Points:
@@ -136,18 +131,12 @@ def mean_returns(series: Points) -> Points:
     """
     out: Points = {}
     for group in ("", "test_"):
-        n_agents = sum(
-            bool(re.fullmatch(rf"{group}agent_\d+_return_mean", name)) for name in series
-        )
+        own = re.compile(rf"{group}agent_\d+_return_mean")
+        n_agents = len(list(filter(own.fullmatch, series)))
         total = series.get(f"{group}total_return_mean", [])
         if n_agents and f"{group}return_mean" not in series:
             out[f"{group}return_mean"] = [(x, t, value / n_agents) for x, t, value in total]
     return out
-
-
-def plain(value: object) -> Any:
-    """A number that may be wrapped as jsonpickle does with NumPy's."""
-    return value.get("value") if isinstance(value, dict) else value
 
 
 def moment(text: object) -> float:

@@ -95,21 +95,27 @@ def episodes(paths: list[Path]) -> dict[str, np.ndarray]:
     order = np.argsort(t, kind="stable")
     steps = np.cumsum(length[order])
     ends = np.unique([*range(EPISODES, len(r) + 1, EPISODES), len(r)])
-    begins = np.concatenate([[0], ends[:-1]])
-    spans = list(zip(begins, ends, strict=True))
+    parts = np.split(order, ends[:-1])
     return {
         "env_steps": steps[ends - 1],
         "seconds": t[order][ends - 1],
         "episodes": ends.astype(float),
-        "train/return_mean": np.array([r[order][a:b].mean() for a, b in spans]),
-        "train/episode_length_mean": np.array([length[order][a:b].mean() for a, b in spans]),
+        "train/return_mean": np.array([r[part].mean() for part in parts]),
+        "train/episode_length_mean": np.array([length[part].mean() for part in parts]),
     }
 
 
 def evaluations(path: Path) -> dict[str, np.ndarray]:
-    """Tests of the evaluation callback; pickled objects are refused."""
+    """Tests of the evaluation callback; refused are pickled objects, and arrays that are larger
+    than their files say, or than tests are.
+    """
     with open_plain(path) as raw, np.load(raw, allow_pickle=False) as file:
-        require_sizes(file.zip)
+        for about in file.zip.infolist():
+            with file.zip.open(about) as member:
+                np.lib.format.read_magic(member)
+                shape, _, dtype = np.lib.format.read_array_header_1_0(member)
+            if math.prod(shape) * dtype.itemsize > min(about.file_size, LARGEST_ARRAY):
+                raise ValueError(f"{about.filename} is too large")
         steps, results = file["timesteps"], file["results"]
         out = {
             "env_steps": steps.astype(float),
@@ -120,16 +126,6 @@ def evaluations(path: Path) -> dict[str, np.ndarray]:
         if "successes" in file:
             out["test/win_rate"] = file["successes"].mean(1)
     return out
-
-
-def require_sizes(file: zipfile.ZipFile) -> None:
-    """ValueError for arrays that are larger than their files say, or than tests are."""
-    for about in file.infolist():
-        with file.open(about) as member:
-            np.lib.format.read_magic(member)
-            shape, _, dtype = np.lib.format.read_array_header_1_0(member)
-        if math.prod(shape) * dtype.itemsize > min(about.file_size, LARGEST_ARRAY):
-            raise ValueError(f"{about.filename} is too large")
 
 
 def joined(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:

@@ -1,4 +1,6 @@
-"""Numbers of episodes as few bytes, which the page's script unpacks: whole multiples of a step, as
+"""``episodes.html``: test episodes to look into, in one file that loads nothing else.
+
+Numbers are as few bytes, which the page's script unpacks: whole multiples of a step, as
 differences in time, in planes of equal bytes, deflated together. The largest count of its width
 is a number that is not finite, which the page leaves out.
 """
@@ -10,11 +12,16 @@ import struct
 import zlib
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rltrain.common.files import put_text
 from rltrain.common.json_text import without_nan
+from rltrain.common.page import filled
 
 STEP = 1 / 1024
 """Resolution of positions, values and other fractions, off by at most half of it."""
@@ -25,6 +32,20 @@ LARGEST = 2**32 - 2
 
 Entry = tuple[str, Sequence[int], int, float, float]
 """Name, shape, bytes of a number, smallest number and step."""
+
+
+def write_viewer(
+    path: Path, page: Mapping[str, object], episodes: Sequence[Mapping[str, Any]]
+) -> None:
+    """Write the page; ``page`` and ``episodes`` as ``packed_page`` takes them."""
+    script = files(__package__).joinpath("viewer.js").read_text(encoding="utf-8")
+    fields = {
+        "script": script,
+        "hash": b64encode(sha256(script.encode()).digest()).decode(),
+        "data": packed_page(page, episodes),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    put_text(path, filled(__package__, "viewer", fields))
 
 
 def packed_page(page: Mapping[str, Any], episodes: Sequence[Mapping[str, Any]]) -> str:

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from rltrain.config.compose import compose_checked
-from rltrain.mode.sweep import shares as room
-from rltrain.mode.sweep.shares import shares
+from rltrain.mode.sweep import processes as room
+from rltrain.mode.sweep.processes import shares
 
 
 def settings(n, *overrides):

@@ -11,8 +11,7 @@ from optuna.trial import create_trial
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.main import run
 from rltrain.mode.tune.space import Parameter
-from rltrain.mode.tune.study import next_trial, open_study, trial_dir
-from rltrain.mode.tune.study_journal import require_trials
+from rltrain.mode.tune.study import next_trial, open_study, require_trials, trial_dir
 from tests.mode.tune.test_study import run_settings
 
 SPACE = [

@@ -12,7 +12,7 @@ from rltrain.battles.engine.battles import IllegalAction
 from rltrain.battles.options import SmacOptions
 from rltrain.env.smac.vector import SmacVectorEnv
 from rltrain.types import Episode
-from rltrain.video.sc2_replay import GameReplays
+from rltrain.video.recorder import GameReplays
 from tests.env.smac.starcraft2.conftest import PLAY, WIN, seeds, step
 from tests.env.smac.starcraft2.stand_in import LIMIT, STOP
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rltrain.report.scores import Curve, common, curve_of
+from rltrain.report.run_data import Curve, common, curve_of
 from tests.report.runs import run
 
 
