@@ -1,10 +1,12 @@
-"""``flat_keywords``: a dataclass as the keywords of a constructor or function."""
+"""``flat_keywords``: a dataclass as the keywords of a constructor or function, and
+``FlatSettings``, as attributes.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from functools import wraps
 from types import MappingProxyType
 from typing import Any, TypeVar, get_type_hints
@@ -57,3 +59,25 @@ def flat_keywords(
     vars(flat)["__signature__"] = written.replace(parameters=parameters)
     flat.__annotations__ = {p.name: p.annotation for p in parameters if p.annotation is not p.empty}
     return flat
+
+
+class FlatSettings:
+    """Mixin for an object with dataclasses of settings, whose fields are attributes of its own, as
+    they are keywords of its constructor: ``loss.gamma = 0.9`` replaces ``loss.returns``.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._settings():
+            return getattr(vars(self)[self._settings()[name]], name)
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Raises ValueError for a value that contradicts the other settings."""
+        if holder := self._settings().get(name):
+            name, value = holder, replace(vars(self)[holder], **{name: value})
+        super().__setattr__(name, value)
+
+    def _settings(self) -> dict[str, str]:
+        """The attribute that holds each setting."""
+        held = {name: x for name, x in vars(self).items() if is_dataclass(x)}
+        return {field.name: name for name, x in held.items() for field in fields(x)}

@@ -11,6 +11,7 @@ from torch.nn.utils import parametrize, prune
 import rltrain
 from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.network.gru import GRUAgents
+from rltrain.errors import UsageError
 from rltrain.interfaces import Model
 from rltrain.kernels import module_watch
 from rltrain.kernels.layers.td_step import CompiledTDLoss
@@ -335,7 +336,7 @@ def test_a_changed_class_is_named_and_left_to_pytorch(
     update(learner, spec)
     learner_of(algo)
     assert len(lines.records) == len(said)  # once
-    with pytest.raises(ValueError, match=rf"{cls.__name__}\.{name} was changed"):
+    with pytest.raises(UsageError, match=rf"{cls.__name__}\.{name} was changed"):
         learner_of(algo, "compiled")
 
 

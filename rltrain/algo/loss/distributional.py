@@ -12,7 +12,7 @@ from rltrain.algo.loss.td import total
 from rltrain.algo.network.distribution import Distribution
 from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.targets import at_step, greedy, huber
-from rltrain.common.keywords import flat_keywords
+from rltrain.common.keywords import FlatSettings, flat_keywords
 from rltrain.common.number_types import Count, Flag, NonNegative, Probability
 from rltrain.interfaces import Loss, Model
 from rltrain.types import Batch, Clock, LossResult, Output
@@ -69,7 +69,7 @@ def taken_outputs(dist: Tensor, action: Tensor) -> Tensor:
     return dist.gather(-2, index).squeeze(-2)
 
 
-class CategoricalLoss(Loss):
+class CategoricalLoss(FlatSettings, Loss):
     """Cross entropy to the projected target distribution (C51; Bellemare et al. 2017, algorithm 1),
     n steps deep; the priority is the cross entropy, as in Rainbow (Hessel et al. 2018).
 
@@ -119,7 +119,7 @@ def clipped_mass(prob: Tensor, support: Tensor, reward_sum: Tensor, discount: Te
     return (prob * outside).sum(-1)
 
 
-class QuantileLoss(Loss):
+class QuantileLoss(FlatSettings, Loss):
     """Quantile Huber loss, summed over the learned quantiles and averaged over the target's
     (QR-DQN, Dabney et al. 2018a, algorithm 1; IQN, Dabney et al. 2018b, equation 3); the priority
     is the mean absolute error of all pairs. The next action of IQN is the best by K levels of its

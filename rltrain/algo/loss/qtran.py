@@ -15,7 +15,7 @@ from rltrain.algo.network.head import linear_layers
 from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.return_settings import Returns
 from rltrain.algo.targets import greedy, huber
-from rltrain.common.keywords import flat_keywords
+from rltrain.common.keywords import FlatSettings, flat_keywords
 from rltrain.common.number_types import Count, NonNegative, Positive
 from rltrain.interfaces import Critic, Loss, Model
 from rltrain.types import Batch, Clock, EnvSpec, LossResult
@@ -51,7 +51,7 @@ class QTranCritic(Critic):
         return q
 
 
-class QTranLoss(Loss):
+class QTranLoss(FlatSettings, Loss):
     """The three losses of QTRAN-base (Son et al. 2019, equations 4 to 6). Q' is the mixed value of
     the agents (their sum), ū their greedy joint action.
 

@@ -15,13 +15,13 @@ from rltrain.algo.loss.acted_error import acted_error
 from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.return_settings import Returns
 from rltrain.algo.targets import greedy, huber, pick, rescale, unscale
-from rltrain.common.keywords import flat_keywords
+from rltrain.common.keywords import FlatSettings, flat_keywords
 from rltrain.common.number_types import Positive
 from rltrain.interfaces import Loss, Mixer, Model
 from rltrain.types import Batch, Clock, LossResult
 
 
-class TDLoss(Loss):
+class TDLoss(FlatSettings, Loss):
     """Squared or Huber TD error of the mixed values: DQN (T = N = 1), DRQN, R2D2, IQL, VDN, QMIX,
     QPLEX, Qatten; Munchausen DQN.
 

@@ -17,7 +17,7 @@ from rltrain.algo.network.normalization import RunningNorm
 from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.return_settings import Returns
 from rltrain.algo.targets import greedy, huber, pick
-from rltrain.common.keywords import flat_keywords
+from rltrain.common.keywords import FlatSettings, flat_keywords
 from rltrain.common.number_types import Count, Positive, Probability
 from rltrain.interfaces import Agents, Critic, Loss, Model
 from rltrain.types import Batch, Clock, EnvSpec, LossResult
@@ -63,7 +63,7 @@ class CentralMixer(nn.Module):
         return value
 
 
-class WeightedLoss(Loss):
+class WeightedLoss(FlatSettings, Loss):
     """w(s, u) (Q_tot − y)² + (Q̂* − y)² with y from the target network's Q̂*, at the next greedy
     actions of the agents (Rashid et al. 2020, sections 4 and 5).
 

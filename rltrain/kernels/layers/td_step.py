@@ -49,8 +49,10 @@ class CompiledLoss(ABC):
         return getattr(self.loss, name)
 
     def __setattr__(self, name: str, value: object) -> None:
-        of_loss = "loss" in vars(self) and hasattr(self.loss, name)
-        object.__setattr__(self.loss if of_loss else self, name, value)
+        if "loss" in vars(self) and hasattr(self.loss, name):
+            setattr(self.loss, name, value)
+        else:
+            object.__setattr__(self, name, value)
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> LossResult:
         """As the loss; if compiled, with ``gradient``, that of the flat parameters."""
