@@ -300,9 +300,10 @@ def waiting(path: Path, holder: str) -> str:
 
 
 def new_folder(group: str, mark: str = "", name: str | None = None) -> Path:
-    """``outputs/<group>/<date>_<time><mark>-<4 hex>``, or ``outputs/<group>/<name>``."""
-    name = name or datetime.now().strftime(f"%Y-%m-%d_%H-%M-%S{mark}-{secrets.token_hex(2)}")
-    return Path.cwd() / "outputs" / group / name
+    """``outputs/<group>/<date>_<time>[-<name>]<mark>-<4 hex>``."""
+    named = "" if name is None else f"-{name}"
+    moment = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+    return Path.cwd() / "outputs" / group / f"{moment}{named}{mark}-{secrets.token_hex(2)}"
 
 
 def require_empty(folder: Path, kind: str, advice: str, own: tuple[str, ...] = ()) -> None:

@@ -57,7 +57,7 @@ COPY = "Free space on its disk, or copy the run to your own folder and resume th
 
 
 def new_run_dir(settings: Settings) -> Path:
-    """``outputs/<algo>-<env>/<date>_<time>-s<seed>-<4 hex>`` or ``…/<name>``."""
+    """``outputs/<algo>-<env>/<date>_<time>[-<name>]-s<seed>-<4 hex>``."""
     group = f"{settings.choices['algo']}-{settings.choices['env']}"
     return new_folder(group, f"-s{settings.run.seed}", settings.run.name)
 

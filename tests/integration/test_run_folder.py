@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import signal
 import subprocess
 import sys
@@ -85,17 +86,17 @@ def test_a_search_leaves_outputs_latest_alone(command, small, own_folder):
 
 
 def test_a_name_is_that_of_the_folder_and_of_the_run_in_loggers(command, small, own_folder):
-    assert command(*small, "total_env_steps=40", "name=my_run") == 0
-    folder = own_folder / "outputs/qmix-two_step/my_run"
+    for _ in range(2):
+        assert command(*small, "total_env_steps=40", "name=my_run") == 0
+    folder, _ = sorted((own_folder / "outputs/qmix-two_step").iterdir())
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d-my_run-s0-[0-9a-f]{4}", folder.name)
     assert json.loads((folder / "run.json").read_text())["status"] == "finished"
     given = {"mode": "offline", "project": "p", "group": None, "tags": None}
-    assert Wandb(run_dir=folder, config={}, **given).options["name"] == "my_run"
-    with pytest.raises(UsageError, match="my_run already holds a run"):
-        command(*small, "name=my_run")
+    assert Wandb(run_dir=folder, config={}, **given).options["name"] == folder.name
     with pytest.raises(UsageError, match="name="):
         command(*small, "name=../elsewhere")
     assert command(f"config={folder}", "total_env_steps=40", *small[-1:]) == 0  # has its own name
-    assert len(list((own_folder / "outputs").glob("*-*/*"))) == 2
+    assert len(list((own_folder / "outputs").glob("*-*/*"))) == 3
 
 
 @pytest.mark.slow

@@ -193,16 +193,14 @@ def plan_for(
 
     Args:
         settings: of every job, in order.
-        typed: the folder of ``hydra.sweep.dir``; None for a new one, or one of their ``name``.
+        typed: the folder of ``hydra.sweep.dir``; None for a new one.
 
     Raises:
         UsageError: the typed folder holds something else, or two jobs would write one dataset.
     """
     require_own_datasets(settings)
-    if typed is None and settings[0].run.name is not None:
-        typed = new_folder("multirun", name=settings[0].run.name)
     wanted = SweepPlan(
-        folder=typed or new_folder("multirun"),
+        folder=typed or new_folder("multirun", name=settings[0].run.name),
         overrides=tuple(o for o in overrides if not o.startswith(HOW)),
         digest=digest(settings),
         n_jobs=len(settings),
