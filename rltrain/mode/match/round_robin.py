@@ -26,6 +26,7 @@ from rltrain.common.files import (
 )
 from rltrain.common.json_text import json_text, read_strictly
 from rltrain.common.machine.places import ELSEWHERE, require_writable
+from rltrain.config.overrides import typed_value
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.evaluate import build, played, require_recordings
@@ -77,6 +78,7 @@ def match(asked: Request, *, loud: bool = True) -> Match:
         "agents": {agent.name: identity(agent) for agent in agents},
         "battles": number,
         "overrides": sorted(asked.overrides),
+        "seed": typed_value(asked.overrides, "seed") or 0,
         "environment": require_able(agents),
     }
     every = list(itertools.combinations(agents, 2))
