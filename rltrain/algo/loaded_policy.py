@@ -109,16 +109,17 @@ class GreedyPolicy:
 
     def _seen(self, obs: object) -> tuple[np.ndarray, bool]:
         """Observations [N, *O]; and whether one came as a single agent's environment returns it."""
-        spec = self.spec
-        shape = (spec.n_agents, *spec.obs_shape)
-        whole = isinstance(obs, tuple) and "tuple" in (spec.obs_space or {})
-        single = spec.n_agents == 1 and (whole or given_shape(obs) != shape)
+        spec, shape = self.spec, (self.spec.n_agents, *self.spec.obs_shape)
+        space, given = spec.obs_space or {}, given_shape(obs)
+        whole = "tuple" in space and isinstance(obs, tuple)
+        whole |= space.get("multi_binary") == [*(given or ())]  # also that of one stored row
+        single = spec.n_agents == 1 and (whole or given != shape)
         try:
             if isinstance(obs, Mapping) and not single:
                 unnamed = "no agents named by text or whole numbers"
                 raise ValueError(f"observations: there are {unnamed}.")
-            given = self._viewed(obs) if single else obs
-            return require_observations(given, shape, spec.obs_dtype), single
+            seen = self._viewed(obs) if single else obs
+            return require_observations(seen, shape, spec.obs_dtype), single
         except ValueError as error:
             or_single = ", or one observation as the environment returns it" if single else ""
             raise ValueError(

@@ -125,7 +125,7 @@ def compose_checked(overrides: Sequence[str]) -> Composition:
 
     Raises:
         UsageError: unknown keys or choices, two choices of one group, paths as choices, ``+``
-            outside the free-form nodes, deletions, Hydra's own settings.
+            and ``~`` outside the free-form nodes, Hydra's own settings.
     """
     parsed = parse(overrides)
     if typed_value(overrides, "config") is not None:
@@ -143,9 +143,8 @@ def compose_checked(overrides: Sequence[str]) -> Composition:
             from rltrain.config.names import refuse_wrong
 
             right = [o for o in choices if o.key_or_group not in chosen.wrong]
-            refuse_wrong(
-                values, chosen.tree, chosen.wrong, custom, catalog, partial(refusal, catalog, right)
-            )
+            known, tried = copy.deepcopy(chosen.tree), partial(refusal, catalog, right)
+            refuse_wrong(values, known, chosen.wrong, custom, catalog, tried)
         untyped = with_targets(chosen.tree, custom) if custom else chosen.tree
         tree = copy.deepcopy(untyped)
         for o in values:
@@ -217,9 +216,10 @@ def job_refusal(catalog: Catalog, choices: Sequence[Override], parsed: Sequence[
         known, tree = flat_keys(chosen.tree), with_targets(chosen.tree, custom)
         problems = [text for texts in chosen.wrong.values() for text in texts]
         for o in (o for o in parsed if o not in groups):
-            if not sets_known(o, known):
-                problems += key_problem(o, chosen.tree, custom, catalog)
-            set_value(tree, o)
+            if not sets_known(o, known) and (found := key_problem(o, tree, custom, catalog)):
+                problems += found
+            else:
+                set_value(tree, o)
         if not problems:
             defaults, typed = (resolved(t, lambda: catalog.hydra) for t in (chosen.tree, tree))
             settings = check(typed, chosen.picked, defaults)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hydra.core.override_parser.types import Override, OverrideType
 
 from rltrain.config.catalog import RECOMMENDED, SEVERAL, Catalog, Tree
-from rltrain.config.overrides import flat_keys, is_below, is_file, pick, sets_hydra
+from rltrain.config.overrides import flat_keys, is_below, is_file, pick, set_value, sets_hydra
 from rltrain.config.suggest.choices import FEW, MANY, Refusal, for_choice, listed, not_tried
 from rltrain.config.suggest.keys import FREE_FORM, for_deletion, for_key, for_node
 from rltrain.config.validate.constructor import show
@@ -19,7 +19,7 @@ OF_A_RUN = ("hydra.run.dir", "hydra.searchpath")
 
 def refuse_wrong(
     values: Sequence[Override],
-    known: Tree,
+    known: dict[str, object],
     wrong: Mapping[str, list[str]],
     custom: Mapping[str, str],
     catalog: Catalog,
@@ -29,7 +29,7 @@ def refuse_wrong(
 
     Args:
         values: the overrides that choose no option of a group.
-        known: the composition of the chosen options.
+        known: the composition of the chosen options, in which they are set.
         wrong: what is wrong with the choices, by group; keys below such a group are not checked.
         custom: parts whose ``_target_`` was typed.
         refusal: tries what a suggestion says to type.
@@ -42,7 +42,10 @@ def refuse_wrong(
         if sets_hydra(o):
             problems += hydra_problem(o)
         elif o.key_or_group.partition(".")[0] not in wrong:
-            problems += key_problem(o, known, custom, catalog, refusal)
+            found = key_problem(o, known, custom, catalog, refusal)
+            if not found:
+                set_value(known, o)
+            problems += found
     if problems:
         raise NamesError("\n".join(problems))
 
@@ -115,15 +118,20 @@ def key_problem(
         refusal: tries what a suggestion says to type.
     """
     key = o.key_or_group.replace("/", ".")
-    free = any(key.startswith(f"{node}.") for node in FREE_FORM)
+    keys, free = flat_keys(known), is_below(key, FREE_FORM)
     if o.is_delete():
+        homes = {*catalog.homes} - {*FREE_FORM}
+        of_class = "_target_" in key or f"{key}._target_" in keys or key in homes
+        if free and key in keys and not of_class:
+            return []
+        if key not in keys:
+            return [f"{o.input_line}: there is nothing to remove. Leave it out."]
         return [f"{o.input_line}: keys cannot be removed.{for_deletion(key, known, refusal)}"]
     own = [path for path in custom if isinstance(pick(known, path), Mapping)]
     if is_below(key, own):
         return []
-    if (o.is_add() or o.is_force_add()) and free:
+    if (o.is_add() or o.is_force_add()) and free and key not in FREE_FORM:
         return []
-    keys = flat_keys(known)
     value = str(o.input_line).partition("=")[2]
     if key not in keys or "/" in o.key_or_group:
         where = " (+ adds keys only below " + ", ".join(FREE_FORM) + ")" if o.is_add() else ""
@@ -134,4 +142,6 @@ def key_problem(
     if isinstance(node, dict) and node and not isinstance(o.value(), dict):
         meant = for_node(key, value, keys, catalog, refusal)
         return [f"{o.input_line}: '{key}' holds keys of its own.{meant}"]
+    if o.is_add() and node is not None and not isinstance(o.value(), (dict, list)):
+        return [f"{o.input_line}: '{key}' already exists. Type {key}=… without the +."]
     return []

@@ -88,4 +88,8 @@ class Node:
             text = f"{self.path}: {text}"
         if given := self.kwargs.get("kwargs"):
             text = f"{text.rstrip('.')} (with {self.path}.kwargs={show(given)})."
+            refused = re.search(r"unexpected keyword argument '(\w+)'", text)
+            if refused and refused[1] in given:
+                typed = [f"~{at}.kwargs.{refused[1]}" for at in dict.fromkeys(["env", self.path])]
+                text += f" Type {' or '.join(typed)} to leave it out; a resumed run keeps it."
         return text

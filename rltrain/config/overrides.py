@@ -20,6 +20,7 @@ from rltrain.common.files import expanded
 from rltrain.common.machine.places import require_possible
 from rltrain.config.catalog import RECOMMENDED, SHIPPED, Tree
 from rltrain.config.command_line import MOST_JOBS, STRANGE, as_text, in_quotes, intended, shell_word
+from rltrain.config.suggest.keys import FREE_FORM
 from rltrain.errors import NamesError, UsageError
 
 Leaves = dict[tuple[str, ...], Any]
@@ -265,14 +266,16 @@ def with_targets(tree: Tree, custom: Mapping[str, str]) -> dict[str, Any]:
 
 
 def set_value(tree: dict[str, Any], o: Override) -> None:
-    """Do what Hydra does with one ``key=value`` override that ``key_problem`` let pass."""
+    """Do what Hydra does with an override that ``key_problem`` let pass; {} empties FREE_FORM."""
     key, value = o.key_or_group.replace("/", "."), contained(o.value())
-    before = pick(tree, key)
-    if o.is_add() and before is not None and not isinstance(value, (dict, list)):
-        raise UsageError(f"{o.input_line}: '{key}' already exists. Type {key}=… without the +.")
+    before, (parent, _, leaf) = pick(tree, key), key.rpartition(".")
+    if o.is_delete() and key not in FREE_FORM:
+        pick(tree, parent).pop(leaf, None)
+        return
     if isinstance(before, dict) and isinstance(value, dict):
-        value = overlaid(before, value)
-    put(tree, key, value)
+        emptied = not value and key in FREE_FORM and "_target_" not in before
+        value = {} if emptied else overlaid(before, value)
+    put(tree, key, {} if o.is_delete() else value)
 
 
 def contained(value: object) -> Any:
@@ -297,10 +300,12 @@ def is_below(path: str, parts: Collection[str]) -> bool:
 
 
 def put(tree: dict[str, Any], path: str, value: object) -> None:
-    """Set the value at a dotted path; mappings on the way are created where missing."""
+    """Set the value at a dotted path; what is no mapping on the way becomes one."""
     *parents, leaf = path.split(".")
     for part in parents:
-        tree = tree.setdefault(part, {})
+        if not isinstance(tree.get(part), dict):
+            tree[part] = {}
+        tree = tree[part]
     tree[leaf] = value
 
 
@@ -340,14 +345,6 @@ def flat_keys(tree: Tree, prefix: str = "") -> dict[str, Any]:
         if isinstance(value, dict):
             out |= flat_keys(value, f"{prefix}{name}.")
     return out
-
-
-def differing(before: object, after: object, path: str) -> list[str]:
-    """The dotted paths where two values of ``path`` differ, mappings key by key."""
-    if isinstance(before, Mapping) and isinstance(after, Mapping):
-        names = dict.fromkeys([*before, *after])
-        return [p for n in names for p in differing(before.get(n), after.get(n), f"{path}.{n}")]
-    return [] if before == after else [path]
 
 
 def leaves(tree: object, at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

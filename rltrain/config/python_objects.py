@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rltrain.callback import Callback
+from rltrain.config.node import Node
 from rltrain.config.overrides import typed_value
 from rltrain.config.schema import Settings
 from rltrain.config.trust import HANDED_OVER, HANDED_OVER_CALLBACK
@@ -29,12 +30,10 @@ class OwnEnv:
     maker: Callable[..., Any]
     kwargs: Mapping[str, Any]
 
-    def build(self, *, n_envs: int, training: bool, record: bool, **_: Any) -> VectorEnv:
+    def build(self, **facts: Any) -> VectorEnv:
         """``n_envs`` environments in lockstep."""
-        from rltrain.env.make_gymnasium import from_class
-
-        options = {name: self.kwargs[name] for name in OWN_OPTIONS}
-        return from_class(self.maker, n_envs=n_envs, training=training, record=record, **options)
+        words = {**self.kwargs, "maker": self.maker}
+        return Node(path="env", target=HANDED_OVER, kwargs=words).build(**facts)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from rltrain.config.command_line import shell_word
 from rltrain.config.names import key_problem
 from rltrain.config.overrides import (
     Leaves,
-    differing,
     flat_keys,
     parse,
     part_targets,
@@ -42,6 +41,7 @@ from rltrain.config.trust import (
     leave_out,
     refuse_interpolations,
 )
+from rltrain.config.validate.mode_keys import differing
 from rltrain.errors import CheckpointError, UsageError
 
 CONFIG_BYTES = 1 << 24

@@ -23,6 +23,7 @@ from rltrain.common.metrics import METRICS
 from rltrain.config.catalog import CONF, RECOMMENDED, SEVERAL, SHIPPED, Tree
 from rltrain.config.mapping import typed as as_typed
 from rltrain.config.overrides import Leaves, contained, is_below, leaves, pick, put, sets_hydra
+from rltrain.config.suggest.keys import FREE_FORM
 from rltrain.config.yaml_files import LOADER
 from rltrain.errors import CheckpointError, NotTypedError
 
@@ -164,9 +165,11 @@ def gate(
 
 def chooses_or_sets(o: Override) -> bool:
     """Whether an override from a file only chooses what is shipped, or sets a value."""
-    if o.is_delete() or o.is_sweep_override() or o.package or sets_hydra(o):
+    if o.is_sweep_override() or o.package or sets_hydra(o):
         return False
     key, value = str(o.key_or_group), contained(o.value())
+    if o.is_delete():
+        return is_below(key, FREE_FORM)
     if key in SHIPPED.groups:
         options = value if key in SEVERAL and isinstance(value, list) else [value]
         known = (*SHIPPED.options(key), None, RECOMMENDED if key == "tuned" else None)

@@ -62,6 +62,33 @@ def test_an_observation_as_its_environment_gives_it_becomes_the_same_action(kind
         assert 2 <= action <= 4
 
 
+ROWS = {
+    "multi-binary": (spaces.MultiBinary((1, 4)), [[1, 0, 1, 1]]),
+    "box": (spaces.Box(-9, 9, (1, 4)), [[1.0, 2.0, 3.0, 4.0]]),
+    "bits": (spaces.Box(0, 1, (1, 4), np.bool_), [[1, 0, 1, 1]]),
+    "multi-discrete": (spaces.MultiDiscrete([[2, 3]]), [[1, 2]]),
+}
+"""Observations that are one row: some have the shape in which a run stores those of one agent."""
+
+
+@pytest.mark.parametrize("kind", ROWS)
+@pytest.mark.parametrize("actions", [spaces.Discrete(3, start=-1), spaces.MultiDiscrete([2, 3])])
+def test_a_row_becomes_an_action_of_the_environment(kind, actions, tmp_path):
+    """Defect: rows of MultiBinary counted as stored, and became an array of actions."""
+    space, rows = ROWS[kind]
+    shown = np.array(rows, space.dtype)
+
+    def make():
+        return Scripted(space, [shown], actions=actions)
+
+    small = "algo.network.hidden_sizes=[8]"
+    trainer = rltrain.make_trainer([*WORDS, small], tmp_path, env=make)
+    policy = rltrain.load_policy(trainer.save("weights"))
+    for obs in (shown, rows, tuple(map(tuple, rows))):
+        assert actions.contains(np.int64(a) if isinstance(a := policy.act(obs), int) else a)
+        assert np.array_equal(a, trainer.compute_single_action(shown))
+
+
 NORMALIZED = "algo.network.normalize_obs=true"
 
 

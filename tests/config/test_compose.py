@@ -10,8 +10,10 @@ import pytest
 from rltrain.api import settings_from
 from rltrain.config.catalog import PRESETS, SHIPPED
 from rltrain.config.compose import compose_checked
-from rltrain.config.overrides import flat_keys, jobs, parse, quoted, typed_value
+from rltrain.config.mapping import as_texts
+from rltrain.config.overrides import flat_keys, jobs, parse, pick, quoted, typed_value
 from rltrain.config.saved_config import CHOICES, apply, read_config
+from rltrain.config.suggest.keys import FREE_FORM
 from rltrain.config.trust import gate, shipped_parts
 from rltrain.errors import CheckpointError, UsageError
 from tests.marks import slow_except
@@ -123,6 +125,57 @@ def test_free_form_nodes_take_new_keys():
     settings = settings_from(["+algo.optimizer.weight_decay=1e-5", "+logger.wandb.entity=us"])
     assert settings.nodes["algo.optimizer"].kwargs["weight_decay"] == 1e-5
     assert settings.nodes["logger.wandb"].kwargs["entity"] == "us"
+
+
+LATER = [
+    (["{}={{a: 1}}", "{}.a=2"], {"a": 2}),
+    (["+{}.a=1", "{}.a=2"], {"a": 2}),
+    (["+{}.a=1", "+{}.a=2"], {"a": 2}),
+    (["+{}.a={{b: 1}}", "{}.a.b=2"], {"a": {"b": 2}}),
+    (["+{}.a=1", "+{}.a.b=2"], {"a": {"b": 2}}),
+    (["+{}.a=1", "+{}.b=2", "~{}.a"], {"b": 2}),
+    (["+{}.a=1", "~{}.a=null", "+{}.a=2"], {"a": 2}),
+    (["+{}.a={{b: 1}}", "~{}.a"], {}),
+]
+"""Overrides of one free-form node, and the keys they leave."""
+WHOLE = [
+    (["+{}.a=1", "~{}"], {}),
+    (["+{}.a=1", "{}={{}}", "+{}.b=1"], {"b": 1}),
+    (["{}=null", "+{}.a=1"], {"a": 1}),
+]
+"""The same for nodes without a class."""
+
+
+@pytest.mark.parametrize("node", FREE_FORM)
+def test_in_a_free_form_node_the_last_override_wins(node):
+    """Defect: keys of the same command were unknown without the +, and there already with it."""
+    base = ["algo=dqn", "env=gymnasium", "env.id=CartPole-v1", "hardware=ray"]
+    composed = compose_checked(base)
+    saved = json.loads(json.dumps(composed.plain))
+    shipped = pick(composed.tree, node)
+    for words, left in [*LATER, *(() if "_target_" in shipped else WHOLE)]:
+        typed = [word.format(node) for word in words]
+        expected = {**shipped, **left}
+        assert pick(compose_checked([*base, *typed]).tree, node) == expected, typed
+        assert pick(apply(typed, saved)[0], node) == expected, typed
+    for word in (f"~{node}.a", f"~{node}._target_", f"{node}.a=1", "~algo.optimizer.lr"):
+        for refused in (
+            lambda w=word: compose_checked([*base, w]),
+            lambda w=word: apply([w], saved),
+        ):
+            with pytest.raises(UsageError):
+                refused()
+
+
+def test_what_a_run_saved_in_a_free_form_node_can_be_dropped():
+    saved = {"env": {"_target_": "x", "kwargs": {"n": 2, "m": 1}}}
+    for typed in (["~env.kwargs"], as_texts({"env.kwargs": {}}), as_texts({"~env.kwargs": None})):
+        tree, changed = apply(typed, saved)
+        assert (tree["env"]["kwargs"], changed) == ({}, ["env.kwargs.n", "env.kwargs.m"])
+    tree, changed = apply(as_texts({"~env.kwargs.n": None}), saved)
+    assert (tree["env"]["kwargs"], changed) == ({"m": 1}, ["env.kwargs.n"])
+    with pytest.raises(UsageError, match=r"~env\.kwargs\.x: there is nothing to remove\. Leave it"):
+        apply(["~env.kwargs.x"], saved)
 
 
 @pytest.mark.parametrize("path", ["a=b/c", "a,b", "with blank", "it's", "plain/run"])

@@ -37,3 +37,6 @@ def test_a_message_that_names_the_key_is_left_alone(path, text, monkeypatch):
 def test_keywords_that_are_passed_on_are_named(path, monkeypatch):
     said = refusal(monkeypatch, path, f"{path}.id=A-v0 cannot be created.", kwargs={"N": 0})
     assert said == f"{path}.id=A-v0 cannot be created (with {path}.kwargs={{N: 0}})."
+    said = refusal(monkeypatch, path, "unexpected keyword argument 'N'", kwargs={"N": 0})
+    typed = dict.fromkeys(["~env.kwargs.N", f"~{path}.kwargs.N"])
+    assert said.endswith(f". Type {' or '.join(typed)} to leave it out; a resumed run keeps it.")

@@ -72,6 +72,13 @@ def test_another_environment_and_its_options_are_refused(overrides, said, tmp_pa
     assert not (tmp_path / "run").exists()
 
 
+def test_a_keyword_that_the_class_does_not_take_can_be_left_out(tmp_path):
+    words = [*WORDS, "+env.kwargs.size=2"]
+    with pytest.raises(UsageError, match=r"'size'.*size: 2.*Type ~env\.kwargs\.size to leave it"):
+        rltrain.make_trainer(words, tmp_path / "run", env=Corridor)
+    rltrain.make_trainer([*words, "~env.kwargs.size"], tmp_path / "run", env=Corridor).close()
+
+
 @pytest.mark.parametrize("env", [Corridor(), "CartPole-v1"])
 def test_what_is_no_maker_is_refused(env, tmp_path):
     with pytest.raises(

@@ -61,7 +61,13 @@ def require_possible(typed: str | Path, key: str) -> None:
         raise UsageError(f"{key}=: expected a path, got nothing. Type it, or leave it out.")
     if "\0" in str(typed):
         raise UsageError(f"{key}={typed}: expected a path, and no path has the character \0.")
-    longest = max(path.parts, key=lambda name: len(os.fsencode(name)), default="")
+    try:
+        longest = max(path.parts, key=lambda name: len(os.fsencode(name)), default="")
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"{key}={str(typed)!a}: expected a path of characters that {error.encoding} has, as "
+            "names of files need here. Choose another, or set PYTHONUTF8=1 before Python starts."
+        ) from error
     if len(os.fsencode(longest)) > LONGEST_NAME:
         raise UsageError(
             f"{key}: the name {longest:.40}… has {len(os.fsencode(longest)):,} bytes, and a file "

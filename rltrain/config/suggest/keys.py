@@ -25,7 +25,7 @@ FREE_FORM = (
     "report.ranges",
     "hardware.worker_resources",
 )
-"""Nodes under which ``+`` may add keys; the constructors behind them check the names."""
+"""Nodes whose keys ``+`` adds and ``~`` removes; the constructors behind them check the names."""
 BOOLEANS = dict.fromkeys(["yes", "on", "1", "y"], "true")
 BOOLEANS |= dict.fromkeys(["no", "off", "0", "n", "none", "null"], "false")
 """Words for ``true`` and ``false``."""

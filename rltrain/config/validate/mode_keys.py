@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rltrain.config.catalog import SHIPPED, Tree
-from rltrain.config.overrides import differing, is_below, parse
+from rltrain.config.overrides import is_below, parse
 from rltrain.errors import UsageError
 
 ONLY_IN: Mapping[str, tuple[str, ...]] = {
@@ -93,3 +93,11 @@ def require_typed(defaults: Tree) -> None:
                 f"{path} takes effect only where it is typed, and not in a file. Leave it out "
                 "there."
             )
+
+
+def differing(before: object, after: object, path: str) -> list[str]:
+    """The dotted paths where two values of ``path`` differ, mappings key by key."""
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        names = dict.fromkeys([*before, *after])
+        return [p for n in names for p in differing(before.get(n), after.get(n), f"{path}.{n}")]
+    return [] if before == after else [path]

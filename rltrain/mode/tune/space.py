@@ -115,7 +115,7 @@ def problem(entry: Mapping[str, object]) -> str:
     name = entry.get("key")
     if not isinstance(name, str) or not name:
         return f"{show(entry)}: {FORM}."
-    if is_below(name, OF_ALL_TRIALS):
+    if is_below(name.lstrip("+"), OF_ALL_TRIALS):
         return f"{name} is the same in all trials: type {name}=VALUE beside tune.space."
     if "choices" in entry:
         listed = entry["choices"]

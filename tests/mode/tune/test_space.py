@@ -114,6 +114,16 @@ def test_every_value_that_a_range_suggests_is_valid(entry, whole):
         compose_checked([*base, first.suggest(trial), parameter.suggest(trial)]).settings()
 
 
+@pytest.mark.parametrize("key", ["env.kwargs.scale", "+env.kwargs.scale"])
+def test_a_typed_keyword_is_searched(key):
+    base = ["algo=dqn", "env=gymnasium", "env.id=CartPole-v1", "+env.kwargs.scale=1"]
+    (parameter,) = validated_space([{"key": key, "low": 0.5, "high": 2.0}], base)
+    tree = compose_checked([*base, parameter.suggest(Suggests(1.0))]).tree
+    assert tree["env"]["kwargs"] == {"scale": 2.0}
+    with pytest.raises(UsageError, match="same in all trials"):
+        read_space([{"key": "+seed", "choices": [1, 2]}])
+
+
 @pytest.mark.parametrize(
     ("entry", "problem"),
     [
