@@ -88,6 +88,26 @@ def test_what_an_exception_broke_off_is_made_at_the_next_iteration(tmp_path, hoo
     assert (record["status"], "error" in record) == ("finished", False)
 
 
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
+@pytest.mark.parametrize("begins", [0, 30, 120])
+def test_a_test_whose_weights_were_not_kept_has_one_row(tmp_path, begins, error):
+    """Defect: the row of a test was written before the weights were kept, then again."""
+    callbacks = [breaking("on_save", error, begins)]
+    trainer = rltrain.make_trainer(INTERVALS, run_dir=tmp_path, callbacks=callbacks)
+    with pytest.raises(error):
+        trainer.train()
+    trainer.train()
+    trainer.close()
+    tests = rows(trainer, "test/return_mean")
+    assert [row["env_steps"] // 30 for row in tests] == [0, 1, 2, 3, 4]
+    trained = [row for row in tests if row["updates"]]
+    best = max(trained, key=lambda row: (row["test/return_mean"], row["env_steps"]))
+    assert checkpoint.pointed(trainer.checkpoints, "best") == best["env_steps"]
+    record = json.loads((tmp_path / "run.json").read_text())
+    assert record["final_test"]["env_steps"] == trainer.clock.env_steps
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
 @pytest.mark.parametrize("hook", ["on_train_start", "on_train_end"])

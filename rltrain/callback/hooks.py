@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,8 +25,8 @@ log = logging.getLogger("rltrain")
 
 
 class Callback(Stateful):
-    """Hooks that a run calls. Each that gets a value returns it, changed or not; a callback with
-    state returns it from ``state_dict``.
+    """Hooks that a run calls, of the class or assigned to an object. Each that gets a value returns
+    it, changed or not; a callback with state returns it from ``state_dict``.
     """
 
     only_counts = False  # ``on_batch`` and ``on_update`` change neither their value nor the trainer
@@ -125,6 +125,26 @@ STEP_HOOKS = (*TEST_HOOKS, "on_trajectory")
 """Per-step hooks, called only if a callback defines one."""
 
 
+class Hook(NamedTuple):
+    """A hook that a callback defines; as text ``package.Class.on_log``."""
+
+    name: str
+    callback: Callback
+    call: Callable[..., Any]  # of the trainer and the value, however it was defined
+
+    def __str__(self) -> str:
+        text = f"{class_name(self.callback)}.{self.name}"
+        if self.name in vars(self.callback):  # whose class may be one of rltrain's
+            text += f" = {getattr(self.call, '__qualname__', self.call)}"
+        return text
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is one of rltrain's."""
+        own = type(self.callback).__module__.startswith("rltrain.")
+        return own and self.name not in vars(self.callback)
+
+
 class Callbacks(Callback):
     """Several callbacks in order, each passing its value to the next; only hooks that are defined
     are called.
@@ -133,7 +153,7 @@ class Callbacks(Callback):
     def __init__(self, callbacks: Sequence[Callback]) -> None:
         self.callbacks = [require_callback(each) for each in callbacks]
         hooks = {
-            name: [getattr(c, name) for c in self.callbacks if defines(c, name)]
+            name: [Hook(name, c, getattr(c, name)) for c in self.callbacks if defines(c, name)]
             for name in vars(Callback)
             if name.startswith("on_")
         }
@@ -157,11 +177,11 @@ class Callbacks(Callback):
 
 
 def require_callback(part: Any) -> Callback:
-    """The object itself, with a warning of methods that are named almost like a hook; ValueError if
-    it is not a callback.
+    """The object itself, with a warning of attributes that are named almost like a hook; ValueError
+    if it is not a callback.
     """
     if isinstance(part, Callback):
-        for name in sorted(n for n in dir(type(part)) if n.startswith("on_")):
+        for name in sorted(n for n in dir(part) if n.startswith("on_")):
             meant = "" if hasattr(Callback, name) else did_you_mean(name, vars(Callback))
             if meant:
                 log.warning("%s.%s is not a hook, so not called.%s", class_name(part), name, meant)
@@ -176,62 +196,60 @@ def require_callback(part: Any) -> Callback:
 
 
 # twin: kernels/learning.py
-def pass_on(calls: Sequence[Callable[..., object]], trainer: Training, value: object = None) -> Any:
+def pass_on(hooks: Sequence[Hook], trainer: Training, value: object = None) -> Any:
     """Call hooks in order, each with the value that the one before returned.
 
     Raises:
         UsageError: one that returned nothing or something else, metrics that are not numbers, or
             names of the clock.
     """
-    for call in calls:
-        hook: Any = call
+    for hook in hooks:
         given = value
         try:
-            value = call(trainer, value)
+            value = hook.call(trainer, value)
         except Exception as error:
-            if not is_own(hook):
-                error.add_note(f"in {hook_name(hook)}")
+            if not hook.is_own:
+                error.add_note(f"in {hook}")
             raise
         kind = None if value is given else next((k for k in VALUES if isinstance(given, k)), None)
         if kind is not None and not isinstance(value, kind):
             raise UsageError(
-                f"{hook_name(hook)} returned {'nothing' if value is None else type(value).__name__}"
+                f"{hook} returned {'nothing' if value is None else type(value).__name__}"
                 f": expected its value, of the type {kind.__name__}, changed or not. End it with: "
                 "return value"
             )
-        if getattr(hook, "__name__", "") in METRIC_HOOKS and isinstance(value, Mapping):
+        if hook.name in METRIC_HOOKS and isinstance(value, Mapping):
             for metric, x in value.items():
                 if not (isinstance(metric, str) and isinstance(x, (int, float, np.number))):
-                    raise UsageError(
-                        f"{hook_name(hook)} returned {metric}={x!r}: expected numbers by name."
-                    )
+                    raise UsageError(f"{hook} returned {metric}={x!r}: expected numbers by name.")
                 if metric in CLOCK:
                     raise UsageError(
-                        f"{hook_name(hook)} returned {metric}={x!r}, which would replace that of "
-                        f"the clock. Expected another name, such as custom/{metric}."
+                        f"{hook} returned {metric}={x!r}, which would replace that of the clock. "
+                        f"Expected another name, such as custom/{metric}."
                     )
             value = {name: x.item() if isinstance(x, np.number) else x for name, x in value.items()}
     return value
 
 
 # twin: kernels/learning.py
-def pass_on_batch(calls: Sequence[Callable[..., object]], trainer: Training, value: Batch) -> Any:
+def pass_on_batch(hooks: Sequence[Hook], trainer: Training, value: Batch) -> Any:
     """``pass_on``; what was changed in place is in the batch's fields, not where it is packed."""
-    batch, changing = pass_on(calls, trainer, value), any(not only_counts(call) for call in calls)
+    batch = pass_on(hooks, trainer, value)
+    changing = any(not hook.callback.only_counts for hook in hooks)
     return replace(batch) if changing and getattr(batch, "layout", None) is not None else batch
 
 
-def call_all(calls: Sequence[Callable[..., object]], trainer: Training, value: Any = None) -> Any:
+def call_all(hooks: Sequence[Hook], trainer: Training, value: Any = None) -> Any:
     """Call the hooks of a run's end, each whatever others raise: the last checkpoint is one of
     them. The first exception ends the run, that of ``on_exception`` before all; others are logged.
     """
     errors = [value] if isinstance(value, BaseException) else []
-    for call in calls:
+    for hook in hooks:
         try:
-            pass_on([call], trainer, value)
+            pass_on([hook], trainer, value)
         except (Exception, SystemExit) as error:
             if errors:
-                log.error("%s in %s", reason(error), hook_name(call), exc_info=True)
+                log.error("%s in %s", reason(error), hook, exc_info=True)
             errors.append(error)
     if errors and errors[0] is not value:
         raise errors[0]
@@ -240,18 +258,18 @@ def call_all(calls: Sequence[Callable[..., object]], trainer: Training, value: A
 
 @contextmanager
 def saving(
-    calls: Sequence[Callable[..., object]], trainer: Training, parts: dict[str, Any]
+    hooks: Sequence[Hook], trainer: Training, parts: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
     """Context for writing what ``on_save`` makes of parts; what users' hooks raise waits for it."""
     errors: list[BaseException] = []
-    for call in calls:
+    for hook in hooks:
         try:
-            parts = pass_on([call], trainer, dict(parts))
+            parts = pass_on([hook], trainer, dict(parts))
         except (Exception, SystemExit) as error:
-            if is_own(call):
+            if hook.is_own:
                 raise
             if errors:
-                log.error("%s in %s", reason(error), hook_name(call), exc_info=True)
+                log.error("%s in %s", reason(error), hook, exc_info=True)
             errors.append(error)
     yield parts
     if errors:
@@ -262,22 +280,7 @@ CALLED_BY = {"on_batch": pass_on_batch, "on_train_end": call_all, "on_exception"
 """Functions that call hooks otherwise than ``pass_on``."""
 
 
-def only_counts(hook: Any) -> bool:
-    """Whether the callback of a hook says that it changes nothing."""
-    counts: bool = hook.__self__.only_counts
-    return counts
-
-
-def is_own(hook: Any) -> bool:
-    """Whether a hook is one of rltrain's."""
-    return type(hook.__self__).__module__.startswith("rltrain.")
-
-
-def hook_name(hook: Any) -> str:
-    """``package.Class.on_log``."""
-    return f"{class_name(hook.__self__)}.{hook.__name__}"
-
-
 def defines(callback: Callback, hook: str) -> bool:
-    """Whether a callback's class overrides a hook."""
-    return getattr(type(callback), hook) is not getattr(Callback, hook)
+    """Whether a callback's class overrides a hook, or the object itself has one."""
+    overrides = getattr(type(callback), hook) is not getattr(Callback, hook)
+    return overrides or hook in vars(callback)

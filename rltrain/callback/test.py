@@ -8,7 +8,6 @@ from rltrain.callback.hooks import Callback, Due
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
 from rltrain.common.metrics import beats, test_score
-from rltrain.common.stateful import all_or_nothing
 from rltrain.errors import Interrupted
 from rltrain.logger.loggers import Loggers
 from rltrain.types import StateDict
@@ -34,12 +33,12 @@ class Test(Callback):
 
     def on_iteration(self, trainer: Training, value: None = None) -> None:
         if self.began_at > self.tested_at and trainer.tests.pending is None:
-            self.due.at = self.due_before  # that test was dropped
+            self.due.at = self.due_before  # that test was dropped or broken off
         env_steps, before = trainer.clock.env_steps, self.due.at
         if self.due.reached(env_steps):
-            with suppress(Interrupted), all_or_nothing(self, self.due):
-                self.due(env_steps)
+            with suppress(Interrupted):
                 self.began_at, self.due_before = env_steps, before
+                self.due(env_steps)
                 trainer.tests.begin()
 
     def on_log(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
@@ -53,27 +52,35 @@ class Test(Callback):
         else:
             trainer.tests.finish()
         if self.tested_at != trainer.clock.env_steps and not trainer.interrupted:
-            with all_or_nothing(self):
-                trainer.test()
+            trainer.test()
 
     def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
-        clock = trainer.tests.clock
+        """Keep the weights, then write the row, with which the test is made: one that an exception
+        breaks off before has none, and is made again.
+        """
+        clock, counts = trainer.tests.clock, trainer.tests.counts
+        if counts:
+            self.keep_best(trainer, value)
         self.loggers.write(clock, trainer.seconds, value)
-        if not trainer.tests.counts:
-            return value
-        self.tested_at = clock.env_steps
+        if counts:
+            self.tested_at = clock.env_steps
+        return value
+
+    def keep_best(self, trainer: Training, value: dict[str, float]) -> None:
+        """Keep the weights that were just tested if there are none, or none as good."""
         none = checkpoint.pointed(trainer.run_dir / "checkpoints", "best") is None
         before, untrained = [] if none else self.best, trainer.untrained
         if beats(value, before, untrained=untrained, best_untrained=self.best_untrained):
             kept = trainer.disk.attempt("the weights of a test", lambda: self.keep(trainer))
             if kept:
                 self.best, self.best_untrained = test_score(value), untrained
-        return value
 
     def keep(self, trainer: Training) -> None:
         """Let ``best`` name the weights that were just tested."""
         trainer.save("weights")
-        checkpoint.name_pointer(trainer.run_dir / "checkpoints", "best", self.tested_at)
+        checkpoint.name_pointer(
+            trainer.run_dir / "checkpoints", "best", trainer.tests.clock.env_steps
+        )
 
     def state_dict(self) -> StateDict:
         return {

@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Mapping
+from functools import partial, partialmethod
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -12,7 +13,7 @@ import torch
 
 from rltrain.buffer.packed_batch import BatchMemory, form_of
 from rltrain.callback import Callback, Callbacks
-from rltrain.callback.hooks import VALUES
+from rltrain.callback.hooks import STEP_HOOKS, TEST_HOOKS, VALUES
 from rltrain.errors import UsageError
 
 UNUSED = ("obs", "avail_actions", "state", "last_action", "last", "action", "terminated")
@@ -28,6 +29,97 @@ def test_a_hook_that_returns_nothing_for_a_value_is_named(hook):
     getattr(callbacks, hook)(SimpleNamespace(), None)
     with pytest.raises(UsageError, match=rf"\.Own\.{hook} returned nothing.*return value"):
         getattr(callbacks, hook)(SimpleNamespace(), {"value": 1.0})
+
+
+def of_class(attribute):
+    """A callback whose class has the attribute of ``attribute(function)`` as a hook."""
+    return lambda hook, call: type("Own", (Callback,), {hook: attribute(call)})()
+
+
+def assigned(hook, call):
+    own = type("Own", (Callback,), {})()
+    setattr(own, hook, call)
+    return own
+
+
+def in_init(hook, call):
+    return type("Own", (Callback,), {"__init__": lambda self: setattr(self, hook, call)})()
+
+
+WAYS = {
+    "alias": of_class(lambda call: lambda self, trainer, value: call(trainer, value)),
+    "inherited": lambda hook, call: type("Own", (type(WAYS["alias"](hook, call)),), {})(),
+    "staticmethod": of_class(staticmethod),
+    "classmethod": of_class(lambda call: classmethod(lambda cls, t, value: call(t, value))),
+    "partialmethod": of_class(lambda call: partialmethod(lambda self, f, t, v: f(t, v), call)),
+    "callable": of_class(lambda call: type("Called", (), {"__call__": staticmethod(call)})()),
+    "property": of_class(lambda call: property(lambda self: call)),
+    "assigned": assigned,
+    "assigned partial": lambda hook, call: assigned(hook, partial(call)),
+    "in __init__": in_init,
+    "of a plain Callback": lambda hook, call: (c := Callback(), setattr(c, hook, call))[0],
+}
+"""How a hook can be defined: from its name and a function of (trainer, value)."""
+
+
+def failing(trainer, value):
+    raise ZeroDivisionError("on purpose")
+
+
+DOES = {
+    "passes on": (lambda t, value: {**value, "x": 1.0}, None),
+    "raises": (failing, "on purpose"),
+    "returns nothing": (lambda t, value: None, r"Own\.{hook}.* returned nothing.*return value"),
+    "returns a tensor": (
+        lambda t, value: {**value, "x": torch.ones(1)},
+        r"Own\.{hook}.* returned x=tensor.*expected numbers by name",
+    ),
+    "replaces the clock": (
+        lambda t, value: {**value, "seconds": 1.0},
+        r"Own\.{hook}.* returned seconds=1\.0.*custom/seconds",
+    ),
+}
+
+
+@pytest.mark.parametrize("does", DOES)
+@pytest.mark.parametrize("way", WAYS)
+def test_a_hook_is_called_and_checked_however_it_is_defined(way, does):
+    """Defects: metrics of hooks without the hook's name were not checked, exceptions in those
+    without an object became AttributeErrors, and those assigned to an object were not called.
+    """
+    call, said = DOES[does]
+    where = "callback.hooks.Callback" if way == "of a plain Callback" else "test_hooks.Own"
+    metrics = "on_log", "on_test_end"
+    for hook in (*metrics, "on_save", "on_collect"):
+        own = WAYS[way](hook, call)
+        callbacks = Callbacks([own])
+        run = partial(saved, callbacks) if hook == "on_save" else getattr(callbacks, hook)
+        if said is None or (
+            hook not in metrics and does in ("returns a tensor", "replaces the clock")
+        ):
+            assert run(None, {"a": 0.0}) == call(None, {"a": 0.0})
+            continue
+        said_here = said.replace("Own", where.replace(".", r"\.")).replace("{hook}", hook)
+        with pytest.raises((UsageError, ZeroDivisionError), match=said_here) as raised:
+            run(None, {"a": 0.0})
+        (note,) = raised.value.__notes__ if does == "raises" else [f"{where}.{hook}"]
+        assert f"{where}.{hook}" in note
+
+
+def saved(callbacks, trainer, parts):
+    with callbacks.saving(trainer, parts) as found:
+        return found
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_hook_counts_as_defined_however_it_is(way):
+    """Compiled loops run where no callback needs every batch, update or step."""
+    for hook in HOOKS:
+        callbacks = Callbacks([WAYS[way](hook, lambda trainer, value: value)])
+        assert callbacks.changes_batches == (hook == "on_batch")
+        assert callbacks.changes_updates == (hook == "on_update")
+        assert callbacks.watch_training == (hook in STEP_HOOKS)
+        assert callbacks.watch_tests == (hook in TEST_HOOKS)
 
 
 @pytest.mark.parametrize("given", ["text", [1], 3, object()], ids=lambda x: type(x).__name__)
@@ -50,12 +142,13 @@ def test_an_exception_is_not_replaced_by_another():
     Callbacks([own()]).on_exception(SimpleNamespace(), KeyError("x"))
 
 
-def test_a_method_that_is_named_almost_like_a_hook_is_warned_of(caplog):
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_named_almost_like_a_hook_is_warned_of(caplog, way):
     with caplog.at_level(logging.WARNING, "rltrain"):
-        Callbacks([type("Own", (Callback,), {"on_episode_ende": 0, "on_mouse_pressed": 0})()])
+        Callbacks([WAYS[way](name, print) for name in ("on_episode_ende", "on_mouse_pressed")])
     (message,) = (record.getMessage() for record in caplog.records)
     assert message.endswith(
-        "Own.on_episode_ende is not a hook, so not called. Did you mean 'on_episode_end'?"
+        ".on_episode_ende is not a hook, so not called. Did you mean 'on_episode_end'?"
     )
 
 

@@ -92,9 +92,11 @@ def test_large_arrays_are_written_under_any_key(tmp_path):
         ({"a": np.zeros(1, np.longdouble)}, "a: an array of float128 cannot"),
         ({"a": np.zeros(1, "M8[s]")}, "a: an array of datetime64.* cannot"),
         ({"a": torch.zeros(1, dtype=torch.bfloat16)}, "a: an array of bfloat16 cannot"),
+        (object(), "object cannot"),
+        (np.array([None]), "an array of object cannot"),
     ],
 )
 def test_what_cannot_be_saved_is_named(tmp_path, state, message):
-    with pytest.raises(TypeError, match=message):
+    with pytest.raises(TypeError, match=f"^the part 'model' of the checkpoint: {message}"):
         make(tmp_path, 5, state=state)
     assert not [*tmp_path.iterdir()]

@@ -34,7 +34,6 @@ EXCEPTIONS = {
     "rltrain/algo/cpu_math.py: one_thread": "number of threads, not what they compute",
     "rltrain/buffer/packed_batch.py: is_packed_for": "asked when a buffer is made",
     "rltrain/common/metrics.py: one_number": "a check of metrics, which are arrays of numbers here",
-    "rltrain/callback/hooks.py: only_counts": "asked when callbacks are put together",
     # called once for several steps, between which its result cannot change
     "rltrain/algo/exploration/epsilon.py: EpsilonGreedy.epsilon": "of a clock",
     "rltrain/common/schedule.py: linear": "of a clock, for epsilon",

@@ -58,7 +58,10 @@ def write(
     temporary.mkdir()
     try:
         for name, state in parts.items():
-            tree, tensors, large = (state, {}, {}) if name in PLAIN else split(state)
+            try:
+                tree, tensors, large = (state, {}, {}) if name in PLAIN else split(state)
+            except TypeError as error:
+                raise TypeError(f"the part '{name}' of the checkpoint: {error}") from error
             (temporary / f"{name}.json").write_text(json.dumps(tree), encoding="utf-8")
             if tensors:
                 put_tensors(temporary / f"{name}.safetensors", tensors)
@@ -276,7 +279,7 @@ def _walk(node: object, path: str, tensors: dict[str, np.ndarray], large: dict[s
         return {FLOAT: repr(float(node))}
     if node is None or isinstance(node, (bool, int, float, str)):
         return node
-    raise TypeError(f"{path}: {type(node).__name__} cannot be saved")
+    raise TypeError(f"{path and f'{path}: '}{type(node).__name__} cannot be saved")
 
 
 def _free(name: str, taken: Collection[str]) -> str:
@@ -290,7 +293,7 @@ def _stored(node: torch.Tensor | np.ndarray, path: str) -> np.ndarray:
     """An array as it is written; TypeError for numbers of another type than the files have."""
     kind = str(getattr(node.dtype, "name", node.dtype)).removeprefix("torch.")
     if not NUMBERS.fullmatch(kind):
-        raise TypeError(f"{path}: an array of {kind} cannot be saved")
+        raise TypeError(f"{path and f'{path}: '}an array of {kind} cannot be saved")
     if isinstance(node, torch.Tensor):
         node = node.detach().cpu().contiguous().numpy()
     return np.asarray(node, order="C")
