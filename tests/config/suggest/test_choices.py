@@ -71,6 +71,8 @@ def test_a_choice_that_is_refused_is_not_suggested():
     }.items(),
 )
 def test_a_task_as_other_tools_spell_it_is_answered_with_its_key_here(typed, said):
+    if "Did you mean '" in said:
+        pytest.importorskip("ale_py")  # which lists the games
     with pytest.raises(UsageError) as refused:
         compose_checked(typed.split()).settings()
     assert str(refused.value).endswith(said)
