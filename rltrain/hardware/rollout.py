@@ -176,6 +176,7 @@ class Rollout:
         self._end_test(before)
         return [episodes[i] for i in range(n)]
 
+    # twin: kernels/collecting.py
     def _step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Step the environments: ``action`` [E, N] to (reward [E, R], terminated [E])."""
         before = time.perf_counter()

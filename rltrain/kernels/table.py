@@ -178,7 +178,9 @@ LEARNING = (
     _methods("learning.py", "algo.network.normalization:RunningNorm", "forward"),
 )
 COLLECTING = (
-    _methods("collecting.py", "hardware.rollout:Rollout", "advance", "_count", "_finished"),
+    _methods(
+        "collecting.py", "hardware.rollout:Rollout", "advance", "_step", "_count", "_finished"
+    ),
     _methods("collecting.py", "algo.policy:Policy", "act"),
     _methods("collecting.py", "algo.exploration.interface:Exploration", "noise"),
     _methods("collecting.py", "env.games.classic_control:ClassicControl", "step"),
