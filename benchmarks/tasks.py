@@ -26,10 +26,12 @@ PQN = (
 )
 """A fifth of the authors' frames, with schedules that are as much shorter."""
 SELF_PLAY = "env.opponents={self:0.8,builtin:0.2} self_play.interval=50_000"
-QPLEX = "algo.mixer.kernels=10 algo.mixer.kernel_layers=3"
-"""Of the mixer in WQMIX's code, and in the matrix games of QPLEX's."""
-HUNT = "env=stag_hunt test.episodes=16"
 PREY = "env=stag_hunt total_env_steps=500_000 hardware.n_envs=1 test.episodes=16"
+QPLEX = " algo.mixer.kernels=10 algo.mixer.kernel_layers=3"
+EASY_PREY = (
+    "experiment=pymarl2/qmix env=stag_hunt test.episodes=16 env.miscapture=0 "
+    "total_env_steps=1_050_000 algo.loss.trace=0.5 buffer.capacity=1000"
+)
 SETTINGS_OF_MAPS = {
     "6h_vs_8z": "algo.loss.trace=0.3 algo.exploration.env_steps=500_000",
     "3s5z_vs_3s6z": "algo.network.hidden_dim=256 algo.mixer.embed_dim=64 "
@@ -50,11 +52,11 @@ class Task:
         last: a run's score is the mean of so many last values.
         seeds: 1 to this number belong to the table.
         published: the source's result: medians at 2 M steps of the SMAC paper (MMM: PyMARL's in
-            DI-engine's README), PyMARL2's README (about 10 M), rl-baselines3-zoo (one agent, mean
-            and deviation over episodes), CleanRL's documentation (returns of training, mean and
-            deviation over three seeds), SMACv2's curves of QMIX in the game within 100,000 env
-            steps of 1 M, DQN after 5 M frames in the figures of MinAtar's paper, and best points
-            within 2 M steps of EPyMARL's paper.
+            DI-engine's README), PyMARL2's README (maps after about 10 M, predator-prey),
+            rl-baselines3-zoo (one agent, mean and deviation over episodes), CleanRL's documentation
+            (returns of training, mean and deviation over three seeds), SMACv2's curves of QMIX in
+            the game within 100,000 env steps of 1 M, DQN after 5 M frames in the figures of
+            MinAtar's paper, and best points within 2 M steps of EPyMARL's paper.
         published_env_steps: after so many env steps, if not after those of ``overrides``.
     """
 
@@ -98,7 +100,7 @@ def cleanrl(name: str, published: str) -> Task:
     episodes of the last 20,000 env steps.
     """
     overrides = f"experiment=cleanrl/{name} {TESTS}"
-    return Task(overrides, "train/return_mean", 10, published, seeds=5)
+    return Task(overrides, "train/return_mean", 10, published, seeds=3)
 
 
 def team(name: str, published: str, env_steps: int = 1_000_000) -> Task:
@@ -167,16 +169,11 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
             ("terran", "terran_5_vs_5", "62%", 2),
             ("zerg", "zerg_5_vs_5", "41%", 2),
             ("terran_10_vs_10", "terran_10_vs_10", "60%", 2),
-            *(
-                (scenario, scenario, published, 1)
-                for scenario, published in (
-                    ("terran_10_vs_11", "31%"),
-                    ("protoss_10_vs_10", "53%"),
-                    ("protoss_10_vs_11", "19%"),
-                    ("zerg_10_vs_10", "41%"),
-                    ("zerg_10_vs_11", "26%"),
-                )
-            ),
+            ("terran_10_vs_11", "terran_10_vs_11", "31%", 1),
+            ("protoss_10_vs_10", "protoss_10_vs_10", "53%", 1),
+            ("protoss_10_vs_11", "protoss_10_vs_11", "19%", 1),
+            ("zerg_10_vs_10", "zerg_10_vs_10", "41%", 1),
+            ("zerg_10_vs_11", "zerg_10_vs_11", "26%", 1),
         )
     }
     | {
@@ -223,7 +220,7 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
             "algo.target_update.updates=200",
             "test/win_rate",
             5,
-            seeds=5,
+            seeds=2,
         ),
     },
     "control": {
@@ -281,14 +278,14 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
         ),
         **{
             f"pqn-{game}": control(
-                f"experiment=minatar/pqn env.game={game} {PQN}", published, seeds, 5_000_000
+                f"experiment=minatar/pqn env.game={game} {PQN}", published, 1, 5_000_000
             )
-            for game, published, seeds in (
-                ("asterix", "≈ 17", 1),
-                ("breakout", "≈ 10", 1),
-                ("freeway", "≈ 50", 5),
-                ("seaquest", "", 5),  # its rules were corrected after the paper
-                ("space_invaders", "≈ 44", 1),
+            for game, published in (
+                ("asterix", "≈ 17"),
+                ("breakout", "≈ 10"),
+                ("freeway", "≈ 50"),
+                ("seaquest", ""),  # its rules were corrected after the paper
+                ("space_invaders", "≈ 44"),
             )
         },
         **{
@@ -310,24 +307,12 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
     },
     "prey": {
         **{
-            f"prey-{algo}": Task(f"algo={algo} {PREY}", last=5, seeds=seeds)
-            for algo, seeds in (("vdn", 5), ("qmix", 5), ("ow_qmix", 3))
+            f"prey-{algo}": Task(f"algo={algo} {PREY}{more}", last=5, seeds=3)
+            for algo, more in (("vdn", ""), ("qmix", ""), ("ow_qmix", ""), ("qplex", QPLEX))
         },
-        "prey-qplex": Task(f"algo=qplex {PREY} {QPLEX}", last=5, seeds=3),
         **{
-            f"easy_prey-{algo}": Task(
-                f"experiment=pymarl2/qmix algo={algo} {HUNT} env.miscapture=0 "
-                f"total_env_steps=1_050_000 algo.loss.trace=0.5 buffer.capacity=1000 "
-                f"{settings}".strip(),
-                last=5,
-                published=published,
-            )
-            for algo, settings, published in (
-                ("vdn", "", "39"),
-                ("qmix", "", "40"),
-                ("ow_qmix", "", "39"),
-                ("qplex", QPLEX, "39"),
-            )
+            f"easy_prey-{algo}": Task(f"algo={algo} {EASY_PREY}", last=5, published=published)
+            for algo, published in (("vdn", "39"), ("qmix", "40"))
         },
     },
     "matrix": {
@@ -345,12 +330,11 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
         for algo, published in zip(("iql", "vdn", "qmix"), each, strict=True)
     }
     | {
-        f"climbing-{algo}": Task(f"experiment=epymarl/matrix/qmix algo={algo} {GAME}", seeds=5)
+        f"climbing-{algo}": Task(f"experiment=epymarl/matrix/qmix algo={algo} {GAME}")
         for algo in ("cw_qmix", "ow_qmix", "qtran", "qatten", "qplex")
     },
 }
 """Groups of tasks, one table each."""
-
 
 METHODS: Mapping[str, tuple[str, ...]] = {
     **{

@@ -16,7 +16,7 @@ GIVEN = {
     *("per_core", "explores", "explored", "explores_until", "twice_total", "end_key"),
     "own_network",
     *("target_period", "target_percent", "target_half", "target_unit", "target_unset", "network"),
-    *("unread_priorities", "unread_memory", "convolutions", "multi_input", "image", "image_keys"),
+    *("convolutions", "multi_input", "image", "image_keys"),
     *("masks", "space", "plays_itself", "any_image", "collected", "commanded", "played"),
     "time_steps",
 }

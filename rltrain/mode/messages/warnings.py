@@ -37,7 +37,6 @@ def warnings(settings: Settings, trainer: Trainer) -> Iterator[str]:
         spec=trainer.about[SPEC],
         **exploration_facts(settings, trainer),
         **target_facts(settings),
-        **unread_keys(settings),
         **observation_facts(settings, trainer.about[SPEC]),
         **playing_facts(settings, trainer),
     )
@@ -82,21 +81,6 @@ def target_facts(settings: Settings) -> dict[str, object]:
         "target_half": math.log(0.5) / math.log(1 - tau) * keys[unit],
         "target_unit": unit,
         "target_unset": "" if unit == "updates" else f"algo.target_update.{unit}=null ",
-    }
-
-
-PRIORITY_KEYS = ("alpha", "beta", "beta_end", "beta_env_steps", "priority_floor", "eta")
-
-
-def unread_keys(settings: Settings) -> dict[str, str | None]:
-    """Return the keys that a uniform sampler, and a network without memory, do not read."""
-    keys = settings.nodes["buffer"].kwargs
-    typed = [f"buffer.{k}" for k in PRIORITY_KEYS if f"buffer.{k}" in settings.typed]
-    memory = {"burn_in": 0, "first_hidden": "zero"}
-    set_memory = [f"buffer.{k}" for k, idle in memory.items() if keys.get(k, idle) != idle]
-    return {
-        "unread_priorities": ", ".join(typed) or None,
-        "unread_memory": ", ".join(set_memory) or None,
     }
 
 

@@ -51,6 +51,8 @@ CASES = [  # typed, where nothing reads it, and where something does
         f"{STEP} algo=qplex algo.mixer.kernel_layers=2",
     ),
     ("buffer.agents=independent", CART, f"algo=iql {STEP} buffer=sequence buffer.capacity=640"),
+    ("buffer.alpha=0.1 buffer.beta_end=0.5", CART, BEST),
+    ("buffer.first_hidden=stored", CART, f"algo=drqn env=cartpole buffer.capacity=2000 {SIZES}"),
     ("buffer.beta_end=0.9", f"{BEST} buffer.alpha=0", BEST),
     ("buffer.beta_env_steps=9", f"{BEST} buffer.beta_end=0.4", BEST),
     ("buffer.eta=0.5", BEST, f"{BEST} buffer.sequence_length=4"),

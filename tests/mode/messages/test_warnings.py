@@ -59,23 +59,6 @@ def test_a_polyak_factor_with_the_period_of_copies(small, tmp_path, caplog, over
     assert warning in said if warning else "target" not in said
 
 
-UNREAD = [
-    (["buffer.beta=0.9"], "nothing reads buffer.beta: samples are drawn uniformly"),
-    (["buffer.alpha=0.1", "buffer.beta_end=0.5"], "nothing reads buffer.alpha, buffer.beta_end:"),
-    (["buffer.burn_in=4"], "nothing reads buffer.burn_in: the network has no recurrent state"),
-    (["buffer.first_hidden=stored"], "nothing reads buffer.first_hidden:"),
-    (["buffer.beta=0.9", "buffer.sampler=proportional"], None),
-    (["buffer.burn_in=4", "algo/network=gru", "buffer.sequence_length=4"], None),
-    ([], None),
-]
-
-
-@pytest.mark.parametrize(("overrides", "warning"), UNREAD, ids=lambda x: str(x)[-60:])
-def test_keys_that_nothing_reads(tmp_path, caplog, overrides, warning):
-    said = heard(caplog, [*DQN, SHORT, *overrides], tmp_path)
-    assert warning in said if warning else "nothing reads" not in said
-
-
 STOPS = [
     ("test/win_rate", "env=cartpole does not report whether its episodes are won"),
     ("train/temperature", "algo/exploration=epsilon_greedy has none"),
