@@ -34,6 +34,15 @@ ONE_OF = {
     "algo.target_update": ("episodes", "env_steps", "updates"),
 }
 """Keys of which exactly one is set, the others are null."""
+FREE_FORM = (
+    "env.kwargs",
+    "test.env",
+    "algo.optimizer",
+    "logger.wandb",
+    "report.ranges",
+    "hardware.worker_resources",
+)
+"""Nodes whose keys ``+`` adds and ``~`` removes; the constructors behind them check the names."""
 CONF = next(c for p in Path(__file__).parents[1:3] if (c := p / "conf").is_dir())
 """The shipped folder: inside an installed wheel, or next to the package in a repository."""
 NO_GROUP = re.compile(r"(^|/)[._]|shared|hydra|^experiment/")

@@ -12,10 +12,18 @@ import copy
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
-from rltrain.config.catalog import ONE_OF, PRESETS, SHIPPED, WHOLE_GROUPS, Catalog, Layer, Tree
+from rltrain.config.catalog import (
+    FREE_FORM,
+    ONE_OF,
+    PRESETS,
+    SHIPPED,
+    WHOLE_GROUPS,
+    Catalog,
+    Layer,
+    Tree,
+)
 from rltrain.config.combinations import together
 from rltrain.config.overrides import flat_keys, is_below, leaves, part_targets, pick, stacked
-from rltrain.config.suggest.keys import FREE_FORM
 from rltrain.errors import UsageError, did_you_mean
 
 SETTERS = ("algo", *PRESETS)

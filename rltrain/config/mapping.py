@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from rltrain.common.machine.places import require_possible
+from rltrain.config.catalog import FREE_FORM
 from rltrain.config.command_line import in_quotes
 from rltrain.config.overrides import parse
-from rltrain.config.suggest.keys import FREE_FORM
 from rltrain.config.validate.mode_keys import require_read
 from rltrain.errors import UsageError
 

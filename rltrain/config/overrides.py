@@ -18,9 +18,8 @@ from omegaconf import OmegaConf
 
 from rltrain.common.files import expanded
 from rltrain.common.machine.places import require_possible
-from rltrain.config.catalog import RECOMMENDED, SHIPPED, Tree
+from rltrain.config.catalog import FREE_FORM, RECOMMENDED, SHIPPED, Tree
 from rltrain.config.command_line import MOST_JOBS, STRANGE, as_text, in_quotes, intended, shell_word
-from rltrain.config.suggest.keys import FREE_FORM
 from rltrain.errors import NamesError, UsageError
 
 Leaves = dict[tuple[str, ...], Any]

@@ -20,10 +20,9 @@ import yaml
 from hydra.core.override_parser.types import Override
 
 from rltrain.common.metrics import METRICS
-from rltrain.config.catalog import CONF, RECOMMENDED, SEVERAL, SHIPPED, Tree
+from rltrain.config.catalog import CONF, FREE_FORM, RECOMMENDED, SEVERAL, SHIPPED, Tree
 from rltrain.config.mapping import typed as as_typed
 from rltrain.config.overrides import Leaves, contained, is_below, leaves, pick, put, sets_hydra
-from rltrain.config.suggest.keys import FREE_FORM
 from rltrain.config.yaml_files import LOADER
 from rltrain.errors import CheckpointError, NotTypedError
 

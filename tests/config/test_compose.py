@@ -8,12 +8,11 @@ import re
 import pytest
 
 from rltrain.api import settings_from
-from rltrain.config.catalog import PRESETS, SHIPPED
+from rltrain.config.catalog import FREE_FORM, PRESETS, SHIPPED
 from rltrain.config.compose import compose_checked
 from rltrain.config.mapping import as_texts
 from rltrain.config.overrides import flat_keys, jobs, parse, pick, quoted, typed_value
 from rltrain.config.saved_config import CHOICES, apply, read_config
-from rltrain.config.suggest.keys import FREE_FORM
 from rltrain.config.trust import gate, shipped_parts
 from rltrain.errors import CheckpointError, UsageError
 from tests.marks import slow_except

@@ -14,9 +14,8 @@ from benchmarks import results
 from benchmarks.tasks import TASKS
 from rltrain.battles.native import RULES_VERSION
 from rltrain.common.metrics import METRICS
-from rltrain.config.catalog import CONF
+from rltrain.config.catalog import CONF, FREE_FORM
 from rltrain.config.names import OF_A_RUN
-from rltrain.config.suggest.keys import FREE_FORM
 
 DOCS = Path(__file__).parents[2] / "docs"
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")

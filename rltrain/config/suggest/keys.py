@@ -10,22 +10,13 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
-from rltrain.config.catalog import ONE_OF, SEVERAL, Catalog, Tree
+from rltrain.config.catalog import FREE_FORM, ONE_OF, SEVERAL, Catalog, Tree
 from rltrain.config.command_line import shell_word
 from rltrain.config.suggest.aliases import Row, tables, value_aliases
 from rltrain.config.suggest.choices import Answer, Refusal, accepted, choose, for_choice, not_tried
 from rltrain.config.suggest.value_forms import duration
 from rltrain.errors import closest, one_edit
 
-FREE_FORM = (
-    "env.kwargs",
-    "test.env",
-    "algo.optimizer",
-    "logger.wandb",
-    "report.ranges",
-    "hardware.worker_resources",
-)
-"""Nodes whose keys ``+`` adds and ``~`` removes; the constructors behind them check the names."""
 BOOLEANS = dict.fromkeys(["yes", "on", "1", "y"], "true")
 BOOLEANS |= dict.fromkeys(["no", "off", "0", "n", "none", "null"], "false")
 """Words for ``true`` and ``false``."""

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.battles.data.maps import MAPS
-from rltrain.config.catalog import Catalog, Tree
+from rltrain.config.catalog import FREE_FORM, Catalog, Tree
 from rltrain.config.command_line import STRANGE, intended, shell_word
 from rltrain.config.suggest.aliases import EVALUATE, commands, names_of_settings
 from rltrain.config.suggest.choices import Refusal, longest_known, not_tried
-from rltrain.config.suggest.keys import FOREIGN_MODEL, FREE_FORM, for_key
+from rltrain.config.suggest.keys import FOREIGN_MODEL, for_key
 from rltrain.config.suggest.named_values import PLAIN, PYTHON, named_values
 from rltrain.config.suggest.value_forms import LISTS
 from rltrain.config.validate.mode_keys import reads

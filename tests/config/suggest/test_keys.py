@@ -8,12 +8,12 @@ import pytest
 
 from rltrain import main as entry
 from rltrain.api import settings_from
-from rltrain.config.catalog import SHIPPED, split_options
+from rltrain.config.catalog import FREE_FORM, SHIPPED, split_options
 from rltrain.config.command_line import shell_word
 from rltrain.config.compose import compose_checked
 from rltrain.config.suggest.aliases import choice_aliases, tables, value_aliases
 from rltrain.config.suggest.choices import for_choice
-from rltrain.config.suggest.keys import FREE_FORM, for_key
+from rltrain.config.suggest.keys import for_key
 from rltrain.config.suggest.value_forms import for_value
 from rltrain.errors import UsageError
 from tests.marks import slow_except
