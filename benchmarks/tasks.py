@@ -100,7 +100,7 @@ def cleanrl(name: str, published: str) -> Task:
     episodes of the last 20,000 env steps.
     """
     overrides = f"experiment=cleanrl/{name} {TESTS}"
-    return Task(overrides, "train/return_mean", 10, published, seeds=3)
+    return Task(overrides, "train/return_mean", 10, published, seeds=5)
 
 
 def team(name: str, published: str, env_steps: int = 1_000_000) -> Task:
@@ -220,7 +220,7 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
             "algo.target_update.updates=200",
             "test/win_rate",
             5,
-            seeds=2,
+            seeds=5,
         ),
     },
     "control": {
@@ -234,7 +234,7 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
             f"{env}-dqn": control(f"algo=dqn env={env}")
             for env in ("cartpole", "lunarlander")  # those of the other two are the zoo's
         },
-        "trading": control("experiment=trading", seeds=3),
+        "trading": control("experiment=trading", seeds=5),
     },
     "cleanrl": {
         f"cleanrl-{algo}-{env}": cleanrl(f"{algo}_{env}", published)
@@ -307,12 +307,22 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
     },
     "prey": {
         **{
-            f"prey-{algo}": Task(f"algo={algo} {PREY}{more}", last=5, seeds=3)
-            for algo, more in (("vdn", ""), ("qmix", ""), ("ow_qmix", ""), ("qplex", QPLEX))
+            f"prey-{algo}": Task(f"algo={algo} {PREY}{more}", last=5, seeds=seeds)
+            for algo, more, seeds in (
+                ("vdn", "", 5),
+                ("qmix", "", 5),
+                ("ow_qmix", "", 3),
+                ("qplex", QPLEX, 3),
+            )
         },
         **{
             f"easy_prey-{algo}": Task(f"algo={algo} {EASY_PREY}", last=5, published=published)
-            for algo, published in (("vdn", "39"), ("qmix", "40"))
+            for algo, published in (
+                ("vdn", "39"),
+                ("qmix", "40"),
+                ("qplex", "39"),
+                ("ow_qmix", "39"),
+            )
         },
     },
     "matrix": {
@@ -330,7 +340,7 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
         for algo, published in zip(("iql", "vdn", "qmix"), each, strict=True)
     }
     | {
-        f"climbing-{algo}": Task(f"experiment=epymarl/matrix/qmix algo={algo} {GAME}")
+        f"climbing-{algo}": Task(f"experiment=epymarl/matrix/qmix algo={algo} {GAME}", seeds=5)
         for algo in ("cw_qmix", "ow_qmix", "qtran", "qatten", "qplex")
     },
 }
