@@ -17,7 +17,8 @@ from rltrain.video.recorder import recorder_of
 
 class RecordVideo(Callback):
     """Records the first episode of a test, at step 0 and at the first test at or after each
-    multiple of ``interval`` env steps, in ``recordings/<env_steps>/`` and for the loggers.
+    multiple of ``interval`` env steps, in ``recordings/<env_steps>/`` and for the loggers; a page
+    in ``recordings/``.
 
     Args:
         env: the environments of tests, made for rendering.
@@ -32,14 +33,13 @@ class RecordVideo(Callback):
     def on_test_start(self, trainer: Training, value: None = None) -> None:
         env_steps, trainer.tests.recorder = trainer.clock.env_steps, None
         if self.due.reached(env_steps):
-            folder = trainer.run_dir / "recordings" / str(env_steps)
-            trainer.tests.recorder = self.recorder(trainer, folder)
+            trainer.tests.recorder = self.recorder(trainer, trainer.run_dir / "recordings")
             trainer.tests.recorder.disk = trainer.disk
 
     def recorder(self, trainer: Training, folder: Path) -> TestRecorder:
-        """A recorder of one episode."""
+        """A recorder of one episode, in the ``folder`` of recordings."""
         if self.page is None:
-            return recorder_of(self.env, folder, 1)
+            return recorder_of(self.env, folder / str(trainer.clock.env_steps), 1)
         title = f"{self.page}, env step {trainer.clock.env_steps:,}"
         policy = cast(Rollout, trainer.test_rollout).policy
         return EpisodeRecorder(folder, 1, title, policy, trainer.learner.online.mixer)

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import itertools
 import json
 import os
 import platform
 import re
-import secrets
 import shutil
 import stat
 import threading
@@ -34,8 +34,8 @@ LINKS_OF_WANDB = re.compile(
     r"(.*/)?wandb/(latest-run|debug(-internal)?\.log|[^/]+/logs/debug-core\.log)"
 )
 """Links that wandb makes, and replaces without following them."""
-EPISODES = "episodes.html"
-"""The page of recorded episodes, in the folder of a recording."""
+PAGES = "recordings/*-[0-9]*.html"
+"""Pages of recorded episodes, in a run's folder: ``battle-<n>.html`` or ``episodes-<n>.html``."""
 TRIALS = "trials"
 """The folder in that of a search, with the runs of its trials."""
 SHOWN = 3
@@ -242,6 +242,14 @@ def keep_file(run_dir: Path, key: str, source: Path) -> None:
             shutil.copyfile(source, temporary)
 
 
+def next_number(folder: Path, stem: str, suffix: str) -> int:
+    """The number ``<n>`` of a new file ``<stem>-<n><suffix>``: one past the largest that is there,
+    from 1.
+    """
+    names = [path.stem.removeprefix(f"{stem}-") for path in folder.glob(f"{stem}-*{suffix}")]
+    return 1 + max((number_of(name) or 0 for name in names), default=0)
+
+
 def newest(folder: Path, pattern: str) -> list[Path]:
     """The newest file of a pattern, relative to the folder; none if there is none."""
     paths = folder.glob(pattern)
@@ -299,11 +307,23 @@ def waiting(path: Path, holder: str) -> str:
     return f"Waiting for {known}, which holds {path}. Ctrl-C ends this."
 
 
-def new_folder(group: str, mark: str = "", name: str | None = None) -> Path:
-    """``outputs/<group>/<date>_<time>[-<name>]<mark>-<4 hex>``."""
+def dated(group: str, name: str | None = None) -> Path:
+    """``outputs/<group>/<date>_<time>[-<name>]``, which may be there already."""
     named = "" if name is None else f"-{name}"
-    moment = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
-    return Path.cwd() / "outputs" / group / f"{moment}{named}{mark}-{secrets.token_hex(2)}"
+    return Path.cwd() / "outputs" / group / f"{datetime.now():%Y-%m-%d_%H-%M-%S}{named}"
+
+
+def made(wanted: Path) -> Path:
+    """Create a folder that no other command has, with a number behind its name if it is there."""
+    folder = wanted
+    wanted.parent.mkdir(parents=True, exist_ok=True)
+    for number in itertools.count(2):
+        try:
+            folder.mkdir()
+            break
+        except FileExistsError:
+            folder = wanted.with_name(f"{wanted.name}-{number}")
+    return folder
 
 
 def require_empty(folder: Path, kind: str, advice: str, own: tuple[str, ...] = ()) -> None:

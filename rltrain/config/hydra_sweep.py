@@ -30,11 +30,13 @@ from rltrain.config.suggest.value_forms import for_plugin
 from rltrain.config.user_yaml import own_catalog
 from rltrain.errors import UsageError
 
-Launch = Callable[[Sequence[tuple[Sequence[str], Path]]], None]
-"""Runs jobs: the overrides of each, as those of a single run, and its folder."""
+Launch = Callable[[Sequence[tuple[Sequence[str], Path]]], object]
+"""Runs or lists jobs: the overrides of each, as those of a single run, and its folder."""
 
 
 SEARCH_PATH = "hydra.searchpath"
+SWEEPER = ("hydra/sweeper", "hydra.sweeper.")
+"""Overrides of Hydra's sweeper, which then chooses the jobs."""
 JOB_NAME_LENGTH = 100
 
 
@@ -149,13 +151,15 @@ class Task:
     """The task function that Hydra calls for a sweep's jobs.
 
     Attributes:
-        launch: runs jobs as processes; called by our own launcher.
+        launch: runs jobs as processes; only lists them if ``elsewhere``.
         train: one run in an existing folder, its outcome in its ``run.json``; called by other
             launchers for each job, perhaps in another process.
+        elsewhere: another launcher runs the jobs.
     """
 
     train: Callable[[Settings, Path], None]
-    launch: Launch | None = None
+    launch: Launch
+    elsewhere: bool = False
 
     def __call__(self, config: DictConfig) -> None:
         about = HydraConfig.get()
@@ -195,10 +199,12 @@ def sweeper_for(overrides: Sequence[str], folder: Path, task: Task) -> Callable[
         ]
         config = OmegaConf.masked_copy(config, "hydra")
         job_loader = JobLoader(loader.get_search_path())
-        if task.launch is not None:
-            of_jobs = jobs([o for o in parsed if not sets_hydra(o)])
-            composed = composed_jobs(job_loader, config, of_jobs)
-            return partial(launch_jobs, task.launch, config, composed)
+        known = not any(line.lstrip("+").startswith(SWEEPER) for line in of_hydra)
+        of_jobs = jobs([o for o in parsed if not sets_hydra(o)]) if known else []
+        composed = composed_jobs(job_loader, config, of_jobs)
+        launch = partial(launch_jobs, task.launch, config, composed)
+        if not task.elsewhere:
+            return launch
         context = HydraContext(config_loader=job_loader, callbacks=Callbacks(config))
         sweeper = Plugins.instance().instantiate_sweeper(
             hydra_context=context, task_function=task, config=config
@@ -206,4 +212,9 @@ def sweeper_for(overrides: Sequence[str], folder: Path, task: Task) -> Callable[
     except (HydraException, OmegaConfBaseException) as error:
         problem = problem_line(error)
         raise UsageError(f"The sweep cannot begin: {problem}{for_plugin(problem)}") from error
-    return partial(sweeper.sweep, arguments=lines)
+
+    def sweep() -> None:
+        launch()
+        sweeper.sweep(arguments=lines)
+
+    return sweep

@@ -91,5 +91,8 @@ class Node:
             refused = re.search(r"unexpected keyword argument '(\w+)'", text)
             if refused and refused[1] in given:
                 typed = [f"~{at}.kwargs.{refused[1]}" for at in dict.fromkeys(["env", self.path])]
-                text += f" Type {' or '.join(typed)} to leave it out; a resumed run keeps it."
+                text += (
+                    f" Type {' or '.join(typed)} to leave it out of a new run or an evaluation. A "
+                    "resumed run keeps it: start a new run with checkpoint=RUN_FOLDER instead."
+                )
         return text

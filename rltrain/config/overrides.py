@@ -272,8 +272,7 @@ def set_value(tree: dict[str, Any], o: Override) -> None:
         pick(tree, parent).pop(leaf, None)
         return
     if isinstance(before, dict) and isinstance(value, dict):
-        emptied = not value and key in FREE_FORM and "_target_" not in before
-        value = {} if emptied else overlaid(before, value)
+        value = overlaid(before, value, key)
     put(tree, key, {} if o.is_delete() else value)
 
 
@@ -308,15 +307,20 @@ def put(tree: dict[str, Any], path: str, value: object) -> None:
     tree[leaf] = value
 
 
-def overlaid(tree: Tree, above: Tree) -> dict[str, Any]:
-    """``tree`` with ``above`` over it, key by key; another ``_target_`` replaces the whole node."""
+def overlaid(tree: Tree, above: Tree, at: str = "") -> dict[str, Any]:
+    """``tree`` with ``above`` over it, key by key. Another ``_target_`` replaces the whole node; in
+    free-form nodes (``at`` is the dotted path of both) {} empties what has no ``_target_``.
+    """
+    if not above and is_below(at, FREE_FORM) and "_target_" not in tree:
+        return {}
     out = dict(tree)
     if "_target_" in out and above.get("_target_", out["_target_"]) != out["_target_"]:
         out = {}
     for name, value in above.items():
         below = out.get(name)
         if isinstance(value, Mapping):
-            value = overlaid(below if isinstance(below, Mapping) else {}, value)
+            below = below if isinstance(below, Mapping) else {}
+            value = overlaid(below, value, at and f"{at}.{name}")
         out[name] = value
     return out
 

@@ -24,6 +24,7 @@ from rltrain.common.checkpoint.opponent_files import BUILTIN, opponent_name
 from rltrain.common.files import JsonObject
 from rltrain.common.json_text import without_nan
 from rltrain.common.metrics import Z95, summarize, wilson
+from rltrain.common.seeding import SeedsOfTests
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.validate.checker import check
@@ -32,7 +33,13 @@ from rltrain.hardware.device import machine
 from rltrain.hardware.rollout import Rollout
 from rltrain.logger import curve
 from rltrain.logger.screen import Screen, plural, shown
-from rltrain.mode.evaluation_files import home, recording_remarks, recordings_folder, write
+from rltrain.mode.evaluation_files import (
+    home,
+    recording_remarks,
+    recordings_folder,
+    results_folder,
+    write,
+)
 from rltrain.mode.find_opponents import with_opponents
 from rltrain.mode.find_run import find_checkpoint, find_checkpoints, other_rules
 from rltrain.types import Clock, Episode
@@ -42,15 +49,18 @@ from rltrain.video.recorder import Recording, recorder_of, require_drawable
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Test episodes of one checkpoint. ``metrics`` are named like those of a test."""
+    """Test episodes of one checkpoint. ``metrics`` are named like those of a test; ``place`` is the
+    folder of its recordings or of its run, if it has one, and ``path`` its file.
+    """
 
     step: int
     episodes: tuple[Episode, ...]
     metrics: Mapping[str, float]
     record: Mapping[str, Any]
-    path: Path
+    place: Path | None
     remarks: tuple[str, ...] = ()
     complete: bool = True  # every recording was written
+    path: Path = Path()
 
 
 @dataclass(frozen=True)
@@ -121,9 +131,11 @@ def evaluate_all(
             f"dataset.write={dataset} records the episodes of one checkpoint: leave it out, or "
             "name one with load_step=N."
         )
-    place = home(every[0])
-    done = [played(handed(own) if handed else own, source, place) for source, own in opened]
-    common = ("what", "environment", "seed", "epsilon", "n_envs", "machine")
+    place, done = home(every[0]), []
+    for source, own in opened:
+        done.append(played(handed(own) if handed else own, source, place))
+        place = done[-1].place
+    common = ("what", "environment", "seed", "seeds", "epsilon", "n_envs", "machine")
     record = {name: done[0].record[name] for name in common} | {"overrides": [*overrides]}
     record["checkpoints"] = [
         {name: value for name, value in one.record.items() if name not in common} for one in done
@@ -133,7 +145,7 @@ def evaluate_all(
     with printing_what_is_lost(lambda: print_checkpoints(done, remarks)):
         file = write(place, record)
         drawn = curve.save(file.with_name("evaluation_curve.png"), rows, done[0].record["what"])
-        require_recordings(done, place)
+        require_recordings(done)
     return Evaluations(tuple(done), file, drawn, tuple(remarks))
 
 
@@ -141,22 +153,22 @@ def evaluated(
     settings: Settings, source: checkpoint.Found | None, overrides: Sequence[str] = ()
 ) -> Evaluation:
     """Play with a checkpoint or the scripted policy of ``algo``, count and write."""
-    place = home(source)
-    evaluation = played(settings, source, place)
+    evaluation = played(settings, source, home(source))
     record = {**evaluation.record, "overrides": [*overrides]}
     with printing_what_is_lost(lambda: print_episodes(evaluation)):
-        evaluation = replace(evaluation, record=record, path=write(place, record))
-        require_recordings([evaluation], place)
+        evaluation = replace(evaluation, record=record, path=write(evaluation.place, record))
+        require_recordings([evaluation])
         return evaluation
 
 
-def require_recordings(done: Sequence[Evaluation], place: Path) -> None:
+def require_recordings(done: Sequence[Evaluation]) -> None:
     """StorageError unless every recording was written."""
-    if not all(one.complete for one in done):
-        raise StorageError(
-            f"{place / 'recordings'} cannot be written. Free disk space, then run the command "
-            "again."
-        )
+    for one in done:
+        if one.place is not None and not one.complete:
+            raise StorageError(
+                f"{one.place / 'recordings'} cannot be written. Free disk space, then run the "
+                "command again."
+            )
 
 
 @contextmanager
@@ -175,16 +187,20 @@ def build(settings: Settings, source: checkpoint.Found | None) -> EvaluationRoll
         return build_evaluation(settings, None if source is None else source.folder)
 
 
-def played(settings: Settings, source: checkpoint.Found | None, place: Path) -> Evaluation:
-    """Play and count; with ``record``, write videos into ``place``."""
+def played(settings: Settings, source: checkpoint.Found | None, place: Path | None) -> Evaluation:
+    """Play and count; with ``record``, write videos into ``place``, or a new folder."""
     rollout = build(settings, source)
     recorded, step = settings.run.record, source.step if source else 0
     recorder: Recording | None = None
     try:
         if recorded == "html":
+            name, instead = settings.choices["env"], "record=video for videos"
+            require_drawing(rollout.env, name, "record=html", instead)
+            place = place or results_folder()
             recorder = episode_recorder(settings, cast(Rollout, rollout), source, place)
         elif recorded:
             require_drawable(rollout.env, settings.choices["env"])
+            place = place or results_folder()
             folder = recordings_folder(place, step)
             recorder = recorder_of(rollout.env, folder, settings.run.test.episodes)
         began = time.monotonic()
@@ -196,13 +212,15 @@ def played(settings: Settings, source: checkpoint.Found | None, place: Path) -> 
     metrics = summary(episodes)
     two_sided = settings.opponents is not None or settings.is_two_sided(training=False)
     opponent = {"opponent": opponent_name(settings.run.test.opponent)} if two_sided else {}
+    seed_of = SeedsOfTests(settings.run.seed, n_envs=1)
     record: JsonObject = {
         "checkpoint": str(source.folder) if source else None,
         "env_steps": step,
         "what": settings.title,
         "environment": dict(rollout.about),
         **opponent,
-        "seed": settings.run.seed,  # episode i is seeded with (seed, test stream, i)
+        "seed": settings.run.seed,
+        "seeds": [seed_of(0, i) for i in range(len(episodes))],
         "epsilon": settings.run.test.epsilon,
         "n_envs": min(settings.run.test.n_envs, settings.run.test.episodes),
         "seconds": round(time.monotonic() - began, 3),
@@ -226,21 +244,15 @@ def played(settings: Settings, source: checkpoint.Found | None, place: Path) -> 
 def episode_recorder(
     settings: Settings, rollout: Rollout, source: checkpoint.Found | None, place: Path
 ) -> EpisodeRecorder:
-    """A recorder for the page of an evaluation, with the mixer of its checkpoint.
-
-    Raises:
-        UsageError: the environment does not report positions.
-    """
-    require_drawing(rollout.env, settings.choices["env"], "record=html", "record=video for videos")
-    step, mixer, remarks = 0, None, []
-    title = settings.title
+    """A recorder for the page of an evaluation, with the mixer of its checkpoint."""
+    title, mixer, remarks = settings.title, None, []
     if source is not None:
-        step, title = source.step, f"{title}, checkpoint {source.step:,}"
+        title = f"{title}, checkpoint {source.step:,}"
         try:
             mixer = load_mixer(settings, rollout.env.spec, torch.device("cpu"), source.folder)
         except ValueError:
             remarks.append("The page has no values of the team: the mixer is a custom class.")
-    folder, n = recordings_folder(place, step), settings.run.test.episodes
+    folder, n = recordings_folder(place), settings.run.test.episodes
     return EpisodeRecorder(folder, n, title, rollout.policy, mixer, remarks=remarks)
 
 

@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import JustifyMethod
 from rich.table import Table as RichTable
 
-from rltrain.common.files import expanded, new_folder, put_text, require_empty, require_plain
+from rltrain.common.files import dated, expanded, made, put_text, require_empty, require_plain
 from rltrain.common.machine.places import require_writable
 from rltrain.config.overrides import typed_list
 from rltrain.config.schema import RunSettings
@@ -37,7 +37,7 @@ def report(run: RunSettings) -> None:
             "mode=report needs runs: type mode=report runs=outputs for all of them, runs=FOLDER, "
             "or a pattern in quotes, runs='outputs/*-cartpole'."
         )
-    folder = expanded(run.report.dir) if run.report.dir else new_folder("report")
+    folder = expanded(run.report.dir) if run.report.dir else dated("report")
     if is_report(folder):
         require_plain(folder)
     else:
@@ -48,6 +48,7 @@ def report(run: RunSettings) -> None:
     analysis = analyze(find_runs(paths, problems), run.report, problems)
     tables = tables_of(analysis)
     with storage_errors(f"The report {folder}"):
+        folder = folder if run.report.dir else made(folder)
         write_page(folder / "report.html", analysis, tables, [])  # marks the folder as a report's
         (folder / "tables").mkdir(exist_ok=True)
         for table in tables:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from rltrain.common.checkpoint.locate import kind_of, steps_of, stored_manifest
 from rltrain.common.checkpoint.opponent_files import FOLDER, opponent_name
 from rltrain.common.files import digest
 from rltrain.config.catalog import Tree
-from rltrain.config.overrides import Leaves, leaves
+from rltrain.config.command_line import shell_word
+from rltrain.config.overrides import Leaves, leaves, parse
 from rltrain.config.saved_config import NEW_RUN, read_config
 from rltrain.config.trust import HANDED_OVER, key_kind
 from rltrain.errors import CheckpointError, UsageError
@@ -37,11 +39,18 @@ MOVES = ("file", "place", "command")
 """Kinds of keys whose values lead to what may have moved."""
 
 
-def refuse_changes(changed: list[str]) -> None:
-    """UsageError for changed keys without which a resumed run would not be the run it was."""
+def refuse_changes(changed: Sequence[str], overrides: Sequence[str]) -> None:
+    """UsageError for changed keys without which a resumed run would not be the run it was, and the
+    overrides that change them.
+    """
     bad = [k for k in changed if k.startswith(KEPT_ON_RESUME)]
     if bad:
-        raise UsageError(f"A resumed run keeps its {', '.join(bad)}. {NEW_RUN}")
+        keys = {str(o.input_line): f"{o.key_or_group}." for o in parse(overrides)}
+        typed = [line for line, key in keys.items() if any(f"{k}.".startswith(key) for k in bad)]
+        raise UsageError(
+            f"A resumed run keeps its {', '.join(bad)}: leave out "
+            f"{', '.join(map(shell_word, typed))}. {NEW_RUN}"
+        )
 
 
 def require_saved_settings(run_dir: Path) -> None:

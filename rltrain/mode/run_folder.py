@@ -26,6 +26,7 @@ from rltrain.common.files import (
     KEPT_FILES,
     TRIALS,
     absolute_path,
+    dated,
     digest,
     drop_temporary,
     expanded,
@@ -33,7 +34,6 @@ from rltrain.common.files import (
     keep_file,
     kept_file,
     locked,
-    new_folder,
     put_text,
     require_empty,
 )
@@ -59,7 +59,8 @@ COPY = "Free space on its disk, or copy the run to your own folder and resume th
 def new_run_dir(settings: Settings) -> Path:
     """``outputs/<algo>-<env>/<date>_<time>[-<name>]-s<seed>-<4 hex>``."""
     group = f"{settings.choices['algo']}-{settings.choices['env']}"
-    return new_folder(group, f"-s{settings.run.seed}", settings.run.name)
+    folder = dated(group, settings.run.name)
+    return folder.with_name(f"{folder.name}-s{settings.run.seed}-{secrets.token_hex(2)}")
 
 
 def holds_run(folder: Path) -> bool:
@@ -328,12 +329,13 @@ def kept_sums(run_dir: Path) -> dict[str, str]:
     return {key: digest(path) for key, path in kept.items() if path is not None}
 
 
-def leave(path: Path, process: int) -> None:
-    """Record that a process left its run before the end."""
+def leave(path: Path, process: int, **ended: object) -> None:
+    """Record that a process left its run before the end, with what else ``ended`` says of it."""
     record = json_object(path)
     if record.get("status") == "running" and record.get("process") == process == os.getpid():
         with suppress(OSError):
-            put_text(path, json_text(record | {"status": "interrupted", "finished": now()}))
+            ended = {"status": "interrupted", "finished": now(), **ended}
+            put_text(path, json_text(record | ended))
 
 
 def now() -> str:

@@ -35,6 +35,14 @@ class Interrupts:
     def exit_code(self) -> int:
         return SIGNAL_CODES[self.caught[0]] if self.caught else SIGNAL_CODES["SIGINT"]
 
+    def follow(self, trainer: Trainer) -> None:
+        """Stop this trainer from now on; at once if a signal came before, and what it raised was
+        dropped, as Python does in a ``__del__``.
+        """
+        self.trainer = trainer
+        if self.caught:
+            trainer.stop(self.caught[0], interrupted=True)
+
     def handle(self, number: int, frame: FrameType | None) -> None:
         """The signal handler. Another thread prints the message: this one may hold the locks of
         the screen or of the log.

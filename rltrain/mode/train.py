@@ -142,11 +142,14 @@ def run_training(
                 with refused_writes(run_dir):
                     stack.enter_context(new_run(run_dir, files or {}))
                     keep_log(run_dir)
-        except BaseException:
-            leave(record.path, os.getpid())
+            interrupts.follow(trainer)
+        except BaseException as error:
+            stopped = isinstance(error, KeyboardInterrupt)
+            code = interrupts.exit_code if stopped else exit_code_of(error)
+            status = "interrupted" if stopped else "failed"
+            leave(record.path, os.getpid(), status=status, exit_code=code)
             trainer.close()
             raise
-        interrupts.trainer = trainer
 
         def introduce() -> None:
             with refused_writes(run_dir, COPY if resume else OTHER_FOLDER):
@@ -229,7 +232,7 @@ def resume(
     run_dir = find_run(path)
     config = run_dir / "config.json"
     tree, choices, changed = load_config(config, overrides, learns=True, env=env, resumes=True)
-    refuse_changes(changed)
+    refuse_changes(changed, overrides)
     require_saved_settings(run_dir)
     require_writable(run_dir, advice=COPY)
     settings = handed_over(check(tree, choices, {}))
@@ -325,7 +328,7 @@ def run_rank(settings: Settings, run_dir: Path, *, resume: bool) -> int:
         code = 0
         try:
             (restore if resume else initialize)(trainer, settings)
-            interrupts.trainer = trainer
+            interrupts.follow(trainer)
             trainer.train()
         except KeyboardInterrupt:
             trainer.stop("KeyboardInterrupt", interrupted=True)

@@ -15,7 +15,7 @@ from rltrain.config.schema import Settings
 from rltrain.interfaces import VectorEnv, Watch
 from rltrain.logger.screen import Screen
 from rltrain.mode.evaluate import build
-from rltrain.mode.evaluation_files import home, recording_remarks, recordings_folder
+from rltrain.mode.evaluation_files import home, recording_remarks, recordings_folder, results_folder
 from rltrain.periodic_tests import Watches
 from rltrain.types import Clock, Episode
 from rltrain.video.blocks import Blocks
@@ -36,7 +36,8 @@ def watch(settings: Settings, source: Found | None) -> None:
     try:
         env, n = rollout.env, settings.run.test.episodes
         require_drawable(env, settings.choices["env"], "mode=watch", "mode=evaluate")
-        folder = recordings_folder(home(source), source.step if source else 0)
+        place = home(source) or results_folder()
+        folder = recordings_folder(place, source.step if source else 0)
         recorder, stage = recorder_of(env, folder, n), ImageDisplay(settings.title, n, screen)
         if not screen.is_terminal:
             screen.lines("The output is not a terminal, so episodes are only recorded.")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rltrain.common.files import EPISODES
+from rltrain.common.files import locked, next_number
 from rltrain.errors import Containment, UsageError
 from rltrain.interfaces import Mixer, RolloutPolicy, VectorEnv
 from rltrain.types import Drawing, Episode
@@ -45,7 +45,8 @@ def require_drawing(env: VectorEnv, name: str, typed: str, instead: str) -> None
 
 @dataclass
 class EpisodeRecorder(Recording):
-    """Keeps the first episodes and writes ``episodes.html`` when all of them are over.
+    """Keeps the first episodes and writes a page when all of them are over: ``battle-<n>.html``, or
+    ``episodes-<n>.html`` of what is no battle, where n counts from 1 past those that are there.
 
     Args:
         title: what plays.
@@ -78,10 +79,9 @@ class EpisodeRecorder(Recording):
                 continue
             self._done[number] = self._episode(env, number, finished[e])
             del self._steps[number]
-            self.files[number] = [self.folder / EPISODES]
+            self.files[number] = []
         if len(self._done) == self.n_episodes and finished:
-            written = self.disk.attempt("a page of episodes", lambda: self._write(env))
-            self.files = self.files if written else {n: [] for n in self.files}
+            self.disk.attempt("a page of episodes", lambda: self._write(env))
 
     def stepped(self, action: np.ndarray, reward: np.ndarray, terminated: np.ndarray) -> None:
         """Keep what was done in it."""
@@ -134,7 +134,13 @@ class EpisodeRecorder(Recording):
             "names": [str(name) for name, *_ in env.spec.agents or ()],
             "looks": [json.loads(look) for look in self._looks],
         }
-        write_viewer(self.folder / EPISODES, page, [self._done[n] for n in sorted(self._done)])
+        episodes = [self._done[n] for n in sorted(self._done)]
+        stem = "battle" if "backend" in env.about else "episodes"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with locked(self.folder):
+            path = self.folder / f"{stem}-{next_number(self.folder, stem, '.html')}.html"
+            write_viewer(path, page, episodes)
+        self.files = {number: [path] for number in self.files}
 
 
 def padded(row: np.ndarray, n_units: int, empty: int) -> np.ndarray:

@@ -39,4 +39,7 @@ def test_keywords_that_are_passed_on_are_named(path, monkeypatch):
     assert said == f"{path}.id=A-v0 cannot be created (with {path}.kwargs={{N: 0}})."
     said = refusal(monkeypatch, path, "unexpected keyword argument 'N'", kwargs={"N": 0})
     typed = dict.fromkeys(["~env.kwargs.N", f"~{path}.kwargs.N"])
-    assert said.endswith(f". Type {' or '.join(typed)} to leave it out; a resumed run keeps it.")
+    assert f". Type {' or '.join(typed)} to leave it out of a new run or an evaluation. " in said
+    assert said.endswith(
+        "A resumed run keeps it: start a new run with checkpoint=RUN_FOLDER instead."
+    )

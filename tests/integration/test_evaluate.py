@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -23,6 +24,31 @@ def test_evaluate_plays_the_exact_number_whatever_the_number_of_environments(com
     assert (trained / "evaluation-2.json").exists()
     metrics = record["metrics"]
     assert metrics["test/return_low"] <= metrics["test/return_mean"] <= metrics["test/return_high"]
+
+
+class Seeded(gym.Env):
+    """One step, whose reward is told by the seed."""
+
+    observation_space, action_space = gym.spaces.Box(0, 1, (1,)), gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        self.reward = float(np.random.default_rng(seed).integers(1000))
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(1, np.float32), self.reward, True, False, {}
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+def test_every_episode_has_the_seed_that_its_environment_was_reset_with(command, own_folder, seed):
+    words = ["env=gymnasium", f"env.id={__name__}:Seeded", "test.episodes=5", "test.n_envs=2"]
+    scripted = ["algo=scripted", "algo.policy=random", f"seed={seed}"]
+    assert command("mode=evaluate", *scripted, *words) == 0
+    (path,) = own_folder.glob("outputs/evaluate/*/evaluation.json")
+    record, alone = json.loads(path.read_text()), Seeded()
+    for episode, seed_of in zip(record["episodes"], record["seeds"], strict=True):
+        alone.reset(seed=seed_of % 2**32)
+        assert alone.step(0)[1] == episode["return"]
 
 
 @pytest.fixture

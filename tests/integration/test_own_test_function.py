@@ -8,6 +8,7 @@ import rltrain
 from rltrain.api import settings_from
 from rltrain.common.metrics import test_metrics as checked_metrics
 from rltrain.config.trust import gate
+from rltrain.config.validate.checker import check
 from rltrain.errors import CheckpointError, UsageError
 
 CARTPOLE = ["algo=dqn", "env=cartpole", "test.n_envs=2", "test.episodes=3", "hardware.n_envs=2"]
@@ -55,13 +56,39 @@ def test_options_of_tests_lie_over_those_of_training():
     )
 
 
+def again(settings):
+    """The settings as they are read from a ``config.json``."""
+    return check(json.loads(json.dumps(settings.plain)), dict(settings.choices), {})
+
+
 def test_what_was_typed_for_tests_is_recorded_and_read_again():
     settings = settings_from([*CARTPOLE, "+test.env.max_episode_steps=1e2"])
     assert settings.plain["test"]["env"] == {"max_episode_steps": 100}
-    from rltrain.config.validate.checker import check
+    assert again(settings).nodes["test.env"].kwargs["max_episode_steps"] == 100
 
-    again = check(json.loads(json.dumps(settings.plain)), dict(settings.choices), {})
-    assert again.nodes["test.env"].kwargs["max_episode_steps"] == 100
+
+TRAIN = {"a": 1, "m": {"x": 1}}
+EMPTIED = [
+    (["env.kwargs={}"], {}, {}),
+    (["env.kwargs.m={}"], {"a": 1, "m": {}}, {"a": 1, "m": {}}),
+    (["env.kwargs={m: {}}"], {"a": 1, "m": {}}, {"a": 1, "m": {}}),
+    (["+test.env.kwargs={}"], TRAIN, {}),
+    (["test.env={kwargs: {}}"], TRAIN, {}),
+    (["test.env={kwargs: {m: {}}}"], TRAIN, {"a": 1, "m": {}}),
+    (["+test.env.kwargs={b: 2}"], TRAIN, {**TRAIN, "b": 2}),
+    (["+test.env.kwargs={b: 2}", "test.env.kwargs={}"], TRAIN, {}),
+    (["+test.env.kwargs={b: 2}", "test.env={kwargs: {}}"], TRAIN, {}),
+    (["+test.env.kwargs={b: 2}", "test.env={}"], TRAIN, TRAIN),
+    (["+test.env.kwargs={b: 2}", "test.env.kwargs.b=3"], TRAIN, {**TRAIN, "b": 3}),
+]
+
+
+@pytest.mark.parametrize(("words", "training", "testing"), EMPTIED)
+def test_an_empty_mapping_empties_what_free_form_nodes_hold(words, training, testing):
+    settings = settings_from([*CARTPOLE, "+env.kwargs={a: 1, m: {x: 1}}", *words])
+    for found in (settings, again(settings)):
+        kwargs = [found.nodes[name].kwargs["kwargs"] for name in ("env", "test.env")]
+        assert kwargs == [training, testing]
 
 
 REFUSED = [

@@ -1,11 +1,13 @@
 """resume=: continue a run in its folder."""
 
 import json
+import re
 import shutil
 
 import pytest
 
 from rltrain.common import checkpoint
+from rltrain.config.command_line import shell_word
 from rltrain.config.saved_config import load_config
 from rltrain.config.validate.checker import check
 from rltrain.errors import UsageError
@@ -149,7 +151,23 @@ MAPPINGS = ["dataset={write: data}", "algo.optimizer={lr: 0.1}"]
 @pytest.mark.parametrize("typed", [*KEPT.split(), *UNKNOWN.split(), *MAPPINGS])
 def test_a_resume_refuses_what_would_make_it_another_run(typed, trained_once):
     with pytest.raises(UsageError):
-        refuse_changes(load_config(trained_once / "config.json", [typed], learns=True)[2])
+        refuse_changes(load_config(trained_once / "config.json", [typed], learns=True)[2], [typed])
+
+
+@pytest.mark.parametrize(
+    ("typed", "changed"),
+    [
+        ("seed=7", ["seed"]),
+        ("~env.kwargs.x", ["env.kwargs.x"]),
+        ("~env.kwargs", ["env.kwargs.x", "env.kwargs.y"]),
+        ("+env.kwargs.z=1", ["env.kwargs.z"]),
+        ("env.kwargs={}", ["env.kwargs.x", "env.kwargs.y"]),
+    ],
+)
+def test_a_resume_names_what_it_keeps_and_what_to_leave_out(typed, changed):
+    said = f"A resumed run keeps its {', '.join(changed)}: leave out {shell_word(typed)}. To train"
+    with pytest.raises(UsageError, match=f"^{re.escape(said)}"):
+        refuse_changes([*changed, "stop.hours"], [typed, "stop.hours=1", "env.kwargs_x=1"])
 
 
 @pytest.mark.parametrize("typed", ["algo=vdn", "env=matrix", "buffer=replay", "experiment=lbf"])
@@ -167,7 +185,7 @@ def test_a_resume_says_which_keys_of_a_choice_may_change(command, trained):
 @pytest.mark.parametrize("typed", CHANGED.split())
 def test_a_resume_accepts_what_leaves_the_learning_as_it_is(typed, trained_once):
     tree, choices, changed = load_config(trained_once / "config.json", [typed], learns=True)
-    refuse_changes(changed)
+    refuse_changes(changed, [typed])
     assert changed == [typed.partition("=")[0]]
     check(tree, choices, {})
 

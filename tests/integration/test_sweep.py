@@ -55,7 +55,7 @@ def test_a_sweep_has_its_name_and_imports_nothing_of_the_present_folder(command,
     words = [*small, "seed=1,2", "total_env_steps=40", "name=mine", "sweep.jobs=1"]
     assert command("-m", *words) == 0
     (sweep,) = (own_folder / "outputs/multirun").iterdir()
-    assert "-mine-" in sweep.name
+    assert sweep.name.endswith("-mine")
     assert not executed.exists(), executed.read_text()
 
 
@@ -71,7 +71,7 @@ def test_a_sweep_makes_one_run_per_combination(command, small, own_folder, capfd
         "1_algo-iql",
     ]
     listed = json.loads((sweep / "sweep.json").read_text())
-    assert listed["overrides"] == [w for w in overrides if w not in launcher]
+    assert listed["overrides"] == sorted(w for w in overrides if w not in launcher)
     config = json.loads((sweep / "1_algo-iql/config.json").read_text())
     assert (config["choices"]["algo"], "sweep" in config) == ("iql", False)
     shown = capfd.readouterr().out
@@ -189,13 +189,13 @@ def test_when_the_command_is_killed_its_runs_save_and_the_same_command_goes_on(s
         ),
     ],
 )
-def test_other_launchers_run_and_continue_a_sweep(small, own_folder, module, launcher):
+def test_other_launchers_run_and_continue_a_sweep(command, small, own_folder, module, launcher):
     pytest.importorskip(module)
     sweep = [*small, "seed=1,2", "hydra.sweep.dir=s", f"hydra/launcher={launcher[0]}", launcher[1]]
 
     def run():
-        command = [sys.executable, "-m", "rltrain", "-m", *sweep]
-        return subprocess.run(command, capture_output=True, text=True)
+        words = [sys.executable, "-m", "rltrain", "-m", *sweep]
+        return subprocess.run(words, capture_output=True, text=True)
 
     assert run().returncode == 0
     assert [record["status"] for record in records()] == ["finished"] * 2
@@ -207,6 +207,10 @@ def test_other_launchers_run_and_continue_a_sweep(small, own_folder, module, lau
     assert [record["status"] for record in records()] == ["finished"] * 2
     assert [len(record["resumes"]) for record in records()] == [1, 0]
     assert "Continuing the sweep in s: 1 of 2 runs finished before" in done.stdout
+    second = Path("s/1_seed-2/run.json")
+    second.write_text(json.dumps({**json.loads(second.read_text()), "status": "interrupted"}))
+    assert command("resume=s") == 0
+    assert [len(record["resumes"]) for record in records()] == [1, 1]
 
 
 @pytest.mark.slow

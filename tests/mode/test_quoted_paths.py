@@ -103,4 +103,4 @@ def test_paths_with_blanks_and_quotes_can_be_typed_as_they_are_shown(
             paths += " " in str(path)
     assert paths >= 9
     words = shlex.split(messages[-1].partition("rltrain ")[2].rstrip("."))
-    assert words == ["-m", "env.kwargs={a: 1}"]
+    assert words == ["-m", "env.kwargs={a: 1}", f"hydra.sweep.dir={folder}/sweep"]

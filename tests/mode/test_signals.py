@@ -1,5 +1,6 @@
 """Signals that end a run: what is said at once, what is kept, the exit code."""
 
+import json
 import os
 import signal
 import sys
@@ -124,3 +125,48 @@ def test_a_second_signal_while_saving_says_what_is_kept(
     assert kept in shown
     assert ("rltrain resume=run" in shown) == (at == 150)
     assert not list((own_folder / "run/checkpoints").glob(".tmp*"))
+
+
+MOMENTS = (
+    *("run_folder.require_new", "run_folder.put_text", "train.refused_writes", "train.banner"),
+    *("run_folder.link_latest", "run_folder.keep_opponents", "train.warn"),
+    *("train.initialize", "run_folder.git_state", "run_folder.config_text"),
+)
+"""Functions that a run calls between its composition and its first step."""
+
+
+@pytest.mark.sampled(12)
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+@pytest.mark.parametrize("how", ["before", "after", "ignored"])
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_signal_before_the_first_step_is_recorded(
+    command, small, own_folder, monkeypatch, under_no_nohup, moment, how, name, code
+):
+    """``ignored`` is where Python drops what a handler raises, as in a ``__del__``."""
+    module, function = moment.split(".")
+    called = getattr(sys.modules[f"rltrain.mode.{module}"], function)
+    signals = [signal.Signals[name]]
+
+    def signalled(*given, **named):
+        result = called(*given, **named) if how == "after" else None
+        try:
+            while signals:
+                os.kill(os.getpid(), signals.pop())
+        except KeyboardInterrupt:
+            if how != "ignored":
+                raise
+        return result if how == "after" else called(*given, **named)
+
+    monkeypatch.setattr(f"rltrain.mode.{moment}", signalled)
+    try:
+        found = command(*small, "hydra.run.dir=run")
+    except KeyboardInterrupt as stopped:
+        (found,) = stopped.args
+    assert found == code
+    record = own_folder / "run/run.json"
+    if record.exists():
+        facts = json.loads(record.read_text())
+        assert (facts["status"], facts["exit_code"]) == ("interrupted", code)
+        assert facts.get("env_steps", 0) == 0
+    else:
+        assert not [path for path in own_folder.rglob("*") if path.is_file()]

@@ -54,12 +54,11 @@ def test_names_from_a_run_folder_are_text_and_nothing_else(tmp_path):
 
 
 def test_pages_of_episodes_are_linked_from_where_the_report_lies(tmp_path):
-    for steps in (0, 500):
-        (tmp_path / f"runs/a b/recordings/{steps}").mkdir(parents=True)
-    (tmp_path / "runs/a b/recordings/500/episodes.html").touch()
+    (tmp_path / "runs/a b/recordings/0").mkdir(parents=True)
+    (tmp_path / "runs/a b/recordings/episodes-1.html").touch()
     runs = [run(tmp_path / "runs/a b"), run(tmp_path / "runs/c", seed=1)]
     write_page(tmp_path / "reports/new/report.html", analyze(runs, settings()), [], [])
     text = (tmp_path / "reports/new/report.html").read_text(encoding="utf-8")
     assert re.findall('<a href="([^"]*)">([^<]*)</a>', text) == [
-        ("../../runs/a%20b/recordings/500/episodes.html", "CartPole-v1, dqn, seed 0")
+        ("../../runs/a%20b/recordings/episodes-1.html", "CartPole-v1, dqn, seed 0")
     ]

@@ -73,7 +73,8 @@ def played(folder, env, n, **options):
     policy = Valuing(env)
     spy, recorder = Spy(policy), EpisodeRecorder(folder, n, "some play", policy, **options)
     episodes = Rollout(env=env, policy=policy).run_episodes(n, 0, Clock(), Watches([spy, recorder]))
-    text = (folder / "episodes.html").read_text()
+    (file,) = {path for paths in recorder.files.values() for path in paths}
+    text = file.read_text()
     assert set(recorder.files) == set(range(n))
     return text, read_page(text), spy.steps, episodes
 
@@ -128,6 +129,25 @@ class Odd(Valuing):
         return action
 
 
+@pytest.mark.parametrize(
+    ("name", "env"),
+    [
+        ("battle", lambda: SmacVectorEnv(map_name="3m", n_envs=1)),
+        ("episodes", lambda: StagHunt(n_envs=1, **SETTINGS)),
+    ],
+)
+def test_pages_are_numbered_past_those_that_are_there(tmp_path, name, env):
+    for there in ("battle-7.html", "episodes-7.html", f"{name}-8-copy.html"):
+        (tmp_path / there).write_text("mine")
+    for number in (8, 9):
+        world = env()
+        recorder = EpisodeRecorder(tmp_path, 1, "some play", Valuing(world))
+        Rollout(env=world, policy=recorder.policy).run_episodes(1, 0, Clock(), recorder)
+        assert recorder.files == {0: [tmp_path / f"{name}-{number}.html"]}
+        assert (tmp_path / f"{name}-{number}.html").exists()
+    assert (tmp_path / f"{name}-7.html").read_text() == "mine"
+
+
 class OddWorld(StagHunt):
     """A drawing with a number that is not finite in every part of it."""
 
@@ -146,7 +166,7 @@ def test_a_page_has_all_numbers_but_those_that_are_not_finite(tmp_path):
     policy, mixer = Odd(env), QMix(spec=env.spec, embed_dim=8, hypernet_layers=1, hypernet_dim=8)
     recorder = EpisodeRecorder(tmp_path, 1, "odd", policy, mixer)
     Rollout(env=env, policy=policy).run_episodes(1, 0, Clock(), recorder)
-    page = read_page((tmp_path / "episodes.html").read_text())
+    page = read_page((tmp_path / "episodes-1.html").read_text())
     arrays, world = page["episodes"][0]["arrays"], page["episodes"][0]["world"]
     assert world["rate"] is None
     assert {look["sight"] for look in page["looks"]} == {None}
@@ -276,7 +296,7 @@ def test_browser_shows_the_numbers_that_were_played(tmp_path, width):
     rng, moments = np.random.default_rng(0), []
     for k in rng.integers(2, size=200).tolist():
         moments.append([k, int(rng.integers(len(spy.steps[k]) - 1)), int(rng.integers(5))])
-    text = (tmp_path / "episodes.html").read_text()
+    text = (tmp_path / "battle-1.html").read_text()
     text = re.sub("<meta http-equiv[^>]*>", "", text)  # which lets no other script run
     script = LOOK.replace("MOMENTS", json.dumps(moments))
     page = text.replace("</body>", f"<script>{script}</script></body>")

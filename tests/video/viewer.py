@@ -1,4 +1,4 @@
-"""A reader of ``episodes.html``, which knows of it what its own script knows."""
+"""A reader of ``battle-<n>.html``, which knows of it what its own script knows."""
 
 import json
 import re

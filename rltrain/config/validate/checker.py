@@ -324,7 +324,7 @@ class Checker:
             )
             return node
         own = Checker(self.defaults)
-        merged = own.node(overlaid(env, options), "test.env")
+        merged = own.node(overlaid(env, options, "test.env"), "test.env")
         for problem in own.problems:  # those of env itself were reported as such
             if any(re.match(rf"test\.env\.{re.escape(str(key))}\b", problem) for key in options):
                 self.problems.append(problem)

@@ -31,7 +31,7 @@ from rltrain.errors import Interrupted, UsageError, storage_errors, usage_errors
 from rltrain.interfaces import Agents
 from rltrain.logger.screen import Screen, shown
 from rltrain.mode.evaluate import open_checkpoint
-from rltrain.mode.evaluation_files import home
+from rltrain.mode.evaluation_files import home, results_folder
 from rltrain.types import Batch, Clock, EnvSpec, Output
 
 POLICY, SCRIPT, RECORD = "policy.onnx", "act.py", "export.json"
@@ -143,7 +143,7 @@ def export(
             require_extra("onnx", module, "mode=export")
     plain = ("hardware.device=cpu", "hardware.kernels=torch")
     source, settings = open_checkpoint(path, (*overrides, *plain), load_step, plays=True)
-    folder = home(source) / "onnx" / str(source.step)
+    folder = (home(source) or results_folder()) / "onnx" / str(source.step)
     own = [POLICY, RECORD, "__pycache__"] if (folder / RECORD).is_file() else []
     script, shipped = folder / SCRIPT, Path(__file__).with_name(SCRIPT)
     if own and script.is_file() and script.read_bytes() == shipped.read_bytes():

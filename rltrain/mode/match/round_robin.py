@@ -20,7 +20,6 @@ from rltrain.common.files import (
     JsonObject,
     json_object,
     locked,
-    new_folder,
     put_text,
     require_plain,
 )
@@ -30,6 +29,7 @@ from rltrain.config.overrides import typed_value
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.evaluate import build, played, require_recordings
+from rltrain.mode.evaluation_files import results_folder
 from rltrain.mode.match.agents import MatchAgent, open_agents, playing
 from rltrain.mode.match.match_results import Match, as_json, row_of, write_page
 from rltrain.mode.match.request import Request
@@ -39,9 +39,9 @@ from rltrain.report.ratings import Results, rate
 log = logging.getLogger("rltrain")
 FILE = "match.json"
 Count = Annotated[int, Field(ge=0)]
-Recording = Annotated[
-    str, Field(pattern=r"^recordings/[0-9-]{1,40}/[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}$")
-]
+VIDEO = r"[0-9-]{1,40}/[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}"
+PAGE = r"(battle|episodes)-[0-9]{1,18}\.html"
+Recording = Annotated[str, Field(pattern=f"^recordings/({VIDEO}|{PAGE})$")]
 """The path of a file, within the folder of the match."""
 
 
@@ -83,6 +83,7 @@ def match(asked: Request, *, loud: bool = True) -> Match:
     }
     every = list(itertools.combinations(agents, 2))
     folder, pairings = begun(request, every)
+    folder = folder or results_folder("match")
     require_writable(folder, advice=ELSEWHERE)
     screen = Screen(quiet=not loud)
     screen.lines(
@@ -93,7 +94,6 @@ def match(asked: Request, *, loud: bool = True) -> Match:
     def refuse(_: str) -> None:
         raise UsageError(f"Another process plays this match, in {folder}. Wait for it.")
 
-    folder.mkdir(parents=True, exist_ok=True)
     with locked(folder, refuse):
         pairings = begun(request, every)[1]
         record = {"request": request, "pairings": pairings}
@@ -154,9 +154,9 @@ def identity(agent: MatchAgent) -> JsonObject:
 
 def begun(
     request: dict[str, Any], every: Sequence[tuple[MatchAgent, MatchAgent]]
-) -> tuple[Path, list[dict[str, Any]]]:
-    """The folder of a match that this request has started, and which of ``every`` pairing are
-    finished; else a new folder. A file that is not JSON is skipped.
+) -> tuple[Path | None, list[dict[str, Any]]]:
+    """The folder of a match that this request has started, if any, and which of ``every`` pairing
+    are finished. A file that is not JSON is skipped.
 
     Raises:
         CheckpointError: its file is damaged, or there is a link or a device in it.
@@ -169,7 +169,7 @@ def begun(
         if record.get("request") == same:
             require_plain(path.parent)
             return path.parent, read_pairings(path, record, every, request["battles"])
-    return new_folder("match"), []
+    return None, []
 
 
 def read_pairings(
@@ -238,7 +238,7 @@ def side(agent: MatchAgent, enemy: MatchAgent, battles: int, folder: Path) -> di
     assert agent.settings is not None
     if agent.settings.run.record:
         recorded = played(playing(agent, enemy, 1), agent.source, folder)
-        require_recordings([recorded], folder)
+        require_recordings([recorded])
         files = recorded.record["episodes"][0]["files"]
         row["files"] = [name for name in files if name.startswith("recordings/")]  # not elsewhere
     return row

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from rltrain.common.files import EPISODES, newest
+from rltrain.common.files import PAGES, newest
 from rltrain.config.overrides import pick
 from rltrain.config.schema import Settings
 from rltrain.config.validate.constructor import show
@@ -112,4 +112,4 @@ def videos(run_dir: Path) -> list[Path]:
 
 def pages(run_dir: Path) -> list[Path]:
     """The newest page of episodes, relative to the run's folder."""
-    return newest(run_dir, f"recordings/*/{EPISODES}")
+    return newest(run_dir, PAGES)

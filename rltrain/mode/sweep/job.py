@@ -29,8 +29,8 @@ def main(arguments: Sequence[str]) -> int:
     threading.Thread(target=stop_with_the_sweep, name="sweep", daemon=True).start()
     try:
         return train(int(arguments[0]), arguments[1:])
-    except KeyboardInterrupt:
-        return 130
+    except KeyboardInterrupt as stopped:
+        return next(iter(stopped.args), 130)
 
 
 def train(n_jobs: int, overrides: Sequence[str]) -> int:

@@ -19,9 +19,9 @@ import rltrain
 from rltrain.common.files import (
     JSON_BYTES,
     JsonObject,
+    dated,
     get_text,
     json_object,
-    new_folder,
     put_text,
     require_empty,
 )
@@ -34,7 +34,8 @@ from rltrain.mode.run_folder import now, read_test
 
 log = logging.getLogger("rltrain")
 FILE = "sweep.json"
-HOW = ("sweep.", "hydra.sweep.dir=", "hydra/launcher=", "hydra.launcher.")
+LAUNCHER = ("hydra/launcher=", "hydra.launcher.")
+HOW = ("sweep.", "hydra.sweep.dir=", *LAUNCHER)
 """Overrides that say how the jobs are run, not which jobs there are."""
 
 
@@ -91,24 +92,35 @@ class SweepPlan:
     """A sweep.
 
     Attributes:
-        overrides: what was typed, in order, without what says how the jobs are run.
+        typed: the overrides, in order, without ``hydra.sweep.dir``.
         digest: SHA-256 of the resolved configurations of all jobs, in any order.
-        jobs: those known so far; another launcher than ours leaves them out.
+        jobs: those known so far; of another sweeper none are.
     """
 
     folder: Path
-    overrides: tuple[str, ...]
+    typed: tuple[str, ...]
     digest: str
     n_jobs: int
     started: str
     jobs: tuple[SweepJob, ...] = ()
+
+    @property
+    def overrides(self) -> list[str]:
+        """Those that say which jobs there are, sorted."""
+        return sorted(override for override in self.typed if not override.startswith(HOW))
+
+    @property
+    def command(self) -> str:
+        """The command that began it, with its folder."""
+        return shlex.join(["rltrain", "-m", *self.typed, f"hydra.sweep.dir={self.folder}"])
 
     def write(self) -> None:
         """Write ``sweep.json``."""
         self.folder.mkdir(parents=True, exist_ok=True)
         jobs = [{"folder": job.name, "overrides": list(job.overrides)} for job in self.jobs]
         facts = {
-            "overrides": list(self.overrides),
+            "overrides": self.overrides,
+            "typed": list(self.typed),
             "config_sha256": self.digest,
             "n_jobs": self.n_jobs,
             "started": self.started,
@@ -130,8 +142,13 @@ class SweepPlan:
         return replace(self, jobs=tuple(known.values()), n_jobs=max(self.n_jobs, len(known)))
 
     @property
+    def complete(self) -> bool:
+        """Whether it lists all of its jobs, which another sweeper does not."""
+        return len(self.jobs) == self.n_jobs
+
+    @property
     def known_jobs(self) -> Sequence[SweepJob]:
-        """Its jobs; of another launcher's those that have started, by number."""
+        """Its jobs; of another sweeper's those that have started, by number."""
         if self.jobs:
             return self.jobs
         found = sorted((file.parent for file in self.folder.glob("*/run.json")), reverse=True)
@@ -164,6 +181,7 @@ class SavedPlan:
     n_jobs: Annotated[int, Field(ge=0)]
     started: str
     jobs: tuple[SavedJob, ...]
+    typed: tuple[str, ...] | None = None
 
 
 def read_plan(folder: Path) -> SweepPlan | None:
@@ -183,7 +201,8 @@ def read_plan(folder: Path) -> SweepPlan | None:
         ) from error
     jobs = tuple(SweepJob(folder / job.folder, job.overrides) for job in saved.jobs)
     digest, n_jobs = saved.config_sha256, saved.n_jobs
-    return SweepPlan(folder, saved.overrides, digest, n_jobs, saved.started, jobs)
+    typed = saved.overrides if saved.typed is None else saved.typed
+    return SweepPlan(folder, typed, digest, n_jobs, saved.started, jobs)
 
 
 def plan_for(
@@ -193,15 +212,15 @@ def plan_for(
 
     Args:
         settings: of every job, in order.
-        typed: the folder of ``hydra.sweep.dir``; None for a new one.
+        typed: the folder of ``hydra.sweep.dir``; None for a new one, which is to be ``made``.
 
     Raises:
         UsageError: the typed folder holds something else, or two jobs would write one dataset.
     """
     require_own_datasets(settings)
     wanted = SweepPlan(
-        folder=typed or new_folder("multirun", name=settings[0].run.name),
-        overrides=tuple(o for o in overrides if not o.startswith(HOW)),
+        folder=typed or dated("multirun", settings[0].run.name),
+        typed=tuple(o for o in overrides if not o.startswith("hydra.sweep.dir=")),
         digest=digest(settings),
         n_jobs=len(settings),
         started=now(),
@@ -209,7 +228,7 @@ def plan_for(
     if typed is None:
         root = wanted.folder.parent
         for other in sorted(plans_below(root), key=lambda p: p.started, reverse=True):
-            if sorted(other.overrides) != sorted(wanted.overrides) or other.finished:
+            if other.overrides != wanted.overrides or other.finished:
                 continue
             if other.digest == wanted.digest:
                 return other, True
@@ -222,8 +241,7 @@ def plan_for(
             )
             break
     elif plan := read_plan(typed):
-        same = sorted(plan.overrides) == sorted(wanted.overrides)
-        if same and plan.digest == wanted.digest:
+        if (plan.overrides, plan.digest) == (wanted.overrides, wanted.digest):
             if plan.finished:
                 raise UsageError(f"{typed} holds this sweep, and all of its runs are finished.")
             return plan, True

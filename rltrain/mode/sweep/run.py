@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
-import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from rltrain.common import files
-from rltrain.common.files import absolute_path, require_plain
+from rltrain.common.files import absolute_path, made, require_plain
 from rltrain.common.machine.streams import say
 from rltrain.config.compose import compose_checked
 from rltrain.config.hydra_sweep import Task, other_launcher, sweeper_for
@@ -20,9 +19,10 @@ from rltrain.config.overrides import typed_value
 from rltrain.config.schema import Settings, SweepSettings
 from rltrain.errors import UsageError
 from rltrain.logger.screen import Screen, plural, shown
-from rltrain.mode.sweep.plan import HOW, SweepJob, SweepPlan, plan_for, read_plan
+from rltrain.mode.run_folder import holds_run
+from rltrain.mode.sweep.plan import HOW, LAUNCHER, SweepJob, SweepPlan, plan_for, read_plan
 from rltrain.mode.sweep.processes import Processes, shares
-from rltrain.mode.sweep.saved import job_command, saved_jobs
+from rltrain.mode.sweep.saved import job_command, saved_jobs, type_again
 from rltrain.mode.sweep.summary import summarize
 
 
@@ -43,10 +43,21 @@ def begin(overrides: Sequence[str], settings: Sequence[Settings]) -> int:
     plan, continues = plan_for(overrides, settings, folder)
     from rltrain.mode.sweep.job import run_in_process
 
-    local = Local(plan, sweep)
-    task = Task(partial(run_in_process, n_jobs=plan.n_jobs), None if other else local.launch)
-    how = (override for override in overrides if override.startswith(HOW))
-    run = sweeper_for([*plan.overrides, *how], plan.folder, task)
+    ordered = [override for override in plan.typed if not override.startswith(HOW)]
+    how = [override for override in overrides if override.startswith(HOW)]
+
+    def prepared() -> tuple[Local, Callable[[], None]]:
+        local = Local(plan, sweep)
+        launch = local.launch if other is None else local.list_jobs
+        task = Task(partial(run_in_process, n_jobs=plan.n_jobs), launch, other is not None)
+        return local, sweeper_for([*ordered, *how], plan.folder, task)
+
+    local, run = prepared()
+    if typed is None and not continues:
+        folder = made(plan.folder)
+        if folder != plan.folder:  # of a sweep that began in the same second
+            plan = replace(plan, folder=folder)
+            local, run = prepared()
     if plan.folder.exists():
         require_plain(plan.folder)
     with locked(plan.folder) as local.lock:
@@ -71,11 +82,14 @@ def resume_sweep(folder: Path, overrides: Sequence[str]) -> int:
     """
     require_plain(folder)
     plan = read_plan(folder)
-    if plan is None or not plan.jobs:
-        type_again = "" if plan is None else f": {shlex.join(['rltrain', '-m', *plan.overrides])}"
+    if plan is None:
+        raise UsageError(f"{shown(folder)} holds no sweep. Run the command of the sweep again.")
+    if not plan.jobs:
+        plan = plan.with_jobs(job for job in plan.known_jobs if holds_run(job.folder))
+    if not plan.jobs:
         raise UsageError(
-            f"{shown(folder)} does not list its jobs, since another launcher ran them. Run the "
-            f"command of the sweep again{type_again}."
+            f"{shown(folder)} lists no jobs, since another sweeper chooses them, and none has "
+            f"begun. {type_again(plan)}"
         )
     own = [override for override in overrides if override.startswith("sweep.")]
     others = [override for override in overrides if override not in own]
@@ -83,6 +97,12 @@ def resume_sweep(folder: Path, overrides: Sequence[str]) -> int:
     local = Local(plan, compose_checked(own).settings().run.sweep)
     with locked(folder) as local.lock:
         say(continued(plan))
+        if not plan.complete or any(o.startswith(LAUNCHER) for o in plan.typed):
+            say(
+                f"Its runs {'' if plan.complete else 'that have begun '}continue as processes of "
+                "this machine. To continue the sweep as it began, type, when this command has "
+                f"ended:\n  {plan.command}"
+            )
         with suppress(KeyboardInterrupt):
             local.run(jobs, others)
         return summarize(plan, local.stopped, local.refused)
@@ -115,14 +135,18 @@ class Local:
 
     def launch(self, jobs: Sequence[tuple[Sequence[str], Path]]) -> None:
         """Run jobs that have not finished before; KeyboardInterrupt if the sweep was stopped."""
+        waiting = [job for job in self.list_jobs(jobs) if not job.finished]
+        self.run({job: compose_checked(job.overrides).settings() for job in waiting})
+
+    def list_jobs(self, jobs: Sequence[tuple[Sequence[str], Path]]) -> list[SweepJob]:
+        """Add jobs to the plan and its file."""
         new_jobs = [
             SweepJob(folder, tuple(o for o in typed if not o.startswith("sweep.")))
             for typed, folder in jobs
         ]
         self.plan = self.plan.with_jobs(new_jobs)
         self.plan.write()
-        waiting = [job for job in new_jobs if not job.finished]
-        self.run({job: compose_checked(job.overrides).settings() for job in waiting})
+        return new_jobs
 
     def run(self, jobs: Mapping[SweepJob, Settings], others: Sequence[str] = ()) -> None:
         """Run jobs with the overrides ``others``; KeyboardInterrupt if the sweep was stopped."""

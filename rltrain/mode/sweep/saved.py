@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -35,7 +34,7 @@ def saved_jobs(plan: SweepPlan, others: Sequence[str]) -> dict[SweepJob, Setting
             if holds_run(job.folder):
                 config = job.folder / "config.json"
                 tree, choices, changed = load_config(config, others, learns=True, resumes=True)
-                refuse_changes(changed)
+                refuse_changes(changed, others)
                 if not job.finished or set(changed) - {"trust"}:
                     jobs[job] = check(tree, choices, {})
             else:
@@ -52,8 +51,7 @@ def saved_jobs(plan: SweepPlan, others: Sequence[str]) -> dict[SweepJob, Setting
 
 def type_again(plan: SweepPlan) -> str:
     """How to continue with a sweep whose file is not enough."""
-    command = ["rltrain", "-m", *plan.overrides, f"hydra.sweep.dir={plan.folder}"]
-    return f"Run the command of the sweep again, if you know it:\n  {shlex.join(command)}"
+    return f"Run the command of the sweep again, if you know it:\n  {plan.command}"
 
 
 def foreign(job: SweepJob, plan: SweepPlan) -> list[str]:

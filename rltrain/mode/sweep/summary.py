@@ -28,7 +28,7 @@ def summarize(plan: SweepPlan, stopped: str | None = None, refused: Iterable[int
     console = Screen()
     jobs = plan.known_jobs
     console.print(job_table(jobs, f"Sweep in {shown(plan.folder)}"))
-    groups = configurations(jobs) if plan.jobs else {}  # other launchers do not name overrides
+    groups = configurations(jobs) if plan.jobs else {}  # other sweepers do not name overrides
     if plan.n_finished and any(len(group) > 1 for group in groups.values()):
         console.print(configuration_table(groups))
     for job in jobs:

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import rltrain
-from rltrain.common.files import EPISODES, newest, open_plain, put_text
+from rltrain.common.files import PAGES, newest, open_plain, put_text
 from rltrain.common.page import filled
 from rltrain.report.comparison import Analysis
 from rltrain.report.report_tables import interval_name, metric_name, size_text
@@ -95,7 +95,7 @@ def episodes(analysis: Analysis, folder: Path) -> str:
     links = []
     for series in analysis.series:
         for run in series.runs:
-            for page in newest(run.folder, f"recordings/*/{EPISODES}"):
+            for page in newest(run.folder, PAGES):
                 place = Path(os.path.relpath(run.folder / page, folder)).as_posix()
                 text = html.escape(f"{series.env}, {series.label}, seed {run.seed}")
                 links.append(f'<li><a href="{quote(place)}">{text}</a></li>')

@@ -1,4 +1,4 @@
-"""``episodes.html``: test episodes to look into, in one file that loads nothing else.
+"""``battle-<n>.html``: test episodes to look into, in one file that loads nothing else.
 
 Numbers are as few bytes, which the page's script unpacks: whole multiples of a step, as
 differences in time, in planes of equal bytes, deflated together. The largest count of its width
@@ -44,7 +44,6 @@ def write_viewer(
         "hash": b64encode(sha256(script.encode()).digest()).decode(),
         "data": packed_page(page, episodes),
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
     put_text(path, filled(__package__, "viewer", fields))
 
 

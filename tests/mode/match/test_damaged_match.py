@@ -19,6 +19,7 @@ FILES = (
     *(["recordings/0/../../x.gif"], ["recordings/0"], ["recordings/0/.."], [""], ["."]),
     *(["/etc/passwd"], ["recordings//etc/passwd"], ["recordings/0/a\0.gif"], [f"{'x' * 300}.gif"]),
     *([f"recordings/{'0' * 300}/a.gif"], ["recordings/0/a.gif\n"], ["recordings\\0\\a.gif"]),
+    *(["recordings/battle.html"], ["recordings/battle-1.gif"], ["recordings/battle-1.html/x"]),
 )
 PAIRINGS = (None, 3, "all", [3], [None], [{}], {}, {"sides": []}, [[]], [{"sides": 0}])
 MISSING, ONE = object(), [{"agents": "focus"}]

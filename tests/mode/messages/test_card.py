@@ -42,9 +42,9 @@ def test_pictures_are_shown_where_there_are_any(tmp_path):
     (tmp_path / "learning_curve.png").touch()
     (tmp_path / "recordings/500").mkdir(parents=True)
     (tmp_path / "recordings/500/episode_0.gif").touch()
-    (tmp_path / "recordings/500/episodes.html").touch()
+    (tmp_path / "recordings/battle-2.html").touch()
     text = card(tmp_path, settings(), FACTS, COMMANDS)
-    assert "[Episodes to look into](recordings/500/episodes.html)" in text
+    assert "[Episodes to look into](recordings/battle-2.html)" in text
     assert "![Learning curve](learning_curve.png)" in text
     assert "![episode_0](recordings/500/episode_0.gif)" in text
 

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import shlex
 import shutil
 from dataclasses import replace
 
@@ -81,15 +82,49 @@ def test_keys_in_another_order_continue_with_the_same_jobs(own_folder, monkeypat
     assert all(jobs == launched[0] for jobs in launched)
 
 
+@pytest.mark.parametrize(
+    "how", [(), ("sweep.jobs=1",), ("hydra/launcher=basic",), ("hydra/sweeper=basic",)], ids=str
+)
+def test_resume_reopens_a_sweep_of_any_launcher(command, own_folder, monkeypatch, capfd, how):
+    def stopped(*given, **named):
+        raise KeyboardInterrupt
+
+    words, launched = ["-m", "seed=2,1", "env=two_step", *how], []
+    monkeypatch.setattr("rltrain.mode.sweep.job.run_in_process", stopped)
+    monkeypatch.setattr(Local, "run", stopped)
+    assert command(*words) == 130
+    (folder,) = own_folder.glob("outputs/multirun/*")
+    facts = json.loads((folder / "sweep.json").read_text())
+    assert facts["typed"] == words[1:]
+    assert facts["overrides"] == sorted({*words[1:]} - {"sweep.jobs=1", "hydra/launcher=basic"})
+    monkeypatch.setattr(Local, "run", lambda _, jobs, others=(): launched.extend(jobs))
+    if chosen := "hydra/sweeper=basic" in how:  # it alone knows the jobs that have not begun
+        with pytest.raises(UsageError, match="another sweeper chooses them, and none has begun"):
+            command(f"resume={folder}")
+        settings = compose_checked(words[2:3]).settings()
+        (folder / "0_seed-2/config.json").write_text(json.dumps(settings.record))
+        record = {"status": "interrupted", "exit_code": 130}
+        (folder / "0_seed-2/run.json").write_text(json.dumps(record))
+    capfd.readouterr()
+    assert command(f"resume={folder}", "sweep.jobs=2") == 130
+    assert [job.name for job in launched] == ["0_seed-2", "1_seed-1"][: 1 if chosen else 2]
+    printed = capfd.readouterr().out
+    assert ("continue as processes of this machine" in printed) == ("hydra/" in str(how))
+    if "hydra/" in str(how):
+        (again,) = (line for line in printed.splitlines() if line.startswith("  rltrain -m "))
+        assert command(*shlex.split(again)[1:]) == 130
+        assert "Continuing the sweep" in capfd.readouterr().out
+
+
 def test_a_finished_sweep_is_left_alone(own_folder, settings):
     plan = begun(plan_for(TYPED, settings, None)[0], "finished", "finished")
-    found, continues = plan_for(TYPED, settings, None)
-    assert not continues
-    assert found.folder != plan.folder
+    assert plan.folder.exists()
+    assert not plan_for(TYPED, settings, None)[1]
 
 
 def test_the_newest_of_several_unfinished_sweeps_is_continued(own_folder, settings):
-    old, new = (plan_for(TYPED, settings, None)[0] for _ in range(2))
+    old = plan_for(TYPED, settings, None)[0]
+    new = replace(old, folder=old.folder.with_name("new"))
     begun(replace(old, started="2030"))
     begun(replace(new, started="2031"))
     assert plan_for(TYPED, settings, None)[0].folder == new.folder
@@ -137,6 +172,7 @@ DAMAGE = {
     "deep": "[" * 100_000,
     "no keys": "{}",
     "overrides": {"overrides": "seed=1"},
+    "typed": {"typed": "seed=1"},
     "number": {"n_jobs": "2"},
     "negative": {"n_jobs": -1},
     "job": {"jobs": [3]},

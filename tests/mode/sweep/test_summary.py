@@ -67,7 +67,7 @@ def test_failed_jobs_and_those_that_never_began_are_named(own_folder, capsys):
 
 def test_the_command_that_continues_trusts_what_the_sweep_trusted(own_folder, capsys):
     plan = sweep(own_folder / "s", [("vdn", 1, None)])
-    summarize(replace(plan, overrides=("seed=1,2", "trust=[mine]")))
+    summarize(replace(plan, typed=("seed=1,2", "trust=[mine]")))
     assert "resume=s 'trust=[mine]', continues with" in capsys.readouterr().out
 
 
