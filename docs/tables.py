@@ -60,14 +60,14 @@ def plain(text: str, row: Mapping[str, Any]) -> str:
 def refused() -> str:
     """The page about combinations."""
     lines = [
-        "# What fits what",
+        "# Combinations",
         "",
-        "Refusals and suggestions come from the rows of `rltrain/config/combinations.yaml`, as",
-        "this page (`python docs/tables.py`). N and NAME stand for what a run has.",
+        "`python docs/tables.py` writes this page from `rltrain/config/combinations.yaml`, which",
+        "defines errors, warnings and suggestions. N and NAME stand for values of a run.",
         "",
-        "## Options that work with each other",
+        "## Options that work together",
         "",
-        "If one of two that do not is typed, the other is replaced by the first that does.",
+        "If you type only one option, the other one is replaced by the first that works with it.",
         "",
         "| | with |",
         "| --- | --- |",
@@ -75,13 +75,13 @@ def refused() -> str:
     for row in together():
         sides = [f"`{group}` = {', '.join(names)}" for group, names in row.items()]
         lines.append(f"| {' | '.join(sides)} |")
-    for section, title in (("refused", "What is refused"), ("warned", "What a run warns of")):
+    for section, title in (("refused", "Errors"), ("warned", "Warnings")):
         lines += ["", f"## {title}", "", "| for | message | type instead |", "| --- | --- | --- |"]
         for stage, rows in combinations()[section].items():
             texts = dict.fromkeys((plain(r["why"], r), plain(r.get("type", ""), r)) for r in rows)
             lines += [f"| {stage} | {why} | {typed} |" for why, typed in texts]
-    lines += ["", "## What has no effect", "", "A run warns of these keys where they are typed."]
-    lines += ["", "| key | has no effect, since |", "| --- | --- |"]
+    lines += ["", "## Keys without effect", "", "A run warns if you type one of these keys."]
+    lines += ["", "| key | has no effect because |", "| --- | --- |"]
     for row in combinations()["unread"]:
         keys = ", ".join(f"`{key}`" for key in row["key"].split())
         lines.append(f"| {keys} | {plain(row['why'], row)} |")
