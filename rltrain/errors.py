@@ -67,6 +67,11 @@ def memory_problem(error: BaseException) -> str | None:
     )
 
 
+def notes_of(error: BaseException) -> str:
+    """The notes that were added to an exception, in parentheses, the first line of each."""
+    return "".join(f" ({note.splitlines()[0]})" for note in getattr(error, "__notes__", ()))
+
+
 @contextmanager
 def memory_errors(kind: type[RltrainError] = RltrainError) -> Iterator[None]:
     """Context that turns an error that means too little memory into one of ``kind``."""
@@ -74,7 +79,7 @@ def memory_errors(kind: type[RltrainError] = RltrainError) -> Iterator[None]:
         yield
     except Exception as error:
         if problem := memory_problem(error):
-            raise kind(problem) from error
+            raise kind(problem + notes_of(error)) from error
         raise
 
 
@@ -184,7 +189,8 @@ STOPS = (KeyboardInterrupt, GeneratorExit)
 
 
 class Containment:
-    """Context of code that is not ours: what would end the program becomes an ``EnvError``.
+    """Context of code that is not ours: what would end the program becomes an ``EnvError``. A lack
+    of memory stays one, with a note of where it was.
 
     Args:
         method: of the environment, in which any error becomes one.
@@ -202,8 +208,12 @@ class Containment:
         return
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is not None and not isinstance(error, self.passed):
+        if error is None or isinstance(error, self.passed):
+            return
+        if memory_problem(error) is None:
             raise EnvError(self.message(error)) from error
+        if not hasattr(error, "__notes__"):
+            error.add_note(f"the environment itself may take it: {self.message(error)}")
 
 
 CONTAINED = Containment()

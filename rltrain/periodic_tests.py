@@ -102,7 +102,7 @@ class PeriodicTests:
     def begin(self) -> None:
         """Begin a test, and finish it unless it is played apart; Interrupted as ``_run``."""
         trainer, apart = self.trainer, self.trainer.test_rollout.apart
-        if apart is None:
+        if apart is None or trainer.callbacks.watch_tests:
             self._run()
             return
         self.finish()

@@ -3,6 +3,7 @@
 import errno
 import re
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -17,6 +18,7 @@ from rltrain.errors import (
     UsageError,
     closest,
     exit_code_of,
+    memory_errors,
     reason,
     usage_errors,
 )
@@ -133,6 +135,39 @@ def test_every_lack_of_memory_is_answered_alike(error, small, monkeypatch, own_f
     monkeypatch.setattr("rltrain.mode.dispatch.new_mode", fail)
     with pytest.raises(RltrainError, match=MEMORY):
         entry.run(["env=two_step"])
+
+
+class Runs(gymnasium.Env):
+    """One agent; a method of the class may be replaced by one that fails."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(2, np.float32), 0.0, False, False, {}
+
+
+@pytest.mark.parametrize("method", ["reset", "step"])
+@pytest.mark.parametrize("error", LACKS_MEMORY, ids=repr)
+def test_a_lack_of_memory_within_an_environment_names_the_environment_as_well(
+    error, method, small, monkeypatch
+):
+    def fail(*given, **named):
+        raise type(error)(*error.args)
+
+    small = [word for word in small if not word.startswith("env=")]
+    trainer = rltrain.make_trainer(["algo=dqn", *small, "algo.learning_starts=64"], env=Runs)
+    monkeypatch.setattr(Runs, method, fail)
+    with pytest.raises(type(error)) as raised:
+        trainer.train()
+    trainer.close()
+    assert exit_code_of(raised.value) == 1
+    with pytest.raises(RltrainError, match=MEMORY) as said, memory_errors():
+        raise raised.value
+    assert re.search(r"\(the environment itself may take it: Runs at step \d", str(said.value))
 
 
 @pytest.mark.parametrize("error", LACKS_NONE, ids=repr)

@@ -167,6 +167,7 @@ class Beside:
     """A trainer whose tests are played elsewhere; keeps what a callback sees of their results."""
 
     test_episodes, test_seed, test_function = 2, 5, None
+    watch_tests = False
 
     def __init__(self):
         self.clock, self.latest, self.seen = Clock(env_steps=10), {}, []

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 import numpy as np
 
@@ -25,11 +26,17 @@ log = logging.getLogger("rltrain")
 
 
 class Callback(Stateful):
-    """Hooks that a run calls, of the class or assigned to an object. Each that gets a value returns
-    it, changed or not; a callback with state returns it from ``state_dict``.
+    """Hooks that a run calls, of the class or assigned to an object, at any time. Each that gets a
+    value returns it, changed or not; a callback with state returns it from ``state_dict``.
     """
 
     only_counts = False  # ``on_batch`` and ``on_update`` change neither their value nor the trainer
+
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__(name, value)
+        for callbacks in list(IN_USE) if name.startswith("on_") else ():
+            if any(each is self for each in callbacks.callbacks):
+                callbacks.find_hooks()
 
     def on_train_start(self, trainer: Training, value: None = None) -> None:
         """Before the first iteration."""
@@ -152,6 +159,11 @@ class Callbacks(Callback):
 
     def __init__(self, callbacks: Sequence[Callback]) -> None:
         self.callbacks = [require_callback(each) for each in callbacks]
+        self.find_hooks()
+        IN_USE.add(self)
+
+    def find_hooks(self) -> None:
+        """Look which hooks the callbacks define."""
         hooks = {
             name: [Hook(name, c, getattr(c, name)) for c in self.callbacks if defines(c, name)]
             for name in vars(Callback)
@@ -174,6 +186,10 @@ class Callbacks(Callback):
         for name, c in named(self.callbacks):
             if name in state:
                 c.load_state_dict(state[name])
+
+
+IN_USE = WeakSet[Callbacks]()
+"""Those whose hooks may be assigned."""
 
 
 def require_callback(part: Any) -> Callback:

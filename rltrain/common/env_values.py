@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,24 @@ from rltrain.errors import EnvError
 from rltrain.interfaces import VectorEnv
 from rltrain.types import Info
 
+log = logging.getLogger("rltrain")
 LARGEST = float(np.finfo(np.float32).max)
+EXACT = 2**24
+"""From 0 to this all whole numbers are different ones in float32."""
+ROUNDED = (
+    f"observations have whole numbers beyond ± 2^24 = {EXACT:,}, which float32 rounds, so that "
+    "neighbors are the same to the networks. Make them smaller in a wrapper "
+    "(gymnasium.wrappers.TransformObservation), such as by their digits or their change, and type "
+    "env.id=module:function of a function that makes the wrapped environment."
+)
 Where = Callable[[], str]
 """The environment, and step and episode if they are known, for messages."""
+
+
+@cache
+def warn_of_rounding() -> None:
+    """Warn, once, that whole numbers are too large to be told apart."""
+    log.warning("%s", ROUNDED)
 
 
 def one_number(given: object) -> float | None:
@@ -70,10 +87,22 @@ def outcome_of(info: object, where: Where) -> Info:
     return outcome
 
 
-def require_fields(env: VectorEnv, **returned: object) -> None:
+def forms_of(env: VectorEnv, reward: np.ndarray, terminated: np.ndarray) -> object:
+    """Shapes and types of a step's arrays; None if one is no array."""
+    obs, mask, state, last = env.obs, env.avail_actions, env.state, env.last
+    try:
+        shapes = obs.shape, mask.shape, state.shape, last.shape, reward.shape, terminated.shape
+        types = obs.dtype, mask.dtype, state.dtype, last.dtype, reward.dtype, terminated.dtype
+    except AttributeError:
+        return None
+    return shapes, types
+
+
+def require_fields(env: VectorEnv, step: int = 0, **returned: object) -> None:
     """Check the arrays of a ``VectorEnv``.
 
     Args:
+        step: of the episode of the first environment, for messages.
         returned: ``reward`` and ``terminated`` of a step.
 
     Raises:
@@ -97,8 +126,8 @@ def require_fields(env: VectorEnv, **returned: object) -> None:
             continue
         got = f"{array.dtype} of the shape {array.shape}" if is_array else type(array).__name__
         raise EnvError(
-            f"The environments ({type(env).__name__}) gave {name} {axes} as {got}: expected "
-            f"{' or '.join(types)} of the shape {shape}."
+            f"The environments ({type(env).__name__}) gave at step {step} of environment 0 {name} "
+            f"{axes} as {got}: expected {' or '.join(types)} of the shape {shape}."
         )
     if not isinstance(env.infos, Sequence) or len(env.infos) != n_envs:
         raise EnvError(

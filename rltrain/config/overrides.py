@@ -130,6 +130,11 @@ def unreadable_problem(text: str) -> str:
     if all("=" in word and parse_one(word) for word in intended(text)):
         typed = " ".join(map(shell_word, intended(text)))
         return f"'{text}' cannot be read: expected key=value. Type {typed}."
+    from rltrain.config.suggest.value_forms import power
+
+    key, _, value = text.partition("=")
+    if number := power(value):
+        return f"'{text}' cannot be read: expected a number. Type {key}={number}."
     return (
         f"'{text}' cannot be read: expected key=value. Text with spaces, commas, brackets or = "
         "needs both kinds of quotes: \"key='a b'\"."

@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from rltrain.common.env_values import outcome_of, require_fields
+from rltrain.common.env_values import EXACT, ROUNDED, outcome_of, require_fields
 from rltrain.common.number_types import is_finite
 from rltrain.common.spec_record import mask_entries
 from rltrain.env.actions import Actions, as_mask, numbered
@@ -157,7 +157,10 @@ def of_numbers(seen: Played, spec: EnvSpec) -> Iterator[str]:
                 "declares. If they are codes rather than colors, declare their true bound (Box(0, "
                 "10, …, np.uint8)), or one-hot them with a wrapper."
             )
-    if largest > LARGE:
+    whole = "'int" in str(spec.obs_space) or "'uint" in str(spec.obs_space)
+    if largest > EXACT and whole:
+        yield ROUNDED
+    elif largest > LARGE:
         yield (
             f"observations are as large as {largest:.3g}. Scale them to about ± 1, or type "
             "algo.network.normalize_obs=true."

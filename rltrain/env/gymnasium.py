@@ -13,7 +13,7 @@ from rltrain.env.env_options import USUAL, EnvOptions
 from rltrain.env.spaces import require_numbers, to_record, viewed
 from rltrain.env.third_party import NO_STATE, ThirdPartyEnv
 from rltrain.env.vector import Observation
-from rltrain.errors import STOPS, Containment, EnvError, reason
+from rltrain.errors import Containment, EnvError, reason
 from rltrain.types import EnvSpec, Info
 
 
@@ -81,10 +81,9 @@ class GymnasiumEnv(ThirdPartyEnv):
         self.t += 1
         try:
             happened = self.env.step(self._actions.own(int(action[0])))
-        except STOPS:
-            raise
-        except BaseException as error:
-            raise EnvError(f"{self.where()} failed: {reason(error)}") from error
+        except BaseException:
+            with Containment(message=lambda error: f"{self.where()} failed: {reason(error)}"):
+                raise
         if not returns(happened, 5):
             raise EnvError(
                 f"{self.where()}: step must return (observation, reward, terminated, truncated, "

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 
+from rltrain.common.env_values import EXACT, warn_of_rounding
 from rltrain.common.spec_record import channel_side, size_of
 from rltrain.env.env_options import Channels
 
@@ -184,7 +185,12 @@ def numbers(
     Raises:
         ValueError: they are not.
     """
-    array = np.asarray(obs)
+    if isinstance(obs, np.ma.MaskedArray) and np.ma.is_masked(obs):
+        raise ValueError(f"expected numbers, got {np.ma.count_masked(obs)} masked ones: fill them")
+    try:
+        array = np.asarray(obs)
+    except TypeError as error:
+        raise ValueError(f"{error}: return it as obs.float().cpu().numpy()") from error
     if array.dtype != dtype or array.shape != shape:
         if array.dtype.kind not in "biuf" or array.shape != shape:
             raise ValueError(
@@ -206,9 +212,14 @@ def numbers(
 
 
 def cast_to(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """The array as ``dtype``; what that cannot hold becomes infinite, and is refused later."""
+    """The array as ``dtype``; what that cannot hold becomes infinite, and is refused later. Whole
+    numbers that it rounds are warned of.
+    """
     if array.dtype == dtype:
         return array
+    wide = array.dtype.kind in "iu" and array.dtype.itemsize > 2
+    if wide and ((array > EXACT) | (array < -EXACT)).any():
+        warn_of_rounding()
     with np.errstate(over="ignore"):
         return array.astype(dtype)
 

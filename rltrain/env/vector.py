@@ -19,7 +19,7 @@ from rltrain.common.failures import close_all
 from rltrain.common.machine.streams import warnings_once
 from rltrain.common.spec_record import changes
 from rltrain.env.check_drawn import drawing_of, images_of
-from rltrain.errors import CONTAINED, STOPS, Containment, EnvError, reason, require_n_envs
+from rltrain.errors import CONTAINED, Containment, EnvError, reason, require_n_envs
 from rltrain.interfaces import EpisodeSeeds, VectorEnv, optional
 from rltrain.types import Drawing, EnvSpec, Info, StateDict
 
@@ -188,10 +188,9 @@ class SyncVectorEnv(VectorEnv):
             try:
                 observation, reward[e], ended, cut_off, info = env.step(taken)
                 self._show(e, observation, last=ended or cut_off, info=info)
-            except STOPS:
-                raise
-            except BaseException as error:
-                raise EnvError(self._failed(e, error)) from error
+            except BaseException:
+                with Containment(message=partial(self._failed, e)):
+                    raise
             if ended or (cut_off and terminal):
                 terminated[e] = True
         if self.reward_clip is not None:
@@ -325,8 +324,10 @@ class SyncVectorEnv(VectorEnv):
     def _show(self, e: int, observation: Observation, *, last: bool, info: Info) -> None:
         shapes = tuple(array.shape for array in observation)
         if shapes != self._shapes:
+            step = len(self._actions[e]) // self.n_acting
             raise ValueError(
-                f"obs, avail_actions and state have the shapes {shapes}: expected {self._shapes}."
+                f"obs, avail_actions and state of step {step} have the shapes {shapes}: expected "
+                f"{self._shapes}."
             )
         self.obs[e], self.avail_actions[e] = observation.obs, observation.avail_actions
         if self.spec.state_dim:

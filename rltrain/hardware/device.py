@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import ctypes
 import importlib.metadata
+import logging
 import os
 import platform
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from threading import get_ident
+from typing import Any, ClassVar, Literal
 
 import psutil
 import torch
+
+log = logging.getLogger("rltrain")
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -95,10 +100,23 @@ def set_random_state(states: Mapping[str, torch.Tensor]) -> None:
         torch.cuda.set_rng_state(states["cuda_rng"])
 
 
+@cache
+def warn_of_threads() -> None:
+    """Warn, once, that results depend on when threads take turns."""
+    log.warning(
+        "two threads of this process train at once and draw from the same generators of PyTorch "
+        "and NumPy: their results cannot be repeated. Train in processes, such as those of "
+        "rltrain -m seed=1,2."
+    )
+
+
 class TorchRandom:
     """Context in which torch's own generators are those of one owner, from their state when this
-    object is made; outside of it they are the caller's.
+    object is made; outside of it they are the caller's. They are one for all threads: a warning if
+    there are owners in several.
     """
+
+    inside: ClassVar[list[int]] = []  # a thread for each owner whose turn it is
 
     def __init__(self) -> None:
         self.depth, self.waiting = 0, random_state()  # of whom it is not the turn
@@ -106,11 +124,15 @@ class TorchRandom:
     def __enter__(self) -> None:
         self.depth += 1
         if self.depth == 1:
+            self.inside.append(get_ident())
+            if len(set(self.inside)) > 1:
+                warn_of_threads()
             self._swap()
 
     def __exit__(self, *error: object) -> None:
         self.depth -= 1
         if self.depth == 0:
+            self.inside.remove(get_ident())
             self._swap()
 
     def _swap(self) -> None:

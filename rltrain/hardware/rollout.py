@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.common.env_values import outcome_of, require_fields
+from rltrain.common.env_values import forms_of, outcome_of, require_fields
 from rltrain.common.seeding import SeedsOfTests
 from rltrain.errors import CONTAINED, Containment, Interrupted, require_n_envs
 from rltrain.hardware.env_share import Share
@@ -62,7 +62,8 @@ class Rollout:
         self.share = share or Share(0, 0, env.n_envs, env.n_envs)  # the others are elsewhere
         self.about = env.about
         self.seconds = np.zeros(2)  # that collecting took: acting, in the environment
-        self._started, self._unchecked = False, True  # no step was checked yet
+        self._started = False
+        self._forms: object = ()  # shapes and types of the arrays that were checked
         self._skip = 0  # episodes whose seeds were used before
         self._returns = np.zeros((env.n_envs, env.spec.n_rewards))  # [E, R] of the open episodes
         self._lengths = np.zeros(env.n_envs, np.int64)  # [E] transitions
@@ -183,9 +184,10 @@ class Rollout:
         with STEP:
             reward, terminated = self.env.step(action)
         self.seconds[ENV] += time.perf_counter() - before
-        if self._unchecked:
-            require_fields(self.env, reward=reward, terminated=terminated)
-            self._unchecked = False
+        if (forms := forms_of(self.env, reward, terminated)) != self._forms:
+            step = int(self._lengths[0]) + 1
+            require_fields(self.env, step, reward=reward, terminated=terminated)
+            self._forms = forms
         return reward, terminated
 
     def _policies(self) -> dict[str, Any]:

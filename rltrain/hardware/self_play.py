@@ -46,13 +46,11 @@ class SelfPlay:
         self.pool: list[int] = []  # env steps of snapshots, oldest first
         self.policies: dict[int, SnapshotPolicy] = {}  # those, and older ones that still play
         self.results: dict[int, list[float]] = {}  # battles of each, and how many it won
-        self._due = 0
 
     def update(self, clock: Clock, playing: Sequence[int]) -> None:
         """Take a snapshot if one is due, and drop the oldest that are not ``playing``."""
-        if clock.env_steps < self._due:
+        if self.pool and clock.env_steps // self.interval <= self.pool[-1] // self.interval:
             return
-        self._due = (clock.env_steps // self.interval + 1) * self.interval
         self._add(clock.env_steps, self.agents.state_dict())
         self.pool = [*self.pool, clock.env_steps][-self.pool_size :]
         self.results[clock.env_steps] = [0.0, 0.0]
@@ -79,7 +77,6 @@ class SelfPlay:
         """The pool with its weights, and what the policies remember."""
         return {
             "pool": list(self.pool),
-            "due": self._due,
             "results": {str(step): list(result) for step, result in self.results.items()},
             "weights": {str(n): dict(p.agents.state_dict()) for n, p in self.policies.items()},
             "policies": {str(n): p.state_dict() for n, p in self.policies.items()},
@@ -93,7 +90,7 @@ class SelfPlay:
 
     def carry_on(self, state: StateDict) -> None:
         """Load only what outlives an episode."""
-        self.pool, self._due = [int(step) for step in state["pool"]], int(state["due"])
+        self.pool = [int(step) for step in state["pool"]]
         self.results = {int(step): [*map(float, r)] for step, r in state["results"].items()}
         self.policies = {}
         for step, weights in state["weights"].items():

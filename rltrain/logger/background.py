@@ -14,6 +14,7 @@ from secrets import token_hex
 from threading import Thread
 from typing import Any
 
+from rltrain.common.files import TRIALS
 from rltrain.logger.loggers import Logger
 from rltrain.types import Clock, StateDict
 
@@ -30,6 +31,8 @@ class InBackground(Logger):
 
     Attributes:
         run: of the library, once it has started.
+        folder: the name of the folder of runs that this one is in: a sweep, a search, or
+            ``<algo>-<env>``.
         own_id: of the run, no other's, and the same after a resume.
     """
 
@@ -38,7 +41,9 @@ class InBackground(Logger):
 
     def __init__(self, run_dir: Path) -> None:
         self.run: Any = None
-        name = re.sub(r"[:;,#?/']", "-", f"{run_dir.parent.name}-{run_dir.name}")  # wandb refuses
+        above = run_dir.parent
+        self.folder = (above.parent if above.name == TRIALS else above).name
+        name = re.sub(r"[:;,#?/']", "-", f"{self.folder}-{run_dir.name}")  # wandb refuses
         self.own_id = f"{name}-{token_hex(4)}"[-ID_LENGTH:]
         self.calls: Queue[Call | None] = Queue()
         self.failures = 0  # in a row

@@ -37,7 +37,7 @@ class Trackio(InBackground):
         require_extra("trackio", "trackio", "logger=[trackio]")
         self.options = {
             "project": project,
-            "group": group or run_dir.parent.name,
+            "group": group or self.folder,
             "config": dict(config),
             "resume": "allow",
             "embed": False,

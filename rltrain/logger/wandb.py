@@ -53,7 +53,7 @@ class Wandb(InBackground):
             "config": dict(config),
             "name": run_dir.name,
             "project": project,
-            "group": group or run_dir.parent.name,
+            "group": group or self.folder,
             "tags": [chosen[g] for g in ("algo", "env") if g in chosen] if tags is None else tags,
             **options,
         }

@@ -42,6 +42,7 @@ from rltrain.mode.evaluation_files import (
 )
 from rltrain.mode.find_opponents import with_opponents
 from rltrain.mode.find_run import find_checkpoint, find_checkpoints, other_rules
+from rltrain.mode.messages.warnings import unread_in_tests
 from rltrain.types import Clock, Episode
 from rltrain.video.episode_recorder import EpisodeRecorder, require_drawing
 from rltrain.video.recorder import Recording, recorder_of, require_drawable
@@ -90,11 +91,11 @@ def open_checkpoint(
         UsageError: overrides that name no key of the saved configuration.
     """
     source = find_checkpoint(path, load_step)
-    tree, choices, _ = load_config(
+    tree, choices, changed = load_config(
         source.folder / "config.json", overrides, learns=False, env=plays
     )
     tree["mode"] = "evaluate"
-    settings = check(tree, choices, {})
+    settings = replace(check(tree, choices, {}), typed=frozenset(changed))
     settings = with_opponents(settings, home(source)) if plays else settings
     if settings.algo is None:
         raise CheckpointError(f"{source.folder} has a policy without weights: nothing to load.")
@@ -232,6 +233,7 @@ def played(settings: Settings, source: checkpoint.Found | None, place: Path | No
         ],
     }
     remarks = source.remarks + other_rules(source.folder, rollout.about) if source else ()
+    remarks += tuple(unread_in_tests(settings, rollout))
     if recorder is not None:
         for row in record["episodes"]:
             files = recorder.files[row["episode"]]

@@ -11,7 +11,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -28,7 +28,14 @@ from rltrain.common.machine.places import OTHER_FOLDER, refused_writes, require_
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.validate.checker import check
-from rltrain.errors import CheckpointError, UsageError, exit_code_of, memory_problem, usage_errors
+from rltrain.errors import (
+    CheckpointError,
+    UsageError,
+    exit_code_of,
+    memory_problem,
+    notes_of,
+    usage_errors,
+)
 from rltrain.hardware.device import TorchRandom, set_allocator_policy
 from rltrain.logger.console import PlainLines
 from rltrain.logger.curve import history
@@ -189,9 +196,8 @@ def trained(
     except BaseException as error:  # SystemExit too: the run has ended, and its record says how
         code, status = exit_code_of(error), "failed"
         log.error("%s", traceback.format_exc())
-        notes = "".join(f" ({n.splitlines()[0]})" for n in getattr(error, "__notes__", ()))
         problem = memory_problem(error) or f"{type(error).__name__}: {error}"
-        record.facts["error"] = problem + notes
+        record.facts["error"] = problem + notes_of(error)
     finally:
         gc.unfreeze()  # the process may continue, and shall not keep what this run leaves
     if trainer.interrupted:
@@ -235,7 +241,7 @@ def resume(
     refuse_changes(changed, overrides)
     require_saved_settings(run_dir)
     require_writable(run_dir, advice=COPY)
-    settings = handed_over(check(tree, choices, {}))
+    settings = handed_over(replace(check(tree, choices, {}), typed=frozenset(changed)))
     return run_training(settings, run_dir, resume=True, loud=loud, job=job)
 
 

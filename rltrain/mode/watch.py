@@ -16,6 +16,7 @@ from rltrain.interfaces import VectorEnv, Watch
 from rltrain.logger.screen import Screen
 from rltrain.mode.evaluate import build
 from rltrain.mode.evaluation_files import home, recording_remarks, recordings_folder, results_folder
+from rltrain.mode.messages.warnings import unread_in_tests
 from rltrain.periodic_tests import Watches
 from rltrain.types import Clock, Episode
 from rltrain.video.blocks import Blocks
@@ -50,7 +51,7 @@ def watch(settings: Settings, source: Found | None) -> None:
             rollout.run_episodes(n, settings.run.seed, Clock(), Watches([recorder, stage]))
     finally:
         rollout.close()
-    screen.lines(*recording_remarks(recorder))
+    screen.lines(*recording_remarks(recorder), *unread_in_tests(settings, rollout))
 
 
 class UnitCamera:

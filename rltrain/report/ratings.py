@@ -59,27 +59,41 @@ class Ratings:
 
 
 def rate(results: Results, n: int, rng: np.random.Generator) -> Ratings:
-    """Rate ``n`` players. Intervals are 95% percentile intervals of a bootstrap that resamples the
-    battles within each row; for a player who won or lost all battles they are too narrow.
+    """Rate ``n`` players. Intervals are 95% percentile intervals of ``simulated`` battles, for
+    ``cyclic``, which is about pairings that the strengths do not explain, of ``resampled`` ones.
     """
-    drawn = resampled(results, RESAMPLES, rng)
+    drawn = simulated(results, n, RESAMPLES, rng)
     orders = rng.permuted(np.tile(np.arange(results.counts.sum()), (ORDERS, 1)), axis=1)
     strengths = interval(bradley_terry(results, n), bradley_terry(results, n, drawn))
     elos = interval(elo(results, n, orders), elo(results, n, orders, drawn[:ELO_RESAMPLES]))
     if n < 3:
         return Ratings(strengths, elos, None, None, None)
-    cyclic = interval(cyclic_triples(results, n), cyclic_triples(results, n, drawn))
+    again = resampled(results, RESAMPLES, rng)
+    cyclic = interval(cyclic_triples(results, n), cyclic_triples(results, n, again))
     return Ratings(strengths, elos, cyclic, *held_back(results, n))
 
 
-def resampled(results: Results, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Counts of a bootstrap within rows, [R, P, 3]: whole rows keep their number of battles. A row
-    of one battle has no spread: half a win and half a loss are added before it is drawn from.
+def simulated(results: Results, n: int, resamples: int, rng: np.random.Generator) -> np.ndarray:
+    """Counts of a parametric bootstrap, [R, P, 3]: as many battles in each row, between players of
+    the strengths that were found (Efron and Tibshirani, 1993, An Introduction to the Bootstrap,
+    section 6.5). These are finite, so that battles that were all won have a spread, which drawing
+    from them would not give. Draws have their share of all battles and of virtual ones.
     """
-    total = results.counts.sum(-1)
-    seen = results.counts + (total == 1)[:, None] * np.array([PRIOR, 0, PRIOR])
+    strength, total = bradley_terry(results, n) / SCALE, results.counts.sum(-1)
+    p = expected(strength[results.first] - strength[results.second])
+    share = results.draws.sum() / (total.sum() + 2 * PRIOR)
+    draw = np.minimum(share, 2 * np.minimum(p, 1 - p))
+    outcomes = np.stack([p - draw / 2, draw, 1 - p - draw / 2], -1)
+    return rng.multinomial(total, outcomes, size=(resamples, len(total)))
+
+
+def resampled(results: Results, resamples: int, rng: np.random.Generator) -> np.ndarray:
+    """Counts of a bootstrap within rows, [R, P, 3], each of which keeps its number of battles. Half
+    a win and half a loss are added to a row before it is drawn from, since it may have no spread.
+    """
+    seen = results.counts + np.array([PRIOR, 0, PRIOR])
     p = seen / seen.sum(-1, keepdims=True)
-    return rng.multinomial(total, p, size=(resamples, len(total)))
+    return rng.multinomial(results.counts.sum(-1), p, size=(resamples, len(p)))
 
 
 def points(results: Results, n: int, counts: np.ndarray | None = None) -> np.ndarray:
@@ -202,6 +216,7 @@ def ratings_over_time(run_dir: Path) -> tuple[np.ndarray, Interval] | None:
     steps, first = np.unique(now, return_inverse=True)
     snapshots, second = np.unique(snapshot, return_inverse=True)
     battles, n = Results(first, second + len(steps), wins, draws, losses), len(steps)
-    drawn = resampled(battles, SELF_PLAY_RESAMPLES, np.random.default_rng(0))
-    found = (bradley_terry(battles, n + len(snapshots), each) for each in (battles.counts, drawn))
+    every, rng = n + len(snapshots), np.random.default_rng(0)
+    drawn = simulated(battles, every, SELF_PLAY_RESAMPLES, rng)
+    found = (bradley_terry(battles, every, each) for each in (battles.counts, drawn))
     return steps, interval(*(each[..., :n] - each[..., n : n + 1] for each in found))

@@ -122,6 +122,23 @@ def test_every_hook_counts_as_defined_however_it_is(way):
         assert callbacks.watch_tests == (hook in TEST_HOOKS)
 
 
+@pytest.mark.parametrize("hook", HOOKS)
+def test_a_hook_that_is_assigned_during_a_run_is_called_from_then_on(hook):
+    own, value = Callback(), {"a": 0.0}
+    callbacks = Callbacks([own])
+    run = (
+        partial(saved, callbacks) if hook == "on_save" else lambda *x: getattr(callbacks, hook)(*x)
+    )
+    calls = []
+    for name in ("first", "second"):
+        assert run(None, value) == value
+        setattr(own, hook, lambda trainer, value, name=name: calls.append(name) or value)
+    assert run(None, value) == value
+    assert calls == ["first", "second"]
+    assert callbacks.changes_batches == (hook == "on_batch")
+    assert callbacks.watch_training == (hook in STEP_HOOKS)
+
+
 @pytest.mark.parametrize("given", ["text", [1], 3, object()], ids=lambda x: type(x).__name__)
 @pytest.mark.parametrize("value", VALUES, ids=lambda kind: kind.__name__)
 def test_a_hook_that_returns_a_value_of_another_type_is_named(value, given):

@@ -1,6 +1,6 @@
 """Values that environments return: numbers, truth values, and the arrays of a ``VectorEnv``."""
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -101,6 +101,33 @@ CHANGES = {
     "win": ("infos", lambda x: [{"win": "x"}] * len(x), r"0 returned info\['win'\]='x': expected"),
     "infos": ("infos", lambda x: [], r"have infos \[\]: expected a list of {E} dictionaries"),
 }
+
+
+class Later(Batched):
+    """One of its arrays, or what ``step`` returns, is another one from the second step on."""
+
+    change: Any
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        name, of, _ = self.change
+        returned = dict(zip(("reward", "terminated"), super().step(action), strict=True))
+        if self._t[0] == 2:
+            now = returned[name] if name in returned else getattr(self, name)
+            (returned if name in returned else vars(self))[name] = of(now)
+        return returned["reward"], returned["terminated"]
+
+
+@pytest.mark.parametrize("change", [name for name in CHANGES if name not in ("win", "infos")])
+def test_what_does_not_fit_from_a_later_step_on_is_named_with_the_step(change: str) -> None:
+    """Defect: only the first step was looked at; what could be broadcast was."""
+    env, policy = Later(2), cast(Any, Zeros())
+    env.change = CHANGES[change]
+    rollout = Rollout(env=env, policy=policy, seeds=lambda e, k: k)
+    rollout.collect(1, Clock())
+    said = CHANGES[change][2].replace("{E}", "2")
+    with pytest.raises(EnvError, match=said) as raised:
+        rollout.collect(1, Clock())
+    assert " gave at step 2 of environment 0 " in str(raised.value)
 
 
 @pytest.mark.parametrize("change", CHANGES)

@@ -191,6 +191,18 @@ def test_what_is_hard_to_learn_from_is_a_hint():
         assert part in said
 
 
+class Nanoseconds(Good):
+    observation_space = spaces.Box(0, 2**62, (2,), np.int64)
+
+    def seen(self):
+        return np.array([self.t, 10**18 + self.t])
+
+
+def test_whole_numbers_that_single_precision_rounds_are_a_hint():
+    (hint,) = rltrain.check_env(Nanoseconds).hints
+    assert "beyond ± 2^24 = 16,777,216, which float32 rounds" in hint
+
+
 class MasksInObservation(Good):
     observation_space = spaces.Dict(
         {"obs": Good.observation_space, "action_mask": spaces.MultiBinary(2)}

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 
+from rltrain.common.env_values import warn_of_rounding
 from rltrain.common.spec_record import channel_side, channel_text
 from rltrain.env.adapt import adapted
 from rltrain.env.env_options import EnvOptions
@@ -193,6 +195,41 @@ def test_what_is_not_of_its_space_ends_the_run(space: spaces.Space[Any], bad: An
 )
 def test_what_means_the_same_is_taken(space: spaces.Space[Any], obs: Any) -> None:
     GymnasiumEnv(Scripted(space, [obs])).reset(0)
+
+
+TYPES = ("uint8", "int16", "int32", "int64", "uint64", "float16", "float32", "float64")
+
+
+@pytest.mark.parametrize("returned", [*TYPES, "torch.float16", "torch.int64", "torch.bfloat16"])
+@pytest.mark.parametrize("declared", TYPES)
+def test_numbers_of_every_type_and_size_arrive_or_are_named(declared, returned, caplog):
+    """Exact, or as near as float32 is; where whole numbers are rounded with one warning."""
+    dtype, library = np.dtype(declared), torch if returned.startswith("torch") else np
+    high = np.inf if dtype.kind == "f" else np.iinfo(dtype).max
+    space = Box(0 if dtype.kind == "u" else -high, high, (2,), dtype)
+    made = getattr(library, returned.removeprefix("torch."))
+    known = np.iinfo(returned).max if returned in TYPES[:5] else 2**63 - 1
+    for number in (n for n in (1, 127, 2**24, 2**24 + 1, 2**31, 2**62 + 1) if n <= known):
+        warn_of_rounding.cache_clear(), caplog.clear()
+        with np.errstate(over="ignore"):
+            obs = torch.tensor([number]).to(made) if library is torch else np.array([number], made)
+        value = float(obs[0])
+        env = GymnasiumEnv(Scripted(space, [obs.repeat(2)]))
+        if returned == "torch.bfloat16" or not np.isfinite(value) or value > high:
+            with pytest.raises(EnvError, match=r"Scripted at step 0 .*(expected|BFloat16: return)"):
+                env.reset(0)
+            continue
+        assert env.reset(0).obs == pytest.approx(value, rel=2**-24)
+        whole = dtype.kind in "iu" or "int" in returned
+        assert caplog.text.count("which float32 rounds") == (whole and value > 2**24)
+
+
+def test_masked_entries_of_an_observation_are_not_taken_for_numbers() -> None:
+    masked = np.ma.masked_array([1.0, 2.0], [True, False], dtype=np.float32)
+    env = GymnasiumEnv(Scripted(Box(-9, 9, (2,)), [np.ma.masked_array([1.0, 2.0]), masked]))
+    assert env.reset(0).obs.tolist() == [[1, 2]]
+    with pytest.raises(EnvError, match="got 1 masked ones: fill them"):
+        go(env)
 
 
 def test_bounds_of_whole_numbers_are_in_the_record() -> None:

@@ -207,7 +207,7 @@ class Raising(Counting):
 def test_observations_of_another_shape_name_environment_field_and_seed() -> None:
     env = SyncVectorEnv(make=Wrong, n_envs=2)
     env.reset(seeds)
-    match = r"^Environment 1 in the episode with seed 10: .*obs.* shapes \(\(1, 2\), .* expected"
+    match = r"^Environment 1 in the episode with seed 10: .*obs.* step 1 .* \(\(1, 2\), .* expected"
     with pytest.raises(EnvError, match=match):
         env.step(ACTION)
 

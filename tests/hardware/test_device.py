@@ -6,6 +6,8 @@ import platform
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pytest
 import torch
@@ -129,3 +131,25 @@ def test_the_machine_can_be_written_as_json(monkeypatch: pytest.MonkeyPatch) -> 
     assert machine["cores"] >= 1
     assert machine["memory_bytes"] > 10**8
     assert {"cpu", "gpu", "numpy", "numba", "system"} <= set(machine)
+
+
+def test_owners_of_the_generators_in_two_threads_at_once_are_warned_of_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    device.warn_of_threads.cache_clear()
+    both = Barrier(2)
+
+    def train(waits: bool) -> None:
+        for _ in range(3):
+            with device.TorchRandom(), device.TorchRandom():  # a test function trains as well
+                if waits:
+                    both.wait(60)
+
+    with ThreadPoolExecutor(2) as threads:
+        for _ in range(2):
+            threads.submit(train, False).result()
+        assert caplog.text == ""
+        for each in [threads.submit(train, True) for _ in range(2)]:
+            each.result()
+    assert caplog.text.count("two threads of this process train at once") == 1
+    assert device.TorchRandom.inside == []

@@ -101,6 +101,9 @@ def test_a_pool_goes_on_from_its_state() -> None:
     assert [weight(two.policies[step]) for step in two.pool] == [0, 100]
     assert after.memory == 7
     assert trained(two, 150, 200).pool == [100, 200]
+    often = self_play(interval=40)
+    often.load_state_dict(one.state_dict())
+    assert trained(often, 110, 121).pool == [100, 121]
 
 
 def test_tests_play_the_newest_snapshot_of_a_pool_that_was_restored() -> None:

@@ -1,11 +1,13 @@
 """resume=: continue a run in its folder."""
 
+import inspect
 import json
 import re
 import shutil
 
 import pytest
 
+import rltrain
 from rltrain.common import checkpoint
 from rltrain.config.command_line import shell_word
 from rltrain.config.saved_config import load_config
@@ -13,6 +15,7 @@ from rltrain.config.validate.checker import check
 from rltrain.errors import UsageError
 from rltrain.mode.resume_settings import refuse_changes
 from tests.helpers import forged
+from tests.integration.promises.states import STATES, typed_words
 
 
 def test_resume_goes_on_in_the_same_folder(command, trained):
@@ -195,3 +198,42 @@ def test_of_a_mapping_the_keys_inside_count_as_changed(trained_once):
     tree, _, changed = load_config(trained_once / "config.json", typed, learns=True)
     assert changed == ["test.episodes", "test.epsilon"]
     assert tree["test"]["n_envs"] == 2
+
+
+FIXED = (
+    *("n_envs", "n_agents", "capacity", "length", "looks_back", "burn_in", "n_step", "hidden_dim"),
+    "n",
+    *("at", "undone", "read_at", "drawn_at"),  # state
+)
+
+
+def settings_of(trainer):
+    """The numbers that parts with a state are made with, and keep as attributes: (part, name)."""
+    found, parts, seen = [], [trainer], set()
+    while parts:
+        part = parts.pop()
+        if isinstance(part, list):
+            parts += part
+        elif type(part).__module__.startswith("rltrain.") and id(part) not in seen:
+            seen.add(id(part))
+            held = getattr(part, "__dict__", {})
+            parts += [below for name, below in held.items() if name != "env"]
+            if hasattr(part, "load_state_dict"):
+                made_with = (*inspect.signature(type(part)).parameters, "alpha", "floor")
+                names = [name for name in made_with if type(held.get(name)) in (int, float)]
+                found += [(part, name) for name in names if name not in FIXED]
+    return found
+
+
+@pytest.mark.parametrize("state", ["rainbow", "self_play"])
+def test_a_restore_brings_state_and_leaves_settings(state, own_folder):
+    words = typed_words(*STATES[state].words).values()
+    trainer = rltrain.make_trainer(words, run_dir=own_folder / "run")
+    trainer.train()
+    trainer.save()
+    settings = settings_of(trainer)
+    changed = [getattr(part, name) + 1 for part, name in settings]
+    for (part, name), value in zip(settings, changed, strict=True):
+        setattr(part, name, value)
+    trainer.restore(own_folder / "run")
+    assert [getattr(part, name) for part, name in settings] == changed

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from rltrain.logger.trackio import Trackio
+from rltrain.logger.wandb import Wandb
 from rltrain.types import Clock
 
 
@@ -48,3 +49,13 @@ def test_a_video_is_logged_as_one(fake, tmp_path):
     logger.video(Clock(40), tmp_path / "a.gif")
     logger.close()
     assert fake.rows == [(40, {"test/video": ("video", "a.gif")})]
+
+
+@pytest.mark.parametrize("folder", ["study", "study/trials"])
+def test_runs_of_a_sweep_and_trials_of_a_search_are_a_group(folder, fake, tmp_path):
+    """Defect: the trials of all searches were one group, ``trials``."""
+    for name in ("0000", "0001"):
+        given = {"run_dir": tmp_path / folder / name, "config": {}, "project": "p", "group": None}
+        for logger in (Trackio(**given), Wandb(**given, mode="offline", tags=None)):
+            assert logger.options["group"] == "study"
+            assert logger.own_id.startswith(f"study-{name}-")

@@ -9,8 +9,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
 
+from rltrain.common.files import get_text
 from rltrain.errors import UsageError
 
+MOST_SETTINGS = 1 << 20
+"""Bytes of settings of Numba that are read."""
 LONGEST_NAME, LONGEST_PATH = 255, 3_800
 """Bytes that a file system accepts; a path leaves room for the files below it."""
 
@@ -20,7 +23,7 @@ def require_places() -> None:
     that can be written, use one among the temporary files that only this user can write.
 
     Raises:
-        UsageError: the current folder no longer exists.
+        UsageError: the current folder no longer exists, or has settings that Numba cannot read.
     """
     try:
         os.getcwd()
@@ -29,6 +32,7 @@ def require_places() -> None:
             "The folder that this command was typed in no longer exists. cd to an existing folder, "
             "then run the command again."
         ) from error
+    require_numba_settings(Path(".numba_config.yaml"))
     cache = user_cache()
     with suppress(OSError):
         if cache.parts[0] != "~":  # as it is where this user has no home folder
@@ -41,6 +45,29 @@ def require_places() -> None:
         facts = own.lstat()
         if facts.st_uid == os.getuid() and facts.st_mode == stat.S_IFDIR | 0o700:
             os.environ["XDG_CACHE_HOME"] = str(own)
+
+
+def require_numba_settings(file: Path) -> None:
+    """Refuse what Numba fails to read when it is imported.
+
+    Raises:
+        UsageError: the file is not YAML of settings by name.
+    """
+    if not file.is_file():
+        return
+    import yaml
+
+    try:
+        found = yaml.safe_load(get_text(file, MOST_SETTINGS))
+        fits = found is None or (isinstance(found, dict) and all(isinstance(k, str) for k in found))
+        problem = "" if fits else f"got {found!r:.40}"
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        problem = str(error).splitlines()[0]
+    if problem:
+        raise UsageError(
+            f"{file} in this folder, from which Numba reads its settings, cannot be read "
+            f"({problem}): expected lines such as num_threads: 2. Correct it, or move it away."
+        )
 
 
 def user_cache() -> Path:

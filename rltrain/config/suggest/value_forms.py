@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from rltrain.common.machine.install import install_command
+from rltrain.config.catalog import SHIPPED
 from rltrain.config.command_line import MOST_JOBS, NO_TEXT, shell_word
 from rltrain.config.suggest.aliases import tables, value_aliases
 from rltrain.config.suggest.choices import Answer
@@ -93,8 +94,10 @@ def _other_forms(value: object, text: str) -> Iterator[tuple[Any, str]]:
     if re.fullmatch(r"[1-9]\d{0,2}([.,' ]\d{3}){1,4}", text):
         digits = re.sub(r"\D", "", text)
         yield int(digits), re.sub(r"\D", "_", text)
-    if power := re.fullmatch(r"10\*\*(\d+)", text):
-        yield float(f"1e{power[1]}"), f"1e{power[1]}"
+    if shown := power(text):
+        yield float(shown) if "e" in shown else int(shown), shown
+    if re.fullmatch(rf"{NUMBER}(e[+-]?\d{{1,3}})\.", text):
+        yield float(text[:-1]), text[:-1]
     if share := re.fullmatch(rf"({NUMBER})\s*%", text):
         yield float(share[1]) / 100, f"{float(share[1]) / 100:g}"
     if ratio := re.fullmatch(rf"({WHOLE})/(0*[1-9]\d{{0,14}})", text):
@@ -106,6 +109,17 @@ def _other_forms(value: object, text: str) -> Iterator[tuple[Any, str]]:
         yield None, "null"
     if not isinstance(value, (list, dict)):
         yield [value], as_typed([value])
+
+
+def power(text: str) -> str:
+    """``5*10^-4`` and ``2**17`` as they are typed here: 5e-4, 131072; "" for another text."""
+    found = re.fullmatch(rf"(?:({NUMBER})\s*[*x×]\s*)?({WHOLE})(?:\^|\*\*)(-?\d{{1,2}})", text)
+    if not found:
+        return ""
+    factor, base, exponent = found.groups()
+    if base == "10":
+        return f"{factor or 1}e{exponent}"
+    return "" if factor or exponent.startswith("-") else str(int(base) ** int(exponent))
 
 
 def as_typed(value: object) -> str:
@@ -129,12 +143,16 @@ def duration(text: str) -> float | None:
 
 
 def numbers(override: str) -> str:
-    """Suggest overrides for ``seed=1:3`` or ``seed=1,000``, which may mean whole numbers, and for
-    lists.
+    """Suggest overrides for ``seed=1:3`` or ``seed=1,000``, which may mean whole numbers, for
+    ``lr=0,001``, and for lists.
     """
     key, _, value = override.partition("=")
     if key in LISTS:
         return f" Type {shell_word(f'{key}=[{value}]')} for one list." if value[:1] != "[" else ""
+    homes = (home.split("=") for home in SHIPPED.homes.get(key, ()))
+    is_real = any(re.search(r"\.|e-", SHIPPED.own_keys(*home)[key].value) for home in homes)
+    if re.fullmatch(r"\d+,\d+(e[+-]?\d+)?", value) and (is_real or "e" in value):
+        return f" Type {key}={value.replace(',', '.')}."
     return str(for_value(key, value, (), lambda meant: type(meant) is int))
 
 

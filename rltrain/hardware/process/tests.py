@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import nn
 
+from rltrain.errors import UsageError
 from rltrain.hardware.process.shared_memory import SharedExchange
 from rltrain.hardware.process.supervision import Supervision
 from rltrain.interfaces import VectorEnv, Watch
@@ -84,8 +85,13 @@ class ProcessTests:
 
         Raises:
             Interrupted: ``stop`` returned True.
+            UsageError: a ``watch``.
         """
-        assert watch is None, "nothing can watch episodes in other processes"
+        if watch is not None:
+            raise UsageError(
+                "A callback was given a hook for the steps of tests, which are played in other "
+                "processes: type test.n_workers=null."
+            )
         self.begin_episodes(n, seed, clock)
         episodes = self.finish_episodes(stop or (lambda: False))
         if report is not None:

@@ -89,9 +89,9 @@ def tables_of(match: Match, *, wide: bool) -> list[Table]:
             (name, rounded(rated.bradley_terry, i), rounded(rated.elo, i), *match.counts(name))
             for i, name in zip(ranked, names, strict=True)
         ],
-        "400 points mean ten wins for one loss; the mean of all agents is 0. 95% intervals of a "
-        "bootstrap over the battles of each pairing and side; of an agent that has won or lost all "
-        f"they are too narrow. A draw is half a win. Bradley-Terry: with {PRIOR:g} wins and losses "
+        "400 points mean ten wins for one loss; the mean of all agents is 0. 95% intervals of "
+        "as many battles simulated between agents of the Bradley-Terry ratings. "
+        f"A draw is half a win. Bradley-Terry: with {PRIOR:g} wins and losses "
         f"against an agent of rating 0. Elo: K = {K:g}, mean of {ORDERS} random orders.",
     )
     wins = Table(

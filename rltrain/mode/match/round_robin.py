@@ -33,6 +33,7 @@ from rltrain.mode.evaluation_files import results_folder
 from rltrain.mode.match.agents import MatchAgent, open_agents, playing
 from rltrain.mode.match.match_results import Match, as_json, row_of, write_page
 from rltrain.mode.match.request import Request
+from rltrain.mode.messages.warnings import unread_in_tests
 from rltrain.mode.sweep.plan import digest
 from rltrain.report.ratings import Results, rate
 
@@ -79,7 +80,7 @@ def match(asked: Request, *, loud: bool = True) -> Match:
         "battles": number,
         "overrides": sorted(asked.overrides),
         "seed": typed_value(asked.overrides, "seed") or 0,
-        "environment": require_able(agents),
+        "environment": require_able(agents, number),
     }
     every = list(itertools.combinations(agents, 2))
     folder, pairings = begun(request, every)
@@ -116,13 +117,15 @@ def title(agents: Sequence[MatchAgent]) -> str:
     return f"{scenario}: match of {len(agents)} agents"
 
 
-def require_able(agents: Sequence[MatchAgent]) -> dict[str, Any]:
-    """Build every agent once on each side; returns what the environment says of itself.
+def require_able(agents: Sequence[MatchAgent], battles: int) -> dict[str, Any]:
+    """Build every agent once on each side; returns what the environment says of itself. Typed keys
+    that nothing reads are warned of.
 
     Raises:
         UsageError: an agent that cannot play a side, or an environment without wins.
     """
     about: dict[str, Any] = {}
+    unread: dict[str, None] = {}
     for first, second in zip(agents, [*agents[1:], agents[0]], strict=True):
         for one, other in ((first, second), (second, first)):
             if one.settings is None:
@@ -132,6 +135,7 @@ def require_able(agents: Sequence[MatchAgent]) -> dict[str, Any]:
             except UsageError as error:
                 raise UsageError(f"{one.name} cannot play {other.name}: {error}") from error
             about, counts = dict(rollout.about), rollout.env.spec.reports_win
+            unread |= dict.fromkeys(unread_in_tests(playing(one, other, battles), rollout))
             rollout.close()
             if not counts:
                 raise UsageError(
@@ -139,6 +143,8 @@ def require_able(agents: Sequence[MatchAgent]) -> dict[str, Any]:
                     "report: expected env=smac or env=smacv2. For the returns against another "
                     "agent type mode=evaluate checkpoint=PATH test.opponent=NAME."
                 )
+    for message in unread:
+        log.warning("%s", message)
     return about
 
 

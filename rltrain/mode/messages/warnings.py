@@ -7,14 +7,16 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
+from rltrain.callback.training import EvaluationRollouts
 from rltrain.common.checkpoint import SPEC
 from rltrain.common.checkpoint.opponent_files import BUILTIN, SELF
 from rltrain.common.spec_record import mask_entries
 from rltrain.config.combinations import Facts
-from rltrain.config.overrides import is_below
+from rltrain.config.overrides import is_below, overlaid
 from rltrain.config.schema import Settings
 from rltrain.trainer import Trainer
 from rltrain.types import Clock
@@ -30,19 +32,18 @@ def warn(settings: Settings, trainer: Trainer) -> None:
 
 def warnings(settings: Settings, trainer: Trainer) -> Iterator[str]:
     """Yield every warning that applies."""
+    spec = trainer.about[SPEC]
     facts = Facts(
         settings.plain,
         choices=settings.choices,
         agents=trainer.learner.online.agents,
-        spec=trainer.about[SPEC],
+        spec=spec,
         **exploration_facts(settings, trainer),
         **target_facts(settings),
-        **observation_facts(settings, trainer.about[SPEC]),
+        **observation_facts(settings, spec),
         **playing_facts(settings, trainer),
     )
-    targets = {path: str(facts.value(f"{path}._target_")) for path in settings.nodes}
-    own = [path for path, target in targets.items() if not target.startswith("rltrain.")]
-    yield from facts.unread(key for key in settings.typed if not is_below(key, own))
+    yield from unread(settings, facts)
     if settings.run.dataset.read is None:
         yield from facts.messages("exploration", "warned")
     envs = getattr(getattr(trainer.rollout, "env", None), "envs", ())
@@ -51,6 +52,28 @@ def warnings(settings: Settings, trainer: Trainer) -> Iterator[str]:
     if settings.run.stop.metric is not None and not settings.callbacks:
         yield from islice(facts.messages("stopping", "warned"), 1)
     yield from facts.messages("network", "warned")
+
+
+def unread_in_tests(settings: Settings, rollout: EvaluationRollouts) -> Iterator[str]:
+    """Yield a message for every typed key that a mode which only plays test episodes does not read
+    as it is configured.
+    """
+    spec = rollout.env.spec.record
+    facts = Facts(
+        overlaid(settings.plain, asdict(settings.run)),
+        choices=settings.choices,
+        spec=spec,
+        any_image=has_images(spec),
+        **opponent_facts(settings, rollout.about, training=False),
+    )
+    yield from unread(settings, facts)
+
+
+def unread(settings: Settings, facts: Facts) -> Iterator[str]:
+    """Yield a message for every typed key that nothing reads, but not of parts of one's own."""
+    targets = {path: str(facts.value(f"{path}._target_")) for path in settings.nodes}
+    own = [path for path, target in targets.items() if not target.startswith("rltrain.")]
+    yield from facts.unread(key for key in settings.typed if not is_below(key, own))
 
 
 def exploration_facts(settings: Settings, trainer: Trainer) -> dict[str, object]:
@@ -85,15 +108,29 @@ def target_facts(settings: Settings) -> dict[str, object]:
 
 
 def playing_facts(settings: Settings, trainer: Trainer) -> dict[str, object]:
-    """Return what is played, against whom, and how much in one iteration."""
-    opponents = {*settings.opponent_weights(training=True)}
+    """Return what is played in training, against whom, and how much in one iteration."""
     return {
-        "played": trainer.rollout.about,
-        "plays_itself": SELF in opponents,
-        "commanded": not opponents <= {BUILTIN, "random"},
+        **opponent_facts(settings, trainer.rollout.about, training=True),
         "time_steps": trainer.steps_per_collect,
         "collected": trainer.steps_per_collect * settings.hardware.n_envs,
     }
+
+
+def opponent_facts(
+    settings: Settings, about: Mapping[str, Any], *, training: bool
+) -> dict[str, object]:
+    """Return what is played, and against whom."""
+    opponents = {*settings.opponent_weights(training=training)}
+    return {
+        "played": about,
+        "plays_itself": SELF in opponents,
+        "commanded": training and not opponents <= {BUILTIN, "random"},
+    }
+
+
+def has_images(spec: Mapping[str, Any]) -> bool:
+    """Whether observations, or parts of them, are images."""
+    return "'channels'" in str((spec["obs_space"], spec["agents"]))
 
 
 def observation_facts(settings: Settings, spec: Mapping[str, Any]) -> dict[str, object]:
@@ -107,6 +144,6 @@ def observation_facts(settings: Settings, spec: Mapping[str, Any]) -> dict[str, 
         "image": "×".join(map(str, shape)) if len(shape) == 3 else None,
         "image_keys": any({"channels", "high"} <= set(one) for _, one in space.get("dict", [])),
         "masks": ", ".join(mask_entries(space)) or None,
-        "any_image": "'channels'" in str((space, spec["agents"])),
+        "any_image": has_images(spec),
         "space": space,
     }

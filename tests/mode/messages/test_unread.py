@@ -10,6 +10,7 @@ import rltrain
 from rltrain.api import settings_from
 from rltrain.config.combinations import table
 from rltrain.config.overrides import is_below
+from rltrain.main import run
 from rltrain.mode.find_opponents import with_opponents
 from rltrain.mode.messages.warnings import warnings
 from rltrain.mode.train import built
@@ -158,3 +159,30 @@ def test_an_iteration_that_is_longer_than_the_run_is_warned_of(total, warns, war
     words = f"{STEP} algo.steps_per_collect=8 total_env_steps={total}"
     said = [line for line in warned(words)[0] if "one iteration makes 16 env steps" in line]
     assert len(said) == warns
+
+
+SCRIPTED = "env=smac env.map_name=3m hardware.threads=1 env.start_jitter=0.5"
+PLAYS = f"algo=scripted algo.policy=closest {SCRIPTED}"
+
+
+@pytest.mark.parametrize(
+    ("command", "key"),
+    [
+        ("mode=evaluate checkpoint=RUN test.episodes=2 test.n_envs=3", "test.n_envs"),
+        ("mode=evaluate checkpoint=RUN load_step=all dataset.max_bytes=9", "dataset.max_bytes"),
+        (f"mode=evaluate {PLAYS} test.episodes=1", "env.start_jitter"),
+        (f"mode=watch {PLAYS} test.episodes=1", "env.start_jitter"),
+        (
+            f"mode=match checkpoints=[closest,builtin] match.battles=2 {SCRIPTED}",
+            "env.start_jitter",
+        ),
+        ("resume=RUN total_env_steps=60 stop.mode=min", "stop.mode"),
+    ],
+)
+def test_other_modes_say_once_which_keys_they_do_not_read(command, key, small, capsys, caplog):
+    folder = rltrain.train([*small, "total_env_steps=30"], progress=False).run_dir
+    caplog.clear(), capsys.readouterr()
+    assert run(command.replace("RUN", str(folder)).split()) == 0
+    printed = "".join(capsys.readouterr())
+    said = printed if key in printed else caplog.text
+    assert said.count(" has no effect here") == said.count(f"{key} has no effect here: ") == 1
