@@ -385,6 +385,7 @@ class Trainer:
             "metrics": self.metrics.state_dict(),
             "latest": self.latest,
             "rollout": self.rollout.state_dict(),
+            "test_envs": self.test_rollout.carried_envs(),
             "callbacks": self.callbacks.state_dict(),
             "step_hooks": self.step_hooks.state_dict(),
             **self.random.state_dict(),
@@ -400,6 +401,8 @@ class Trainer:
         self.metrics.load_state_dict(state["metrics"])
         self.latest = dict(state["latest"])
         self.callbacks.load_state_dict(state["callbacks"])
+        if "test_envs" in state:
+            self.test_rollout.carry_on_envs(state["test_envs"])
         self.random.load_state_dict(state)
 
     def restore(self, path: str | Path) -> Found:

@@ -50,6 +50,7 @@ class EnvSpec:
     action_components: tuple[tuple[int, int], ...] | None = (
         None  # number of values and first value of each, if actions are numbered combinations
     )
+    action_dtype: str = "int64"  # of the environment's own actions that have components
     agents: tuple[tuple[str | int, Mapping[str, Any], Mapping[str, Any]], ...] | None = (
         None  # name, observation and action space of each, of a PettingZoo environment
     )

@@ -1,10 +1,13 @@
 """Checkpoints of a trainer: what is kept and restored. tests/integration/promises resumes runs."""
 
 import os
+from contextlib import closing
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from gymnasium.envs.classic_control import CartPoleEnv
 
 import rltrain
@@ -61,6 +64,22 @@ class Unseeded(CartPoleEnv):
 
     def reset(self, *, seed=None, options=None):
         return super().reset(seed=None, options=options)
+
+
+class Rewarded(gymnasium.Env):
+    """Rewards every step the same, as its task says."""
+
+    observation_space = spaces.Box(-1, 1, (2,))
+    action_space = spaces.Discrete(2)
+    reward, length = 1.0, 4
+
+    def reset(self, *, seed=None, options=None):
+        self.t = 0
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        self.t += 1
+        return np.zeros(2, np.float32), self.reward, self.t == self.length, False, {}
 
 
 @pytest.mark.parametrize(("env", "said"), [(CartPoleEnv, 0), (Unseeded, 1)])
@@ -186,6 +205,26 @@ def test_what_outlives_episodes_is_restored_without_a_replay(tmp_path):
     second.started = True
     second.run(420)
     assert [copy.env.unwrapped.gravity for copy in second.rollout.env.envs] == [20.0, 20.0]
+
+
+@pytest.mark.parametrize("beside", [[], pytest.param(["test.n_workers=2"], marks=pytest.mark.slow)])
+def test_tests_of_a_resumed_run_play_the_tasks_that_were_set(small, tmp_path, beside):
+    """Also of no task, in a trainer that has set one since then."""
+    overrides = [w for w in small if not w.startswith("env=")]
+    overrides += ["algo=dqn", "algo.learning_starts=20", *beside]
+    with closing(rltrain.make_trainer(overrides, tmp_path / "a", env=Rewarded)) as first:
+        first.run(30)
+        without = first.save()
+        first.test_rollout.call("set_task", {"reward": 3.0})
+        first.run(60)
+        expected, saved = first.test(), first.save()
+        assert expected["test/return_mean"] == 3 * Rewarded.length
+    with closing(rltrain.make_trainer(overrides, tmp_path / "a", env=Rewarded)) as second:
+        second.test_rollout.call("set_task", {"reward": 5.0})
+        second.restore(without)
+        assert second.test()["test/return_mean"] == Rewarded.length
+        second.restore(saved)
+        assert second.test() == expected
 
 
 def test_a_stop_criterion_ends_with_a_test_and_an_interruption_does_not(small, tmp_path):

@@ -112,7 +112,8 @@ class GreedyPolicy:
         spec, shape = self.spec, (self.spec.n_agents, *self.spec.obs_shape)
         space, given = spec.obs_space or {}, given_shape(obs)
         whole = "tuple" in space and isinstance(obs, tuple)
-        whole |= space.get("multi_binary") == [*(given or ())]  # also that of one stored row
+        own = space.get("multi_binary", np.shape(space.get("multi_discrete", ())))
+        whole |= tuple(own) == given  # also that of one stored row
         single = spec.n_agents == 1 and (whole or given != shape)
         try:
             if isinstance(obs, Mapping) and not single:

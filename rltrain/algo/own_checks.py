@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ LENGTH, WIDTH = 3, 2
 
 
 def require_step(agents: Agents, spec: EnvSpec) -> None:
-    """Refuse agents whose ``step`` does not give values [E, N, A] and states [E, N, H].
+    """Refuse agents whose ``step`` does not give values [E, N, A] and states [E, N, H], float32.
 
     Raises:
         ValueError: what it returned.
@@ -105,12 +106,18 @@ def _shapes(agents: Agents, spec: EnvSpec) -> list[tuple[int, ...]]:
     return [(*team, spec.n_actions), (*team, agents.hidden_dim)]
 
 
-def _require(name: str, given: object, shapes: Sequence[tuple[int, ...]], of: str) -> None:
+def _require(name: str, given: Any, shapes: Sequence[tuple[int, ...]], of: str) -> None:
     found = [tuple(getattr(x, "shape", ())) for x in given] if isinstance(given, tuple) else []
     if found != list(shapes):
         returned = found if isinstance(given, tuple) else type(given).__name__
         expected = list(shapes) if len(shapes) > 1 else shapes[0]
         raise ValueError(f"{name} returned {returned} for {of}, of shapes {expected}.")
+    types = [str(x.dtype).removeprefix("torch.") for x in given]
+    if not {*types} <= {"float32", "float64"}:
+        raise ValueError(
+            f"{name} returned numbers of {' and '.join(types)} for {of}, of float32. Convert them "
+            "with tensor.float()."
+        )
 
 
 def _zeros(spec: EnvSpec, device: torch.device) -> Batch:

@@ -223,28 +223,34 @@ def own_actions(action: np.ndarray, spec: EnvSpec) -> np.ndarray:
     """
     if spec.agents is not None:
         own = [
-            components_of(action[..., i], action_parts(space), "discrete" in space)
+            components_of(
+                action[..., i],
+                action_parts(space),
+                space.get("dtype", "int64"),
+                single="discrete" in space,
+            )
             for i, (*_, space) in enumerate(spec.agents)
         ]
-        if len({one.shape for one in own}) == 1:
+        if len({(one.shape, one.dtype) for one in own}) == 1:
             return np.stack(own, axis=action.ndim - 1)
         mixed = np.empty(len(own), object)
         mixed[:] = own
         return mixed
     if spec.action_components is None:
         return action + spec.first_action
-    return components_of(action, spec.action_components)
+    return components_of(action, spec.action_components, spec.action_dtype)
 
 
 def components_of(
-    action: np.ndarray, parts: Sequence[tuple[int, int]], single: bool = False
+    action: np.ndarray, parts: Sequence[tuple[int, int]], dtype: str, *, single: bool = False
 ) -> np.ndarray:
     """Numbers of combinations [...] to their components [..., K].
 
     Args:
         parts: number of values and first value of each.
+        dtype: of the components.
         single: they are not combinations: return [...].
     """
     sizes, firsts = zip(*parts, strict=True)
-    own = np.stack(np.unravel_index(action, sizes), axis=-1) + np.array(firsts)
+    own = (np.stack(np.unravel_index(action, sizes), axis=-1) + np.array(firsts)).astype(dtype)
     return own[..., 0] if single else own

@@ -18,12 +18,13 @@ from rltrain.assemble.build_learner import about, build_learner
 from rltrain.assemble.build_opponents import build_opponents
 from rltrain.assemble.build_policy import build_exploration, build_rollout, obs_view
 from rltrain.assemble.callbacks import build_callbacks, obs_statistics, snapshots, video_recorder
-from rltrain.assemble.env import build_env, need_same_sizes, ordered_as, prepare_machine
+from rltrain.assemble.env import build_env, ordered_as, prepare_machine
 from rltrain.assemble.evaluation import build_test_env, build_tests
 from rltrain.callback import Callback, Callbacks, Health, ReplacedCode
 from rltrain.common.conformance import conform
 from rltrain.common.imports import locate
 from rltrain.common.seeding import ACTOR_STREAM, BUFFER_STREAM, NOISE_STREAM, generator, seed_key
+from rltrain.common.spec_record import require_alike
 from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
 from rltrain.env.vector import require_separate
@@ -59,7 +60,8 @@ def build_trainer(
     env = build_env(own, n_envs, training=True)
     own = ordered_as(own, env.spec.record)
     test_env = build_test_env(own)
-    need_same_sizes(env.spec, test_env.spec)
+    node, test_node = own.nodes["env"], own.nodes["test.env"]
+    require_alike(env.spec, test_env.spec, options=node.kwargs != test_node.kwargs)
     require_separate([env, test_env])
     learner = build_learner(own, env.spec, device)
     first = obs_statistics(learner)

@@ -15,14 +15,12 @@ from rltrain.common import checkpoint
 from rltrain.common.checkpoint import SPEC
 from rltrain.common.conformance import conform
 from rltrain.common.files import absolute_path
-from rltrain.common.spec_record import changes
 from rltrain.config.schema import Settings
 from rltrain.errors import CONTAINED, CheckpointError
 from rltrain.hardware.device import available_cores, prepare_gpu, resolve_device, set_threads
 from rltrain.interfaces import RolloutPolicy, VectorEnv
 from rltrain.offline.dataset_recorder import RecordedEnv
 from rltrain.offline.writer import Writer
-from rltrain.types import EnvSpec
 
 
 def prepare_machine(settings: Settings) -> torch.device:
@@ -91,23 +89,6 @@ def build_env(
     made = conform(env, VectorEnv, "env")
     made.order_agents(settings.agent_order)
     return made
-
-
-def need_same_sizes(spec: EnvSpec, test_spec: EnvSpec) -> None:
-    """ValueError unless the environments of tests look like those of training."""
-    training, tests = spec.record, test_spec.record
-    if changed := changes(tests, training):
-        raise ValueError(
-            f"test.env makes environments with different spaces from those of training ({changed} "
-            "in training). Leave out the options that change them."
-        )
-    for name, ours in training.items():
-        theirs = tests[name]
-        if name not in ("max_steps", "layout", "reports_win") and ours != theirs:
-            raise ValueError(
-                f"test.env makes environments that do not fit the network: {name} is {theirs} in "
-                f"tests, {ours} in training. Leave out the options that change it."
-            )
 
 
 def recorded(

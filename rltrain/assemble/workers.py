@@ -202,6 +202,7 @@ def check_number(
         node=node,
         n_workers=n_workers,
         n_envs=n_envs,
+        typed=f"{node}.n_workers" in settings.typed,
         cores=cores,
         per_core=MOST_PER_CORE,
         most=None if cores is None else MOST_PER_CORE * cores,

@@ -39,7 +39,7 @@ class StepCheck:
         hidden_dim: int = 0,
         keeps_values: bool = False,
     ) -> None:
-        self.n_actions, self.masks_actions = spec.n_actions, spec.masks_actions
+        self.n_actions = spec.n_actions
         agents = (n_envs, spec.n_agents)
         # shape behind T, and types that are accepted
         self.fields: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
@@ -81,7 +81,8 @@ class StepCheck:
         for name in self.numbers:
             if not is_finite(getattr(steps, name)):
                 _require_finite(name, steps)
-        if self.masks_actions and not steps.avail_actions.any(-1).all():
+        available = steps.avail_actions
+        if not available.all() and not available.any(-1).all():
             _require_available(steps)
         for name in self.half:
             _require_half(name, getattr(steps, name))

@@ -216,8 +216,8 @@ def pass_on(hooks: Sequence[Hook], trainer: Training, value: object = None) -> A
     """Call hooks in order, each with the value that the one before returned.
 
     Raises:
-        UsageError: one that returned nothing or something else, metrics that are not numbers, or
-            names of the clock.
+        UsageError: one that returned nothing, something else or what it was not passed, metrics
+            that are not numbers, or names of the clock.
     """
     for hook in hooks:
         given = value
@@ -227,6 +227,11 @@ def pass_on(hooks: Sequence[Hook], trainer: Training, value: object = None) -> A
             if not hook.is_own:
                 error.add_note(f"in {hook}")
             raise
+        if given is None and value is not None:
+            raise UsageError(
+                f"{hook} returned {type(value).__name__}: expected None, since no value was passed "
+                "to it. End it without return."
+            )
         kind = None if value is given else next((k for k in VALUES if isinstance(given, k)), None)
         if kind is not None and not isinstance(value, kind):
             raise UsageError(

@@ -67,7 +67,7 @@ def outcome_of(info: object, where: Where) -> Info:
     """``win`` and ``metrics`` of a final info.
 
     Raises:
-        EnvError: something other than a truth value and a dictionary of numbers.
+        EnvError: something other than a truth value and a dictionary of numbers by readable names.
     """
     if not isinstance(info, Mapping):
         raise EnvError(f"{where()} returned the info {info!r}: expected a dictionary.")
@@ -80,6 +80,11 @@ def outcome_of(info: object, where: Where) -> Info:
             raise EnvError(f"{where()} returned info['metrics']={metrics!r}: expected {expected}.")
         outcome["metrics"] = {str(name): one_number(x) for name, x in metrics.items()}
         for name, x in metrics.items():
+            if not str(name).strip() or not str(name).isprintable():
+                raise EnvError(
+                    f"{where()} returned info['metrics'] with the name {name!r}: expected one that "
+                    "can be read."
+                )
             if outcome["metrics"][str(name)] is None:
                 raise EnvError(
                     f"{where()} returned info['metrics'][{name!r}]={x!r}: expected a number."
@@ -106,7 +111,7 @@ def require_fields(env: VectorEnv, step: int = 0, **returned: object) -> None:
         returned: ``reward`` and ``terminated`` of a step.
 
     Raises:
-        EnvError: one has a different shape or type than its spec says.
+        EnvError: one has a different shape or type than its spec says, or an agent has no action.
     """
     spec, n_envs = env.spec, env.n_envs
     agents = n_envs, spec.n_agents
@@ -133,4 +138,28 @@ def require_fields(env: VectorEnv, step: int = 0, **returned: object) -> None:
         raise EnvError(
             f"The environments ({type(env).__name__}) have infos {env.infos!r}: expected a list of "
             f"{n_envs} dictionaries."
+        )
+    for e, agent in np.argwhere(~env.avail_actions.any(-1) & ~env.last[:, None])[:1].tolist():
+        raise EnvError(
+            f"The environments ({type(env).__name__}) gave agent {agent} of environment {e} no "
+            "available action: expected at least one. An agent that can do nothing needs an action "
+            "for that."
+        )
+
+
+def require_ended(env: VectorEnv, terminated: np.ndarray, before: np.ndarray) -> None:
+    """Check that episodes which a step has terminated are over.
+
+    Args:
+        terminated: [E], of the step.
+        before: [E], ``last`` before it, where it began new episodes.
+
+    Raises:
+        EnvError: one is not.
+    """
+    if terminated.any() and (alone := terminated & ~(env.last | before)).any():
+        raise EnvError(
+            f"The environments ({type(env).__name__}) gave terminated of environment "
+            f"{int(alone.argmax())} without last: expected both where an episode terminates, and "
+            "last alone where it is truncated."
         )

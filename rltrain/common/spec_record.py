@@ -179,6 +179,29 @@ def changes(theirs: Mapping[str, object], ours: Mapping[str, object]) -> str:
     return "; ".join(differences)
 
 
+def require_alike(training: EnvSpec, tests: EnvSpec, *, options: bool = False) -> None:
+    """ValueError unless the environments of tests look like those of training.
+
+    Args:
+        options: those of tests are made with options of their own (test.env).
+    """
+    ours, theirs = training.record, tests.record
+    may = ("max_steps", "layout", "reports_win", "action_dtype")
+    differing = [name for name in ours if name not in may and ours[name] != theirs[name]]
+    fields = [f"{name} {theirs[name]}, here {ours[name]}" for name in differing]
+    if changed := changes(theirs, ours) or "; ".join(fields):
+        raise ValueError(
+            f"{'test.env makes environments' if options else 'The environments of tests are made'} "
+            f"with different spaces from those of training ({changed} in training). "
+            + (
+                "Leave out the options that change them."
+                if options
+                else "Expected the same in all: a constructor must not draw them, and its argument "
+                "training must not change them."
+            )
+        )
+
+
 def stored_words(spec: Mapping[str, Any]) -> str:
     """Type and scale of observations, as networks get them."""
     scale = Fraction(spec.get("obs_scale", 1.0)).limit_denominator(1_000_000)

@@ -98,6 +98,11 @@ REGISTERED: Mapping[str, str] = {
 """The ids that classes find in the registry of Gymnasium; there only installed packages put any."""
 PETTINGZOO = "rltrain.env.pettingzoo_env"
 """The target of environments whose ``id`` is a module."""
+AGAIN = (
+    " It was passed from Python and cannot be imported, so pass it again: "
+    "rltrain.evaluate(RUN_FOLDER, env=YOUR_CLASS), and so for rltrain.resume."
+)
+"""What to do about an environment that cannot be imported."""
 MODULE = re.compile(r"([A-Za-z_][\w.]*):[A-Za-z_][\w.]*")
 
 
@@ -148,6 +153,7 @@ def gate(
         if one.package is None or one.package not in trust:
             known = one.package in (None, "rltrain")
             advice = "" if known else f" If you trust it, type trust=[{one.package}]."
+            advice = AGAIN if one.unnamed else advice
             raise CheckpointError(f"{path} names {one.what}.{advice}")
     given = {} if typed is None else typed
     asked = {
@@ -208,6 +214,7 @@ class Foreign(NamedTuple):
 
     what: str
     package: str | None  # which could be trusted
+    unnamed: bool = False  # only Python can name it: a lambda, a local class or a script's
 
 
 def packages(tree: Tree) -> list[str]:
@@ -234,7 +241,8 @@ def foreign(tree: Tree, left_out: Collection[str] = ()) -> Iterator[Foreign]:
 
 def foreign_env(kind: str, names: Sequence[str], value: str) -> Iterator[Foreign]:
     """Yield the module or id that an option of an environment names, if it is not listed."""
-    module, colon, _ = value.rpartition(":")
+    module, colon, own = value.rpartition(":")
+    unnamed = names[-1:] == ("maker",) and (module == "__main__" or not own.isidentifier())
     if names == ("id",) and kind == PETTINGZOO and not colon:
         package, _, name = value.rpartition(".")
         module = "" if name in PUBLISHED.get(package, "").split() else value
@@ -247,7 +255,7 @@ def foreign_env(kind: str, names: Sequence[str], value: str) -> Iterator[Foreign
         module = ""
     if module:
         what = f"an environment for which the module {module} would be imported"
-        yield Foreign(what, module.partition(".")[0].partition(":")[0])
+        yield Foreign(what, module.partition(".")[0].partition(":")[0], unnamed)
 
 
 def is_registered(kind: str, id: str) -> bool:

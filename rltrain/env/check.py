@@ -13,9 +13,16 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from rltrain.common.env_values import EXACT, ROUNDED, outcome_of, require_fields
+from rltrain.common.env_values import (
+    EXACT,
+    ROUNDED,
+    outcome_of,
+    require_ended,
+    require_fields,
+)
+from rltrain.common.metrics import episode_metrics
 from rltrain.common.number_types import is_finite
-from rltrain.common.spec_record import mask_entries
+from rltrain.common.spec_record import mask_entries, require_alike
 from rltrain.env.actions import Actions, as_mask, numbered
 from rltrain.env.gymnasium import reset_reason, returns
 from rltrain.env.make_gymnasium import from_class
@@ -25,7 +32,7 @@ from rltrain.env.team.agent_spaces import MASK
 from rltrain.env.vector import SyncVectorEnv, require_separate
 from rltrain.errors import CONTAINED, STOPS, EnvError
 from rltrain.interfaces import VectorEnv
-from rltrain.types import EnvSpec, Info
+from rltrain.types import EnvSpec, Episode, Info
 
 N_STEPS = 500
 """Time steps that are played, twice."""
@@ -73,9 +80,10 @@ def check_env(env: object, **kwargs: Any) -> Findings:
             make = partial(from_class, (lambda: env) if is_made else env, n_envs=1)
             vector = make(training=True, record=False, kwargs=kwargs)
             if not is_made:  # training and tests have one each
-                other = make(training=True, record=False, kwargs=kwargs)
-                require_separate([vector, other])
-                other.close()
+                tests = make(training=False, record=False, kwargs=kwargs)
+                require_separate([vector, tests])
+                tests.close()
+                require_alike(vector.spec, tests.spec)
     except (ValueError, EnvError) as error:
         return Findings([str(error)], [])
     return check(vector)
@@ -94,8 +102,11 @@ def check(env: VectorEnv) -> Findings:
     except STOPS:
         raise
     except BaseException as error:  # whatever someone's environment raises
+        if isinstance(error.__cause__, StopIteration):  # in a check, which is a generator
+            error = error.__cause__
         known = isinstance(error, (EnvError, RuntimeError))
-        return Findings(problems or [str(error) if known else reset_reason(error)], [])
+        said = str(error) if known else f"the environment raised {reset_reason(error)}"
+        return Findings(problems or [said], [])
     problems += of_seeds(first, second)
     problems += of_kept(team, others_go_on=True)
     hints = [*of_kept(team, others_go_on=False), *of_cut(team), *of_bounds(raw, first)]
@@ -112,13 +123,15 @@ def played(env: VectorEnv) -> Played:
     require_fields(env)
     steps = []
     for _ in range(N_STEPS):
-        obs, state, last = env.obs[0].copy(), env.state[0].copy(), env.last[0].copy()
+        obs, state, before = env.obs[0].copy(), env.state[0].copy(), env.last.copy()
         draws = rng.random(env.avail_actions.shape) * env.avail_actions
         reward, terminated = env.step(draws.argmax(-1))
         require_fields(env, reward=reward, terminated=terminated)
+        require_ended(env, terminated, before)
         for e in np.flatnonzero(env.last).tolist():
-            outcome_of(env.infos[e], partial("Environment {}".format, e))
-        steps.append((obs, state, reward[0].copy(), last))
+            outcome = outcome_of(env.infos[e], partial("Environment {}".format, e))
+            episode_metrics([Episode(0.0, 0, outcome)])
+        steps.append((obs, state, reward[0].copy(), before[0]))
     made = Played(*map(np.stack, zip(*steps, strict=True)))
     for name, values in made._asdict().items():
         if values.dtype.kind == "f" and not is_finite(values):

@@ -59,6 +59,7 @@ class GymnasiumEnv(ThirdPartyEnv):
             first_action=int(getattr(env.action_space, "start", 0)) if discrete else 0,
             masks_actions=bool(getattr(self.inner, "masks_actions", False)),
             action_components=None if discrete else action_parts(to_record(env.action_space)),
+            action_dtype=str(env.action_space.dtype),
         )
         self._all = np.ones((1, self.spec.n_actions), np.uint8)
 

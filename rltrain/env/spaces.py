@@ -285,7 +285,8 @@ def to_record(space: spaces.Space[Any], channels: Channels = "auto") -> dict[str
         case spaces.MultiBinary():
             return {"multi_binary": list(space.shape)}
         case spaces.MultiDiscrete():
-            return {"multi_discrete": space.nvec.tolist(), "start": space.start.tolist()}
+            dtype = {} if space.dtype == np.int64 else {"dtype": str(space.dtype)}
+            return {"multi_discrete": space.nvec.tolist(), "start": space.start.tolist(), **dtype}
         case spaces.Tuple():
             return {"tuple": [to_record(one, channels) for one in space.spaces]}
         case spaces.Dict():
@@ -338,7 +339,8 @@ def from_record(record: Mapping[str, Any]) -> spaces.Space[Any]:
         case {"multi_binary": shape}:
             return spaces.MultiBinary(shape)
         case {"multi_discrete": nvec, "start": start}:
-            return spaces.MultiDiscrete(nvec, start=start)
+            kind = np.dtype(record.get("dtype", np.int64))
+            return spaces.MultiDiscrete(nvec, dtype=kind.type, start=start)
         case {"tuple": inner}:
             return spaces.Tuple([from_record(one) for one in inner])
         case {"dict": inner}:

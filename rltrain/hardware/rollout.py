@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from rltrain.common.env_values import forms_of, outcome_of, require_fields
+from rltrain.common.env_values import forms_of, outcome_of, require_ended, require_fields
 from rltrain.common.seeding import SeedsOfTests
 from rltrain.errors import CONTAINED, Containment, Interrupted, require_n_envs
 from rltrain.hardware.env_share import Share
@@ -120,7 +120,7 @@ class Rollout:
         steps.action[t] = self.policy.act(env.obs, env.avail_actions, env.last, clock)
         if self.opponents is not None:
             self.opponents.act(steps.last[t], clock)
-        steps.reward[t], steps.terminated[t] = self._step(steps.action[t])
+        steps.reward[t], steps.terminated[t] = self._step(steps.action[t], steps.last[t])
         self._count(steps.reward[t], steps.last[t])
         return t + 1
 
@@ -170,7 +170,7 @@ class Rollout:
             action = self.policy.act(env.obs, env.avail_actions, last, clock)
             if self.opponents is not None:
                 self.opponents.act(last, clock)
-            reward, terminated = self._step(action)
+            reward, terminated = self._step(action, last)
             self._count(reward, last)
             if watch is not None:
                 watch.stepped(action, reward, terminated)
@@ -178,8 +178,10 @@ class Rollout:
         return [episodes[i] for i in range(n)]
 
     # twin: kernels/collecting.py
-    def _step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Step the environments: ``action`` [E, N] to (reward [E, R], terminated [E])."""
+    def _step(self, action: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Step the environments: ``action`` [E, N] to (reward [E, R], terminated [E]), where
+        ``last`` [E] is not set.
+        """
         before = time.perf_counter()
         with STEP:
             reward, terminated = self.env.step(action)
@@ -188,6 +190,7 @@ class Rollout:
             step = int(self._lengths[0]) + 1
             require_fields(self.env, step, reward=reward, terminated=terminated)
             self._forms = forms
+        require_ended(self.env, terminated, last)
         return reward, terminated
 
     def _policies(self) -> dict[str, Any]:
@@ -207,13 +210,24 @@ class Rollout:
         return {"env": self.env.carried(), **self._policies()}
 
     def carry_on(self, state: StateDict) -> None:
-        """Load what outlives an episode: of the environments, if it is there, and the policies."""
-        if state.get("env"):
-            with CONTAINED:
-                self.env.restart(state["env"])
+        """Load what outlives an episode: of the environments and opponents, if it is there, and of
+        the policy.
+        """
+        self.carry_on_envs([state.get("env", {})])
         self.policy.carry_on(state["policy"])
-        if self.opponents is not None:
+        if self.opponents is not None and "opponents" in state:
             self.opponents.carry_on(state["opponents"])
+
+    def carried_envs(self) -> list[StateDict]:
+        """What outlives an episode of the environments, such as tasks."""
+        with CONTAINED:
+            return [self.env.carried()]
+
+    def carry_on_envs(self, states: Sequence[StateDict]) -> None:
+        """Load what ``carried_envs`` returned; the next episodes begin with it."""
+        if states[0]:
+            with CONTAINED:
+                self.env.restart(states[0])
 
     def call(self, method: str, *args: Any) -> list[Any]:
         """Call a method of every environment."""

@@ -67,6 +67,7 @@ ROWS = {
     "box": (spaces.Box(-9, 9, (1, 4)), [[1.0, 2.0, 3.0, 4.0]]),
     "bits": (spaces.Box(0, 1, (1, 4), np.bool_), [[1, 0, 1, 1]]),
     "multi-discrete": (spaces.MultiDiscrete([[2, 3]]), [[1, 2]]),
+    "ones": (spaces.MultiDiscrete([[1, 1, 1]]), [[0, 0, 0]]),
 }
 """Observations that are one row: some have the shape in which a run stores those of one agent."""
 

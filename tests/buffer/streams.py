@@ -42,9 +42,11 @@ class Stream:
             fresh = rng.integers(*self.lengths, self.n_envs)
             self.left = np.where(last[t], fresh, self.left)
         obs = rng.integers(0, 255, (*shape, spec.n_agents, *spec.obs_shape))
+        masks = rng.integers(0, 2, (*shape, spec.n_agents, spec.n_actions), np.uint8)
+        masks[..., 0] |= ~masks.any(-1)
         return Steps(
             obs=obs.astype(spec.obs_dtype),
-            avail_actions=rng.integers(0, 2, (*shape, spec.n_agents, spec.n_actions), np.uint8),
+            avail_actions=masks,
             state=rng.random((*shape, spec.state_dim), np.float32),
             last=last,
             action=rng.integers(0, spec.n_actions, (*shape, spec.n_agents)),

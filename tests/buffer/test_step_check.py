@@ -195,8 +195,10 @@ def test_large_numbers_are_finite() -> None:
     StepCheck(SPEC, 3)(steps)
 
 
-def test_an_agent_without_an_available_action_is_named() -> None:
-    check, steps = StepCheck(replace(SPEC, masks_actions=True), 3), Stream(0).steps(40)
+@pytest.mark.parametrize("masks", [True, False])
+def test_an_agent_without_an_available_action_is_named(masks: bool) -> None:
+    """Also where the environment does not declare that it has masks."""
+    check, steps = StepCheck(replace(SPEC, masks_actions=masks), 3), Stream(0).steps(40)
     steps.avail_actions[:] = 1
     t, e = np.argwhere(steps.last)[0]
     steps.avail_actions[t, e] = 0

@@ -154,6 +154,16 @@ def test_a_hook_that_returns_a_value_of_another_type_is_named(value, given):
         Callbacks([Own()]).on_collect(SimpleNamespace(), passed)
 
 
+@pytest.mark.parametrize("given", ["text", {}, 0, object()], ids=lambda x: type(x).__name__)
+@pytest.mark.parametrize("hook", HOOKS)
+def test_a_hook_that_returns_a_value_which_nobody_passed_is_named(hook, given):
+    """Defect: the next one, of rltrain, was said to have returned nothing, or all was silent."""
+    own, last = of_class(lambda call: call)(hook, lambda self, t, v: given), Callback()
+    setattr(last, hook, lambda trainer, value: None)
+    with pytest.raises(UsageError, match=rf"\.Own\.{hook} returned {type(given).__name__}: .*None"):
+        getattr(Callbacks([own, last]), hook)(SimpleNamespace(), None)
+
+
 def test_an_exception_is_not_replaced_by_another():
     own = type("Own", (Callback,), {"on_exception": lambda self, trainer, value: None})
     Callbacks([own()]).on_exception(SimpleNamespace(), KeyError("x"))

@@ -96,6 +96,8 @@ CHANGES = {
     "double obs": ("obs", lambda x: x.astype(float), r"obs \[E, N, \*O\] as float64"),
     "flat obs": ("obs", lambda x: x[:, 0], r"obs \[E, N, \*O\] .* expected .* \({E}, 2, 3\)"),
     "signed masks": ("avail_actions", lambda x: x.astype(np.int8), r"avail_actions .* as int8"),
+    "no action": ("avail_actions", np.zeros_like, "gave agent 0 of environment 0 no available"),
+    "no end": ("terminated", np.ones_like, "terminated of environment 0 without last"),
     "no state": ("state", lambda x: x[:, :0], r"state \[E, S\] .* expected .* \({E}, 1\)"),
     "int last": ("last", lambda x: x.astype(int), r"last \[E\] as int64"),
     "win": ("infos", lambda x: [{"win": "x"}] * len(x), r"0 returned info\['win'\]='x': expected"),

@@ -12,7 +12,7 @@ from rltrain.config.overrides import is_below
 GIVEN = {
     *("agents", "asks", "capacity", "choices", "distribution", "divisible", "given_callbacks"),
     *("learns", "loss", "loss_name", "mixer", "most", "n_envs", "n_workers", "replay", "scripted"),
-    *("spec", "statistics", "watched", "watchers", "world_size", "key", "node", "cores"),
+    *("spec", "typed", "statistics", "watched", "watchers", "world_size", "key", "node", "cores"),
     *("per_core", "explores", "explored", "explores_until", "twice_total", "end_key"),
     "own_network",
     *("target_period", "target_percent", "target_half", "target_unit", "target_unset", "network"),

@@ -134,7 +134,71 @@ class TeamWithoutInfo(Scripted):
         return *super().step(actions)[:4], dict.fromkeys(actions)
 
 
+class Measured(Good):
+    """Reports a metric at an episode's end."""
+
+    metric = "profit"
+
+    def step(self, action):
+        return *super().step(action)[:4], {"metrics": {self.metric: 1.0}}
+
+
+class Reserved(Measured):
+    metric = "return"
+
+
+class Unnamed(Measured):
+    metric = ""
+
+
+class Unreadable(Measured):
+    metric = "\n"
+
+
+class Exhausted(Good):
+    def step(self, action):
+        return next(iter([]))
+
+
+class ExhaustedTeam(Scripted):
+    def step(self, actions):
+        return next(iter([]))
+
+
+class DrawnSpace(Good):
+    """Has one more number in every environment."""
+
+    made = 2
+
+    def __init__(self):
+        DrawnSpace.made += 1
+        self.n = DrawnSpace.made
+        self.observation_space = spaces.Box(-1, 1, (self.n,))
+
+    def seen(self):
+        return self.np_random.uniform(-1, 1, self.n).astype(np.float32)
+
+
+class WiderInTests(DrawnSpace):
+    def __init__(self, training):
+        DrawnSpace.made = 2 if training else 3
+        super().__init__()
+
+
+class MasksInTests(Good):
+    def __init__(self, training):
+        self.masks_actions = not training
+
+
 PROBLEMS = {
+    Reserved: r"info\['metrics'\] with return, which would replace that of the episode",
+    Unnamed: r"returned info\['metrics'\] with the name '': expected one that can be read",
+    Unreadable: r"returned info\['metrics'\] with the name '\\n': expected one that can be read",
+    Exhausted: r"the environment raised StopIteration",
+    ExhaustedTeam: r"the environment raised StopIteration",
+    DrawnSpace: r"of tests .*Box\(4,\).*Box\(3,\).* in training.*must not draw them",
+    WiderInTests: r"The environments of tests .*argument training must not change them",
+    MasksInTests: r"The environments of tests .*masks_actions True, here False in training",
     NoInfo: r"step\(\) returned 5 values \(.*, NoneType\): expected .* info a dict",
     Text: r"the observation of step 4 is an array <U1 \[2\], which is not in its space",
     Objects: r"the observation of step 4 is an array object \[2\], which is not in its space",
@@ -164,7 +228,7 @@ def test_a_defect_is_said_in_words(env):
         raise AssertionError(str(found))
 
 
-@pytest.mark.parametrize("env", [Good, Good(), Scripted, Stateful, lambda: Good()])
+@pytest.mark.parametrize("env", [Good, Good(), Measured, Scripted, Stateful, lambda: Good()])
 def test_nothing_is_said_against_an_environment_that_is_right(env):
     assert rltrain.check_env(env).problems == []
 

@@ -120,6 +120,32 @@ def test_a_maker_without_a_name_must_be_handed_over_again(tmp_path):
         rltrain.evaluate(tmp_path, episodes=1, trust=["tests"])
 
 
+def of_function():
+    """A class that only the function knows."""
+
+    class Local(Corridor):
+        pass
+
+    return Local
+
+
+def of_script():
+    """A class as a script has it."""
+    return type("Script", (Corridor,), {"__module__": "__main__"})
+
+
+def nested():
+    return type("Nested", (Corridor,), {"__qualname__": "Outer.Nested"})
+
+
+@pytest.mark.parametrize("made", [lambda: lambda: Corridor(), of_function, of_script, nested])
+def test_what_only_python_can_name_is_asked_for_at_once(made, tmp_path):
+    """Defect: trust=[…] was advised first, and did not help."""
+    rltrain.make_trainer(WORDS, tmp_path, env=made()).save("weights")
+    with pytest.raises(CheckpointError, match=r"pass it again: .*env=YOUR_CLASS"):
+        rltrain.evaluate(tmp_path)
+
+
 def test_the_weights_can_be_exported(tmp_path):
     trainer = rltrain.make_trainer([*WORDS, *LIMIT], tmp_path / "run", env=Corridor)
     trainer.iterate()

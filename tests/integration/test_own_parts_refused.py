@@ -62,6 +62,21 @@ class Bare(Whole):
         return super().unroll(batch).q
 
 
+class Half(Network):
+    def given(self, q, hidden):
+        return q.half(), hidden
+
+
+class HalfState(Network):
+    def given(self, q, hidden):
+        return q, hidden.bfloat16()
+
+
+class HalfUnroll(Whole):
+    def unroll(self, batch, start=0, stop=None):
+        return Output(super().unroll(batch).q.half(), batch.obs[..., :0])
+
+
 class Flat(Mixer):
     n_streams = 1
 
@@ -70,6 +85,11 @@ class Flat(Mixer):
 
     def forward(self, q, greedy_q, action, state):
         return q.sum(-1)
+
+
+class HalfMixer(Flat):
+    def forward(self, q, greedy_q, action, state):
+        return q.sum(-1, keepdim=True).half()
 
 
 class MeanValue(Loss):
@@ -141,6 +161,22 @@ PARTS = {
     "mixer=Flat": (
         f"algo.mixer={{_target_: {HERE}.Flat}}",
         r"Flat\.forward \(algo\.mixer\) returned \[\(3, 2\)\].*\(3, 2, 1\)",
+    ),
+    "network=Half": (
+        f"algo.network={{_target_: {HERE}.Half}}",
+        r"Half\.step \(algo\.network\) returned numbers of float16 and float32 .* of float32\.",
+    ),
+    "network=HalfState": (
+        f"algo.network={{_target_: {HERE}.HalfState}}",
+        r"HalfState\.step \(algo\.network\) returned numbers of float32 and bfloat16 ",
+    ),
+    "network=HalfUnroll": (
+        f"algo.network={{_target_: {HERE}.HalfUnroll}}",
+        r"HalfUnroll\.unroll \(algo\.network\) returned numbers of float16 and float32 ",
+    ),
+    "mixer=HalfMixer": (
+        f"algo.mixer={{_target_: {HERE}.HalfMixer}}",
+        r"HalfMixer\.forward \(algo\.mixer\) returned numbers of float16 for ",
     ),
     "network=NoInit": (
         f"algo.network={{_target_: {HERE}.NoInit}}",

@@ -241,3 +241,41 @@ def test_agents_named_otherwise_are_a_hint_and_asked_with_arrays(tmp_path):
     assert policy.act(np.zeros((2, 2))).shape == (2,)
     with pytest.raises(ValueError, match=r"no agents named by text or whole numbers.*\(2, 2\)"):
         policy.act(OddlyNamed().reset(seed=0)[0])
+
+
+def of_dtype(dtype):
+    """A space of components of this type."""
+    return MultiDiscrete([2, 3], dtype=dtype, start=[1, 0])
+
+
+SEEN = Box(0, 1, (2,))
+FORMS = {
+    "one agent": lambda dtype: Shown(SEEN, of_dtype(dtype)),
+    "factored": lambda dtype: Shown(SEEN, of_dtype(dtype)),
+    "numbers": lambda dtype: Shown(SEEN, Discrete(3, start=2, dtype=dtype)),
+    "tuple": lambda dtype: Shown(Tuple([SEEN] * 2), Tuple([of_dtype(dtype)] * 2)),
+    "mixed": lambda dtype: Shown(
+        Tuple([SEEN] * 3), Tuple([of_dtype(dtype), of_dtype(np.int64), Discrete(2, dtype=dtype)])
+    ),
+    "by name": lambda dtype: Scripted(actions=(of_dtype(dtype), Discrete(3, dtype=dtype))),
+}
+"""Environments whose actions are of a type, by their form."""
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int16, np.uint32, np.int64])
+@pytest.mark.parametrize("form", FORMS)
+def test_actions_of_every_form_and_type_are_in_their_space(form, dtype, tmp_path):
+    """Defect: those of components were 64-bit numbers, whatever their space."""
+    env = FORMS[form](dtype)
+    overrides = ["env.factored=true"] if form == "factored" else []
+    policy = loaded(lambda: FORMS[form](dtype), tmp_path, *overrides)
+    obs, _ = env.reset(seed=0)
+    action = policy.act(obs)
+    if form == "by name":
+        assert all(env.action_space(name).contains(each) for name, each in action.items())
+        return
+    assert env.action_space.contains(action)
+    if form == "tuple":
+        rows = np.zeros((2, *policy.spec.obs_shape), np.float32)
+        assert all(env.action_space[0].contains(row) for row in policy.act(rows))

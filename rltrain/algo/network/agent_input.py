@@ -16,7 +16,7 @@ from rltrain.types import EnvSpec
 class ActionAndAgent(nn.Module):
     """Appends ``[previous action one-hot ; agent id one-hot]``, each if set; no parameters."""
 
-    action_rows: Tensor  # [1+A, A], row 0 stands for no action yet
+    numbers: Tensor  # [A], those of the actions
     agent_rows: Tensor  # [N, N]
 
     def __init__(self, *, spec: EnvSpec, last_action: bool, agent_id: bool) -> None:
@@ -24,9 +24,7 @@ class ActionAndAgent(nn.Module):
         self.last_action = last_action
         self.agent_id = agent_id and spec.n_agents > 1  # a single agent needs no id
         self.dim = last_action * spec.n_actions + self.agent_id * spec.n_agents
-        actions = torch.eye(spec.n_actions)
-        action_rows = torch.cat([torch.zeros(1, spec.n_actions), actions])
-        self.register_buffer("action_rows", action_rows, persistent=False)
+        self.register_buffer("numbers", torch.arange(spec.n_actions), persistent=False)
         self.register_buffer("agent_rows", torch.eye(spec.n_agents), persistent=False)
 
     def forward(self, x: Tensor, last_action: Tensor, agent: Tensor | None) -> Tensor:
@@ -39,7 +37,7 @@ class ActionAndAgent(nn.Module):
         """
         parts = [x]
         if self.last_action:
-            parts.append(F.embedding(last_action + 1, self.action_rows))
+            parts.append((last_action[..., None] == self.numbers).float())
         if self.agent_id:
             ids = self.agent_rows if agent is None else F.embedding(agent, self.agent_rows)
             parts.append(ids.expand(*last_action.shape, -1))

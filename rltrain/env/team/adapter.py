@@ -99,6 +99,7 @@ class TeamEnv(ThirdPartyEnv):
             sizes = [math.prod(agent.view.shape) for agent in agents]
             state_dim = 0 if len(self._shape) > 3 else sum(sizes)
         fields["masks_actions"] |= self._masks
+        joint = env.joint if isinstance(env, GymnasiumTeam) else None
         self.spec = EnvSpec(
             n_agents=n,
             state_dim=state_dim,
@@ -106,7 +107,8 @@ class TeamEnv(ThirdPartyEnv):
             max_steps=options.max_episode_steps,
             frame_stack=options.frame_stack,
             agents=agents_record(names, env.observation_space, env.action_space, options.channels),
-            joint=env.joint if isinstance(env, GymnasiumTeam) else None,
+            joint=joint,
+            action_dtype=str(env.env.action_space.dtype) if joint == "components" else "int64",
             channels=options.channels,
             masks_in_info=self._masks,
             **fields,

@@ -77,8 +77,8 @@ class NamedAgents:
 
     def joined(self, actions: Mapping[Name, Any]) -> tuple[Any, ...] | np.ndarray:
         """Actions by name as the Gymnasium environment takes them."""
-        each = [actions[name] for name in self.names]
-        return tuple(each) if self._spec.joint == "tuple" else np.array(each)
+        each, spec = [actions[name] for name in self.names], self._spec
+        return tuple(each) if spec.joint == "tuple" else np.array(each, spec.action_dtype)
 
     def seen(
         self, obs: Mapping[Name, Any], masks: Mapping[Name, Any] | None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import cycle
 from typing import Any
 
 from torch import nn
@@ -11,7 +12,7 @@ from rltrain.errors import UsageError
 from rltrain.hardware.process.shared_memory import SharedExchange
 from rltrain.hardware.process.supervision import Supervision
 from rltrain.interfaces import VectorEnv, Watch
-from rltrain.types import Clock, Episode
+from rltrain.types import Clock, Episode, StateDict
 
 
 class ProcessTests:
@@ -104,6 +105,17 @@ class ProcessTests:
             self._ready = self.finish_episodes()
         answers = self._workers.ask("call", [(method, *args)] * len(self.shares))
         return [one for each in answers for one in each]
+
+    def carried_envs(self) -> list[StateDict]:
+        """What outlives an episode of the environments of each worker, such as tasks."""
+        return [{} if each is None else each["env"] for each in self._workers.carried]
+
+    def carry_on_envs(self, states: Sequence[StateDict]) -> None:
+        """Load what ``carried_envs`` returned: the workers start again with it."""
+        self._workers.close()
+        self._workers.carried = [
+            {"env": env} for _, env in zip(self.shares, cycle(states), strict=False)
+        ]
 
     def abandon(self, episodes: int) -> None:
         """Drop the test that is being played."""

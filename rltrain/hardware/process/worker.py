@@ -181,7 +181,8 @@ class Answers:
         rollout, agents = self.make(self.share, self.replaced)
         worker = Worker(rollout, agents, self.share, self.exchange)
         if self.carried is not None:  # all but the random stream, which is new
-            policy = {**self.carried["policy"], "rng": rollout.policy.state_dict()["rng"]}
+            kept = self.carried.get("policy", {})
+            policy = {**kept, "rng": rollout.policy.state_dict()["rng"]}
             rollout.carry_on({**self.carried, "policy": policy})
         if self.episodes:
             rollout.abandon(self.episodes)

@@ -215,6 +215,7 @@ def written(settings: Settings, source: checkpoint.Found, folder: Path) -> dict[
         "outputs": network.outputs,
         "observation_space": env.spec.obs_space,
         "action_components": env.spec.action_components,
+        "action_dtype": env.spec.action_dtype,
         "agents": env.spec.agents,
         "compared_steps": compared.n_steps * env.n_envs,
         "largest_relative_difference": float(compared.difference),

@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import nn
 
+from rltrain.algo.network.agent_input import ActionAndAgent
 from rltrain.algo.network.distribution import ImplicitQuantile
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.network.head import NoisyLinear
@@ -277,3 +278,15 @@ def test_steps_that_are_not_needed_are_left_out(start, stop):
     left_out = torch.ones(4, dtype=torch.bool)
     left_out[needed] = False
     assert not part[left_out].any()
+
+
+@pytest.mark.parametrize("last_action", [False, True])
+def test_memory_does_not_grow_with_the_square_of_the_actions(last_action):
+    """Defect: a table of all previous actions, which no other agents than these read, was built."""
+    n_actions = 1_000_000
+    spec = replace(SPEC, n_agents=1, n_actions=n_actions)
+    rest = ActionAndAgent(spec=spec, last_action=last_action, agent_id=True)
+    assert sum(each.numel() for each in rest.buffers()) <= n_actions + 1
+    joined = rest(torch.zeros(2, 1, 3), torch.tensor([[-1], [7]]), None)
+    assert joined.shape == (2, 1, 3 + last_action * n_actions)
+    assert joined.nonzero().tolist() == ([[1, 0, 3 + 7]] if last_action else [])

@@ -181,6 +181,12 @@ def test_what_workers_cannot_do_is_refused(tmp_path, words, match):
     assert not (tmp_path / "run").exists()
 
 
+def test_a_number_of_workers_that_nobody_typed_is_said_to_be_the_usual_one(tmp_path):
+    said = r"=process has hardware\.n_workers=4 unless .*Type hardware\.n_workers=2\."
+    with pytest.raises(UsageError, match=said):
+        rltrain.make_trainer([*SMALL, "hardware=process", "hardware.n_envs=2"], tmp_path)
+
+
 def test_on_policy_learning_does_not_overlap(tmp_path):
     words = ["algo=pqn", "env=cartpole", "tuned=none", "hardware.threads=1", *PROCESS]
     with pytest.raises(UsageError, match=r"on-policy.*Type hardware\.overlap=false"):
