@@ -30,7 +30,8 @@ class Range(NamedTuple):
 FLAG = Range("True or False", 0, 1, whole=True)
 SEED = Range("a whole number from 0 to 2**63 - 1", 0, 2**63 - 1, whole=True)
 Flag = Annotated[bool, FLAG]
-Count = Annotated[int, Range("1, 2, 3, …", 1, 2**63 - 1, whole=True)]
+COUNT = Range("1, 2, 3, …", 1, 2**63 - 1, whole=True)
+Count = Annotated[int, COUNT]
 Real = Annotated[float, Range("a finite number")]
 Positive = Annotated[float, Range("a finite number above 0", math.ulp(0.0))]
 NonNegative = Annotated[float, Range("a finite number, 0 or more", 0)]
@@ -51,6 +52,13 @@ def check_flags(**flags: object) -> None:
     for name, value in flags.items():
         if not FLAG.holds(value):
             raise ValueError(f"{name}={value!r}: expected {FLAG.expected}")
+
+
+def check_counts(**counts: object) -> None:
+    """Raise ValueError unless all are whole numbers above 0."""
+    for name, value in counts.items():
+        if not COUNT.holds(value):
+            raise ValueError(f"{name}={value!r}: expected {COUNT.expected}")
 
 
 def check_seed(seed: object) -> None:

@@ -78,7 +78,7 @@ class SmacParallelEnv(ParallelEnv):
         missing = [agent for agent in self.agents if agent not in actions]
         if missing:
             raise AssertionError(f"no action for {missing}: give one for each of {self.agents}")
-        chosen = {agent: int(actions[agent]) for agent in self.agents}
+        chosen = {agent: actions[agent] for agent in self.agents}
         everyone = [chosen.get(agent, 0) for agent in self.possible_agents]
         reward, over, info = self.env.step(everyone)
         present = self.agents

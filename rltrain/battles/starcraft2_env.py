@@ -18,7 +18,7 @@ import numpy as np
 
 from rltrain.battles.battle_view import BattleView
 from rltrain.battles.data.terrain import SIZE
-from rltrain.battles.engine.battles import IllegalAction
+from rltrain.battles.engine.battles import IllegalAction, whole_actions
 from rltrain.battles.engine.world import U
 from rltrain.battles.native import NativeBattles
 from rltrain.battles.option_checks import check_choice, check_flags, check_seed, did_you_mean
@@ -137,7 +137,7 @@ class StarCraft2Env(BattleView):
         """
         if self._episode == 0:
             raise RuntimeError("the environment was never reset: call reset() before step()")
-        action = np.array([int(a) for a in actions], np.int64)[None]
+        action = whole_actions([[float(a) for a in actions]])
         already_over = bool(self.battles.ended[0])
         try:
             self.battles.step(action)
@@ -239,7 +239,8 @@ class StarCraft2Env(BattleView):
 
     @property
     def _dead(self) -> np.ndarray:
-        return (self.battles.world.unit[0, U.HEALTH, self._order] <= 0).astype(np.float64)
+        dead = self.battles.world.unit[0, U.HEALTH, self._order] <= 0
+        return (dead & self.battles.begun[0]).astype(np.float64)
 
     def seed(self) -> int:
         """The seed of the constructor, or the one drawn in its place."""

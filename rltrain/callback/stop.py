@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from rltrain.callback.hooks import Callback
 from rltrain.callback.training import Training
+
+log = logging.getLogger("rltrain")
 
 
 @dataclass(kw_only=True, eq=False)
@@ -20,12 +24,26 @@ class Stop(Callback):
     mode: Literal["max", "min"]
     value: float | None
     hours: float | None
+    warned: bool = field(default=False, init=False)
 
     def on_iteration(self, trainer: Training, value: None = None) -> None:
         if self.metric is not None and self.value is not None:
             now = trainer.latest.get(self.metric, math.nan)
             if now >= self.value if self.mode == "max" else now <= self.value:
                 trainer.stop(f"{self.metric} reached {now:g}")
+            self._warn(self.metric, trainer.latest)
         seconds = trainer.seconds - trainer.usage.seconds_before
         if self.hours is not None and seconds >= 3600 * self.hours:
             trainer.stop(f"{self.hours:g} hours are over")
+
+    def _warn(self, metric: str, latest: Mapping[str, float]) -> None:
+        """Log once that episodes were reported without a metric that an environment may count."""
+        episodes = f"{metric.partition('/')[0]}/return_mean" in latest
+        if metric.endswith("_mean") and episodes and metric not in latest and not self.warned:
+            self.warned = True
+            log.warning(
+                "The run will not stop on stop.metric=%s: the environment does not report it. "
+                "There are %s.",
+                metric,
+                ", ".join(sorted(name for name in latest if name.endswith("_mean"))),
+            )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -55,9 +56,15 @@ METRICS = (
     "time/learning_share",
     "time/env_restarts",
 )
-"""Every metric that a run can report."""
+"""Every metric that a run can report, besides those of callbacks and those that are named after
+what an environment counts, a map or an opponent.
+"""
+NAMED = re.compile(r"(train|test)/(\w+_mean|win_rate/.+)")
+"""Metrics of episodes that are named after one of these."""
 Z95 = 1.959964
 """97.5% quantile of the normal distribution."""
+T95 = (12.7062, 4.3027, 3.1824, 2.7764)
+"""The same of Student's t with 1 to 4 degrees of freedom."""
 
 
 class MetricRow(Mapping[str, Any]):
@@ -256,3 +263,17 @@ def wilson(wins: float, n: int) -> tuple[float, float]:
     p, z2 = wins / n, Z95 * Z95
     center, spread = p + z2 / (2 * n), Z95 * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
     return max(0.0, (center - spread) / (1 + z2 / n)), min(1.0, (center + spread) / (1 + z2 / n))
+
+
+def student(std: float, n: int) -> tuple[float, float]:
+    """The standard error of the mean of n > 1 values with this standard deviation (that of a
+    population), and half of the mean's 95% interval, with the quantile of Student's t at n - 1
+    degrees of freedom: a table, then the expansion around the normal one (Abramowitz and Stegun,
+    1964, Handbook of Mathematical Functions, 26.7.5), which is exact to 0.0003.
+
+    The interval is that of normal values. If all n are equal it has no width and says nothing.
+    """
+    error, few = std / math.sqrt(n - 1), n - 1 <= len(T95)
+    terms = (Z95, 2.37227, 2.82250, 2.55585, 1.58953)
+    quantile = T95[n - 2] if few else sum(term / (n - 1) ** k for k, term in enumerate(terms))
+    return error, quantile * error

@@ -20,7 +20,7 @@ from rltrain.config.validate.mode_keys import require_read
 from rltrain.errors import UsageError
 
 Overrides = Sequence[str] | Mapping[str, Any]
-MAPPING_KEYS = (*FREE_FORM, "test.function")
+MAPPING_KEYS = (*FREE_FORM, "test.function", "env.opponents")
 """Keys whose value is a mapping itself."""
 BARE = re.compile(r"[A-Za-z_][\w./:-]*")
 """Texts that need no quotes, unless they mean something else in YAML."""

@@ -37,8 +37,8 @@ def refuse_wrong(
     Raises:
         NamesError: every problem at once.
     """
-    problems = [text for texts in wrong.values() for text in texts]
-    for o in values:
+    problems, keys = [text for texts in wrong.values() for text in texts], flat_keys(known)
+    for o in sorted(values, key=lambda o: o.key_or_group not in keys):  # answers depend on the rest
         if sets_hydra(o):
             problems += hydra_problem(o)
         elif o.key_or_group.partition(".")[0] not in wrong:

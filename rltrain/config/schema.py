@@ -274,6 +274,11 @@ class OpponentSettings:
     opponents: dict[str, Positive] | None
     opponent_epsilon: Probability
 
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """Who plays the other side in training, as typed, and how often."""
+        return self.opponents or {self.opponent: 1.0}
+
 
 @dataclass(frozen=True, kw_only=True)
 class LoggerSettings:
@@ -322,7 +327,7 @@ class Settings:
             return {self.run.test.opponent: 1.0}
         if self.opponents is None:
             return {BUILTIN: 1.0}
-        return self.opponents.opponents or {self.opponents.opponent: 1.0}
+        return self.opponents.weights
 
     def is_two_sided(self, *, training: bool) -> bool:
         """Whether anything but the environment plays its other side."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from rltrain.callback import Callback
 from rltrain.callback.training import Training
-from rltrain.common.metrics import METRICS
+from rltrain.common.metrics import METRICS, NAMED
 from rltrain.common.number_types import Flag, Real
 from rltrain.types import StateDict
 
@@ -35,7 +35,7 @@ class Curriculum(Callback):
         if not tasks:
             raise ValueError("Curriculum: expected a list of tasks, got none.")
         own = metric.partition("/")[0] in ("custom", "test")  # of callbacks and test functions
-        if metric not in METRICS and not own:
+        if metric not in METRICS and not own and not NAMED.fullmatch(metric):
             raise ValueError(
                 f"Curriculum: metric={metric} is not reported by runs: expected one of "
                 f"{', '.join(METRICS)}, or custom/NAME."

@@ -23,7 +23,7 @@ from rltrain.common import checkpoint
 from rltrain.common.checkpoint.opponent_files import BUILTIN, opponent_name
 from rltrain.common.files import JsonObject
 from rltrain.common.json_text import without_nan
-from rltrain.common.metrics import Z95, summarize, wilson
+from rltrain.common.metrics import student, summarize, wilson
 from rltrain.common.seeding import SeedsOfTests
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
@@ -266,13 +266,13 @@ def plain_info(episode: Episode) -> dict[str, Any]:
 
 def summary(episodes: Sequence[Episode]) -> dict[str, float]:
     """The metrics of a test, with the standard error of returns and 95% intervals of returns
-    (normal) and wins (Wilson, 1927).
+    (Student's t) and wins (Wilson, 1927).
     """
     out, n = summarize(list(episodes)), len(episodes)
     if n > 1:
-        mean, error = out["test/return_mean"], out["test/return_std"] / math.sqrt(n - 1)
-        out["test/return_standard_error"] = error
-        out |= {"test/return_low": mean - Z95 * error, "test/return_high": mean + Z95 * error}
+        mean = out["test/return_mean"]
+        out["test/return_standard_error"], half = student(out["test/return_std"], n)
+        out |= {"test/return_low": mean - half, "test/return_high": mean + half}
     if wins := [bool(e.info["win"]) for e in episodes if "win" in e.info]:
         low, high = wilson(sum(wins), len(wins))
         out |= {"test/win_rate_low": low, "test/win_rate_high": high}
@@ -316,10 +316,12 @@ def print_episodes(evaluation: Evaluation) -> Screen:
 
 
 def return_texts(metrics: Mapping[str, float]) -> tuple[str, str]:
-    """The mean return, and its interval where there is one."""
+    """The mean return, and its interval where there is one; equal returns have none."""
     low, high = metrics.get("test/return_low"), metrics.get("test/return_high")
-    interval = "" if low is None or high is None else f"{low:.2f} … {high:.2f}"
-    return f"{metrics['test/return_mean']:.2f}", interval
+    mean, interval = f"{metrics['test/return_mean']:.2f}", ""
+    if low is not None and high is not None:
+        interval = "all equal" if math.isclose(low, high) else f"{low:.2f} … {high:.2f}"
+    return mean, interval
 
 
 def show_all(done: Evaluations) -> None:

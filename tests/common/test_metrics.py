@@ -1,12 +1,21 @@
 """Metrics are plain means over steps and episodes."""
 
+import math
 from decimal import Decimal
 
 import numpy as np
 import pytest
 import torch
 
-from rltrain.common.metrics import METRICS, MetricRow, Metrics, episode_metrics, summarize, wilson
+from rltrain.common.metrics import (
+    METRICS,
+    MetricRow,
+    Metrics,
+    episode_metrics,
+    student,
+    summarize,
+    wilson,
+)
 from rltrain.errors import EnvError, UsageError
 from rltrain.types import Episode
 
@@ -51,6 +60,31 @@ def test_win_rate_only_if_episodes_report_a_win():
 )
 def test_wilson_intervals_of_the_tables(wins, n, low, high):
     assert wilson(wins, n) == pytest.approx((low, high), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("n", "quantile"),
+    [
+        (2, 12.7062),
+        (3, 4.3027),
+        (5, 2.7764),
+        (6, 2.5706),
+        (9, 2.3060),
+        (32, 2.0395),
+        (1001, 1.9623),
+    ],
+)
+def test_intervals_of_means_have_the_quantiles_of_the_tables(n, quantile):
+    assert student(math.sqrt(n - 1), n) == pytest.approx((1, quantile), abs=3e-4)
+
+
+def test_an_interval_of_a_mean_contains_it_in_95_of_100_samples():
+    """Defect: with the quantile of the normal distribution, those of two values did in 70."""
+    rng = np.random.default_rng(0)
+    for n in (2, 4, 8, 32):
+        x = rng.normal(size=(20_000, n))
+        halves = np.array([student(std, n)[1] for std in x.std(1)])
+        assert (abs(x.mean(1)) <= halves).mean() == pytest.approx(0.95, abs=0.005)
 
 
 @pytest.mark.parametrize(

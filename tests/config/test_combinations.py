@@ -18,7 +18,7 @@ GIVEN = {
     *("target_period", "target_percent", "target_half", "target_unit", "target_unset", "network"),
     *("convolutions", "multi_input", "image", "image_keys"),
     *("masks", "space", "plays_itself", "any_image", "collected", "commanded", "played"),
-    "time_steps",
+    *("time_steps", "two_sided_training", "two_sided_tests"),
 }
 """Facts that callers give beside the keys of a configuration."""
 ROWS = [

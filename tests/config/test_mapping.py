@@ -1,12 +1,16 @@
 """Overrides as a mapping mean what the same keys mean when they are typed."""
 
+from dataclasses import is_dataclass
 from pathlib import Path
+from typing import get_args, get_origin, get_type_hints
 
 import numpy as np
 import pytest
 
 from rltrain.api import settings_from
+from rltrain.config.catalog import SHIPPED
 from rltrain.config.mapping import as_texts
+from rltrain.config.schema import ClusterSettings, OpponentSettings, RunSettings
 from rltrain.errors import UsageError
 from rltrain.mode.train import Result
 
@@ -51,6 +55,39 @@ def test_a_mapping_is_what_would_be_typed(mapping, texts):
 def test_what_no_configuration_holds_is_answered_with_what_to_type(mapping, said):
     with pytest.raises(UsageError, match=said):
         as_texts(mapping)
+
+
+def keys_of_mappings(kind, prefix=""):
+    """Keys of settings whose own type is a mapping."""
+    for name, hint in get_type_hints(kind).items():
+        if is_dataclass(hint):
+            yield from keys_of_mappings(hint, f"{prefix}{name}.")
+        elif any(get_origin(each) is dict for each in (hint, *get_args(hint))):
+            yield prefix + name
+
+
+MAPPINGS = {
+    *keys_of_mappings(RunSettings),
+    *keys_of_mappings(OpponentSettings, "env."),
+    *keys_of_mappings(ClusterSettings, "hardware."),
+    *(
+        key
+        for group in ("env", "hardware")
+        for option in SHIPPED.options(group)
+        for key, default in SHIPPED.own_keys(group, option).items()
+        if default.value == "{}"
+    ),
+}
+
+
+@pytest.mark.parametrize("key", sorted(MAPPINGS))
+def test_a_key_whose_value_is_a_mapping_takes_one(key):
+    """Defect: {"env.opponents": {"builtin": 1}} became the key env.opponents.builtin."""
+    *nodes, leaf = key.split(".")
+    nested = {leaf: {"x": 1}}
+    for node in reversed(nodes):
+        nested = {node: nested}
+    assert as_texts({key: {"x": 1}}) == as_texts(nested) == [f"{key}={{x: 1}}"]
 
 
 def test_texts_stay_as_they_are():

@@ -307,6 +307,9 @@ def test_a_failure_is_told_where_the_console_is_off(own_folder, capsys):
     assert "returned the reward nan" in capsys.readouterr().err
 
 
+WHICH = r"win_rate/\w+: no map of env\.maps and no opponent of test is named \w+"
+
+
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
@@ -325,6 +328,8 @@ def test_a_failure_is_told_where_the_console_is_off(own_folder, capsys):
         (["mode=tune", "tune.metric=offline/is_return"], r"metric of tests"),
         (["mode=tune", "tune.metric=time/env_share"], r"metric of tests"),
         (["mode=tune", "tune.metric=episode_reward_mean"], r"Type tune\.metric=test/return_mean"),
+        (["stop.metric=test/win_rate/3m", "stop.value=1"], WHICH),
+        (["stop.metric=train/retrun_mean", "stop.value=1"], r"mean stop\.metric=train/return_mean"),
         (["resume=file.py"], "there is a file, which is not a run folder, at"),
     ],
     ids=lambda x: str(x),

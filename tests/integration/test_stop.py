@@ -48,6 +48,15 @@ def test_a_run_goes_on_until_a_falling_metric_is_low_enough(small, tmp_path):
     assert 38 <= trainer.clock.env_steps < 75  # epsilon falls from 1 to 0.05 until step 75
 
 
+def test_a_metric_that_an_environment_does_not_count_is_warned_of_after_the_first_test(caplog):
+    reason(metric="test/score_mean", value=1, train_return_mean=1.0)
+    reason(metric="test/score_mean", value=1, test_return_mean=1.0, test_score_mean=0.0)
+    assert not caplog.text
+    reason(metric="test/score_mean", value=1, test_return_mean=1.0)
+    assert "not stop on stop.metric=test/score_mean: the environment does not" in caplog.text
+    assert "There are test/return_mean." in caplog.text
+
+
 def test_other_metrics_do_not_stop_it():
     assert reason(metric="test/win_rate", value=0.9, train_win_rate=1.0) is None
 

@@ -12,7 +12,7 @@ import pytest
 import rltrain
 from rltrain.api import settings_from
 from rltrain.errors import StorageError
-from rltrain.mode.evaluate import plain_info, played, summary
+from rltrain.mode.evaluate import plain_info, played, return_texts, summary
 from rltrain.mode.evaluation_files import recordings_folder, write
 from rltrain.types import Episode
 from tests.video.viewer import read_page
@@ -24,9 +24,14 @@ def test_means_and_intervals_by_hand():
     assert m["test/return_mean"] == 2.5
     assert m["test/return_standard_error"] == pytest.approx(np.std([1, 2, 3, 4], ddof=1) / 2)
     assert m["test/return_high"] - m["test/return_low"] == pytest.approx(
-        2 * 1.959964 * m["test/return_standard_error"]
+        2 * 3.1824 * m["test/return_standard_error"]  # Student's t with 3 degrees of freedom
     )
     assert m["test/win_rate"] == 0.5
+
+
+def test_equal_returns_are_shown_without_an_interval():
+    assert return_texts(summary([Episode(2.0, 3)] * 4)) == ("2.00", "all equal")
+    assert return_texts(summary([Episode(2.0, 3)])) == ("2.00", "")
 
 
 def test_what_an_environment_counts_is_averaged():

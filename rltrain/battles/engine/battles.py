@@ -6,7 +6,7 @@ write into ``world`` and call ``refresh``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numba
@@ -24,6 +24,7 @@ from rltrain.battles.engine.enemy_side import EnemySide
 from rltrain.battles.engine.episode import reset_battle
 from rltrain.battles.engine.tables import build_reward, build_scene, build_view
 from rltrain.battles.engine.world import Outcome, U, World, build_frame, build_world
+from rltrain.battles.option_checks import SEED, Range, check_counts
 from rltrain.battles.options import Options, max_reward_against, sizes_of
 from rltrain.battles.smaclite import env_step as smaclite
 from rltrain.battles.smaclite.maps import find_map_under
@@ -54,6 +55,17 @@ def check_shape(action: np.ndarray, avail: np.ndarray) -> None:
         )
 
 
+def whole_actions(action: object) -> np.ndarray:
+    """Actions as int64; ValueError unless all are whole numbers."""
+    given = np.asarray(action)
+    whole = given.dtype.kind in "biu"
+    if not whole and not (
+        given.dtype.kind == "f" and (np.isfinite(given) & (given % 1 == 0)).all()
+    ):
+        raise ValueError(f"actions: expected whole numbers, got {given.tolist()!r}")
+    return np.ascontiguousarray(given, np.int64)
+
+
 class Battles:
     """Arrays obs [E, A, O], avail [E, A, n_actions], state [E, S], reward [E] show the current step
     of E battles of the map of a name, or of ``map_data`` itself, made for these rules.
@@ -78,6 +90,7 @@ class Battles:
         starts: Sequence[Positions] = (),
         two_sided: bool = False,
     ) -> None:
+        check_counts(n_envs=n_envs, n_threads=n_threads)
         if two_sided and rules != "sc2":
             raise ValueError(
                 f"with rules={rules} only the engine commands the enemies: choose rules=sc2."
@@ -118,15 +131,19 @@ class Battles:
         self.n_threads = min(n_threads, MAX_THREADS, n_envs)
         self._seed = np.zeros(n_envs, np.uint64)
         self._restart = np.zeros(n_envs, np.bool_)
+        self._known = Range(f"a whole number from 0 to {n_envs - 1}", 0, n_envs - 1, whole=True)
+        self._begun = np.zeros(n_envs, np.bool_)
         battle = self.scene, self.shown, self.world
         self.other = EnemySide(self.map_data, options, battle, self.roster) if two_sided else None
 
     def reset(self, seeds: Mapping[int, int]) -> None:
         """Restart the battles e of ``seeds``, each with its own seed; the others stay as they
-        are."""
+        are. Raises ValueError for a battle or a seed that there is not."""
+        self._check_seeds(seeds)
         restart = np.zeros(self.n_envs, np.bool_)
         for e, seed in seeds.items():
             restart[e], self._seed[e] = True, seed
+        self._begun |= restart
         self._recruit(restart)
         for e in seeds:
             reset_battle(self.scene, self.shown, self.world, self.frame, e, self._seed[e])
@@ -143,21 +160,25 @@ class Battles:
 
         Finished battles that are not restarted stay frozen with reward 0. If ``self.orders`` is
         set, what it returns (in SMAC's numbers, attacks from 6 on) is carried out in place of the
-        actions; neither need be available then. Raises ``IllegalAction``.
+        actions; neither need be available then. Raises ``IllegalAction``, ValueError for what are
+        no actions, battles or seeds, and RuntimeError if a battle was never reset.
         """
-        orders = None if self.orders is None else self.orders()
-        action = np.ascontiguousarray(action, np.int64)
+        action = whole_actions(action)
         check_shape(action, self.avail)
+        self._check_seeds(restarts or {})
+        self._require_begun(e for e in range(self.n_envs) if e not in (restarts or ()))
+        orders = None if self.orders is None else self.orders()
         self._restart[:] = False
         for e, seed in (restarts or {}).items():
             self._restart[e], self._seed[e] = True, seed
         self._check(action, any_action=orders is not None)
         if self.other is not None and other_action is not None:
-            other_action = np.ascontiguousarray(other_action, np.int64)
+            other_action = whole_actions(other_action)
             check_shape(other_action, self.other.avail)
             self._check(other_action, any_action=False, side=self.other)
             self.other.command(other_action, self._restart)
         if restarts:
+            self._begun |= self._restart
             self._recruit(self._restart)
         kernels = smaclite if self.scene.smaclite else env_step
         advance = kernels.advance_serial
@@ -205,6 +226,31 @@ class Battles:
         table: np.ndarray = getattr(self.scene, name)[e * self.scene.per_battle]
         return table
 
+    @property
+    def begun(self) -> np.ndarray:
+        """bool [E]: not before the first reset, unless units were placed."""
+        alive = (self.world.unit[:, U.HEALTH] > 0).any(1)
+        return np.asarray(self._begun | alive | self.ended)
+
+    def _require_begun(self, envs: Iterable[int]) -> None:
+        if not self._begun.all():
+            self._begun = self.begun
+            if waiting := [e for e in envs if not self._begun[e]]:
+                raise RuntimeError(
+                    f"battle {waiting[0]} was never reset: call reset({{{waiting[0]}: seed}}) first"
+                )
+
+    def _check_battles(self, envs: Iterable[object]) -> None:
+        for e in envs:
+            if not self._known.holds(e):
+                raise ValueError(f"battle {e!r}: expected {self._known.expected}")
+
+    def _check_seeds(self, seeds: Mapping[int, int]) -> None:
+        self._check_battles(seeds)
+        for e, seed in seeds.items():
+            if not SEED.holds(seed):
+                raise ValueError(f"seed={seed!r} of battle {e}: expected {SEED.expected}")
+
     def _check(
         self, action: np.ndarray, *, any_action: bool, side: EnemySide | None = None
     ) -> None:
@@ -230,7 +276,10 @@ class Battles:
 
     def results(self, envs: Sequence[int]) -> list[dict[str, Any]]:
         """How these battles stand: won, dead allies and enemies, timed out; of two sides also
-        whether neither won."""
+        whether neither won. Raises ValueError for a battle that there is not, RuntimeError for one
+        that was never reset."""
+        self._check_battles(envs)
+        self._require_begun(envs)
         dead = self.world.unit[envs, U.HEALTH] <= 0
         agents, outcome = self.map_data.n_agents, self.world.outcome[envs]
         columns = {

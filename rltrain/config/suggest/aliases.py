@@ -13,7 +13,7 @@ The file of a library holds sections, a section rows, a row up to four columns:
    units, two of them, ``range`` of that many seeds, the mean ``return`` that ends a run,
    the ``decay`` by a factor at each step, or
    hours of a number of ``hours``, ``minutes`` or ``seconds``, of a ``time`` only with its unit;
-   several words are a remark.
+   several words are a remark. Of a mapping the key that stays as it is where it has a value.
 """
 
 from __future__ import annotations

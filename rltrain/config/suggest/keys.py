@@ -39,16 +39,21 @@ def for_key(
         known: every key of the composition by its dotted path, inner nodes as mappings.
         refusal: tries what an answer says to type.
     """
-    answers = map(_within_environment, _key_answers(key, value, known, catalog))
-    return accepted(answers, refusal)
+    answers = _key_answers(key, value, known, catalog)
+    return accepted((_within_environment(answer, catalog) for answer in answers), refusal)
 
 
-def _within_environment(answer: Answer) -> Answer:
-    """A remark in place of an answer that another environment has this key."""
-    found = re.match(r"(env=\w+) (env\.\w+)=", answer.typed[0] if answer.typed else "")
-    if found and found[2] not in NAMED_BY:
-        return Answer(why=f"{found[2]} is a key of {found[1]}")
-    return answer
+def _within_environment(answer: Answer, catalog: Catalog) -> Answer:
+    """A remark in place of an answer that other environments have this key: those whose own file
+    has it, if there are any.
+    """
+    found = re.match(r"env=\w+ env\.(\w+)=", answer.typed[0] if answer.typed else "")
+    if not found or f"env.{found[1]}" in NAMED_BY:
+        return answer
+    homes = catalog.homes[f"env.{found[1]}"]
+    files = {home: catalog.file(*home.split("=")) for home in homes}
+    own = [home for home, file in files.items() if file and found[1] in file.keys]
+    return Answer(why=f"env.{found[1]} is a key of {', '.join(own or homes)}")
 
 
 def for_deletion(key: str, known: Tree, refusal: Refusal) -> Answer:
@@ -214,7 +219,13 @@ def _row_answer(row: Row, name: str, value: str, known: Tree, catalog: Catalog) 
     for each in (value.lower(), BOOLEANS.get(value.lower(), "*"), "*"):
         if each in row.values:
             words = [word.partition("=") for word in shlex.split(row.values[each])]
-            typed = [pasteable(k, v, known, catalog) if equals else k for k, equals, v in words]
+            typed, with_new = list[str](), dict(known)
+            for k, equals, v in words:
+                if k != row.convert or known.get(k) is None:
+                    typed.append(pasteable(k, v, with_new, catalog) if equals else k)
+                    chosen = shlex.split(typed[-1])  # an option has keys of its own
+                    new = [key for key, at in catalog.homes.items() if {*at}.intersection(chosen)]
+                    with_new = {**dict.fromkeys(new), **with_new}
             return Answer((" ".join(typed),)) if words else nothing
     if row.ours:
         keys = row.target(name).split("|")

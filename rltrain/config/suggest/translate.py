@@ -176,7 +176,8 @@ def _setting(
     if inside or name in known or name.startswith((*own, *(f"+{node}." for node in FREE_FORM))):
         done.add(shell_word(f"{name}={value}"))
         return
-    answer = for_key(name, value, known, catalog)
+    typed_before = {k: done.value(k) for k in done.overrides if known.get(k, "") is None}
+    answer = for_key(name, value, {**known, **typed_before}, catalog)
     typed = answer.typed[0] if answer.typed else ""
     chosen = re.findall(r"(?:^|\s)((?:algo|env)=\S+)", typed)
     other = any(before.overrides.get(each.partition("=")[0]) != each for each in chosen)

@@ -7,7 +7,7 @@ pydantic reads them without constructing anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cache, partial
 from typing import Any, get_type_hints
@@ -16,7 +16,6 @@ from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
 from rltrain.common.json_text import without_nan
-from rltrain.common.metrics import METRICS
 from rltrain.common.number_types import Whole
 from rltrain.config.catalog import PRESETS, Tree
 from rltrain.config.combinations import Facts
@@ -42,6 +41,7 @@ from rltrain.config.validate.constructor import (
     show,
     value_in,
 )
+from rltrain.config.validate.metric_names import metric_problem
 from rltrain.errors import UsageError, did_you_mean
 
 LARGEST = 2**63 - 1
@@ -102,7 +102,7 @@ def check(plain: Tree, choices: Mapping[str, str], defaults: Tree) -> Settings:
         listed = []
     callbacks = [checker.node(node, f"callbacks[{i}]") for i, node in enumerate(listed)]
     if run:
-        checker.problems += metric_problem(run)
+        checker.problems += metric_problem(run, nodes, opponents)
     facts = {**({} if run is None else asdict(run)), "algo": {} if algo is None else asdict(algo)}
     given_env = plain["env"] if isinstance(plain.get("env"), Mapping) else {}
     facts["env"] = {**given_env, **({} if opponents is None else asdict(opponents))}
@@ -131,28 +131,6 @@ def check(plain: Tree, choices: Mapping[str, str], defaults: Tree) -> Settings:
         ),
         typed=frozenset(key for key, value in keys.items() if value != before.get(key, value)),
     )
-
-
-def metric_problem(run: RunSettings) -> Iterator[str]:
-    """Yield the messages about a ``stop.metric`` or ``tune.metric`` that nothing can report."""
-    own = "custom|test" if run.test.function else "custom"
-    tests = [name for name in METRICS if name.startswith("test/")]
-    for key, name, none, metrics in (
-        ("stop.metric", run.stop.metric, None, METRICS),
-        ("tune.metric", run.tune.metric, "auto", tests),
-    ):
-        if name in (none, *metrics) or re.fullmatch(rf"({own})/\w+", str(name)):
-            continue
-        from rltrain.config.suggest.value_forms import for_metric
-
-        meant = str(for_metric(str(name), metrics)).replace("stop.metric=", f"{key}=")
-        of = "metrics.jsonl"
-        if key == "tune.metric":
-            meant, of = meant.replace("=train/", "=test/"), "tests"
-        yield (
-            f"{key}={name}: expected a metric of {of}, such as test/return_mean, or "
-            f"custom/NAME.{meant}"
-        )
 
 
 def converted(

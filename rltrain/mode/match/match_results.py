@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import html
+import os
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,6 +16,8 @@ import numpy as np
 from rltrain.common.checkpoint.opponent_files import BUILTIN
 from rltrain.common.files import JsonObject, open_plain
 from rltrain.common.metrics import wilson
+from rltrain.config.mapping import require_path
+from rltrain.errors import UsageError, did_you_mean
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.report import rich_table
 from rltrain.report.page import put_page, section
@@ -34,6 +37,7 @@ class Match:
         title: the environment and the number of agents.
         names: of the agents, as in the arrays [N] of ``ratings``.
         pairings: as in ``match.json``: agents, and by side wins, draws and losses.
+        typed: the names by what the match was asked for, ``demo/3m``.
     """
 
     folder: Path
@@ -41,15 +45,36 @@ class Match:
     names: tuple[str, ...]
     pairings: Sequence[dict[str, Any]]
     ratings: Ratings
+    typed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def sides(self) -> list[dict[str, Any]]:
         """The battles of each pairing and side."""
         return [one for each in self.pairings for one in each["sides"]]
 
-    def counts(self, name: str, enemy: str | None = None) -> tuple[int, int, int]:
-        """Wins, draws and losses of an agent, against one other or against all."""
-        return counted(self.sides, name, enemy)
+    def counts(
+        self, name: str | os.PathLike[str], enemy: str | os.PathLike[str] | None = None
+    ) -> tuple[int, int, int]:
+        """Wins, draws and losses of an agent, against one other or against all; each by its name,
+        or as the match was asked for it.
+
+        Raises:
+            UsageError: an agent that is not in the match, or the same one twice.
+        """
+        one, other = self._name(name), None if enemy is None else self._name(enemy)
+        if one == other:
+            raise UsageError(f"counts: {one} does not play itself. Expected two agents, or one.")
+        return counted(self.sides, one, other)
+
+    def _name(self, agent: str | os.PathLike[str]) -> str:
+        text = require_path(agent, "counts")
+        name = self.typed.get(text, text)
+        if name not in self.names:
+            raise UsageError(
+                f"counts: '{text}' is not in this match: expected one of {', '.join(self.names)}."
+                f"{did_you_mean(text, self.names)}"
+            )
+        return name
 
 
 def counted(

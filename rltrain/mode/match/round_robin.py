@@ -104,7 +104,8 @@ def match(asked: Request, *, loud: bool = True) -> Match:
             put_text(folder / FILE, json_text(record))
     names = tuple(agent.name for agent in agents)
     found = rate(results(names, pairings), len(names), np.random.default_rng(0))
-    done = Match(folder, title(agents), names, pairings, found)
+    typed = dict(zip(asked.agents, names, strict=True))
+    done = Match(folder, title(agents), names, pairings, found, typed)
     put_text(folder / FILE, json_text(record | {"ratings": as_json(found, names)}))
     write_page(done)
     return done

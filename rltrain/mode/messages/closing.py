@@ -10,7 +10,7 @@ from typing import Any
 
 from rltrain.common import checkpoint
 from rltrain.common.files import put_text
-from rltrain.common.metrics import Z95, wilson
+from rltrain.common.metrics import student, wilson
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.trust import packages
@@ -68,8 +68,10 @@ def score_text(test: Mapping[str, Any], n_episodes: int = 0) -> str:
         words.append(f"return {mean:.2f}")
         spread, known = test.get("test/return_std"), wins is None and n_episodes > 1
         if known and spread is not None:
-            half = Z95 * spread / math.sqrt(n_episodes - 1)
-            words[0] += f" [{mean - half:.2f}, {mean + half:.2f}]"
+            half = student(spread, n_episodes)[1]
+            low, high = mean - half, mean + half
+            equal = math.isclose(low, high)
+            words[0] += " in every episode" if equal else f" [{low:.2f}, {high:.2f}]"
     return ", ".join(words)
 
 

@@ -37,6 +37,7 @@ def warnings(settings: Settings, trainer: Trainer) -> Iterator[str]:
         settings.plain,
         choices=settings.choices,
         agents=trainer.learner.online.agents,
+        loss_name=settings.nodes["algo.loss"].target,
         spec=spec,
         **exploration_facts(settings, trainer),
         **target_facts(settings),
@@ -111,6 +112,8 @@ def playing_facts(settings: Settings, trainer: Trainer) -> dict[str, object]:
     """Return what is played in training, against whom, and how much in one iteration."""
     return {
         **opponent_facts(settings, trainer.rollout.about, training=True),
+        "two_sided_training": settings.is_two_sided(training=True),
+        "two_sided_tests": settings.is_two_sided(training=False),
         "time_steps": trainer.steps_per_collect,
         "collected": trainer.steps_per_collect * settings.hardware.n_envs,
     }

@@ -10,13 +10,16 @@ from rltrain.battles.options import Options
 from rltrain.common.seeding import seed_key
 from tests.battles.conftest import random_legal
 
-DEEPEST = 0.45
-"""Cells by which discs of one layer may overlap while a crowd sorts itself out: 0.44 is the deepest
-in 36,928 random steps of 2c_vs_64zg, of zerglings pressed against the cliff, and only six other
-pairs exceed 0.3 there.
+SETTLED = 0.3
+"""Cells by which discs of one layer may overlap at rest."""
+DEEPEST, PATIENCE = 0.4, 2
+"""Cells by which they may while a crowd sorts itself out, and steps in a row above ``SETTLED``. The
+most in the 448 random battles of each map: 0.38 (corridor), and 1 step.
 """
-SETTLED, PATIENCE = 0.3, 2
-"""No two discs may overlap by more than the former over more steps than the latter."""
+PRESSED = {"2c_vs_64zg": (0.55, 6)}
+"""The same of 64 zerglings on the strip between two cliffs, whom those behind press against the
+edge faster than pairs are pushed apart: 0.541, and 6 steps; 0.45 is exceeded in 12 of 36,864 steps.
+"""
 
 
 def play_random(map_name: str, n_envs: int, first: int) -> None:
@@ -29,6 +32,7 @@ def play_random(map_name: str, n_envs: int, first: int) -> None:
     whole = sum(unit.health + unit.shield for unit in b.map_data.unit_types[agents:])
     scale = 20 / (whole + 10 * b.map_data.n_enemies + 200)
     total, expected = np.zeros(n_envs), np.zeros(n_envs)
+    deepest, patience = PRESSED.get(map_name, (DEEPEST, PATIENCE))
     stuck = np.zeros((n_envs, *pairs.shape), np.int64)  # steps in a row
     before = b.world.unit.copy()
     while not b.ended.all():
@@ -46,9 +50,10 @@ def play_random(map_name: str, n_envs: int, first: int) -> None:
         gap = np.hypot(x[:, :, None] - x[:, None], y[:, :, None] - y[:, None])
         both = alive[:, :, None] & alive[:, None] & pairs
         overlap = np.where(both, disc[:, None] + disc - gap, 0)
-        assert overlap.max() < DEEPEST
-        stuck = np.where(overlap > SETTLED, stuck + 1, 0)
-        assert stuck.max() <= PATIENCE
+        assert overlap.max() < deepest
+        moving = (~b.ended)[:, None, None]
+        stuck = np.where((overlap > SETTLED) & moving, stuck + 1, 0)
+        assert stuck.max() <= patience
         body = [
             table[:, [U.HEALTH, U.SHIELD], agents:].sum((1, 2), np.float64)
             for table in (before, unit)

@@ -216,6 +216,13 @@ def test_what_would_be_refused_is_not_suggested(word, text):
     assert not list(suggested(answer))
 
 
+def test_every_environment_that_has_the_key_itself_is_named():
+    reward = refusal(["algo=qmix", "env=two_step", "common_reward=False"])
+    assert "env.reward is a key of env=gymnasium, env=lbf, env=magent, env=mpe, env=p" in reward
+    last_action = refusal(["algo=qmix", "env=two_step", "env.obs_last_action=true"])
+    assert "is a key of env=smac, env=smacv2." in last_action
+
+
 def test_a_folder_is_suggested():
     assert "Type hydra.run.dir=/tmp/r (" in refusal([*DQN, "local_results_path=/tmp/r"])
 

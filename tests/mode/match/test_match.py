@@ -115,6 +115,14 @@ def test_the_same_match_from_python(teams):
     assert found.names[1] == "closest"
     assert found.ratings.bradley_terry.value.sum() == pytest.approx(0)
     assert [*found.counts("closest")] == [*found.counts(found.names[0])][::-1]
+    assert found.counts(teams[0], "closest") == found.counts(found.names[0])
+    for wrong, said in (
+        (("closets",), f"expected one of {found.names[0]}, closest. Did you mean 'closest'"),
+        (("closest", "builtin"), "'builtin' is not in this match"),
+        (("closest", "closest"), "closest does not play itself"),
+    ):
+        with pytest.raises(UsageError, match=re.escape(said)):
+            found.counts(*wrong)
     stored = record()
     assert stored["pairings"] == found.pairings
     assert stored["ratings"]["elo"]["closest"][0] == found.ratings.elo.value[1]

@@ -58,7 +58,9 @@ def test_a_finished_run_ends_in_five_lines(trainer, own_folder):
 
 def test_the_result_of_a_test_has_the_interval_that_mode_evaluate_prints():
     test = {"test/return_mean": 7.0, "test/return_std": 2.0}
-    assert closing.score_text(test, 5) == "return 7.00 [5.04, 8.96]"  # 1.96 · 2 / √4
+    assert closing.score_text(test, 5) == "return 7.00 [4.22, 9.78]"  # 2.776 · 2 / √4
+    equal = {**test, "test/return_std": 0.0}
+    assert closing.score_text(equal, 5) == "return 7.00 in every episode"
     assert closing.score_text(test) == closing.score_text(test, 1) == "return 7.00"
     assert closing.score_text({"custom/score": 1.0}, 5) == ""
 

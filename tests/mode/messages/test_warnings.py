@@ -66,6 +66,10 @@ STOPS = [
     ("learn/clipped_target_mass", "with algo/distribution=categorical only"),
     ("offline/is_return", "with dataset.read only"),
     ("custom/success", "custom metrics come from callbacks"),
+    ("test/draw_rate", "env=cartpole does not report whether its episodes are won"),
+    ("learn/opt_loss", "with algo/loss=qtran only"),
+    ("learn/weight_mean", "with algo/loss=weighted only"),
+    ("learn/td_error_abs", None),
     ("train/epsilon", None),
     ("test/return_mean", None),
 ]
@@ -77,6 +81,30 @@ def test_a_metric_to_stop_on_that_is_never_reported(tmp_path, caplog, metric, wa
     said = heard(caplog, [*DQN, SHORT, *overrides], tmp_path)
     assert f"will not stop on stop.metric={metric}: " in said if warning else "stop" not in said
     assert (warning or "") in said
+
+
+TEAM = [
+    *("algo=qtran", "env=smac", "env.map_name=3m", "tuned=none", "buffer.capacity=200"),
+    *("hardware.n_envs=2", "test.n_envs=1", "stop.value=0.5", "hardware.threads=1"),
+]
+DRAWS = "draws are counted against an opponent only"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "warning"),
+    [
+        (["stop.metric=test/draw_rate"], DRAWS),
+        (["stop.metric=train/draw_rate", "test.opponent=closest"], DRAWS),
+        (["stop.metric=test/draw_rate", "env.opponent=closest"], DRAWS),
+        (["stop.metric=test/draw_rate", "test.opponent=closest"], None),
+        (["stop.metric=train/draw_rate", "env.opponents={builtin: 1, closest: 1}"], None),
+        (["stop.metric=train/win_rate/closest", "env.opponents={builtin: 1, closest: 1}"], None),
+        (["stop.metric=learn/opt_loss"], None),
+    ],
+)
+def test_a_metric_of_battles_that_is_never_reported(tmp_path, caplog, overrides, warning):
+    said = heard(caplog, [*TEAM, *overrides], tmp_path)
+    assert warning in said if warning else "will not stop" not in said
 
 
 ENDS = "total_env_steps=30"

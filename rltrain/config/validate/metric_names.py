@@ -1,0 +1,60 @@
+"""Names of metrics in a configuration: those that its runs can report."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from rltrain.common.checkpoint.opponent_files import BUILTIN, opponent_name
+from rltrain.common.metrics import METRICS, NAMED
+from rltrain.config.node import Node
+from rltrain.config.schema import OpponentSettings, RunSettings
+from rltrain.errors import one_edit
+
+
+def metric_problem(
+    run: RunSettings, nodes: Mapping[str, Node | None], opponents: OpponentSettings | None
+) -> Iterator[str]:
+    """Yield the messages about a ``stop.metric`` or ``tune.metric`` that nothing can report."""
+    own = "custom|test" if run.test.function else "custom"
+    every = [*METRICS, *win_rates(run, nodes, opponents)]
+    tests = [name for name in every if name.startswith("test/")]
+    for key, name, none, metrics in (
+        ("stop.metric", run.stop.metric, None, every),
+        ("tune.metric", run.tune.metric, "auto", tests),
+    ):
+        if name in (none, *metrics) or re.fullmatch(rf"({own})/\w+", str(name)):
+            continue
+        from rltrain.config.suggest.value_forms import for_metric
+
+        group, rate, part = str(name).partition("/win_rate/")
+        counted = NAMED.fullmatch(str(name)) and not rate  # by an environment, for all one knows
+        misspelled = any(one_edit(str(name), known) for known in metrics)
+        if (
+            counted
+            and not misspelled
+            and (key, group.partition("/")[0]) != ("tune.metric", "train")
+        ):
+            continue
+        meant = str(for_metric(str(name), metrics)).replace("stop.metric=", f"{key}=")
+        of = "metrics.jsonl"
+        if key == "tune.metric":
+            meant, of = meant.replace("=train/", "=test/"), "tests"
+        why = f"no map of env.maps and no opponent of {group} is named {part}: " if rate else ""
+        yield (
+            f"{key}={name}: {why}expected a metric of {of}, such as test/return_mean, or "
+            f"custom/NAME.{meant}"
+        )
+
+
+def win_rates(
+    run: RunSettings, nodes: Mapping[str, Node | None], opponents: OpponentSettings | None
+) -> Iterator[str]:
+    """The win rates on each map of several, and against each opponent."""
+    training = {} if opponents is None else opponents.weights
+    tested = training if run.test.opponent == BUILTIN else (run.test.opponent,)
+    for group, path, others in (("train", "env", training), ("test", "test.env", tested)):
+        node = nodes[path]
+        maps = [] if node is None else node.kwargs.get("maps") or []
+        against = [] if {*others} == {BUILTIN} else map(opponent_name, others)
+        yield from (f"{group}/win_rate/{name}" for name in (*maps, *against))

@@ -1,0 +1,72 @@
+"""What ``Battles`` refuses, and what it says of battles that were never begun."""
+
+import re
+
+import numpy as np
+import pytest
+
+from rltrain.battles import Battles, Options, StarCraft2Env
+from rltrain.battles.pettingzoo import parallel_env
+
+STOP = np.ones((2, 3), np.int64)
+
+
+def made(begun=True, **options):
+    battles = Battles(**{"map_name": "3m", "n_envs": 2, "options": Options(), **options})
+    if begun:
+        battles.reset({0: 0, 1: 2**63 - 1})
+    return battles
+
+
+WRONG = [
+    *((lambda b, s=s: b.reset({0: s}), f"seed={s!r} of battle 0: ") for s in (-1, 2**63, 0.5, "1")),
+    *((lambda b, e=e: b.reset({e: 1}), f"battle {e!r}: expected a") for e in (-1, 2, 0.5, "0")),
+    (lambda b: b.step(STOP, {2: 0}), "battle 2: expected a whole number from 0 to 1"),
+    (lambda b: b.step(STOP, {0: None}), "seed=None of battle 0: "),
+    (lambda b: b.results([-1]), "battle -1: expected"),
+    *((lambda b, a=a: b.step(STOP + a), "expected whole numbers") for a in (0.5, np.nan, 1j)),
+    (lambda b: b.step([["a"] * 3] * 2), "expected whole numbers"),
+    (lambda b: made(n_envs=0), "n_envs=0: expected 1, 2, 3"),
+    (lambda b: made(n_envs=1.5), "n_envs=1.5: expected"),
+    (lambda b: made(n_threads=0), "n_threads=0: expected"),
+]
+
+
+@pytest.mark.parametrize(("call", "said"), WRONG, ids=[said for _, said in WRONG])
+def test_what_there_is_not_is_refused_and_changes_nothing(call, said):
+    battles = made()
+    before = battles.state_dict()
+    with pytest.raises(ValueError, match=re.escape(said)):
+        call(battles)
+    assert all(np.array_equal(before[name], now) for name, now in battles.state_dict().items())
+
+
+def test_whole_numbers_of_any_type_are_actions():
+    one, other = made(), made()
+    one.step(STOP)
+    other.step((STOP * 1.0).tolist())
+    assert (one.obs == other.obs).all()
+
+
+def test_a_battle_that_was_never_reset_is_neither_stepped_nor_over():
+    """Defect: all units were dead in it."""
+    battles = made(begun=False)
+    battles.reset({1: 0})
+    for call in (lambda: battles.step(STOP), lambda: battles.results([0, 1])):
+        with pytest.raises(RuntimeError, match=r"battle 0 was never reset: call reset\(\{0: seed"):
+            call()
+    assert battles.results([1])[0]["dead_allies"] == 0
+    battles.step(STOP, {0: 0})
+    assert len(battles.results([0, 1])) == 2
+    env = StarCraft2Env(map_name="3m")
+    assert not env.death_tracker_ally.any()
+    assert not env.death_tracker_enemy.any()
+
+
+def test_fractions_are_no_actions_of_single_environments():
+    env, team = StarCraft2Env(map_name="3m"), parallel_env(map_name="3m")
+    env.reset()
+    team.reset()
+    for step in (lambda: env.step([1.5] * 3), lambda: team.step(dict.fromkeys(team.agents, 1.5))):
+        with pytest.raises(ValueError, match="expected whole numbers, got"):
+            step()
