@@ -1,7 +1,7 @@
-"""Measure speed and memory beside other libraries: ``python -m benchmarks [GROUP …]``.
+"""Compare speed and memory with other libraries: ``python -m benchmarks [GROUP …]``.
 
 Writes results.json, results.md and, for the group growth, growth.png. Stable-Baselines3, Tianshou
-and JaxMARL are measured where they are installed, others where their source folder is given.
+and JaxMARL are measured if installed, others if their source folder is given.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The kept runs that are as long as those of a published result, beside it."""
+"""Compares kept runs with published results of the same length."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from benchmarks.tasks import TASKS, Task
 from rltrain.logger.curve import series
 
 NEAR = 0.1
-"""Results agree within ten points of a win rate or a tenth of the published value; runs are as long
-as the published ones within a tenth."""
+"""Results agree within ten points of a win rate or a tenth of the published value; lengths of runs
+within a tenth."""
 
 
 class Row(NamedTuple):

@@ -1,6 +1,4 @@
-"""Published win rates on SMAC's maps: the numbers beside which ``benchmarks.calibrate`` prints its
-own.
-"""
+"""Published win rates on SMAC's maps, which ``benchmarks.calibrate`` compares with its own."""
 
 from __future__ import annotations
 

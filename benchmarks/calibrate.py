@@ -1,7 +1,7 @@
-"""Win rates of scripted policies under variants of the battle rules and over a family of start
-layouts, beside published win rates. docs/calibration.md states the procedure.
+"""Compare win rates of scripted policies under variants of the battle rules and start layouts with
+published win rates. docs/calibration.md states the procedure.
 
-``python -m benchmarks.calibrate`` plays what it has not played yet and prints the tables.
+``python -m benchmarks.calibrate`` plays missing battles and prints the tables.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from benchmarks.variant_battles import HEURISTIC, Layout, Variant, win_rates
 from rltrain.battles.data.maps import map_names
 
 CHOOSING = ("2s3z", "10m_vs_11m", "corridor", "27m_vs_30m", "MMM2")
-"""Maps on which a variant is chosen; it is reported on those below."""
+"""Maps used to choose a variant; results are reported on the maps below."""
 REPORTING = ("3s5z", "1c3s5z", "bane_vs_bane", "3s5z_vs_3s6z", "6h_vs_8z")
 
 BATTLES = 32  # per layout

@@ -1,4 +1,4 @@
-"""How many of 24 zerglings strike six standing zealots, against the geometric maximum."""
+"""How many of 24 zerglings strike six standing zealots, compared with the geometric maximum."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ ZEALOTS, ZERGLINGS = 6, 24
 
 
 def strikers(variant: Variant) -> list[float]:
-    """Mean number of zerglings that stand to strike 1, 2 and 3 seconds after the first of them
-    does. No unit loses health."""
+    """Mean number of zerglings in striking position 1, 2 and 3 seconds after the first one. No unit
+    loses health."""
     battles = open_battles("corridor", variant, [Layout()], BATTLES)
     unit = battles.world.unit
     for first, name, count, x in (

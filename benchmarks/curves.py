@@ -1,5 +1,5 @@
-"""Learning curves of the kept runs of a group, one panel per task: thin lines are its seeds, thick
-ones their mean, dashed ones published results.
+"""Learning curves of a group's kept runs, one panel per task: thin lines are seeds, thick lines
+their mean, dashed lines published results.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The trained agents that come with rltrain, ``checkpoint=demo/NAME``: python -m benchmarks.demos
 
-Trains them (about half an hour on two idle cores), and writes of each the weights of its best test
-into rltrain/demos/, in half precision and without optimizer. Runs in the folder of ``--runs`` that
-are finished are not repeated. To be repeated when the rules of battles change; when a configuration
-has new keys, ``--configs`` writes it again and leaves the weights as they are.
+Trains them (about half an hour on two idle cores), and writes the weights of each one's best test
+to rltrain/demos/, in half precision and without the optimizer. Finished runs in the folder of
+``--runs`` are not repeated. Run it again when the rules of battles change; if only configuration
+keys are new, ``--configs`` rewrites the configurations and keeps the weights.
 """
 
 from __future__ import annotations

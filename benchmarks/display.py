@@ -1,6 +1,6 @@
-"""The picture of a run's display in the README, docs/training.svg: ``python -m benchmarks.display``
+"""Make the README's picture of a run, docs/training.svg: ``python -m benchmarks.display``
 
-``rltrain env=cartpole`` runs here, and its display is kept as it is after three fifths of the run.
+Runs ``rltrain env=cartpole`` and keeps its display after three fifths of the run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WIDTH, SHARE = 100, 0.6
 
 
 class Page(Screen):
-    """A terminal that keeps what is printed on it."""
+    """A terminal that records its output."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(force_terminal=True, width=WIDTH, file=StringIO(), **options)

@@ -1,4 +1,4 @@
-"""MPE spread as EPyMARL's wrapper of PettingZoo environments plays it: the last reward is lost.
+"""MPE spread as in EPyMARL's PettingZoo wrapper, which loses the last reward.
 
 ``rltrain env=pettingzoo env.id=benchmarks.epymarl_spread:make`` plays it, from the root of the
 repository.

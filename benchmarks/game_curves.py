@@ -1,4 +1,4 @@
-"""Win rates of kept SMACv2 runs beside learning curves of the game: a table, and one figure."""
+"""Compare win rates of kept SMACv2 runs with learning curves in the game: a table and a figure."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from rltrain.logger.curve import series
 GAME = DATA / "smacv2_game.json"
 STEPS = (500_000, 1_000_000, 1_500_000, 2_000_000)
 NEAR = 100_000
-"""A run's win rate at a step is the mean of its tests within so many env steps."""
+"""A run's win rate at a step is the mean of its tests within this many env steps."""
 METRIC = "test/win_rate"
 Curves = Sequence[tuple[np.ndarray, np.ndarray]]
-"""Env steps and win rates, a pair per seed."""
+"""A pair (env steps, win rates) per seed."""
 
 
 def of_game() -> dict[str, Curves]:
-    """The curves of QMIX in StarCraft II by scenario."""
+    """QMIX's curves in StarCraft II, by scenario."""
     scenarios = json.loads(GAME.read_text(encoding="utf-8"))["scenarios"]
     return {
         name: [arrays(zip(*run, strict=True)) for run in runs] for name, runs in scenarios.items()

@@ -1,4 +1,4 @@
-"""Metrics of finished runs, kept compressed in benchmarks/data: a record, then the rows."""
+"""Compressed metrics of finished runs in benchmarks/data: a record, then the rows."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ RECORDED = (
     "version", "git_commit", "git_dirty", "machine", "env_steps", "updates", "seconds",
     "cpu_seconds", "peak_memory_bytes", "environment", "plan",
 )  # fmt: skip
-"""Fields of run.json that are kept with the metrics."""
+"""Fields of run.json kept with the metrics."""
 PEER = "-epymarl"
-"""Follows the task's name in names of runs of EPyMARL's own code."""
+"""Suffix of the task in names of runs of EPyMARL's own code."""
 
 
 def keep(source: Path) -> None:

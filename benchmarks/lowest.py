@@ -1,7 +1,7 @@
-"""The lowest versions that pyproject.toml allows, in an environment of their own: ``make lowest``.
+"""Test the lowest versions allowed by pyproject.toml in a separate environment: ``make lowest``.
 
-PyTorch is the one of constraints.txt: older ones have no wheels for every Python. Downloads a
-gigabyte, and compiles for some minutes.
+PyTorch's version is that of constraints.txt: older ones lack wheels for some Python versions.
+Downloads a gigabyte and compiles for some minutes.
 """
 
 import re
@@ -22,7 +22,7 @@ SMOKE = (
     ["mode=evaluate", "checkpoint=latest", "test.episodes=2"],
     ["mode=report", "runs=outputs"],
 )
-"""What has to work, in this order."""
+"""Commands that must work, in this order."""
 
 
 def lowest() -> list[str]:

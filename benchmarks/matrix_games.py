@@ -1,4 +1,4 @@
-"""Which methods find the optimum of matrix games, and what values they converge to.
+"""Which methods find the optimum of matrix games, and the values they converge to.
 
     python -m benchmarks.matrix_games two_step qtran --algos vdn qtran --seeds 1-5
     python -m benchmarks.matrix_games qtran --algos qplex --batch 32 --lr 1e-3 --updates 8000

@@ -1,4 +1,4 @@
-"""The best tables that a mixer which only rises with its agents' values can give to matrix games.
+"""The best fit of a monotonic mixer to matrix games.
 
     python -m benchmarks.monotone_fits                   all games of 3 x 3 joint actions
     python -m benchmarks.monotone_fits wqmix --alphas 1 0.1

@@ -1,5 +1,5 @@
-"""SMACv2 for agents that observe only the elapsed fraction of the time limit: what a team reaches
-that cannot see the battle (Ellis et al., 2023, section 4). Which agent it is, its network adds.
+"""SMACv2 with only the elapsed fraction of the time limit as observation: the win rate of a team
+that cannot see the battle (Ellis et al., 2023, section 4). The network adds the agent id.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from rltrain.env.smac import Smacv2VectorEnv
 
 
 class OpenLoop(Smacv2VectorEnv):
-    """``Smacv2VectorEnv`` with ``obs_timestep_number``, whose last column is all that is shown."""
+    """``Smacv2VectorEnv`` that shows only the elapsed time (``obs_timestep_number``)."""
 
     def _open(self, *opened: Any) -> None:
         super()._open(*opened)

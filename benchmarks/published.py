@@ -1,4 +1,4 @@
-"""Write rltrain/report/published.json, the published values that reports show beside runs.
+"""Write rltrain/report/published.json, the published values for reports.
 
 python -m benchmarks.published
 """
@@ -34,7 +34,7 @@ MINATAR_STEPS = 5_000_000
 
 
 def smac() -> Iterator[dict[str, Any]]:
-    """Win rates of learners on SMAC's maps."""
+    """Win rates of learning methods on SMAC's maps."""
     for anchor in ANCHORS:
         if anchor.player != "heuristic" and anchor.source in (PAPER, PYMARL2):
             steps = PAPER_STEPS if anchor.source == PAPER else PYMARL2_STEPS

@@ -1,4 +1,4 @@
-"""The ranking of IQL, VDN and QMIX over the SMAC maps on which all of them have kept runs."""
+"""Rank IQL, VDN and QMIX on the SMAC maps for which all three have kept runs."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from rltrain.report.statistics import (
 
 ORDER = ("iql", "vdn", "qmix")
 QMIX = {"2s3z": "builtin-2s3z", "8m": "builtin-8m"}
-"""Runs of QMIX of other tables, whose settings are those of the table of SMAC."""
+"""QMIX runs of other tables with the same settings as the SMAC table."""
 METRIC = "test/win_rate"
 LAST = 10
 RESAMPLES = 10_000
 
 
 def scores_by_map() -> dict[str, dict[str, np.ndarray]]:
-    """By map and method the scores of all seeds: means of the last ten tests up to the end of the
-    shortest run on the map.
+    """Scores of all seeds by map and method: means of the last ten tests up to the end of the map's
+    shortest run.
     """
     out: dict[str, dict[str, np.ndarray]] = {}
     for map_name in (name.removeprefix("vdn-") for name in TASKS["smac"] if "vdn-" in name):

@@ -1,4 +1,4 @@
-"""Record in StarCraft II what settles the rules of the built-in engine: the first frames of
+"""Record StarCraft II data that determine the rules of the built-in engine: the first frames of
 episodes, battles of SMAC's heuristic policy and tracks of all units.
 
     python -m benchmarks.record_game                       the maps of the calibration

@@ -1,4 +1,4 @@
-"""Repeat a kept run at its commit, and compare its metrics with the kept ones."""
+"""Repeat a kept run at its commit and compare the metrics."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rltrain.logger.jsonl import read_rows
 
 Rows = Sequence[Mapping[str, Any]]
 OF_TIME = ("seconds", "time/")
-"""How the names begin of what depends on the machine's speed."""
+"""Prefixes of metrics that depend on the machine's speed."""
 
 
 def repeat(row: str) -> str:
-    """Train a run like ``lbf-vdn-s2`` again, in a worktree of the commit that made it below
-    outputs/repeats, and say whether it gave the same metrics.
+    """Train a run such as ``lbf-vdn-s2`` again, in a worktree of its commit below outputs/repeats,
+    and report whether the metrics are the same.
 
     Raises:
         SystemExit: there is no such run, or its metrics differ.

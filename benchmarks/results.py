@@ -1,6 +1,6 @@
-"""Training results: runs that are left alone, their metrics kept, and tables made of them.
+"""Training results: unattended runs, their kept metrics, and tables of them.
 
-    python -m benchmarks.results run                          what is missing, two runs at a time
+    python -m benchmarks.results run                          missing runs, two at a time
     python -m benchmarks.results run teams lbf-vdn:1-3        of a group; the seeds of a task
     python -m benchmarks.results keep                         copy metrics to benchmarks/data
     python -m benchmarks.results table teams                  a Markdown table, from that copy

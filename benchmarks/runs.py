@@ -1,5 +1,5 @@
-"""Training runs that are left alone: two at a time, one thread each; finished ones are skipped,
-interrupted ones resumed.
+"""Unattended training runs: two at a time, one thread each; finished runs are skipped, interrupted
+ones resumed.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 AT_ONCE = 2
 COMMON = ("hardware.threads=1", "logger.wandb.mode=disabled")
-"""What every run is given."""
+"""Overrides of every run."""
 
 
 def run_all(jobs: Iterable[tuple[Path, list[str]]]) -> None:
-    """Train in these folders with these words, to the end."""
+    """Train to the end in these folders with these overrides."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(lambda job: run(*job), jobs))
 

@@ -1,5 +1,5 @@
-"""The CPU time that checkpoints cost a default run: ``python -m benchmarks.saving
-[total_env_steps=…]``, of DQN on CartPole and of QMIX on 3m.
+"""CPU time of checkpoints in default runs of DQN on CartPole and QMIX on 3m: ``python -m
+benchmarks.saving [total_env_steps=…]``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ QUIET = ["hardware.threads=1", "logger.console=false", "logger.wandb.mode=disabl
 
 
 def measure(overrides: Sequence[str], folder: str) -> None:
-    """Print the CPU seconds of every checkpoint of a run, and of all else."""
+    """Print the CPU seconds of each checkpoint of a run, and of everything else."""
     plain, seconds = Trainer.save, []
 
     def save(self: Trainer, *args: Any, **kwargs: Any) -> Path:

@@ -10,7 +10,7 @@ CARTPOLE = (
     "env=cartpole total_env_steps=100_000 algo.optimizer.lr=1e-3 "
     "algo.lr_factors=[[0,1],[100_000,0.01]] algo.exploration.env_steps=20_000"
 )
-"""Common to the methods on CartPole that have no preset."""
+"""Shared by methods on CartPole without a preset."""
 NO_EXPLORATION = CARTPOLE.rpartition(" ")[0]
 SQUARED = "algo.loss.n_step=3 algo.loss.huber=null"
 """Falls are rare and their errors large; the Huber loss learns slowly from them."""
@@ -19,12 +19,12 @@ TESTS = "test.episodes=20 test.n_envs=20"
 GAME = (
     "total_env_steps=200_000 hardware.n_envs=8 test.interval=10_000 test.episodes=1 test.n_envs=1"
 )
-"""Of EPyMARL's 2,000,000 env steps; a greedy episode of a matrix game has no chance in it."""
+"""Fraction of EPyMARL's 2,000,000 env steps; greedy episodes of matrix games are deterministic."""
 PQN = (
     "total_env_steps=2_000_000 algo.lr_factors=[[0,1],[2_000_000,0]] "
     "algo.exploration.env_steps=200_000 test.interval=100_000"
 )
-"""A fifth of the authors' frames, with schedules that are as much shorter."""
+"""A fifth of the authors' frames, with schedules shortened accordingly."""
 SELF_PLAY = "env.opponents={self:0.8,builtin:0.2} self_play.interval=50_000"
 PREY = "env=stag_hunt total_env_steps=500_000 hardware.n_envs=1 test.episodes=16"
 QPLEX = " algo.mixer.kernels=10 algo.mixer.kernel_layers=3"

@@ -20,14 +20,14 @@ from rltrain.common.seeding import seed_key
 
 THREADS = 2
 DIRECTIONS = {"E": 0.0, "N": 0.5 * math.pi, "W": math.pi, "S": SOUTH}
-HEURISTIC = "heuristic_ai"  # the player that gives orders in place of actions
+HEURISTIC = "heuristic_ai"  # the player that gives orders instead of actions
 
 
 class Variant(NamedTuple):
-    """One set of rules. The defaults are those with a source, or the values used so far."""
+    """One set of rules. Defaults are sourced values, or the values used so far."""
 
     name: str
-    goals: str = "offsets"  # of an attack order to a group: offsets are kept, or one point
+    goals: str = "offsets"  # goals of a group's attack order: kept offsets, or one point
     keeps: str = "weapon"  # a target is kept within weapon range, or within scan range + 1 cell
     places: str = "own"  # a blocked melee unit looks for a place beside its own target, or any foe
     scan_every: int = 4  # loops

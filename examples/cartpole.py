@@ -9,7 +9,7 @@ import rltrain
 
 
 def main(total_env_steps: int = 50_000) -> float:
-    """Return the mean return of 20 episodes that were played by hand."""
+    """Return the mean return of 20 episodes run with the loaded policy."""
     result = rltrain.train({"env": "cartpole", "total_env_steps": total_env_steps, "seed": 1})
     evaluation = rltrain.evaluate(result.run_dir, episodes=100)
     print("100 greedy episodes:", evaluation.metrics["test/return_mean"])

@@ -1,8 +1,8 @@
 """A custom mixer between VDN and QMIX, on the two-step game: python examples/mixer.py
 
 The two-step game (Rashid et al., 2018, section 5) pays 7 for a safe branch and 8 for coordination.
-A weighted sum of the agents' values, with weights that depend on the state, cannot represent the
-second branch; QMIX can.
+A sum of the agents' values with state-dependent weights cannot represent the second branch; QMIX
+can.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class WeightedSum(Mixer):
 
 
 def main(total_env_steps: int = 4_000) -> dict[str, float]:
-    """Return the last test's return of each mixer: 7, 7 and 8."""
+    """Return each mixer's return in the last test: 7, 7 and 8."""
     mixers = {
         "vdn": ["algo=vdn"],
         "weighted": ["algo=vdn", f"algo.mixer._target_={__name__}.WeightedSum"],
@@ -42,7 +42,7 @@ def main(total_env_steps: int = 4_000) -> dict[str, float]:
         f"total_env_steps={total_env_steps}",
         f"test.interval={total_env_steps // 2}",
         "algo/exploration=epsilon_greedy",
-        "algo.exploration.end=1.0",  # every joint action equally often
+        "algo.exploration.end=1.0",  # all joint actions with equal probability
         "algo.optimizer.lr=2e-3",
         "algo.target_update.episodes=50",
     ]

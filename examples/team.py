@@ -1,7 +1,7 @@
 """A custom team environment, trained with VDN and QMIX: python examples/team.py
 
-Two couriers start at the ends of a corridor and are paid when they meet in the room that both of
-them see marked.
+Two couriers start at the ends of a corridor and are rewarded when they meet in a marked room, which
+both observe.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ROOMS = 7
 
 
 class Corridor(ParallelEnv):
-    """Observations: own room, one-hot, and the marked room, one-hot; actions: left, stay, right."""
+    """Observations: one-hot own room and one-hot marked room; actions: left, stay, right."""
 
     metadata = {"name": "corridor"}
     possible_agents = ["west", "east"]
@@ -62,7 +62,7 @@ class Corridor(ParallelEnv):
 
 
 def main(total_env_steps: int = 20_000) -> dict[str, float]:
-    """Return the last test's mean return of each algorithm; the best policy has about 0.8."""
+    """Return each algorithm's mean return in the last test; the best policy reaches about 0.8."""
     print(rltrain.check_env(Corridor))
     returns = {}
     for algo in ("vdn", "qmix"):

@@ -1,4 +1,4 @@
-"""The Python interface of rltrain: the same runs, results and checks as the command."""
+"""The Python interface of rltrain: the same runs, results and checks as the command line."""
 
 from __future__ import annotations
 
@@ -75,18 +75,18 @@ def train(
     """Train one run in a new folder below ``outputs/``.
 
     Args:
-        overrides: what would follow ``rltrain`` on a command line, ``["algo=dqn", "seed=1"]``, or a
-            mapping, ``{"algo": "dqn", "seed": 1}``.
-        env: a class or factory of Gymnasium or PettingZoo, for which the keys of ``env=gymnasium``
-            or ``env=pettingzoo`` hold, or with an argument ``n_envs`` of a ``VectorEnv``; None for
-            the environment that the overrides name.
-        callbacks: objects that are called after the callbacks that the overrides name.
-        progress: show what the command shows; ``logger.console=false`` switches it off as well.
+        overrides: command-line overrides, ``["algo=dqn", "seed=1"]``, or a mapping,
+            ``{"algo": "dqn", "seed": 1}``.
+        env: class or factory of a Gymnasium or PettingZoo environment, configured by the keys of
+            ``env=gymnasium`` or ``env=pettingzoo``, or, with an argument ``n_envs``, of a
+            ``VectorEnv``; None for the environment of the overrides.
+        callbacks: callback objects, called after the callbacks of the overrides.
+        progress: show the same output as the command; ``logger.console=false`` also disables it.
 
     Raises:
-        UsageError: what is wrong with the overrides, before anything is written.
+        UsageError: the overrides are invalid; raised before anything is written.
         RuntimeError: the run failed.
-        KeyboardInterrupt: Ctrl-C, after everything was saved; SystemExit for other signals.
+        KeyboardInterrupt: Ctrl-C, after the run was saved; SystemExit for other signals.
     """
     composed = compose_checked(env_overrides(texts_for("train", overrides), env))
     settings = handed(composed.settings(), env, callbacks)
@@ -115,19 +115,19 @@ def resume(
     Args:
         path: a run folder, a folder of runs for the newest one, or ``latest`` for the newest one
             below ``outputs/``.
-        total_env_steps: where the run ends now; None for where it was to end before.
+        total_env_steps: new length of the run; None keeps the old one.
         overrides: other keys that a resumed run may change, such as ``{"stop.hours": 1}``.
-        env: the class or factory that the run was given, if it was given one.
-        callbacks: the objects that the run was given, in the same order; the saved state of each is
-            restored, by its class. ``[]`` continues without them.
+        env: the class or factory passed to the original run, if any.
+        callbacks: the objects passed to the original run, in the same order; their saved states are
+            restored by class. ``[]`` continues without them.
         trust: your own packages that the run's configuration may name.
-        progress: show what the command shows.
+        progress: show the same output as the command.
 
     Raises:
-        CheckpointError: nothing trustworthy at ``path``.
-        UsageError: overrides that a resumed run cannot change, or objects that are missing.
+        CheckpointError: no trusted checkpoint at ``path``.
+        UsageError: a resumed run cannot change these overrides, or objects are missing.
         RuntimeError: the run failed.
-        KeyboardInterrupt: Ctrl-C, after everything was saved; SystemExit for other signals.
+        KeyboardInterrupt: Ctrl-C, after the run was saved; SystemExit for other signals.
     """
     path = require_path(path, "path")
     texts = texts_for("resume", overrides, trust, {"total_env_steps": total_env_steps})
@@ -139,7 +139,7 @@ def resume(
 def handed(
     settings: Settings, env: Callable[..., object] | None, callbacks: Sequence[Callback] | None
 ) -> Settings:
-    """The settings with the objects that were passed from Python in place.
+    """The settings with the objects passed from Python.
 
     Raises:
         UsageError: objects of the wrong kind.
@@ -149,12 +149,12 @@ def handed(
 
 
 def succeeded(result: Result) -> Result:
-    """The result of a run that neither failed nor was stopped.
+    """Return the result of a run that neither failed nor was stopped.
 
     Raises:
-        KeyboardInterrupt: Ctrl-C stopped it, so that a loop over runs ends too.
-        SystemExit: another signal did, with its exit code.
-        RuntimeError: it failed.
+        KeyboardInterrupt: Ctrl-C stopped the run; a loop over runs ends too.
+        SystemExit: another signal stopped it, with its exit code.
+        RuntimeError: the run failed.
     """
     if result.exit_code == SIGNAL_CODES["SIGINT"]:
         raise KeyboardInterrupt(f"The run is saved. rltrain.resume('{result.run_dir}') continues.")
@@ -204,20 +204,20 @@ def evaluate(
     *,
     overrides: Overrides = (),
 ) -> Result | dict[int, Result]:
-    """Play test episodes with a checkpoint's weights: the numbers of mode=evaluate.
+    """Evaluate a checkpoint on test episodes, as mode=evaluate does.
 
     Args:
         path: a run folder, its ``checkpoints/``, one checkpoint, a folder of runs for the newest
             one, or ``latest`` for the newest one below ``outputs/``.
-        env: the class or factory that ``make_trainer`` was given, if it was given one.
+        env: the class or factory passed to ``make_trainer`` or ``train``, if any.
         trust: your own packages whose environments may be imported.
-        load_step: take the checkpoint nearest to this env step, or that of the best test; with
-            ``"all"`` the result is a ``Result`` for each checkpoint by its env step.
-        overrides: what else would follow ``mode=evaluate``, such as ``{"env.map_name": "8m"}``.
+        load_step: use the checkpoint nearest to this env step, or the one with the best test;
+            ``"all"`` returns a ``Result`` for each checkpoint, by env step.
+        overrides: other overrides of ``mode=evaluate``, such as ``{"env.map_name": "8m"}``.
 
     Raises:
-        CheckpointError: nothing trustworthy at ``path``.
-        UsageError: overrides that do not fit; NotTypedError: keys that must be among them.
+        CheckpointError: no trusted checkpoint at ``path``.
+        UsageError: invalid overrides; NotTypedError: overrides must include certain keys.
     """
     path = require_path(path, "path")
     require_load_step(load_step, ("best", "all"))
@@ -239,19 +239,19 @@ def match(
     overrides: Overrides = (),
     progress: bool = True,
 ) -> Match:
-    """Let agents play each other on both sides, and rate them: the numbers of mode=match.
+    """Let agents play each other on both sides and rate them, as mode=match does.
 
     Args:
-        checkpoints: paths as those of ``evaluate``, names of scripted policies, and ``builtin``
-            for the enemies of the environment itself.
-        battles: of each pairing; None for the default of ``match.battles``.
+        checkpoints: paths as for ``evaluate``, names of scripted policies, or ``builtin`` for the
+            environment's own enemies.
+        battles: battles per pairing; None for the default of ``match.battles``.
         trust: your own packages that the agents' configurations may name.
-        overrides: what else would follow ``mode=match``, such as ``{"env.map_name": "8m"}``.
-        progress: print a line for each pairing.
+        overrides: other overrides of ``mode=match``, such as ``{"env.map_name": "8m"}``.
+        progress: print a line per pairing.
 
     Raises:
-        CheckpointError: a checkpoint that is not there or cannot be trusted.
-        UsageError: agents that cannot play each other.
+        CheckpointError: a checkpoint is missing or cannot be trusted.
+        UsageError: the agents cannot play each other.
     """
     if isinstance(checkpoints, str) or not isinstance(checkpoints, Sequence):
         raise UsageError(f"checkpoints={checkpoints!r}: expected a list, such as [A, 'builtin'].")
@@ -268,19 +268,19 @@ def make_trainer(
     env: Callable[..., object] | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Trainer:
-    """A trainer to drive by hand: ``iterate``, ``train``, ``test``, ``save``, ``restore``,
+    """Return a trainer to drive by hand: ``iterate``, ``train``, ``test``, ``save``, ``restore``,
     ``export``, ``close``.
 
     Args:
-        env: a class or factory of Gymnasium or PettingZoo, for which the keys of ``env=gymnasium``
-            or ``env=pettingzoo`` hold, or with an argument ``n_envs`` of a ``VectorEnv``; None for
-            the environment that the overrides name.
-        callbacks: objects that are called after the callbacks that the overrides name.
-        run_dir: None for a new folder below ``outputs/``. In a folder that holds a run the trainer
-            does nothing before ``restore`` of one of its checkpoints.
+        env: class or factory of a Gymnasium or PettingZoo environment, configured by the keys of
+            ``env=gymnasium`` or ``env=pettingzoo``, or, with an argument ``n_envs``, of a
+            ``VectorEnv``; None for the environment of the overrides.
+        callbacks: callback objects, called after the callbacks of the overrides.
+        run_dir: None for a new folder below ``outputs/``. If the folder holds a run, call
+            ``restore`` with one of its checkpoints first.
 
     Raises:
-        UsageError: what is wrong with the overrides.
+        UsageError: the overrides are invalid.
     """
     overrides = env_overrides(texts_for("train", overrides), env)
     settings = handed(settings_from(overrides), env, callbacks)
@@ -327,7 +327,7 @@ def make_trainer(
 
 @usage_errors()
 def make_learner(overrides: Overrides, spec: EnvSpec) -> Learner:
-    """A learner for environments of this spec; feed it with ``Batch`` and ``Clock``."""
+    """Return a learner for environments with this spec; update it with ``Batch`` and ``Clock``."""
     settings = settings_from(texts_for("train", overrides))
     if (settings.run.mode, settings.run.resume, settings.run.checkpoint) != ("train", None, None):
         raise UsageError(
@@ -344,14 +344,14 @@ def load_policy(
     load_step: int | Literal["best"] | None = None,
     trust: Sequence[str] = (),
 ) -> GreedyPolicy:
-    """The greedy policy of a checkpoint; only its network is built. ``path`` and ``load_step`` are
-    those of ``evaluate``.
+    """Return the greedy policy of a checkpoint; only its network is built. ``path`` and
+    ``load_step`` are as for ``evaluate``.
 
     Args:
         trust: your own packages whose networks may be imported.
 
     Raises:
-        CheckpointError: nothing trustworthy at ``path``.
+        CheckpointError: no trusted checkpoint at ``path``.
     """
     path = require_path(path, "path")
     require_load_step(load_step, ("best",))

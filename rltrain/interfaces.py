@@ -1,7 +1,7 @@
 """Base classes of agents, mixers and losses; protocols of environments, buffers and rollouts.
 
-A user's own part is checked against its interface once, when it is built. Members with a value,
-and methods that are neither abstract nor, of a protocol, without ``optional``, may be left out.
+A custom part is checked against its interface once, when it is built. It may leave out members with
+a default value, non-abstract methods of base classes, and ``optional`` methods of protocols.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from rltrain.types import (
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 EpisodeSeeds = Callable[[int, int], int]
-"""The seed of episode k = 0, 1, … of environment e, a function of e and k."""
+"""Function of e and k: the seed of episode k = 0, 1, … of environment e."""
 
 
 def optional(method: Method) -> Method:
-    """Mark a protocol's method as one that may be left out: its body is the default."""
+    """Mark a protocol's method as optional: its body is the default."""
     vars(method)["optional"] = True
     return method
 
@@ -44,35 +44,35 @@ class OtherSide(Protocol):
     """The team that plays against the agents of E environments; arrays as in ``VectorEnv``."""
 
     spec: EnvSpec  # of this team
-    same_team: bool  # it is equal to the agents' team, so that their policies can play it
-    builtin: bool  # the environment itself plays it where ``commanded`` is not set
-    policies: str  # scripted ones, for messages
-    equal_teams: str  # where both teams are equal, for messages: "both teams …"
+    same_team: bool  # equal to the agents' team, so that their policies fit
+    builtin: bool  # the environment plays it where ``commanded`` is not set
+    policies: str  # names of scripted policies, for messages
+    equal_teams: str  # when both teams are equal, for messages: "both teams …"
     n_envs: int
     obs: np.ndarray
     avail_actions: np.ndarray
     state: np.ndarray
-    action: np.ndarray  # [E, N] int64, to be written before every step of the environment
-    commanded: np.ndarray  # [E] bool, to be written before an episode begins: ``action`` is carried
-    # out; elsewhere the environment's own opponent plays, and action has to be 0
+    action: np.ndarray  # [E, N] int64, written before every step of the environment
+    commanded: np.ndarray  # [E] bool, written before an episode begins: ``action`` is used;
+    # elsewhere the environment's own opponent plays, and action must be 0
 
     def scripted(self, name: str) -> DecisionFunction:
         """The decision function of a scripted policy of this team.
 
         Raises:
-            ValueError: the environment has none by this name.
+            ValueError: the environment has no policy of this name.
         """
 
 
 class VectorEnv(Protocol):
-    """E environments in lockstep with next-step autoreset: every observation, final ones included,
+    """E environments in lockstep with next-step autoreset: every observation, including final ones,
     has its own time step.
 
     The arrays hold the current time step; the next ``step`` overwrites them. Where ``last`` is set,
-    it ignores the action of that environment, returns reward 0 and begins a new episode.
+    ``step`` ignores the action, returns reward 0 and begins a new episode.
 
-    ``lost`` [E] bool marks environments that crashed in the last ``step``, or could not continue in
-    ``load_state_dict``: their reward is 0, and an episode has started with its first observation.
+    ``lost`` [E] bool marks environments that crashed in the last ``step`` or could not continue in
+    ``load_state_dict``: their reward is 0, and a new episode has begun.
     """
 
     spec: EnvSpec
@@ -81,13 +81,13 @@ class VectorEnv(Protocol):
     avail_actions: np.ndarray  # [E, N, A] uint8
     state: np.ndarray  # [E, S] float32
     last: np.ndarray  # [E] bool
-    infos: Sequence[Info]  # [E]; where last is set: {"win": bool, "metrics": {…}}
+    infos: Sequence[Info]  # [E]; if last is set: {"win": bool, "metrics": {…}}
     about: Mapping[str, Any] = MappingProxyType({})  # for records: {"backend": …}
     lost: np.ndarray | None = None  # [E] bool
-    unclipped: np.ndarray | None = None  # [E, R] float32: rewards of the last step, if it clipped
-    frames_per_second: float | None = None  # of its videos; None: it cannot be rendered
-    has_drawing: bool = False  # ``drawing`` reports positions
-    other_side: OtherSide | None = None  # played by opponents, if it was made with ``two_sided``
+    unclipped: np.ndarray | None = None  # [E, R] float32: rewards of the last step before clipping
+    frames_per_second: float | None = None  # of its videos; None: cannot be rendered
+    has_drawing: bool = False  # ``drawing`` is implemented
+    other_side: OtherSide | None = None  # for opponents, if made with ``two_sided``
 
     def reset(self, seeds: EpisodeSeeds) -> None:
         """Begin episode 0 of every environment; ``seeds(e, k)`` is the seed of episode k."""
@@ -102,12 +102,12 @@ class VectorEnv(Protocol):
 
     @optional
     def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
-        """Images, uint8 [H, W, 3], of the last step of each of these; its last one is current."""
+        """Images, uint8 [H, W, 3], of each environment's last step; the last one is current."""
         raise ValueError("this environment cannot be rendered")
 
     @optional
     def drawing(self, e: int) -> Drawing:
-        """Units and positions of an environment's current time step, if ``has_drawing``."""
+        """Units and positions of environment ``e`` at its current time step, if ``has_drawing``."""
         raise ValueError("this environment does not report positions")
 
     @optional
@@ -115,7 +115,7 @@ class VectorEnv(Protocol):
         """The decision function of a scripted policy.
 
         Raises:
-            ValueError: the environment has none by this name.
+            ValueError: the environment has no policy of this name.
         """
         raise ValueError(
             f"algo.policy={name} needs battles, and this environment has none: type env=smac, or "
@@ -124,7 +124,7 @@ class VectorEnv(Protocol):
 
     @optional
     def order_agents(self, names: Sequence[str]) -> None:
-        """Give the agents this order, if these are their names. Called before the first reset."""
+        """Reorder the agents, if these are their names. Called before the first reset."""
         return
 
     @optional
@@ -134,7 +134,7 @@ class VectorEnv(Protocol):
 
     @optional
     def restart(self, state: StateDict) -> None:
-        """Load only that part, also from another number of environments; ``reset`` follows."""
+        """Load only that part, even from another number of environments; ``reset`` follows."""
         return
 
     def state_dict(self) -> StateDict: ...
@@ -151,8 +151,8 @@ class Watch(Protocol):
         """Called before a step.
 
         Args:
-            numbers: the episode that each environment is in, [E].
-            finished: the episodes that end at this time step, by environment.
+            numbers: [E], the current episode of each environment.
+            finished: episodes that end at this time step, by environment.
         """
 
     def stepped(self, action: np.ndarray, reward: np.ndarray, terminated: np.ndarray) -> None:
@@ -161,7 +161,7 @@ class Watch(Protocol):
 
 
 class DecisionFunction(Protocol):
-    """A scripted policy's decisions by the true state, which shows where episodes begin."""
+    """Decisions of a scripted policy, from the true state, which shows where episodes begin."""
 
     def __call__(self) -> np.ndarray:
         """Available actions [E, N] int64 of the current time step."""
@@ -174,7 +174,7 @@ class Agents(nn.Module):
     """Per-agent action values with shared parameters."""
 
     hidden_dim: Annotated[int, "size of the recurrent state, 0 for feed-forward agents"]
-    any_size: bool = False  # its weights fit every number of units; absent ones change nothing
+    any_size: bool = False  # weights fit any number of units; absent units change nothing
 
     @property
     def uses_last_action(self) -> bool:
@@ -183,18 +183,18 @@ class Agents(nn.Module):
 
     @property
     def draws_noise(self) -> bool:
-        """Whether the same observation gets different values in training mode."""
+        """Whether values of the same observation vary in training mode."""
         return False
 
     @property
     def obs_norm(self) -> Any:
-        """A ``RunningNorm`` of observations, updated with all collected steps; None: none."""
+        """A ``RunningNorm`` of observations, updated with all collected steps, or None."""
         return None
 
     @abstractmethod
     def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:
-        """The values of a window. Only time steps ``start … stop`` are used; feed-forward agents
-        need not compute the others.
+        """Return the values of a window. Only time steps ``start … stop`` are used; feed-forward
+        agents need not compute the others.
         """
 
     @abstractmethod
@@ -211,22 +211,22 @@ class Mixer(nn.Module):
     """
 
     n_streams: Annotated[int, "M, value streams after mixing: 1, or n_agents"]
-    uses_greedy: bool = True  # False: it does not read greedy_q
-    any_size: bool = False  # its weights fit every number of units; absent ones change nothing
+    uses_greedy: bool = True  # False: greedy_q is not read
+    any_size: bool = False  # weights fit any number of units; absent units change nothing
     penalty: Callable[[Tensor], Tensor] | None = None  # states [T, B, S] to [T, B], for the loss
 
 
 class Critic(nn.Module):
-    """Networks that only a loss uses, called by that loss alone."""
+    """Networks that only the loss calls."""
 
     @property
     def obs_norm(self) -> Any:
-        """A ``RunningNorm`` of observations, updated with all collected steps; None: none."""
+        """A ``RunningNorm`` of observations, updated with all collected steps, or None."""
         return None
 
 
 class Model(nn.Module):
-    """All trained parts of an algorithm; the target network is a copy of it."""
+    """All trained parts of an algorithm; the target network is a copy."""
 
     agents: Agents
     mixer: Mixer
@@ -238,16 +238,16 @@ class Model(nn.Module):
 
 
 class Loss(Stateful):
-    """The loss of a batch. One for a distribution of returns has the keyword ``distribution``."""
+    """The loss of a batch. Distributional losses have the keyword ``distribution``."""
 
     n_step: Annotated[int, "rewards summed before the bootstrap"]
-    per_agent: bool = False  # every agent's values are trained independently, without a mixer
-    of_team: bool = False  # it needs one value stream of the whole team
+    per_agent: bool = False  # each agent's values are trained independently, without a mixer
+    of_team: bool = False  # needs one value stream of the whole team
     targets: Callable[..., Tensor] | None = None  # (online, transitions, last), all steps at once
 
     @property
     def acted_error(self) -> Callable[..., Tensor] | None:
-        """|TD error| by the values that agents acted with; None where it needs other values."""
+        """|TD error| from the values computed while acting; None if it needs other values."""
         return None
 
     @abstractmethod
@@ -256,7 +256,7 @@ class Loss(Stateful):
 
 
 class Optimizer(Protocol):
-    """A ``torch.optim.Optimizer``, or an object with the members that the learner uses."""
+    """A ``torch.optim.Optimizer``, or an object with the members used by the learner."""
 
     param_groups: Annotated[list[dict[str, Any]], "where a schedule sets the learning rate"]
     state: Annotated[Any, "by parameter, its tensors; saved in checkpoints"]
@@ -281,8 +281,8 @@ class TargetUpdates(Stateful):
 
 
 class SidePolicy(Protocol):
-    """Chooses the actions of one side of environments; keeps the recurrent state of every one and
-    resets it after ``last``.
+    """Chooses the actions of one side; keeps the recurrent state of every environment and resets it
+    after ``last``.
     """
 
     def act(
@@ -291,32 +291,32 @@ class SidePolicy(Protocol):
         """obs [E, N, *O], avail_actions [E, N, A], last [E] to actions [E, N] int64."""
 
     def forget(self, envs: np.ndarray) -> None:
-        """The environments marked in [E] bool start an episode."""
+        """The environments marked in ``envs`` [E] bool start an episode."""
 
     def state_dict(self) -> StateDict: ...
     def load_state_dict(self, state: StateDict) -> None: ...
 
     def carry_on(self, state: StateDict) -> None:
-        """Load only what outlives an episode."""
+        """Load only the state that outlives an episode."""
 
 
 class RolloutPolicy(SidePolicy, Protocol):
-    """The policy of the agents, whose steps are stored."""
+    """The agents' policy, whose steps are stored."""
 
     @property
     def hidden(self) -> np.ndarray:
-        """[E, N, H]: the recurrent state before the coming ``act`` (a copy)."""
+        """[E, N, H]: a copy of the recurrent state before the next ``act``."""
 
     @property
     def acted_values(self) -> np.ndarray:
-        """[E, N, 2]: of the last ``act`` the values of its actions and of the best ones."""
+        """[E, N, 2]: values of the last ``act``'s actions and of the best actions."""
 
     @property
     def q(self) -> np.ndarray | None:
-        """[E, N, A] float32: the values of the last ``act``; None: it compares none."""
+        """[E, N, A] float32: the values of the last ``act``; None if there are none."""
 
     def probability(self) -> np.ndarray:
-        """[E, N]: probability of the actions that were just chosen; NaN = unknown."""
+        """[E, N]: probability of the last ``act``'s actions; NaN = unknown."""
 
     def reset(self) -> None:
         """All environments start an episode."""
@@ -326,16 +326,16 @@ class Rollouts(Protocol):
     """A policy in environments, in this process or elsewhere."""
 
     about: Mapping[str, Any]  # of the environments: {"backend": …}
-    seconds: np.ndarray  # [..., 2] that collecting took: acting, in the environment
+    seconds: np.ndarray  # [..., 2] spent collecting: acting, in the environment
 
     def collect(self, n_steps: int, clock: Clock) -> Steps:
-        """``n_steps`` time steps of every environment."""
+        """Collect ``n_steps`` time steps of every environment."""
 
     def restart(self, state: StateDict, episodes: int) -> None:
-        """Begin the episodes after the first ``episodes``; ``state`` is what outlives them."""
+        """Begin the episodes after the first ``episodes``; ``state`` outlives episodes."""
 
     def abandon(self, episodes: int) -> None:
-        """Drop the open episodes; the next ones are those after the first ``episodes``."""
+        """Drop the open episodes and begin those after the first ``episodes``."""
 
     def call(self, method: str, *args: Any) -> list[Any]: ...
     def state_dict(self) -> StateDict: ...
@@ -347,15 +347,15 @@ class Buffer(Protocol):
     """Stored steps, sampled as windows of T transitions."""
 
     n_steps: Annotated[int, "steps stored now; of episodes, transitions of finished ones"]
-    full: bool = False  # old steps were removed for new ones
+    full: bool = False  # new steps replace old ones
     keeps_hidden: bool = False  # stores the recurrent states of acting
     keeps_values: bool = False  # stores the values of acting
     per_agent: bool = False  # windows show one agent each, not the team
-    unique_index: bool = False  # an index never names another window later
+    unique_index: bool = False  # an index is never reused for another window
     targets: Any = None  # of the loss, computed for all collected steps at once
 
     def plan(self) -> Plan:
-        """Bytes and steps that it will store, for the banner."""
+        """The bytes and steps that it will store, for the banner."""
 
     @optional
     def check(self, batch_size: int) -> None:
@@ -365,7 +365,7 @@ class Buffer(Protocol):
 
     @optional
     def finish(self) -> None:
-        """Called when all stored episodes have ended and nothing may follow: a whole dataset."""
+        """Called when all stored episodes have ended and no steps follow, as with a dataset."""
 
     def ready(self, batch_size: int) -> bool: ...
     def sample(self, batch_size: int, clock: Clock) -> Batch: ...
@@ -379,7 +379,7 @@ class Buffer(Protocol):
 
     @optional
     def saved(self, with_steps: bool) -> None:
-        """Called when the newest checkpoint is complete, with or without the state."""
+        """Called when the newest checkpoint, with or without the buffer's steps, is complete."""
 
     @optional
     def close(self) -> None:

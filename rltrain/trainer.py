@@ -1,4 +1,4 @@
-"""The training loop: act, store, learn, then call the callbacks."""
+"""The training loop: act, store and learn, then call the callbacks."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ INEXACT = (
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Trainer:
-    """Acts, stores and learns until ``total_env_steps``; everything periodic is a callback.
+    """Acts, stores and learns until ``total_env_steps``. All periodic work is done by callbacks.
 
     Args:
-        rollout: experience for learning.
-        test_rollout: its own environments, for tests.
-        updates_per_episode, updates_per_env_step: gradient steps, exactly one of them set;
+        rollout: collects training experience.
+        test_rollout: runs test episodes, in environments of its own.
+        updates_per_episode, updates_per_env_step: ratio of gradient steps; exactly one is set, and
             fractions carry over.
         learning_starts: stored steps before the first gradient step.
-        keep_last: full checkpoints kept.
-        test_function: called in place of the standard test.
+        keep_last: number of full checkpoints to keep.
+        test_function: called instead of the standard test.
         about: ``{"config": …, "spec": …}``, saved with the weights.
     """
 
@@ -78,20 +78,20 @@ class Trainer:
         self.iterations = 0  # calls of ``iterate``
         self.metrics = Metrics()
         self.step_hooks, self.tests = TrainingStepHooks(), PeriodicTests(self)
-        self.latest: dict[str, float] = {}  # every metric's last reported value
+        self.latest: dict[str, float] = {}  # last reported value of every metric
         self.progress, self.stopwatch, self.random = Progress(), Stopwatch(), TorchRandom()
         self.stage = Stage.NEW
-        self.asked: StopRequest | None = None  # to end early
-        self.iterating = self.broken_off = False  # within an iteration; it ended in an exception
-        self.save_asked: bool | None = None  # within one, a full checkpoint: with the replay?
-        self.pretrained = False  # began with weights of another run
-        self.restored: int | None = None  # env step of its own checkpoint that it continues from
-        self.rewound = False  # … which is not the newest one
-        self.diverging = False  # the latest updates were all undone
+        self.asked: StopRequest | None = None  # request to end early
+        self.iterating = self.broken_off = False  # inside an iteration; an exception ended it
+        self.save_asked: bool | None = None  # full checkpoint due at its end, with replay?
+        self.pretrained = False  # started from another run's weights
+        self.restored: int | None = None  # env step of the checkpoint continued from
+        self.rewound = False  # … which is not the newest
+        self.diverging = False  # all recent updates were undone
         self.disk, self.usage, self.held = Disk(), Usage(), ExitStack()
 
     def run(self, until: int) -> None:
-        """Train until that many env steps."""
+        """Train until ``until`` env steps."""
         while self.clock.env_steps < until and self.stopping is None:
             self.tidy_checkpoints()
             with self.iteration():
@@ -105,7 +105,7 @@ class Trainer:
 
     @contextmanager
     def iteration(self) -> Iterator[None]:
-        """Collect and learn inside; a full checkpoint asked for meanwhile follows."""
+        """Context of one iteration; a full checkpoint requested inside is written at its end."""
         self.enter("collect")
         self.settle()
         self.iterating = True
@@ -117,7 +117,7 @@ class Trainer:
             self.callbacks.on_iteration(self)
 
     def settle(self) -> None:
-        """Begin new episodes where an exception left the rollout ahead of the replay."""
+        """Start new episodes if an exception left the rollout ahead of the replay."""
         if self.broken_off:
             self.broken_off = False
             self.rollout.abandon(self.clock.episodes + 1)
@@ -137,7 +137,7 @@ class Trainer:
             self.clock = self.clock.after_update()
 
     def counted(self, steps: Steps) -> int:
-        """Advance the clock by ``steps``; returns how many gradient steps are due."""
+        """Advance the clock by ``steps`` and return the number of gradient steps due."""
         self.clock = self.clock.after(steps)
         if not self.can_learn:
             return 0
@@ -145,22 +145,22 @@ class Trainer:
 
     @property
     def can_learn(self) -> bool:
-        """Whether enough is stored."""
+        """Whether the buffer holds enough steps."""
         enough = self.buffer.n_steps >= self.learning_starts or self.buffer.full
         return enough and self.buffer.ready(self.batch_size)
 
     def report(self, steps: Steps) -> None:
-        """Add the finished episodes to the metrics and call step hooks, before ``on_collect``."""
+        """Add finished episodes to the metrics and call the step hooks, before ``on_collect``."""
         for row in episode_metrics(steps.episodes):
             self.metrics.add("train", row)
         if self.callbacks.watch_training:
             self.step_hooks.replay(self, self.callbacks, steps)
 
     def start(self) -> None:
-        """Call ``on_train_start`` of the callbacks, once.
+        """Call the callbacks' ``on_train_start``, once.
 
         Raises:
-            UsageError: the folder holds a run that was not restored.
+            UsageError: the run folder holds a run that was not restored.
         """
         if self.stage is Stage.NEW:
             self.usage.begin()
@@ -169,21 +169,21 @@ class Trainer:
             self.tidy_checkpoints()
 
     def end(self) -> None:
-        """Call ``on_train_end`` of the callbacks, once for an env step."""
+        """Call the callbacks' ``on_train_end``, once per env step."""
         self.once("end", self.callbacks.on_train_end)
 
     def enter(self, event: str) -> None:
-        """Go to the stage that ``event`` leads to.
+        """Enter the stage that follows ``event``.
 
         Raises:
-            UsageError: the trainer is closed, or its folder holds a run that was not restored.
+            UsageError: the trainer is closed, or its run folder holds a run that was not restored.
         """
         if self.stage not in AFTER[event]:
             raise UsageError(REFUSED[self.stage].format(run_dir=self.run_dir))
         self.stage = AFTER[event][self.stage]
 
     def once(self, event: str, hook: Callable[[Trainer], object]) -> None:
-        """Call a hook where ``event`` leads to another stage; again, if it raises."""
+        """Call ``hook`` if ``event`` changes the stage; after an exception, again next time."""
         before = self.stage
         self.enter(event)
         if self.stage is not before:
@@ -194,7 +194,7 @@ class Trainer:
                 raise
 
     def train(self) -> dict[str, float]:
-        """Run to ``total_env_steps`` or until something stops it; returns the latest metrics."""
+        """Run to ``total_env_steps`` unless stopped earlier; return the latest metrics."""
         with self.reporting_exceptions():
             self.start()
             self.run(self.total_env_steps)
@@ -202,12 +202,11 @@ class Trainer:
         return dict(self.latest)
 
     def iterate(self) -> dict[str, Any]:
-        """Run for ``log.interval`` more env steps, to ``total_env_steps`` at most; returns the
-        results so far.
+        """Run for ``log.interval`` more env steps, up to ``total_env_steps``; return the results.
 
         ``done``: the run has reached ``total_env_steps`` or was stopped (``stopped`` is the
-        reason), and has ended as with ``train``. ``iteration`` counts these calls, those before a
-        resume included.
+        reason), and has ended as with ``train``. ``iteration`` counts these calls, including those
+        before a resume.
         """
         with self.reporting_exceptions():
             self.start()
@@ -239,16 +238,17 @@ class Trainer:
                 raise
 
     def test(self, episodes: int | None = None) -> dict[str, float]:
-        """Run test episodes (episode i with seed i of tests, in their own environments) and return
-        their statistics, or those of the test function; none if the run is interrupted meanwhile.
-        One of another number than ``test.episodes`` is neither the best nor the final test.
+        """Run test episodes in the test environments, episode i with test seed i.
+
+        Returns their statistics, or the metrics of the test function; empty if interrupted. A test
+        with ``episodes`` other than ``test.episodes`` never counts as the best or the final one.
         """
         self.enter("write")
         with self.random:
             return self.tests.run(episodes)
 
     def play(self, n: int) -> list[Episode]:
-        """Exactly ``n`` test episodes in the environments of tests."""
+        """Run exactly ``n`` episodes in the test environments."""
         self.enter("write")
         with self.random:
             return self.tests.play(n)
@@ -260,17 +260,17 @@ class Trainer:
         explore: bool = False,
         avail_actions: object = None,
     ) -> Any:
-        """Actions for several observations, each in an episode of its own; training is unchanged.
+        """Choose actions for X observations of separate episodes, without affecting training.
 
         Args:
-            obs: X observations as the environment returns them; of a team [N, *O] each.
-            state: what the last call returned; None where the X episodes begin.
-            explore: draw actions as training would now; otherwise greedy and without noise.
-            avail_actions: [X, N, A] (or [X, A] for one agent); None: all.
+            obs: X observations as the environment returns them; [N, *O] each for a team.
+            state: returned by the previous call; None when the X episodes begin.
+            explore: explore as training would now; otherwise actions are greedy, without noise.
+            avail_actions: [X, N, A], or [X, A] for one agent; None if all are available.
 
         Returns:
-            actions [X] for one agent, [X, N] for a team. For agents that remember (recurrent
-            ones, stacked frames, previous actions) those and the state for the next observations.
+            actions [X] for one agent, [X, N] for a team. Agents with memory (recurrent state,
+            stacked frames or previous actions) return ``(actions, state)``.
         """
         with self.random:
             return self.actor.act(obs, state, explore, avail_actions, self.clock)
@@ -282,29 +282,29 @@ class Trainer:
         explore: bool = False,
         avail_actions: object = None,
     ) -> Any:
-        """``compute_actions`` for one observation: a number, or [N] for a team."""
+        """``compute_actions`` for one observation; returns an int, or [N] for a team."""
         with self.random:
             return self.actor.act_once(obs, state, explore, avail_actions, self.clock)
 
     def log(self, row: dict[str, float]) -> dict[str, float]:
-        """Pass training metrics through ``on_log`` and update ``latest``; returns what to write."""
+        """Pass training metrics through ``on_log``, update ``latest`` and return the row."""
         row = self.callbacks.on_log(self, row)
         self.latest.update(row)
         return row
 
     def stop(self, why: str, *, interrupted: bool = False) -> None:
-        """End the run after the current iteration; an interrupted one skips its last test."""
+        """End the run after the current iteration; if ``interrupted``, without a final test."""
         if not self.interrupted:
             self.asked = StopRequest(why, interrupted)
 
     @property
     def stopping(self) -> str | None:
-        """Why the run ends early."""
+        """The reason for ending early, or None."""
         return None if self.asked is None else self.asked.why
 
     @property
     def interrupted(self) -> bool:
-        """Whether it ends on a signal."""
+        """Whether a signal ends the run."""
         return self.asked is not None and self.asked.interrupted
 
     def close(self) -> None:
@@ -313,22 +313,22 @@ class Trainer:
 
     @property
     def untrained(self) -> bool:
-        """Whether the (just tested) weights are still those of the initialization."""
+        """Whether the weights tested last are still the initial ones."""
         return self.tests.clock.updates == 0 and not self.pretrained
 
     @property
     def seconds(self) -> float:
-        """Wall-clock seconds of this run, those before a resume included."""
+        """Wall-clock seconds of this run, including those before a resume."""
         return self.usage.seconds
 
     def save(self, kind: str = "full", *, with_replay: bool = True) -> Path:
-        """Write a checkpoint into the run folder and delete old ones (``save.keep_last``); weights
-        written by ``export`` are never deleted. Returns its folder, or ``latest`` for a full one
-        within an iteration, at whose end it is written.
+        """Write a checkpoint into the run folder, delete old ones (``save.keep_last``), and return
+        its folder. Within an iteration, a full checkpoint is written at its end, and ``latest`` is
+        returned. Weights written by ``export`` are never deleted.
 
         Args:
-            kind: ``full`` to resume from (it becomes ``latest``, and the replay of older ones is
-                dropped), ``weights`` to act and to start from.
+            kind: ``full`` to resume from (becomes ``latest``; older ones lose their replay), or
+                ``weights`` to act and to start from.
         """
         self.enter("write")
         if kind == "full" and self.iterating:
@@ -363,19 +363,19 @@ class Trainer:
         return self.run_dir / "checkpoints"
 
     def export(self, folder: str | Path, *, replace: bool = False) -> Path:
-        """Write the current weights with everything needed to act into ``folder/<env_steps>/``, for
-        ``rltrain.load_policy``, ``mode=evaluate`` and ``checkpoint=``; training is unchanged.
+        """Write the current weights and everything needed to act to ``folder/<env_steps>/``, for
+        ``rltrain.load_policy``, ``mode=evaluate`` and ``checkpoint=``.
         """
         parts = self._to_act(self.learner.state_dict())
         return checkpoint.write_new(Path(folder), self.clock.env_steps, parts, replace)
 
     def _to_act(self, learner: Mapping[str, object]) -> dict[str, Mapping[str, Any]]:
-        """The parts of a checkpoint that acting needs, given the learner's state."""
+        """The parts of a checkpoint needed to act, given the learner's state."""
         model = {name: learner[name] for name in ("online", "target")}
         return {MODEL: model, SPEC: self.about[SPEC], CONFIG: self.about[CONFIG]}
 
     def state_dict(self) -> StateDict:
-        """Everything but the learner and the replay, which have their own files."""
+        """Everything except the learner and the replay, which have their own files."""
         return {
             "clock": asdict(self.clock),
             "owed": self.update_ratio.owed,
@@ -392,7 +392,7 @@ class Trainer:
         }
 
     def load_state_dict(self, state: StateDict) -> None:
-        """Take over all but the rollout and its hooks."""
+        """Load everything except the rollout and its hooks."""
         self.clock = Clock(**state["clock"])
         self.update_ratio.owed = int(state["owed"])
         self.usage.load_state_dict(state["usage"])
@@ -406,14 +406,14 @@ class Trainer:
         self.random.load_state_dict(state)
 
     def restore(self, path: str | Path) -> Found:
-        """Restore a full checkpoint: the run continues as if it had not stopped. Without a saved
-        replay it begins new episodes, since the first steps of the open ones are missing. Once the
-        run continues from an earlier checkpoint of its own, later ones are deleted.
+        """Restore a full checkpoint, so that the run continues as if it had never stopped. Without
+        a saved replay, new episodes begin, since the first steps of the open ones are missing. When
+        a run continues from an earlier checkpoint of its own, its later ones are deleted.
 
         Raises:
-            CheckpointError: the checkpoint cannot be read or holds weights only.
-            UsageError: it does not fit; it is another run's, and this one has begun; or it holds no
-                replay, and the trainer has one of other steps.
+            CheckpointError: the checkpoint cannot be read or holds only weights.
+            UsageError: it does not fit; it belongs to another run, and this one has begun; or it
+                has no replay, and the trainer's holds other steps.
         """
         chosen = checkpoint.find(Path(path), full=True)
         own = fit.require_resumable(chosen.folder, self.run_dir, self.clock)
@@ -429,7 +429,7 @@ class Trainer:
             remarks = self._restore_rollout(chosen.folder, state)
             self.load_state_dict(state)
             self.enter("restore")
-            if own:  # nothing is written before ``start``, from which on the folder is held
+            if own:  # nothing is written before ``start``, which locks the folder
                 last = checkpoint.newest_full(self.checkpoints)
                 self.restored = chosen.step
                 self.rewound = checkpoint.is_one(Path(path)) and last != chosen.step
@@ -440,7 +440,7 @@ class Trainer:
         return replace(chosen, remarks=(*chosen.remarks, *remarks))
 
     def _restore_rollout(self, folder: Path, state: StateDict) -> list[str]:
-        """Restore the replay and the open episodes, or begin new ones; returns what changed."""
+        """Restore the replay and the open episodes, or begin new ones; return remarks about it."""
         self.step_hooks.load_state_dict(state.get("step_hooks", {}))
         if checkpoint.has(folder, REPLAY):
             self.buffer.load_state_dict(checkpoint.read(folder, REPLAY))
@@ -451,8 +451,8 @@ class Trainer:
         return ["The replay was not saved: collecting again, from new episodes."]
 
     def tidy_checkpoints(self) -> None:
-        """Complete what a kill has left half done before the run was restored, or delete the
-        checkpoints that it has gone back from: a resume takes the newest.
+        """Complete a checkpoint that a kill interrupted before the run was restored, or delete the
+        checkpoints after the restored one: a resume takes the newest.
         """
         step, rewound, self.restored, self.rewound = self.restored, self.rewound, None, False
         if rewound and step is not None:
@@ -461,7 +461,7 @@ class Trainer:
             checkpoint.make_latest(self.checkpoints, step, self.keep_last, REPLAY)
 
     def load_weights(self, folder: Path) -> None:
-        """Start from the networks and targets of a checkpoint.
+        """Load the online and target networks of a checkpoint.
 
         Raises:
             UsageError: they belong to another environment or network.

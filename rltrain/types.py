@@ -1,4 +1,4 @@
-"""Data classes, and every array shape of the project.
+"""Data classes and array shapes.
 
 Letters: T transitions, B windows in a batch, E environments, N agents, A actions, R reward
 streams (1 = team, N = one each), M value streams after mixing (1 or N), O observation dims, S state
@@ -20,10 +20,10 @@ import torch
 from torch import Tensor, nn
 
 Info = dict[str, Any]
-"""What an environment says besides an observation, as in Gymnasium."""
+"""Auxiliary information of an environment, as in Gymnasium."""
 StateDict = dict[str, Any]
-"""What ``state_dict`` returns and ``load_state_dict`` takes: arrays, tensors and plain values by
-name, in dicts and lists of any depth.
+"""Returned by ``state_dict`` and passed to ``load_state_dict``: arrays, tensors and plain values by
+name, in nested dicts and lists.
 """
 
 
@@ -36,7 +36,7 @@ class EnvSpec:
     obs_shape: tuple[int, ...]  # of one agent, one frame
     state_dim: int = 0  # 0 = no global state
     n_rewards: int = 1  # 1 = one team reward, N = one per agent
-    max_steps: int | None = None  # longest episode, transitions
+    max_steps: int | None = None  # transitions of the longest episode
     obs_dtype: str = "float32"  # as stored: float32 or uint8
     obs_scale: float = 1.0  # the networks' input is obs * obs_scale
     frame_stack: int = 1
@@ -44,35 +44,33 @@ class EnvSpec:
     layout: Mapping[str, Any] | None = None  # named entity blocks of obs and state
     obs_space: Mapping[str, Any] | None = None  # the environment's own, if converted
     obs_bytes: tuple[tuple[int, int, float], ...] = ()  # images in flat observations: columns
-    # [start, stop), whose numbers are scale * (0 … 255)
-    channels: Literal["auto", "first", "last"] = "auto"  # axis of an image's channels, as set
-    first_action: int = 0  # the environment's own number of action 0
+    # [start, stop) hold scale * (0 … 255)
+    channels: Literal["auto", "first", "last"] = "auto"  # configured channel axis of images
+    first_action: int = 0  # the environment's number of action 0
     action_components: tuple[tuple[int, int], ...] | None = (
-        None  # number of values and first value of each, if actions are numbered combinations
+        None  # (number of values, first value) of each, if actions are numbered combinations
     )
     action_dtype: str = "int64"  # of the environment's own actions that have components
     agents: tuple[tuple[str | int, Mapping[str, Any], Mapping[str, Any]], ...] | None = (
-        None  # name, observation and action space of each, of a PettingZoo environment
+        None  # PettingZoo: name, observation space and action space of each
     )
-    joint: Literal["tuple", "components"] | None = None  # agents are the parts of a Gymnasium
-    # environment's Tuples, or the components of its actions
-    masks_actions: bool = False  # not all actions are available at all times
-    masks_in_info: bool = False  # … of a team, as the infos of its agents say
-    obs_sizes: tuple[int, ...] | None = None  # each agent's own, if observations are padded
-    action_sizes: tuple[int, ...] | None = (
-        None  # each agent's own number of actions, if they differ
-    )
+    joint: Literal["tuple", "components"] | None = None  # agents are the entries of a
+    # Gymnasium environment's Tuple spaces, or the components of its actions
+    masks_actions: bool = False  # some actions are not always available
+    masks_in_info: bool = False  # … as given by the infos of a team's agents
+    obs_sizes: tuple[int, ...] | None = None  # per agent, if observations are padded
+    action_sizes: tuple[int, ...] | None = None  # number of actions per agent, if they differ
 
     @property
     def record(self) -> dict[str, Any]:
-        """The fields as JSON holds them."""
+        """The fields as JSON-compatible values."""
         columns = [list(each) for each in self.obs_bytes]
         return {**asdict(self), "obs_shape": list(self.obs_shape), "obs_bytes": columns}
 
 
 @dataclass(frozen=True)
 class Episode:
-    """A finished episode: undiscounted return (mean of streams), length in transitions, info."""
+    """A finished episode: undiscounted return (mean over streams), number of transitions, info."""
 
     episode_return: float
     length: int
@@ -80,23 +78,23 @@ class Episode:
 
 
 class Drawing(NamedTuple):
-    """What can be drawn of one environment's current time step: units, agents first.
+    """Drawing data of one environment's current time step: units, agents first.
 
     Attributes:
-        world: what is the same at all times, plain values: ``bounds`` [x0, y0, x1, y1], y pointing
-            up; optional are ``cells`` (rows of the map from the lowest y: "." is blocked, a digit
-            the height), ``picture`` (``bounds`` in pixels of ``render``'s images), ``grid`` (draw
-            its lines), ``lines`` (lists of points), ``whole`` (show all of it at all times),
-            ``actions`` (names), ``orders`` (names),
-            ``first_target`` (the action that aims at the first enemy; with ``energy`` agent),
-            ``cone`` (radians that agents see around ``facing``), ``rate`` (env steps a second).
-        looks: of each unit, plain values: ``name``, ``team`` (0 agents, 1 opponents, 2 things),
-            ``radius``; optional are ``color``, ``square``, ``text``, ``sight`` (distance),
-            ``sees_square``, ``rod`` (to its target), and the largest ``health``, ``shield``,
+        world: constant plain values: ``bounds`` [x0, y0, x1, y1], y pointing up; optional
+            ``cells`` (rows of the map from the lowest y: "." is blocked, a digit the height),
+            ``picture`` (``bounds`` in pixels of ``render``'s images), ``grid`` (draw its lines),
+            ``lines`` (lists of points), ``whole`` (always show the whole map), ``actions``
+            (names), ``orders`` (names), ``first_target`` (action that targets the first enemy;
+            with ``energy`` the first agent), ``cone`` (radians that agents see around
+            ``facing``), ``rate`` (env steps per second).
+        looks: plain values of each unit: ``name``, ``team`` (0 agents, 1 opponents, 2 things),
+            ``radius``; optional ``color``, ``square``, ``text``, ``sight`` (distance),
+            ``sees_square``, ``rod`` (to its target), and maximum ``health``, ``shield``,
             ``energy``, ``cooldown``.
-        columns: numbers by name, [units]: ``x``, ``y``; optional are ``there`` (bool), ``health``,
+        columns: numbers by name, [units]: ``x``, ``y``; optional ``there`` (bool), ``health``,
             ``shield``, ``energy``, ``cooldown``, ``order``, ``target`` (a unit, -1 = none),
-            ``facing`` (radians); and ``sees`` bool [N, units].
+            ``facing`` (radians), ``sees`` (bool [N, units]).
     """
 
     world: Mapping[str, Any]
@@ -118,9 +116,9 @@ class Steps:
     lost: (
         np.ndarray
     )  # [E] bool: the environment crashed; drop its open episode before adding these steps
-    episodes: tuple[Episode, ...] = ()  # in the order of their final steps, then of environments
-    hidden: np.ndarray | None = None  # [T, E, N, H], where a buffer stores it
-    values: np.ndarray | None = None  # … [T, E, N, 2] float32: of the action taken, of the best one
+    episodes: tuple[Episode, ...] = ()  # ordered by final step, then by environment
+    hidden: np.ndarray | None = None  # [T, E, N, H], if the buffer stores it
+    values: np.ndarray | None = None  # … [T, E, N, 2] float32: of the actions taken, of the best
 
     @property
     def env_steps(self) -> int:
@@ -128,24 +126,24 @@ class Steps:
 
 
 Number = Tensor | np.float32
-"""One number: a 0-d tensor, or from compiled code a NumPy scalar."""
+"""One number: a 0-d tensor, or a NumPy scalar from compiled code."""
 
 STEP_FIELDS = ("obs", "avail_actions", "state", "last", "action", "reward", "terminated")
-"""The arrays [T, E, …] that all ``Steps`` have."""
+"""Names of the arrays [T, E, …] of all ``Steps``."""
 
 
 @dataclass(frozen=True)
 class StepView:
-    """One time step of one environment, the argument of step and episode hooks.
+    """One time step of one environment, passed to step and episode hooks.
 
-    The arrays are views: keep copies. ``action``, ``reward`` and ``terminated`` are set in
-    ``on_step``, ``episode`` in ``on_episode_end``.
+    The arrays are views: copy them to keep them. ``action``, ``reward`` and ``terminated`` are set
+    in ``on_step``, ``episode`` in ``on_episode_end``.
     """
 
-    test: bool  # of a test episode
-    env: int  # which environment, 0 … E - 1
-    number: int  # tests: episode of the test; training: episodes that the environment began before
-    t: int  # transitions of the episode before this time step
+    test: bool  # whether this is a test episode
+    env: int  # environment, 0 … E - 1
+    number: int  # episode: of the test, or of this environment in training, from 0
+    t: int  # time step within the episode, from 0
     obs: np.ndarray  # [N, *O]
     avail_actions: np.ndarray  # [N, A] uint8
     state: np.ndarray  # [S]
@@ -157,14 +155,14 @@ class StepView:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """The T time steps that one ``collect`` added to one episode of one environment, the final one
-    included. The arrays are views: values written into them are stored.
+    """The T time steps that one ``collect`` added to an episode of one environment, including the
+    final one. The arrays are views: values written to them are stored.
     """
 
-    env: int  # which environment, 0 … E - 1
-    number: int  # episodes that this environment began before
-    begins: bool  # it holds the episode's first step
-    ends: bool  # it holds its final step
+    env: int  # environment, 0 … E - 1
+    number: int  # episode of this environment, from 0
+    begins: bool  # contains the episode's first step
+    ends: bool  # contains its final step
     obs: np.ndarray  # [T, N, *O]
     avail_actions: np.ndarray  # [T, N, A] uint8
     state: np.ndarray  # [T, S]
@@ -194,7 +192,7 @@ class Clock:
 class Batch:
     """B windows of T transitions, each inside one episode (torch, on the learner's device).
 
-    After a window's first ``last`` everything is padding. ``mask`` marks the transitions to
+    Everything after a window's first ``last`` is padding. ``mask`` marks the transitions to
     train on.
     """
 
@@ -210,12 +208,12 @@ class Batch:
     weight: Tensor  # [B] float32, importance weights
     index: Tensor  # [B] int64, argument of update_priority
     hidden: Tensor | None = None  # [B, N, H], recurrent state at the first step
-    agent: Tensor | None = None  # [B, N], which agent a row is, where not 0 … N-1
-    td_target: Tensor | None = None  # [T, B, M], where targets were computed before
-    mask_end: int | None = None  # from this step on mask is not set, or ignored; None = T
+    agent: Tensor | None = None  # [B, N], agent of each row, if not 0 … N-1
+    td_target: Tensor | None = None  # [T, B, M], if targets were computed before
+    mask_end: int | None = None  # mask is unset or ignored from this step on; None = T
     burn_in: int | None = None  # bound of warm_up; None = T
-    eta: float = 0.0  # a window's priority: eta * largest + (1 - eta) * mean error of its steps
-    whole: bool = False  # True: nothing is padding
+    eta: float = 0.0  # window priority: eta * largest + (1 - eta) * mean error of its steps
+    whole: bool = False  # True: no padding
     arrays: ClassVar[Mapping[str, np.ndarray] | None] = None  # of an ``ArrayBatch``
     layout: ClassVar[tuple[Any, ...] | None] = None  # of a ``PackedBatch``
 
@@ -223,7 +221,7 @@ class Batch:
     @cached_property
     def real(self) -> Tensor | None:
         """[T+1, B] bool: steps up to and including their window's first ``last``; None = all.
-        Transition t is real where step t + 1 is.
+        Transition t is real if step t + 1 is.
         """
         return None if self.whole else inside(self.last)
 
@@ -242,8 +240,8 @@ class Batch:
 
     @cached_property
     def warm_up(self) -> Tensor | None:
-        """[B] int64: the first steps of a window, before any that ``mask`` marks, which only warm
-        up the recurrent state; None = none.
+        """[B] int64: number of steps at the start of a window that only warm up the recurrent
+        state, before the first step that ``mask`` marks; None = none.
         """
         if self.burn_in == 0 or self.learned is None:
             return None
@@ -255,7 +253,7 @@ class Batch:
 
 # twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
 def inside(last: Tensor) -> Tensor:
-    """Which steps of a window are real: those up to and including its first ``last``.
+    """Return which steps of a window are real: up to and including its first ``last``.
 
     ``last`` [T+1, B] bool to [T+1, B] bool.
     """
@@ -264,25 +262,25 @@ def inside(last: Tensor) -> Tensor:
 
 
 class Output(NamedTuple):
-    """The agents' output for a window: values and recurrent states (H = 0 for feed-forward agents),
-    of distributional agents also the distributions whose means are ``q``.
+    """The agents' output for a window: values, recurrent states (H = 0 for feed-forward agents)
+    and, for distributional agents, the distributions with means ``q``.
     """
 
     q: Tensor  # [T+1, B, N, A]
     hidden: Tensor  # [T+1, B, N, H]
     dist: Tensor | None = None  # [T+1, B, N, A, K], logits or quantiles
-    tau: Tensor | None = None  # [T+1, B, N, K], quantile levels, if they were drawn
+    tau: Tensor | None = None  # [T+1, B, N, K], sampled quantile levels
 
 
 @dataclass(frozen=True)
 class LossResult:
-    """The output of a loss: sum and count, which ranks can add up, priorities and metrics."""
+    """The output of a loss: sum and count (which ranks can add up), priorities and metrics."""
 
     loss_sum: Number
     count: Number
     priority: Tensor  # [B]
     metrics: Mapping[str, Number]
-    gradient: Tensor | None = None  # of loss_sum by all weights, flat, if already computed
+    gradient: Tensor | None = None  # of loss_sum, flat, if already computed
 
 
 class UpdateResult(NamedTuple):
@@ -294,9 +292,9 @@ class UpdateResult(NamedTuple):
 
 @dataclass(frozen=True)
 class Pieces:
-    """A large array in pieces along its first axis, so that saving it makes no copy.
+    """A large array in pieces along its first axis, so that it can be saved without a copy.
 
-    The pieces are read lazily: take them before their owner changes.
+    The pieces are read lazily: read them before their owner changes.
     """
 
     shape: tuple[int, ...]
@@ -310,14 +308,14 @@ class Pieces:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The memory of a buffer, known before anything is stored."""
+    """The memory plan of a buffer, known before anything is stored."""
 
     bytes_per_step: int  # an observation and its transition
-    worst_case_bytes: int | None  # ``capacity`` full-length episodes; None if no length is known
-    cap_bytes: int  # never more than this
-    capacity: int  # of what the buffer counts: episodes or steps
-    steps: int | None = None  # maximum number of stored steps, if the buffer counts steps
-    folder: Path | None = None  # of its files; None: it is in memory
+    worst_case_bytes: int | None  # ``capacity`` full-length episodes; None if unknown
+    cap_bytes: int  # upper bound
+    capacity: int  # in the buffer's unit: episodes or steps
+    steps: int | None = None  # maximum number of stored steps, if that is the unit
+    folder: Path | None = None  # of its files; None = in memory
 
 
 def module_device(module: nn.Module) -> torch.device:

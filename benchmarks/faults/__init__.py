@@ -1,1 +1,1 @@
-"""Faults made on purpose, and counted (docs/reliability.md)."""
+"""Fault injection, with counts (docs/reliability.md)."""

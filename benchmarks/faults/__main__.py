@@ -1,4 +1,4 @@
-"""Make the faults of one kind and count what rltrain does: ``python -m benchmarks.faults NAME
+"""Inject faults of one kind and count the outcomes: ``python -m benchmarks.faults NAME
 [--seed N] [--cases N]``. The counts are written to ``benchmarks/data/faults/NAME.json``, those of
 ``determinism --envs ENV …`` to ``determinism-ENV-….json``.
 """
@@ -62,8 +62,8 @@ KINDS: dict[str, Cases] = {
     "sweeps": sweeps.cases,
     "workers": workers.cases,
 }
-"""Each gives the cases of a folder, a seed and a number of cases (None: all), as a name and what
-went wrong (None: what was promised).
+"""Each maps a folder, a seed and a number of cases (None: all) to cases: a name, and the error
+(None: behaved as promised).
 """
 
 

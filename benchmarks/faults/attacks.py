@@ -1,5 +1,5 @@
-"""What a stranger writes into a configuration so that code is executed or something outside of the
-run is read or written: nodes, values of keys, overrides of a sweep.
+"""Attacks in a configuration that try to execute code, or to read or write outside the run: nodes,
+values of keys, overrides of a sweep.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FROM_CLASS = {
     **{"_target_": "rltrain.env.from_class", "maker": "os:system", "kwargs": TOUCH},
 }
 CALLED = {**FROM_CLASS, "n_envs": 1, "training": True, "record": False}
-"""The same in the place of a part that is given nothing by the program."""
+"""The same for a part that receives no arguments from the program."""
 
 NODES: Mapping[str, Any] = {
     "os.system": {"_target_": "os.system", **TOUCH},
@@ -103,9 +103,9 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
     },
     "algo.optimizer": {"algo.optimizer.foreach": "/etc/passwd"},
 }
-"""Values by key; ``{outside}`` is a folder out of the run."""
+"""Values by key; ``{outside}`` is a folder outside the run."""
 BEFORE_TRAINING = {"checkpoint": {"checkpoint": "{outside}/run"}}
-"""The same where the run has no checkpoint of its own."""
+"""The same for a run without its own checkpoint."""
 
 OVERRIDES = [
     *(f"+{key}={{_target_: os.system, command: touch PWNED}}" for key in ("x", "env.kwargs.x")),

@@ -1,8 +1,8 @@
-"""A system call that fails, once, at every change of a file that a run makes: an input or output
-error, no room, no permission.
+"""One failing system call at each file change of a run: an input or output error, a full disk, a
+missing permission.
 
-Training goes on or does not begin, no traceback is shown, the newest checkpoint is whole, and the
-run, resumed if it ended early, has the weights and the replay of the run in which nothing failed.
+Training continues or does not begin, no traceback is shown, the newest checkpoint is complete, and
+the run, resumed if it ended early, has the weights and the replay of a run without faults.
 """
 
 from __future__ import annotations

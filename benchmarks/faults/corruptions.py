@@ -1,5 +1,5 @@
-"""Damage to one file of the newest checkpoint: it is passed over by name and the one before it is
-taken. Where every checkpoint is damaged, nothing is loaded and nothing is overwritten.
+"""Damage to one file of the newest checkpoint: the checkpoint is named and skipped, and the
+previous one is used. If all are damaged, nothing is loaded or overwritten.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rltrain.errors import CheckpointError
 from rltrain.main import run
 
 WHOLE_COMMANDS = 20
-"""Every so many cases, the command itself is given the damaged run."""
+"""After this many cases, the command itself is run on the damaged run."""
 
 
 def cases(folder: Path, seed: int, n_cases: int | None) -> Iterator[tuple[str, str | None]]:

@@ -1,6 +1,6 @@
-"""kill -9 at every change of a file that a run makes, planned: before it, and with the file half
-written. The run is resumed, killed again at a drawn change, and resumed to its end: weights, replay
-and metrics are those of the run that was never killed, byte for byte, and nothing is left over.
+"""kill -9 at every file change of a run: before it, and with the file half written. The run is
+resumed, killed again at a random change, and resumed to its end: weights, replay and metrics equal
+those of a run that was never killed, byte for byte, and no files are left over.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The same command twice, for every algorithm in every environment that it can be used in: in two
-interpreters with other hash seeds, and once more with other loggers, tests and saves.
+"""The same command twice, for every algorithm in every supported environment: in two interpreters
+with different hash seeds, and once more with other loggers, tests and saves.
 
-The second run has the weights, the replay, all other state and the metrics of the first one, byte
-for byte; the third one all but the metrics, which other tests change.
+The second run equals the first in weights, replay, all other state and metrics, byte for byte; the
+third in all but the metrics, which depend on tests.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What a command did to the files of a folder, by strace, and what may be left of it after a power
-loss.
+"""A command's file operations in a folder, traced with strace, and the possible states after a
+power loss.
 
 A power loss may undo every write to a file that was not synced since, and every change of a folder
 (a name made, replaced or removed) that was not synced since: all of them, or any subset, as POSIX

@@ -1,9 +1,9 @@
-"""Full disks: a run in file systems of 40 sizes, in some with too few inodes, in one that can only
-be read, and in a folder that is deleted meanwhile.
+"""Full disks: a run in file systems of 40 sizes, some with too few inodes, a read-only one, and a
+folder that is deleted during the run.
 
-Training goes on while a file cannot be written, the checkpoint before stays whole, and with room
-again the run is resumed to the weights and the replay of the run that always had room. Without a
-last checkpoint the exit code is 1, without a run folder to begin in it is 2. No traceback is shown.
+Training continues while a file cannot be written, the previous checkpoint stays complete, and with
+free space again the resumed run reaches the weights and replay of a run without faults. Without a
+final checkpoint the exit code is 1, without a run folder 2. No traceback is shown.
 
 Needs the right to mount file systems.
 """

@@ -1,5 +1,5 @@
-"""A run of two hours that is killed every ten minutes and resumed: it ends, what it uses stays the
-same over all its processes, and so does the CPU time of a step.
+"""A run of two hours that is killed every ten minutes and resumed: it finishes, and its resources
+and CPU time per step stay constant over all its processes.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from benchmarks.faults.soak import CARTPOLE, CONSTANT, DRIFT, MEGABYTES_PER_100_
 ROOT = Path(__file__).parents[2]
 KILLS = 11
 MINUTES = 10.0
-"""Between two kills."""
+"""Time between kills."""
 EVERY = 1000
-"""Env steps between two samples."""
+"""Env steps between samples."""
 OWN = tuple(key for key in CONSTANT if key != "shared memory")
-"""What other programs of the machine do not change in hours."""
+"""Quantities that other programs on the machine do not affect."""
 OTHERS = ("callbacks=", "buffer.capacity=", "save.interval=")
 RUN = [
     *(word for word in CARTPOLE if not word.startswith(OTHERS)),

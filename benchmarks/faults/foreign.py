@@ -1,7 +1,7 @@
-"""Whole commands on runs and sweeps whose configuration a stranger wrote: nothing is executed,
-nothing outside is read or written, and the answer is one paragraph.
+"""Whole commands on runs and sweeps with an untrusted configuration: nothing is executed, nothing
+outside is read or written, and the message is one paragraph.
 
-Each command is a fork of this process with an audit hook that knows what is allowed.
+Each command is a fork of this process with an audit hook that checks what it does.
 """
 
 from __future__ import annotations

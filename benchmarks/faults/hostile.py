@@ -1,8 +1,8 @@
-"""Runs written by somebody who wants code to be executed, files outside to be read or written, or
-memory to be filled: nothing of that happens. What a command needs is refused in a sentence, and
-nothing is changed; an evaluation does not read what only learning needs.
+"""Malicious runs that try to execute code, to read or write files outside, or to exhaust memory:
+none succeeds. If a command needs the file, it is refused in a sentence and nothing is changed; an
+evaluation does not read files that only training needs.
 
-The checkpoints' manifests vouch for what was changed. An audit hook watches this process.
+The checkpoints' manifests match the changed files. An audit hook monitors this process.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""kill -9 at random moments of a run, which is resumed each time: its weights, replay and metrics
-are those of the run that was never killed, byte for byte.
+"""kill -9 at random moments of a run, which is resumed each time: weights, replay and metrics equal
+those of a run that was never killed, byte for byte.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RECORD = ["algo=dqn", "env=cartpole", "total_env_steps=3000", "dataset.write={da
 
 
 def cases(folder: Path, seed: int, n_cases: int | None) -> Iterator[tuple[str, str | None]]:
-    """All kills of all runs, or so many of each."""
+    """All kills of all runs, or ``n_cases`` of each."""
     rng = random.Random(seed)
     dataset = str(folder / "dataset")
     warm_up(folder)

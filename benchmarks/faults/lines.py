@@ -1,6 +1,6 @@
-"""Command lines that are drawn: real keys with wrong values, Hydra's syntax, modes and flags. Each
-ends with exit code 0 or 2 (3 where it names a run that is not there), without a traceback, with
-nothing written. What would train is built and closed; sweeps and searches are composed only.
+"""Random command lines: real keys with wrong values, Hydra's syntax, modes and flags. Each exits
+with code 0 or 2 (3 for a missing run), without a traceback and without writing anything. Training
+commands are only built and closed, sweeps and searches only composed.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from rltrain.mode.train import Result
 
 N_LINES = 3000
 LONGEST_ANSWER = 12
-"""Lines of the answer to several wrong overrides at once."""
+"""Maximum lines of the message about several wrong overrides."""
 ALGOS = ("simple_q", "dqn", "rainbow", "iqn", "r2d2", "pqn", "vdn", "qmix", "qtran", "scripted")
 ENVS = ("cartpole", "two_step", "matrix", "smac", "smacv2", "smaclite", "gymnasium", "trading")
 LOADING = ("checkpoint=", "resume=", "config=", "runs=", "dataset.read=")
-"""A run that is not there ends with exit code 3."""
+"""Exit code for a missing run."""
 VALUES = (
     *("", "abc", "-1", "0", "1", "2", "0.5", "1e6", "1_000", "1e400", "nan", "inf", "-inf", "null"),
     *(

@@ -1,5 +1,5 @@
-"""Something else in the place of each file of a run, and a wrong value for each key of its JSON
-files: what cannot be read is passed over or refused in a paragraph, without waiting or a change.
+"""Another object in place of each file of a run, and a wrong value for each key of its JSON files:
+unreadable files are skipped or refused in a paragraph, without hanging or changing anything.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ COMMANDS = (
     ("resume={run}", "total_env_steps=205"),
 )
 SECONDS = 60
-"""What a command may take, on a loaded machine."""
+"""Time limit of a command, on a loaded machine."""
 SPARSE = 1 << 33
 """Bytes of a file that holds nothing; those that checksums are made of are smaller."""
 WRONG: tuple[Any, ...] = (
     *(None, True, 7, -1, 10**18, 1e308, 0.5, "x", "1²", "\x1b[31m", [], [7], {}, {"a": 7}),
 )
-"""Values that some key of a JSON file does not take."""
+"""Values that are invalid for some key of a JSON file."""
 LONGEST = 900
 """Characters of a paragraph."""
 Change = Callable[[Path], object]

@@ -1,4 +1,4 @@
-"""Environments whose steps are numbered and go wrong, in worker processes of ``workers``.
+"""Environments with numbered, failing steps, for the worker processes of ``workers``.
 
 Workers import this when they are replaced, so it imports little.
 """
@@ -17,7 +17,7 @@ import numpy as np
 EVERY = 137  # env steps of a worker
 HANGS = 20
 FILE = "RLTRAIN_FAULTS"
-"""Environment variable: the file that gets a byte for each fault."""
+"""Environment variable: a file that receives a byte per fault."""
 
 
 class Numbered(gymnasium.Env[np.ndarray, int]):

@@ -1,7 +1,7 @@
-"""The negative control of resumed runs: each item of a checkpoint's state in turn is left as a new
-run has it, and the comparison with the uninterrupted run must notice that.
+"""Negative control of resumed runs: each item of a checkpoint's state in turn keeps its initial
+value, and the comparison with the uninterrupted run must detect it.
 
-The comparison is that of the other faults: weights, replay, all other arrays, and metrics.
+It compares what the other faults compare: weights, replay, all other arrays, and metrics.
 """
 
 from __future__ import annotations

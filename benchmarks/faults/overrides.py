@@ -1,5 +1,5 @@
-"""Malformed overrides: refused in at most six lines with exit code 2, in under two seconds, with
-nothing written; a typo of one edit is answered with the right key.
+"""Malformed overrides: refused in at most six lines with exit code 2, in under two seconds, without
+writing anything; for a typo of one edit, the message suggests the right key.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rltrain.main import run
 
 N_TYPOS, N_VALUES = 700, 300
 N_COMMANDS = 50
-"""Hand-written overrides that are also given to the command, each in a process of its own."""
+"""Hand-written overrides that are also passed to the command, each in its own process."""
 SECONDS = 2.0
 BASE = ["algo=dqn", "env=cartpole"]
 ALPHABET = string.ascii_lowercase + "_"
@@ -43,12 +43,12 @@ VALUES = (
     "../..",
 )
 ABSENT = ("checkpoint=nowhere", "resume=nowhere", "config=nowhere")
-"""Runs that are not there, with exit code 3."""
+"""Missing runs, with exit code 3."""
 LONGEST = 10_000
 LONG = ("", "seed=\n", "x" * LONGEST, "seed=" + "9" * LONGEST, "algo=" + "a" * LONGEST)
 ROOT = Path(__file__).parents[2]
 HAND_WRITTEN = Path(__file__).parents[1] / "data" / "faults" / "malformed_overrides.txt"
-"""What people type wrong, each beside ``algo=dqn env=cartpole`` where it does not choose them."""
+"""Common mistakes, with ``algo=dqn env=cartpole`` unless they choose others."""
 
 
 def cases(folder: Path, seed: int, n_cases: int | None) -> Iterator[tuple[str, str | None]]:

@@ -1,4 +1,4 @@
-"""Stable-Baselines3 as its documentation says, carried out by the Python that has it: trains DQN on
+"""Stable-Baselines3 used as documented, run by a Python that has it installed: trains DQN on
 CartPole with checkpoints, from the newest one if there is one, or loads models.
 """
 

@@ -1,5 +1,5 @@
-"""The same kills, damage and hostile files, made to Stable-Baselines3 and EPyMARL that are
-installed elsewhere: ``python -m benchmarks.faults.peers sb3 --python PYTHON``, or ``epymarl
+"""The same kills, damage and malicious files for Stable-Baselines3 and EPyMARL, installed
+elsewhere: ``python -m benchmarks.faults.peers sb3 --python PYTHON``, or ``epymarl
 --python PYTHON --folder CHECKOUT``. The counts are written to
 ``benchmarks/data/peers/NAME.json``.
 

@@ -1,9 +1,8 @@
-"""Power losses: a run under strace, and what POSIX permits to be left of its folder at every
-moment: what was not synced is gone, is there, or is there in part.
+"""Power losses: a run under strace, and the states of its folder that POSIX permits at every
+moment: unsynced data may be absent, present or partial.
 
-The newest checkpoint that was finished is found, one that was begun after it is whole if it has a
-manifest, and the run, resumed, has the weights, the replay and the metrics of the run without a
-power loss, byte for byte.
+The newest finished checkpoint is found, a later one is complete if it has a manifest, and the
+resumed run has the weights, replay and metrics of a run without a power loss, byte for byte.
 
 Needs strace.
 """

@@ -1,4 +1,4 @@
-"""Short runs that faults are made in, and what is compared of them."""
+"""Short runs for fault injection, and their comparison."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ SMALL = [
 ]
 """A run of less than a second, with three checkpoints."""
 CLOCKS = ("seconds", "time/")
-"""Metrics that differ between equal runs."""
+"""Metrics that differ between identical runs."""
 
 
 FORK = multiprocessing.get_context("fork")
 
 
 class EmptyFigure:
-    """A learning curve that is not drawn, which takes longer than a short run, but written."""
+    """Writes an empty learning curve: drawing takes longer than a short run."""
 
     def savefig(self, path: Path, **options: Any) -> None:
         path.write_bytes(b"")

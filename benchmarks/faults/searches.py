@@ -1,6 +1,6 @@
-"""kill -9 at random moments of a search of hyperparameters, which the same command continues each
-time: every trial is there once, with the values, the score and the weights of the search that was
-never killed, byte for byte, and so is the best one.
+"""kill -9 at random moments of a hyperparameter search, which the same command continues each time:
+every trial exists once, with the values, score and weights of a search that was never killed, byte
+for byte, and the same best trial.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SEARCH = [
 
 
 def cases(folder: Path, seed: int, n_cases: int | None) -> Iterator[tuple[str, str | None]]:
-    """All kills, in as many searches as they take."""
+    """All kills, in as many searches as needed."""
     rng = random.Random(seed)
     warm_up(folder)
     words = [*SEARCH, f"seed={seed}"]

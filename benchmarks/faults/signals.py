@@ -1,9 +1,9 @@
 """SIGINT, SIGTERM, SIGHUP and SIGUSR1 in every phase of a run, once and twice: the exit code is
-that of the signal, no process is left over, and the run, resumed, ends with the weights, the replay
-and the metrics of the run that got no signal, byte for byte.
+that of the signal, no process is left over, and the resumed run ends with the weights, replay and
+metrics of a run without signals, byte for byte.
 
-A signal is sent by the run to itself, at a call of the phase's function that is drawn from all its
-calls. Compilation and sweeps are commands of their own, and the signal comes from outside.
+The run sends a signal to itself, at a random call of the phase's function. Compilation and sweeps
+are separate commands that receive the signal from outside.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Long runs: memory, file descriptors, threads, child processes, shared memory and the CPU time of
-a step stay as they are once the replay is full.
+"""Long runs: memory, file descriptors, threads, child processes, shared memory and the CPU time per
+step stay constant once the replay is full.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ RUNS = {
         *("total_env_steps=200000", "hardware=process", "hardware.n_workers=2", *CARTPOLE),
     ],
 }
-"""So long that a step of a megabyte, as longer test episodes cause, is no slope."""
+"""Long enough that a single increase of a megabyte, from longer test episodes, is not a trend."""
 SAMPLES = 60
 """Of a run, at equal distances."""
 CONSTANT = ("file descriptors", "threads", "child processes", "shared memory")
 MEGABYTES_PER_100_000 = 1.0
-"""Growth of the memory that is allowed, per 100,000 env steps and ten checkpoints."""
+"""Allowed memory growth per 100,000 env steps and ten checkpoints."""
 DRIFT = 0.2
 """Growth of the CPU time of a step that is allowed."""
 

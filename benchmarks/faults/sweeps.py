@@ -1,9 +1,9 @@
 """kill -9 at random moments of a sweep, which the same command continues each time: its results
-are those of the sweep that was never killed, byte for byte.
+equal those of a sweep that was never killed, byte for byte.
 
 Six runs, one of which crashes. Half of the kills end the command, the others one of its jobs.
-Compared are ``results.csv`` (env steps and every metric of the last and best tests of every run,
-the one that crashes included) and the final weights.
+``results.csv`` (env steps and all metrics of the last and best tests of every run, including the
+crashing one) and the final weights are compared.
 """
 
 from __future__ import annotations

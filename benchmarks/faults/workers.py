@@ -1,8 +1,8 @@
 """Worker processes that are killed every 137 env steps, and environments that hang 20 times: the
-run makes exactly the env steps that it was asked for, no stored transition joins two episodes,
-``time/env_restarts`` counts what happened, and no process and no shared memory is left.
+run makes exactly the requested env steps, no stored transition joins two episodes,
+``time/env_restarts`` counts the faults, and no process or shared memory is left over.
 
-Each worker has one environment, which counts what happens to it in a file.
+Each worker has one environment, which counts its faults in a file.
 """
 
 from __future__ import annotations

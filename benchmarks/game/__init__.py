@@ -1,1 +1,1 @@
-"""The battle engine beside recorded StarCraft II: ``python -m benchmarks.game DATA_DIR``."""
+"""Compare the battle engine with recorded StarCraft II: ``python -m benchmarks.game DATA_DIR``."""

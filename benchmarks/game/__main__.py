@@ -1,7 +1,7 @@
 """Compare the battle engine with recorded StarCraft II: ``python -m benchmarks.game DATA_DIR``.
 
-Prints the rows of every part (or those of ``--parts``) beside the game's values, and the criterion
-of docs/calibration.md; ``--keep`` adds them to benchmarks/data/game.jsonl.
+Prints the rows of every part (or of ``--parts``) with the game's values, and the criterion of
+docs/calibration.md; ``--keep`` adds them to benchmarks/data/game.jsonl.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The parts of the comparison: each returns its rows, a value of the engine beside the game's."""
+"""The parts of the comparison: each returns rows with a value of the engine and of the game."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from rltrain.battles.engine.world import U
 
 WALKED = ("8m_mappo", "2s3z_qmix", "2s3z_coma", "3m_coma", "3m_qmix")
 REPLAYED = ("3m_qmix", "2s3z_qmix", "8m_mappo", "2s3z_coma", "3m_coma")
-REPEAT: Mapping[str, int] = {"3m_qmix": 16, "2s3z_qmix": 16}  # of replays with one battle; else 2
-STEPS = 16  # of a fight that are compared
+REPEAT: Mapping[str, int] = {"3m_qmix": 16, "2s3z_qmix": 16}  # for replays with one battle; else 2
+STEPS = 16  # compared steps of a fight
 ORDERS = ("CES", "SEC", "ESC", "CSE")  # numbers of the enemies of 3m in the game, a quarter each
 EPISODES = 64
 WALK_GOALS = {1: 0.03, 4: 0.06, 6: 0.08, 8: 0.1}  # cells from the game after so many steps

@@ -14,7 +14,7 @@ from rltrain.battles.options import Options
 NO_OP, STOP, FIRST_TARGET, LOOPS = 0, 1, 6, 8
 MOVES = {"N": 2, "S": 3, "E": 4, "W": 5}
 SEED = 1000
-WALKED = 0.25  # cells; more than a unit walks in a loop
+WALKED = 0.25  # cells; more than a unit walks per game loop
 
 
 def open_battles(

@@ -1,4 +1,4 @@
-"""Policies that were trained in the game, playing in the engine."""
+"""Policies trained in the game, evaluated in the engine."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from rltrain.battles.engine.world import Outcome
 
 
 class Rate(NamedTuple):
-    """Share of battles that a policy wins in the engine, and its range over runs in the game;
-    None where it is not known."""
+    """A policy's win rate in the engine, and its range over runs in the game, None if unknown."""
 
     file: str
     map: str

@@ -1,1 +1,1 @@
-"""Single-line mutations of the package, and whether the fast tests notice them."""
+"""Single-line mutations of the package, and whether the fast tests detect them."""

@@ -1,6 +1,6 @@
-"""Apply each mutation in a copy of the package and run the tests that must notice it:
-``python -m benchmarks.mutants [NAME …]``. The counts are kept in ``benchmarks/data/mutants.json``;
-a run of some mutations replaces what was kept of them.
+"""Apply each mutation to a copy of the package and run the tests that must detect it: ``python -m
+benchmarks.mutants [NAME …]``. The counts are in ``benchmarks/data/mutants.json``; a run of some
+mutations replaces their counts.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ KEPT = ROOT / "benchmarks/data/mutants.json"
 COPIED = ("rltrain", "conf", "tests", "benchmarks/__init__.py", "benchmarks/mutants")
 COPIED_FILES = ("pyproject.toml", "Makefile")
 TIMEOUT, ALL_TIMEOUT = 240.0, 1800.0
-"""Seconds of the tests of one mutation, and of all of them without one."""
+"""Time limits in seconds: tests of one mutation, and all tests without one."""
 WARM = (
     *("torch", "torch.optim", "numba", "numba.core.caching", "llvmlite", "hydra", "omegaconf"),
     *("pydantic", "safetensors.torch", "gymnasium", "pettingzoo", "psutil", "rich.live"),
     *("matplotlib.figure", "PIL.Image", "pytest", "scipy", "pandas"),
 )
-"""Packages that are imported once, before the processes of the tests are forked."""
+"""Packages imported once, before the test processes are forked."""
 OURS = ("rltrain", "tests", "benchmarks")
 FORK = multiprocessing.get_context("fork")
 NOTICED, PASSED = 1, 0

@@ -13,7 +13,7 @@ class Mutation(NamedTuple):
     file: str  # below rltrain
     old: str  # occurs once
     new: str
-    tests: str  # short names of the tests that must notice, divided by spaces
+    tests: str  # short names of tests that must detect it, separated by spaces
 
     @property
     def paths(self) -> list[str]:

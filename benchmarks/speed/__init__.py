@@ -1,1 +1,1 @@
-"""`make bench`: rltrain beside other libraries. A new measurement is an entry in ``cases.py``."""
+"""`make bench`: compares rltrain with other libraries. Add measurements in ``cases.py``."""

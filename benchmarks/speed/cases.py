@@ -1,6 +1,6 @@
-"""What is measured, and beside which other libraries.
+"""The measurements, and the libraries that they compare.
 
-To add a measurement: a ``Case`` here; its first program is the one that others are compared with.
+To add one: a ``Case`` here; the other programs are compared with its first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from benchmarks.speed.turns import Case, Program
 
 
 def update_cases(peers: Peers, threads: int) -> Iterator[Case]:
-    """QMIX updates beside a plain learner and PyMARL's."""
+    """QMIX updates, compared with a plain learner and PyMARL."""
     for name, (n_agents, n_enemies, n_steps) in MAPS.items():
         for kind, lengths in (
             ("full length", [n_steps] * N_EPISODES),

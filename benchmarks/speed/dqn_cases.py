@@ -1,4 +1,4 @@
-"""Training loops of a single agent, beside other libraries."""
+"""Single-agent training loops, compared with other libraries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ONE_ENV = "hardware.n_envs=1"
 
 
 def dqn_cases(peers: Peers, threads: int) -> Iterator[Case]:
-    """Training loops of a single agent."""
+    """Single-agent training loops."""
     dqn = f"{CARTPOLE} algo.loss.double=false algo.loss.huber=null algo.optimizer.lr=2.5e-4"
     gym = f"{dqn} env.compiled=false"
     programs = [

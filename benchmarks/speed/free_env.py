@@ -1,4 +1,4 @@
-"""An environment without cost: a training loop in it is acting, storing and learning alone."""
+"""An environment without cost, to measure only acting, storing and learning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradient steps on a GPU: whether they compute what the CPU does, and how long they take.
+"""Gradient steps on a GPU: agreement with the CPU, and duration.
 
     python -m benchmarks.speed.gpu methods   # every method: CPU, GPU and CUDA graphs
     python -m benchmarks.speed.gpu updates   # microseconds of a gradient step

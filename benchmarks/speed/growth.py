@@ -1,4 +1,4 @@
-"""How the cost grows with agents, environments, batch and threads, beside the arithmetic limit."""
+"""How the cost scales with agents, environments, batch and threads, and the arithmetic limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the machine itself can do: the rate of matrix products, and a fixed piece of work."""
+"""Machine speed: the rate of matrix products, and a fixed amount of work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SIZES = ((5856, 64, 192), (5760, 1170, 192), (1024, 1024, 1024))
 
 
 def fixed_work() -> Callable[[], float]:
-    """Matrix products of one thread and a loop of Python, about 30 ms together."""
+    """Single-threaded matrix products and a Python loop, about 30 ms together."""
     matrix = np.random.default_rng(0).standard_normal((256, 256), np.float32)
 
     def do() -> float:

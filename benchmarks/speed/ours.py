@@ -1,4 +1,4 @@
-"""The work of rltrain that is measured. Each function prepares it, see ``worker.py``."""
+"""The measured work of rltrain. Each function prepares it, see ``worker.py``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def update(
     plain: bool = False,
     threads: int = 1,
 ) -> Work:
-    """QMIX updates of random episodes of these lengths; ``plain`` for the learner beside."""
+    """QMIX updates on random episodes of these lengths; ``plain`` uses the plain learner."""
     torch.set_num_threads(threads)
     set_allocator_policy()
     spec = smac_like(n_agents, n_enemies)
@@ -47,7 +47,7 @@ def update(
 
 
 def train(overrides: str, warm_up: int, chunk: int, shape: str | None = None) -> Work:
-    """Env steps of a training run that has begun to learn; ``shape``: a free environment."""
+    """Env steps of a run that is already learning; ``shape``: an environment without cost."""
     folder = Path(tempfile.mkdtemp())
     words = [*overrides.split(), *QUIET.split()]
     env = partial(free_env, shape) if shape else None

@@ -1,4 +1,4 @@
-"""Programs that are measured: training runs of rltrain and of other libraries."""
+"""The measured programs: training runs of rltrain and other libraries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SOURCES: Mapping[str, tuple[str, str]] = {
     "cleanrl": ("cleanrl/dqn.py", "https://github.com/vwxyzjn/cleanrl"),
     "smaclite": ("smaclite/__init__.py", "https://github.com/uoe-agents/smaclite"),
 }
-"""A file that the source folder of each library has, and where to get it."""
+"""A file in each library's source folder, and where to get the library."""
 
 LONG = (
     "total_env_steps=1_000_000_000 test.interval=1_000_000_000 save.interval=1_000_000_000 "
@@ -27,7 +27,7 @@ LIKE_PYMARL = {"use_rnn": True, "obs_last_action": True, "standardise_rewards": 
 
 
 class Peers(NamedTuple):
-    """Source folders of other libraries; None where not given."""
+    """Source folders of other libraries; None if not given."""
 
     pymarl: str | None = None
     epymarl: str | None = None

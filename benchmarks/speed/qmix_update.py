@@ -1,4 +1,4 @@
-"""QMIX updates: shapes, random batches, the learner of rltrain and its arithmetic."""
+"""QMIX updates: shapes, random batches, rltrain's learner and its arithmetic."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MAPS = {"3m": (3, 3, 60), "8m": (8, 8, 120), "27m_vs_30m": (27, 30, 180)}
 
 
 def make_batch(spec: EnvSpec, lengths: Sequence[int], seed: int = 0) -> Batch:
-    """Random whole episodes of these lengths, longest first, as the episode replay gives them."""
+    """Random whole episodes of these lengths, longest first, as from the episode buffer."""
     rng = np.random.default_rng(seed)
     length = np.sort(lengths)[::-1].copy()
     n_steps, n_windows = int(length[0]), len(length)

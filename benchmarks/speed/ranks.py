@@ -1,8 +1,8 @@
-"""Two learners of one thread beside one learner of two threads, in turns:
+"""Compare two learners of one thread with one learner of two threads, in turns:
 python -m benchmarks.speed.ranks CASE
 
-Prints for every round the env steps per second of both whole training runs, tests left out, and the
-median of the ratios.
+Prints the env steps per second of both training runs per round, without tests, and the median
+ratio.
 """
 
 from __future__ import annotations

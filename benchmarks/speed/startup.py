@@ -1,6 +1,6 @@
 """Start-up: seconds from the start of a command to its help, to a refused value, to the banner and
-to the first step of an environment, beside ``import torch`` alone; and of runs of one iteration in
-one process, with workers and with two ranks, from the command to its end.
+to the first step of an environment, compared with ``import torch``; and the duration of runs of one
+iteration in one process, with workers and with two ranks.
 
 python -m benchmarks.speed.startup [--machines]
 """

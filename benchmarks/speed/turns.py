@@ -1,7 +1,7 @@
-"""Programs measured in turns: each is a process of its own, and a round of each follows the other.
+"""Measure programs in turns: each in its own process, one round after the other.
 
-What else runs on the machine then slows all of them alike. CPU time is counted beside wall-clock
-time, child processes included, and ratios are taken within a round.
+Other load on the machine then affects all of them equally. CPU time, including child processes, is
+measured as well as wall-clock time, and ratios are taken within a round.
 """
 
 from __future__ import annotations

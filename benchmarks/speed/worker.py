@@ -1,4 +1,4 @@
-"""The process of one program that is measured: ``python worker.py module:function '{"key": 1}'``.
+"""The process of one measured program: ``python worker.py module:function '{"key": 1}'``.
 
 The function prepares the work with these arguments and returns a callable, which does a piece of it
 and returns how much (updates, env steps). Each line of the input, ``seconds 1.5`` or ``work 1000``,

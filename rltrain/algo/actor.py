@@ -1,4 +1,4 @@
-"""Actor: actions for observations that are passed in; training is not affected."""
+"""Actor: actions for given observations, without affecting training."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from rltrain.types import Clock, EnvSpec, StateDict, module_device
 
 
 class Actor:
-    """Greedy or exploring actions of given agents; their recurrent state is passed in and returned.
+    """Greedy or exploratory actions of agents whose recurrent state is passed in and returned.
 
     Args:
         agents: per-agent values (``Agents``).
-        exploration: how values become actions with ``explore``.
-        rng: random generator for that.
-        view: from an observation as the environment returns it to [N, *O]; None: no conversion.
+        exploration: how values become actions if ``explore`` is set.
+        rng: random generator for exploration.
+        view: converts an observation of the environment to [N, *O]; None: no conversion.
     """
 
     def __init__(
@@ -48,18 +48,17 @@ class Actor:
         avail_actions: object,
         clock: Clock,
     ) -> Any:
-        """Actions [X] for one agent, as the environment numbers them, or [X, N] of a team,
-        numbered from 0; of agents that remember, these and the state to pass with the next
-        observations.
+        """Return actions [X] for one agent, numbered as in the environment, or [X, N] for a team,
+        numbered from 0; for agents with memory, also the state to pass to the next call.
 
         Args:
             obs: X observations, as the environment returns them.
-            state: as the last call returned it; None where X episodes begin.
-            explore: draw as training does at ``clock``; otherwise greedy and without noise.
-            avail_actions: [X, N, A], or [X, A] for one agent; None where all are available.
+            state: returned by the previous call; None when the X episodes begin.
+            explore: explore as training does at ``clock``; otherwise greedy and without noise.
+            avail_actions: [X, N, A], or [X, A] for one agent; None if all are available.
 
         Raises:
-            ValueError: observations, masks or a state that do not fit; names which.
+            ValueError: observations, masks or a state that do not fit.
         """
         seen, spec = self._seen(obs), self.spec  # [X, N, *O]
         n = len(seen)
@@ -91,7 +90,7 @@ class Actor:
         avail_actions: object,
         clock: Clock,
     ) -> Any:
-        """``act`` for one observation: a number, or [N] for a team."""
+        """``act`` for one observation; returns an int, or [N] for a team."""
         masks = None if avail_actions is None else [avail_actions]
         found = self.act([obs], state, explore, masks, clock)
         actions, *after = found if self.remembers else (found,)
@@ -99,11 +98,11 @@ class Actor:
         return (single, *after) if after else single
 
     def _seen(self, obs: Sequence[object]) -> np.ndarray:
-        """Observations as the environment returns them, as the networks get them: [X, N, *O]."""
+        """Convert observations of the environment to the networks' input, [X, N, *O]."""
         try:
-            with np.errstate(over="ignore", invalid="ignore"):  # what becomes inf is refused below
+            with np.errstate(over="ignore", invalid="ignore"):  # inf is refused below
                 views = [np.asarray(self.view(one)) for one in obs]
-        except Exception as error:  # of an environment's own function
+        except Exception as error:  # raised by an environment's own function
             raise ValueError(
                 "observations: expected a list of observations as the environment returns them, "
                 f"got {type(error).__name__}: {error}"

@@ -1,5 +1,4 @@
-"""Checks of arrays that come from outside: batches, losses, observations and masks of available
-actions.
+"""Checks of external arrays: batches, losses, observations and masks of available actions.
 
 Compiled kernels read arrays without bounds checks, so nothing reaches them unchecked.
 """
@@ -39,7 +38,7 @@ _tensors = attrgetter(*FIELDS)
 
 
 def require_result(result: object, batch: Batch) -> None:
-    """Refuse what a loss returned unless it is a sum, a count, priorities [B] and metrics.
+    """Check that a loss returned a sum, a count, priorities [B] and metrics.
 
     Raises:
         ValueError: what it returned.
@@ -71,15 +70,15 @@ def require_result(result: object, batch: Batch) -> None:
 class BatchCheck:
     """Check of batches against the sizes of a network, once for each new layout.
 
-    A layout is the shape and dtype of every field. Whether an action lies in 0 … A - 1 is checked
-    with the first batch of a layout; later ones rely on bounds checks where actions are used as
-    indices, in PyTorch and in the compiled step, and on ``require_indices`` to name the field.
+    A layout is the shape and dtype of every field. Whether actions lie in 0 … A - 1 is checked for
+    the first batch of a layout; later ones rely on the bounds checks of indexing in PyTorch and in
+    the compiled step, and on ``require_indices`` to name the field.
 
     Args:
         spec: sizes of the environment.
         hidden_dim: H of the agents.
         n_streams: M of the mixer.
-        device: where the network is.
+        device: device of the network.
     """
 
     def __init__(
@@ -88,13 +87,13 @@ class BatchCheck:
         self.spec, self.hidden_dim, self.n_streams = spec, hidden_dim, n_streams
         self.device = device
         self._known: set[tuple[Any, ...]] = set()
-        self._unchecked = True  # no result of the newest layout was seen
+        self._unchecked = True  # no result of the newest layout yet
 
     def __call__(self, batch: Batch) -> None:
-        """Do nothing for a batch of a known layout, otherwise check all of it.
+        """Check a batch, unless its layout is known.
 
         Raises:
-            ValueError: names the fields, what was expected and what was given.
+            ValueError: names the fields, and what was expected and given.
         """
         try:
             layout = batch_layout(batch)
@@ -111,7 +110,7 @@ class BatchCheck:
         self._unchecked = True
 
     def result(self, result: LossResult, batch: Batch) -> LossResult:
-        """``result``, which is checked with the first batch of a layout.
+        """Return ``result``, checked for the first batch of a layout.
 
         Raises:
             ValueError: a loss returned something other than a ``LossResult`` for this batch.
@@ -188,8 +187,8 @@ class BatchCheck:
 
 
 def _length_and_width(batch: Batch) -> tuple[int, int]:
-    """T and B as most fields have them, so that the others are the ones that are wrong."""
-    lengths, widths = [1], [1]  # of the smallest batch there is, if no field has any
+    """T and B of most fields, so that only deviating fields are reported."""
+    lengths, widths = [1], [1]  # of the smallest batch, if no field has any
     for name, (_, axes) in FIELDS.items():
         shape = getattr(getattr(batch, name), "shape", ())
         if len(shape) == len(axes) or (axes[-1] == "*O" and len(shape) >= len(axes)):
@@ -201,7 +200,7 @@ def _length_and_width(batch: Batch) -> tuple[int, int]:
 
 # twin: kernels/learning.py
 def batch_layout(batch: Batch) -> tuple[Any, ...]:
-    """Shapes and dtypes of a batch's fields, and its numbers; this runs in every update."""
+    """Shapes and dtypes of a batch's fields, and its settings; runs in every update."""
     if batch.layout is not None:
         return batch.layout
     fields = _tensors(batch) if batch.arrays is None else batch.arrays.values()
@@ -219,8 +218,8 @@ def require_observations(given: object, shape: tuple[int, ...], dtype: str) -> n
     """Observations as an array of ``dtype`` (float32 or uint8).
 
     Args:
-        given: an array, or something that makes one.
-        shape: what is expected.
+        given: an array-like.
+        shape: the expected shape.
 
     Raises:
         ValueError: another shape, something other than numbers, NaN or infinity, or numbers that
@@ -243,10 +242,10 @@ def require_observations(given: object, shape: tuple[int, ...], dtype: str) -> n
 
 
 def available_or_all(given: object, shape: tuple[int, ...], spec: EnvSpec) -> np.ndarray:
-    """The given mask of available actions [..., N, A], or that of all where none was given.
+    """The given mask of available actions [..., N, A], or all actions if none was given.
 
     Raises:
-        ValueError: a mask that does not fit, or none for an environment that has masks.
+        ValueError: a mask that does not fit, or none for an environment with masks.
     """
     if given is not None:
         return require_available(given, shape)
@@ -263,7 +262,7 @@ def require_available(given: object, shape: tuple[int, ...]) -> np.ndarray:
 
     Args:
         given: an array of booleans, or of 0 and 1.
-        shape: what is expected, [..., N, A]; without N is as good for one agent.
+        shape: the expected shape, [..., N, A]; N may be missing for one agent.
 
     Raises:
         ValueError: another shape, other values, or an agent without an available action.
@@ -282,15 +281,15 @@ def require_available(given: object, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def require_memory(given: Any, like: Mapping[str, Any], n_actions: int) -> None:
-    """Check what ``compute_actions`` gets back as the state of its last call.
+    """Check the state passed back to ``compute_actions``.
 
     Args:
         given: the state.
-        like: a state of as many observations.
+        like: a state for the same number of observations.
         n_actions: bound of the previous actions.
 
     Raises:
-        ValueError: names the part that another call or another policy has made.
+        ValueError: names the part that comes from another call or policy.
     """
     for name, ours in like.items():
         theirs: Any = given.get(name) if isinstance(given, Mapping) else None

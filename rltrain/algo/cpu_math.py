@@ -1,4 +1,4 @@
-"""How PyTorch computes on the CPU, for a while."""
+"""Context managers for PyTorch's arithmetic on the CPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 @contextmanager
 def one_thread(when: bool) -> Iterator[None]:
-    """PyTorch computes on one thread inside."""
+    """Run PyTorch on one thread inside the context."""
     n_threads = torch.get_num_threads()
     changes = when and n_threads > 1
     if changes:
@@ -24,8 +24,8 @@ def one_thread(when: bool) -> Iterator[None]:
 
 @contextmanager
 def flushed_denormals(when: bool = True) -> Iterator[None]:
-    """Results too small for a float's normal range are zero inside, on this thread. Moments of
-    gradients that stay zero decay to such numbers, which take a CPU up to 100 times as long.
+    """Flush denormal results to zero inside, on this thread. Moments of gradients that stay zero
+    decay to denormals, which a CPU computes up to 100 times slower.
     """
     if when:
         torch.set_flush_denormal(True)

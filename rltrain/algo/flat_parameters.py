@@ -1,4 +1,4 @@
-"""Parameters and gradients of a model as flat tensors; its buffers next to those of its target."""
+"""Parameters and gradients of a model as flat tensors; buffers paired with the target's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 class FlatParameters:
     """The parameters of a model as views into ``values``, their gradients into ``values.grad``.
 
-    One norm clips all gradients, one operation is an optimizer's step, one copy updates a target.
+    Clipping is one norm, an optimizer step one operation, a target update one copy.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -34,10 +34,10 @@ class FlatParameters:
         return self.values.grad
 
     def require_attached(self) -> None:
-        """Check that the model still has the parameters it had: others would not be trained.
+        """Check that no parameter of the model was replaced: new ones would not be trained.
 
         Raises:
-            ValueError: names the parameters that were replaced.
+            ValueError: names the replaced parameters.
         """
         for parameters, addresses in self._own:
             if [p.data_ptr() for p in parameters.values() if p is not None] != addresses:
@@ -59,7 +59,7 @@ class FlatParameters:
 
 
 def flatten(model: nn.Module) -> Tensor:
-    """Move a model's weights into one flat tensor that its parameters become views of."""
+    """Move a model's weights into one flat tensor; its parameters become views."""
     parameters = list(model.parameters())
     flat = torch.cat([parameter.detach().flatten() for parameter in parameters])
     for parameter, view in zip(parameters, _views(flat, parameters), strict=True):
@@ -73,8 +73,8 @@ def _views(flat: Tensor, like: list[nn.Parameter]) -> list[Tensor]:
 
 
 class Buffers:
-    """The buffers of a model that ``state_dict`` holds, such as the statistics of a batch
-    normalization, next to those of its target; buffers that both share are left out.
+    """A model's buffers in its ``state_dict``, such as batch-norm statistics, paired with those of
+    its target; buffers shared by both are left out.
     """
 
     def __init__(self, online: nn.Module, target: nn.Module) -> None:
@@ -96,7 +96,7 @@ class Buffers:
         return [_tensor(ours, name).clone() for ours, _, name in self._pairs]
 
     def restore(self, copies: list[Tensor], where: Tensor) -> None:
-        """Take back the values of ``copies`` where a 0-d flag is set."""
+        """Restore the values of ``copies`` where a 0-d flag is set."""
         for (ours, _, name), before in zip(self._pairs, copies, strict=True):
             now = _tensor(ours, name)
             torch.where(where, before, now, out=now)

@@ -1,4 +1,4 @@
-"""The learner: one gradient step, clipping, the target network's update, and its state."""
+"""The learner: gradient steps with clipping, target-network updates, and their state."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from rltrain.types import Batch, Clock, EnvSpec, StateDict, UpdateResult
 
 
 class Learner:
-    """Gradient steps on ``online``, and updates of its copy ``target``.
+    """Takes gradient steps on ``online`` and updates its copy, ``target``.
 
-    All weights of a model are views into one flat tensor, so that a copy is one operation. A step
-    that is not finite changes nothing (``GradientStep``).
+    All weights of a model are views into one flat tensor, so a copy is one operation. A step that
+    is not finite changes nothing (``GradientStep``).
 
     Args:
         spec: sizes that batches are checked against.
         model: agents, mixer and critic, on their device; becomes ``online``.
-        loss: of a batch.
-        optimizer, max_grad_norm, lr_factors: of ``GradientStep``.
+        loss: the loss of a batch.
+        optimizer, max_grad_norm, lr_factors: see ``GradientStep``.
         target_update: when and how far the target network is updated.
         reward_norm: normalizes the rewards of every batch.
     """
@@ -60,25 +60,25 @@ class Learner:
 
     @property
     def optimizer(self) -> Optimizer:
-        """The optimizer of ``gradient_step``, where a callback may replace it."""
+        """The optimizer; a callback may replace that of ``gradient_step``."""
         return self.gradient_step.optimizer
 
     # twin: kernels/learning.py
     def update(self, batch: Batch, clock: Clock) -> UpdateResult:
-        """One gradient step on ``batch``, then the target's update if it is due.
+        """Take a gradient step on ``batch``, and update the target network if it is due.
 
-        ``clock`` is as it was before the step. Adds to the loss's metrics `grad_norm`, the global
-        norm before clipping, `skipped_updates`, 1 where the step was undone because it was not
-        finite, and under a schedule `lr`, the learning rate.
+        ``clock`` is the clock before the step. Adds to the loss's metrics `grad_norm`, the global
+        norm before clipping; `skipped_updates`, 1 if the step was undone because it was not
+        finite; and, with a schedule, `lr`, the learning rate.
 
         Raises:
-            ValueError: a batch that does not fit the network, or parameters of ``online`` that
-                were replaced; names them.
+            ValueError: the batch does not fit the network, or parameters of ``online`` were
+                replaced; the message names them.
         """
         self.check(batch)
         self.gradient_step.flat.require_attached()
         scheduled = self.gradient_step.schedule(clock.env_steps)
-        if not self.online.agents.training:  # a test switched its noise off
+        if not self.online.agents.training:  # a test disabled its noise
             self.online.train()
         priority, metrics = self.step(batch, clock)
         if self.target_update.due(clock.after_update()):
@@ -87,14 +87,14 @@ class Learner:
 
     # twin: kernels/learning.py
     def step(self, batch: Batch, clock: Clock) -> UpdateResult:
-        """The gradient step of ``update``; CUDA graphs capture it: it must not wait for a GPU."""
+        """The gradient step of ``update``, captured in CUDA graphs: it must not wait for a GPU."""
         if self.reward_norm is not None:
             batch = self.reward_norm(batch)
         buffers = self.buffers.copies()
         try:
             result = self.check.result(self.loss(self.online, self.target, batch, clock), batch)
         except (IndexError, RuntimeError):
-            self.check.require_indices(batch)  # names the field, if this is the reason
+            self.check.require_indices(batch)  # names the field, if that is the cause
             raise
         skipped, grad_norm = self.gradient_step.take(result)
         if buffers:
@@ -103,9 +103,9 @@ class Learner:
         return UpdateResult(result.priority, {**result.metrics, **step})
 
     def _update_target(self, tau: float) -> None:
-        """Update the target network. Its buffers become copies even below ``tau`` = 1: statistics
-        are running averages already, and counters among them cannot be interpolated (as
-        Stable-Baselines3 does, issue 996).
+        """Update the target network. Its buffers are copied even if ``tau`` < 1: statistics are
+        already running averages, and counters cannot be interpolated (as in Stable-Baselines3,
+        issue 996).
         """
         self.buffers.to_target()
         if tau == 1:
@@ -114,7 +114,7 @@ class Learner:
             self._target_weights.lerp_(self.gradient_step.weights, tau)
 
     def state_dict(self) -> StateDict:
-        """Copies of weights and the optimizer's moments, and what else changes while training."""
+        """Copies of the weights, the optimizer's moments and all other state of training."""
         return {
             "online": _copies(self.online.state_dict()),
             "target": _copies(self.target.state_dict()),

@@ -1,4 +1,4 @@
-"""A trained policy that acts in one environment, on its own."""
+"""A trained policy that acts in one environment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rltrain.types import Clock, EnvSpec
 
 
 class AgentsByName(Protocol):
-    """Conversion of a team's observations and actions by the names of agents."""
+    """Conversion of a team's observations and actions by agent name."""
 
     def whole(self, obs: Any, masks: Any) -> tuple[Mapping[Any, Any], Any] | None: ...
 
@@ -36,8 +36,8 @@ class GreedyPolicy:
         policy: for one environment.
         spec: sizes.
         step: env step of the checkpoint.
-        view: from an observation as the environment returns it to [N, *O]; None: no conversion.
-        named: from observations by the names of agents, and to such actions; None: they have none.
+        view: converts an observation of the environment to [N, *O]; None: no conversion.
+        named: converts observations and actions by agent name; None: agents have no names.
     """
 
     policy: Policy
@@ -47,26 +47,26 @@ class GreedyPolicy:
     named: AgentsByName | None
 
     def reset(self) -> None:
-        """Begin an episode: hidden state and previous actions are forgotten."""
+        """Begin an episode: clear the hidden state and previous actions."""
         self.policy.reset()
 
     def act(self, obs: Any, avail_actions: Any = None) -> Any:
-        """Greedy actions, as the environment numbers them; keeps the hidden state.
+        """Return greedy actions, numbered as in the environment; keeps the hidden state.
 
         Args:
-            obs: [N, *O] as the run stored them (flat numbers, one-hot categories, images with their
-                channels first); also the observation as a Gymnasium environment returns it, and
-                those of the agents of a PettingZoo environment by name.
-            avail_actions: [N, A], or [A] of a single agent, or a tuple of one mask for each
-                component of its actions; None where all actions are available; by name for
-                observations by name, unless they contain their ``action_mask``.
+            obs: [N, *O] as the run stored them (flat numbers, one-hot categories, channel-first
+                images), an observation as a Gymnasium environment returns it, or a PettingZoo
+                environment's observations by agent name.
+            avail_actions: [N, A], or [A] for a single agent, or a tuple of one mask per action
+                component; None if all actions are available; by name for observations by name,
+                unless they contain an ``action_mask``.
 
         Returns:
-            [N]; the environment's action for an observation that came as the environment returns
-            it, actions by name for observations by name.
+            [N], or the environment's own action for an environment's observation, or actions by
+            name for observations by name.
 
         Raises:
-            ValueError: arrays of a different shape or type, or values out of range; names which.
+            ValueError: an array has the wrong shape, type or range.
         """
         spec, shape = self.spec, (self.spec.n_agents, self.spec.n_actions)
         if self.named is not None:
@@ -75,7 +75,7 @@ class GreedyPolicy:
                 return actions
         seen, single = self._seen(obs)
         available = available_or_all(self._combined(avail_actions), shape, spec)
-        if spec.action_sizes is not None:  # a row is as long as the largest number of actions
+        if spec.action_sizes is not None:  # rows have the largest number of actions
             own = np.arange(spec.n_actions) < np.array(spec.action_sizes)[:, None]
             available = require_available(available & own, shape)
         action = self._chosen(seen, available)
@@ -83,7 +83,7 @@ class GreedyPolicy:
         return (own[0] if own.ndim > 1 else int(own[0])) if single else own
 
     def _by_name(self, named: AgentsByName, obs: Any, masks: Any) -> Any:
-        """Actions for observations by name, or as a team's Gymnasium environment returns them; None
+        """Actions for observations by name, or as returned by a team's Gymnasium environment; None
         for an array.
         """
         spec = self.spec
@@ -99,7 +99,7 @@ class GreedyPolicy:
         return actions if whole is None else named.joined(actions)
 
     def _combined(self, mask: Any) -> Any:
-        """A tuple of masks of components, as Gymnasium's spaces have it, as one of combinations."""
+        """Convert Gymnasium's tuple of component masks to one mask over combinations."""
         several = self.spec.action_components is not None and by_component(mask)
         return combined(mask) if several else mask
 
@@ -108,12 +108,12 @@ class GreedyPolicy:
         return self.policy.act(seen[None], available[None], np.zeros(1, np.bool_), Clock())[0]
 
     def _seen(self, obs: object) -> tuple[np.ndarray, bool]:
-        """Observations [N, *O]; and whether one came as a single agent's environment returns it."""
+        """Observations [N, *O], and whether ``obs`` is as a single-agent environment returns it."""
         spec, shape = self.spec, (self.spec.n_agents, *self.spec.obs_shape)
         space, given = spec.obs_space or {}, given_shape(obs)
         whole = "tuple" in space and isinstance(obs, tuple)
         own = space.get("multi_binary", np.shape(space.get("multi_discrete", ())))
-        whole |= tuple(own) == given  # also that of one stored row
+        whole |= tuple(own) == given  # may also be one stored row
         single = spec.n_agents == 1 and (whole or given != shape)
         try:
             if isinstance(obs, Mapping) and not single:
@@ -128,18 +128,18 @@ class GreedyPolicy:
             ) from error
 
     def _viewed(self, obs: object) -> np.ndarray:
-        """One observation as the environment returns it to [1, *O]."""
+        """Convert one observation of the environment to [1, *O]."""
         if self.view is None:
             return np.asarray(obs)[None]
         try:
-            with np.errstate(over="ignore", invalid="ignore"):  # what becomes inf is refused later
+            with np.errstate(over="ignore", invalid="ignore"):  # inf is refused later
                 return self.view(obs)
-        except Exception as error:  # of a space that gets something else
+        except Exception as error:  # an observation outside the space
             raise ValueError(f"observations: {type(error).__name__}: {error}") from error
 
 
 def given_shape(given: Any) -> tuple[int, ...] | None:
-    """The shape of what makes an array of numbers; None of anything else."""
+    """The shape of an array-like; None for anything else."""
     try:
         return np.shape(given)
     except ValueError:

@@ -20,10 +20,10 @@ from rltrain.types import LossResult, Number
 
 FEW_WEIGHTS = 1_000_000
 ZERO_AT_FIRST = torch.optim.Adam, torch.optim.AdamW, torch.optim.RAdam, torch.optim.RMSprop
-"""Optimizers whose state begins as zeros; others make theirs in their first step."""
+"""Optimizers whose state starts at zero; others create theirs in the first step."""
 NUMBERS = bool, int, float, np.number, tuple, list, Tensor
 OPTION = "option."
-"""Before the names of changed options in a saved state."""
+"""Prefix of changed options in a saved state."""
 Betas = tuple[Decay, Decay]
 """Decays of the first and of the second moment."""
 
@@ -31,7 +31,7 @@ Betas = tuple[Decay, Decay]
 def rmsprop(
     params: list[nn.Parameter], *, lr: Positive, alpha: Fraction, eps: Positive, **options: Any
 ) -> Optimizer:
-    """RMSprop without centring (Tieleman & Hinton 2012); ``options`` go to ``torch.optim.RMSprop``.
+    """RMSprop, not centered (Tieleman & Hinton 2012); ``options`` go to ``torch.optim.RMSprop``.
 
     Raises:
         ValueError: an option that ``torch.optim.RMSprop`` does not have, or a value it refuses.
@@ -85,7 +85,7 @@ def _make(kind: type[Optimizer], params: list[nn.Parameter], options: dict[str, 
 
 
 def _expected(value: object, default: object) -> str:
-    """The kind of value that an option with this default takes; "" if it is one."""
+    """The kind of value expected for an option with this default; "" if ``value`` fits."""
     if default is None or isinstance(default, bool):
         return "" if isinstance(value, bool) or value is default else "true or false"
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -94,9 +94,9 @@ def _expected(value: object, default: object) -> str:
 
 # twin: kernels/gradient_step.py
 class _Eager(Optimizer):
-    """Mixin for an optimizer whose calls skip the wrappers of torch.compile.
+    """Mixin for optimizers that skips the wrappers of torch.compile.
 
-    Those import ``torch._dynamo`` at the first call, 1 to 2 s, although nothing is compiled here.
+    These import ``torch._dynamo`` at the first call, 1 to 2 s, although nothing is compiled here.
     """
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -109,16 +109,16 @@ class _Eager(Optimizer):
 
 # twin: kernels/gradient_step.py
 class GradientStep:
-    """One step of an optimizer on all parameters of a model, as one flat tensor: clipping is one
-    norm. A step whose loss, gradient or new weights are not finite is undone on the device, without
-    reading its value: weights, moments and counters stay as they were.
+    """Optimizer steps on all parameters of a model, as one flat tensor: clipping is one norm. If
+    the loss, gradient or new weights are not finite, the step is undone on the device, without
+    reading its value: weights, moments and counters do not change.
 
     Args:
         model: its parameters become views into one tensor, their gradients into another.
-        optimizer: from a list of parameters to an optimizer.
-        max_grad_norm: bound of the global gradient norm, None for none.
-        lr_factors: factor of the optimizer's learning rate over env steps, straight lines through
-            [env step, factor] pairs; None for a constant rate.
+        optimizer: function of a list of parameters that returns an optimizer.
+        max_grad_norm: maximum global gradient norm, or None.
+        lr_factors: [env step, factor] points of the learning rate, linear in between; None for a
+            constant rate.
     """
 
     def __init__(
@@ -147,9 +147,9 @@ class GradientStep:
         self.lr_factors = lr_factors
         self._configured = {**self.optimizer.param_groups[0], "params": None}
         self.initial_lr = 0.0 if lr_factors is None else self._configured.pop("lr")
-        self._begun: tuple[Optimizer, int] | None = None  # which, and how many moments it made
+        self._begun: tuple[Optimizer, int] | None = None  # and its number of moments
         self._begin()
-        self.sum_over_ranks: Callable[[Tensor], None] | None = None  # in place; None: one process
+        self.sum_over_ranks: Callable[[Tensor], None] | None = None  # in place; None = one process
 
     @property
     def weights(self) -> Tensor:
@@ -158,25 +158,25 @@ class GradientStep:
 
     @property
     def moments(self) -> dict[str, Tensor]:
-        """The tensors that the optimizer has made, which a callback may replace."""
+        """The optimizer's state tensors, which a callback may replace."""
         own = self.optimizer.state.get(self.flat.values, {})
         return {name: x for name, x in own.items() if isinstance(x, Tensor)}
 
     @property
     def begun(self) -> bool:
-        """Whether the optimizer has made its state."""
+        """Whether the optimizer has created its state."""
         optimizer, n_moments = self._begun or (None, 0)
         return optimizer is self.optimizer and len(self.moments) == n_moments
 
     @property
     def begins_at_zero(self) -> bool:
-        """Whether the optimizer's state begins as zeros."""
+        """Whether the optimizer's state starts at zero."""
         return self._kind in ZERO_AT_FIRST
 
     @property
     def steps_finite(self) -> bool:
-        """Whether finite gradients always give finite weights: without ``eps`` zero is divided by
-        zero, the variance of centered RMSprop may be rounded below it, of others nothing is known.
+        """Whether finite gradients always give finite weights: ``eps=0`` divides zero by zero, the
+        variance of centered RMSprop may round below zero, and other optimizers are unknown.
         """
         options = self.optimizer.param_groups[0]
         known = self._kind in (*ZERO_AT_FIRST, torch.optim.SGD)
@@ -184,7 +184,7 @@ class GradientStep:
 
     @property
     def misshapen(self) -> list[str]:
-        """Names of moments, which a callback may have replaced, that a step cannot work on."""
+        """Names of moments with the wrong shape or dtype, after a callback replaced them."""
         like = self.weights.shape, self.weights.dtype
         moments = self.moments.items() if self.begins_at_zero else ()
         return [name for name, x in moments if x.dim() and (x.shape, x.dtype) != like]
@@ -195,20 +195,20 @@ class GradientStep:
         return kind.__bases__[1] if issubclass(kind, _Eager) else kind
 
     def schedule(self, env_steps: int) -> dict[str, Tensor]:
-        """Set the learning rate where it changes over env steps; the metric `lr`."""
+        """Set a scheduled learning rate and return the metric `lr`."""
         if self.lr_factors is None:
             return {}
         lr = self.initial_lr * piecewise(self.lr_factors, env_steps)
         options = self.optimizer.param_groups[0]
-        if self.weights.is_cuda:  # where a captured step finds it
+        if self.weights.is_cuda:  # where a captured step reads it
             options["lr"] = torch.as_tensor(options["lr"], device=self.weights.device).fill_(lr)
         else:
             options["lr"] = lr
         return {"lr": torch.tensor(lr)}
 
     def take(self, result: LossResult) -> tuple[Number, Number]:
-        """Step on a loss: 1 where it was not finite and the step was undone, else 0; and the norm
-        of the gradient before clipping.
+        """Take a step on a loss. Returns 1 if it was not finite and was undone, else 0, and the
+        gradient norm before clipping.
         """
         gradient = self.flat.gradient
         if self.misshapen:
@@ -222,9 +222,9 @@ class GradientStep:
                 torch.div(result.gradient, count, out=gradient)
             else:
                 gradient.zero_()
-                if loss.requires_grad:  # else no step was learned from
+                if loss.requires_grad:  # else no transition was learned
                     loss.backward()
-        with one_thread(when=gradient.is_cpu):  # several divide a sum as their number has it
+        with one_thread(when=gradient.is_cpu):  # a sum's rounding depends on the number of threads
             grad_norm = torch.linalg.vector_norm(gradient)
         if self.max_grad_norm is not None:
             gradient.mul_((self.max_grad_norm / (grad_norm + 1e-6)).clamp(max=1))
@@ -249,10 +249,9 @@ class GradientStep:
         return 1 - finite.float(), grad_norm
 
     def _over_ranks(self, result: LossResult, sum_over_ranks: Callable[[Tensor], None]) -> Tensor:
-        """The loss of all ranks' batches together; sets the gradient to its gradient.
+        """Return the loss over all ranks' batches, and set its gradient.
 
-        Gradient, sum and count are added up as one tensor, so that a step waits for the other ranks
-        once.
+        Gradient, sum and count are summed as one tensor, so that a step waits for other ranks once.
         """
         gradient = self.flat.gradient
         loss_sum = torch.as_tensor(result.loss_sum)
@@ -269,35 +268,35 @@ class GradientStep:
         return whole[-2] / count
 
     def _optimize(self) -> None:
-        """The optimizer's step, on one thread for few weights: torch's fused kernels call on all
-        threads however little there is to do (measured for 11,000: 759 us on 16, 118 us on one).
+        """The optimizer's step, on one thread for few weights: PyTorch's fused kernels use all
+        threads for any size (measured for 11,000 weights: 759 us on 16 threads, 118 us on one).
         """
         few = self.weights.numel() < FEW_WEIGHTS
         with one_thread(when=few), flushed_denormals(when=few):
             self.optimizer.step()
 
     def _begin(self) -> None:
-        """Make the optimizer's state, unless its first step has to."""
+        """Create the optimizer's state, unless only its first step can."""
         if self.begins_at_zero:
             self._make_moments()
             for tensor in self.moments.values():
                 tensor.zero_()
-        elif self.optimizer.state:  # made by its constructor, as Adagrad's
+        elif self.optimizer.state:  # created by its constructor, as in Adagrad
             self._take_moments()
 
     def _make_moments(self) -> None:
-        """Make the optimizer's tensors by a step on a zero gradient that is taken back."""
+        """Create the optimizer's state with a zero-gradient step that is undone."""
         weights = self.weights.clone()
         self.optimizer.step()
         self.weights.copy_(weights)
         self._take_moments()
 
     def _take_moments(self) -> None:
-        """Note what the optimizer has made."""
+        """Record the optimizer and its number of moments."""
         self._begun = self.optimizer, len(self.moments)
 
     def _changed_options(self) -> dict[str, Tensor]:
-        """Options that are not those of the configuration: a callback may lower the rate."""
+        """Options that differ from the configuration: a callback may lower the rate."""
         return {
             name: _tensor(x)
             for name, x in self.optimizer.param_groups[0].items()
@@ -305,9 +304,7 @@ class GradientStep:
         }
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Copies of the moments, numbers that the optimizer keeps besides them, and options that
-        were changed.
-        """
+        """Copies of the moments, the optimizer's other numbers, and changed options."""
         if not self.begun:  # a callback may have replaced the optimizer or its state
             self._begin()
         state = self.optimizer.state[self.flat.values] if self.begun else {}
@@ -327,7 +324,7 @@ class GradientStep:
         group = self.optimizer.param_groups[0]
         group |= {name: self._configured[name] for name in self._changed_options()}
         group |= {name.removeprefix(OPTION): _option(x) for name, x in options.items()}
-        if not state and not self.begins_at_zero:  # that of before the first step
+        if not state and not self.begins_at_zero:  # saved before the first step
             self.optimizer.state.clear()
             self._begun = None
         elif not self.begun:
@@ -347,7 +344,7 @@ class GradientStep:
 
 
 def _tensor(x: object) -> Tensor:
-    """A copy of a tensor; of a number, or several, with all digits."""
+    """A copy of a tensor, or an exact tensor of one or several numbers."""
     if isinstance(x, Tensor):
         return x.clone()
     return torch.from_numpy(np.array(x, None if isinstance(x, bool | int) else np.float64))

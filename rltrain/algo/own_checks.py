@@ -1,4 +1,4 @@
-"""Checks of what custom networks, mixers and explorations return, before it is trained on."""
+"""Checks of the outputs of custom networks, mixers and explorations, before training."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rltrain.interfaces import Agents, Mixer
 from rltrain.types import Batch, EnvSpec, Output, module_device
 
 LENGTH, WIDTH = 3, 2
-"""Transitions and windows of the batch that parts are tried with."""
+"""Transitions and windows of the test batch."""
 
 
 def require_step(agents: Agents, spec: EnvSpec) -> None:
-    """Refuse agents whose ``step`` does not give values [E, N, A] and states [E, N, H], float32.
+    """Check that ``step`` of the agents returns values [E, N, A] and states [E, N, H], float32.
 
     Raises:
         ValueError: what it returned.
@@ -38,7 +38,7 @@ def require_step(agents: Agents, spec: EnvSpec) -> None:
 
 
 def require_unroll(agents: Agents, spec: EnvSpec) -> None:
-    """Refuse agents whose ``unroll`` does not give the values and states of every time step.
+    """Check that ``unroll`` of the agents returns values and states of every time step.
 
     Raises:
         ValueError: what it returned.
@@ -57,7 +57,7 @@ def require_unroll(agents: Agents, spec: EnvSpec) -> None:
 
 
 def require_mixer(mixer: Mixer, spec: EnvSpec) -> None:
-    """Refuse a mixer that does not give values [T, B, M].
+    """Check that a mixer returns values [T, B, M].
 
     Raises:
         ValueError: what it returned.
@@ -76,7 +76,7 @@ def require_mixer(mixer: Mixer, spec: EnvSpec) -> None:
 
 
 def require_actions(exploration: object, given: object, available: np.ndarray) -> None:
-    """Refuse what an exploration chose unless it is an available action [E, N] of each agent.
+    """Check that an exploration chose available actions [E, N].
 
     Args:
         given: what ``choose`` returned.
@@ -121,7 +121,7 @@ def _require(name: str, given: Any, shapes: Sequence[tuple[int, ...]], of: str) 
 
 
 def _zeros(spec: EnvSpec, device: torch.device) -> Batch:
-    """A batch in which nothing happens, with every action available."""
+    """A batch of zeros, with every action available."""
     steps, transitions = (LENGTH + 1, WIDTH), (LENGTH, WIDTH)
     team = (spec.n_agents,)
 

@@ -16,25 +16,25 @@ from rltrain.types import Batch
 class Returns:
     """How rewards and bootstrap values X become targets.
 
-    Without ``trace`` they are n-step returns. With it they are λ-returns whose recursion starts at
-    each episode's own end: TD(λ) with the greedy value as X, which is Peng's Q(λ) (Peng & Williams
-    1996), or if ``corrected`` Q(λ) with the off-policy correction (Harutyunyan et al. 2016). With
-    ``munchausen`` the scaled log-policy is added to every reward and X is soft (Vieillard et al.
-    2020); a team's log-policy is the sum of its agents'.
+    Without ``trace``, targets are n-step returns. With it, they are λ-returns whose recursion
+    starts at each episode's own end: TD(λ) with the greedy value as X, which is Peng's Q(λ) (Peng &
+    Williams 1996), or, if ``corrected``, Q(λ) with the off-policy correction (Harutyunyan et al.
+    2016). With ``munchausen``, the scaled log-policy is added to every reward and X is soft
+    (Vieillard et al. 2020); a team's log-policy is the sum of its agents' log-policies.
 
     Raises:
-        ValueError: ``n_step`` above 1 or no ``trace``, or ``munchausen`` and ``double``, where they
-            contradict each other, or a ``floor`` above 0, where no log-policy is.
+        ValueError: ``trace`` with ``n_step`` > 1, ``corrected`` without ``trace``, ``munchausen``
+            with ``double``, or a ``floor`` above 0.
     """
 
-    gamma: Probability  # discount of one step
+    gamma: Probability  # discount per step
     double: Flag  # the online agents choose the next action
     n_step: Count  # rewards summed before the bootstrap
     trace: Probability | None = None  # λ; None: n-step returns
     corrected: Flag = False  # Q(λ) with the off-policy correction, not Peng's
     munchausen: Probability | None = None  # weight of the log-policy; None: off
     temperature: Positive = 0.03  # of the softmax policy
-    floor: Real = -1.0  # least log-policy term
+    floor: Real = -1.0  # lower bound of the log-policy term
 
     def __post_init__(self) -> None:
         if self.trace is not None and self.n_step > 1:
@@ -73,11 +73,11 @@ class Returns:
         """Targets [T, B, M].
 
         Args:
-            batch: rewards, and where episodes end.
+            batch: rewards and episode ends.
             value: [T, B, M], the bootstrap X of steps 1 … T.
-            taken: [T, B, M], the target network's value of the actions taken at steps 0 … T-1,
-                read if ``corrected``.
-            q: [T+1, B, N, A], the values whose softmax is the policy, read with ``munchausen``.
+            taken: [T, B, M], the target network's values of the actions taken at steps 0 … T-1,
+                used if ``corrected``.
+            q: [T+1, B, N, A], values whose softmax is the policy, used with ``munchausen``.
         """
         reward = batch.reward
         if self.munchausen is not None:
@@ -96,7 +96,7 @@ class Returns:
         return lambda_return(*episodes, value, self.gamma, self.trace, baseline)
 
     def _soft(self, q: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        """τ ln π(u) of the actions taken, clipped, and τ ln Σ exp(q / τ) − max q of the next steps,
+        """Clipped τ ln π(u) of the actions taken, and τ ln Σ exp(q / τ) − max q of the next steps,
         both [T, B, N]: the soft value is Σ π (q − τ ln π) = τ ln Σ exp(q / τ).
         """
         available, tau = batch.avail_actions, self.temperature

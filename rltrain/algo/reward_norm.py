@@ -1,4 +1,4 @@
-"""Running standardization of the rewards that are learned from."""
+"""Running standardization of training rewards."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ Kind = Literal["scale", "standardize"]
 EPSILON = 1e-8
 """Added to variances."""
 SAME = 1e-12
-"""Rewards whose variance is at most this share of their squared mean never changed but for rounding
-errors, and are not divided by anything.
+"""Rewards whose variance is at most this fraction of their squared mean are constant except for
+rounding errors, and are not divided.
 """
 
 
 class RewardNorm:
-    """Rewards divided by their running standard deviation, and with ``standardize`` without their
-    running mean, stream by stream (EPyMARL's ``standardise_rewards``).
+    """Divides rewards by their running standard deviation, and with ``standardize`` first subtracts
+    their running mean, per stream (EPyMARL's ``standardise_rewards``).
 
-    The moments are those of the transitions learned from so far; padding does not count. A mean
-    that is subtracted changes the task where episodes differ in length: it is a bonus or a penalty
-    for every step.
+    Moments are those of the transitions sampled so far, without padding. If episodes differ in
+    length, subtracting the mean changes the task: it is a bonus or penalty per step.
     """
 
     def __init__(self, *, kind: Kind, n_rewards: int, device: torch.device) -> None:
@@ -35,12 +34,12 @@ class RewardNorm:
         self.mean, self.squares = torch.zeros_like(self.count), torch.zeros_like(self.count)
 
     def __call__(self, batch: Batch) -> Batch:
-        """The batch with normalized rewards, after its own were added to the moments."""
+        """Add the batch's rewards to the moments and return it with normalized rewards."""
         self._update(batch)
         same = self.squares <= SAME * self.count * self.mean.square()
         variance = torch.where(same, 1.0, self.squares / self.count.clamp(min=1))
         shift = torch.zeros_like(self.mean) if self.kind == "scale" else self.mean
-        if self._has_agents(batch):  # [B, 1], of the agent of each window
+        if self._has_agents(batch):  # [B, 1], for the agent of each window
             variance, shift = variance[batch.agent], shift[batch.agent]
         reward = (batch.reward.double() - shift) / (variance + EPSILON).sqrt()
         return replace(batch, reward=reward.to(batch.reward.dtype))
@@ -66,7 +65,7 @@ class RewardNorm:
         self.count += n
 
     def _has_agents(self, batch: Batch) -> bool:
-        """Whether each window is of one agent, with only its own stream of rewards."""
+        """Whether each window shows one agent, with only its own reward stream."""
         return batch.agent is not None and batch.reward.shape[-1] < len(self.count)
 
     def state_dict(self) -> dict[str, Tensor]:

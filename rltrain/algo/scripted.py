@@ -1,7 +1,7 @@
 """``algo=scripted``: policies without parameters.
 
-``random`` runs in every environment; the others are an environment's own
-(``VectorEnv.scripted``). A new one is a decision function of an environment and its name here.
+``random`` runs in every environment; the others belong to an environment
+(``VectorEnv.scripted``). To add one: a decision function of an environment, and its name here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Scripted:
         ValueError: ``env`` has no such decision function.
     """
 
-    q = None  # it compares no values
+    q = None  # no values
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Scripted:
     def act(
         self, obs: np.ndarray, avail_actions: np.ndarray, last: np.ndarray, clock: Clock
     ) -> np.ndarray:
-        """Actions [E, N] int64 of the environment's current time step, available ones."""
+        """Available actions [E, N] int64 for the environment's current time step."""
         action = self._decide()
         available = avail_actions.astype(bool, copy=False)
         chosen = action.copy()
@@ -59,15 +59,15 @@ class Scripted:
         return action
 
     def probability(self) -> np.ndarray:
-        """[E, N]: probability that the last ``act`` had of choosing what it chose."""
+        """[E, N]: probability of the last ``act``'s actions."""
         assert self._acted is not None, "nothing was chosen yet"
         return likelihood(*self._acted, self._epsilon)
 
     def reset(self) -> None:
-        """Do nothing: decision functions read from the state where an episode begins."""
+        """Do nothing: decision functions see in the state where an episode begins."""
 
     def forget(self, envs: np.ndarray) -> None:
-        """Do nothing: decision functions read from the state where an episode begins."""
+        """Do nothing: decision functions see in the state where an episode begins."""
 
     def state_dict(self) -> StateDict:
         """The memory of the decision function, and the generator."""

@@ -12,10 +12,9 @@ from rltrain.types import Clock
 class TargetUpdate(TargetUpdates):
     """When the target network is updated, in episodes, env_steps or updates, and how far.
 
-    Counted from the last update, as PyMARL counts, and not at multiples: the distance between two
-    updates is the period, and never shorter because the one before was late.
-    ``tau`` = 1 copies; below 1 it moves that part of the way (Polyak) each time it is due. Exactly
-    one period is set.
+    The period is counted from the last update, as in PyMARL, not at its multiples: a late update
+    does not shorten the period after it. ``tau`` = 1 copies the weights; below 1, they are averaged
+    (Polyak) with this factor. Exactly one period is set.
 
     Raises:
         ValueError: none or several periods are set.
@@ -48,7 +47,7 @@ class TargetUpdate(TargetUpdates):
         self.done_at = 0
 
     def due(self, clock: Clock) -> bool:
-        """Whether a period has passed since the last update; the next one begins then."""
+        """Whether a period has passed since the last update; if so, the next one begins."""
         now: int = self._count(clock)
         if now - self.done_at < self.period:
             return False

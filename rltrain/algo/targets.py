@@ -1,4 +1,4 @@
-"""Targets and what they are made of: pure functions of tensors, one per equation."""
+"""Targets and their parts: pure functions of tensors, one per equation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 # twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
 def pick(q: Tensor, action: Tensor) -> Tensor:
-    """The values of the given actions: ``q`` [..., A], ``action`` [...] int64 to [...]."""
+    """Values of the given actions: ``q`` [..., A], ``action`` [...] int64 to [...]."""
     return q.gather(-1, action.unsqueeze(-1)).squeeze(-1)
 
 
@@ -23,19 +23,19 @@ def greedy(q: Tensor, avail_actions: Tensor) -> Tensor:
 def n_step_target(
     reward: Tensor, terminated: Tensor, last: Tensor, value: Tensor, gamma: float, n_step: int
 ) -> Tensor:
-    """n-step returns that pass neither an episode's nor the window's end.
+    """n-step returns, cut at the end of an episode or window.
 
     y¹_t = r_t + γ (1 − terminated_t) X_{t+1} and yᵏ_t = r_t + γ (1 − terminated_t) Z_{t+1}, where
     Z_{t+1} is X_{t+1} if step t + 1 is ``last`` or the window's end, else yᵏ⁻¹_{t+1}: the discount
-    is that of the steps really summed (Sutton & Barto 2018, equation 7.1).
+    matches the number of steps summed (Sutton & Barto 2018, equation 7.1).
 
     Args:
         reward: [T, B, R], R = 1 or M.
         terminated: [T, B] bool.
         last: [T+1, B] bool.
         value: [T, B, M], the bootstrap X of steps 1 … T.
-        gamma: discount of one step.
-        n_step: most steps summed, 1 or more.
+        gamma: discount per step.
+        n_step: maximum number of steps summed, at least 1.
 
     Returns:
         [T, B, M]
@@ -51,7 +51,7 @@ def n_step_target(
 
 # twin: kernels/layers/td_step.py
 def at_step(x: Tensor, step: Tensor) -> Tensor:
-    """``x`` [T+1, B, …] at steps [T', B]: [T', B, …]."""
+    """``x`` [T+1, B, …] at ``step`` [T', B], as [T', B, …]."""
     return x[step, torch.arange(step.shape[1], device=step.device)]
 
 
@@ -65,7 +65,7 @@ def lambda_return(
     trace: float,
     baseline: Tensor | None = None,
 ) -> Tensor:
-    """λ-returns of windows, or of a stream of steps that runs through episodes.
+    """λ-returns of windows, or of a stream of steps that spans several episodes.
 
     y_t = r_t + γ (1 − terminated_t) (X_{t+1} + λ (y_{t+1} − C_{t+1})), with X alone where step
     t + 1 closes its episode or the stream ends. C = X gives TD(λ) and Peng's Q(λ) (Peng & Williams

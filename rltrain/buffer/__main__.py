@@ -13,7 +13,7 @@ SPEC = EnvSpec(n_agents=1, n_actions=2, obs_shape=(2,))
 
 
 def compile_kernels() -> None:
-    """Compile what prioritized and uniform sampling call, or load it from the cache."""
+    """Compile the kernels of prioritized and uniform sampling, or load them from the cache."""
     buffer = ReplayBuffer(
         spec=SPEC,
         n_envs=1,

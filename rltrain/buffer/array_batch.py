@@ -14,17 +14,17 @@ from rltrain.types import Batch
 
 # twin: kernels/learning.py
 class ArrayBatch(Batch):
-    """A batch of NumPy arrays; a field becomes a tensor of the same memory when it is read."""
+    """A batch of NumPy arrays; reading a field makes it a tensor with the same memory."""
 
     @classmethod
     def of(cls, arrays: Mapping[str, np.ndarray], **settings: Any) -> ArrayBatch:
-        """A batch with the fields ``arrays``, and ``settings`` that are not arrays."""
+        """A batch with the fields ``arrays`` and the non-array ``settings``."""
         batch = cls.__new__(cls)
         vars(batch).update(settings, arrays=arrays)
         return batch
 
     def __getattr__(self, name: str) -> Tensor:
-        """A field that was not read before."""
+        """A field on its first access."""
         arrays = vars(self).get("arrays", {})
         if name not in arrays:
             raise AttributeError(f"{type(self).__name__} has no attribute {name}")

@@ -29,33 +29,33 @@ from rltrain.types import StateDict
 
 log = logging.getLogger("rltrain")
 CHUNK = 1 << 24
-"""Bytes that are allocated at once."""
+"""Bytes allocated at once."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 ADVICE = (
     "The steps are nowhere else: put the files back as they were, or start a new run from the "
     "weights: rltrain checkpoint=RUN_FOLDER."
 )
 CHECKPOINT, BEGUN = 1, 2
-"""The newest checkpoint that is complete, and a state that may have become a newer one."""
+"""The newest complete checkpoint, and a state that may have become a newer one."""
 LARGE = 1 << 26
-"""A file of more bytes is read and written without pages that stay in this process's memory."""
+"""Larger files are read and written without keeping their pages in this process's memory."""
 READ = ("obs", "avail_actions", "state", "hidden")
-"""Fields that batches take only through ``Store.tensor``."""
+"""Fields that batches read only through ``Store.tensor``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where the steps of a buffer are stored, and how many bytes they may take there.
+    """Where a buffer stores its steps, and how many bytes it may use there.
 
     Raises:
         UsageError: the folder cannot be written, or holds something else.
     """
 
-    max_bytes: Count | None  # null = 60% of what is free
+    max_bytes: Count | None  # null = 60% of the free memory or disk
     storage: Literal["memory", "disk"] = "memory"
-    folder: str | None = None  # in which the run has a folder of its own; null = the run's folder
-    own_folder: Path | None = None  # in the run's folder
-    saves_steps: bool = False  # checkpoints refer to them
+    folder: str | None = None  # parent of the run's own folder; null = the run folder
+    own_folder: Path | None = None  # in the run folder
+    saves_steps: bool = False  # checkpoints refer to the files
 
     def __post_init__(self) -> None:
         if self.path is None or self.own_folder is None or self.folder is None:
@@ -66,7 +66,7 @@ class Place:
 
     @cached_property
     def path(self) -> Path | None:
-        """The folder of the files; None in memory."""
+        """The folder of the files; None = in memory."""
         if self.storage == "memory":
             return None
         assert self.own_folder is not None, "steps on disk need a folder"
@@ -77,12 +77,12 @@ class Place:
 
     @property
     def copies(self) -> int:
-        """How often a step may be stored: a removed one stays until the next checkpoint."""
+        """Maximum copies of a step: removed ones stay until the next checkpoint."""
         return 2 if self.path is not None and self.saves_steps else 1
 
     @cached_property
     def free(self) -> int:
-        """Bytes of memory or of the disk that can be used."""
+        """Free bytes of memory or disk."""
         return available_memory() if self.path is None else free_disk(self.path)
 
     @property
@@ -91,7 +91,7 @@ class Place:
         return int(SHARE * self.free) if self.max_bytes is None else self.max_bytes
 
     def store(self, **sizes: Any) -> Store:
-        """The store, with the keywords of ``Store``."""
+        """Make the store, with the keywords of ``Store``."""
         if self.path is None:
             return Store(**sizes)
         log.info("steps will be stored in %s", self.path)
@@ -99,13 +99,13 @@ class Place:
 
 
 class DiskStore(Store):
-    """Steps in memory-mapped files, one of each field, made when the first step is stored.
+    """Steps in memory-mapped files, one per field, created when the first step is stored.
 
-    A state has the places of the blocks and their checksums. A block that the newest checkpoint
-    refers to is not written again, whatever is removed: what replaces it goes to other blocks until
-    there is a newer checkpoint. So the files hold what it refers to whenever the process is killed.
+    A state holds the positions and checksums of the blocks. A block that the newest checkpoint
+    refers to is not overwritten until there is a newer checkpoint; new steps go to other blocks. So
+    the checkpoint's steps are intact whenever the process is killed.
 
-    Blocks are allocated before they are written, so that a full disk is an error, not a signal.
+    Blocks are allocated before they are written, so that a full disk raises an error, not a signal.
     """
 
     def __init__(self, *, folder: Path, copies: int, **sizes: Any) -> None:
@@ -115,7 +115,7 @@ class DiskStore(Store):
 
     def _reserve(self, n_blocks: int) -> None:
         self._most = n_blocks * self._copies + 1
-        self._unused = 1  # block 0 has the empty step
+        self._unused = 1  # block 0 holds the empty step
         self._held: list[int] = []  # removed, but a checkpoint refers to them
         self._sums = np.zeros((0, len(self.shapes)), np.uint32)  # of each block of the files
         self._summed = np.zeros(0, np.bool_)
@@ -144,7 +144,7 @@ class DiskStore(Store):
     def rewind(self, e: int, step: int) -> None:
         super().rewind(e, step)
         block = step // BLOCK
-        if n := step % BLOCK:  # what follows must not be written into a block that is kept
+        if n := step % BLOCK:  # do not write into a kept block
             old = int(self.table[e, block % self.table.shape[1]])
             self._summed[old] = False
             if self._kept[old]:
@@ -173,7 +173,7 @@ class DiskStore(Store):
         return {"disk": saved}
 
     def restore(self, state: StateDict) -> None:
-        """Take over the blocks of ``state``; ``append_saved`` then counts their steps.
+        """Take over the blocks of ``state``; ``append_saved`` then adds their steps.
 
         Raises:
             ValueError: they have different shapes or types, or are not on disk.
@@ -231,7 +231,7 @@ class DiskStore(Store):
         log.log(NOTICE, "%s was removed: no checkpoint refers to the steps in it", self.folder)
 
     def _keep(self, kept: np.ndarray, blocks: np.ndarray, by: int = CHECKPOINT) -> None:
-        """Keep what ``kept`` says, and ``blocks``."""
+        """Keep the blocks of ``kept``, and ``blocks``."""
         self._kept, removed = kept, self._held
         self._kept[blocks] |= by
         self._held = []
@@ -239,7 +239,7 @@ class DiskStore(Store):
             self._free_block(block)
 
     def _at(self, env: np.ndarray, number: np.ndarray) -> np.ndarray:
-        """The blocks number ``number`` of environments ``env``."""
+        """Block ``number`` of each environment in ``env``."""
         return self.table[env, number % self.table.shape[1]]
 
     def _free_block(self, block: int) -> None:
@@ -250,7 +250,7 @@ class DiskStore(Store):
             more = max(CHUNK // (BLOCK * self.bytes_per_step), 1)
             self._open(max(min(self._unused + more, self._most), self._unused + 1))
         if not self._freed:
-            for name in self._large:  # in larger pieces of the system's cache it is read faster
+            for name in self._large:  # larger pages of the system's cache are read faster
                 rows = np.arange(self._unused * BLOCK, (self._unused + 1) * BLOCK)
                 array = self.arrays[name]
                 self._put(name, rows, np.zeros((BLOCK, array.shape[1]), array.dtype))
@@ -261,7 +261,7 @@ class DiskStore(Store):
         return block
 
     def _sum(self, block: int, n_rows: int) -> list[int]:
-        """Checksums of the first rows of a block, of every field."""
+        """Checksums of the first rows of a block, one per field."""
         sums, rows = [], np.arange(block * BLOCK, block * BLOCK + n_rows)
         for name, array in self.arrays.items():
             written = np.empty((n_rows, array.shape[1]), array.dtype)
@@ -282,7 +282,7 @@ class DiskStore(Store):
         return self.folder / f"{name}.bin"
 
     def _open(self, n_blocks: int, *, again: bool = False) -> None:
-        """Map the files, with this many blocks or more.
+        """Map the files, with at least this many blocks.
 
         Args:
             again: a checkpoint refers to steps in them; otherwise files that are not open are new.
@@ -338,8 +338,8 @@ def _width(array: np.ndarray) -> int:
 
 
 def _blocks(begin: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of every block with steps from ``begin`` [E] up to ``end`` [E]: its environment, its number
-    there, and how many of its rows are written.
+    """For every block with steps from ``begin`` [E] up to ``end`` [E]: its environment, its number
+    there, and the number of rows written.
     """
     counts = blocks_until(end) - begin // BLOCK
     env = np.repeat(np.arange(len(begin)), counts)

@@ -24,25 +24,25 @@ from rltrain.errors import require_n_envs
 from rltrain.types import Batch, Clock, EnvSpec, Plan, StateDict, Steps
 
 LENGTHS_ON_GPU = 8
-"""On a GPU the length of a batch is a multiple of it: every length has a CUDA graph of its own."""
+"""On a GPU, batch lengths are multiples of this: each length needs its own CUDA graph."""
 
 
 class EpisodeBuffer:
-    """The newest ``capacity`` finished episodes, or as many of them as ``max_bytes`` hold, drawn
-    uniformly and without replacement, or with it in proportion to their priorities.
+    """The newest ``capacity`` finished episodes, or as many as fit into ``max_bytes``, sampled
+    uniformly without replacement, or in proportion to priorities with replacement.
 
     Args:
         spec: sizes.
         n_envs: environments, E.
-        device: where batches go.
+        device: device of the batches.
         rng: draws the episodes.
-        capacity: maximum number of stored finished episodes.
-        place: the fields of ``Place``; open episodes take some of the bytes.
+        capacity: maximum number of finished episodes.
+        place: the fields of ``Place``; open episodes use some of the bytes.
         precision: how observations and states are stored; uint8 observations stay uint8.
         sampling: the fields of ``Sampling``; an episode's priority is its mean absolute TD error.
 
     Raises:
-        ValueError: ``max_bytes`` does not even hold the first steps of every environment.
+        ValueError: ``max_bytes`` cannot hold the first steps of every environment.
         RuntimeError: the address space cannot be reserved.
     """
 
@@ -79,7 +79,7 @@ class EpisodeBuffer:
             spec=spec, n_envs=n_envs, n_blocks=n_blocks, precision=precision, device=device
         )
         # Finished episodes by age: episode i has row i % size of the index.
-        self._size = min(capacity, n_blocks * BLOCK // 2)  # an episode has two steps or more
+        self._size = min(capacity, n_blocks * BLOCK // 2)  # an episode has at least two steps
         self._env = np.empty(self._size, np.int64)
         self._start = np.empty(self._size, np.int64)  # number of its first step
         self._length = np.empty(self._size, np.int64)  # transitions
@@ -91,7 +91,7 @@ class EpisodeBuffer:
 
     @property
     def full(self) -> bool:
-        """Whether old episodes were removed for new ones."""
+        """Whether new episodes replace old ones."""
         return self._oldest > 0
 
     @property
@@ -112,10 +112,10 @@ class EpisodeBuffer:
         )
 
     def check(self, batch_size: int) -> None:
-        """Refuse a buffer that could never give a batch of full-length episodes.
+        """Refuse a buffer that could never sample a batch of full-length episodes.
 
         Raises:
-            ValueError: with what is needed, what there is and what to type.
+            ValueError: states the required and available sizes and what to type.
         """
         sizes = self.store.n_blocks, self.spec, self.n_envs, self._step_bytes
         require_batch(batch_size, self.capacity, *sizes)
@@ -144,9 +144,9 @@ class EpisodeBuffer:
         return self.n_episodes >= batch_size
 
     def sample(self, batch_size: int, clock: Clock) -> Batch:
-        """``batch_size`` episodes, longest first and padded to its length, on a GPU to a multiple
-        of ``LENGTHS_ON_GPU``; ``index`` holds their ids. Drawn uniformly they are different; the
-        clock gives beta.
+        """Sample ``batch_size`` episodes, longest first, padded to its length (on a GPU, to a
+        multiple of ``LENGTHS_ON_GPU``); ``index`` holds their ids. Uniform samples are distinct;
+        the clock determines beta.
         """
         drawn, weight = self._draw(batch_size, clock)
         longest_first = np.argsort(-self._length[drawn % self._size], kind="stable")
@@ -173,8 +173,8 @@ class EpisodeBuffer:
         return store.batch(fields, stored, {"burn_in": 0})
 
     def update_priority(self, index: Tensor, priority: Tensor) -> None:
-        """Set the priorities [B] of the episodes ``index`` [B] that are still stored, if they are
-        drawn by priority.
+        """Set the priorities [B] of those episodes ``index`` [B] that are still stored, if sampling
+        is proportional.
         """
         if self.priorities is None:
             return
@@ -193,7 +193,7 @@ class EpisodeBuffer:
     def state_dict(self) -> StateDict:
         """Finished episodes by age, then the open ones, and the generator.
 
-        The steps are ``Pieces``, read from the store only when they are taken.
+        The steps are ``Pieces``, read lazily from the store.
         """
         row = np.arange(self._oldest, self._next) % self._size
         open_length = self.store.end - self._open  # [E] steps
@@ -215,13 +215,13 @@ class EpisodeBuffer:
             "env": self._env[row],
             "length": self._length[row],
             "open_length": open_length,
-            "before": before,  # each episode, steps of those without a transition
+            "before": before,  # per episode: preceding steps without a transition
             **priorities,
             **self.store.saved_steps(rows),
         }
 
     def load_state_dict(self, state: StateDict) -> None:
-        """Continue from ``state_dict``; where there is less room, without the oldest episodes.
+        """Continue from ``state_dict``, dropping the oldest episodes if there is less room.
 
         Raises:
             ValueError: the state has a different number of environments or belongs to another

@@ -1,4 +1,4 @@
-"""Fields of a stored time step: names, shapes, types. To store one more, extend ``step_fields``."""
+"""Fields of a stored time step: names, shapes, types. To add one, extend ``step_fields``."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rltrain.buffer.packed_obs import PackedObs, Precision
 from rltrain.types import EnvSpec
 
 TRANSITION = ("action", "reward", "terminated")
-"""Fields of a transition: zero at an episode's final step, which has none."""
+"""Fields of a transition: zero at final steps, which have none."""
 
 
 def step_fields(
     spec: EnvSpec, precision: Precision, hidden_dim: int = 0, keeps_values: bool = False
 ) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
-    """Shape and stored type of every field of a time step; ``hidden`` only where H is not 0,
-    ``values`` only if they are kept.
+    """Shape and stored type of every field of a time step; ``hidden`` only if H is not 0,
+    ``values`` only if kept.
     """
     n_agents, real = spec.n_agents, np.dtype(precision)
     sizes = ((1 << 8, np.uint8), (1 << 15, np.int16), (1 << 31, np.int32))

@@ -1,4 +1,4 @@
-"""OnPolicyBuffer: the steps collected last, learned from in shuffled minibatches (PQN)."""
+"""OnPolicyBuffer: the latest collected steps, in shuffled minibatches (PQN)."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from rltrain.types import STEP_FIELDS, Batch, Clock, EnvSpec, Plan, StateDict, S
 
 
 class OnPolicyBuffer:
-    """The steps collected last and, carried over, the one before them. Targets are computed once,
-    when it is first sampled; then every transition is drawn once before any is drawn again.
+    """The latest collected steps, and the step before them. Targets are computed once, at the first
+    sample; every transition is drawn once before any is drawn again.
 
     Args:
         spec: sizes.
         n_envs: environments, E.
-        device: where batches go.
-        rng: shuffles.
-        targets: from all transitions (a batch with T = 1) and ``last`` [T+1, E] to targets
-            [T, E, M].
+        device: device of the batches.
+        rng: shuffles the transitions.
+        targets: function of all transitions (a batch with T = 1) and ``last`` [T+1, E] that returns
+            targets [T, E, M].
 
     Raises:
         ValueError: the loss has no such targets.
@@ -57,14 +57,14 @@ class OnPolicyBuffer:
         self.targets = targets
         self._step_check = StepCheck(spec, n_envs)
         self.steps: dict[str, np.ndarray] = {}  # [T+1, E, …]; obs begin frame_stack - 1 earlier
-        self.first = np.zeros((1, n_envs), np.int64)  # [T+1, E] first step of each one's episode
+        self.first = np.zeros((1, n_envs), np.int64)  # [T+1, E] first step of its episode
         self.last_action = np.empty(0)  # [T+1, E, N]
         self.td_target: Tensor | None = None  # [T, E, M]
         self.order = np.empty(0, np.int64)  # transitions t * E + e still to draw, shuffled
 
     @property
     def n_steps(self) -> int:
-        """Transitions held."""
+        """Number of transitions held."""
         return int((~self.steps["last"][:-1]).sum()) if self.steps else 0
 
     def plan(self) -> Plan:
@@ -77,7 +77,7 @@ class OnPolicyBuffer:
         """Do nothing: any batch size works."""
 
     def add(self, steps: Steps) -> None:
-        """Replace the steps held; the last of them stays as the first.
+        """Replace the steps held; the last one becomes the first.
 
         Raises:
             ValueError: the steps do not fit the environments (see ``StepCheck``).
@@ -95,14 +95,14 @@ class OnPolicyBuffer:
             kept = {name: array[-1:] for name, array in self.steps.items()}
             kept["obs"] = self.steps["obs"][-n_frames:]
             before = self.last_action[-1:]
-            if steps.lost.any():  # the carried step of a crashed environment leads nowhere
+            if steps.lost.any():  # a crashed environment's last step has no successor
                 kept["last"] = kept["last"] | steps.lost
             new = {name: np.concatenate([kept[name], new[name]]) for name in STEP_FIELDS}
         self.steps = new
         last, action = new["last"], new["action"]
         shown = np.where(last[:-1, :, None], -1, action[:-1])
         self.last_action = np.concatenate([before, shown])
-        first = np.zeros(last.shape, np.int64)  # of each one's episode; negative if carried over
+        first = np.zeros(last.shape, np.int64)  # of its episode; negative if carried over
         first[0] = np.maximum(self.first[-1] - (len(self.first) - 1), 1 - self.spec.frame_stack)
         first[1:] = np.where(last[:-1], np.arange(1, len(last))[:, None], first[0])
         self.first = np.maximum.accumulate(first, 0)
@@ -113,7 +113,7 @@ class OnPolicyBuffer:
         return self.n_steps > 0
 
     def sample(self, batch_size: int, clock: Clock) -> Batch:
-        """The next ``batch_size`` transitions of the shuffle. The clock is not read."""
+        """Return the next ``batch_size`` shuffled transitions. The clock is not used."""
         if self.td_target is None:
             everything = np.arange((len(self.steps["last"]) - 1) * self.n_envs)
             last = torch.from_numpy(self.steps["last"]).to(self.device)
@@ -145,7 +145,7 @@ class OnPolicyBuffer:
         t, e = np.divmod(chosen, self.n_envs)
         both = np.stack([t, t + 1]), np.stack([e, e])
         last = self.steps["last"][both]
-        last[0] = False  # where there is no transition, for the targets of all of them
+        last[0] = False  # no transition starts there, for the targets of all
         fields = {
             "obs": self._frames(*both),
             "avail_actions": self.steps["avail_actions"][both],
@@ -164,7 +164,7 @@ class OnPolicyBuffer:
         return Batch(**tensors, **settings)
 
     def state_dict(self) -> StateDict:
-        """The steps held, their targets and what is left of the shuffle."""
+        """The steps held, their targets and the rest of the shuffled order."""
         targets = np.zeros(0) if self.td_target is None else self.td_target.cpu().numpy()
         return {
             "n_envs": self.n_envs,
@@ -193,7 +193,7 @@ class OnPolicyBuffer:
 
 
 def decode(name: str, stored: Tensor) -> Tensor:
-    """What a batch holds of a field [T+1, B, …], or of frames [T+1, B, n_frames, …]."""
+    """Decode a stored field [T+1, B, …], or frames [T+1, B, n_frames, …], for a batch."""
     if name == "obs":
         return join_frames(stored).to(torch.float32)
     return stored.to({"state": torch.float32, "avail_actions": torch.bool}.get(name, stored.dtype))

@@ -1,4 +1,4 @@
-"""PackedBatch: a batch in one block of bytes, which one transfer brings to a GPU."""
+"""PackedBatch: a batch in one block of bytes, copied to a GPU in one transfer."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rltrain.types import Batch
 
 ALIGNMENT = 16
 Decode = Callable[[str, Tensor], Tensor]
-"""From a field as it is stored to what a batch holds."""
+"""Converts a stored field to that of a batch."""
 Form = Mapping[str, tuple[Sequence[int], np.dtype]]
 """Shape and dtype of fields by name."""
 
 
 class FieldBytes(NamedTuple):
-    """Where a field is in a block."""
+    """Position of a field in a block."""
 
     name: str
     shape: tuple[int, ...]
@@ -30,7 +30,7 @@ class FieldBytes(NamedTuple):
 
 
 def is_packed_for(device: torch.device) -> bool:
-    """Whether batches for this device are packed: elsewhere than in the CPU's own memory."""
+    """Whether batches for this device are packed: on any device but the CPU."""
     return device.type != "cpu"
 
 
@@ -68,9 +68,8 @@ class BatchMemory:
 
 
 class PackedBatch(Batch):
-    """A batch whose fields are read from a block on the device; a field becomes a tensor, and what
-    a batch holds instead of what is stored, when it is read. ``dataclasses.replace`` makes one
-    without a block or ``layout``.
+    """A batch whose fields are in a block on the device; reading a field makes it a tensor and
+    decodes it. ``dataclasses.replace`` returns a batch without a block or ``layout``.
     """
 
     packed: Tensor  # [bytes] uint8
@@ -86,7 +85,7 @@ class PackedBatch(Batch):
         decode: Decode,
         settings: Mapping[str, Any],
     ) -> PackedBatch:
-        """A batch with the fields at ``places``, and ``settings`` that are not packed."""
+        """A batch with the fields at ``places`` and the unpacked ``settings``."""
         batch = cls.__new__(cls)
         own = {"packed": packed, "places": places, "decode": decode, "settings": settings}
         vars(batch).update(settings, layout=(places, *_described(settings)), **own)
@@ -95,7 +94,7 @@ class PackedBatch(Batch):
         return batch
 
     def __getattr__(self, name: str) -> Tensor:
-        """A field that was not read before."""
+        """A field on its first access."""
         for place in vars(self).get("places", ()):
             if place.name == name:
                 raw = self.packed[place.start : place.stop].view(place.dtype).view(place.shape)
@@ -104,14 +103,14 @@ class PackedBatch(Batch):
         raise AttributeError(f"{type(self).__name__} has no attribute {name}")
 
     def copy(self) -> PackedBatch:
-        """The same batch in memory of its own."""
+        """A copy of the batch."""
         settings = {
             name: x.clone() if isinstance(x, Tensor) else x for name, x in self.settings.items()
         }
         return PackedBatch.of(self.packed.clone(), self.places, self.decode, settings)
 
     def overwrite(self, batch: PackedBatch) -> None:
-        """Take over the values of a batch of the same layout."""
+        """Copy the values of a batch of the same layout."""
         self.packed.copy_(batch.packed)
         for name, x in batch.settings.items():
             if isinstance(x, Tensor):

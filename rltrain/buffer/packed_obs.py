@@ -1,4 +1,4 @@
-"""Stored observations: partly images, packed into bytes, and stacks of frames."""
+"""Stored observations: partial images packed into bytes, and frame stacks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Precision = Literal["float32", "float16"]
 
 class PackedObs:
     """Flat observations [..., D] as bytes [..., n_bytes]: first the columns of ``spec.obs_bytes``,
-    a byte each, then the other numbers as ``precision``. Pixels are unpacked as they were.
+    one byte each, then the other numbers in ``precision``. Pixels are restored exactly.
     """
 
     def __init__(self, spec: EnvSpec, precision: Precision) -> None:
@@ -44,7 +44,7 @@ class PackedObs:
             pixels = packed[..., at : at + stop - start]
             torch.mul(pixels, scale, out=obs[..., start:stop])
             at += stop - start
-        if self.others:  # copied, as numbers begin where their size divides the place
+        if self.others:  # copied for alignment
             copied = packed[..., at:].clone(memory_format=torch.contiguous_format)
             others, at = copied.view(getattr(torch, self.real.name)), 0
             for start, stop in self.others:
@@ -54,5 +54,5 @@ class PackedObs:
 
 
 def join_frames(frames: Tensor) -> Tensor:
-    """[T, B, n_frames, N, *O] to [T, B, N, n_frames * O0, …], as the policy gets them."""
+    """[T, B, n_frames, N, *O] to [T, B, N, n_frames * O0, …], the policy's input."""
     return frames.transpose(2, 3).flatten(3, 4)

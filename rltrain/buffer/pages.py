@@ -10,11 +10,11 @@ from rich.filesize import decimal
 
 LINUX = platform.system() == "Linux" and platform.machine() in ("x86_64", "aarch64")
 NO_RESERVE: int = getattr(mmap, "MAP_NORESERVE", 0x4000 if LINUX else 0)
-"""A flag that Python names from 3.13 on only."""
+"""A flag that Python names since 3.13."""
 
 
 def zeroed(n_rows: int, like: np.ndarray) -> np.ndarray:
-    """An array of ``n_rows`` such rows, of pages that cost nothing until they are written."""
+    """Zeros with ``n_rows`` rows like ``like``, whose pages use no memory until written."""
     width, dtype = like.shape[1], like.dtype
     n_bytes = n_rows * width * dtype.itemsize
     if n_bytes == 0:

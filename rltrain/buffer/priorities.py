@@ -1,4 +1,4 @@
-"""Priorities: proportional sampling of items, its importance weights, and where items begin."""
+"""Priorities: proportional sampling, importance weights, and initial priorities."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ to absolute TD errors [T, B, N]: ``Loss.acted_error``."""
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """How the episodes or windows of a buffer are drawn."""
+    """How the episodes or windows of a buffer are sampled."""
 
     sampler: Literal["uniform", "proportional"] = "uniform"  # to priority^alpha
     alpha: Probability = 0.6  # exponent of the priorities
     beta: Probability = 0.4  # exponent of the importance weights at the start
     beta_end: Probability = 1.0  # … at the end
-    beta_env_steps: Count | None = None  # env steps between; null = total_env_steps
+    beta_env_steps: Count | None = None  # env steps in between; null = total_env_steps
     priority_floor: Positive = 1e-6  # added to every priority
 
     def priorities(self, total_env_steps: int) -> Callable[[int], Priorities] | None:
-        """Makes the priorities of so many items; None = uniform."""
+        """Makes the priorities of a number of items; None = uniform."""
         if self.sampler == "uniform":
             return None
         return lambda n: Priorities(n, self, total_env_steps)
@@ -41,15 +41,15 @@ class Sampling:
 
 @dataclass(frozen=True, kw_only=True)
 class WindowSampling(Sampling):
-    """How the windows of a step buffer are drawn.
+    """How the windows of a step buffer are sampled.
 
     Raises:
-        ValueError: initial priorities without sampling by priority.
+        ValueError: initial priorities with uniform sampling.
     """
 
-    eta: Probability  # weight of a window's largest error in its priority; their mean has 1 - eta
+    eta: Probability  # a window's priority: eta * largest error + (1 - eta) * mean error
     initial_priority: Literal["max", "td_error"] = "max"  # of new windows: the largest so far, or
-    # that of the values they were played with (Horgan et al., 2018)
+    # from the values computed while acting (Horgan et al., 2018)
 
     def __post_init__(self) -> None:
         if self.sampler == "uniform" and self.initial_priority != "max":
@@ -64,9 +64,9 @@ class Priorities:
     """Items drawn in proportion to priority^alpha (Schaul et al., 2016, section 3.3).
 
     Args:
-        n: items; all begin with priority 0, which is never drawn.
+        n: number of items; all start with priority 0, which is never drawn.
         sampling: exponents of the priorities and of the importance weights (section 3.4), and the
-            floor with which every item can be drawn again.
+            priority floor.
         total_env_steps: length of the run.
     """
 
@@ -74,13 +74,13 @@ class Priorities:
         self.tree = SumTree(n)
         self.alpha, self.floor = sampling.alpha, sampling.priority_floor
         self.beta = sampling.beta, sampling.beta_end, sampling.beta_env_steps or total_env_steps
-        self.largest = 1.0  # priority^alpha, of all that updates have set
+        self.largest = 1.0  # priority^alpha, over all updates
 
     def add(
         self, item: np.ndarray, drawable: np.ndarray, priority: np.ndarray | None = None
     ) -> None:
-        """New items [B] get (priority [B] + floor)^alpha, without ``priority``, or where it is not
-        finite, the largest that an update has set; those not ``drawable`` [B] get 0.
+        """Give new items [B] (priority [B] + floor)^alpha, or the largest updated value where there
+        is no finite ``priority``; items not ``drawable`` [B] get 0.
         """
         new = np.full(len(item), self.largest)
         if priority is not None:
@@ -89,11 +89,11 @@ class Priorities:
         self.tree.set(item, np.where(drawable, new, 0.0))
 
     def remove(self, item: np.ndarray) -> None:
-        """Items [B] are not drawn any more."""
+        """Never draw items [B] again."""
         self.tree.set(item, np.zeros(len(item)))
 
     def update(self, item: np.ndarray, priority: np.ndarray) -> None:
-        """Set (priority [B] + floor)^alpha of items [B] that were not removed since."""
+        """Set (priority [B] + floor)^alpha for items [B] that were not removed."""
         new = (priority + self.floor) ** self.alpha
         kept = (self.tree[item] > 0) & np.isfinite(new)  # not finite: the update was undone
         self.tree.set(item[kept], new[kept])
@@ -103,8 +103,8 @@ class Priorities:
     def draw(
         self, n: int, rng: np.random.Generator, env_steps: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """``n`` items [B], one from each of n equal shares of the total, and their importance
-        weights [B], at most 1.
+        """Draw ``n`` items [B], one from each of n equal intervals of the total, with importance
+        weights [B] of at most 1.
         """
         total = self.tree.total
         item = self.tree.find((np.arange(n) + rng.random(n)) * (total / n))
@@ -122,16 +122,16 @@ class Priorities:
 
 @dataclass(eq=False, repr=False)
 class ActedPriorities:
-    """The priorities that the loss would give to windows if online and target network both had the
-    weights that chose their actions.
+    """Priorities of windows as computed by the loss if the online and target network had the
+    weights used for acting.
 
     Args:
         store: the steps, with their values.
-        error: absolute TD errors of transitions by those values.
-        n_learned: transitions of a window that are learned from.
-        n_step: rewards that an error sums.
-        eta: weight of a window's largest error; their mean has 1 - eta.
-        n_agents: windows that begin at a step, each of another agent; 1 = the whole team.
+        error: absolute TD errors of transitions, from those values.
+        n_learned: learned transitions per window.
+        n_step: rewards summed per error.
+        eta: priority = eta * largest error + (1 - eta) * mean error.
+        n_agents: windows per start, one per agent; 1 = the whole team.
     """
 
     store: Store
@@ -142,9 +142,9 @@ class ActedPriorities:
     n_agents: int
 
     def __call__(self, env: np.ndarray, step: np.ndarray) -> np.ndarray:
-        """[n_agents · B], agent by agent: priorities of the windows whose learned transitions begin
-        at step [B] of environment [B], and whose steps are all stored; those of final steps mean
-        nothing.
+        """[n_agents · B], by agent: priorities of the windows whose learned transitions begin at
+        ``step`` [B] of environment ``env`` [B]; all their steps must be stored. Meaningless for
+        final steps.
         """
         length = self.n_learned + self.n_step - 1  # T
         rows = self.store.rows(env, step + np.arange(length + 1)[:, None])  # [T+1, B]
@@ -164,8 +164,8 @@ class ActedPriorities:
 
 
 class SumTree:
-    """``n`` priorities, float64. Node 1 is the root, node k has children 2k and 2k + 1, item i is
-    leaf ``offset + i``; every node holds the sum of its leaves.
+    """Sum tree of ``n`` priorities, float64. Node 1 is the root, node k has children 2k and 2k + 1,
+    item i is leaf ``offset + i``; every node holds the sum of its leaves.
     """
 
     def __init__(self, n: int) -> None:
@@ -182,11 +182,11 @@ class SumTree:
         return self.nodes[self.offset + item]
 
     def set(self, item: np.ndarray, priority: np.ndarray) -> None:
-        """Priorities [B] of items [B]; of equal items the last counts."""
+        """Set priorities [B] of items [B]; for duplicates, the last one counts."""
         set_leaves(self.nodes, self.offset, item, priority)
 
     def find(self, mass: np.ndarray) -> np.ndarray:
-        """The items at which the running sum of priorities passes ``mass`` [B], in 0 … total."""
+        """The items at which the cumulative priority passes ``mass`` [B], in 0 … total."""
         return find_leaves(self.nodes, self.offset, mass.astype(np.float64))
 
     def state_dict(self) -> dict[str, np.ndarray]:
@@ -204,8 +204,8 @@ class SumTree:
 
 @njit(__file__)
 def set_leaves(nodes: np.ndarray, offset: int, item: np.ndarray, priority: np.ndarray) -> None:
-    """Set leaves and compute every sum above them from its two children again, so that rounding
-    does not accumulate; level by level for all items, so that their cache misses overlap.
+    """Set leaves and recompute every sum above them from its two children, so that rounding does
+    not accumulate; level by level for all items, so that cache misses overlap.
     """
     node = offset + item
     for k in range(len(node)):
@@ -220,9 +220,7 @@ def set_leaves(nodes: np.ndarray, offset: int, item: np.ndarray, priority: np.nd
 
 @njit(__file__)
 def find_leaves(nodes: np.ndarray, offset: int, rest: np.ndarray) -> np.ndarray:
-    """Descend from the root, level by level; never into a branch without mass. ``rest`` is
-    overwritten.
-    """
+    """Descend from the root, level by level, never into an empty branch. Overwrites ``rest``."""
     node = np.ones(len(rest), np.int64)
     level = 1
     while level < offset:
@@ -230,7 +228,7 @@ def find_leaves(nodes: np.ndarray, offset: int, rest: np.ndarray) -> np.ndarray:
         for k in range(len(node)):
             child = 2 * node[k]
             left = nodes[child]
-            right = (rest[k] >= left) & (nodes[child + 1] > 0.0)  # no branch to mispredict
+            right = (rest[k] >= left) & (nodes[child + 1] > 0.0)  # branch-free
             node[k] = child + right
             rest[k] -= left * right
     return node - offset

@@ -1,8 +1,8 @@
 """ReplayBuffer: the newest steps of every environment, sampled as windows of T transitions.
 
-The learned transitions of a window begin at any step that has T successors and what came before it.
-A window belongs to one episode. Its burn-in lies before that step and is shorter where the episode
-begins later: otherwise the first transitions of episodes would never be learned from.
+The learned transitions of a window begin at any step with T successors and required predecessors. A
+window belongs to one episode. Its burn-in precedes that step and is shorter near the start of the
+episode: otherwise the first transitions of episodes would never be learned.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from rltrain.types import Batch, Clock, EnvSpec, Plan, StateDict, Steps
 
 
 class ReplayBuffer:
-    """The newest ``capacity`` steps of all environments together (final steps count too).
+    """The newest ``capacity`` steps of all environments together, including final steps.
 
     Args:
         spec, n_envs: sizes, and environments E.
-        device, rng: where batches go; draws the windows.
-        n_step: rewards that the loss sums; a window has ``burn_in + sequence_length + n_step - 1``
+        device, rng: device of the batches; draws the windows.
+        n_step: rewards summed by the loss; a window has ``burn_in + sequence_length + n_step - 1``
             transitions.
         hidden_dim: H of the agents, 0 without recurrent states.
         total_env_steps: length of the run.
@@ -42,12 +42,12 @@ class ReplayBuffer:
         place: the fields of ``Place``.
         precision: how observations and states are stored; uint8 observations stay uint8.
         sampling: the fields of ``WindowSampling``.
-        acted_error: absolute TD errors by the values of acting, ``Loss.acted_error``.
-        sequence_length: transitions of a window that are learned from.
-        burn_in: transitions before them that only warm up the recurrent state (R2D2; Kapturowski et
-            al., 2019), fewer where the episode has no more.
-        first_hidden: recurrent state where a window begins: ``zero``, or ``stored`` while acting.
-        agents: ``lockstep``: a window shows the whole team; ``independent``: one agent of it.
+        acted_error: absolute TD errors from the values while acting, ``Loss.acted_error``.
+        sequence_length: learned transitions per window.
+        burn_in: preceding transitions that only warm up the recurrent state (R2D2; Kapturowski et
+            al., 2019), fewer near the start of an episode.
+        first_hidden: initial recurrent state of a window: ``zero``, or ``stored`` while acting.
+        agents: ``lockstep``: a window shows the whole team; ``independent``: one agent.
 
     Raises:
         ValueError: too little memory or capacity, or ``agents`` does not fit the rewards.
@@ -99,7 +99,7 @@ class ReplayBuffer:
         require_bytes(needed, place.cap, capacity, n_envs, step_bytes * place.copies)
         require_free(needed, capacity, place)
         looks_back = max(spec.frame_stack - 1, 1)
-        least = self.length + looks_back + 2  # two starts, of which at most one is final
+        least = self.length + looks_back + 2  # two starts, at most one of them final
         require_window(self.length, least, capacity, n_envs)
         self.store = place.store(
             spec=spec,
@@ -124,12 +124,12 @@ class ReplayBuffer:
 
     @property
     def n_steps(self) -> int:
-        """Steps stored."""
+        """Number of stored steps."""
         return int((self.store.end - self.store.begin).sum())
 
     @property
     def full(self) -> bool:
-        """Whether old steps were removed for new ones."""
+        """Whether new steps replace old ones."""
         return bool((self.store.begin > 0).any())
 
     def plan(self) -> Plan:
@@ -145,10 +145,10 @@ class ReplayBuffer:
         )
 
     def check(self, batch_size: int) -> None:
-        """Refuse a batch of more windows than steps are stored: it would only repeat them.
+        """Refuse a batch of more windows than stored steps, which would repeat windows.
 
         Raises:
-            ValueError: with what to type.
+            ValueError: states what to type.
         """
         if batch_size > self.capacity:
             raise ValueError(
@@ -191,20 +191,20 @@ class ReplayBuffer:
 
     # twin: kernels/learning.py
     def sample(self, batch_size: int, clock: Clock) -> Batch:
-        """``batch_size`` windows, drawn with replacement; ``index`` holds the items of their starts
-        (see ``WindowStarts``), the clock gives beta.
+        """Sample ``batch_size`` windows with replacement; ``index`` holds the items of their starts
+        (see ``WindowStarts``), the clock determines beta.
         """
         return self.batch_of(*self.starts.draw(batch_size, self.rng, clock))
 
     # twin: kernels/learning.py
     def update_priority(self, index: Tensor, priority: Tensor) -> None:
-        """Set the priorities [B] of the windows ``index`` [B], if they are drawn by priority."""
+        """Set the priorities [B] of the windows ``index`` [B], if sampling is proportional."""
         if self.starts.priorities is not None:
             new = priority.double().cpu().numpy()
             self.starts.priorities.update(index.cpu().numpy(), new)
 
     def _make_room(self, n_steps: int) -> None:
-        """Remove the oldest steps of every environment that ``n_steps`` new ones replace."""
+        """Remove the oldest steps of every environment to make room for ``n_steps`` new ones."""
         first = np.maximum(self.store.end + n_steps - self.steps_per_env, self.store.begin)
         if (first == self.store.begin).all():
             return
@@ -252,7 +252,7 @@ class ReplayBuffer:
         return batch if agent is None else one_agent(batch, torch.from_numpy(agent).to(self.device))
 
     def state_dict(self) -> StateDict:
-        """Steps of one environment after the other, priorities, the generator."""
+        """Steps by environment, priorities, and the generator."""
         lengths = self.store.end - self.store.begin
         rows = self.store.consecutive_rows(np.arange(self.n_envs), self.store.begin, lengths)
         return {
@@ -292,7 +292,7 @@ class ReplayBuffer:
 
 
 def one_agent(batch: Batch, agent: Tensor) -> Batch:
-    """The same windows with only agent [B] of each team in it: N = 1."""
+    """The same windows with only ``agent`` [B] of each team: N = 1."""
 
     def chosen(x: Tensor) -> Tensor:
         index = agent.view(1, -1, 1, *[1] * (x.dim() - 3)).expand(len(x), -1, 1, *x.shape[3:])

@@ -1,4 +1,4 @@
-"""Refusals of sizes that cannot work and of saved states that do not fit, with what to type."""
+"""Checks of buffer sizes and saved states; messages state what to type."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def require_bytes(needed: int, cap: int, capacity: int, n_envs: int, step_bytes:
     """Refuse ``capacity`` steps that need more bytes than may be used.
 
     Raises:
-        ValueError: with both numbers.
+        ValueError: states both numbers.
     """
     if needed <= cap:
         return
@@ -29,10 +29,10 @@ def require_bytes(needed: int, cap: int, capacity: int, n_envs: int, step_bytes:
 
 
 def require_free(needed: int, capacity: int, place: Place) -> None:
-    """Refuse a buffer of ``needed`` bytes that there is no room for.
+    """Refuse a buffer of ``needed`` bytes if there is no room.
 
     Raises:
-        ValueError: with what it needs, what there is and what to type.
+        ValueError: states the required and free bytes and what to type.
     """
     if needed <= place.free:
         return
@@ -47,10 +47,10 @@ def require_free(needed: int, capacity: int, place: Place) -> None:
 
 
 def require_window(length: int, least: int, capacity: int, n_envs: int) -> None:
-    """Refuse ``capacity`` steps of which no environment stores a window; ``least`` steps would do.
+    """Refuse a ``capacity`` too small for one window per environment; ``least`` steps suffice.
 
     Raises:
-        ValueError: with the capacity that is enough.
+        ValueError: states a sufficient capacity.
     """
     if -(-capacity // n_envs) < least:
         raise ValueError(
@@ -63,7 +63,7 @@ def require_first_blocks(n_blocks: int, cap: int, n_envs: int, step_bytes: int) 
     """Refuse fewer than two blocks for each environment.
 
     Raises:
-        ValueError: with the bytes that are enough.
+        ValueError: states the sufficient bytes.
     """
     if n_blocks < 2 * n_envs:
         raise ValueError(
@@ -76,10 +76,10 @@ def require_first_blocks(n_blocks: int, cap: int, n_envs: int, step_bytes: int) 
 def require_batch(
     batch_size: int, capacity: int, n_blocks: int, spec: EnvSpec, n_envs: int, step_bytes: int
 ) -> None:
-    """Refuse an episode buffer that could never give a batch of full-length episodes.
+    """Refuse an episode buffer that could never sample a batch of full-length episodes.
 
     Raises:
-        ValueError: with what is needed and what there is.
+        ValueError: states the required and available sizes.
     """
     if capacity < batch_size:
         raise ValueError(
@@ -108,10 +108,10 @@ def episode_blocks(n_episodes: int, max_steps: int, n_envs: int) -> int:
 def require_windows(
     state: StateDict, n_envs: int, steps_per_env: int, length: int, n_priorities: int
 ) -> None:
-    """Refuse the state of a step buffer that does not fit another one.
+    """Refuse the state of a step buffer that does not fit this one.
 
     Raises:
-        ValueError: what differs, and what to type.
+        ValueError: states the difference and what to type.
     """
     require_n_envs("buffer", state["n_envs"], n_envs)
     window = "algo.loss.n_step, buffer.sequence_length and buffer.burn_in"

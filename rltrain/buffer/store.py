@@ -1,7 +1,7 @@
 """Storage of time steps: a growing sequence of steps per environment, in blocks from one pool.
 
-A stored step is one observation and what followed it, so every observation, final ones included, is
-stored once. It has two addresses: its environment and its number, which counts up from the first
+A stored step is an observation and the transition from it, so every observation, including final
+ones, is stored once. It has two addresses: its environment and its number, counted from the first
 step ever stored, and its row in the arrays.
 """
 
@@ -26,9 +26,9 @@ from rltrain.types import Batch, EnvSpec, Pieces, StateDict
 BLOCK = 32
 """Steps in a block. An environment leaves less than two blocks unused."""
 DECODED = {"obs": torch.float32, "state": torch.float32, "action": torch.int64}
-"""Types in batches that differ from stored ones."""
+"""Types in batches that differ from the stored types."""
 PIECE = 4096
-"""Steps that a checkpoint reads at once."""
+"""Steps read at once for a checkpoint."""
 
 
 class Store:
@@ -36,7 +36,7 @@ class Store:
 
     Row ``padding`` of the arrays is an empty step: everything zero, ``last`` set, only action 0
     available. Address space is reserved for all blocks; only written steps use memory. Tensors are
-    read to ``device``.
+    on ``device``.
     """
 
     def __init__(
@@ -63,22 +63,22 @@ class Store:
         self._packed = PackedObs(spec, precision) if spec.obs_bytes else None
         kinds = {self.arrays[name].dtype.name for name in ("obs", "state")}
         single = self.n_frames == 1 and not packed_batch.is_packed_for(device)
-        self.as_in_batches = single and kinds == {"float32"}  # nothing to stack or convert
+        self.as_in_batches = single and kinds == {"float32"}  # no stacking or conversion
         self.begin = np.zeros(n_envs, np.int64)  # [E] number of the oldest stored step
         self.end = np.zeros(n_envs, np.int64)  # [E] number of the next step
         self.table = np.zeros((n_envs, 8), np.int64)  # block of step n: n // BLOCK % width
         self._all_envs = np.arange(n_envs)
-        self._unused = 0  # blocks from this one on were never used
+        self._unused = 0  # first block that was never used
         self._freed: list[int] = []
         self._reserve(n_blocks)
 
     def _reserve(self, n_blocks: int) -> None:
-        """Make the arrays for this many blocks."""
+        """Create the arrays for this many blocks."""
         n_rows = n_blocks * BLOCK
         self._use({n: zeroed(n_rows + 1, a) for n, a in self.arrays.items()}, n_rows)
 
     def _use(self, arrays: dict[str, np.ndarray], padding: int) -> None:
-        """Store steps in ``arrays``, whose row ``padding`` becomes the empty step."""
+        """Store steps in ``arrays``; row ``padding`` becomes the empty step."""
         self.arrays, self.padding = arrays, padding
         for array in arrays.values():
             array[self.padding] = 0
@@ -116,7 +116,7 @@ class Store:
         for name, array in self.arrays.items():
             field = fields[name]
             if name == "obs" and self._packed is not None and field.dtype != np.uint8:
-                field = self._packed.pack(field)  # what comes from a checkpoint is packed
+                field = self._packed.pack(field)  # fields of a checkpoint are packed
             field = field.reshape(len(rows), array.shape[1])
             self._put(
                 name, rows, np.where(real, field, 0) if ended and name in TRANSITION else field
@@ -172,8 +172,8 @@ class Store:
         return self.rows(np.repeat(env, n_steps), step)
 
     def read(self, name: str, rows: np.ndarray) -> np.ndarray:
-        """A field [*rows.shape, …] in its stored type, in memory that goes back to the system
-        when the array is deleted.
+        """A field [*rows.shape, …] in its stored type, in memory returned to the system when the
+        array is deleted.
         """
         array = self.arrays[name]
         out = zeroed(rows.size, array)
@@ -191,9 +191,7 @@ class Store:
         return self.decode(name, torch.from_numpy(flat).view(rows.shape + self.shapes[name]))
 
     def decode(self, name: str, stored: Tensor) -> Tensor:
-        """What a batch holds of a field [T, B, …] as it is stored, or of frames [T, B, n_frames, …]
-        of observations.
-        """
+        """Decode a stored field [T, B, …], or frames [T, B, n_frames, …], for a batch."""
         if 0 not in stored.shape and name == "obs":
             stored = stored if self._packed is None else self._packed.unpack(stored)
             stored = stored if self.n_frames == 1 else join_frames(stored)
@@ -210,8 +208,8 @@ class Store:
 
         Args:
             fields: arrays by name.
-            rows: of other fields, which are read from the store.
-            settings: what is not an array.
+            rows: rows of other fields, read from the store.
+            settings: non-array fields.
         """
         if not packed_batch.is_packed_for(self.device):
             read: dict[str, Any] = {name: self.tensor(name, r) for name, r in rows.items()}
@@ -234,8 +232,7 @@ class Store:
 
         Args:
             env, start: [B], where each window begins.
-            first: [B], the earliest step that a stack may look back to; it is repeated where a
-                stack would begin before it.
+            first: [B], the earliest step of a stack, repeated if a stack would begin before it.
             rows: [T+1, B] of the windows; padding stays zero.
         """
         if self.n_frames == 1:
@@ -247,8 +244,8 @@ class Store:
         return frame_rows
 
     def saved_steps(self, rows: np.ndarray) -> dict[str, Any]:
-        """The part of a state that holds the steps ``rows``: every field in ``Pieces``, which are
-        read from the arrays only when they are taken.
+        """The part of a state with the steps ``rows``: every field as ``Pieces``, read lazily from
+        the arrays.
         """
 
         def field(name: str) -> Pieces:
@@ -274,7 +271,7 @@ class Store:
         for name, array in self.arrays.items():
             saved = state[f"steps.{name}"]
             self._require_field(name, saved.dtype, saved.shape[1:], array.dtype)
-        self.restart(state["begin"])  # the same blocks as before, so they last as long
+        self.restart(state["begin"])  # the same blocks as before, so they run out at the same time
 
     def append_saved(self, e: int, state: StateDict, first: int, n_steps: int) -> None:
         """Append the saved steps ``first … first + n_steps`` to environment ``e``."""
@@ -283,10 +280,10 @@ class Store:
         self.append(fields, np.array([e]))
 
     def saved(self, with_steps: bool) -> None:
-        """Called when the newest checkpoint is complete, with or without ``saved_steps``."""
+        """Called when the newest checkpoint, with or without ``saved_steps``, is complete."""
 
     def close(self) -> None:
-        """Remove what nothing refers to."""
+        """Remove files that nothing refers to."""
 
     def _require_field(self, name: str, dtype: Any, shape: Any, here: np.dtype) -> None:
         if tuple(shape) != self.shapes[name] or dtype != here:
@@ -323,7 +320,7 @@ class Store:
         return self._unused - 1
 
     def _widen(self, n_blocks: int) -> None:
-        """Make the table wide enough for ``n_blocks`` blocks of one environment.
+        """Widen the table for ``n_blocks`` blocks per environment.
 
         Must run before any environment takes new blocks: only blocks up to ``end`` are copied.
         """

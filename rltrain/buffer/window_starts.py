@@ -1,4 +1,4 @@
-"""WindowStarts: the stored steps at which the learned transitions of windows may begin."""
+"""WindowStarts: the stored steps at which a window's learned transitions may begin."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ Drawn = tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray, np.ndarray 
 
 
 class WindowStarts:
-    """Steps that have ``length`` successors and what came before them, except final ones; drawn
-    uniformly or by priority.
+    """Non-final steps with ``length`` successors and the required predecessors; drawn uniformly or
+    by priority.
 
-    A start is also an item, a number for priorities: its step modulo ``ring``, for every
-    environment and, where windows show one agent each, for every agent.
+    Each start has an item number for priorities: its step modulo ``ring``, per environment and, if
+    windows show one agent each, per agent.
 
     Args:
         store: the steps.
         length: transitions of a window, T.
-        looks_back: earlier steps that a start needs: for its last action and the frames of its
-            stack.
-        steps_per_env: steps that an environment stores.
-        n_agents: windows that begin at a step, each of another agent; 1 = the whole team.
-        priorities: makes ``Priorities`` of this many items; None = uniform.
+        looks_back: earlier steps required by a start, for its last action and stacked frames.
+        steps_per_env: stored steps per environment.
+        n_agents: windows per start, one per agent; 1 = the whole team.
+        priorities: makes ``Priorities`` of a number of items; None = uniform.
         initial: the priorities [n_agents · B] of new starts, given environments and steps [B]; None
             = the largest so far.
     """
@@ -46,8 +45,8 @@ class WindowStarts:
     ) -> None:
         self.store, self.length, self.looks_back = store, length, looks_back
         self.ring, self.n_agents = steps_per_env + BLOCK, n_agents
-        self.stop = np.zeros(store.n_envs, np.int64)  # [E] no start from this step on
-        self._edges: np.ndarray | None = None  # [E] starts up to and with each environment
+        self.stop = np.zeros(store.n_envs, np.int64)  # [E] first step that is not yet a start
+        self._edges: np.ndarray | None = None  # [E] cumulative number of starts
         self.n_items = 0 if priorities is None else store.n_envs * self.ring * n_agents
         self.priorities = None if priorities is None else priorities(self.n_items)
         self.initial = initial
@@ -59,12 +58,12 @@ class WindowStarts:
         return np.where(begin > 0, begin + self.looks_back, 0)
 
     def any(self) -> bool:
-        """Whether there is a start: of two steps in a row at most one is final."""
+        """Whether there is a start: of two consecutive steps at most one is final."""
         return bool((self.stop > self.oldest + 1).any())
 
     def grow(self, *, ended: bool = False) -> None:
-        """Add the steps that have enough successors by now; all where the stored episodes have
-        ended, whose windows need no more.
+        """Add steps that now have enough successors, or all steps if the stored episodes have
+        ``ended``.
         """
         stop = np.maximum(self.store.end - (0 if ended else self.length), self.stop)
         if self.priorities is not None:
@@ -77,13 +76,13 @@ class WindowStarts:
         self.stop, self._edges = stop, None
 
     def remove(self, first: np.ndarray, stop: np.ndarray) -> None:
-        """Never draw the steps ``first[e]`` … ``stop[e]`` of environment e again."""
+        """Never draw steps ``first[e]`` … ``stop[e]`` of environment e again."""
         if self.priorities is not None:
             self.priorities.remove(self._items(*runs(first, stop)))
 
     def draw(self, n: int, rng: np.random.Generator, clock: Clock) -> Drawn:
-        """Environments, steps, agents, items and importance weights [B] of ``n`` starts; no agents
-        where windows show whole teams, no weights where they are drawn uniformly.
+        """Environments, steps, agents, items and importance weights [B] of ``n`` starts; agents are
+        None if windows show whole teams, weights if sampling is uniform.
         """
         if self.priorities is None:
             env, step, item = self._draw_uniform(n, rng)
@@ -110,7 +109,7 @@ class WindowStarts:
         return starts
 
     def _items(self, env: np.ndarray, step: np.ndarray) -> np.ndarray:
-        """[n_agents · B]: items of steps [B] of environments [B], agent by agent."""
+        """[n_agents · B]: items of steps [B] of environments [B], by agent."""
         first = (env * self.ring + step % self.ring) * self.n_agents
         return (first + np.arange(self.n_agents)[:, None]).reshape(-1)
 
@@ -125,8 +124,8 @@ class WindowStarts:
 
 
 def runs(first: np.ndarray, stop: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Environments and steps of all steps ``first[e]`` … ``stop[e]``, environment by environment;
-    none where ``stop`` is not larger.
+    """Environments and steps of all steps ``first[e]`` … ``stop[e]``, by environment; none if
+    ``stop`` is not larger.
     """
     n = np.maximum(stop - first, 0)  # [E]
     env = np.repeat(np.arange(len(n)), n)

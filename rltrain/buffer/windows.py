@@ -16,13 +16,13 @@ njit = partial(numba_cache.njit, __file__, store_module.__file__)
 
 
 class Windows(NamedTuple):
-    """B windows of T transitions; after a window's final step everything is padding. Features of a
-    field of one step are flat; of fields that were not asked for there are none.
+    """B windows of T transitions; everything after a window's final step is padding. Features of a
+    step are flat, and empty for fields that were not requested.
     """
 
     rows: np.ndarray  # [T+1, B] of the store
     last: np.ndarray  # [T+1, B] bool
-    mask: np.ndarray  # [T, B] bool: transitions that are learned from
+    mask: np.ndarray  # [T, B] bool: learned transitions
     action: np.ndarray  # [T, B, N] int64
     last_action: np.ndarray  # [T+1, B, N] int64, -1 = none yet
     reward: np.ndarray  # [T, B, R] float32
@@ -44,8 +44,8 @@ def windows(
     n_learned: int,
 ) -> Windows:
     """Windows of ``length`` transitions that begin at step ``start`` [B] of environment ``env``
-    [B]; the mask is set on ``n_learned`` transitions of each, from ``first_learned`` [B] on. What
-    agents see is part of them where the store has it as batches do.
+    [B]; the mask marks ``n_learned`` transitions of each, from ``first_learned`` [B] on. They
+    include the agents' inputs if the store has them in the format of batches.
     """
     arrays = store.arrays
     stored = tuple(arrays[name] for name in ("last", "action", "reward", "terminated"))
@@ -71,7 +71,7 @@ def rows_seen_in(
     step ``start`` [B] of environment ``env`` [B].
     """
     first = start
-    if store.n_frames > 1:  # stacked as far back as the episode and the store go
+    if store.n_frames > 1:  # stacks within the episode and the store
         first = look_back(store, store.begin, env, start, store.n_frames - 1)
     frames = store.frame_rows(env, start, first, rows)
     return {"obs": frames, "avail_actions": rows, "state": rows}
@@ -80,7 +80,7 @@ def rows_seen_in(
 def look_back(
     store: Store, oldest: np.ndarray, env: np.ndarray, step: np.ndarray, n_steps: int
 ) -> np.ndarray:
-    """The step up to ``n_steps`` before ``step`` [B] of environment ``env`` [B], but of the same
+    """The step up to ``n_steps`` before ``step`` [B] of environment ``env`` [B], within the same
     episode and not before ``oldest`` [E].
     """
     return _step_back(store.table, store.arrays["last"], oldest, env, step, n_steps)
@@ -150,12 +150,11 @@ def _step_back(table, last_of, oldest, env, step, n_steps):
 
 @njit()
 def take_starts(table, last_of, edges, stop, drawn, ring, starts, n_found):
-    """Write the steps that the numbers ``drawn`` stand for into ``starts`` [3, B], without final
-    steps: environment, step, and the step's number among all in rings of ``ring`` steps. Returns
-    how many there are now.
+    """Write the non-final steps with numbers ``drawn`` into ``starts`` [3, B]: environment, step,
+    and the step's number in rings of ``ring`` steps. Returns the number of starts.
 
-    Environment e has the numbers from ``edges[e - 1]`` up to ``edges[e]``; they stand for as many
-    steps before ``stop[e]``.
+    Environment e has numbers from ``edges[e - 1]`` up to ``edges[e]``, for as many steps before
+    ``stop[e]``.
     """
     for x in drawn:
         if n_found == starts.shape[1]:

@@ -1,4 +1,4 @@
-"""Callbacks: the base class with its hooks, and those that test, save, log and stop."""
+"""Callbacks: the base class with its hooks, and callbacks that test, save, log and stop."""
 
 from rltrain.common.imports import public_names
 

@@ -15,7 +15,7 @@ log = logging.getLogger("rltrain")
 
 @dataclass(kw_only=True, eq=False)
 class DrawCurve(Callback):
-    """Redraws the curve after a test, at most once in ``every`` seconds, and at the end."""
+    """Redraws the curve after tests, at most once per ``every`` seconds, and at the end."""
 
     title: str
     every: float = 60.0
@@ -32,6 +32,6 @@ class DrawCurve(Callback):
     def draw(self, trainer: Training) -> None:
         try:
             trainer.disk.attempt("the curve", lambda: curve.draw(trainer.run_dir, self.title))
-        except Exception as error:  # of matplotlib: no reason to end a run
+        except Exception as error:  # in matplotlib; does not end the run
             log.warning("could not draw the curve (%s); the run continues", error, exc_info=True)
         self.drawn_at = time.monotonic()

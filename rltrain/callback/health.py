@@ -1,4 +1,4 @@
-"""Warnings of undone updates and of a categorical support that is too narrow."""
+"""Warnings about undone updates and a categorical support that is too narrow."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ log = logging.getLogger("rltrain")
 WARN_AFTER, STOP_AFTER = 100, 1_000
 """Undone updates in a row."""
 CLIPPED = 0.1
-"""Share of the target mass outside a categorical support that is reported."""
+"""Fraction of the target mass outside a categorical support that triggers a warning."""
 
 
 @dataclass(eq=False)
 class Health(Callback):
-    """Warns when every update is undone and ends the run when that does not pass; warns once of a
-    categorical support that the targets leave.
+    """Warns when all recent updates were undone, and ends the run if this continues; warns once if
+    targets exceed a categorical support.
 
-    Undone updates are counted on the device, and the count is read every ``WARN_AFTER`` updates.
+    Undone updates are counted on the device; the count is read every ``WARN_AFTER`` updates.
     """
 
     only_counts = True
-    undone: Any = 0.0  # in a row, a tensor once there was an update
+    undone: Any = 0.0  # consecutive; a tensor after the first update
     read_at: int = 0  # updates
     warned_of_support: bool = False
 
@@ -46,7 +46,7 @@ class Health(Callback):
             self.check(trainer, int(self.undone))
 
     def check(self, trainer: Training, undone: int) -> None:
-        """Warn of updates that are undone; DivergedError if too many in a row were."""
+        """Warn about undone updates; DivergedError after too many in a row."""
         if undone >= STOP_AFTER:
             kept = checkpoint.pointed(trainer.run_dir / "checkpoints", "latest")
             raise DivergedError(

@@ -15,8 +15,8 @@ from rltrain.types import StateDict, Steps
 
 
 class Log(Callback):
-    """Means of all metrics since the last line, every ``interval`` env steps, with speeds and, from
-    the first one on, the number of environments that lost their episode and began another.
+    """Writes means of all metrics since the last row, every ``interval`` env steps, with speeds
+    and, from the first one on, the number of lost episodes that environments restarted.
     """
 
     def __init__(self, *, interval: int, loggers: Loggers, exploration: Any) -> None:
@@ -30,9 +30,7 @@ class Log(Callback):
         self.on_iteration(trainer)
 
     def on_iteration(self, trainer: Training, value: None = None) -> None:
-        """An interrupted iteration has no test, which comes first: the resumed run begins with
-        both.
-        """
+        """Skip interrupted iterations: the resumed run begins with the test and the row."""
         env_steps = trainer.clock.env_steps
         if self.due.reached(env_steps) and not trainer.interrupted:
             with all_or_nothing(self.due):
@@ -44,9 +42,7 @@ class Log(Callback):
         return value
 
     def on_train_end(self, trainer: Training, value: None = None) -> None:
-        """The rest of the run's metrics; those of an interrupted run are for the row that the
-        resumed one writes.
-        """
+        """Write the remaining metrics; after an interruption, the resumed run writes them."""
         if trainer.clock.env_steps > self.written_at and not trainer.interrupted:
             self.write(trainer)
 

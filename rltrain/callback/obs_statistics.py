@@ -1,4 +1,4 @@
-"""Running statistics of the observations of training."""
+"""Running statistics of training observations."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from rltrain.types import Steps
 
 @dataclass(kw_only=True, eq=False)
 class ObsStatistics(Callback):
-    """Updates the network's running mean and variance with every collected observation once;
-    neither tests nor sampled batches change them, nor agents of a team that are absent.
+    """Updates the network's running mean and variance with each collected observation once; tests,
+    sampled batches and a team's absent agents do not change them.
     """
 
     update: Callable[[np.ndarray], None]

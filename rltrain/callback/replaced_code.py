@@ -1,4 +1,4 @@
-"""Notices plain code that was replaced in memory after its compiled counterparts were made."""
+"""Detects plain code that was replaced in memory after its compiled counterparts were made."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rltrain.callback.training import Training
 
 @dataclass(kw_only=True, eq=False)
 class ReplacedCode(Callback):
-    """Lets PyTorch compute what other callbacks replaced: from ``on_train_start`` on, and from the
-    next gradient step on.
+    """Makes PyTorch compute what other callbacks replaced, from ``on_train_start`` or the next
+    gradient step on.
 
     Args:
-        choice: ``hardware.kernels``; with ``compiled`` a ValueError when training starts.
+        choice: ``hardware.kernels``; ``compiled`` raises ValueError when training starts.
     """
 
     only_counts = True

@@ -11,7 +11,7 @@ from rltrain.types import StateDict
 
 
 class Save(Callback):
-    """Checkpoints at every multiple of ``interval`` env steps, at the end and on an
+    """Saves checkpoints at every multiple of ``interval`` env steps, at the end and on an
     interruption.
     """
 
@@ -41,7 +41,7 @@ class Save(Callback):
             )
 
     def on_exception(self, trainer: Training, value: BaseException) -> BaseException:
-        """Save a run whose environment is broken."""
+        """Save a run with a broken environment."""
         if isinstance(value, EnvError) and trainer.clock.env_steps > 0 and not trainer.diverging:
             trainer.tests.drop()
             self.saved_at = -1  # saving may be what failed
@@ -49,14 +49,12 @@ class Save(Callback):
         return value
 
     def save(self, trainer: Training) -> bool:
-        """Write a full checkpoint, unless there is one of this env step; returns whether there
-        is one.
-        """
+        """Write a full checkpoint unless this env step has one; return whether it has one."""
         before, now = self.saved_at, trainer.clock.env_steps
         if before == now:
             return True
         with all_or_nothing(self):
-            self.saved_at = now  # as it is to be saved
+            self.saved_at = now  # part of the saved state
             saved = trainer.disk.attempt(
                 "a checkpoint", lambda: trainer.save("full", with_replay=self.replay_buffer)
             )
@@ -72,6 +70,6 @@ class Save(Callback):
 
 
 def require_folder(trainer: Training) -> None:
-    """StorageError if the run folder is gone, so that nothing can be kept."""
+    """Raise StorageError if the run folder is gone."""
     if not trainer.run_dir.is_dir():
         raise StorageError(f"The run folder {trainer.run_dir} was deleted or moved during the run.")

@@ -1,5 +1,5 @@
-"""The pool of self-play in the run folder, for matches and evaluations of past weights, and the
-results of its battles, for reports.
+"""The self-play pool in the run folder, for matches and evaluations of past weights, and its battle
+results, for reports.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from rltrain.common.stateful import all_or_nothing
 from rltrain.types import StateDict, Steps
 
 POOL = "pool"
-"""The folder in a run's."""
+"""The pool's folder in the run folder."""
 
 
 class SaveSnapshots(Callback):
-    """Writes the weights of self-play's snapshots to ``pool/<env_steps>``, and keeps the newest.
+    """Writes the weights of self-play snapshots to ``pool/<env_steps>``, and keeps the newest.
 
-    Opponents have theirs from the checkpoint; these are for other commands.
+    They are for other commands; opponents are restored from the checkpoint.
     """
 
     def __init__(self, *, interval: int, pool_size: int) -> None:

@@ -16,8 +16,8 @@ log = logging.getLogger("rltrain")
 
 @dataclass(kw_only=True, eq=False)
 class Stop(Callback):
-    """Ends the run when a metric has risen (``mode`` max) or fallen (min) to a value, or this many
-    hours after it was started or resumed.
+    """Ends the run when a metric rises (``mode`` max) or falls (min) to a value, or a number of
+    hours after the start or last resume.
     """
 
     metric: str | None

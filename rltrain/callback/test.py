@@ -1,4 +1,4 @@
-"""Periodic tests; the weights of the best one are kept."""
+"""Periodic tests that keep the best weights."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from rltrain.types import StateDict
 
 class Test(Callback):
     """Tests at step 0, at every multiple of ``interval`` env steps, and at the end; keeps the best
-    weights, of equal ones the latest, and untrained ones only until others are tested.
+    weights, the latest of equal ones, and untrained ones only until trained ones are tested.
 
-    The result of a test that is played during training is there before the next row of metrics, so
-    that rows are in the order of their env steps and a run does not depend on how long tests take.
+    A test that runs during training finishes before the next row of metrics, so that rows are
+    ordered by env steps and a run does not depend on the duration of tests.
     """
 
     def __init__(self, *, interval: int, loggers: Loggers) -> None:
         self.due, self.loggers = Due(interval), loggers
         self.tested_at = self.began_at = -1
-        self.due_before = self.due.at  # … the test that began at ``began_at``
+        self.due_before = self.due.at  # the test that began at ``began_at``
         self.best: list[float] = []
         self.best_untrained = True
 
@@ -33,7 +33,7 @@ class Test(Callback):
 
     def on_iteration(self, trainer: Training, value: None = None) -> None:
         if self.began_at > self.tested_at and trainer.tests.pending is None:
-            self.due.at = self.due_before  # that test was dropped or broken off
+            self.due.at = self.due_before  # that test was dropped or interrupted
         env_steps, before = trainer.clock.env_steps, self.due.at
         if self.due.reached(env_steps):
             with suppress(Interrupted):
@@ -55,8 +55,8 @@ class Test(Callback):
             trainer.test()
 
     def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
-        """Keep the weights, then write the row, with which the test is made: one that an exception
-        breaks off before has none, and is made again.
+        """Keep the weights, then write the row, which completes the test: a test interrupted by an
+        exception has no row and is repeated.
         """
         clock, counts = trainer.tests.clock, trainer.tests.counts
         if counts:
@@ -67,7 +67,7 @@ class Test(Callback):
         return value
 
     def keep_best(self, trainer: Training, value: dict[str, float]) -> None:
-        """Keep the weights that were just tested if there are none, or none as good."""
+        """Keep the tested weights unless better ones are kept."""
         none = checkpoint.pointed(trainer.run_dir / "checkpoints", "best") is None
         before, untrained = [] if none else self.best, trainer.untrained
         if beats(value, before, untrained=untrained, best_untrained=self.best_untrained):
@@ -76,7 +76,7 @@ class Test(Callback):
                 self.best, self.best_untrained = test_score(value), untrained
 
     def keep(self, trainer: Training) -> None:
-        """Let ``best`` name the weights that were just tested."""
+        """Make ``best`` refer to the tested weights."""
         trainer.save("weights")
         checkpoint.name_pointer(
             trainer.run_dir / "checkpoints", "best", trainer.tests.clock.env_steps

@@ -1,4 +1,4 @@
-"""Protocol of the trainer as callbacks see it, those of users included."""
+"""Protocol of the trainer as seen by callbacks, including custom ones."""
 
 from __future__ import annotations
 
@@ -19,67 +19,67 @@ if TYPE_CHECKING:
     from rltrain.hardware.rollout import Rollout
 
 EvaluationRollouts: TypeAlias = "Rollout | ProcessTests"
-"""A policy in environments of tests, which are in this process or in others."""
+"""A policy in test environments, in this process or in others."""
 
 
 class TestRecorder(Watch, Protocol):
-    """A recorder of the episodes of a test."""
+    """Recorder of test episodes."""
 
     disk: Disk
 
     @property
     def files(self) -> Mapping[int, Sequence[Path]]:
-        """The files that were written, by episode."""
+        """The written files, by episode."""
 
 
 class Tests(Protocol):
-    """Tests that may be played during training."""
+    """Tests, possibly concurrent with training."""
 
     recorder: TestRecorder | None  # records the current test
-    counts: bool  # whether it may be the best or the final one: it has the schedule's episodes
+    counts: bool  # has ``test.episodes`` episodes, so it may be the best or final test
 
     @property
     def pending(self) -> object | None:
-        """The test that was started and is not reported; None without one."""
+        """The started test that is not reported yet, or None."""
 
     @property
     def clock(self) -> Clock:
-        """Clock of the test whose result ``on_test_end`` gets; otherwise that of training."""
+        """The clock of the test reported to ``on_test_end``; otherwise that of training."""
 
     @property
     def weights(self) -> Mapping[str, Any] | None:
-        """States of the networks that were tested; None: they are the current ones."""
+        """States of the tested networks; None = the current ones."""
 
     def begin(self) -> None:
-        """Begin a test; Interrupted if the run was interrupted meanwhile."""
+        """Begin a test; raises Interrupted if the run is interrupted."""
 
     def finish(self) -> None:
-        """Wait for the test that was started, and report its result."""
+        """Wait for the started test and report its result."""
 
     def finish_earlier(self) -> None:
-        """Do the same, unless it began at the current env step."""
+        """``finish``, unless the test began at the current env step."""
 
     def drop(self) -> None:
-        """Forget the test that was started."""
+        """Discard the started test."""
 
 
 class Training(Protocol):
-    """The trainer as callbacks see it, those of users included; docs/callbacks.md describes it."""
+    """The trainer as seen by callbacks, including custom ones; see docs/callbacks.md."""
 
     clock: Clock
     run_dir: Path
     about: Mapping[str, Any]  # "config" and "spec" of the run, as saved in checkpoints
-    latest: dict[str, float]  # the last reported value of every metric
-    metrics: Metrics  # ``add("custom", {"name": value})`` adds to the next line of the log
+    latest: dict[str, float]  # last reported value of every metric
+    metrics: Metrics  # ``add("custom", {"name": value})`` adds to the next row of the log
     rollout: Rollouts
     test_rollout: EvaluationRollouts
     buffer: Buffer
     learner: Learner
-    diverging: bool  # the latest updates were all undone
+    diverging: bool  # all recent updates were undone
     disk: Disk  # files that cannot be written while the run continues
     stopwatch: Stopwatch  # where the time goes
     usage: Usage  # time and memory of the run
-    held: ExitStack  # until the trainer is closed
+    held: ExitStack  # closed with the trainer
 
     @property
     def tests(self) -> Tests:
@@ -87,27 +87,27 @@ class Training(Protocol):
 
     @property
     def seconds(self) -> float:
-        """Wall-clock seconds of the run, those before a resume included."""
+        """Wall-clock seconds of the run, including those before a resume."""
 
     @property
     def interrupted(self) -> bool:
-        """Whether the run ends on a signal."""
+        """Whether a signal ends the run."""
 
     @property
     def untrained(self) -> bool:
-        """Whether the weights are still those of the initialization."""
+        """Whether the weights are still the initial ones."""
 
     def log(self, row: dict[str, float]) -> dict[str, float]:
-        """Pass training metrics through ``on_log`` and update ``latest``; returns what to write."""
+        """Pass training metrics through ``on_log``, update ``latest`` and return the row."""
 
     def test(self, episodes: int | None = None) -> dict[str, float]:
-        """Make a test of the run and return its metrics; of ``episodes``, statistics alone."""
+        """Run a test and return its metrics; with ``episodes``, only statistics."""
 
     def save(self, kind: str = "full", *, with_replay: bool = True) -> Path:
         """Write a checkpoint (``full`` or ``weights``) and return its folder."""
 
     def export(self, folder: str | Path, *, replace: bool = False) -> Path:
-        """Write the current weights into ``folder/<env_steps>/``; returns that folder."""
+        """Write the current weights to ``folder/<env_steps>/`` and return that folder."""
 
     def stop(self, why: str, *, interrupted: bool = False) -> None:
         """End the run after the current iteration."""

@@ -1,4 +1,4 @@
-"""Videos of tests, made while a run trains."""
+"""Videos of tests during training."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rltrain.video.recorder import recorder_of
 
 class RecordVideo(Callback):
     """Records the first episode of a test, at step 0 and at the first test at or after each
-    multiple of ``interval`` env steps, in ``recordings/<env_steps>/`` and for the loggers; a page
-    in ``recordings/``.
+    multiple of ``interval`` env steps, to ``recordings/<env_steps>/`` and the loggers; HTML pages
+    to ``recordings/``.
 
     Args:
-        env: the environments of tests, made for rendering.
-        page: the title of a page to look into the episode, which is made in place of the video.
+        env: the test environments, made for rendering.
+        page: title of an HTML page of the episode, which replaces the video.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class RecordVideo(Callback):
             trainer.tests.recorder.disk = trainer.disk
 
     def recorder(self, trainer: Training, folder: Path) -> TestRecorder:
-        """A recorder of one episode, in the ``folder`` of recordings."""
+        """A recorder of one episode, writing to ``folder``."""
         if self.page is None:
             return recorder_of(self.env, folder / str(trainer.clock.env_steps), 1)
         title = f"{self.page}, env step {trainer.clock.env_steps:,}"
@@ -50,7 +50,7 @@ class RecordVideo(Callback):
             for path in tests.recorder.files.get(0, ()):
                 if path.suffix == ".gif":
                     self.loggers.video(tests.clock, path)
-            self.due(tests.clock.env_steps)  # not earlier: an interrupted test is made again
+            self.due(tests.clock.env_steps)  # not earlier: an interrupted test is repeated
         tests.recorder = None
         return value
 

@@ -1,4 +1,4 @@
-"""Discrete action spaces as actions that are numbered from 0."""
+"""Discrete action spaces as actions numbered from 0."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gymnasium import spaces
 from rltrain.common.spec_record import by_component, combined
 
 MOST = 1_000
-"""Combinations of a MultiDiscrete space that are still learned as one action each."""
+"""Maximum number of combinations of a MultiDiscrete space used as actions."""
 COMBINED = (
     ", one for each combination of the components (the last one changes fastest: "
     "np.outer(first, second).ravel() of two), or a tuple of one mask for each component"
@@ -22,12 +22,12 @@ class Actions(NamedTuple):
     """The actions of one agent."""
 
     n: int
-    own: Callable[[int], Any]  # from a number to the action as the environment takes it
+    own: Callable[[int], Any]  # action number to the environment's action
     sizes: tuple[int, ...] | None = None  # of components, if actions are their combinations
 
     @property
     def mask_words(self) -> str:
-        """What a mask has to be."""
+        """Description of a valid mask, for messages."""
         combined = "" if self.sizes is None else COMBINED
         return f"{self.n} entries of 0 and 1{combined}, of which at least one is 1"
 
@@ -37,7 +37,7 @@ def numbered(space: Any, whose: str, instead: str = "") -> Actions:
 
     Args:
         whose: the environment and its agent, for messages.
-        instead: what to do about too many combinations.
+        instead: advice about too many combinations.
 
     Raises:
         ValueError: actions that are not discrete, or too many combinations.
@@ -73,7 +73,7 @@ def numbered(space: Any, whose: str, instead: str = "") -> Actions:
 
 
 def flattened(space: spaces.MultiDiscrete | spaces.MultiBinary) -> str:
-    """The same space with one axis, as it is typed."""
+    """The same space with one axis, as Python code."""
     if isinstance(space, spaces.MultiBinary):
         return f"MultiBinary({int(np.prod(space.shape))})"
     start = f", start={space.start.ravel().tolist()}" if space.start.any() else ""
@@ -82,7 +82,7 @@ def flattened(space: spaces.MultiDiscrete | spaces.MultiBinary) -> str:
 
 def as_mask(given: Any, actions: Actions) -> np.ndarray | None:
     """A mask of available actions as uint8 [n]; None for anything but n zeros and ones. A tuple of
-    masks, one for each component as in Gymnasium's ``sample``, becomes that of the combinations.
+    one mask per component, as in Gymnasium's ``sample``, becomes a mask of combinations.
     """
     n, sizes = actions.n, actions.sizes
     if sizes is not None and by_component(given):
@@ -93,7 +93,7 @@ def as_mask(given: Any, actions: Actions) -> np.ndarray | None:
     mask = zeros_and_ones(given)
     if mask is None or mask.size != n:
         return None
-    # a list of lists may be meant by component
+    # a list of lists may be one mask per component
     flat = mask.ndim <= 1 or (isinstance(given, np.ndarray) and mask.shape == sizes)
     return mask.reshape(n) if sizes is None or flat else None
 

@@ -1,4 +1,4 @@
-"""Third-party environments as an ``Env``: Gymnasium's of one agent or a team, PettingZoo's."""
+"""Gymnasium environments of one agent or a team, and PettingZoo environments, as ``Env``."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from rltrain.env.vector import Env
 
 @flat_keywords
 def adapted(env: object, *, options: EnvOptions, teams: Teams | None = None) -> Env:
-    """An environment as rltrain steps it.
+    """Adapt an environment to ``Env``.
 
     Args:
         env: a Gymnasium environment, or a parallel or AEC environment of PettingZoo.
-        options: all but ``time_limit``.
-        teams: of an environment of PettingZoo's, if opponents play one of them.
+        options: all options but ``time_limit`` are used.
+        teams: teams of a PettingZoo environment, if opponents play one of them.
 
     Raises:
-        ValueError: no environment of these, or spaces that do not fit.
+        ValueError: another kind of object, or unsupported spaces.
     """
     refuse_vector(env)
     if not isinstance(env, gymnasium.Env):
@@ -40,7 +40,7 @@ def adapted(env: object, *, options: EnvOptions, teams: Teams | None = None) -> 
     sizes = component_sizes(space)
     if options.factored:
         if sizes is None:
-            numbered(space, type(env.unwrapped).__name__)  # refuses what has no numbers at all
+            numbered(space, type(env.unwrapped).__name__)  # refuses non-discrete actions
             raise ValueError(
                 f"env.factored=true: {type(env.unwrapped).__name__} has actions {space}, which "
                 "have no components. Type env.factored=false."
@@ -52,7 +52,7 @@ def adapted(env: object, *, options: EnvOptions, teams: Teams | None = None) -> 
 
 
 def refuse_vector(env: object) -> None:
-    """ValueError if it is a vector environment of Gymnasium's, or a class of them."""
+    """ValueError for a vector environment of Gymnasium, or its class."""
     kind = env if isinstance(env, type) else type(env)
     if issubclass(kind, gymnasium.vector.VectorEnv):
         raise ValueError(
@@ -63,7 +63,7 @@ def refuse_vector(env: object) -> None:
 
 
 def team(env: object, options: EnvOptions, teams: Teams | None = None) -> Env:
-    """A parallel environment, or an AEC environment that PettingZoo can make parallel."""
+    """Adapt a parallel environment, or an AEC environment that PettingZoo can make parallel."""
     from pettingzoo import AECEnv
     from pettingzoo.utils.conversions import aec_to_parallel
 
@@ -101,7 +101,7 @@ def team(env: object, options: EnvOptions, teams: Teams | None = None) -> Env:
 
 
 def is_team_class(maker: object) -> bool:
-    """Whether it is a class of PettingZoo's."""
+    """Whether it is a PettingZoo class."""
     from pettingzoo import AECEnv, ParallelEnv
 
     return isinstance(maker, type) and issubclass(maker, (AECEnv, ParallelEnv))

@@ -1,5 +1,5 @@
 """Atari games (Bellemare et al., 2013) on ALE's own batched emulators, with the preprocessing of
-Mnih et al. (2015). Frames are single here: the network's side stacks them.
+Mnih et al. (2015). Frames are single here and stacked later.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ from rltrain.errors import require_n_envs
 from rltrain.interfaces import EpisodeSeeds
 from rltrain.types import EnvSpec, StateDict
 
-FRAMES_PER_SECOND = 60.0  # of the console
-ZOOM = 3  # of the frames in videos
-NOOP, FIRE = 0, 1  # ALE's numbers of the two actions that begin a game
+FRAMES_PER_SECOND = 60.0  # of the Atari console
+ZOOM = 3  # of frames in videos
+NOOP, FIRE = 0, 1  # ALE's numbers of two actions
 
 
 class AtariVectorEnv(GameEnv):
     """``n_envs`` consoles in lockstep; observations are gray frames uint8 [1, 84, 84].
 
-    In training the loss of a life closes an episode: the next time step shows the same game half a
-    breath later, FIRE pressed where the game knows it. ``infos`` of a finished game hold its whole
-    unclipped score as ``metrics["game_return"]``. Loading a game with a seed takes emulators a
-    tenth of a second, so in training only an environment's first game is seeded and the others
-    follow from it; in tests every game is seeded by its number.
+    In training, the loss of a life ends an episode: the next time step shows the same game a few
+    frames later, after FIRE if the game has it. ``infos`` of a finished game contain its unclipped
+    score as ``metrics["game_return"]``. Seeding a game takes an emulator a tenth of a second, so in
+    training only an environment's first game is seeded and later games continue its random stream;
+    in tests, every game has its own seed.
 
     Args:
         game: ALE's name of the game: pong, space_invaders, ….
         n_envs: environments, E.
         n_threads: threads that run the emulators.
-        training: whether the environments are for learning; tests see whole games and raw scores.
-        frame_stack: frames that the network sees together.
-        frame_skip: frames of the console per env step; the last two are joined by their maximum.
-        noop_max: a game begins after fewer idle frames than that, drawn.
-        sticky_action_prob: chance, in every frame, of repeating the previous action.
-        full_action_set: all 18 actions, instead of those the game knows.
-        terminal_on_life_loss: a lost life ends an episode, in training.
-        reward_clip: rewards are clipped to ± this, in training; None = not at all.
+        training: for training; tests use whole games and raw scores.
+        frame_stack: frames stacked for the network.
+        frame_skip: emulator frames per env step; the last two are combined by their maximum.
+        noop_max: a game starts after a random number of no-op frames below this.
+        sticky_action_prob: probability of repeating the previous action, per frame.
+        full_action_set: all 18 actions instead of the game's own.
+        terminal_on_life_loss: losing a life ends an episode, in training.
+        reward_clip: rewards are clipped to ± this in training; None = no clipping.
         time_limit: ``bootstrap``: a truncated episode has ``last`` without ``terminated``;
             ``terminal``: it counts as terminated.
-        max_episode_steps: env steps after which a game is cut off.
+        max_episode_steps: env steps after which a game is truncated.
 
     Raises:
         ValueError: the package is missing, or it has no such game.
@@ -85,7 +85,7 @@ class AtariVectorEnv(GameEnv):
             noop_max=noop_max,
             repeat_action_probability=sticky_action_prob,
             full_action_space=full_action_set,
-            life_loss_info=terminal_on_life_loss and training,  # ends nothing in the emulator
+            life_loss_info=terminal_on_life_loss and training,  # does not end the emulator's game
             reward_clipping=False,
             max_num_frames_per_episode=frame_skip * max_episode_steps,
         )
@@ -101,9 +101,9 @@ class AtariVectorEnv(GameEnv):
         )
         super().__init__(spec, n_envs, time_limit)
         self._score = np.zeros(n_envs)
-        self._steps = np.zeros(n_envs, np.int64)  # of the current game
+        self._steps = np.zeros(n_envs, np.int64)  # env steps of the current game
         self._lives = np.zeros(n_envs, np.int64)
-        self._over = np.zeros(n_envs, np.bool_)  # the game itself, not only a life
+        self._over = np.zeros(n_envs, np.bool_)  # the whole game, not only a life
 
     def reset(self, seeds: EpisodeSeeds) -> None:
         """Start game 0 of every environment, seeded with ``seeds(e, 0)``."""
@@ -115,7 +115,7 @@ class AtariVectorEnv(GameEnv):
         assert self._seeds is not None, "step before reset"
         begun, before = self.last.copy(), self._lives
         chosen = np.where(begun, self._between_lives, action[:, 0]).astype(np.int64)
-        # where a game is over the emulator begins the next one and ignores the action
+        # after a game the emulator begins the next one and ignores the action
         obs, score, terminated, truncated, info = self._ale.step(chosen)
         self.obs[:, 0], self._lives = obs, info["lives"].astype(np.int64)
         life_lost = (self._lives > 0) & (self._lives < before)
@@ -142,24 +142,22 @@ class AtariVectorEnv(GameEnv):
         return reward, ended & ~begun
 
     def call(self, method: str, *args: Any) -> list[Any]:
-        """Raises ValueError: the environments are inside the emulator, without methods of their
-        own.
-        """
+        """Raises ValueError: the environments are inside the emulator and have no methods."""
         raise ValueError(
             f"env=atari has no method {method!r} that could be called in its environments."
         )
 
     def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
-        """The frames that the agent sees, larger: uint8 [H, W, 3]."""
+        """The agent's frames, enlarged: uint8 [H, W, 3]."""
         gray = self.obs[list(envs), 0, 0].repeat(ZOOM, 1).repeat(ZOOM, 2)  # [n, H, W]
         return [[np.stack([frame] * 3, axis=-1)] for frame in gray]
 
     def state_dict(self) -> StateDict:
-        """Not exact: only which game each environment is in."""
+        """Inexact state: only the number of each environment's game."""
         return {"exact": False, "episode": self._episode.copy()}
 
     def load_state_dict(self, state: StateDict) -> None:
-        """Begin the game after the saved one in every environment.
+        """In every environment, begin the game after the saved one.
 
         Raises:
             ValueError: the state was written with a different number of environments.
@@ -174,8 +172,8 @@ class AtariVectorEnv(GameEnv):
         self._ale.close()
 
     def _begin(self, envs: np.ndarray, seeds: np.ndarray | None = None) -> None:
-        """Start the current game of the environments ``envs`` [n] from its beginning, without seeds
-        as the emulators continue.
+        """Start the current game of the environments ``envs`` [n]; without seeds, the emulators'
+        random streams continue.
         """
         begins = np.isin(np.arange(self.n_envs), envs)
         given = None if seeds is None else (seeds % 2**31).astype(np.int64)

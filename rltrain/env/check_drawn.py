@@ -13,7 +13,7 @@ from rltrain.types import Drawing
 
 
 def images_of(rendered: Any) -> list[np.ndarray]:
-    """What ``render`` returned as images, uint8 [H, W, 3].
+    """Check the return value of ``render``: images, uint8 [H, W, 3].
 
     Raises:
         EnvError: it is not an image, or contains something else.
@@ -34,7 +34,7 @@ def images_of(rendered: Any) -> list[np.ndarray]:
 
 
 def drawing_of(drawn: Any) -> Drawing:
-    """What ``drawing`` returned, with columns as arrays.
+    """Check the return value of ``drawing``; its columns become arrays.
 
     Raises:
         EnvError: it is not a drawing.

@@ -1,4 +1,4 @@
-"""Options of the environments of Gymnasium and PettingZoo; ``conf/env`` says what they mean."""
+"""Options of Gymnasium and PettingZoo environments, documented in ``conf/env``."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Literal
 from rltrain.common.number_types import Count, Flag, Positive
 
 Channels = Literal["auto", "first", "last"]
-"""The axis of images with their channels; auto: as their sizes suggest."""
+"""Channel axis of images; auto: inferred from their sizes."""
 Reward = Literal["sum", "mean", "individual"]
 TimeLimit = Literal["bootstrap", "terminal"]
 Names = str | list[str]
-"""How the names of a team's agents begin, or the list of them."""
+"""Prefix of the names of a team's agents, or a list of names."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TeamOptions:
-    """Options of a team's environments.
+    """Options of team environments.
 
     Attributes:
         time_limit: whether targets bootstrap at a time limit.
         max_episode_steps: time steps after which an episode is truncated; None: its own limit.
-        frame_stack: observations that the network sees together.
-        reward: of a team.
-        channels: the axis of images with their channels.
+        frame_stack: observations stacked for the network.
+        reward: reward of a team.
+        channels: channel axis of images.
     """
 
     time_limit: TimeLimit = "bootstrap"
@@ -39,9 +39,9 @@ class EnvOptions(TeamOptions):
     """Options of environments of one agent or a team.
 
     Attributes:
-        reward_clip: rewards of a single agent are clipped to ± this in training; None = not at all.
-        factored: every component of MultiDiscrete actions is an agent of its own.
-        compiled: environments of ``classic_control`` are stepped in machine code.
+        reward_clip: a single agent's rewards are clipped to ± this in training; None = no clipping.
+        factored: every component of MultiDiscrete actions is an agent.
+        compiled: ``classic_control`` environments are stepped in machine code.
     """
 
     reward_clip: Positive | None = None

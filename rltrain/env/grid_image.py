@@ -1,4 +1,4 @@
-"""Images and drawings of grid worlds, which need no display."""
+"""Images and drawings of grid worlds, without a display."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ BLUE, GREEN, ORANGE, PURPLE, GRAY = (
 
 
 class Piece(NamedTuple):
-    """Something that occupies a cell.
+    """An object in a cell.
 
     Attributes:
         round: drawn as a disc instead of a square.
         text: one or two letters on it.
         heading: (rows, columns) to the cell that it faces.
-        name: what it is.
+        name: kind of object.
         team: 0 agents, 1 opponents, 2 things.
     """
 
@@ -70,11 +70,11 @@ def draw_grid(shape: tuple[int, int], pieces: Iterable[Piece]) -> np.ndarray:
 def grid_drawing(
     shape: tuple[int, int], pieces: Sequence[Piece], sight: int | None = None, **world: Any
 ) -> Drawing:
-    """The same as a drawing, agents first in their order.
+    """The grid as a ``Drawing``, agents first in their order.
 
     Args:
         sight: cells that agents see in each direction; None = all.
-        world: more of ``Drawing.world``.
+        world: other items of ``Drawing.world``.
     """
     n_rows, n_columns = shape
     units = sorted(pieces, key=lambda piece: piece.team)

@@ -20,16 +20,16 @@ from rltrain.types import EnvSpec, Info
 class GymnasiumEnv(ThirdPartyEnv):
     """One Gymnasium environment: N = 1, no global state.
 
-    Observations: Box as it is (images channels first, gray ones with one channel, those of bytes
-    scaled to 0 … 1 by the networks), Discrete as one-hot, MultiBinary, MultiDiscrete, Tuple and
-    Dict flattened, images of bytes in them scaled (and stored as bytes).
-    Actions: Discrete, or every combination of a MultiDiscrete or MultiBinary.
-    ``info["action_mask"]`` says which actions are available; at an episode's end ``info["win"]``
-    and the numbers in ``info["metrics"]`` are reported with its return.
+    Observations: Box unchanged (images channel-first, gray images with one channel, byte images
+    scaled to 0 … 1 by the networks), Discrete one-hot; MultiBinary, MultiDiscrete, Tuple and Dict
+    are flattened, their byte images scaled (and stored as bytes).
+    Actions: Discrete, or all combinations of a MultiDiscrete or MultiBinary.
+    ``info["action_mask"]`` marks available actions; at an episode's end, ``info["win"]`` and the
+    numbers in ``info["metrics"]`` are reported with its return.
 
     Args:
-        env: the environment, time limit included.
-        options: ``max_episode_steps`` is the limit where the environment's own ``spec`` has none.
+        env: the environment, including its time limit.
+        options: ``max_episode_steps`` is the time limit if the environment's ``spec`` has none.
 
     Raises:
         ValueError: actions that are not discrete, or observations without a fixed, bounded shape.
@@ -76,8 +76,8 @@ class GymnasiumEnv(ThirdPartyEnv):
         return self._observation(obs, info, final=False)
 
     def step(self, action: np.ndarray) -> tuple[Observation, np.ndarray, bool, bool, Info]:
-        """Raises EnvError where the environment fails, a reward or an observation is not a
-        finite number, an observation has the wrong shape, or no action is available.
+        """Raises EnvError if the environment fails, a reward or observation is not finite, an
+        observation has the wrong shape, or no action is available.
         """
         self.t += 1
         try:
@@ -108,13 +108,13 @@ class GymnasiumEnv(ThirdPartyEnv):
                     f"{self.where()} returned the action_mask {info['action_mask']}: expected "
                     f"{self._actions.mask_words}."
                 )
-            if mask.any():  # else the episode is over; bootstrapping may choose any action
+            if mask.any():  # otherwise the episode is over, and bootstrapping may choose any action
                 available = mask.reshape(1, -1)
         return Observation(seen[None], available, NO_STATE)
 
 
 def reset_reason(error: BaseException) -> str:
-    """Why a reset failed; for one that takes no seed, what Gymnasium's takes."""
+    """Why a reset failed; if it takes no seed, with Gymnasium's signature."""
     if not isinstance(error, TypeError) or "argument 'seed'" not in str(error):
         return reason(error)
     return (
@@ -136,5 +136,5 @@ def need_spaces(env: gymnasium.Env, name: str) -> None:
 
 
 def returns(returned: object, n: int) -> bool:
-    """Whether an environment returned ``n`` values, of which the last is an info."""
+    """Whether an environment returned ``n`` values, the last one an info dict."""
     return isinstance(returned, tuple) and len(returned) == n and isinstance(returned[-1], dict)

@@ -1,4 +1,4 @@
-"""Why an environment of Gymnasium or ALE cannot be created, and what to type instead."""
+"""Why a Gymnasium or ALE environment cannot be created, and what to type instead."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def require_registered(id: str) -> None:
     """Refuse an id that is not in Gymnasium's registry.
 
     Raises:
-        ValueError: what to type instead.
+        ValueError: states what to type instead.
     """
     if id not in registered_ids():
         error = gymnasium.error.UnregisteredEnv()
@@ -31,7 +31,7 @@ def require_registered(id: str) -> None:
 
 
 def registered_ids() -> set[str]:
-    """The ids in Gymnasium's registry, also without their versions."""
+    """The ids in Gymnasium's registry, with and without versions."""
     return {
         name
         for spec in gymnasium.registry.values()
@@ -93,7 +93,7 @@ def advice(id: str, error: Exception) -> str:
 
 
 def missing_packages(error: Exception) -> str:
-    """The command for what an environment of Gymnasium lacks, or nothing.
+    """The command that installs an environment's missing packages, or an empty string.
 
     Gymnasium names its extra in the message: ``pip install "gymnasium[box2d]"``.
     """

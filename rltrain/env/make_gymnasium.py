@@ -1,8 +1,8 @@
 """Gymnasium environments by id, and environments made by a class or factory, one at a time or
 batched.
 
-To bring your own: register it, or name its class, ``env.id=module:Class``, or pass the class
-to ``make_trainer``.
+To use your own: register it, name its class with ``env.id=module:Class``, or pass the class to
+``make_trainer``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def gymnasium_env(
     for rendering if ``record``; rewards are clipped in training only.
 
     Raises:
-        ValueError: an unknown id, a missing package, or spaces that do not fit.
+        ValueError: an unknown id, a missing package, or unsupported spaces.
     """
     if (maker := own_maker(id)) is not None:
         given = {"training": training, "record": record, "kwargs": kwargs, **vars(options)}
@@ -80,14 +80,14 @@ def in_lockstep(
     classic: bool = False,
     teams: Teams | None = None,
 ) -> SyncVectorEnv:
-    """``n_envs`` environments that ``make`` makes.
+    """``n_envs`` environments made by ``make``.
 
     Args:
-        classic: whether they may be those of ``classic_control``.
-        teams: if opponents play one of two.
+        classic: whether compiled ``classic_control`` environments may be used.
+        teams: the teams, if opponents play one of two.
 
     Raises:
-        ValueError: spaces that do not fit, or ``make`` returns one object twice.
+        ValueError: unsupported spaces, or ``make`` returns the same object twice.
     """
     clip = options.reward_clip
     with warnings_once():
@@ -106,7 +106,7 @@ def in_lockstep(
 
 
 def own_maker(id: str) -> Callable[..., Any] | None:
-    """The class or function ``module:Name``; None for a registered id, also of a module."""
+    """The class or function ``module:Name``; None for a registered id, with or without a module."""
     module, _, name = id.rpartition(":")
     if not module or name in gymnasium.registry:
         return None
@@ -114,12 +114,12 @@ def own_maker(id: str) -> Callable[..., Any] | None:
         with beside_user(module):
             maker = getattr(importlib.import_module(module), name, None)
     except Exception:
-        return None  # gymnasium.make fails alike, and says why
+        return None  # gymnasium.make fails too, with the reason
     return maker if callable(maker) else None
 
 
 def draw_without_display() -> None:
-    """Let pygame render to memory and silently; it reads this when it is imported."""
+    """Make pygame render to memory, without sound; it reads this when imported."""
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
@@ -129,7 +129,7 @@ def try_to_draw(env: gymnasium.Env, id: str) -> None:
     """Render a first image.
 
     Raises:
-        ValueError: a package that rendering needs is missing.
+        ValueError: a package required for rendering is missing.
     """
     try:
         env.reset(seed=0)
@@ -153,13 +153,13 @@ def from_class(
     options: EnvOptions,
     teams: Teams | None = None,
 ) -> VectorEnv:
-    """``n_envs`` environments of a class or factory of Gymnasium or PettingZoo, made with
-    ``kwargs``. A keyword ``training`` is set to whether they are for training or for tests, a
-    keyword ``render_mode`` if they are recorded. A saved run names its maker, ``module:Name``.
-    A maker with the keyword ``n_envs`` makes a batched environment (``VectorEnv``) at once.
+    """``n_envs`` environments of a Gymnasium or PettingZoo class or factory, made with ``kwargs``.
+    If it has a keyword ``training``, that is true for training and false for tests; ``render_mode``
+    is set for recording. A saved run names its maker, ``module:Name``. A maker with the keyword
+    ``n_envs`` makes one batched environment (``VectorEnv``).
 
     Raises:
-        ValueError: what it makes is not an environment, or has spaces that do not fit.
+        ValueError: it does not make an environment, or the spaces are unsupported.
     """
     maker = named(maker) if isinstance(maker, str) else maker
     refuse_vector(maker)
@@ -218,8 +218,8 @@ def from_class(
 
 
 def draws(maker: Callable[..., Any], given: Mapping[str, Any]) -> bool:
-    """Whether a class or factory that is ``given`` these keywords takes a ``render_mode``, also one
-    that passes keywords on.
+    """Whether a class or factory ``given`` these keywords takes a ``render_mode``, directly or by
+    passing keywords on.
     """
     known = inspect.signature(maker).parameters
     if all(p.kind is not p.VAR_KEYWORD for p in known.values()):
@@ -236,7 +236,7 @@ def named(maker: str) -> Callable[..., Any]:
     """The class or factory ``module:Name``.
 
     Raises:
-        ValueError: there is none by that name (a lambda, or a class inside a function).
+        ValueError: not found (a lambda, or a class inside a function).
     """
     module, _, name = maker.partition(":")
     try:

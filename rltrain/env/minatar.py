@@ -1,5 +1,5 @@
-"""MinAtar (Young and Tian, 2019): five small arcade games on a 10 x 10 grid, played by its own
-package. Nothing of it but the games is imported: these need only numpy.
+"""MinAtar (Young and Tian, 2019): five small arcade games on a 10 x 10 grid, from the MinAtar
+package. Only the games are imported, which need only numpy.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from rltrain.env.vector import Env, Observation, SyncVectorEnv
 from rltrain.types import EnvSpec, Info, StateDict
 
 CONSTANT = ("channels", "action_map", "random", "ramping")  # not the state of a game
-CELL = 32  # pixels of a grid cell's side in videos
+CELL = 32  # pixels per grid cell in videos
 COLORS = np.array(
     [
-        [16, 16, 24],  # nothing there
+        [16, 16, 24],  # empty
         [86, 156, 214],
         [230, 190, 80],
         [110, 110, 120],
@@ -35,21 +35,20 @@ COLORS = np.array(
     ],
     np.uint8,
 )
-"""Colors of channels in videos; where several are set, the last one shows."""
+"""Colors of channels in videos; the last of several set channels is shown."""
 
 
 class MinAtarGame(Env):
     """One game; observations are its channels [C, 10, 10] as 0 and 1.
 
-    An episode is what the package's own ``Environment`` plays after ``seed`` and ``reset``: with
-    probability ``sticky_action_prob`` the last action is repeated.
+    Episodes equal those of the package's ``Environment`` after ``seed`` and ``reset``.
 
     Args:
         game: the game's class in the package.
-        sticky_action_prob: chance of repeating the previous action.
-        difficulty_ramping: games become harder with time.
-        minimal_action_set: only the actions that do something, instead of all six.
-        max_episode_steps: env steps after which an episode is cut off; None: never.
+        sticky_action_prob: probability of repeating the previous action.
+        difficulty_ramping: games become harder over time.
+        minimal_action_set: only the actions with an effect, instead of all six.
+        max_episode_steps: env steps after which an episode is truncated; None: never.
     """
 
     frames_per_second = 15.0
@@ -123,7 +122,7 @@ class MinAtarGame(Env):
 
 
 def plain(value: object) -> Any:
-    """A copy of nested dicts and lists with numbers as Python's own and arrays as numpy's."""
+    """Copy nested dicts and lists, with numbers as Python types and arrays as NumPy arrays."""
     if isinstance(value, Mapping):
         return {k: plain(v) for k, v in value.items()}
     if isinstance(value, list):
@@ -134,13 +133,13 @@ def plain(value: object) -> Any:
 
 
 def game_class(game: str) -> Any:
-    """The class of a game, loaded from its file: the package's front door imports plotting.
+    """The class of a game, loaded from its file: the package itself imports plotting.
 
     Raises:
         ValueError: the package is missing.
     """
     package = importlib.util.find_spec("minatar")
-    if package is None or not package.submodule_search_locations:  # a file of that name
+    if package is None or not package.submodule_search_locations:  # another file of that name
         raise ValueError(
             "env=minatar needs the package MinAtar, which is not installed. "
             f"Type {install_extra('minatar')}"

@@ -1,4 +1,4 @@
-"""ThirdPartyEnv: what the adapters of Gymnasium's and PettingZoo's environments have in common."""
+"""ThirdPartyEnv: common base of the adapters for Gymnasium and PettingZoo."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from rltrain.errors import EnvError, reason
 
 NO_STATE = np.zeros(0, np.float32)
 FINITE = f"finite numbers, at most {LARGEST:.1g}"
-FRAMES_PER_SECOND = 30.0  # of videos, where an environment does not define it
+FRAMES_PER_SECOND = 30.0  # of videos, unless the environment defines it
 
 
 class ThirdPartyEnv(Env):
-    """An environment of someone else's, ``env``, in the episode of ``seed`` at step ``t``.
+    """Wraps a third-party environment, ``env``, in the episode of ``seed`` at step ``t``.
 
-    A task is an argument of its ``set_task``, or some of its attributes by name, such as
-    ``{"gravity": 12.0}``. Plain values only, since checkpoints save them.
+    A task is an argument of its ``set_task``, or attributes by name, such as ``{"gravity": 12.0}``;
+    plain values only, since checkpoints save them.
     """
 
     def __init__(self, env: Any, name: str) -> None:
@@ -43,8 +43,8 @@ class ThirdPartyEnv(Env):
         """Change the task from the next episode on.
 
         Raises:
-            ValueError: the environment cannot play it: it has neither a method ``set_task`` nor
-                attributes of these names.
+            ValueError: the environment has neither a method ``set_task`` nor attributes of these
+                names.
         """
         named = isinstance(task, Mapping) and all(hasattr(self.inner, str(key)) for key in task)
         if not hasattr(self.inner, "set_task") and not named:
@@ -55,7 +55,7 @@ class ThirdPartyEnv(Env):
         self.task = task
 
     def begin_task(self) -> None:
-        """Set the task of the coming episode; None leaves the one that it was made with."""
+        """Set the task of the next episode; None keeps the original one."""
         if self.task is not None and hasattr(self.inner, "set_task"):
             self.inner.set_task(self.task)
         elif self.task is not None:
@@ -69,8 +69,8 @@ class ThirdPartyEnv(Env):
         agent: object = None,
         shape: tuple[int, ...] | None = None,
     ) -> np.ndarray:
-        """An observation, of an agent, as an array, of a shape; EnvError for what is not in its
-        space, or not finite.
+        """Convert an agent's observation to an array; EnvError if it is not in its space or not
+        finite.
         """
         said = "returned" if agent is None else f"gave {agent}"
         try:

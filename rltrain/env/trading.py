@@ -1,7 +1,7 @@
 """A stock-trading game: the example of a custom environment (docs/own_environment.md).
 
-``StockTradingEnv`` is a plain Gymnasium environment that knows nothing of rltrain; ``trading`` at
-the end makes it a choice of the command line.
+``StockTradingEnv`` is a plain Gymnasium environment, independent of rltrain; ``trading_env`` at the
+end makes it available on the command line.
 """
 
 from __future__ import annotations
@@ -30,37 +30,36 @@ HOLD, BUY, SELL = range(3)
 PERCENT = 100.0
 
 DRIFT = 0.0002  # mean log return per step
-WANDERING = 0.005  # standard deviation of what never comes back, per step
-SHOCK = 0.02  # standard deviation of what does come back, per step
-REVERSION = 0.3  # share of it that comes back per step
+WANDERING = 0.005  # standard deviation of permanent changes, per step
+SHOCK = 0.02  # standard deviation of temporary changes, per step
+REVERSION = 0.3  # fraction of a temporary change that reverts per step
 
 
 class StockTradingEnv(gymnasium.Env):
-    """One share can be held or not; all wealth goes into it and out of it, at a cost.
+    """Trading a single stock: the agent's wealth is entirely in cash or entirely in the stock.
 
-    At each step the agent sees the last ``window`` log returns, standardized by mean and deviation
-    of the training prices, and whether it holds the share. It holds on, buys or sells at the
-    current price, then the price moves. Reward: 100 x the change of log wealth, so about percent.
-    Where a purchase or sale is impossible the action changes nothing (``info["action_mask"]``).
+    At each step, the agent sees the last ``window`` log returns, standardized with the training
+    prices, and whether it holds the stock. It holds, buys or sells at the current price, then the
+    price moves. The reward is 100 x the change of log wealth, about percent. An impossible purchase
+    or sale changes nothing (``info["action_mask"]``).
 
-    The first prices are for training, the last ``test_fraction`` of them for tests. An environment
-    keeps its own part only, windows included; the other is out of reach. An episode is
-    ``episode_length`` steps from a drawn place and ends as a time limit does. At its end
-    ``info["metrics"]`` tells what buying at the first step and holding would have returned, and the
-    excess over it.
+    The first prices are for training, the last ``test_fraction`` for tests; an environment holds
+    only its own part. An episode has ``episode_length`` steps from a random position and is
+    truncated at its end, where ``info["metrics"]`` has the return of buying at the first step and
+    holding, and the excess over it.
 
     Args:
-        training: which part of the prices to play on.
-        prices: a CSV file with a price per line, oldest first, in its column ``close`` (or its only
-            column); None: ``n_prices`` generated ones, drawn with ``price_seed``.
-        test_fraction: share of the prices, the last ones, that only tests see.
-        window: log returns that are seen.
-        cost: share of the wealth that a purchase or a sale costs.
-        episode_length: steps; None: one episode is the whole part.
-        render_mode: ``rgb_array`` to draw a chart of the episode, None not to.
+        training: use the training prices instead of the test prices.
+        prices: a CSV file with a price per line, oldest first, in the column ``close`` (or its only
+            column); None: ``n_prices`` prices generated with ``price_seed``.
+        test_fraction: fraction of the prices, at the end, reserved for tests.
+        window: log returns in the observation.
+        cost: fraction of the wealth that a purchase or sale costs.
+        episode_length: steps; None: all prices in one episode.
+        render_mode: ``rgb_array`` to draw a chart of the episode, or None.
 
     Raises:
-        ValueError: a file without prices, or too few of them.
+        ValueError: a file without prices, or with too few.
     """
 
     masks_actions = True
@@ -91,7 +90,7 @@ class StockTradingEnv(gymnasium.Env):
                 "each (window + episode_length + 1). Lower episode_length or window, or provide "
                 "more prices."
             )
-        known = np.diff(log_prices[:n_train])  # what may be known before the tests
+        known = np.diff(log_prices[:n_train])  # known before the tests
         self.returns = np.diff(own)  # [n]: from price i to price i + 1
         self.seen_returns = ((self.returns - known.mean()) / known.std()).astype(np.float32)
         if not 0 <= cost < 1:
@@ -149,8 +148,8 @@ class StockTradingEnv(gymnasium.Env):
 
 
 def generated_prices(n: int, seed: int) -> np.ndarray:
-    """``n`` prices whose logarithm is a drifting random walk plus a part that is pulled back to it
-    (an Ornstein-Uhlenbeck process in steps): what has just fallen below the walk tends to rise.
+    """``n`` prices whose logarithm is a drifting random walk plus a mean-reverting part (a discrete
+    Ornstein-Uhlenbeck process): prices below the walk tend to rise.
     """
     rng = np.random.default_rng(seed)
     walk = np.cumsum(DRIFT + WANDERING * rng.standard_normal(n))
@@ -165,8 +164,7 @@ def read_prices(path: str) -> np.ndarray:
     """The prices of a CSV file, oldest first.
 
     Raises:
-        ValueError: no such file, no column ``close`` among several, or something that is not a
-            price.
+        ValueError: no such file, no column ``close`` among several, or an invalid price.
     """
     try:
         with absolute_path(path).open(encoding="utf-8-sig", newline="") as file:
@@ -207,10 +205,10 @@ def trading_env(
     cost: Probability,
     episode_length: Count | None,
 ) -> SyncVectorEnv:
-    """``n_envs`` environments of the game, on their part of the prices, drawn for a ``record``.
+    """``n_envs`` environments of the game on their part of the prices; ``record`` renders them.
 
     Raises:
-        ValueError: a file without prices, or too few of them.
+        ValueError: a file without prices, or with too few.
     """
     keywords: Mapping[str, Any] = {
         "training": training,

@@ -1,4 +1,4 @@
-"""A chart of one episode of the trading game: the share, the agent's wealth, when it held."""
+"""A chart of a trading episode: the stock, the agent's wealth, and when it held."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def draw_chart(
     """Draw the episode so far.
 
     Args:
-        share: percent that the share gained since the first step, at steps 0 … now.
-        wealth: percent that the agent gained, likewise.
-        held: whether the share was held in each step, 0 … now - 1.
+        share: percent gain of the stock since the first step, at steps 0 … now.
+        wealth: percent gain of the agent, likewise.
+        held: whether the stock was held in each step, 0 … now - 1.
         length: steps of the whole episode.
 
     Returns:

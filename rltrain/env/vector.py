@@ -42,19 +42,19 @@ class Observation(NamedTuple):
 
 
 class Env(Protocol):
-    """One environment. Nothing in it is random that ``reset`` does not seed.
+    """One environment. ``reset`` must seed all its randomness.
 
     A final observation is an ``Observation`` like any other; ``reset`` follows it. Attributes with
     a value and ``optional`` methods may be left out.
     """
 
     spec: EnvSpec
-    task: Any = None  # plain values; None: the one it was made with
-    frames_per_second: float | None = None  # of its videos; None: it cannot be rendered
+    task: Any = None  # plain values; None: the original task
+    frames_per_second: float | None = None  # of its videos; None: cannot be rendered
     has_drawing: bool = False
 
     def reset(self, seed: int) -> Observation:
-        """Begin the episode that ``seed`` (63 bits) determines."""
+        """Begin the episode determined by ``seed`` (63 bits)."""
 
     def step(self, action: np.ndarray) -> tuple[Observation, np.ndarray, bool, bool, Info]:
         """``action`` [N] int64 to (next observation, reward [R], terminated, truncated, info).
@@ -72,17 +72,17 @@ class Env(Protocol):
 
     @optional
     def call(self, method: str, *args: Any) -> Any:
-        """Call a method of the environment, or of the one that it wraps."""
+        """Call a method of the environment, or of the environment it wraps."""
         return getattr(self, method)(*args)
 
     @optional
     def order_agents(self, names: Sequence[str]) -> None:
-        """Give the agents this order, if these are their names."""
+        """Reorder the agents, if these are their names."""
         return
 
     @optional
     def render(self) -> np.ndarray | Sequence[np.ndarray]:
-        """The last step: one image uint8 [H, W, 3], or several."""
+        """One or several images, uint8 [H, W, 3], of the last step."""
         raise ValueError(f"{type(self).__name__} cannot be rendered.")
 
     @optional
@@ -92,7 +92,7 @@ class Env(Protocol):
 
     @optional
     def state_dict(self) -> StateDict | None:
-        """The state as plain values and arrays, also within an episode; None: it has none."""
+        """The state as plain values and arrays, even within an episode; None if there is none."""
         return None
 
     @optional
@@ -102,14 +102,14 @@ class Env(Protocol):
 
 
 class SyncVectorEnv(VectorEnv):
-    """``n_envs`` environments made by ``make``, stepped one after the other.
+    """``n_envs`` environments made by ``make``, stepped in sequence.
 
     Args:
         make: builds one environment.
         n_envs: environments, E.
         time_limit: ``bootstrap``: a truncated episode has ``last`` without ``terminated``;
             ``terminal``: it counts as terminated.
-        reward_clip: rewards are clipped to ± this; None = not at all.
+        reward_clip: rewards are clipped to ± this; None = no clipping.
     """
 
     def __init__(
@@ -137,12 +137,12 @@ class SyncVectorEnv(VectorEnv):
                     "expected the same in all. Their constructor must not draw them."
                 )
         self._make_arrays()
-        self.n_acting = spec.n_agents  # agents that ``step`` of an ``Env`` takes actions of
+        self.n_acting = spec.n_agents  # agents whose actions an ``Env.step`` takes
         self._infos: list[Info] = [{} for _ in range(n_envs)]
         self.infos: Sequence[Info] = self._infos
         self._episode = np.zeros(n_envs, np.int64)  # k of each environment's current episode
         self._actions = [array("q") for _ in range(n_envs)]  # of this episode, [T * N]
-        self._tasks: list[Any] = [None] * n_envs  # that this episode began with
+        self._tasks: list[Any] = [None] * n_envs  # at the start of this episode
         self._seeds: EpisodeSeeds | None = None
 
     def _make_arrays(self) -> None:
@@ -156,7 +156,7 @@ class SyncVectorEnv(VectorEnv):
         self._shapes = self.obs.shape[1:], agents, (spec.state_dim,)
 
     def order_agents(self, names: Sequence[str]) -> None:
-        """Give the agents this order, in every environment."""
+        """Reorder the agents in every environment."""
         for env in self.envs:
             env.order_agents(names)
         self.spec = self.envs[0].spec
@@ -202,7 +202,7 @@ class SyncVectorEnv(VectorEnv):
         return [env.call(method, *args) for env in self.envs]
 
     def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
-        """The images, uint8 [H, W, 3], of the last step of these environments."""
+        """Images, uint8 [H, W, 3], of the environments' last step."""
         with Containment("render"):
             return [images_of(self.envs[e].render()) for e in envs]
 
@@ -212,8 +212,8 @@ class SyncVectorEnv(VectorEnv):
             return drawing_of(self.envs[e].drawing())
 
     def state_dict(self) -> StateDict:
-        """The arrays, the state of environments that have one, and the actions of the current
-        episodes of those that have none.
+        """The arrays, the states of environments that have one, and the actions of the current
+        episode for all others.
         """
         states = [env.state_dict() for env in self.envs]
         actions = [
@@ -231,9 +231,9 @@ class SyncVectorEnv(VectorEnv):
         }
 
     def load_state_dict(self, state: StateDict) -> None:
-        """Continue, after ``reset``. An environment without a state of its own repeats the actions
-        of its episode; where that does not lead to the same observation, it begins its next
-        episode, and ``lost`` is set.
+        """Continue, after ``reset``. An environment without a state repeats the actions of its
+        episode; if that leads to another observation, it begins its next episode, and ``lost`` is
+        set.
 
         Raises:
             ValueError: the state was written with a different number of environments.
@@ -270,8 +270,8 @@ class SyncVectorEnv(VectorEnv):
         close_all("an environment", self.envs)
 
     def _repeat(self, e: int, state: StateDict) -> bool:
-        """Play the saved episode of environment e again, with its seed and its actions; whether it
-        shows what it showed then. If not, the next episode begins.
+        """Repeat the saved episode of environment e with its seed and actions; return whether the
+        observation is the same. If not, the next episode begins.
         """
         began_with, task, k = state["began_with"][e], state["tasks"][e], int(state["episode"][e])
         self._set_task(e, began_with)
@@ -283,7 +283,7 @@ class SyncVectorEnv(VectorEnv):
                     observation, _, ended, cut_off, info = self.envs[e].step(actions[n_taken])
                 self._show(e, observation, last=ended or cut_off, info=info)
                 n_taken += 1
-        except (EnvError, RuntimeError):  # what it did not do the first time
+        except (EnvError, RuntimeError):  # not raised the first time
             n_taken = -1
         same = n_taken == len(actions) and all(
             np.array_equal(getattr(self, name)[e], state[name][e]) for name in ARRAYS
@@ -295,7 +295,7 @@ class SyncVectorEnv(VectorEnv):
         return same
 
     def _set_task(self, e: int, task: object) -> None:
-        """Set a saved task; None: make an environment that was given one since then again."""
+        """Set a saved task; None: make the environment again if it was given one since."""
         if task is not None:
             self.envs[e].set_task(task)
         elif self.envs[e].task is not None:
@@ -313,9 +313,9 @@ class SyncVectorEnv(VectorEnv):
             self._show(e, observation, last=False, info={})
 
     def _failed(self, e: int, error: BaseException) -> str:
-        """Which environment failed; an error of rltrain's own adapters says the rest."""
+        """Name the failed environment; errors of rltrain's adapters add the details."""
         assert self._seeds is not None
-        number = getattr(self._seeds, "first", 0) + e  # in the run
+        number = getattr(self._seeds, "first", 0) + e  # number in the run
         if isinstance(error, EnvError):
             return f"Environment {number}: {error}"
         seed = self._seeds(e, int(self._episode[e]))
@@ -337,10 +337,10 @@ class SyncVectorEnv(VectorEnv):
 
 
 def require_separate(vectors: Sequence[VectorEnv]) -> None:
-    """Refuse environments that share an object, so that a step of one is a step of the other.
+    """Refuse environments that share an object, since a step of one would step the other.
 
     Raises:
-        ValueError: two of them are one.
+        ValueError: two of them are the same object.
     """
     made: dict[int, Any] = {}
     for vector in vectors:

@@ -1,5 +1,5 @@
-"""Exploration: values to actions while experience is collected.
+"""Exploration: values to actions while collecting experience.
 
-To add one: a class with ``choose``, and ``probability``, ``metrics`` and ``ends_at`` if known. It
-reads the clock and draws from the policy's generator.
+To add one: a class with ``choose`` and, if known, ``probability``, ``metrics`` and ``ends_at``. It
+reads the clock and uses the policy's random generator.
 """

@@ -11,8 +11,8 @@ from rltrain.types import Clock
 
 
 class Boltzmann(Exploration):
-    """Actions in proportion to exp(q / temperature) (soft-Q); the temperature falls in a straight
-    line from ``start`` to ``end`` over ``env_steps``.
+    """Samples actions in proportion to exp(q / temperature) (soft-Q); the temperature decays
+    linearly from ``start`` to ``end`` over ``env_steps``.
     """
 
     def __init__(self, *, start: Positive, end: Positive, env_steps: Count) -> None:
@@ -22,7 +22,7 @@ class Boltzmann(Exploration):
         self, q: np.ndarray, available: np.ndarray, clock: Clock, rng: np.random.Generator
     ) -> np.ndarray:
         temperature = self.temperature(clock)
-        # the largest of q / temperature + Gumbel noise is a draw from the softmax
+        # the argmax of q / temperature + Gumbel noise is a sample of the softmax
         noise = -np.log(-np.log1p(-rng.random(q.shape)) + 1e-300)
         return np.where(available, q / temperature + noise, -np.inf).argmax(-1)
 

@@ -1,4 +1,4 @@
-"""Greedy and random choices of actions, and how likely they were."""
+"""Greedy and random choices of actions, and their probabilities."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def epsilon_greedy(
 
 # twin: kernels/acting.py
 def greedy(q: np.ndarray, available: np.ndarray) -> np.ndarray:
-    """The best available action of q [E, N, A], the first of equals: [E, N]."""
+    """The best available action of q [E, N, A], ties to the lowest: [E, N]."""
     return np.where(available, q, -np.inf).argmax(-1)
 
 
@@ -30,8 +30,8 @@ def explore(
     epsilon: float | np.ndarray,
     rng: np.random.Generator,
 ) -> None:
-    """Each of the actions [E, N] becomes with probability ``epsilon`` (one, or [E, 1]) a uniformly
-    drawn one of the ``available`` [E, N, A] bool.
+    """Replace each action [E, N], with probability ``epsilon`` (one, or [E, 1]), by a random one of
+    the ``available`` actions [E, N, A] bool.
     """
     coin, die = rng.random((2, *action.shape))
     explores = coin < epsilon
@@ -45,7 +45,7 @@ def likelihood(
     action: np.ndarray,
     epsilon: float | np.ndarray,
 ) -> np.ndarray:
-    """The probability [E, N] that ``explore`` makes the planned actions [E, N] these actions."""
+    """The probability [E, N] that ``explore`` turns ``planned`` [E, N] into ``action`` [E, N]."""
     n_available = np.maximum(available.sum(-1), 1)
     may = np.take_along_axis(available, action[..., None], -1)[..., 0]
     return (1 - epsilon) * (planned == action) + epsilon * may / n_available

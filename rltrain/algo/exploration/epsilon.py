@@ -14,7 +14,7 @@ from rltrain.types import Clock
 
 
 class EpsilonGreedy(Exploration):
-    """Epsilon falls in a straight line from ``start`` to ``end`` over ``env_steps``, then stays."""
+    """Epsilon decays linearly from ``start`` to ``end`` over ``env_steps``, then stays constant."""
 
     def __init__(self, *, start: Probability, end: Probability, env_steps: Count) -> None:
         self.start, self.end, self.env_steps = start, end, env_steps
@@ -41,7 +41,7 @@ class EpsilonGreedy(Exploration):
 
 
 class ExponentialEpsilon(EpsilonGreedy):
-    """Epsilon goes from ``start`` to ``end``, half of the way every ``half_life`` env steps."""
+    """Epsilon decays from ``start`` to ``end``, half the distance every ``half_life`` env steps."""
 
     def __init__(self, *, start: Probability, end: Probability, half_life: Count) -> None:
         super().__init__(start=start, end=end, env_steps=10 * half_life)
@@ -52,7 +52,7 @@ class ExponentialEpsilon(EpsilonGreedy):
 
 
 class PiecewiseEpsilon(EpsilonGreedy):
-    """Epsilon follows straight lines through ``points``: [env step, epsilon] pairs.
+    """Epsilon is piecewise linear through ``points``, pairs [env step, epsilon].
 
     Raises:
         ValueError: fewer than two points, not in order, or an epsilon outside 0 … 1.
@@ -77,7 +77,7 @@ class PiecewiseEpsilon(EpsilonGreedy):
 
 
 class FixedEpsilon(EpsilonGreedy):
-    """The same epsilon always, as in tests and with noisy networks."""
+    """Constant epsilon, as in tests and with noisy networks."""
 
     def __init__(self, *, epsilon: Probability) -> None:
         super().__init__(start=epsilon, end=epsilon, env_steps=1)
@@ -103,7 +103,7 @@ class PerEnvEpsilon(Exploration):
         return likelihood(greedy(q, available), available, action, self._of(len(q)))
 
     def _of(self, n: int) -> np.ndarray:
-        """Epsilons [n, 1]; of other observations than a rollout's, in turn."""
+        """Epsilons [n, 1]; for observations outside a rollout, in turn."""
         return self.epsilons[np.arange(n) % len(self.epsilons)]
 
     def metrics(self, clock: Clock) -> dict[str, float]:

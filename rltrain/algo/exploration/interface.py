@@ -1,5 +1,5 @@
-"""The base class of explorations, that of a part of the environments, and the protocol of parameter
-noise.
+"""The base class of explorations, exploration in a subset of environments, and the protocol of
+parameter noise.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from rltrain.types import Clock, StateDict
 
 
 class AgentNoise(Protocol):
-    """Noise on the parameters of the agents that act."""
+    """Noise on the parameters of the acting agents."""
 
     def perturbed(self, agents: Agents, rng: np.random.Generator) -> Agents:
         """The agents to act with."""
 
     def compare(self, q: np.ndarray, noisy_q: np.ndarray, available: np.ndarray) -> None:
-        """Count how far values [X, N, A] with noise are from those without."""
+        """Record the distance between values [X, N, A] with and without noise."""
 
     def draw(self, agents: Agents, clock: Clock, rng: np.random.Generator) -> None:
-        """New noise on the current parameters."""
+        """Draw new noise on the current parameters."""
 
 
 class Exploration(Stateful):
@@ -33,7 +33,7 @@ class Exploration(Stateful):
 
     # twin: kernels/collecting.py
     def noise(self) -> AgentNoise | None:
-        """Noise on the parameters of the agents that act; None if there is none."""
+        """Noise on the parameters of the acting agents, or None."""
         return None
 
     @abstractmethod
@@ -45,7 +45,7 @@ class Exploration(Stateful):
     def probability(
         self, q: np.ndarray, available: np.ndarray, action: np.ndarray, clock: Clock
     ) -> np.ndarray:
-        """How likely ``choose`` was to give each of the actions [E, N]; NaN where unknown.
+        """The probability of each action [E, N] under ``choose``; NaN if unknown.
         Called only when a dataset is recorded.
         """
         return np.full(action.shape, np.nan)
@@ -60,14 +60,14 @@ class Exploration(Stateful):
 
 
 class ExplorationOfShare(Exploration):
-    """Chooses actions for all ``total`` environments and keeps those of its own, ``first`` and the
-    following, so that they are the same however the environments are divided.
+    """Chooses actions for all ``total`` environments and keeps those of its own, from ``first`` on,
+    so that actions do not depend on how environments are divided.
 
     Args:
-        exploration: of all environments together.
+        exploration: exploration in all environments.
 
     Raises:
-        ValueError: it adds noise to the parameters, which is adapted to all environments.
+        ValueError: it adds parameter noise, which adapts to all environments.
     """
 
     def __init__(self, exploration: Exploration, *, first: int, total: int) -> None:

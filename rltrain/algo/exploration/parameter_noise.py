@@ -1,4 +1,4 @@
-"""Exploration by noise on the parameters."""
+"""Exploration with parameter noise."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from rltrain.interfaces import Agents
 from rltrain.types import Clock, StateDict
 
 UNAVAILABLE = np.float32(-1e30)
-"""Value of an action that no softmax policy takes."""
+"""Value of an action with softmax probability 0."""
 
 
 class ParameterNoise(EpsilonGreedy):
-    """Acts with weights that carry Gaussian noise, drawn when environment 0 begins an episode
-    (Plappert et al. 2018, appendix C).
+    """Acts with Gaussian noise on the weights, drawn when environment 0 begins an episode (Plappert
+    et al. 2018, appendix C).
 
-    The noise grows or shrinks by 1% at every draw, so that the noisy agents differ from the others
-    as an epsilon of ``start`` … ``end`` over ``env_steps`` would make them: their softmax policies'
-    KL divergence, averaged over all steps since the last draw and agents with a choice, is held at
-    -ln(1 - epsilon + epsilon / A), A being the number of available actions.
+    The noise grows or shrinks by 1% at every draw, so that noisy agents differ from the others as
+    much as with epsilon-greedy, epsilon going from ``start`` to ``end`` over ``env_steps``: the KL
+    divergence of their softmax policies, averaged over all steps since the last draw and agents
+    with a choice, is held at -ln(1 - epsilon + epsilon / A) for A available actions.
     """
 
     def __init__(
@@ -37,9 +37,9 @@ class ParameterNoise(EpsilonGreedy):
         super().__init__(start=start, end=end, env_steps=env_steps)
         self.stddev = stddev
         self.noisy: Agents | None = None
-        self.weights: Mapping[str, Tensor] = {}  # of noisy agents that are still to be made
-        self.divergence = 0.0  # sum of the current noise
-        self.n_compared = np.zeros(1, np.int64)  # [A+1] number, by how many actions were available
+        self.weights: Mapping[str, Tensor] = {}  # loaded, for noisy agents not built yet
+        self.divergence = 0.0  # sum under the current noise
+        self.n_compared = np.zeros(1, np.int64)  # [A+1] count by number of available actions
 
     def noise(self) -> AgentNoise:
         """This object."""
@@ -53,14 +53,14 @@ class ParameterNoise(EpsilonGreedy):
     def probability(
         self, q: np.ndarray, available: np.ndarray, action: np.ndarray, clock: Clock
     ) -> np.ndarray:
-        """NaN: the probability of the weights' noise that gives an action is unknown."""
+        """NaN: the probability of an action under the noise is unknown."""
         return np.full(action.shape, np.nan)
 
     def metrics(self, clock: Clock) -> dict[str, float]:
         return {**super().metrics(clock), "noise_stddev": self.stddev}
 
     def perturbed(self, agents: Agents, rng: np.random.Generator) -> Agents:
-        """The agents to act with; their first noise, unless it was loaded, at the first call."""
+        """The agents to act with; the first call draws the first noise, unless it was loaded."""
         if self.noisy is None:
             self.noisy = copy.deepcopy(agents).requires_grad_(False)
             if self.weights:
@@ -70,7 +70,7 @@ class ParameterNoise(EpsilonGreedy):
         return self.noisy
 
     def compare(self, q: np.ndarray, noisy_q: np.ndarray, available: np.ndarray) -> None:
-        """Add the divergence of values [X, N, A] with noise from those without."""
+        """Add the divergence between values [X, N, A] with and without noise."""
         n_available = available.sum(-1)
         chooses = n_available > 1
         self.divergence += float(divergence(q, noisy_q, available)[chooses].sum())
@@ -78,7 +78,7 @@ class ParameterNoise(EpsilonGreedy):
         self.n_compared = self.n_compared + counts
 
     def draw(self, agents: Agents, clock: Clock, rng: np.random.Generator) -> None:
-        """New noise on the current weights; its size is adapted to the measured divergence."""
+        """Draw new noise on the current weights, scaled by the measured divergence."""
         noisy = self.perturbed(agents, rng)
         if self.n_compared.any():
             epsilon, counts = self.epsilon(clock), self.n_compared[1:]

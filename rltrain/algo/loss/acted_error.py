@@ -1,4 +1,4 @@
-"""TD errors by the values that agents acted with: initial priorities of Ape-X."""
+"""TD errors from the values computed while acting: initial priorities of Ape-X."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def acted_error(
     terminated: Tensor,
     last: Tensor,
 ) -> Tensor:
-    """Absolute TD errors [T, B, N] of independent agents, as the actors of Ape-X compute them
-    (Horgan et al. 2018, algorithm 1).
+    """Absolute TD errors [T, B, N] of independent agents, as computed by Ape-X's actors (Horgan et
+    al. 2018, algorithm 1).
 
     Args:
         returns: n-step returns.
-        epsilon: of ``rescale``, if values are learned as h(x).
-        value: [T+1, B, N, 2], of the action taken and of the best available one.
+        epsilon: argument of ``rescale``, if values are learned as h(x).
+        value: [T+1, B, N, 2], of the action taken and of the best available action.
         reward: [T, B, R], R = 1 or N.
         terminated: [T, B] bool.
         last: [T+1, B] bool.

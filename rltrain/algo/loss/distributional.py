@@ -21,7 +21,7 @@ from rltrain.types import Batch, Clock, LossResult, Output
 # twin: kernels/layers/td_step.py
 @dataclass(frozen=True, kw_only=True)
 class _Bellman:
-    """Common part of both losses: distributions of the actions taken and of the best next ones."""
+    """Common to both losses: distributions of the actions taken and of the best next actions."""
 
     gamma: Probability
     double: Flag
@@ -30,11 +30,11 @@ class _Bellman:
 
     @property
     def chooses_apart(self) -> bool:
-        """Whether the online values that choose are of other quantile levels than those trained."""
+        """Whether actions are chosen with other quantile levels than those trained."""
         return self.double and self.distribution.implicit
 
     def taken(self, online: Model, batch: Batch) -> tuple[Output, Tensor]:
-        """The online agents' outputs, and those of the actions taken [T, B, N, K]."""
+        """The online agents' outputs, and the outputs of the actions taken [T, B, N, K]."""
         stop = None if self.double and not self.chooses_apart else len(batch.action)
         output = online.agents.unroll(batch, stop=stop)
         assert output.dist is not None, "the agents give no distribution"
@@ -44,8 +44,8 @@ class _Bellman:
     def target(
         self, online: Model, target: Model, batch: Batch, output: Output
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """reward_sum and discount [T, B, N] and the target agents' outputs [T, B, N, K] for the
-        action taken next, n steps ahead.
+        """reward_sum and discount [T, B, N], and the target agents' outputs [T, B, N, K] for the
+        next action, n steps ahead.
         """
         ahead = target.agents.unroll(batch, start=1)
         chooser = output if self.double else ahead
@@ -70,11 +70,11 @@ def taken_outputs(dist: Tensor, action: Tensor) -> Tensor:
 
 
 class CategoricalLoss(FlatSettings, Loss):
-    """Cross entropy to the projected target distribution (C51; Bellemare et al. 2017, algorithm 1),
-    n steps deep; the priority is the cross entropy, as in Rainbow (Hessel et al. 2018).
+    """Cross entropy with the projected n-step target distribution (C51; Bellemare et al. 2017,
+    algorithm 1); the priority is the cross entropy, as in Rainbow (Hessel et al. 2018).
 
-    Adds the metric `clipped_target_mass`: the probability in the targets that lay outside the
-    support and was moved to its nearest edge.
+    Adds the metric `clipped_target_mass`: the probability mass of the targets outside the support,
+    which is moved to its nearest edge.
 
     Raises:
         ValueError: the distribution is not categorical.
@@ -110,8 +110,8 @@ class CategoricalLoss(FlatSettings, Loss):
 
 # twin: kernels/layers/td_step.py
 def clipped_mass(prob: Tensor, support: Tensor, reward_sum: Tensor, discount: Tensor) -> Tensor:
-    """The share of ``prob`` [..., K] whose reward_sum + discount · Z [...] is outside the support:
-    [...].
+    """The fraction [...] of ``prob`` [..., K] whose reward_sum + discount · Z [...] is outside the
+    support.
     """
     moved = reward_sum.unsqueeze(-1) + discount.unsqueeze(-1) * support
     rounding = 1e-3 * (support[1] - support[0])
@@ -122,8 +122,8 @@ def clipped_mass(prob: Tensor, support: Tensor, reward_sum: Tensor, discount: Te
 class QuantileLoss(FlatSettings, Loss):
     """Quantile Huber loss, summed over the learned quantiles and averaged over the target's
     (QR-DQN, Dabney et al. 2018a, algorithm 1; IQN, Dabney et al. 2018b, equation 3); the priority
-    is the mean absolute error of all pairs. The next action of IQN is the best by K levels of its
-    own (section 3), not by the N' that give its value.
+    is the mean absolute error of all pairs. IQN chooses the next action with K levels of its own
+    (section 3), not with the N' levels of its value.
 
     Raises:
         ValueError: the distribution has no quantiles.
@@ -168,7 +168,7 @@ class Bootstrap(NamedTuple):
 def n_step_bootstrap(
     reward: Tensor, terminated: Tensor, last: Tensor, gamma: float, n_step: int
 ) -> Bootstrap:
-    """The parts of ``n_step_target``, for bootstraps that cannot be added up on the way."""
+    """The parts of ``n_step_target``, for bootstraps that cannot be summed."""
     stop = last[1:]  # [T, B]
     discounts = torch.where(terminated, 0.0, gamma).to(reward.dtype)
     own = torch.arange(1, len(stop) + 1, device=stop.device).unsqueeze(-1).expand_as(stop)
@@ -190,8 +190,8 @@ def categorical_projection(
     """The distribution of reward_sum + discount · Z on the atoms of Z (Bellemare et al. 2017,
     algorithm 1).
 
-    Every moved atom, clipped to the support, gives its probability to the two atoms around it, in
-    proportion to nearness.
+    Each moved atom, clipped to the support, splits its probability between the two nearest atoms
+    in proportion to proximity.
 
     Args:
         prob: [..., K].
@@ -204,7 +204,7 @@ def categorical_projection(
     moved = reward_sum.unsqueeze(-1) + discount.unsqueeze(-1) * support
     moved = moved.clamp(support[0], support[-1])
     spacing = (support[-1] - support[0]) / (len(support) - 1)
-    place = (moved - support[0]) / spacing  # on the support, in atoms
+    place = (moved - support[0]) / spacing  # position on the support, in atoms
     below = place.floor().nan_to_num(0).clamp(0, len(support) - 2)
     upper, below = prob * (place - below), below.long()
     return (

@@ -1,4 +1,4 @@
-"""Q(λ): learning from what was just collected, without a target network."""
+"""Q(λ): learning from the steps just collected, without a target network."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rltrain.types import Batch, Clock, LossResult
 
 
 class LambdaLoss(Loss):
-    """Squared error to Q(λ) returns of the current network; no target network (PQN; Gallici et al.
+    """Squared error to Q(λ) returns of the online network; no target network (PQN; Gallici et al.
     2025, algorithm 1).
 
     Args:
-        gamma: discount of one step.
-        trace: λ, 0 = one step, 1 = to the end of what was collected.
+        gamma: discount per step.
+        trace: λ; 0 = one-step, 1 = to the end of the collected steps.
     """
 
     n_step = 1
@@ -38,7 +38,7 @@ class LambdaLoss(Loss):
 
     @torch.no_grad()
     def targets(self, online: Model, transitions: Batch, last: Tensor) -> Tensor:
-        """[T, E, M] for ``transitions`` (T = 1, B = T · E, step by step) and ``last`` [T+1, E]."""
+        """[T, E, M] for ``transitions`` (T = 1, B = T · E, in time order) and ``last`` [T+1, E]."""
         q = online.agents.unroll(transitions, start=1).q[1:]
         action = greedy(q, transitions.avail_actions[1:])
         best = pick(q, action)

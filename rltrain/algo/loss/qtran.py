@@ -1,4 +1,4 @@
-"""QTRAN-base: an unrestricted joint value, and agents whose sum agrees with it where it matters."""
+"""QTRAN-base: an unrestricted joint value, and agents whose sum matches it at greedy actions."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ class QTranCritic(Critic):
 
 
 class QTranLoss(FlatSettings, Loss):
-    """The three losses of QTRAN-base (Son et al. 2019, equations 4 to 6). Q' is the mixed value of
-    the agents (their sum), ū their greedy joint action.
+    """The three losses of QTRAN-base (Son et al. 2019, equations 4 to 6). Q' is the agents' mixed
+    value (their sum), ū their greedy joint action.
 
     L_td = (Q_jt(u) − y)², L_opt = (Q'(ū) − Q_jt(ū) + V)², L_nopt = min(0, Q'(u) − Q_jt(u) + V)²;
-    in the last two no gradient flows through Q_jt.
+    no gradient flows through Q_jt in the last two.
 
     Args:
         returns: the fields of ``Returns``.
-        opt_weight, nopt_weight: of L_opt and L_nopt.
-        huber: errors of L_td beyond it count linearly; null = squared throughout.
+        opt_weight, nopt_weight: weights of L_opt and L_nopt.
+        huber: errors of L_td above this count linearly; null = squared error.
 
     | metric      | meaning: mean over learned transitions, besides those of ``TDLoss`` |
     | ----------- | ------------------------------------------------------------------ |

@@ -1,6 +1,6 @@
 """Losses of a batch.
 
-A new one is a callable of (online, target, batch, clock) that gives a ``LossResult``.
+To add one: a callable of (online, target, batch, clock) that returns a ``LossResult``.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class TDLoss(FlatSettings, Loss):
     QPLEX, Qatten; Munchausen DQN.
 
     The one-step target is r + γ (1 − terminated) F⁻(Q⁻(a*)), where a* is the best available action
-    of the online agents (``double``; van Hasselt et al. 2016) or of the target agents; ``Returns``
-    has the others. What lies behind a window's first ``last``, NaN included, changes neither the
-    loss nor a gradient.
+    of the online agents (``double``; van Hasselt et al. 2016) or of the target agents; see
+    ``Returns`` for other targets. Anything after a window's first ``last``, even NaN, affects
+    neither the loss nor the gradients.
 
     Args:
         returns: the fields of ``Returns``.
-        huber: errors beyond it count linearly; null = squared throughout.
-        rescale: values are learned as h(x) with this epsilon (R2D2); null = as they are.
+        huber: errors above this count linearly; null = squared error.
+        rescale: learn rescaled values h(x) with this epsilon (R2D2); null = no rescaling.
 
     | metric         | meaning: mean over learned transitions and value streams  |
     | -------------- | --------------------------------------------------------- |
@@ -65,8 +65,8 @@ class TDLoss(FlatSettings, Loss):
 
     @property
     def acted_error(self) -> Callable[..., Tensor] | None:
-        """None with λ-returns and Munchausen terms, which need other values than those of the
-        actions taken and of the best ones.
+        """None with λ-returns and Munchausen terms, which need more than the values of the actions
+        taken and of the best actions.
         """
         more = self.returns.trace is not None or self.returns.munchausen is not None
         return None if more else partial(acted_error, self.returns, self.rescale)
@@ -113,9 +113,7 @@ def pick_greedy(q: Tensor, available: Tensor, mixer: Mixer, otherwise: Tensor) -
 
 # twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
 def real(x: Tensor, batch: Batch) -> Tensor:
-    """``x`` [T, B, M] where a transition is learned from, else 0: NaN in the padding must not reach
-    a gradient.
-    """
+    """``x`` [T, B, M] at learned transitions, else 0: NaN in padding must not reach a gradient."""
     return x if batch.learned is None else torch.where(batch.learned.unsqueeze(-1), x, 0)
 
 
@@ -147,10 +145,10 @@ def total(
     batch: Batch,
     **others: Tensor,
 ) -> LossResult:
-    """Sums and means over the transitions of a batch that are learned from.
+    """Sums and means over the learned transitions of a batch.
 
     Args:
-        loss: [T, B, M], its sum weighted by the window's weight.
+        loss: [T, B, M], summed with each window's weight.
         priority: [T, B, M], averaged over streams and, with ``batch.eta``, over each window's
             steps and their largest (Kapturowski et al. 2019, section 2.3).
         error, q_taken, target, others: [T, B, M], averaged for the metrics.

@@ -1,4 +1,4 @@
-"""Weighted QMIX: a monotonic value fitted where it matters, with targets of an unrestricted one."""
+"""Weighted QMIX: a weighted fit of a monotonic value to targets of an unrestricted critic."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ from rltrain.types import Batch, Clock, EnvSpec, LossResult
 
 
 class CentralCritic(Critic):
-    """Q̂*: agents of their own and a feed-forward mixer without constraint (Rashid et al. 2020,
-    section 5.1).
+    """Q̂*: separate agents and an unconstrained feed-forward mixer (Rashid et al. 2020, § 5.1).
 
     Args:
-        make_agents: makes another network of the kind that acts.
+        make_agents: makes another network like the acting agents'.
         embed_dim: units of the mixer's layers.
 
     Raises:
@@ -45,7 +44,7 @@ class CentralCritic(Critic):
 
     @property
     def obs_norm(self) -> RunningNorm | None:
-        """The running statistics of observations of its agents, if they normalize them."""
+        """The running observation statistics of its agents, if they normalize."""
         return self.agents.obs_norm
 
 
@@ -64,8 +63,8 @@ class CentralMixer(nn.Module):
 
 
 class WeightedLoss(FlatSettings, Loss):
-    """w(s, u) (Q_tot − y)² + (Q̂* − y)² with y from the target network's Q̂*, at the next greedy
-    actions of the agents (Rashid et al. 2020, sections 4 and 5).
+    """w(s, u) (Q_tot − y)² + (Q̂* − y)² with y from the target network's Q̂* at the agents' next
+    greedy actions (Rashid et al. 2020, sections 4 and 5).
 
     Optimistic weighting: w = 1 where Q_tot < y, else α. Central weighting: w = 1 where u is greedy
     or y > Q̂*(s, greedy), else α.
@@ -73,8 +72,8 @@ class WeightedLoss(FlatSettings, Loss):
     Args:
         returns: the fields of ``Returns``.
         weighting: optimistic (OW-QMIX) or central (CW-QMIX).
-        alpha: α, the weight of the others.
-        huber: errors beyond it count linearly; null = squared throughout.
+        alpha: α, the weight of all other transitions.
+        huber: errors above this count linearly; null = squared error.
 
     | metric         | meaning: mean over learned transitions, besides those of ``TDLoss`` |
     | -------------- | ------------------------------------------------------------------ |
@@ -135,7 +134,7 @@ class WeightedLoss(FlatSettings, Loss):
     def _td_target(
         self, target: Model, batch: Batch, best: Tensor, state: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """TD targets, and the target network's Q̂* of the greedy actions, both [T, B, 1].
+        """TD targets and the target network's Q̂* of the greedy actions, both [T, B, 1].
 
         Args:
             best: [T+1, B, N], the online agents' greedy actions.
@@ -156,5 +155,5 @@ class WeightedLoss(FlatSettings, Loss):
 
 
 def unremembered(batch: Batch) -> Batch:
-    """The batch for a critic's agents, which did not act: the stored states are of others."""
+    """The batch without stored recurrent states, which are not those of a critic's agents."""
     return batch if batch.hidden is None else replace(batch, hidden=None)

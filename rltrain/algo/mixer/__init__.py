@@ -1,1 +1,1 @@
-"""Mixers: the values of agents joined to the value of a team. Reached by ``rltrain.algo``."""
+"""Mixers: combine agents' values into a team value. Reached by ``rltrain.algo``."""

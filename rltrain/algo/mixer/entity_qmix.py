@@ -15,19 +15,19 @@ from rltrain.types import EnvSpec
 
 
 class EntityQMix(Mixer):
-    """QMIX (Rashid et al. 2018) whose weights come from the rows of units in the state: M = 1.
+    """QMIX (Rashid et al. 2018) with weights computed from the unit rows of the state: M = 1.
 
     Q_tot = elu(Σ_i q_i |W_1(u_i, s)| + b_1(s)) · |w_final(s)| + V(s), where u_i embeds the row of
     agent i and s embeds the sums of all embedded allies and of all embedded enemies. A unit is
-    there while the first number of its row, its health, is above 0: dead and absent ones add
-    nothing, so that teams may have other sizes than the largest one.
+    present while the first number of its row, its health, is above 0: dead and absent units add
+    nothing, so teams may be smaller than the largest one.
 
     Args:
         embed_dim: units of the mixing network.
         hypernet_dim: size of embeddings.
 
     Raises:
-        ValueError: more than one reward stream, or no rows of units in the state.
+        ValueError: more than one reward stream, or no unit rows in the state.
     """
 
     n_streams, uses_greedy, any_size = 1, False, True

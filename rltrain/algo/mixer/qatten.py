@@ -1,4 +1,4 @@
-"""Qatten: a mixer whose weights are attention over the agents' features in the state."""
+"""Qatten: a mixer with attention weights over the agents' features in the state."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Qatten(Mixer):
 
     Args:
         heads: attention heads.
-        query_dim: hidden units of the networks of the queries and of w.
+        query_dim: hidden units of the networks for the queries and w.
         embed_dim: d, size of queries and keys.
-        constant_dim: hidden units of the network of c.
-        weighted_heads: false leaves out w.
+        constant_dim: hidden units of the network for c.
+        weighted_heads: use w.
 
     Raises:
         ValueError: more than one reward stream, or no global state.
@@ -71,7 +71,7 @@ class Qatten(Mixer):
 
 
 class StateAttention(nn.Module):
-    """Attention of a state over its agents: weights above or at zero, summed over heads."""
+    """Attention of a state over its agents: nonnegative weights, summed over heads."""
 
     def __init__(
         self, spec: EnvSpec, heads: int, embed_dim: int, hypernet_dim: int, *, weighted_heads: bool
@@ -103,8 +103,8 @@ class StateAttention(nn.Module):
 
 
 class Units(nn.Module):
-    """The features of every agent in a state: its row of the block ``allies`` of the environment's
-    layout, or without one the whole state and the agent's id.
+    """The features of every agent in a state: its row in the block ``allies`` of the environment's
+    layout, or, without that block, the whole state and the agent's id.
     """
 
     agent_rows: Tensor

@@ -1,7 +1,7 @@
-"""QMIX, and what mixers share: per-agent values to value streams.
+"""QMIX, and helpers of all mixers: per-agent values to value streams.
 
-A new one has ``n_streams`` and the four arguments of ``Mixer``; ``uses_greedy = False`` spares it
-the values of the greedy actions.
+To add a mixer: a ``Mixer`` with ``n_streams`` and the four arguments of ``forward``; set
+``uses_greedy = False`` if it does not read the values of the greedy actions.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from rltrain.types import EnvSpec
 
 # twin: kernels/recurrent/team_step.py
 class QMix(Mixer):
-    """A monotonic mixing network, its weights from the state (Rashid et al. 2018, § 4): M = 1.
+    """Monotonic mixing network conditioned on the state (Rashid et al. 2018, § 4): M = 1.
 
     Q_tot = elu(q |W_1(s)| + b_1(s)) · |w_final(s)| + V(s). ``hypernet_layers`` is the depth of the
-    networks that make W_1 and w_final; ``hypernet_dim`` their width, where there are two layers.
+    hypernetworks for W_1 and w_final, ``hypernet_dim`` their width if they have two layers.
 
     Raises:
         ValueError: more than one reward stream, or no global state.
@@ -56,7 +56,7 @@ class QMix(Mixer):
     def forward(self, q: Tensor, greedy_q: Tensor, action: Tensor, state: Tensor) -> Tensor:
         """q [T, B, N], state [T, B, S] to [T, B, 1]."""
         w_1 = self.hyper_w_1(state).abs().unflatten(-1, (self.n_agents, self.embed_dim))
-        mixed = (q.unsqueeze(-1) * w_1).sum(-2)  # [T, B, embed]; bmm is 3 times slower back
+        mixed = (q.unsqueeze(-1) * w_1).sum(-2)  # [T, B, embed]; bmm is 3 times slower backward
         hidden = F.elu(mixed + self.hyper_b_1(state))
         w_final = self.hyper_w_final(state).abs()  # [T, B, embed]
         return (hidden * w_final).sum(-1, keepdim=True) + self.V(state)
@@ -64,12 +64,12 @@ class QMix(Mixer):
 
 # twin: kernels/recurrent/team_step.py
 def two_layers(n_in: int, n_hidden: int, n_out: int, *, bias: bool = True) -> nn.Sequential:
-    """Linear, ReLU, Linear; the last one with a bias or not."""
+    """Linear, ReLU, Linear; ``bias`` is that of the last layer."""
     return nn.Sequential(nn.Linear(n_in, n_hidden), nn.ReLU(), nn.Linear(n_hidden, n_out, bias))
 
 
 def need_state(name: str, spec: EnvSpec, instead: str | None = None) -> None:
-    """ValueError unless the environment gives a global state; ``instead`` says what to type."""
+    """ValueError unless the environment has a global state; ``instead`` says what to type."""
     if spec.state_dim == 0:
         one = "algo=dqn for one agent, without algo/mixer."
         usual = one if spec.n_agents == 1 else "algo=vdn or algo=iql."

@@ -1,4 +1,4 @@
-"""QPLEX: a mixer with the whole class of functions that keep the agents' greedy actions."""
+"""QPLEX: a mixer for all joint values consistent with the agents' greedy actions."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from rltrain.interfaces import Mixer
 from rltrain.types import EnvSpec
 
 SMALLEST = 1e-10
-"""Added to weights that must be above zero."""
+"""Added to weights that must be positive."""
 
 
 class QPlex(Mixer):
     """Duplex dueling mixer (Wang et al. 2021, equations 8 to 12): M = 1.
 
     Q_tot = Σ_i Q̃_i + Σ_i (λ_i(s, u) − 1) Ã_i with Q̃_i = w_i(s) Q_i + b_i(s), the advantages
-    Ã_i = w_i(s) (Q_i(u_i) − max Q_i) ≤ 0, through which no gradient flows, and λ_i > 0: the greedy
-    joint action is that of the agents.
+    Ã_i = w_i(s) (Q_i(u_i) − max Q_i) ≤ 0, through which no gradient flows, and λ_i > 0: the joint
+    greedy action consists of the agents' greedy actions.
 
     Args:
-        hypernet_dim: units of the networks of w and b.
+        hypernet_dim: hidden units of the networks for w and b.
         kernels: K, heads of the importance weights λ.
-        kernel_layers, kernel_dim: depth of their networks, and width from two layers on.
+        kernel_layers, kernel_dim: depth of their networks, and width with two or more layers.
 
     Raises:
         ValueError: more than one reward stream, or no global state.
@@ -61,13 +61,13 @@ class QPlex(Mixer):
 
 
 class QPlexAttention(Mixer):
-    """QPLEX whose weights w are attention over the agents' features in the state (Wang et al. 2021,
-    appendix B; ``dmaq_qatten`` of its authors): M = 1.
+    """QPLEX with attention weights w over the agents' features in the state (Wang et al. 2021,
+    appendix B; the authors' ``dmaq_qatten``): M = 1.
 
     Args:
-        heads, embed_dim, hypernet_dim, weighted_heads: of ``StateAttention``.
+        heads, embed_dim, hypernet_dim, weighted_heads: as in ``StateAttention``.
         attention_penalty: weight of the squared attention logits in the loss.
-        kernels, kernel_layers, kernel_dim: as of ``QPlex``.
+        kernels, kernel_layers, kernel_dim: as in ``QPlex``.
 
     Raises:
         ValueError: more than one reward stream, or no global state.
@@ -118,7 +118,7 @@ def duplex(q: Tensor, greedy_q: Tensor, weight: Tensor, bias: Tensor, importance
 
 
 class ImportanceWeights(nn.Module):
-    """λ_i(s, u) = Σ_k |key_k(s)| σ(agents_k(s)_i) σ(action_k(s, u)_i), above zero."""
+    """λ_i(s, u) = Σ_k |key_k(s)| σ(agents_k(s)_i) σ(action_k(s, u)_i) > 0."""
 
     def __init__(self, spec: EnvSpec, kernels: int, n_layers: int, width: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Mixers without parameters: independent learners, and the sum of VDN."""
+"""Mixers without parameters: independent learners, and VDN's sum."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Independent(Mixer):
 
 # twin: kernels/recurrent/team_step.py
 class Sum(Mixer):
-    """The team's value is the sum of the agents' (VDN; Sunehag et al. 2018): M = 1.
+    """The team's value is the sum of its agents' values (VDN; Sunehag et al. 2018): M = 1.
 
     Raises:
-        ValueError: the environment gives more than one reward stream.
+        ValueError: more than one reward stream.
     """
 
     n_streams, uses_greedy = 1, False
@@ -43,7 +43,7 @@ class Sum(Mixer):
 
 
 def need_team_reward(name: str, spec: EnvSpec) -> None:
-    """ValueError unless the environment gives one reward of the team."""
+    """ValueError unless the environment returns one team reward."""
     if spec.n_rewards != 1:
         raise ValueError(
             f"{name} needs one team reward, but the environment returns {spec.n_rewards}, one per "
@@ -52,4 +52,4 @@ def need_team_reward(name: str, spec: EnvSpec) -> None:
 
 
 def no_critic() -> None:
-    """Return None: the algorithm is agents and a mixer."""
+    """Return None: the algorithm consists of agents and a mixer."""

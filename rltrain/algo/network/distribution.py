@@ -1,7 +1,7 @@
 """Distributions of an action's return: its mean, a histogram, or quantiles.
 
-A new one has ``n_outputs`` per action and ``mean``; ``implicit`` ones are evaluated at quantile
-levels.
+To add one: a ``Distribution`` with ``n_outputs`` per action and ``mean``; ``implicit`` ones are
+evaluated at quantile levels.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ class Distribution(nn.Module):
     """How K outputs per action describe its return."""
 
     n_outputs: int  # K
-    implicit: bool = False  # the outputs belong to quantile levels that are passed in
+    implicit: bool = False  # outputs belong to given quantile levels
     scalar: bool = False  # the only output is the expected return
-    levels: Mapping[str, int] | None = None  # of an implicit one: how many, by use
-    cosines: int = 0  # of an implicit one: terms of a level's embedding
+    levels: Mapping[str, int] | None = None  # implicit: number of levels, by use
+    cosines: int = 0  # implicit: terms of a level's embedding
 
     @property
     def support(self) -> Tensor | None:
-        """[K], the returns whose probabilities are the outputs."""
+        """[K], the returns whose probabilities the outputs describe."""
         return None
 
     @property
@@ -82,8 +82,8 @@ class Categorical(Distribution):
 
 # twin: kernels/layers/stack.py
 class Quantile(Distribution):
-    """``quantiles`` returns at the midpoints of as many equal shares (QR-DQN; Dabney et al. 2018a,
-    section 4).
+    """``quantiles`` returns at the midpoints of equal probability intervals (QR-DQN; Dabney et al.
+    2018a, section 4).
     """
 
     _tau: Tensor
@@ -105,12 +105,12 @@ class Quantile(Distribution):
 
 # twin: kernels/layers/stack.py
 class ImplicitQuantile(Distribution):
-    """Returns at quantile levels drawn for every call (IQN; Dabney et al. 2018b); networks in
+    """Returns at quantile levels sampled in every call (IQN; Dabney et al. 2018b); networks in
     evaluation mode use midpoints instead.
 
     Args:
-        online, target, acting: levels drawn for the network that learns, for its target, and for
-            choosing actions, while acting and in targets (N, N' and K of the paper).
+        online, target, acting: levels sampled for the online network, for the target network, and
+            to choose actions, while acting and in targets (the paper's N, N' and K).
         cosines: terms of a level's embedding (equation 4).
     """
 

@@ -21,13 +21,13 @@ from rltrain.types import Batch, Output
 class FeedForward(Agents):
     """Agents without memory: input, ``torso`` to features, ``head`` to values.
 
-    ``rest`` joins previous action and agent id to the features (of images).
+    ``rest`` joins the previous action and agent id to the features of images.
 
-    Without a gradient, values ``q`` of an implicit distribution are means over quantile levels of
-    their own, so that an action is not chosen by the levels that give its value.
+    Without gradients, values ``q`` of an implicit distribution use separate quantile levels, so
+    that an action is not chosen with the levels that evaluate it.
 
-    A window's last step, which nothing but a bootstrap reads, and steps from ``mask_end`` on are
-    evaluated without a gradient; steps that are not needed, not at all.
+    A window's last step, which only a bootstrap reads, and steps from ``mask_end`` on are evaluated
+    without gradients; unneeded steps are not evaluated.
     """
 
     hidden_dim = 0
@@ -47,12 +47,12 @@ class FeedForward(Agents):
 
     @property
     def obs_norm(self) -> RunningNorm | None:
-        """The running statistics of observations, if it normalizes them."""
+        """The running observation statistics, if it normalizes."""
         return self.input.norm
 
     @property
     def draws_noise(self) -> bool:
-        """Whether the same observation gets different values in training mode."""
+        """Whether values of the same observation vary in training mode."""
         return self.head.noisy or self.distribution.implicit
 
     @property
@@ -61,7 +61,7 @@ class FeedForward(Agents):
         return self.input.last_action or (self.rest is not None and self.rest.last_action)
 
     def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:
-        """The values of the steps from ``start`` to ``stop``, each by itself."""
+        """The values of the steps from ``start`` to ``stop``, independently."""
         n_steps, n_windows, n_agents = batch.last_action.shape
         stop = n_steps if stop is None else stop
         obs = zero_outside(batch.obs, batch.real)
@@ -105,7 +105,7 @@ class FeedForward(Agents):
 def _placed(
     parts: tuple[Tensor | None, ...], shape: tuple[int, ...], around: tuple[int, int]
 ) -> Tensor | None:
-    """Parts one after the other as [T+1, B, N, …]; zeros for the steps left out around them."""
+    """Concatenate parts to [T+1, B, N, …], with zeros for the steps around them."""
     if parts[0] is None:
         return None
     whole = [p for p in parts if p is not None]

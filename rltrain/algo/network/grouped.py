@@ -1,4 +1,4 @@
-"""``GroupedAgents``: groups of agents that share parameters within, not between them."""
+"""``GroupedAgents``: agents that share parameters only within their group."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from rltrain.types import Batch, EnvSpec, Output
 
 
 class GroupedAgents(Agents):
-    """One network for each group of agents; every network sees and answers for its own agents.
+    """One network per group of agents, evaluated for the agents of that group.
 
-    Where agents have observations and actions of different sizes, a network is as large as those of
-    its group; the values of actions that none of them has are 0, and they are never available.
+    If agents have observations and actions of different sizes, a network has the largest sizes of
+    its group; actions that no agent of the group has get the value 0 and are never available.
 
     Args:
         spec: sizes of the whole team.
-        groups: numbers of agents, each agent in exactly one group; ``[[0], [1], [2]]`` shares
-            nothing.
-        make: makes the network of a group from its sizes.
+        groups: agent indices, each in exactly one group; ``[[0], [1], [2]]`` shares nothing.
+        make: makes the network of a group from the group's sizes.
 
     Raises:
-        ValueError: an agent is in no group or in several, or the networks normalize observations.
+        ValueError: an agent is in no group or several, or the networks normalize observations.
     """
 
     def __init__(
@@ -60,7 +59,7 @@ class GroupedAgents(Agents):
 
     @property
     def members(self) -> list[Tensor]:
-        """The agents of each group, on the device of the networks."""
+        """The agent indices of each group, on the networks' device."""
         return [self.get_buffer(f"_members{number}") for number in range(len(self.specs))]
 
     def _agents(self) -> list[Agents]:
@@ -73,7 +72,7 @@ class GroupedAgents(Agents):
 
     @property
     def draws_noise(self) -> bool:
-        """Whether the same observation gets different values in training mode."""
+        """Whether values of the same observation vary in training mode."""
         return any(network.draws_noise for network in self._agents())
 
     def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:
@@ -125,7 +124,7 @@ class GroupedAgents(Agents):
         return parts
 
     def _padded(self, x: Tensor, axis: int) -> Tensor:
-        """Zeros for the actions that a group does not have; ``axis`` is that of the actions."""
+        """Pad with zeros for actions that a group does not have; ``axis`` is the action axis."""
         missing = self.n_actions - x.shape[axis]
         if missing == 0:
             return x
@@ -133,12 +132,12 @@ class GroupedAgents(Agents):
         return torch.cat([x, x.new_zeros(shape)], axis)
 
     def _joined(self, parts: list[Tensor], axis: int) -> Tensor:
-        """The agents of all groups in their order along ``axis``."""
+        """Join the groups along ``axis``, in the order of the agents."""
         return torch.cat(parts, axis).index_select(axis, self.get_buffer("_inverse"))
 
 
 def group_spec(spec: EnvSpec, group: Sequence[int]) -> EnvSpec:
-    """The sizes that the network of a group has."""
+    """The sizes of a group's network."""
     n_actions, obs_shape = spec.n_actions, spec.obs_shape
     if spec.action_sizes is not None:
         n_actions = max(spec.action_sizes[agent] for agent in group)
@@ -155,7 +154,7 @@ def group_spec(spec: EnvSpec, group: Sequence[int]) -> EnvSpec:
 
 
 def narrowed(obs: Tensor, spec: EnvSpec) -> Tensor:
-    """Flat observations without the padding that no agent of a group needs."""
+    """Flat observations without padding that no agent of the group needs."""
     return (
         obs[..., : spec.obs_shape[0]] if len(spec.obs_shape) == 1 and spec.frame_stack == 1 else obs
     )

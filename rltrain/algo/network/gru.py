@@ -22,12 +22,12 @@ from rltrain.types import Batch, EnvSpec, Output, inside
 class GRUAgents(Agents):
     """Linear, ReLU, GRU cell, Linear (DRQN; Hausknecht & Stone 2015, as in Rashid et al. 2018).
 
-    On the CPU only the real steps are computed, as packed sequences; elsewhere the whole window is
-    handed to the device's own recurrence. ``q`` and ``hidden`` are zero behind a window's end.
+    On the CPU, only real steps are computed, as packed sequences; other devices run the whole
+    window. ``q`` and ``hidden`` are zero after a window's end.
 
-    The last layer gives a value per action, or with a distribution its outputs. ``layer_norm``
-    normalizes what it reads; ``orthogonal`` is the gain of its orthogonal initialization, that of
-    the first layer being 1 (both as in PyMARL2).
+    The last layer outputs a value per action, or the outputs of a distribution. ``layer_norm``
+    normalizes its input; ``orthogonal`` is the gain of its orthogonal initialization, with gain 1
+    for the first layer (both as in PyMARL2).
     """
 
     cell: type[Any] = PackedGRU
@@ -73,12 +73,12 @@ class GRUAgents(Agents):
 
     @property
     def obs_norm(self) -> RunningNorm | None:
-        """The running statistics of observations, if it normalizes them."""
+        """The running observation statistics, if it normalizes."""
         return self.input.norm
 
     @property
     def draws_noise(self) -> bool:
-        """Whether the same observation gets different values in training mode."""
+        """Whether values of the same observation vary in training mode."""
         return self.distribution.implicit
 
     @property
@@ -87,11 +87,11 @@ class GRUAgents(Agents):
         return self.input.last_action
 
     def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:
-        """The values of whole windows, starting from ``batch.hidden`` or zeros; steps before
-        ``start`` are needed for later ones, so none is left out.
+        """The values of whole windows, starting from ``batch.hidden`` or zeros; later steps need
+        those before ``start``, so none is skipped.
 
-        With gradients, the steps that only warm up a window's recurrent state (R2D2; Kapturowski et
-        al. 2019, section 3) are unrolled without, and their values are zero.
+        In training, steps that only warm up the recurrent state (R2D2; Kapturowski et al. 2019,
+        section 3) are unrolled without gradients, and their values are zero.
         """
         first = batch.hidden
         if first is None:
@@ -151,8 +151,8 @@ class GRUAgents(Agents):
         """Hidden states [..., H] to means [..., A], outputs [..., A, K] and levels [..., K].
 
         Args:
-            obs: [..., *O], that the states end with, which this network has no more use for.
-            learning: of a window, online or as a target; None while acting.
+            obs: [..., *O], the observations of these steps; unused here.
+            learning: for a window, whether this is the online network; None while acting.
         """
         hidden = hidden[..., : self.width]
         if self.norm is not None:

@@ -1,5 +1,5 @@
-"""From features to the outputs of every action: plain, dueling, noisy, for any distribution; and
-their initial weights.
+"""Heads: features to the outputs of every action, plain, dueling or noisy, for any distribution;
+and their initialization.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from rltrain.algo.network.distribution import Distribution
 
 # twin: kernels/layers/stack.py
 class NoisyLinear(nn.Module):
-    """A linear layer whose weights carry learned, factorized Gaussian noise (Fortunato et al. 2018,
-    section 3, equations 10 and 11). The noise is drawn for every call in training mode and absent
-    in evaluation.
+    """Linear layer with learned, factorized Gaussian noise on its weights (Fortunato et al. 2018,
+    section 3, equations 10 and 11), sampled in every call in training mode and absent in evaluation
+    mode.
     """
 
     def __init__(self, n_in: int, n_out: int, sigma: float) -> None:
@@ -49,7 +49,7 @@ def _signed_root(x: Tensor) -> Tensor:
 
 
 def perceptron(sizes: Sequence[int], sigma: float | None, layer_norm: bool) -> nn.Sequential:
-    """Linear (noisy with ``sigma``), LayerNorm if asked for, ReLU, for each pair of ``sizes``."""
+    """Linear (noisy with ``sigma``), optional LayerNorm and ReLU for each pair of ``sizes``."""
     layers: list[nn.Module] = []
     for n_in, n_out in pairwise(sizes):
         layers.append(_linear(n_in, n_out, sigma))
@@ -74,8 +74,8 @@ def _linear(n_in: int, n_out: int, sigma: float | None) -> nn.Module:
 class Head(nn.Module):
     """Features [X, F] to the outputs of every action [X, A, K].
 
-    ``dueling`` splits them into V + A - mean(A), output by output (Wang et al. 2016, equation 9).
-    For an implicit distribution the features are multiplied by an embedding of the levels.
+    With ``dueling``, each output is V + A - mean(A) (Wang et al. 2016, equation 9). For an implicit
+    distribution, features are multiplied by an embedding of the levels.
     """
 
     steps: Tensor  # [cosines]
@@ -128,12 +128,12 @@ class Head(nn.Module):
 def values(
     head: Head, distribution: Distribution, features: Tensor, uses: Sequence[str]
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """Features [X, F] to means [X, A], and for a distribution its outputs [X, A, K]; for an
-    implicit one also the quantile levels [X, K] that were drawn for them.
+    """Features [X, F] to means [X, A]; for a distribution also its outputs [X, A, K], and for an
+    implicit one their sampled quantile levels [X, K].
 
     Args:
-        uses: what levels are drawn for (online, target, acting): the outputs are those of the
-            first, the means those of the last.
+        uses: purposes for which levels are sampled (online, target, acting): outputs are those of
+            the first, means those of the last.
     """
     described = distribution
     mean = described.mean
@@ -148,15 +148,15 @@ def values(
 
 
 def draw_levels(head: Head, n_rows: int, n_levels: int, device: torch.device) -> Tensor:
-    """Levels [n_rows, K]; in evaluation midpoints, so that tests leave the stream alone."""
+    """Levels [n_rows, K]; midpoints in evaluation mode, so that tests draw no random numbers."""
     if head.training:
         return torch.rand(n_rows, n_levels, device=device)
     return ((torch.arange(n_levels, device=device) + 0.5) / n_levels).expand(n_rows, -1)
 
 
 def initialize_orthogonally(torso: nn.Module, head: nn.Module, gain: float) -> None:
-    """Orthogonal weights and zero biases of all linear layers, ``gain`` of those of ``head`` (Saxe
-    et al. 2014).
+    """Orthogonal weights and zero biases for all linear layers, with ``gain`` for ``head`` (Saxe et
+    al. 2014).
     """
     for part, factor in ((torso, 1.0), (head, gain)):
         for layer in part.modules():

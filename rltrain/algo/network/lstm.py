@@ -21,7 +21,7 @@ class PackedLSTM(nn.LSTMCell):
         return torch.cat(super().forward(x, (hidden, cell)), -1)
 
     def unroll(self, x: Tensor, first: Tensor, n_rows: list[int]) -> Tensor:
-        """States [P, 2H] of packed sequences; arguments as of ``PackedGRU.unroll``."""
+        """States [P, 2H] of packed sequences; arguments as in ``PackedGRU.unroll``."""
         state, states = first, []
         for rows in x.split(n_rows):
             state = self(rows, state[: len(rows)])

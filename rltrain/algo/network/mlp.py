@@ -28,7 +28,7 @@ def mlp_agents(
 
     ``noisy_sigma`` makes the head's layers noisy; ``layer_norm`` normalizes every hidden layer,
     ``normalize_obs`` the observations; ``orthogonal`` is the gain of the head's orthogonal
-    initialization, that of the layers before being 1.
+    initialization, with gain 1 for the layers before it.
     """
     embed = AgentInput(
         spec=spec, last_action=last_action, agent_id=agent_id, normalize_obs=normalize_obs

@@ -1,4 +1,4 @@
-"""``multi_input_agents``: an encoder per key of a Dict observation."""
+"""``multi_input_agents``: one encoder per key of a Dict observation."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def multi_input_agents(
 
 @dataclass(frozen=True)
 class Part:
-    """A key of a Dict observation: its columns [start, stop) of the flattened one."""
+    """A key of a Dict observation: columns [start, stop) of the flattened observation."""
 
     start: int
     stop: int
@@ -71,7 +71,7 @@ class Part:
 
 
 def observation_parts(spec: EnvSpec) -> Iterator[Part]:
-    """The keys of a Dict observation, in the order in which they are flattened.
+    """The keys of a Dict observation, in the order of flattening.
 
     Raises:
         ValueError: the observations are not a Dict.
@@ -99,7 +99,7 @@ def observation_parts(spec: EnvSpec) -> Iterator[Part]:
 
 
 class Encoders(nn.Module):
-    """Features of every part, joined: [X, N, n_frames * D] to [X, N, F]."""
+    """Concatenated features of every part: [X, N, n_frames * D] to [X, N, F]."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Running mean and variance of observations, kept with the network that normalizes with them."""
+"""Running mean and variance of observations, stored in the network that uses them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from rltrain.types import EnvSpec
 CLIP = 10.0
 """Normalized observations are clipped to ± this."""
 EPSILON = 1e-8
-"""Added to variances: features that never changed give 0."""
+"""Added to variances: constant features become 0."""
 
 
 class RunningNorm(nn.Module):
-    """(x - mean) / sqrt(variance), feature by feature, clipped to ± 10; of the observations passed
-    to ``update``. All agents and stacked frames share the statistics.
+    """(x - mean) / sqrt(variance) per feature, clipped to ± 10, with the statistics of the
+    observations passed to ``update``. All agents and stacked frames share them.
 
-    There is one of it per run: copies of a network (targets, noisy ones) share it.
+    There is one per run: copies of a network (target, noisy) share it.
     """
 
     count: Tensor  # [] observations seen, float64
@@ -49,8 +49,8 @@ class RunningNorm(nn.Module):
         return ((x - self.shift) * self.scale).clamp(-CLIP, CLIP)
 
     def update(self, obs: np.ndarray) -> None:
-        """Take in observations [..., N, *O], single frames (Chan, Golub and LeVeque 1983, Am. Stat.
-        37, equations 1.4 and 1.5; Welford's method for many at once).
+        """Add observations [..., N, *O], single frames (Chan, Golub and LeVeque 1983, Am. Stat. 37,
+        equations 1.4 and 1.5; Welford's method for many at once).
         """
         seen = obs.reshape(-1, self.mean.numel()).astype(np.float64)
         n = len(seen)
@@ -68,18 +68,18 @@ class RunningNorm(nn.Module):
 
     @property
     def variance(self) -> np.ndarray:
-        """[D], of the observations seen; 1 before there are two."""
+        """[D], of the observations seen; 1 for fewer than two."""
         count, squares = float(self.count), self.squares.cpu().numpy()
         return squares / count if count >= 2 else np.ones_like(squares)
 
     def _refresh(self, keys: object = None) -> None:
-        """Compute shift and scale from the statistics, which were loaded with ``keys``."""
+        """Compute shift and scale from the statistics; ``keys`` is unused (a PyTorch hook)."""
         shift, scale = self.mean.cpu().numpy(), 1 / np.sqrt(self.variance + EPSILON)
         for buffer, values in ((self.shift, shift), (self.scale, scale)):
             buffer.copy_(torch.from_numpy(np.tile(values, self.n_frames)))
 
     def separate(self) -> RunningNorm:
-        """A copy with statistics of its own, for older weights."""
+        """A copy with separate statistics, for older weights."""
         other = copy.copy(self)
         other._buffers = {name: copy.deepcopy(buffer) for name, buffer in self._buffers.items()}
         return other

@@ -1,4 +1,4 @@
-"""Real steps, padding and warm-up of windows; windows packed without their padding."""
+"""Real steps, padding and warm-up of windows; packing without padding."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Unroll = Callable[[Batch, Tensor, Tensor], Output]
 
 # twin: kernels/layers/stack.py, kernels/recurrent/team_step.py, kernels/layers/td_step.py
 def zero_outside(x: Tensor, real: Tensor | None) -> Tensor:
-    """``x`` [T+1, B, ...] where ``real`` [T+1, B] is set, 0 elsewhere, whatever is there; None
-    stands for a window without padding.
+    """``x`` [T+1, B, ...] where ``real`` [T+1, B] is set, exactly 0 elsewhere (even for NaN); None
+    means no padding.
     """
     if real is None or x.numel() == 0:
         return x
@@ -26,18 +26,18 @@ def zero_outside(x: Tensor, real: Tensor | None) -> Tensor:
 
 # twin: kernels/recurrent/team_step.py
 class Packing:
-    """The real steps of a batch as P rows: step 0 of all windows, step 1 of those that have one,
-    and so on.
+    """The real steps of a batch as P rows: step 0 of all windows, then step 1 of all windows that
+    have one, and so on.
 
     Args:
         real: [T+1, B] bool, no gaps.
-        order: [B], the windows from the longest to the shortest.
+        order: [B], windows from longest to shortest.
     """
 
     def __init__(self, real: Tensor, order: Tensor) -> None:
         self.shape = real.shape
         step, rank = real.index_select(1, order).nonzero(as_tuple=True)
-        self.row = step * real.shape[1] + order[rank]  # [P], numbers of the steps
+        self.row = step * real.shape[1] + order[rank]  # [P], indices of the steps
         self.dense = len(self.row) == real.numel()
 
     def pack(self, x: Tensor) -> Tensor:
@@ -55,7 +55,7 @@ class Packing:
 
 # twin: kernels/acting.py, kernels/recurrent/packed_gru.py, kernels/recurrent/team_step.py
 class PackedGRU(nn.GRUCell):
-    """A GRU cell that also runs over packed sequences (Cho et al. 2014, as PyTorch has it)."""
+    """A GRU cell that also runs over packed sequences (Cho et al. 2014, PyTorch's variant)."""
 
     n_states = 1  # parts of the recurrent state as wide as the cell
 
@@ -65,7 +65,7 @@ class PackedGRU(nn.GRUCell):
         Args:
             x: [P, I], the rows of step 0, then those of step 1, …; longest sequence first.
             first: [R, H], the state before step 0.
-            n_rows: sequences at each step, never growing, the first at most R; they add up to P.
+            n_rows: sequences at each step, nonincreasing, at most R; their sum is P.
         """
         weights = [self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh]
         first = first[: n_rows[0]].unsqueeze(0)
@@ -86,19 +86,19 @@ class PackedGRU(nn.GRUCell):
 def unroll_warmed_up(
     unroll: Unroll, batch: Batch, real: Tensor, first: Tensor, warm_up: Tensor
 ) -> Output:
-    """Unroll windows whose first steps only warm up the recurrent state and get no gradient
+    """Unroll windows whose first steps only warm up the recurrent state, without gradients
     (burn-in; Kapturowski et al. 2019); the values of those steps are zero.
 
     Args:
-        unroll: from a batch, its real steps [T+1, B] and the first states [B, N, H].
-        warm_up: [B], steps of each window before those that are learned from.
+        unroll: function of a batch, its real steps [T+1, B] and the first states [B, N, H].
+        warm_up: [B], number of warm-up steps of each window.
     """
     step = torch.arange(len(real), device=real.device).unsqueeze(1)
     with torch.no_grad():
         warm = unroll(batch, real & (step < warm_up), first).hidden
     before = at_step(warm, (warm_up - 1).clamp(min=0).unsqueeze(0))[0]  # [B, N, H]
     first = torch.where(warm_up.view(-1, 1, 1) > 0, before, first)
-    # each window again, from its first step after the warm-up on
+    # each window again, from its first step after the warm-up
     later, sooner = (step + warm_up).clamp(max=len(real) - 1), (step - warm_up).clamp(min=0)
     rest = replace(
         batch, obs=at_step(batch.obs, later), last_action=at_step(batch.last_action, later)

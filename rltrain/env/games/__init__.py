@@ -1,1 +1,1 @@
-"""Games in which E environments are a few arrays, without a Python object for each."""
+"""Games whose E environments are a few arrays, without a Python object each."""

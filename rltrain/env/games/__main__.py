@@ -12,7 +12,7 @@ from rltrain.env.make_gymnasium import gymnasium_env
 
 
 def compile_kernels() -> None:
-    """Compile what the environments call, or load it from the cache."""
+    """Compile the environments' kernels, or load them from the cache."""
     for id in ("CartPole-v1", "Acrobot-v1", "MountainCar-v0"):
         classic = gymnasium_env(
             id=id, n_envs=1, training=True, record=False, compiled=True, kwargs={}

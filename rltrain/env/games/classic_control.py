@@ -1,8 +1,8 @@
-"""Gymnasium's CartPole, Acrobot and MountainCar, stepped in machine code in batches: the same
-observations, rewards and ends, to the last bit, at a sixth of the time or less.
+"""Gymnasium's CartPole, Acrobot and MountainCar, stepped in batches in machine code: observations,
+rewards and terminations equal to the last bit, in a sixth of the time or less.
 
-Episodes begin in Gymnasium's own objects, which also draw the images and whose attributes, such as
-``gravity``, are in force (``set_task``).
+Episodes begin in Gymnasium's objects, which also draw images; changes of their attributes, such as
+``gravity``, take effect (``set_task``).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Rules(NamedTuple):
     """A compiled environment."""
 
     kernel: str  # of ``classic_control_kernel``
-    values: Callable[[Any], Sequence[float]]  # that a Gymnasium environment is stepped with
-    draw: Callable[[Any, np.ndarray], Drawing]  # it, in a state
+    values: Callable[[Any], Sequence[float]]  # parameters read from a Gymnasium environment
+    draw: Callable[[Any, np.ndarray], Drawing]  # the drawing of a state
 
 
 def cart_pole(env: Any) -> Sequence[float]:
@@ -50,7 +50,7 @@ def acrobot(env: Any) -> Sequence[float]:
     """The values that ``AcrobotEnv.step`` reads.
 
     Raises:
-        EnvError: noise, which is not compiled.
+        EnvError: torque noise, which is not compiled.
     """
     if env.torque_noise_max > 0:
         raise EnvError(
@@ -73,7 +73,7 @@ def draw_cart_pole(env: Any, state: np.ndarray) -> Drawing:
 
 
 def draw_acrobot(env: Any, state: np.ndarray) -> Drawing:
-    """The tip, the joint of the two links, and where they hang."""
+    """The tip, the joint of the two links, and the pivot."""
     first, second = state[:2].tolist()
     joint = env.LINK_LENGTH_1 * np.array([np.sin(first), -np.cos(first)])
     tip = joint + env.LINK_LENGTH_2 * np.array([np.sin(first + second), -np.cos(first + second)])
@@ -117,8 +117,8 @@ NAMES = "Acrobot", "CartPole", "MountainCar"
 
 
 def rules_of(env: gymnasium.Env) -> Rules | None:
-    """The compiled counterpart of an environment as ``gymnasium.make`` returns it; None if it is
-    another one, is wrapped, opens a window, or is not the same to the last bit as installed here.
+    """The compiled counterpart of an environment returned by ``gymnasium.make``; None if there is
+    none, or it is wrapped, opens a window, or differs in any bit from the installed version.
     """
     while isinstance(env, gymnasium.Wrapper) and type(env) in (OrderEnforcing, TimeLimit):
         env = env.env
@@ -130,7 +130,7 @@ def rules_of(env: gymnasium.Env) -> Rules | None:
 
 
 def agrees(env: Any, rules: Rules) -> bool:
-    """Whether both make the same steps from 20 drawn states."""
+    """Whether both make the same steps from 20 random states."""
     rng, kernel = np.random.default_rng(0), kernel_of(rules)
     n_actions, state = int(env.action_space.n), np.zeros((1, 4))
     obs = np.zeros((1, 1, *env.observation_space.shape), np.float32)
@@ -161,9 +161,9 @@ class ClassicControl(SyncVectorEnv):
 
     Args:
         rules: the compiled counterpart.
-        make: builds one environment, a ``GymnasiumEnv`` of those in ``RULES``.
+        make: builds one environment, a ``GymnasiumEnv`` in ``RULES``.
         n_envs: environments, E.
-        time_limit: as ``SyncVectorEnv``.
+        time_limit: as in ``SyncVectorEnv``.
     """
 
     def __init__(
@@ -231,7 +231,7 @@ class ClassicControl(SyncVectorEnv):
         return int(self._limit - self._t.max())
 
     def moved(self, n: int, terminated: np.ndarray) -> None:
-        """Count ``n`` calls of ``move`` in which all played, and of which only the last one, which
+        """Count ``n`` calls of ``move`` in which all environments played; only the last one, which
         filled ``terminated`` [E], ended episodes.
         """
         self._t += n
@@ -251,7 +251,7 @@ class ClassicControl(SyncVectorEnv):
         return results
 
     def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
-        """The images, uint8 [H, W, 3], of the last step of these environments."""
+        """Images, uint8 [H, W, 3], of the environments' last step."""
         self._to_gymnasium(envs)
         return super().render(envs)
 
@@ -260,7 +260,7 @@ class ClassicControl(SyncVectorEnv):
         return self._rules.draw(self._adapters[e].env.unwrapped, self._states[e])
 
     def state_dict(self) -> StateDict:
-        """Every array, and the tasks."""
+        """All arrays, and the tasks."""
         return {
             "episode": self._episode.copy(),
             **{name: getattr(self, name).copy() for name in ARRAYS},

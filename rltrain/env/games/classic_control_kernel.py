@@ -1,7 +1,7 @@
 """Steps of CartPole, Acrobot and MountainCar in machine code: the operations of Gymnasium's classes
-in their order, on the same library functions, so that every bit is the same.
+in the same order, with the same library functions, so that results are bitwise equal.
 
-State [E, 4] float64 (MountainCar: two of the four), ``values`` [E, V] the attributes named in
+State is [E, 4] float64 (MountainCar uses two of four), ``values`` [E, V] the attributes named in
 ``classic_control``. Each function steps the environments that are ``playing``, fills ``obs``
 [E, 1, O], ``reward`` and ``terminated`` [E], and returns the first environment with an invalid
 action or an observation that is not finite, or -1.
@@ -123,8 +123,8 @@ def acrobot(values, state, action, playing, obs, reward, terminated):
 
 @njit()
 def derivative(values, torque, point, out):
-    """``AcrobotEnv._dsdt``. The exponent is a value and no constant, so that squares are the C
-    library's ``pow``, as NumPy's are.
+    """``AcrobotEnv._dsdt``. The exponent is a variable, so squares use the C library's ``pow``, as
+    in NumPy.
     """
     m1, m2, l1, lc1, lc2, moi, nips, two = values[6:]
     theta1, theta2, dtheta1, dtheta2 = point
@@ -152,7 +152,7 @@ def derivative(values, torque, point, out):
 
 @njit()
 def wrapped(angle):
-    """An angle moved to -π … π by whole turns."""
+    """Wrap an angle to -π … π."""
     while angle > PI:
         angle = angle - 2 * PI
     while angle < -PI:

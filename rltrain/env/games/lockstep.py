@@ -1,7 +1,7 @@
-"""GameEnv: the episodes of games whose state is arrays over environments.
+"""GameEnv: episodes of games whose state is arrays over environments.
 
-To add a game: a subclass with its rules in ``_begin`` and ``_advance``, and a function that a YAML
-can name.
+To add a game: a subclass with its rules in ``_begin`` and ``_advance``, and a function for the YAML
+file to name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rltrain.types import EnvSpec, Info, StateDict
 
 
 class GameEnv(VectorEnv):
-    """``n_envs`` environments of one game, all in the same arrays.
+    """``n_envs`` environments of one game, in shared arrays.
 
     Args:
         spec: sizes.
@@ -26,7 +26,7 @@ class GameEnv(VectorEnv):
             ``terminal``: it counts as terminated.
     """
 
-    remembers: Sequence[str] = ()  # names of the arrays that are its state
+    remembers: Sequence[str] = ()  # names of the state arrays
 
     def __init__(self, spec: EnvSpec, n_envs: int, time_limit: str = "bootstrap") -> None:
         self.spec, self.n_envs, self.time_limit = spec, n_envs, time_limit
@@ -76,7 +76,7 @@ class GameEnv(VectorEnv):
         raise AttributeError(f"{type(self).__name__} has no method {method} to call")
 
     def state_dict(self) -> StateDict:
-        """Every array, copied."""
+        """Copies of all arrays."""
         names = ("obs", "avail_actions", "state", "last", "_episode", *self.remembers)
         return {name.lstrip("_"): getattr(self, name).copy() for name in names}
 

@@ -24,8 +24,8 @@ PAYOFFS: Mapping[str, list[list[float]]] = {
 
 
 class MatrixGames(GameEnv):
-    """Two agents act ``length`` times for the team reward ``payoff[first][second]``; all they see
-    is a 1. The end of the game is termination, as in EPyMARL.
+    """Two agents act ``length`` times for the team reward ``payoff[first][second]``; observations
+    are a constant 1. The end of the game is termination, as in EPyMARL.
 
     Raises:
         ValueError: ``payoff`` is not a square table.
@@ -61,9 +61,9 @@ class MatrixGames(GameEnv):
 class TwoStepGames(GameEnv):
     """The two-step game of Rashid et al. (2018), section 5: a safe branch (7) or coordination (8).
 
-    In state 0 the first agent's action chooses state 1 (action 0) or 2 (action 1), for reward 0.
-    State 1 pays 7 whatever is done, state 2 pays [[0, 1], [1, 8]]; then the game ends. Observations
-    and state are the one-hot of these three; all zero once the game has ended.
+    In state 0, the first agent's action chooses state 1 (action 0) or 2 (action 1), for reward 0.
+    State 1 pays 7 for any actions, state 2 pays [[0, 1], [1, 8]]; then the game ends. Observations
+    and state are the one-hot state, all zero after the end.
     """
 
     remembers = ("_place",)

@@ -18,11 +18,11 @@ from rltrain.types import Drawing, EnvSpec
 
 
 class StagHunt(GameEnv):
-    """Agents hunt on a bounded grid; two that catch a stag at once are paid ``reward_stag`` and
-    freeze, one alone pays. The episode ends when all prey is caught or all agents are frozen.
+    """Agents hunt on a bounded grid: two that catch a stag together get ``reward_stag`` and freeze;
+    one alone is penalized. The episode ends when all prey is caught or all agents are frozen.
 
     Actions: right, down, left, up, stay, catch (next to prey). Observations: agents, stags and
-    hares in the cells around; the state is the whole grid.
+    hares in the surrounding cells; the state is the whole grid.
 
     Raises:
         ValueError: no prey, or more agents and prey than half the cells.
@@ -92,7 +92,7 @@ class StagHunt(GameEnv):
         return reward, terminated, (self._t >= self._limit) & ~terminated
 
     def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
-        """Agents in blue, stags in orange, hares in green; what is frozen or caught is gone."""
+        """Active agents in blue; free stags in orange, hares in green."""
         return [[self._image(self._grid[e])] for e in envs]
 
     def _image(self, grid: np.ndarray) -> np.ndarray:
@@ -101,7 +101,7 @@ class StagHunt(GameEnv):
         return draw_grid((len(grid), len(grid[0])), pieces)
 
     def drawing(self, e: int) -> Drawing:
-        """Agents in blue, stags in orange, hares in green; what is frozen or caught is gone."""
+        """Active agents in blue; free stags in orange, hares in green."""
         kinds = [Piece(0, 0, ORANGE, True, "S", name="stag", team=1)] * self._n_stags
         kinds += [Piece(0, 0, GREEN, True, "H", name="hare", team=1)] * len(self._prey[e])
         agent = Piece(0, 0, BLUE, True, name="agent", team=0)

@@ -1,8 +1,8 @@
 """The rules of stag hunt, compiled: all environments in one call.
 
 Arrays over environments: ``agents`` [E, N, 2] and ``prey`` [E, P, 2] int64, rows and columns;
-``free`` [E, N] and ``alive`` [E, P] uint8; ``rng`` [E] uint64; ``grid`` [E, H, W, 3] float32:
-where agents, stags and hares are. The first ``n_stags`` prey are stags.
+``free`` [E, N] and ``alive`` [E, P] uint8; ``rng`` [E] uint64; ``grid`` [E, H, W, 3] float32,
+positions of agents, stags and hares. The first ``n_stags`` prey are stags.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ AGENT = 0
 
 @njit(__file__)
 def below(rng: ndarray, e: int, n: int) -> int:
-    """A number from 0 to n - 1 of environment e's own stream (splitmix64)."""
+    """A random number from 0 to n - 1 from environment e's stream (splitmix64)."""
     rng[e] += np.uint64(0x9E3779B97F4A7C15)
     z = rng[e]
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -72,7 +72,7 @@ def begin(
 
 @njit(__file__)
 def blocked(grid: ndarray, e: int, row: int, column: int) -> bool:
-    """Whether a cell is outside or somebody is there."""
+    """Whether a cell is outside the grid or occupied."""
     if not (0 <= row < grid.shape[1] and 0 <= column < grid.shape[2]):
         return True
     return grid[e, row, column].sum() > 0
@@ -115,8 +115,8 @@ def advance(
 ) -> None:
     """One env step: agents move in random order, then prey is caught or moves, in random order.
 
-    A stag is caught by two agents that catch at once, a hare by one; those who caught are frozen
-    and leave the grid. A try that fails costs ``penalty``. ``rewards``: of a stag and of a hare.
+    A stag is caught by two agents together, a hare by one; these agents are frozen and leave the
+    grid. A failed attempt costs ``penalty``. ``rewards``: of a stag and of a hare.
     """
     n_agents, n_prey = agents.shape[1], prey.shape[1]
     order, prey_order = np.empty(n_agents, np.int64), np.empty(n_prey, np.int64)
@@ -165,8 +165,8 @@ def observe(
 ) -> None:
     """Write observations [E, N, (2 sight + 1)² · 3] and available actions [E, N, 6].
 
-    An agent sees the cells around it, those outside as empty; a frozen one sees nothing and can
-    only stay. Moves out of the grid are not available; catching is, next to prey.
+    An agent sees the cells around it, with outside cells empty; a frozen agent sees nothing and
+    can only stay. Moves out of the grid are unavailable; catching is available next to prey.
     """
     height, width = grid.shape[1], grid.shape[2]
     for e in range(len(agents)):

@@ -1,5 +1,5 @@
-"""StarCraft II micromanagement: SMAC's maps and interface over our own battle engine. Importing
-this is cheap."""
+"""StarCraft II micromanagement: SMAC's maps and interface on rltrain's battle engine. Cheap to
+import."""
 
 from rltrain.common.imports import public_names
 

@@ -25,12 +25,12 @@ class BackendOptions:
     backend: Backend = "native"
     scripted: Flag = False
     n_threads: Count = 1  # native
-    max_restarts: Count = 20  # sc2: crashes within an hour, of all environments together
+    max_restarts: Count = 20  # sc2: crashes within an hour, over all environments
     game_timeout: Positive = 300.0  # sc2: seconds that a game may take for a reset or a step
 
 
 class BattleBackend(Protocol):
-    """E battles side by side. The arrays show the current time step."""
+    """E battles in parallel. The arrays hold the current time step."""
 
     n_envs: int
     obs: np.ndarray  # [E, A, O] float32
@@ -38,7 +38,7 @@ class BattleBackend(Protocol):
     state: np.ndarray  # [E, S] float32
     reward: np.ndarray  # [E]
     lost: np.ndarray  # [E] bool: the last step had to restart this episode
-    exact: bool  # state_dict is that of running battles; False: only of the episodes to come
+    exact: bool  # whether state_dict includes running battles, not only the next episodes
     about: Mapping[str, str]  # for records
 
     @property
@@ -64,7 +64,7 @@ class BattleBackend(Protocol):
         """
 
     def results(self, envs: Sequence[int]) -> list[Info]:
-        """How these battles stand: won, dead allies and enemies, timed out."""
+        """Results of these battles so far: won, dead allies and enemies, timed out."""
 
     def call(self, method: str, *args: Any) -> list[Any]:
         """Call a method of ``BattleView`` (``get_state_dict``, ``get_unit_by_id``, …), or of SMAC's
@@ -72,11 +72,11 @@ class BattleBackend(Protocol):
         """
 
     def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
-        """Images [H, W, 3] of these battles since they were rendered last."""
+        """Images [H, W, 3] of these battles since they were last rendered."""
 
     def save_replay(self, e: int, folder: str, prefix: str) -> list[str]:
-        """Have the game write ``<prefix>_<date>.SC2Replay`` into a folder: all episodes of that
-        environment since its game was launched, the current one last. Returns the new file's path.
+        """Make the game write ``<prefix>_<date>.SC2Replay`` to a folder: all episodes of the
+        environment since its game was launched, the current one last. Returns the file's path.
         """
 
     def scripted(self, name: str) -> DecisionFunction:
@@ -87,8 +87,8 @@ class BattleBackend(Protocol):
     def state_dict(self) -> StateDict: ...
 
     def resume(self, state: StateDict, seed_of: Callable[[int], int]) -> None:
-        """Continue where ``state_dict`` was taken, or, where that is not ``exact``, begin the
-        episodes with the seeds ``seed_of(e)``.
+        """Continue where ``state_dict`` was taken, or, if it is not ``exact``, begin the episodes
+        with the seeds ``seed_of(e)``.
         """
 
     def close(self) -> None: ...
@@ -103,15 +103,15 @@ def open_battles(
     recipe: Recipe,
     map_file: str,
 ) -> BattleBackend:
-    """Battles on the backend that ``play`` asks for; their first episodes begin with ``start``.
+    """Battles on the backend selected by ``play``; ``start`` begins their first episodes.
 
     Args:
-        native: makes them on the built-in engine, given ``n_envs`` and ``n_threads``.
+        native: makes battles on the built-in engine, given ``n_envs`` and ``n_threads``.
         recipe: the same environment in StarCraft II.
-        map_file: the file of the map in StarCraft II.
+        map_file: the map's file in StarCraft II.
 
     Raises:
-        ValueError: StarCraft II is to play, and a part of it is missing.
+        ValueError: StarCraft II is selected, and a part of it is missing.
     """
     package = recipe.package
     if choose_backend(play.backend, package, map_file, scripted=play.scripted) == "native":

@@ -1,4 +1,4 @@
-"""The options of battles as keywords of an environment, with rltrain's number types."""
+"""Battle options as keywords of an environment, with rltrain's number types."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ NUMBERS: Mapping[Any, Any] = {
     getattr(option_checks, name): getattr(number_types, name)
     for name in ("Count", "Flag", "NonNegative", "Positive", "Probability", "Real")
 }
-"""The ranges of ``rltrain.battles`` and the types that settings are checked against."""
+"""The ranges of ``rltrain.battles``, and the types that check settings."""
 
 
 def checked_keywords(function: Callable[..., None]) -> Callable[..., None]:
-    """``flat_keywords``; the signature has rltrain's number types in place of the ranges, and an
-    error that begins with a keyword names it as the setting of an environment."""
+    """``flat_keywords`` with rltrain's number types in the signature instead of the ranges; errors
+    name a keyword as the setting of an environment."""
     flat = flat_keywords(function, NUMBERS)
 
     @wraps(flat)

@@ -1,4 +1,4 @@
-"""``SeveralMaps``: battles of several maps side by side, in the layout of the largest of them."""
+"""``SeveralMaps``: parallel battles on several maps, in the layout of the largest one."""
 
 from __future__ import annotations
 
@@ -21,26 +21,25 @@ from rltrain.env.smac.spec import spec_of
 from rltrain.interfaces import DecisionFunction
 from rltrain.types import Info, StateDict
 
-LEAST_WEIGHT = 0.1  # by_difficulty: of a map on which all battles are won
-MEMORY = 20  # by_difficulty: battles of a map that its running win rate remembers
+LEAST_WEIGHT = 0.1  # by_difficulty: weight of a map with only wins
+MEMORY = 20  # by_difficulty: battles in a map's running win rate
 
 
 @dataclass(frozen=True, kw_only=True)
 class SeveralOptions:
-    """The maps of a run, and how often each is played in training."""
+    """The maps of a run, and their sampling weights in training."""
 
     maps: list[str] | None = None
-    map_weights: list[Positive] | Literal["by_difficulty"] | None = None  # None: all alike
+    map_weights: list[Positive] | Literal["by_difficulty"] | None = None  # None: equal
 
 
 class SeveralMaps:
     """E battles, each on one of several maps; see ``BattleBackend``.
 
     Agents, enemies and actions that a map does not have are absent: their rows are zero, and an
-    absent agent has action 0 only. All maps show the same features of a unit, so that the sizes of
-    rows are those of every map. ``choose`` draws the map of an episode from its seed; with
-    ``by_difficulty`` a map's weight is ``LEAST_WEIGHT`` and the share of its battles that were not
-    won.
+    absent agent has only action 0. All maps show the same unit features, so rows have the same size
+    on every map. ``choose`` draws an episode's map from its seed; with ``by_difficulty``, a map's
+    weight is ``LEAST_WEIGHT`` plus its fraction of battles not won.
     """
 
     exact = True
@@ -97,10 +96,10 @@ class SeveralMaps:
         self.state = np.zeros((n_envs, self.spec.state_dim), np.float32)
         self.reward, self.lost = np.zeros(n_envs), np.zeros(n_envs, np.bool_)
         for part in self.parts:
-            part.world.outcome[:] = Outcome.TIMEOUT  # nothing is played there
+            part.world.outcome[:] = Outcome.TIMEOUT  # no battle there
 
     def choose(self, e: int, seed: int, number: int | None) -> None:
-        """The map of the next episode of environment e; test episodes, which have a number, take
+        """Choose the map of environment e's next episode; test episodes, which have a number, take
         all maps in turn."""
         m = int(self.which[e])
         if m >= 0 and (outcome := self.parts[m].world.outcome[e]) != Outcome.RUNNING:
@@ -112,13 +111,13 @@ class SeveralMaps:
             part.world.outcome[e] = Outcome.TIMEOUT
 
     def _playing(self) -> Iterator[tuple[int, NativeBattles, np.ndarray]]:
-        """Yield the maps on which battles are played now, and the environments of these."""
+        """Yield the maps with current battles, and their environments."""
         for m, part in enumerate(self.parts):
             if len(envs := np.flatnonzero(self.which == m)):
                 yield m, part, envs
 
     def start(self, seeds: Mapping[int, int]) -> None:
-        """Begin the first episodes on the maps that were chosen, on the others none."""
+        """Begin the first episodes on the chosen maps."""
         for m, part in enumerate(self.parts):
             part.start({e: seed for e, seed in seeds.items() if self.which[e] == m})
         self._show(list(seeds))
@@ -129,7 +128,7 @@ class SeveralMaps:
         restarts: Mapping[int, int] | None = None,
         other_action: np.ndarray | None = None,
     ) -> None:
-        """One env step; environments in ``restarts`` begin on the maps that were chosen."""
+        """One env step; environments in ``restarts`` begin on the chosen maps."""
         seeds = restarts or {}
         for m, part, envs in self._playing():
             absent = action[envs, part.map_data.n_agents :]
@@ -143,7 +142,7 @@ class SeveralMaps:
         self._show(list(seeds))
 
     def _show(self, begun: Sequence[int]) -> None:
-        """Copy the frames of all battles to where the layout has them."""
+        """Copy the observations of all battles into the common layout."""
         self.obs[begun], self.state[begun], self.avail[begun] = 0, 0, 0
         self.avail[begun, :, 0] = 1
         for m, part, envs in self._playing():
@@ -156,7 +155,7 @@ class SeveralMaps:
             self.reward[envs] = part.reward[envs]
 
     def _each(self, name: str) -> np.ndarray:
-        """An array [E] of the maps that are played."""
+        """An array [E] gathered from the current maps."""
         arrays = np.stack([getattr(part, name) for part in self.parts])
         return arrays[self.which, np.arange(self.n_envs)]
 
@@ -171,7 +170,7 @@ class SeveralMaps:
         return self._each("timeout")
 
     def results(self, envs: Sequence[int]) -> list[Info]:
-        """How these battles stand, with the names of their maps."""
+        """Results of these battles so far, with map names."""
         which = [(e, int(self.which[e])) for e in envs]
         return [{**self.parts[m].results([e])[0], "map": self.names[m]} for e, m in which]
 
@@ -181,12 +180,12 @@ class SeveralMaps:
         return [found[m][e] for e, m in enumerate(self.which)]
 
     def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
-        """Images [H, W, 3] of these battles since they were rendered last."""
+        """Images [H, W, 3] of these battles since they were last rendered."""
         return [self.parts[self.which[e]].render([e])[0] for e in envs]
 
     def drawing(self, e: int) -> BattleDrawing:
-        """Units, orders and what each agent sees, as numbers; absent agents stand behind the
-        others, so that agents and enemies have the numbers of the largest map."""
+        """Units, orders and visibility as numbers; absent agents come after the others, so that
+        agents and enemies have the numbers of the largest map."""
         part = self.parts[self.which[e]]
         world, looks, columns = part.drawing(e)
         n, n_units, absent = part.map_data.n_agents, len(looks), self.spec.n_agents

@@ -24,8 +24,8 @@ class Smacv2VectorEnv(SmacVectorEnv):
     the arrays.
 
     ``map_name`` is ``<race>_<agents>_vs_<enemies>``; ``backend`` as in ``SmacVectorEnv``. The
-    options are SMACv2's own; ``zero_enemy_block`` and ``fixed_max_reward`` restore bugs of its
-    published program (``field_of_view.register``, ``Options``). Raises ValueError for an unknown
+    options are SMACv2's own; ``zero_enemy_block`` and ``fixed_max_reward`` reproduce bugs of its
+    published code (``field_of_view.register``, ``Options``). Raises ValueError for an unknown
     scenario.
     """
 

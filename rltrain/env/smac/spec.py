@@ -9,7 +9,7 @@ from rltrain.types import EnvSpec
 
 def spec_of(map_data: MapData, options: Options) -> EnvSpec:
     """The spec of a map or scenario with these options, for either engine. Raises ValueError if
-    they do not fit it; what stands for several maps is checked map by map.
+    they do not fit; several maps are checked individually.
     """
     if not map_data.for_any:
         require_scale(map_data, options)

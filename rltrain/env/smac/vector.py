@@ -36,12 +36,12 @@ TIME_LIMITS = ("terminal", "bootstrap")
 
 
 class SmacVectorEnv:
-    """E environments of one SMAC map, of that in ``map_file`` or of several ``maps``, in lockstep;
-    see ``rltrain.interfaces.VectorEnv`` for the meaning of the arrays.
+    """E environments of one SMAC map, a ``map_file`` or several ``maps``, in lockstep; see
+    ``rltrain.interfaces.VectorEnv`` for the arrays.
 
-    ``time_limit`` sets what a time-out is: "terminal" as in SMAC, or "bootstrap" (``last`` without
-    ``terminated``). ``about`` is the backend that plays. The other options are SMAC's own, with
-    SMAC's defaults; only the game reads ``ProgramOptions``.
+    ``time_limit`` is "terminal", as in SMAC, or "bootstrap" (``last`` without ``terminated``).
+    ``about`` names the backend. The other options are SMAC's, with its defaults; only the game
+    reads ``ProgramOptions``.
     """
 
     frames_per_second = 12.5  # of videos: an env step, half a game second, takes a third of one
@@ -77,7 +77,7 @@ class SmacVectorEnv:
             play = replace(play, backend="native")
 
         def find(name: str) -> MapData:
-            """The map of the file by its name, and all others."""
+            """A map by name, including that of the file."""
             named = own is not None and own.name == name
             return own if own is not None and named else find_map_under(rules, name)
 
@@ -149,14 +149,14 @@ class SmacVectorEnv:
         self.obs, self.avail_actions, self.state = battles.obs, battles.avail, battles.state
         self.last = np.zeros(self.n_envs, np.bool_)
         self.infos: list[Info] = [{} for _ in range(self.n_envs)]
-        self.episode = np.zeros(self.n_envs, np.int64)  # k of the episode each environment is in
+        self.episode = np.zeros(self.n_envs, np.int64)  # k of each environment's current episode
         self.lost = battles.lost
         self.has_drawing = battles.exact
         other = battles.other if isinstance(battles, NativeBattles) else None
         self.other_side = None if other is None else SmacOtherSide(other, options)
         self._bootstrap = time_limit == "bootstrap"
         self._seeds: EpisodeSeeds | None = None
-        # what battles do themselves, see ``BattleBackend``
+        # methods of the battles, see ``BattleBackend``
         self.call, self.render, self.scripted = battles.call, battles.render, battles.scripted
         self.save_replay, self.close = battles.save_replay, battles.close
 
@@ -190,7 +190,7 @@ class SmacVectorEnv:
         return self.battles.reward.astype(np.float32)[:, None], terminated
 
     def _write_results(self) -> None:
-        """The results of the episodes that just ended, in ``infos``."""
+        """Write the results of the episodes that just ended to ``infos``."""
         ended = np.flatnonzero(self.last).tolist()
         for e, result in zip(ended, self.battles.results(ended), strict=True):
             self.infos[e] = result
@@ -200,8 +200,8 @@ class SmacVectorEnv:
         return Drawing(*cast(NativeBattles | SeveralMaps, self.battles).drawing(e))
 
     def state_dict(self) -> StateDict:
-        """The state of all environments; of a game only which episode it is in. The seeds are the
-        caller's: ``reset`` gives them, ``load_state_dict`` keeps them."""
+        """The state of all environments; for the game, only its episode number. Seeds are not
+        included: ``reset`` sets them, ``load_state_dict`` keeps them."""
         return {"episode": self.episode.copy(), **self.battles.state_dict()}
 
     def load_state_dict(self, state: StateDict) -> None:
@@ -225,7 +225,7 @@ class SmacVectorEnv:
         self._write_results()
 
     def _begin(self, e: int, k: int) -> int:
-        """The seed of episode k of environment e, whose map is chosen if there are several."""
+        """The seed of episode k of environment e; chooses its map if there are several."""
         seeds = self._seeds
         assert seeds is not None, "an episode before reset"
         seed = seeds(e, k)
@@ -235,11 +235,11 @@ class SmacVectorEnv:
         return seed
 
     def carried(self) -> StateDict:
-        """How often battles on each map were won."""
+        """The win rate on each map."""
         return {"wins": self.battles.wins.copy()} if isinstance(self.battles, SeveralMaps) else {}
 
     def restart(self, state: StateDict) -> None:
-        """Take over how often battles on each map were won."""
+        """Load the win rate on each map."""
         if isinstance(self.battles, SeveralMaps):
             self.battles.wins[:] = state["wins"]
 
@@ -252,7 +252,7 @@ def commanded_natively(play: BackendOptions, rules: str = "sc2") -> BackendOptio
     """The backend of battles in which opponents command the enemies.
 
     Raises:
-        ValueError: only the game or the rules can command them.
+        ValueError: the backend or rules do not support it.
     """
     if play.backend == "sc2" or rules != "sc2":
         wrong, right = f"env.rules={rules}", "env=smac env.rules=sc2"

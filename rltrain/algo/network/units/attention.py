@@ -15,15 +15,15 @@ from rltrain.types import EnvSpec
 
 class AttentionAgents(EntityAgents):
     """One layer of attention over units (after UPDeT, Hu et al. 2021, and TransfQMix, Gallici et
-    al. 2023), with a GRU cell as memory instead of a token, and one query: the agent itself.
+    al. 2023), with a GRU cell as memory instead of a token, and the agent itself as the only query.
 
-    Every unit is embedded by a layer of its kind. Each head compares them with a query made of own
-    features, softmax_j(query · e_j), and adds the mean of the e_j through a linear layer; one unit
-    of logit 0 stands for "none of them". Units that are not seen are masked.
+    Each kind of unit has an embedding layer. Each head attends with a query computed from own
+    features, softmax_j(query · e_j), and adds the weighted mean of the e_j through a linear layer;
+    an extra unit with logit 0 stands for "none of them". Unseen units are masked.
 
     Args:
-        embed_dim: size of an embedded unit, and hidden units of the network of w and c.
-        heads: queries.
+        embed_dim: size of an embedded unit, and hidden units of the network for w and c.
+        heads: number of queries.
 
     Raises:
         ValueError: as ``EntityAgents``.
@@ -60,10 +60,10 @@ class UnitAttention(nn.Module):
     """The sum of attended units: own features x [..., H] and observations [..., O] to [..., H].
 
     Args:
-        blocks: places of units in an observation, by kind.
+        blocks: positions of units in an observation, by kind.
         n_hidden: H.
         embed_dim: D, size of an embedded unit.
-        heads: queries.
+        heads: number of queries.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class UnitAttention(nn.Module):
         self.out = nn.Linear(heads * embed_dim, n_hidden)
 
     def forward(self, x: Tensor, obs: Tensor) -> Tensor:
-        """Units that are not there, whose rows are zeros, have no part."""
+        """Absent units, whose rows are zeros, are ignored."""
         units = [rows(block, obs) for block in self.blocks.values()]
         embedded = zip(self.embed.values(), units, strict=True)
         unit = torch.cat([F.relu(embed(each)) for embed, each in embedded], -2)  # [..., m, D]

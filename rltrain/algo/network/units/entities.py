@@ -1,6 +1,6 @@
 """``EntityAgents``: recurrent agents that read an observation as rows of units.
 
-A new one is a subclass that adds the units to the input of the recurrent cell (``_join``).
+To add one: a subclass that adds the units to the input of the recurrent cell (``_join``).
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ Block = Mapping[str, int]
 
 
 class EntityAgents(GRUAgents):
-    """Own features pass a linear layer, to whose output the units that are seen are added. After
-    the GRU cell, actions without a target have a linear layer, and the value of attacking enemy j
-    is h · w(x_j) + c(x_j): it moves with the enemy. Healers' actions are read as attacks on the
-    enemy of the same number, beyond the last enemy as actions without a target. Rows of zeros,
-    which are units that are not there, change nothing.
+    """Recurrent agents over units. Visible units are added to a linear layer of own features. After
+    the GRU cell, a linear layer values actions without a target, and attacking enemy j has the
+    value h · w(x_j) + c(x_j), independent of the enemies' order. Healers' actions count as attacks
+    on the enemy of the same number, or, beyond the last enemy, as actions without a target. Absent
+    units, rows of zeros, change nothing.
 
     Args:
-        hyper_dim: hidden units of the network of w and c.
+        hyper_dim: hidden units of the network for w and c.
 
     Raises:
-        ValueError: the environment names no blocks of units, or has no attack for each enemy.
+        ValueError: the environment names no unit blocks, or has no attack for each enemy.
     """
 
     def __init__(
@@ -78,15 +78,15 @@ class EntityAgents(GRUAgents):
         self._add_layers(hidden_dim, hyper_dim)
 
     def _add_layers(self, hidden_dim: int, hyper_dim: int) -> None:
-        """Add those of a subclass."""
+        """Add the layers of a subclass."""
 
     @abstractmethod
     def _join(self, x: Tensor, obs: Tensor) -> Tensor:
         """Own features x [X, N, H] and observations [X, N, O] to [X, N, H]."""
 
     def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:
-        """See ``GRUAgents``. The values of agents that see nothing in a whole window, such as those
-        of teams smaller than the largest, are the same and computed once.
+        """See ``GRUAgents``. Agents that see nothing in a whole window, such as absent agents, have
+        equal values, which are computed once.
         """
         if not self.any_size or batch.hidden is not None or batch.warm_up is not None:
             return super().unroll(batch, start, stop)
@@ -120,8 +120,8 @@ class EntityAgents(GRUAgents):
     def _values(
         self, hidden: Tensor, obs: Tensor, learning: bool | None = None
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """See ``GRUAgents``; attacks come first among the actions with a target, and last where
-        the environment does not say which these are."""
+        """See ``GRUAgents``; attacks are the first actions with a target, or the last actions if
+        the environment does not name these."""
         before, *after = self.fc2(hidden).split(self.plain_parts, -1)
         return torch.cat([before, self.attack(hidden, obs), *after], -1), None, None
 
@@ -142,9 +142,9 @@ class AttackValues(nn.Module):
     to [..., m].
 
     Args:
-        block: place of the enemies in an observation.
+        block: position of the enemies in an observation.
         n_hidden: H.
-        width: hidden units of the network of w and c.
+        width: hidden units of the network for w and c.
     """
 
     def __init__(self, block: Block, n_hidden: int, width: int) -> None:
@@ -154,13 +154,13 @@ class AttackValues(nn.Module):
         self.last = nn.Linear(width, n_hidden + 1)
 
     def forward(self, hidden: Tensor, obs: Tensor) -> Tensor:
-        """The last layer meets h before x_j, which is the same and cheaper."""
+        """Multiply the last layer by h before x_j: the same result, cheaper."""
         query, constant = self.queries(hidden)
         unit = F.relu(self.embed(rows(self.block, obs)))  # [..., m, D]
         return (unit * query.unsqueeze(-2)).sum(-1) + constant.unsqueeze(-1)
 
     def queries(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """What embedded enemies are multiplied with [..., D], and what is added [...]."""
+        """The factor [..., D] of embedded enemies, and the constant [...] to add."""
         hidden = F.pad(hidden, (0, 1), value=1.0)  # [..., H + 1], the 1 for c
         return hidden @ self.last.weight, hidden @ self.last.bias
 

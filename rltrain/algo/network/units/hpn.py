@@ -8,14 +8,14 @@ from rltrain.algo.network.units.entities import UNITS, EntityAgents, rows
 
 
 class HPNAgents(EntityAgents):
-    """Hyper policy network (Hao et al. 2023) with one head: the features of every unit choose the
-    weights that they are multiplied with.
+    """Hyper policy network (Hao et al. 2023) with one head: each unit's features generate the
+    weights that they are multiplied by.
 
-    To the output of the layer of own features every enemy x_j adds x_j W(x_j), every ally the same
-    with a network of its own: their order does not matter.
+    Every enemy x_j adds x_j W(x_j) to the layer of own features, and every ally likewise with
+    another network: their order does not matter.
 
     Args:
-        hyper_dim: hidden units of the networks of W, w and c.
+        hyper_dim: hidden units of the networks for W, w and c.
 
     Raises:
         ValueError: as ``EntityAgents``.
@@ -42,5 +42,5 @@ class HPNAgents(EntityAgents):
 
 
 def hypernet(n_in: int, width: int, n_hidden: int) -> nn.Sequential:
-    """The network that makes a matrix [n_in, n_hidden] from n_in features."""
+    """A network that computes a matrix [n_in, n_hidden] from n_in features."""
     return nn.Sequential(nn.Linear(n_in, width), nn.ReLU(), nn.Linear(width, n_in * n_hidden))

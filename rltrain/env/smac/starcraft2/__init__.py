@@ -1,1 +1,1 @@
-"""The real game, in processes of its own."""
+"""StarCraft II itself, in separate processes."""

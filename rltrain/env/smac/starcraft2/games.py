@@ -1,7 +1,7 @@
 """``Games``: E games of StarCraft II with the interface of ``Battles``, each in its own process.
 
-A game that crashes, dies or hangs is ended and launched again; the episode it was in is marked lost
-and restarts, so that a crash never looks like a defeat.
+A game that crashes or hangs is launched again; its episode is marked lost and restarts, so that a
+crash never looks like a defeat.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ SEED_BITS = 31  # the game's seed is a signed 32-bit number
 
 
 class Games:
-    """Arrays obs [E, A, O], avail [E, A, n_actions], state [E, S], reward [E] show the current step
-    of E games; ``lost`` [E] marks the episodes that the last step had to restart.
+    """Arrays obs [E, A, O], avail [E, A, n_actions], state [E, S], reward [E] hold the current step
+    of E games; ``lost`` [E] marks episodes restarted in the last step.
 
     Args:
-        recipe: what every worker makes.
+        recipe: the environment that every worker makes.
         spec: the sizes that the game must have.
-        max_restarts: crashes within an hour, of all environments together, before giving up.
-        timeout_s: seconds that a game may take for a reset or a step.
+        max_restarts: crashes within an hour, over all environments, before giving up.
+        timeout_s: maximum seconds of a reset or a step.
         about: the package and the version of the game, for records.
     """
 
@@ -66,14 +66,14 @@ class Games:
         self.lost = np.zeros(n_envs, np.bool_)
         self.restarts = np.zeros(n_envs, np.int64)
         self._info: list[Mapping[str, Any]] = [{} for _ in range(n_envs)]
-        self._seed = [0] * n_envs  # of the episode each environment is in
-        self._crashes: list[float] = []  # when, within the last hour
+        self._seed = [0] * n_envs  # of each environment's episode
+        self._crashes: list[float] = []  # times, within the last hour
         self._games: dict[int, GameProcess] = {}  # launched at the first reset
         weakref.finalize(self, _kill_all, self._games)
 
     def start(self, seeds: Mapping[int, int]) -> None:
-        """Begin an episode in the environments e of ``seeds``. A seed becomes the game's own where
-        it is launched; a running game continues with its random stream.
+        """Begin an episode in the environments e of ``seeds``. A new game gets its seed;
+        a running game continues its random stream.
         """
         cores = os.cpu_count() or 1
         if not self._games and self.n_envs > cores:
@@ -117,8 +117,8 @@ class Games:
         self._begin(begin)
 
     def results(self, envs: Sequence[int]) -> list[Info]:
-        """How these episodes stand: won, dead allies and enemies, timed out; the restarts of the
-        environment's game so far."""
+        """Results of these episodes so far: won, dead allies and enemies, timed out; and restarts
+        of the environment's game."""
         return [
             {
                 "win": bool(info.get("battle_won", False)),
@@ -155,8 +155,8 @@ class Games:
         raise RuntimeError("render: the game is drawn by itself; record its .SC2Replay files")
 
     def save_replay(self, e: int, folder: str, prefix: str) -> list[str]:
-        """Have game e write ``<prefix>_<date>.SC2Replay`` into a folder; returns its path. OSError
-        if it did not.
+        """Make game e write ``<prefix>_<date>.SC2Replay`` to a folder and return its path. OSError
+        if it fails.
         """
         try:
             return list(self.call_one(e, "save_replay", folder, prefix))
@@ -171,7 +171,7 @@ class Games:
         )
 
     def state_dict(self) -> StateDict:
-        """Only a mark: a running game cannot be saved."""
+        """A marker: a running game cannot be saved."""
         return {"exact": False}
 
     def resume(self, state: StateDict, seed_of: Callable[[int], int]) -> None:
@@ -189,7 +189,7 @@ class Games:
         _kill_all(self._games)
 
     def _begin(self, seeds: Mapping[int, int]) -> None:
-        """Begin an episode in each environment, with games launched where there are none."""
+        """Begin an episode in each environment, launching missing games."""
         at_once = max(1, os.cpu_count() or 1)  # a launch keeps a core busy for a while
         envs = sorted(seeds)
         for i in range(0, len(envs), at_once):
@@ -209,7 +209,7 @@ class Games:
         """Start a process per (e, seed).
 
         Raises:
-            EnvError: there the package makes no environment, or one of different sizes.
+            EnvError: the package fails to make the environment, or its sizes differ.
         """
         for e, seed in envs:
             self._games[e] = GameProcess(self.recipe, seed % (1 << SEED_BITS))
@@ -244,7 +244,7 @@ class Games:
     def _ask(
         self, messages: Mapping[int, tuple[object, ...]]
     ) -> tuple[dict[int, Any], dict[int, Crash]]:
-        """Send each game its message and wait for all: answers and crashes by environment."""
+        """Send each game its message and wait; returns answers and crashes by environment."""
         answers: dict[int, Any] = {}
         crashes: dict[int, Crash] = {}
         for e, message in messages.items():
@@ -267,10 +267,10 @@ class Games:
         self._info[e] = frame.info
 
     def _drop(self, e: int, why: Crash) -> None:
-        """End a crashed game and count it; it is launched again with its next episode.
+        """End a crashed game and count it; the next episode launches it again.
 
         Raises:
-            EnvError: the budget is spent.
+            EnvError: more than ``max_restarts`` crashes.
         """
         self._games.pop(e).kill()
         self.restarts[e] += 1
@@ -299,7 +299,7 @@ def _kill_all(games: dict[int, GameProcess]) -> None:
 
 
 class Crash(Exception):
-    """A game that crashed, hung or ended; the message is the reason."""
+    """A game crashed, hung or ended; the message is the reason."""
 
 
 class GameProcess:
@@ -322,7 +322,7 @@ class GameProcess:
             raise Crash("its process died") from error
 
     def receive(self, until: float) -> tuple[str, Any]:
-        """The next answer, before the monotonic time ``until``. Raises Crash, also for a call that
+        """The next answer, before the monotonic time ``until``. Raises Crash, also if a call
         failed."""
         try:
             if not self.connection.poll(max(0.0, until - time.monotonic())):

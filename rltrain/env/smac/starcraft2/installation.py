@@ -1,5 +1,5 @@
-"""Installed parts of the real game (the ``smac`` or ``smacv2`` package, StarCraft II, its maps) and
-the commands that install missing ones. Nothing is imported or started to check.
+"""Installed parts of StarCraft II (the ``smac`` or ``smacv2`` package, the game, its maps) and the
+commands that install missing ones, without importing or starting anything.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ENV_FILES: dict[Package, str] = {
     "smac": "env/starcraft2/starcraft2.py",
     "smacv2": "env/starcraft2/wrapper.py",
 }
-"""Distinguishes the package from others of its name: ``pip install smac`` gives an optimizer."""
+"""Distinguishes the package from one of the same name: ``pip install smac`` is an optimizer."""
 NEEDED_MODULES = ("pysc2", "s2clientprotocol", "absl")
 """The modules that both packages import. They are installed without their own pins
 (protobuf below 3.21), which no recent wandb accepts."""
@@ -52,7 +52,7 @@ def module_found(name: str) -> bool:
 
 
 def package_folder(package: Package) -> Path | None:
-    """Where SMAC or SMACv2 is installed, or None."""
+    """The folder of the installed SMAC or SMACv2, or None."""
     spec = importlib.util.find_spec(package)
     for place in (spec.submodule_search_locations or ()) if spec else ():
         if (Path(place) / ENV_FILES[package]).is_file():
@@ -61,7 +61,7 @@ def package_folder(package: Package) -> Path | None:
 
 
 def game_folder() -> Path:
-    """Where StarCraft II is looked for: ``SC2PATH``, or the place its installer uses."""
+    """The expected folder of StarCraft II: ``SC2PATH``, or its installer's default."""
     usual = {
         "darwin": "/Applications/StarCraft II",
         "win32": "C:/Program Files (x86)/StarCraft II",
@@ -71,7 +71,7 @@ def game_folder() -> Path:
 
 
 def game_versions() -> list[str]:
-    """The versions of the game that are installed (``Base75689``), oldest first."""
+    """The installed versions of the game (``Base75689``), oldest first."""
     return sorted(p.name for p in (game_folder() / "Versions").glob("Base*") if p.is_dir())
 
 
@@ -104,7 +104,7 @@ def game_fix() -> str:
 
 
 def map_fix(package: Package) -> str:
-    """The commands that install a package's maps, whatever folders their archive has."""
+    """The commands that install a package's maps, for any folders in their archive."""
     file = f"{package}_maps.zip"
     return (
         f"mkdir -p '{maps_folder()}' && wget -O {file} {MAP_ARCHIVES[package]} && "
@@ -113,7 +113,7 @@ def map_fix(package: Package) -> str:
 
 
 def missing(package: Package, map_file: str) -> list[Missing]:
-    """The parts that are missing to play ``<map_file>.SC2Map`` in the game."""
+    """The parts missing to play ``<map_file>.SC2Map`` in the game."""
     found = []
     absent: list[str] = [] if package_folder(package) else [package]
     absent += [name for name in NEEDED_MODULES if not module_found(name)]
@@ -130,11 +130,11 @@ def missing(package: Package, map_file: str) -> list[Missing]:
 def choose_backend(
     wanted: Backend, package: Package, map_file: str, *, scripted: bool = False
 ) -> Literal["native", "sc2"]:
-    """The engine that plays: ``auto`` is the game where package, game and map are all there, unless
-    a ``scripted`` policy is to play, which reads the built-in engine's battles.
+    """The engine to use: ``auto`` is the game if package, game and map are installed, except for a
+    ``scripted`` policy, which reads the built-in engine's battles.
 
     Raises:
-        ValueError: ``sc2`` where something is missing; the message says what, and how to get it.
+        ValueError: ``sc2`` and a part is missing; the message says how to install it.
     """
     if wanted == "native" or (wanted == "auto" and (scripted or package_folder(package) is None)):
         return "native"

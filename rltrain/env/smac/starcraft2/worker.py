@@ -2,7 +2,7 @@
 
 This module runs in the child and imports little. An answer is ``(kind, value)`` with the kinds
 ``ready`` (sizes), ``frame`` (a ``GameStep``), ``value`` (of a call), ``error`` (a failed call),
-``crash`` (this game is over) and ``broken`` (the package makes no game).
+``crash`` (this game has crashed) and ``broken`` (the package cannot make a game).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CLASSES = {
     "smacv2": ("smacv2.env.starcraft2.wrapper", "StarCraftCapabilityEnvWrapper"),
 }
 RESET_TRIES = 10
-"""SMACv2's reset gives None when it had to place the units a second time."""
+"""SMACv2's reset returns None if it places the units a second time."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Recipe:
 
 
 class GameStep(NamedTuple):
-    """The outputs of a game after a reset or a step."""
+    """The outputs of a game's reset or step."""
 
     obs: np.ndarray  # [A, O] float32
     avail: np.ndarray  # [A, n_actions] uint8
@@ -59,7 +59,7 @@ class Game:
         module, name = CLASSES[recipe.package]
         options = dict(recipe.options)
         make = getattr(importlib.import_module(module), name)
-        # so that a time-out can be distinguished from a defeat
+        # distinguishes a time-out from a defeat
         self.env = make(seed=seed, continuing_episode=True, **options)
         self.inner = getattr(self.env, "env", self.env)
         self.extra_zero = recipe.package == "smac" and bool(options.get("obs_timestep_number"))
@@ -129,8 +129,8 @@ class Game:
 
 
 def use_python_protobuf() -> None:
-    """The game's messages were generated for protobuf 3; later ones read them in pure Python
-    only."""
+    """The game's messages were generated for protobuf 3; later versions read them only in pure
+    Python."""
     try:
         version = importlib.metadata.version("protobuf")
     except importlib.metadata.PackageNotFoundError:
