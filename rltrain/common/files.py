@@ -28,6 +28,8 @@ JsonObject = dict[str, Any]
 """What ``json`` reads from an object: plain values by name, of any depth."""
 JSON_BYTES = 1 << 24
 """A larger JSON file is not read, unless it says otherwise where it is read."""
+DEEPEST = 100
+"""Objects and lists within each other that a JSON file may have."""
 MOST_ENTRIES = 1_000_000
 """Files and folders that a run, sweep or study may have."""
 LINKS_OF_WANDB = re.compile(
@@ -127,10 +129,27 @@ def get_json(path: Path, limit: int = JSON_BYTES) -> Any:
         OSError: it cannot be read.
         ValueError: it is not JSON, too large or nested too deep, or has one key twice.
     """
+    return parsed(get_text(path, limit), object_pairs_hook=unique_keys)
+
+
+def parsed(text: str, **options: Any) -> Any:
+    """Untrusted JSON, with options of ``json.loads``.
+
+    Raises:
+        ValueError: it is not JSON, or nested too deep for what reads it.
+    """
+    problem = f"it is nested more than {DEEPEST} deep"
     try:
-        return json.loads(get_text(path, limit), object_pairs_hook=unique_keys)
+        value = json.loads(text, **options)
     except RecursionError as error:
-        raise ValueError(f"{path.name} is nested too deep") from error
+        raise ValueError(problem) from error
+    inner = [value]
+    for _ in range(DEEPEST + 1):
+        outer = [each for each in inner if isinstance(each, (dict, list))]
+        inner = [v for each in outer for v in (each.values() if isinstance(each, dict) else each)]
+    if outer:
+        raise ValueError(problem)
+    return value
 
 
 def json_object(path: Path) -> JsonObject:
@@ -222,39 +241,25 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-KEPT_FILES = "files"
-"""The folder in a run's, for the files that its environment reads."""
-
-
-def kept_file(run_dir: Path, key: str) -> Path | None:
-    """A run's own copy of the file that a key names; None if there is none, or a link."""
-    path = run_dir / KEPT_FILES / key
-    linked = path.is_symlink() or path.parent.is_symlink()
-    return path if path.is_file() and not linked else None
-
-
-def keep_file(run_dir: Path, key: str, source: Path) -> None:
-    """Copy the file that a key names into the folder of a run, unless that has it."""
-    path = run_dir / KEPT_FILES / key
-    if not path.exists():
-        path.parent.mkdir(exist_ok=True)
-        with replacing(path) as temporary:
-            shutil.copyfile(source, temporary)
-
-
 def next_number(folder: Path, stem: str, suffix: str) -> int:
-    """The number ``<n>`` of a new file ``<stem>-<n><suffix>``: one past the largest that is there,
-    from 1.
+    """The number ``<n>`` of a new file ``<stem>-<n><suffix>``: past the largest that is there, from
+    1.
     """
     names = [path.stem.removeprefix(f"{stem}-") for path in folder.glob(f"{stem}-*{suffix}")]
-    return 1 + max((number_of(name) or 0 for name in names), default=0)
+    number = 1 + max((number_of(name) or 0 for name in names), default=0)
+    while os.path.lexists(folder / f"{stem}-{number}{suffix}"):  # one too long for number_of
+        number += 1
+    return number
 
 
 def newest(folder: Path, pattern: str) -> list[Path]:
-    """The newest file of a pattern, relative to the folder; none if there is none."""
-    paths = folder.glob(pattern)
-    path = max(paths, key=lambda path: path.stat().st_mtime, default=None)
-    return [] if path is None else [path.relative_to(folder)]
+    """The newest file of a pattern, relative to the folder; none if there is none. No link counts,
+    nor what is behind one.
+    """
+    root = folder.resolve()
+    plain = [path for path in root.glob(pattern) if path.is_file() and path.resolve() == path]
+    path = max(plain, key=lambda path: path.stat().st_mtime, default=None)
+    return [] if path is None else [path.relative_to(root)]
 
 
 def take_lock(handle: int, *, wait: bool = False) -> bool | None:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, TypeGuard
 
 from pydantic import TypeAdapter, ValidationError
 
-from rltrain.common.files import JsonObject, open_plain
+from rltrain.common.files import JsonObject, open_plain, parsed
 from rltrain.common.machine.places import LONGEST_NAME
 
 LONGEST = 1 << 24
@@ -54,7 +54,7 @@ def entry_name(name: str) -> str:
     """
     fits = name not in ("", ".", "..") and "/" not in name and name.isprintable()
     if not fits or len(os.fsencode(name)) > LONGEST_NAME:
-        raise ValueError(f"not a folder name: {name!a}")
+        raise ValueError(f"not a folder name: {name!a:.40}")
     return name
 
 
@@ -93,8 +93,8 @@ def json_object_of(line: bytes) -> JsonObject | None:
     if len(line) > LONGEST:
         return None
     try:
-        content = json.loads(line.decode("utf-8"))
-    except (ValueError, RecursionError):
+        content = parsed(line.decode("utf-8"))
+    except ValueError:
         return None
     return content if isinstance(content, dict) else None
 

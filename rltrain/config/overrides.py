@@ -113,7 +113,7 @@ def parse_one(text: str) -> Override | None:
     """One override in Hydra's grammar; None for a text that does not follow it."""
     try:
         return OverridesParser.create().parse_override(quoted(text))
-    except (HydraException, ValueError):  # ValueError: a number of thousands of digits
+    except (HydraException, ValueError, RecursionError):  # thousands of digits or brackets
         return None
 
 

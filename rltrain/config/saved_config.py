@@ -14,8 +14,9 @@ from hydra.core.override_parser.types import Sweep
 
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.opponent_files import BUILTIN, kept_opponent
-from rltrain.common.files import JsonObject, get_json, json_object, kept_file
+from rltrain.common.files import JsonObject, get_json, json_object
 from rltrain.common.json_text import entry_name
+from rltrain.common.kept_files import kept_file
 from rltrain.config.catalog import PRESETS, SHIPPED, Tree
 from rltrain.config.command_line import shell_word
 from rltrain.config.names import key_problem
@@ -108,7 +109,7 @@ def load_config(
         raise CheckpointError(f"{file} has no choices of algo and env.")
     for group in ("algo", "env"):  # in the name of a new run's folder
         try:
-            for part in str(choices[group]).split("/"):
+            for part in (*str(choices[group]).split("/"), str(choices[group]).replace("/", "-")):
                 entry_name(part)
         except ValueError as error:
             raise CheckpointError(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from rltrain.common.csv_text import csv_text, table_of
 from rltrain.common.files import replacing
 from rltrain.common.json_text import without_nan
 from rltrain.logger.jsonl import read_rows
@@ -30,14 +29,14 @@ class CsvFile(Logger):
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
         line = {**asdict(clock), "seconds": round(seconds, 3), **without_nan(row)}
         if not set(line) <= set(self.columns):
-            rows = list(read_rows(self.source))
+            table = table_of(list(read_rows(self.source)))
             with replacing(self.path) as temporary:
-                temporary.write_text(csv_text(rows), encoding="utf-8", newline="")
-            self.columns = columns_of(rows)
+                temporary.write_text(csv_text(table), encoding="utf-8", newline="")
+            self.columns = table[0]
             return
         columns, self.columns = self.columns, []
         with self.path.open("a", encoding="utf-8", newline="") as file:
-            csv.DictWriter(file, columns, lineterminator="\n").writerow(line)
+            file.write(csv_text([[line.get(name) for name in columns]]))
         self.columns = columns
 
     def cut(self, offset: int) -> None:
@@ -46,17 +45,3 @@ class CsvFile(Logger):
     @property
     def offset(self) -> int:
         return 0  # so that a resume cuts
-
-
-def columns_of(rows: Sequence[Mapping[str, object]]) -> list[str]:
-    """Every name that one of the rows has."""
-    return list(dict.fromkeys(name for row in rows for name in row))
-
-
-def csv_text(rows: Sequence[Mapping[str, object]]) -> str:
-    """Rows as a table with a column for every name."""
-    text = io.StringIO()
-    table = csv.DictWriter(text, columns_of(rows), lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
-    return text.getvalue()

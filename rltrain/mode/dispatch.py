@@ -278,7 +278,8 @@ def require_checkpoint(mode: str, path: str | None, **facts: object) -> str:
 def require_single(overrides: Sequence[str], mode: str, multirun: bool) -> None:
     """UsageError for -m, and for settings of Hydra's own where no new run is made."""
     if multirun:
-        raise UsageError(f"A sweep (-m) starts new runs: leave out resume= and mode={mode}.")
+        typed = "resume=" if mode == "resume" else f"mode={mode}"
+        raise UsageError(f"A sweep (-m) starts new runs: leave out -m or {typed}.")
     of_hydra = [override for override in overrides if override.lstrip("+~").startswith("hydra.")]
     own = [override for override in of_hydra if not override.startswith("hydra.searchpath=")]
     if own and mode in ("report", "tune"):

@@ -23,7 +23,6 @@ from rltrain.callback import Callback
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
 from rltrain.common.files import (
-    KEPT_FILES,
     TRIALS,
     absolute_path,
     dated,
@@ -31,13 +30,12 @@ from rltrain.common.files import (
     drop_temporary,
     expanded,
     json_object,
-    keep_file,
-    kept_file,
     locked,
     put_text,
     require_empty,
 )
 from rltrain.common.json_text import is_number, json_text, without_nan
+from rltrain.common.kept_files import KEPT_FILES, keep_file, kept_file
 from rltrain.common.machine.places import require_writable
 from rltrain.common.metrics import beats, by_opponent, test_score
 from rltrain.config.overrides import pick

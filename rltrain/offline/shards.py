@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from safetensors.numpy import save
 
 from rltrain.buffer.fields import step_fields
 from rltrain.common.files import digest, drop_temporary, get_json, put_text, replacing, sync
-from rltrain.common.json_text import first_problem
+from rltrain.common.json_text import entry_name, first_problem
 from rltrain.common.machine.places import require_writable
 from rltrain.common.number_types import Flag, Whole
 from rltrain.common.spec_record import agents_words, changes, read_spec
@@ -161,14 +162,20 @@ def read_index(folder: Path) -> dict[str, Any]:
         )
     require_index(path, index)
     for shard in index["shards"]:
-        file = folder / shard["file"]
-        if shard["file"] != Path(shard["file"]).name or file.is_symlink():
-            raise damaged(path, f"it lists {shard['file']}, which is not a regular file there")
+        file = folder / name_in(path, shard["file"])
         if not file.is_file():
             raise DatasetError(f"{file} is missing. {AGAIN}")
         if file.stat().st_size != shard["bytes"]:
             raise damaged(file, f"expected {shard['bytes']} bytes, got {file.stat().st_size}")
     return index
+
+
+def name_in(index: Path, listed: str) -> str:
+    """The name of a file that an index lists; DatasetError for one elsewhere, or a link."""
+    with suppress(ValueError):
+        if not (index.parent / entry_name(listed)).is_symlink():
+            return listed
+    raise damaged(index, f"it lists {listed!a:.40}, which is not a regular file there")
 
 
 def require_index(path: Path, index: Mapping[str, Any]) -> None:

@@ -23,7 +23,7 @@ from rltrain.report.comparison import (
     ranges_of,
 )
 from rltrain.report.run_data import AXES, CLOCK, Curve, Run, beside_runs, common, curve_of
-from rltrain.report.run_groups import RunGroup, grouped, renaming
+from rltrain.report.run_groups import LONGEST, RunGroup, grouped, renaming
 
 Warn = Callable[[str], None]
 FEW = 5
@@ -55,10 +55,15 @@ def analyze(
         wanted = metric.rpartition("/")[2]
         near = [name for name in metrics if wanted in name.rpartition("/")[2]]
         near = near or closest(metric, metrics) or closest(f"test/{metric}", metrics)
+        typed = [f"report.metric={near[0]}"] if near else []
+        if not metrics:
+            others = (a for a in AXES if any(len(run.series(name, a)[0]) for run, name in columns))
+            typed = [f"report.axis={axis}" for axis in others]
+        has = listed([f"{name:.{LONGEST}}" for name in metrics], 4 * SHOWN)
         raise UsageError(
             f"report.metric={metric}: none of the {len(own)} runs reports it over "
-            f"{settings.axis}. They have {', '.join(metrics) or 'no metrics over it'}."
-            + (f" Type report.metric={near[0]}." if near else "")
+            f"{settings.axis}. They have {has or 'no metrics over it'}."
+            + (f" Type {typed[0]}." if typed else "")
             + "".join(f" {run.folder}: {problem}." for run in own for problem in run.problems)
         )
     kept = beside_runs(run for run in runs if run.folder in curves)
@@ -91,10 +96,10 @@ def metric_of(runs: Sequence[Run]) -> str:
     return "win_rate" if wins else "return_mean"
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str], shown: int = SHOWN) -> str:
     """The first names, and how many there are besides."""
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more
 
 
 def counted(runs: Sequence[Run]) -> str:

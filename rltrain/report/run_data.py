@@ -19,6 +19,9 @@ CLOCK = ("env_steps", "updates", "episodes", "seconds")
 """Columns that place a row of metrics; every other column is a metric."""
 AXES = {"env_steps": "env_steps", "updates": "updates", "minutes": "seconds"}
 """The axes that curves can be drawn over, and the column of each."""
+CELLS = 100_000_000
+"""Numbers that the table of a run's metrics may have, empty ones too."""
+NAN = array("d", [np.nan])
 POINTS = 200
 """Points of a curve, at most."""
 
@@ -97,6 +100,9 @@ def beside_runs(runs: Iterable[Run]) -> list[Run]:
 def columns_of(rows: Iterable[Mapping[str, object]]) -> dict[str, np.ndarray]:
     """Rows of metrics as arrays of one length, NaN where a row lacks a number. Of the rows, which
     may be a million, nothing but their numbers is kept.
+
+    Raises:
+        ValueError: more numbers than ``CELLS``, such as of a new metric in every row.
     """
     columns = defaultdict[str, "array[float]"](lambda: array("d"))
     n = 0
@@ -104,10 +110,12 @@ def columns_of(rows: Iterable[Mapping[str, object]]) -> dict[str, np.ndarray]:
         for name, value in row.items():
             column = columns[name]
             if len(column) < n - 1:
-                column.extend([np.nan] * (n - 1 - len(column)))
+                column.extend(NAN * (n - 1 - len(column)))
             column.append(number(value))
+        if n * len(columns) > CELLS:
+            raise ValueError(f"its {n:,} rows have {len(columns):,} columns, which are too many")
     for column in columns.values():
-        column.extend([np.nan] * (n - len(column)))
+        column.extend(NAN * (n - len(column)))
     return {name: np.frombuffer(column) for name, column in columns.items()}
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rltrain.common.csv_text import csv_text
 from rltrain.report.statistics import Interval
 
 
@@ -60,21 +59,10 @@ def as_csv(table: Table) -> str:
         header += [name, f"{name} low", f"{name} high"] if wide else [name]
         for cells, cell in zip(rows, column, strict=True):
             if isinstance(cell, Interval):
-                cells += [raw(float(number)) for number in cell]
+                cells += map(float, cell)
             else:
-                cells += [raw(cell), "", ""] if wide else [raw(cell)]
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows([header, *rows])
-    return out.getvalue()
-
-
-def raw(cell: object) -> object:
-    """A cell of a CSV file; a number that is none is empty, and text that a spreadsheet would take
-    for a formula begins with an apostrophe.
-    """
-    if isinstance(cell, float):
-        return repr(cell) if math.isfinite(cell) else ""
-    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") else cell
+                cells += [cell, "", ""] if wide else [cell]
+    return csv_text([header, *rows])
 
 
 WORDS = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum"}

@@ -2,6 +2,7 @@
 
 import ast
 import os
+import shutil
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 import rltrain
 from rltrain.common import files
-from rltrain.common.files import locked, put_text
+from rltrain.common.files import locked, newest, next_number, put_text
 
 PACKAGE = Path(rltrain.__file__).parent
 ROOMS = ("mode", "config", "common", "offline", "report", "logger", "migrate")
@@ -25,7 +26,8 @@ PACKAGE_DATA = "a file of this package"
 MACHINE = "a file of the system's"
 OWN = "a file that the person who types the command has written"
 ALLOWED = {
-    "common/files.py": "the helpers; what is copied is a file that was typed",
+    "common/files.py": "the helpers",
+    "common/kept_files.py": "what is copied is a file that was typed",
     "common/file_rows.py": "asks what it has opened, without following links or waiting",
     "common/machine/install.py": PACKAGE_DATA,
     "common/machine/free_memory.py": MACHINE,
@@ -116,6 +118,28 @@ def test_of_a_file_that_does_not_fit_nothing_is_left(tmp_path, monkeypatch):
         put_text(tmp_path / "a", "after")
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
     assert (tmp_path / "a").read_text() == "before"
+
+
+@pytest.mark.parametrize("make", [Path.touch, Path.mkdir, lambda path: path.symlink_to("nowhere")])
+@pytest.mark.parametrize("there", ["1", "7", "x", "9" * 17, "9" * 18, "9" * 60, "0" * 40])
+def test_a_new_number_is_never_that_of_a_file_that_is_there(tmp_path, there, make):
+    make(tmp_path / f"a-{there}.json")
+    for _ in range(3):
+        new = tmp_path / f"a-{next_number(tmp_path, 'a', '.json')}.json"
+        assert not os.path.lexists(new)
+        make(new)
+
+
+@pytest.mark.parametrize("linked", ["recordings", "recordings/5", "recordings/5/a-1.html"])
+def test_the_newest_file_is_not_behind_a_link(tmp_path, linked):
+    for place in ("elsewhere", "elsewhere/5", "run/recordings/4"):
+        (tmp_path / place).mkdir(parents=True)
+    for place in ("elsewhere", "elsewhere/5"):
+        (tmp_path / place / "a-1.html").touch()
+    link = tmp_path / "run" / linked
+    shutil.rmtree(link) if link.is_dir() else link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(tmp_path / "elsewhere" / Path(linked).relative_to("recordings"))
+    assert newest(tmp_path / "run", "recordings/*/*.html") == []
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,9 @@ from tests.helpers import nothing_written
     [
         (["mode='list'"], "type rltrain mode=list"),
         (["-m", "mode=train,tune"], "type rltrain mode=tune"),
+        (["-m", "mode=evaluate"], "leave out -m or mode=evaluate"),
+        (["-m", "resume=a"], "leave out -m or resume="),
+        (["algo.batch_size=" + "[" * 500 + "]" * 500], "cannot be read: expected key=value"),
     ],
     ids=lambda w: " ".join(w) if isinstance(w, list) else None,
 )

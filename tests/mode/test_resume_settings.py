@@ -7,7 +7,7 @@ import pytest
 
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.locate import seal
-from rltrain.common.checkpoint.opponent_files import FOLDER, opponent_name
+from rltrain.common.checkpoint.opponent_files import FOLDER, kept_opponent, opponent_name
 from rltrain.config.overrides import leaves, pick, put
 from rltrain.errors import CheckpointError, RltrainError
 from rltrain.mode.resume_settings import KEPT_ON_RESUME, kept_settings, require_saved_settings
@@ -114,3 +114,9 @@ def test_copies_of_opponents_are_the_opponents(opponent):
     assert several == [several[0]] * 4
     assert one[0] != kept_settings({"env": {"opponent": "another"}})
     assert several[0] != kept_settings({"env": {"opponents": {"builtin": 1.0, opponent: 3.0}}})
+
+
+@pytest.mark.parametrize("name", ["x" * 5_000, "𝕏" * 80, "a\0b", "\ud800", "x/" + "é" * 300])
+def test_whatever_an_opponent_is_called_its_name_is_that_of_a_folder(tmp_path, name):
+    assert kept_opponent(tmp_path, name) is None
+    (tmp_path / opponent_name(name)).mkdir()

@@ -181,7 +181,10 @@ def test_a_metric_without_a_number_is_not_named_as_one_that_runs_have():
         assert "metric=custom/loss." not in str(caught.value)
     timeless = [run(Path("a"))]
     del timeless[0].columns["updates"]
-    with pytest.raises(UsageError, match=r"over updates\. They have no metrics over it\.$"):
+    with pytest.raises(
+        UsageError,
+        match=r"over updates\. They have no metrics over it\. Type report\.axis=env_steps\.$",
+    ):
         analyze(timeless, settings(axis="updates"))
 
 

@@ -80,7 +80,7 @@ def files_of(folder: Path) -> JsonObject:
     try:
         files: JsonObject = stored_manifest(folder)["files"]
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"{folder} holds no readable manifest ({error}).") from error
+        raise CheckpointError(f"{folder} holds no readable manifest ({error!s:.300}).") from error
     return files
 
 
@@ -112,7 +112,7 @@ def manifest_of(folder: Path) -> JsonObject:
             if file.stat().st_size != facts["bytes"] or digest(file) != facts["sha256"]:
                 raise CheckpointError(f"{file} is damaged: its checksum is not the manifest's.")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{folder} holds no readable manifest ({error}).") from error
+        raise CheckpointError(f"{folder} holds no readable manifest ({error!s:.300}).") from error
     return manifest
 
 

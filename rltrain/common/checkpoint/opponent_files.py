@@ -18,6 +18,8 @@ BUILTIN, SELF = "builtin", "self"
 """The opponent that is part of an environment, and past weights of the agents themselves."""
 PLAIN = ("checkpoints", "/", ".", "..", "~")
 """Parts of a path that do not distinguish runs."""
+MOST_BYTES = 240
+"""Bytes of a name; a folder with more has no room for what is put before it while it is written."""
 POINTERS = ("best", "latest")
 
 
@@ -30,12 +32,13 @@ def is_checkpoint(opponent: str) -> bool:
 
 def opponent_name(opponent: str) -> str:
     """The name of an opponent in metrics and folders: of a checkpoint that of its run."""
-    if not is_checkpoint(opponent):
-        return opponent
-    parts = [part for part in Path(opponent).parts if part not in PLAIN] or ["opponent"]
-    step = len(parts) > 1 and (parts[-1].isdecimal() or parts[-1] in POINTERS)
-    name = "-".join(parts[-2:]) if step else parts[-1]
-    return re.sub(r"[^\w.-]", "-", name)[-80:]
+    name = opponent
+    if is_checkpoint(opponent):
+        parts = [part for part in Path(opponent).parts if part not in PLAIN] or ["opponent"]
+        step = len(parts) > 1 and (parts[-1].isdecimal() or parts[-1] in POINTERS)
+        name = "-".join(parts[-2:]) if step else parts[-1]
+    name = re.sub(r"[^\w.-]", "-", name)[-80:]
+    return name.encode()[-MOST_BYTES:].decode(errors="ignore")
 
 
 def kept_opponent(run_dir: Path, opponent: str) -> Path | None:

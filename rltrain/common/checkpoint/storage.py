@@ -165,7 +165,7 @@ def read(folder: Path, part: str) -> dict[str, Any]:
                 tensors[path] = get_array(folder / name)
         out = join(tree, tensors)
     except (OSError, ValueError, TypeError, RecursionError, MemoryError, SafetensorError) as error:
-        raise CheckpointError(f"{folder}: '{part}' cannot be read ({error}).") from error
+        raise CheckpointError(f"{folder}: '{part}' cannot be read ({error!s:.300}).") from error
     if not isinstance(out, dict):
         raise CheckpointError(f"{folder / part}.json: expected a JSON object.")
     return out
@@ -306,7 +306,7 @@ def join(tree: object, tensors: Mapping[str, np.ndarray]) -> Any:
             path = str(tree.get(TENSOR, tree.get(ARRAY)))
             array = tensors.get(path)
             if array is None:
-                raise CheckpointError(f"the tensor '{path}' is missing.")
+                raise CheckpointError(f"the tensor '{path:.100}' is missing.")
             return torch.from_numpy(array) if tree.get("torch") else array
         if FLOAT in tree:
             return float(tree[FLOAT])

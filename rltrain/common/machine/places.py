@@ -147,3 +147,13 @@ def refused_writes(
             f"The folder {folder} cannot be written: {error.strerror or error}. "
             + advice.format(key)
         ) from error
+
+
+def require_no_folders(folder: Path, *names: str) -> None:
+    """UsageError for a folder in the place of one of the files that are to be written."""
+    for name in names:
+        if (folder / name).is_dir():
+            raise UsageError(
+                f"{folder / name} is a folder, in the place of a file that is to be written. Move "
+                "it away, then type the command again."
+            )

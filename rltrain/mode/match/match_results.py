@@ -25,6 +25,7 @@ from rltrain.report.ratings import ORDERS, PRIOR, K, Ratings
 from rltrain.report.statistics import Interval
 from rltrain.report.table_formats import Table
 
+PAGE = "match.html"
 EMBEDDED = 1 << 25
 """Bytes of videos that a page contains; it links the others."""
 
@@ -183,7 +184,7 @@ def row_of(pairing: JsonObject) -> str:
 
 def write_page(match: Match) -> Path:
     """Write ``match.html``."""
-    path = match.folder / "match.html"
+    path = match.folder / PAGE
     texts = "".join(f"<p>{html.escape(text)}</p>" for text in remarks(match))
     tables = "\n".join(map(section, tables_of(match, wide=True)))
     fields = {"mode": "match", "title": html.escape(match.title), "summary": "", "figures": ""}
@@ -220,5 +221,5 @@ def show(match: Match) -> None:
     screen.lines(
         *remarks(match),
         f"Every battle counts in {shown(match.folder / 'match.json')}; "
-        f"open {shown(match.folder / 'match.html')}.",
+        f"open {shown(match.folder / PAGE)}.",
     )

@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from rltrain.common import checkpoint
+from rltrain.common.checkpoint.opponent_files import BUILTIN
 from rltrain.common.files import (
     JsonObject,
     json_object,
@@ -24,14 +25,15 @@ from rltrain.common.files import (
     require_plain,
 )
 from rltrain.common.json_text import json_text, read_strictly
-from rltrain.common.machine.places import ELSEWHERE, require_writable
+from rltrain.common.machine.places import ELSEWHERE, require_no_folders, require_writable
+from rltrain.common.seeding import SeedsOfTests
 from rltrain.config.overrides import typed_value
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.evaluate import build, played, require_recordings
 from rltrain.mode.evaluation_files import results_folder
 from rltrain.mode.match.agents import MatchAgent, open_agents, playing
-from rltrain.mode.match.match_results import Match, as_json, row_of, write_page
+from rltrain.mode.match.match_results import PAGE, Match, as_json, row_of, write_page
 from rltrain.mode.match.request import Request
 from rltrain.mode.messages.warnings import unread_in_tests
 from rltrain.mode.sweep.plan import digest
@@ -41,8 +43,8 @@ log = logging.getLogger("rltrain")
 FILE = "match.json"
 Count = Annotated[int, Field(ge=0)]
 VIDEO = r"[0-9-]{1,40}/[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}"
-PAGE = r"(battle|episodes)-[0-9]{1,18}\.html"
-Recording = Annotated[str, Field(pattern=f"^recordings/({VIDEO}|{PAGE})$")]
+EPISODES = r"(battle|episodes)-[0-9]{1,18}\.html"
+Recording = Annotated[str, Field(pattern=f"^recordings/({VIDEO}|{EPISODES})$")]
 """The path of a file, within the folder of the match."""
 
 
@@ -75,7 +77,7 @@ def match(asked: Request, *, loud: bool = True) -> Match:
         UsageError: agents that cannot play each other; before anything is played.
     """
     agents, number = open_agents(asked.agents, asked.overrides), asked.battles
-    request = {
+    request: JsonObject = {
         "agents": {agent.name: identity(agent) for agent in agents},
         "battles": number,
         "overrides": sorted(asked.overrides),
@@ -86,6 +88,7 @@ def match(asked: Request, *, loud: bool = True) -> Match:
     folder, pairings = begun(request, every)
     folder = folder or results_folder("match")
     require_writable(folder, advice=ELSEWHERE)
+    require_no_folders(folder, PAGE)
     screen = Screen(quiet=not loud)
     screen.lines(
         f"Match {shown(folder)}: {plural(len(every), 'pairing')} of {number:,} battles"
@@ -97,7 +100,10 @@ def match(asked: Request, *, loud: bool = True) -> Match:
 
     with locked(folder, refuse):
         pairings = begun(request, every)[1]
-        record = {"request": request, "pairings": pairings}
+        seed_of = SeedsOfTests(request["seed"], n_envs=1)
+        longest = number if BUILTIN in asked.agents else number // 2  # battles of a side
+        seeds = [seed_of(0, i) for i in range(longest)]
+        record = {"request": request, "seeds": seeds, "pairings": pairings}
         for first, second in every[len(pairings) :]:
             pairings.append(pairing(first, second, number, folder))
             screen.lines(row_of(pairings[-1]))

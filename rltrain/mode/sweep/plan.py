@@ -183,6 +183,12 @@ class SavedPlan:
     jobs: tuple[SavedJob, ...]
     typed: tuple[str, ...] | None = None
 
+    def __post_init__(self) -> None:
+        if len({job.folder for job in self.jobs}) < len(self.jobs):
+            raise ValueError("two of its jobs have one folder")
+        if self.n_jobs < len(self.jobs):
+            raise ValueError(f"it lists {len(self.jobs)} jobs, and n_jobs is {self.n_jobs}")
+
 
 def read_plan(folder: Path) -> SweepPlan | None:
     """The plan in a folder, None if there is none; CheckpointError for one that is damaged or of

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from rltrain.common import files
 from rltrain.common.files import absolute_path, made, require_plain
+from rltrain.common.machine.places import require_no_folders
 from rltrain.common.machine.streams import say
 from rltrain.config.compose import compose_checked
 from rltrain.config.hydra_sweep import Task, other_launcher, sweeper_for
@@ -23,6 +24,7 @@ from rltrain.mode.run_folder import holds_run
 from rltrain.mode.sweep.plan import HOW, LAUNCHER, SweepJob, SweepPlan, plan_for, read_plan
 from rltrain.mode.sweep.processes import Processes, shares
 from rltrain.mode.sweep.saved import job_command, saved_jobs, type_again
+from rltrain.mode.sweep.summary import FILE as RESULTS
 from rltrain.mode.sweep.summary import summarize
 
 
@@ -60,6 +62,7 @@ def begin(overrides: Sequence[str], settings: Sequence[Settings]) -> int:
             local, run = prepared()
     if plan.folder.exists():
         require_plain(plan.folder)
+        require_no_folders(plan.folder, RESULTS)
     with locked(plan.folder) as local.lock:
         if continues:
             say(continued(plan))
@@ -81,6 +84,7 @@ def resume_sweep(folder: Path, overrides: Sequence[str]) -> int:
         CheckpointError: the sweep names classes that are not trusted.
     """
     require_plain(folder)
+    require_no_folders(folder, RESULTS)
     plan = read_plan(folder)
     if plan is None:
         raise UsageError(f"{shown(folder)} holds no sweep. Run the command of the sweep again.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rltrain.common.files import kept_file
+from rltrain.common.kept_files import kept_file
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import parse, typed_leaves
 from rltrain.config.saved_config import load_config
@@ -64,7 +64,7 @@ def foreign(job: SweepJob, plan: SweepPlan) -> list[str]:
     for o in parse(overrides):
         if not chooses_or_sets(o):
             raise CheckpointError(
-                f"{plan.folder / FILE}: {o.input_line!a} is not taken from a file, but only "
+                f"{plan.folder / FILE}: {o.input_line!a:.80} is not taken from a file, but only "
                 f"choices that rltrain ships and plain values. {type_again(plan)}"
             )
     return overrides

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from rich.table import Column, Table
 
+from rltrain.common.csv_text import csv_text, table_of
 from rltrain.common.files import put_text
-from rltrain.logger.csv_file import csv_text
 from rltrain.logger.screen import Screen, shown
 from rltrain.mode.signals import SIGNAL_CODES
 from rltrain.mode.sweep.plan import SweepJob, SweepPlan
@@ -117,7 +117,7 @@ def results_text(jobs: Sequence[SweepJob]) -> str:
         row |= {"status": job.status, "env_steps": job.env_steps}
         row |= {f"last {name}": value for name, value in job.test.items()}
         rows.append(row | {f"best {name}": value for name, value in job.best_test.items()})
-    return csv_text(rows)
+    return csv_text(table_of(rows))
 
 
 def worst(codes: Sequence[int]) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 
 from rltrain.common.files import absolute_path, get_json, put_text, require_empty, require_plain
-from rltrain.common.machine.places import require_writable
+from rltrain.common.machine.places import require_no_folders, require_writable
 from rltrain.common.machine.streams import keep_streams, say
 from rltrain.config.schema import RunSettings, Settings
 from rltrain.config.validate.constructor import show
@@ -20,7 +20,7 @@ from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.signals import SIGNAL_CODES, handling
 from rltrain.mode.tune.space import validated_space
 from rltrain.mode.tune.study import open_study, require_optuna, require_trials
-from rltrain.mode.tune.study_results import write_results
+from rltrain.mode.tune.study_results import RESULTS, write_results
 from rltrain.mode.tune.trials import StudySetup, work
 from rltrain.report.readers import STUDY
 
@@ -69,6 +69,7 @@ def begin(folder: Path, overrides: Sequence[str], run: RunSettings) -> bool:
     path, advice = folder / STUDY, "Type tune.dir=FOLDER for a new one."
     if path.exists():
         require_plain(folder)
+        require_no_folders(folder, *RESULTS)
         try:
             before = {**get_json(path)}
         except (OSError, ValueError, TypeError) as error:

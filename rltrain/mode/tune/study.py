@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,15 +55,12 @@ def open_study(folder: Path, run: RunSettings) -> Study:
     optuna = require_optuna()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     from optuna.storages import JournalStorage
-    from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+    from optuna.storages.journal import JournalFileBackend
 
     path, first = str(folder / JOURNAL), sampler(run, 0)
-    lock = JournalFileOpenLock(path)
-    lock.acquire()
-    try:
+    lock: Any = JournalLock(folder)
+    with locked(lock.path):
         drop_unfinished_line(folder)
-    finally:
-        lock.release()
     try:
         storage = JournalStorage(JournalFileBackend(path, lock))
         study = optuna.create_study(
@@ -79,6 +77,20 @@ def open_study(folder: Path, run: RunSettings) -> Study:
     except Exception as error:  # of any kind, since Optuna takes its own records on trust
         raise damaged(folder, f"{reason(error)}.") from error
     return study
+
+
+class JournalLock:
+    """The lock of a journal, in place of Optuna's, which a killed process would leave held."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path, self.held = folder / "journal.lock", ExitStack()
+
+    def acquire(self) -> bool:
+        self.held.enter_context(locked(self.path))
+        return True
+
+    def release(self) -> None:
+        self.held.close()
 
 
 def sampler(run: RunSettings, *number: int) -> BaseSampler:
@@ -163,7 +175,7 @@ def try_lock(run_dir: Path) -> int | None:
 
 def drop_unfinished_line(folder: Path) -> None:
     """Cut what was being written when the power or the disk failed, so that the next record does
-    not become a part of it. To be called under Optuna's lock.
+    not become a part of it. To be called under the lock of the journal.
 
     Raises:
         CheckpointError: the file cannot be read, or is larger than 1 GB.
@@ -219,6 +231,8 @@ def problem_of(trial: FrozenTrial, space: dict[str, Parameter]) -> str:
             return f"{key}={value} does not lie in tune.space."
     if trial.state.name == "COMPLETE" and (missing := set(space) - set(trial.params)):
         return f"it has no {', '.join(sorted(missing))}."
+    if not isinstance(trial.user_attrs.get("error", ""), str):
+        return "its error is not text."
     numbers = [*trial.intermediate_values.values(), *(trial.values or ())]
     if not all(map(is_number, numbers)):
         return "its scores are not numbers."

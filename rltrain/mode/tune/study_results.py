@@ -12,12 +12,12 @@ import yaml
 from rich.box import SIMPLE_HEAD
 from rich.table import Column, Table
 
+from rltrain.common.csv_text import csv_text, table_of
 from rltrain.common.files import put_text
 from rltrain.common.json_text import flat
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import is_below, put
 from rltrain.config.schema import RunSettings
-from rltrain.logger.csv_file import csv_text
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.tune.space import OF_ALL_TRIALS
 from rltrain.mode.tune.study import open_study, require_trials, trial_dir
@@ -29,6 +29,13 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 SHOWN = 5
+RESULTS = PRESET, TABLE, HISTORY, IMPORTANCE = (
+    "best.yaml",
+    "trials.csv",
+    "history.png",
+    "importance.png",
+)
+"""The files that are written."""
 
 
 def write_results(job: StudySetup, screen: Screen) -> int:
@@ -51,14 +58,14 @@ def write_results(job: StudySetup, screen: Screen) -> int:
         f"Trial {best.number}, the best of {plural(len(trials), 'trial')}: {metric} {best.value:g},"
         f" mean of its last {plural(run.tune.last_tests, 'test')}, with seed {run.seed}."
     ]
-    put_text(folder / "best.yaml", preset_text([*job.overrides, *best_overrides], about))
+    put_text(folder / PRESET, preset_text([*job.overrides, *best_overrides], about))
     history = [(t.number, score) for score, t in scored]
-    draw_history(folder / "history.png", history, run.tune.mode)
+    draw_history(folder / HISTORY, history, run.tune.mode)
     importance = importances(study) if len(scored) > 3 else {}
     if importance:
-        draw_importance(folder / "importance.png", importance)
+        draw_importance(folder / IMPORTANCE, importance)
     screen.print(best_table(scored, run))
-    preset = shlex.quote(f"experiment={shown(folder / 'best.yaml')}")
+    preset = shlex.quote(f"experiment={shown(folder / PRESET)}")
     screen.lines(
         f"Best: trial {best.number} with {best.value:g}. Confirm it on other seeds:",
         f"  rltrain -m {preset} 'seed=range(100,105)'",
@@ -97,9 +104,10 @@ def write_trials(folder: Path, run: RunSettings, trials: Sequence[FrozenTrial]) 
     for t in trials:
         pruned = t.state.name == "PRUNED"
         score = score_of(trial_dir(folder, t.number), run) if pruned else t.value
-        row = {"trial": t.number, "state": t.state.name.lower(), "score": score}
-        rows.append({**row, "error": t.user_attrs.get("error"), **t.params})
-    put_text(folder / "trials.csv", csv_text(rows))
+        error = t.user_attrs.get("error") if t.state.name == "FAIL" else None
+        row = {"trial": t.number, "state": t.state.name.lower(), "score": score, "error": error}
+        rows.append({**row, **t.params})
+    put_text(folder / TABLE, csv_text(table_of(rows)))
 
 
 def preset_text(overrides: Sequence[str], about: Sequence[str]) -> str:

@@ -12,6 +12,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from rltrain.common.json_text import is_number
+from rltrain.common.machine.places import LONGEST_NAME
 from rltrain.errors import UsageError
 from rltrain.report.readers import cleanrl, rllib, rltrain_runs, sacred, stable_baselines3
 from rltrain.report.readers.published import PREFIX, published_runs
@@ -89,13 +91,18 @@ def readable(folder: Path, names: Sequence[str], left: list[str]) -> Run | None:
         files = {name for name in names if (folder / name).is_file()}
         read = (reader.read(folder, files) for reader in READERS)
         run = next((run for run in read if run is not None), None)
-        if run is not None and len(set(map(len, run.columns.values()))) > 1:
-            raise ValueError("its arrays have different lengths")
+        if run is not None:
+            if len(set(map(len, run.columns.values()))) > 1:
+                raise ValueError("its arrays have different lengths")
+            if len(long := max(run.algo, run.env, key=len)) > LONGEST_NAME:
+                raise ValueError(f"the name {long!a:.40}… has {len(long):,} characters")
+            if not is_number(run.seed or 0):
+                raise ValueError("its seed is not a number, or too large")
         return run
     except UsageError:  # a package is missing
         raise
     except Exception as error:
         left.append(
-            f"{folder} is left out, since it cannot be read: {type(error).__name__}: {error}"
+            f"{folder} is left out, since it cannot be read: {type(error).__name__}: {error!s:.500}"
         )
         return None

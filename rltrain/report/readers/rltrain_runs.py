@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
 
-from rltrain.common.files import get_json, json_object, number_of
+from rltrain.common.files import get_json, json_object, require_plain
 from rltrain.common.json_text import flat, json_lines, left_out, row_of
 from rltrain.common.metrics import METRICS
 from rltrain.config.schema import scenario_name
@@ -41,6 +40,7 @@ def read(folder: Path, files: set[str]) -> Run | None:
         get_json(folder / "config.json")  # which says why it cannot be read
     if not isinstance(config.get("choices"), dict):
         return None
+    require_plain(folder)
     problems: list[str] = []
     columns = metrics_of(folder / "metrics.jsonl", problems)
     record = json_object(folder / "run.json")
@@ -61,7 +61,7 @@ def read(folder: Path, files: set[str]) -> Run | None:
         columns=columns,
         choices={k: v for k, v in choices.items() if not k.startswith(NO_CHOICES)},
         settings=settings,
-        status=str(record.get("status", "unknown")),
+        status=" ".join(str(record.get("status", "unknown")).split())[:20],
         problems=problems,
     )
 
@@ -86,9 +86,11 @@ def absolute_metrics(
     best, episodes = record.get("best_test"), keys.get("test.episodes")
     if not isinstance(best, dict) or not isinstance(episodes, int):
         return {}
-    # the newest evaluation has no number in its name
-    numbers = {path: number_of(path.stem.partition("-")[2]) or math.inf for path in evaluations}
-    for found in map(json_object, sorted(numbers, key=numbers.__getitem__, reverse=True)):
+
+    def place(path: Path) -> tuple[bool, int, str]:
+        return "-" not in path.stem, len(path.stem), path.stem  # the newest has no number
+
+    for found in map(json_object, sorted(evaluations, key=place, reverse=True)):
         played, metrics = found.get("episodes"), found.get("metrics")
         enough = isinstance(played, list) and len(played) >= 10 * episodes
         alike = found.get("epsilon") == keys.get("test.epsilon")

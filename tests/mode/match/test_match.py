@@ -51,7 +51,9 @@ def record():
 
 def test_every_pairing_plays_its_battles_on_both_sides(teams, capsys):
     assert run(words(f"{teams[0]}, {teams[1]}, closest, builtin", 2)) == 0
-    pairings = record()["pairings"]
+    pairings, seeds = record()["pairings"], record()["seeds"]
+    rltrain.evaluate(teams[0], episodes=2, seed=0)
+    assert seeds == json.loads((teams[0] / "evaluation.json").read_text())["seeds"]
     assert len(pairings) == 6
     for each in pairings:
         one_sided = each["second"] == "builtin"

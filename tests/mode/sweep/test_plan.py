@@ -12,7 +12,7 @@ from rltrain.config.compose import compose_checked
 from rltrain.config.hydra_sweep import job_overrides
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.mode.sweep.plan import SweepJob, plan_for, read_plan, require_own_datasets
-from rltrain.mode.sweep.run import Local, begin
+from rltrain.mode.sweep.run import Local, begin, resume_sweep
 
 TYPED = ["env=two_step", "seed=1,2"]
 
@@ -176,6 +176,8 @@ DAMAGE = {
     "number": {"n_jobs": "2"},
     "negative": {"n_jobs": -1},
     "job": {"jobs": [3]},
+    "a folder twice": {"n_jobs": 2, "jobs": [{"folder": "0", "overrides": []}] * 2},
+    "fewer than listed": {"n_jobs": 0, "jobs": [{"folder": "0", "overrides": []}]},
     **{
         f"folder {name}": {"jobs": [{"folder": name, "overrides": []}]}
         for name in ("../elsewhere", "/tmp", "..", "", 3)
@@ -193,6 +195,14 @@ def test_a_damaged_list_of_jobs_is_named(own_folder, settings, name):
     with pytest.raises(CheckpointError, match=r"cannot be read as the list.*type resume=FOLDER"):
         read_plan(plan.folder)
     assert not plan_for(TYPED, settings, None)[1]  # passed over
+
+
+def test_a_folder_in_the_place_of_the_results_is_named_before_a_job_begins(own_folder, settings):
+    plan = begun(plan_for(TYPED, settings, None)[0])
+    (plan.folder / "results.csv").mkdir()
+    for continued in (lambda: resume_sweep(plan.folder, []), lambda: begin(TYPED, settings)):
+        with pytest.raises(UsageError, match=r"results\.csv is a folder"):
+            continued()
 
 
 def test_the_dataset_that_two_jobs_would_write_is_named():

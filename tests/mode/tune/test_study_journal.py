@@ -1,5 +1,6 @@
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from rltrain.errors import CheckpointError, UsageError
 from rltrain.main import run
 from rltrain.mode.tune.space import Parameter
 from rltrain.mode.tune.study import next_trial, open_study, require_trials, trial_dir
+from rltrain.mode.tune.study_results import RESULTS
 from tests.mode.tune.test_study import run_settings
 
 SPACE = [
@@ -81,9 +83,19 @@ DAMAGE = {
     "no operation": lambda lines: [*lines, b"{}"],
     "no UTF-8": lambda lines: [*lines, b"\xff\xfe"],
     "nested": lambda lines: [*lines, b"[" * 100_000],
+    "an error that is no text": lambda lines: with_attribute(lines, {"error": ["x"]}),
     "the middle is gone": lambda lines: [lines[0], *lines[2:]],
     "empty": lambda lines: [],
 }
+
+
+def with_attribute(lines, attribute):
+    """The lines with an attribute of the first trial."""
+    records = [json.loads(line) for line in lines]
+    return [
+        json.dumps(record | ({"user_attrs": attribute} if "user_attrs" in record else {})).encode()
+        for record in records
+    ]
 
 
 def replaced(lines, old, new):
@@ -118,6 +130,15 @@ def test_an_unfinished_last_line_is_cut_and_the_study_goes_on(folder, cut):
     assert path.read_bytes().startswith(b"".join(lines))
 
 
+@pytest.mark.parametrize("make", [Path.touch, Path.mkdir, lambda path: path.symlink_to("nowhere")])
+def test_a_lock_that_a_killed_process_has_left_is_not_waited_for(folder, monkeypatch, make):
+    make(folder / "journal.log.lock")
+    monkeypatch.setattr("time.sleep", lambda seconds: pytest.fail("it waits"))
+    trial, lock = next_trial(check(folder), folder, run_settings())
+    os.close(lock)
+    assert trial.number == 1
+
+
 def test_a_journal_of_another_kind_is_refused(folder):
     (folder / "journal.log").unlink()
     (folder / "journal.log").mkdir()
@@ -132,3 +153,13 @@ def test_a_study_of_other_overrides_is_refused(own_folder, overrides):
     words = ["mode=tune", "algo=dqn", "env=cartpole", "tune.dir=study"]
     with pytest.raises(UsageError, match=r"a study with overrides .*, not .*algo=dqn"):
         run(words)
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_folder_in_the_place_of_a_result_is_named_before_a_trial_begins(own_folder, name):
+    (own_folder / "study" / name).mkdir(parents=True)
+    about = {"overrides": ["algo=dqn", "env=cartpole"], "metric": "return_mean", "mode": "max"}
+    (own_folder / "study/study.json").write_text(json.dumps(about))
+    with pytest.raises(UsageError, match=f"study/{name} is a folder"):
+        run(["mode=tune", "algo=dqn", "env=cartpole", "tune.dir=study"])
+    assert not (own_folder / "study/journal.log").exists()

@@ -10,7 +10,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from rltrain.errors import CheckpointError
+from rltrain.errors import CheckpointError, UsageError
 from rltrain.report.readers import find_runs
 
 CONFIG = {"choices": {"algo": "dqn", "env": "cartpole"}, "env": {}, "seed": 1}
@@ -89,6 +89,7 @@ VALUES = {
     "a list": [1],
     "an object": {"a": 1},
     "a text": "text",
+    "a long text": "long" * 25_000,
     "a surrogate": "\ud800",
     "an escape": "\x1b[31m",
     "true": True,
@@ -206,6 +207,52 @@ def test_what_is_no_plain_file_is_not_waited_for(tmp_path, library, kind):
         assert [run.folder.name for run in runs] == ["good"]
         assert len(problems) == len(FILES[library])
         assert all("is not a regular file" in problem for problem in problems)
+
+
+def test_a_run_with_a_new_metric_in_every_row_is_left_out(tmp_path, monkeypatch):
+    """Defect: a file of 600 KB took 3 GB."""
+    monkeypatch.setattr("rltrain.report.run_data.CELLS", 1_000)
+    rows = [json.dumps({"env_steps": n, f"m{n}": 1}) for n in range(100)]
+    write(tmp_path / "good", FILES["rltrain"])
+    write(tmp_path / "bad", FILES["rltrain"] | {"metrics.jsonl": "\n".join(rows)})
+    runs, (problem,) = good_and(tmp_path)
+    assert [run.folder.name for run in runs] == ["good"]
+    assert "its 32 rows have 33 columns" in problem
+
+
+@pytest.mark.parametrize("text", ["x" * 100_000, "x " * 2_500, "x\n" * 2_500])
+def test_long_names_leave_a_report_readable(command, tmp_path, capsys, text):
+    for number, (_, files) in enumerate(hostile(text)):
+        write(tmp_path / f"runs/bad{number}", files)
+    row = json.dumps({"env_steps": 30, text: 1.0})
+    metrics = {"metrics.jsonl": f"{FILES['rltrain']['metrics.jsonl']}\n{row}"}
+    write(tmp_path / "runs/good", FILES["rltrain"] | metrics)
+    words = ["mode=report", "runs=runs", "report.dir=out", "report.resamples=20"]
+    assert command(*words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) < 1_000 for line in lines)
+    assert len(lines) < 60
+    with pytest.raises(UsageError) as found:
+        command(*words, "report.metric=other")
+    assert len(str(found.value)) < 3_000
+
+
+@pytest.mark.usefixtures("figures_not_drawn")
+@pytest.mark.parametrize("at", ["recordings", "recordings/5", "wandb/x", "checkpoints/1/a.json"])
+@pytest.mark.parametrize("kind", ["link", "nowhere", "pipe"])
+def test_a_run_with_a_link_in_it_is_left_out_and_named(command, tmp_path, at, kind):
+    write(tmp_path / "runs/good", FILES["rltrain"])
+    write(tmp_path / "runs/bad", FILES["rltrain"])
+    write(tmp_path / "elsewhere/5", {"episodes-1.html": "secret"})
+    path = tmp_path / "runs/bad" / at
+    path.parent.mkdir(parents=True, exist_ok=True)
+    place = tmp_path / ("elsewhere" if kind == "link" else "nowhere")
+    os.mkfifo(path) if kind == "pipe" else path.symlink_to(place)
+    assert command("mode=report", "runs=runs", "report.dir=out", "report.resamples=20") == 0
+    page = (tmp_path / "out/report.html").read_text(encoding="utf-8")
+    assert "runs/bad is left out" in page
+    assert f"bad/{at} is a" in page
+    assert "href" not in page
 
 
 @pytest.mark.usefixtures("figures_not_drawn")
