@@ -188,7 +188,7 @@ def require_alike(training: EnvSpec, tests: EnvSpec, *, options: bool = False) -
     ours, theirs = training.record, tests.record
     may = ("max_steps", "layout", "reports_win", "action_dtype")
     differing = [name for name in ours if name not in may and ours[name] != theirs[name]]
-    fields = [f"{name} {theirs[name]}, here {ours[name]}" for name in differing]
+    fields = [f"{name} is {theirs[name]} in tests, {ours[name]}" for name in differing]
     if changed := changes(theirs, ours) or "; ".join(fields):
         raise ValueError(
             f"{'test.env makes environments' if options else 'The environments of tests are made'} "

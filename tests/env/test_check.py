@@ -198,7 +198,7 @@ PROBLEMS = {
     ExhaustedTeam: r"the environment raised StopIteration",
     DrawnSpace: r"of tests .*Box\(4,\).*Box\(3,\).* in training.*must not draw them",
     WiderInTests: r"The environments of tests .*argument training must not change them",
-    MasksInTests: r"The environments of tests .*masks_actions True, here False in training",
+    MasksInTests: r"The environments of tests .*masks_actions is True in tests, False in training",
     NoInfo: r"step\(\) returned 5 values \(.*, NoneType\): expected .* info a dict",
     Text: r"the observation of step 4 is an array <U1 \[2\], which is not in its space",
     Objects: r"the observation of step 4 is an array object \[2\], which is not in its space",
