@@ -137,7 +137,7 @@ class StarCraft2Env(BattleView):
         """
         if self._episode == 0:
             raise RuntimeError("the environment was never reset: call reset() before step()")
-        action = whole_actions([[float(a) for a in actions]])
+        action = whole_actions([[*actions]])
         already_over = bool(self.battles.ended[0])
         try:
             self.battles.step(action)

@@ -230,7 +230,7 @@ def pass_on(hooks: Sequence[Hook], trainer: Training, value: object = None) -> A
         if given is None and value is not None:
             raise UsageError(
                 f"{hook} returned {type(value).__name__}: expected None, since no value was passed "
-                "to it. End it without return."
+                "to it. Do not return a value from it."
             )
         kind = None if value is given else next((k for k in VALUES if isinstance(given, k)), None)
         if kind is not None and not isinstance(value, kind):

@@ -146,10 +146,10 @@ def parsed(text: str, **options: Any) -> Any:
     inner = [value]
     for _ in range(DEEPEST + 1):
         outer = [each for each in inner if isinstance(each, (dict, list))]
+        if not outer:
+            return value
         inner = [v for each in outer for v in (each.values() if isinstance(each, dict) else each)]
-    if outer:
-        raise ValueError(problem)
-    return value
+    raise ValueError(problem)
 
 
 def json_object(path: Path) -> JsonObject:

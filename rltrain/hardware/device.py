@@ -120,19 +120,22 @@ class TorchRandom:
 
     def __init__(self) -> None:
         self.depth, self.waiting = 0, random_state()  # of whom it is not the turn
+        self.thread = 0
 
     def __enter__(self) -> None:
         self.depth += 1
         if self.depth == 1:
-            self.inside.append(get_ident())
-            if len(set(self.inside)) > 1:
-                warn_of_threads()
+            self.thread = get_ident()
+            self.inside.append(self.thread)
+        if {*self.inside} != {get_ident()}:
+            warn_of_threads()
+        if self.depth == 1:
             self._swap()
 
     def __exit__(self, *error: object) -> None:
         self.depth -= 1
         if self.depth == 0:
-            self.inside.remove(get_ident())
+            self.inside.remove(self.thread)
             self._swap()
 
     def _swap(self) -> None:

@@ -153,3 +153,16 @@ def test_owners_of_the_generators_in_two_threads_at_once_are_warned_of_once(
             each.result()
     assert caplog.text.count("two threads of this process train at once") == 1
     assert device.TorchRandom.inside == []
+
+
+def test_threads_may_leave_one_owner_in_any_order(caplog: pytest.LogCaptureFixture) -> None:
+    """Defect: the thread that left last removed another than the one that had entered first."""
+    device.warn_of_threads.cache_clear()
+    owner = device.TorchRandom()
+    with ThreadPoolExecutor(1) as a, ThreadPoolExecutor(1) as b:
+        for thread, turn in ((a, owner.__enter__), (b, owner.__enter__)):
+            thread.submit(turn).result()
+        for thread in (a, b):
+            thread.submit(owner.__exit__).result()
+    assert caplog.text.count("two threads of this process train at once") == 1
+    assert device.TorchRandom.inside == []

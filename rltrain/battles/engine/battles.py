@@ -7,6 +7,7 @@ write into ``world`` and call ``refresh``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numba
@@ -57,13 +58,13 @@ def check_shape(action: np.ndarray, avail: np.ndarray) -> None:
 
 def whole_actions(action: object) -> np.ndarray:
     """Actions as int64; ValueError unless all are whole numbers."""
-    given = np.asarray(action)
-    whole = given.dtype.kind in "biu"
-    if not whole and not (
-        given.dtype.kind == "f" and (np.isfinite(given) & (given % 1 == 0)).all()
-    ):
-        raise ValueError(f"actions: expected whole numbers, got {given.tolist()!r}")
-    return np.ascontiguousarray(given, np.int64)
+    with suppress(TypeError, ValueError), np.errstate(invalid="ignore"):
+        given = np.asarray(action)
+        if given.dtype.kind in "biuf":
+            whole = np.ascontiguousarray(given, np.int64)
+            if given.dtype.kind in "bi" or (whole == given).all():
+                return whole
+    raise ValueError(f"actions: expected whole numbers, got {action!r:.200}")
 
 
 class Battles:

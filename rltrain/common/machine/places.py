@@ -61,7 +61,7 @@ def require_numba_settings(file: Path) -> None:
         found = yaml.safe_load(get_text(file, MOST_SETTINGS))
         fits = found is None or (isinstance(found, dict) and all(isinstance(k, str) for k in found))
         problem = "" if fits else f"got {found!r:.40}"
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         problem = str(error).splitlines()[0]
     if problem:
         raise UsageError(

@@ -24,8 +24,12 @@ WRONG = [
     (lambda b: b.step(STOP, {2: 0}), "battle 2: expected a whole number from 0 to 1"),
     (lambda b: b.step(STOP, {0: None}), "seed=None of battle 0: "),
     (lambda b: b.results([-1]), "battle -1: expected"),
-    *((lambda b, a=a: b.step(STOP + a), "expected whole numbers") for a in (0.5, np.nan, 1j)),
-    (lambda b: b.step([["a"] * 3] * 2), "expected whole numbers"),
+    *((lambda b, a=a: b.step(STOP + a), "expected whole numbers") for a in (0.5, np.nan, 1j, 1e30)),
+    *(
+        (lambda b, a=a: b.step([[a] * 3] * 2), f"expected whole numbers, got [[{a!r}")
+        for a in ("a", None, 2**63, 2**64)
+    ),
+    (lambda b: b.step([[1], [1, 1]]), "expected whole numbers, got [[1], [1, 1]]"),
     (lambda b: made(n_envs=0), "n_envs=0: expected 1, 2, 3"),
     (lambda b: made(n_envs=1.5), "n_envs=1.5: expected"),
     (lambda b: made(n_threads=0), "n_threads=0: expected"),
@@ -63,10 +67,12 @@ def test_a_battle_that_was_never_reset_is_neither_stepped_nor_over():
     assert not env.death_tracker_enemy.any()
 
 
-def test_fractions_are_no_actions_of_single_environments():
+@pytest.mark.parametrize("action", [1.5, 1e30, "x", None])
+def test_what_is_no_whole_number_is_no_action_of_single_environments(action):
     env, team = StarCraft2Env(map_name="3m"), parallel_env(map_name="3m")
     env.reset()
     team.reset()
-    for step in (lambda: env.step([1.5] * 3), lambda: team.step(dict.fromkeys(team.agents, 1.5))):
+    each = dict.fromkeys(team.agents, action)
+    for step in (lambda: env.step([action] * 3), lambda: team.step(each)):
         with pytest.raises(ValueError, match="expected whole numbers, got"):
             step()

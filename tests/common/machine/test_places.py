@@ -19,7 +19,9 @@ def test_a_path_that_names_of_files_cannot_be_written_in_is_refused(monkeypatch)
         require_possible("l\xe4uf e/1", "hydra.run.dir")
 
 
-@pytest.mark.parametrize("text", [b"{{bad", b"- a", b"text", b"1: 2", b"a: b: c", b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "text", [b"{{bad", b"- a", b"text", b"1: 2", b"a: b: c", b"\xff\xfe", b"[" * 3000]
+)
 def test_settings_of_numba_that_cannot_be_read_are_refused(text):
     """Defect: a traceback of Numba's, whatever was typed."""
     file = Path(".numba_config.yaml")
