@@ -14,7 +14,7 @@ from rltrain.common.files import json_object, put_text
 from rltrain.errors import UsageError
 from rltrain.mode.evaluate import open_checkpoint
 from rltrain.mode.hub.download import PREFIX, client
-from rltrain.mode.messages.card import card, pages, videos
+from rltrain.mode.messages.card import card, describes_run, pages, videos
 from rltrain.mode.run_folder import read_test
 
 SENT = ("config.json", "run.json", "metrics.jsonl", "learning_curve.png")
@@ -43,7 +43,7 @@ def push(
         folder = Path(temporary)
         checkpoint.copy_weights(source.folder, folder / "checkpoints" / str(source.step))
         facts = json_object(run_dir / "run.json")
-        if facts:
+        if describes_run(facts):
             facts |= {name: read_test(facts.get(name)) for name in ("final_test", "best_test")}
             for name in [*map(Path, SENT), *videos(run_dir), *pages(run_dir)]:
                 if (run_dir / name).is_file():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import yaml
 
 from rltrain.common.files import PAGES, newest
+from rltrain.common.json_text import is_number
 from rltrain.config.overrides import pick
 from rltrain.config.schema import Settings
 from rltrain.config.validate.constructor import show
@@ -73,11 +75,22 @@ def card(
     return "\n\n".join(parts) + "\n"
 
 
+def describes_run(facts: Mapping[str, Any]) -> bool:
+    """Whether ``run.json``, which anyone may have written, has what a card tells of it."""
+    numbers = (facts.get(name) for name in ("env_steps", "updates", "seconds"))
+    names = facts.get("version"), facts.get("git_commit") or "none"
+    return all(map(is_number, numbers)) and all(
+        isinstance(name, str) and re.fullmatch(r"[\w.+-]{1,80}", name) for name in names
+    )
+
+
 def commit(facts: Mapping[str, Any]) -> str:
     """The commit that the run was made with, where there is one."""
     if not facts.get("git_commit"):
         return ""
-    return f", commit `{facts['git_commit'][:10]}`" + (" and changes" if facts["git_dirty"] else "")
+    return f", commit `{facts['git_commit'][:10]}`" + (
+        " and changes" if facts.get("git_dirty") else ""
+    )
 
 
 def table(facts: Mapping[str, Any]) -> str:
