@@ -225,7 +225,7 @@ def settings_of(trainer):
     return found
 
 
-@pytest.mark.parametrize("state", ["rainbow", "self_play"])
+@pytest.mark.parametrize("state", [pytest.param("rainbow", marks=pytest.mark.slow), "self_play"])
 def test_a_restore_brings_state_and_leaves_settings(state, own_folder):
     words = typed_words(*STATES[state].words).values()
     trainer = rltrain.make_trainer(words, run_dir=own_folder / "run")

@@ -220,6 +220,7 @@ def test_a_run_with_a_new_metric_in_every_row_is_left_out(tmp_path, monkeypatch)
     assert "its 32 rows have 33 columns" in problem
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("text", ["x" * 100_000, "x " * 2_500, "x\n" * 2_500])
 def test_long_names_leave_a_report_readable(command, tmp_path, capsys, text):
     for number, (_, files) in enumerate(hostile(text)):
