@@ -29,7 +29,7 @@ Where = Callable[[], str]
 
 @cache
 def warn_of_rounding() -> None:
-    """Warn, once, that whole numbers are too large to be told apart."""
+    """Warn, once, that whole numbers are too large for float32 to distinguish."""
     log.warning("%s", ROUNDED)
 
 

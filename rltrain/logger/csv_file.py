@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from rltrain.common.csv_text import csv_text, table_of
 from rltrain.common.files import replacing
 from rltrain.common.json_text import without_nan
+from rltrain.logger.csv_text import csv_text, table_of
 from rltrain.logger.jsonl import read_rows
 from rltrain.logger.loggers import Logger
 from rltrain.types import Clock

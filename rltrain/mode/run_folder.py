@@ -22,6 +22,7 @@ import rltrain
 from rltrain.callback import Callback
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
+from rltrain.common.checkpoint.kept_files import KEPT_FILES, keep_file, kept_file
 from rltrain.common.files import (
     TRIALS,
     absolute_path,
@@ -35,7 +36,6 @@ from rltrain.common.files import (
     require_empty,
 )
 from rltrain.common.json_text import is_number, json_text, without_nan
-from rltrain.common.kept_files import KEPT_FILES, keep_file, kept_file
 from rltrain.common.machine.places import require_writable
 from rltrain.common.metrics import beats, by_opponent, test_score
 from rltrain.config.overrides import pick

@@ -27,7 +27,7 @@ MACHINE = "a file of the system's"
 OWN = "a file that the person who types the command has written"
 ALLOWED = {
     "common/files.py": "the helpers",
-    "common/kept_files.py": "what is copied is a file that was typed",
+    "common/checkpoint/kept_files.py": "what is copied is a file that was typed",
     "common/file_rows.py": "asks what it has opened, without following links or waiting",
     "common/machine/install.py": PACKAGE_DATA,
     "common/machine/free_memory.py": MACHINE,

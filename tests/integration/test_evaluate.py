@@ -27,7 +27,7 @@ def test_evaluate_plays_the_exact_number_whatever_the_number_of_environments(com
 
 
 class Seeded(gym.Env):
-    """One step, whose reward is told by the seed."""
+    """One step; the reward depends on the seed."""
 
     observation_space, action_space = gym.spaces.Box(0, 1, (1,)), gym.spaces.Discrete(2)
 

@@ -109,7 +109,7 @@ def target_facts(settings: Settings) -> dict[str, object]:
 
 
 def playing_facts(settings: Settings, trainer: Trainer) -> dict[str, object]:
-    """Return what is played in training, against whom, and how much in one iteration."""
+    """Return what is played in training, the opponents, and the steps of one iteration."""
     return {
         **opponent_facts(settings, trainer.rollout.about, training=True),
         "two_sided_training": settings.is_two_sided(training=True),
@@ -122,7 +122,7 @@ def playing_facts(settings: Settings, trainer: Trainer) -> dict[str, object]:
 def opponent_facts(
     settings: Settings, about: Mapping[str, Any], *, training: bool
 ) -> dict[str, object]:
-    """Return what is played, and against whom."""
+    """Return what is played, and the opponents."""
     opponents = {*settings.opponent_weights(training=training)}
     return {
         "played": about,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rltrain.common.kept_files import kept_file
+from rltrain.common.checkpoint.kept_files import kept_file
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import parse, typed_leaves
 from rltrain.config.saved_config import load_config

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from rich.table import Column, Table
 
-from rltrain.common.csv_text import csv_text, table_of
 from rltrain.common.files import put_text
+from rltrain.logger.csv_text import csv_text, table_of
 from rltrain.logger.screen import Screen, shown
 from rltrain.mode.signals import SIGNAL_CODES
 from rltrain.mode.sweep.plan import SweepJob, SweepPlan

@@ -12,12 +12,12 @@ import yaml
 from rich.box import SIMPLE_HEAD
 from rich.table import Column, Table
 
-from rltrain.common.csv_text import csv_text, table_of
 from rltrain.common.files import put_text
 from rltrain.common.json_text import flat
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import is_below, put
 from rltrain.config.schema import RunSettings
+from rltrain.logger.csv_text import csv_text, table_of
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.tune.space import OF_ALL_TRIALS
 from rltrain.mode.tune.study import open_study, require_trials, trial_dir

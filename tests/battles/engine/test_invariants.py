@@ -17,8 +17,8 @@ DEEPEST, PATIENCE = 0.4, 2
 most in the 448 random battles of each map: 0.38 (corridor), and 1 step.
 """
 PRESSED = {"2c_vs_64zg": (0.55, 6)}
-"""The same of 64 zerglings on the strip between two cliffs, whom those behind press against the
-edge faster than pairs are pushed apart: 0.541, and 6 steps; 0.45 is exceeded in 12 of 36,864 steps.
+"""The same on the strip between two cliffs, where 64 zerglings press against the edge faster than
+overlapping pairs are separated: 0.541, and 6 steps; 0.45 is exceeded in 12 of 36,864 steps.
 """
 
 
