@@ -236,6 +236,15 @@ def test_the_site_builds(tmp_path):
         assert "matching documents" in found
 
 
+def test_no_file_has_the_marks_of_an_unfinished_merge():
+    root, mark = DOCS.parent, re.compile(rb"^(<{7}|>{7}) ", re.MULTILINE)
+    folders = ("docs", "conf", "rltrain", "tests", "benchmarks", "examples", ".ci")
+    files = [file for folder in folders for file in (root / folder).rglob("*.*")]
+    files += root.glob("*.*")
+    marked = [file for file in files if file.is_file() and mark.search(file.read_bytes())]
+    assert marked == []
+
+
 def test_lines_of_text_fit_on_a_screen():
     for document in DOCUMENTS:
         text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
