@@ -145,9 +145,9 @@ class BattleView:
 
     @property
     def _unit_types(self) -> list[int]:
-        kinds = [kind.sc2_id for kind in self.battles.unit_types(self.index)]
-        ids = {UNITS[name].sc2_id: own for name, own in self.agent_type_ids.items()}
-        return [ids[kind] for kind in kinds[: self.n_agents]] + kinds[self.n_agents :]
+        names, own = self.battles.unit_names(self.index), self.agent_type_ids
+        enemies = [UNITS[name].sc2_id for name in names[self.n_agents :]]
+        return [own[name] for name in names[: self.n_agents]] + enemies
 
     def unit_shoot_range(self, agent_id: int) -> float:
         return float(self.battles.table("param", self.index)[P.SHOOT, agent_id])

@@ -27,13 +27,13 @@ The later one is that of SMACv2 and of agents with healers, which it changed alo
 
 
 class NativeBattles(Battles):
-    """E battles of the built-in engine; see ``BattleBackend``.
+    """E battles of the built-in engine, with the methods that ``SmacVectorEnv`` calls.
 
     With ``heuristic_ai`` SMAC's heuristic policy gives the orders in place of the actions;
     ``battles`` are keywords of ``Battles``.
     """
 
-    exact = True
+    exact = True  # state_dict includes running battles
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class NativeBattles(Battles):
         if recorded:
             about["start_positions"] = recorded.file
         self.about: Mapping[str, str] = about
-        self.lost = np.zeros(n_envs, np.bool_)
+        self.lost = np.zeros(n_envs, np.bool_)  # the engine loses no episode
         orders = partial(heuristic_orders, rest=heuristic_rest)
         self._heuristic = BattleDecisions(self, orders) if heuristic_ai else None
         self.orders = self._heuristic

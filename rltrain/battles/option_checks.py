@@ -26,6 +26,12 @@ class Range(NamedTuple):
         except (TypeError, OverflowError):  # no number, or one of more than 308 digits
             return False
 
+    def check(self, **values: object) -> None:
+        """Raise ValueError unless all values, by name, are in the range."""
+        for name, value in values.items():
+            if not self.holds(value):
+                raise ValueError(f"{name}={value!r}: expected {self.expected}")
+
 
 FLAG = Range("True or False", 0, 1, whole=True)
 SEED = Range("a whole number from 0 to 2**63 - 1", 0, 2**63 - 1, whole=True)
@@ -42,29 +48,7 @@ def check_ranges(options: object) -> None:
     """Raise ValueError unless all numbers of a dataclass are in the ranges of their annotations."""
     kind: Any = type(options)
     for name, limits in _ranges(kind).items():
-        value = getattr(options, name)
-        if not limits.holds(value):
-            raise ValueError(f"{name}={value!r}: expected {limits.expected}")
-
-
-def check_flags(**flags: object) -> None:
-    """Raise ValueError unless all are truth values, or 0 or 1."""
-    for name, value in flags.items():
-        if not FLAG.holds(value):
-            raise ValueError(f"{name}={value!r}: expected {FLAG.expected}")
-
-
-def check_counts(**counts: object) -> None:
-    """Raise ValueError unless all are whole numbers above 0."""
-    for name, value in counts.items():
-        if not COUNT.holds(value):
-            raise ValueError(f"{name}={value!r}: expected {COUNT.expected}")
-
-
-def check_seed(seed: object) -> None:
-    """Raise ValueError unless it is one of NumPy's."""
-    if not SEED.holds(seed):
-        raise ValueError(f"seed={seed!r}: expected {SEED.expected}, or None")
+        limits.check(**{name: getattr(options, name)})
 
 
 @cache

@@ -201,17 +201,13 @@ def sizes_of(map_data: MapData, options: Options) -> Sizes:
     return Sizes(n_actions, move, enemy, ally, own, obs, state_ally, state_enemy, state)
 
 
-def max_reward_of(map_data: MapData, options: Options) -> float:
-    """Unscaled reward of a win in which every enemy dies once."""
-    return max_reward_against(map_data.unit_types[map_data.n_agents :], options)
-
-
 def require_scale(map_data: MapData, options: Options) -> None:
     """Raise ValueError if rewards would be divided by 0 or less, with the weakest enemies."""
-    most = max_reward_of(map_data, options)
+    enemies: Sequence[UnitType] = map_data.unit_types[map_data.n_agents :]
     if drawn := [UNITS[name] for name in map_data.drawn_from]:
         weakest = min(drawn, key=lambda unit: unit.health + unit.shield)
-        most = max_reward_against([weakest] * map_data.n_enemies, options)
+        enemies = [weakest] * map_data.n_enemies
+    most = max_reward_against(enemies, options)
     if options.reward_scale and most <= 0:
         raise ValueError(
             f"reward_win={options.reward_win!r}: rewards are divided by that of a flawless win, "
@@ -221,7 +217,7 @@ def require_scale(map_data: MapData, options: Options) -> None:
 
 
 def max_reward_against(enemies: Sequence[UnitType], options: Options) -> float:
-    """``max_reward_of`` these enemies."""
+    """Unscaled reward of a win in which each of these enemies dies once."""
     body = sum(unit.health + unit.shield for unit in enemies)
     return len(enemies) * options.reward_death_value + options.reward_win + body
 

@@ -31,10 +31,9 @@ class SmacParallelEnv(ParallelEnv):
         seed: int | None = None,
         **options: Any,
     ) -> None:
-        self._options = {"map_name": map_name, "rules": rules, **options}
         drawn = is_scenario(map_name) or map_name.startswith("10gen_")
-        self._make = StarCraftCapabilityEnv if drawn else StarCraft2Env
-        self.env = self._make(seed=seed, **self._options)
+        make = StarCraftCapabilityEnv if drawn else StarCraft2Env
+        self.env = make(map_name=map_name, rules=rules, seed=seed, **options)
         self.metadata = {"name": f"smac_{self.env.map_name}", "render_modes": ["rgb_array"]}
         self.render_mode = "rgb_array"
         row = self.env.map_data

@@ -21,13 +21,13 @@ from rltrain.battles.data.terrain import SIZE
 from rltrain.battles.engine.battles import IllegalAction, whole_actions
 from rltrain.battles.engine.world import U
 from rltrain.battles.native import NativeBattles
-from rltrain.battles.option_checks import check_choice, check_flags, check_seed, did_you_mean
+from rltrain.battles.option_checks import FLAG, SEED, check_choice, did_you_mean
 from rltrain.battles.options import N_ACTIONS_MOVE, Options, ProgramOptions, StartOptions
 from rltrain.battles.smaclite.maps import RULES, find_map_under
 
 PROGRAM_OPTIONS = frozenset(f.name for f in fields(ProgramOptions))
 """Accepted and not used: this environment has no window, log or replay file."""
-
+OWN_SEED = SEED._replace(expected=f"{SEED.expected}, or None")
 
 SMAC_TYPES: tuple[str, ...] = ("marine", "marauder", "medivac", "stalker", "zealot", "colossus")
 SMAC_TYPES += ("hydralisk", "zergling", "baneling")
@@ -65,13 +65,13 @@ class StarCraft2Env(BattleView):
                 )
         ProgramOptions(**{k: v for k, v in options.items() if k in PROGRAM_OPTIONS})
         chosen = Options(**{k: v for k, v in options.items() if k not in PROGRAM_OPTIONS})
-        check_flags(
+        FLAG.check(
             continuing_episode=continuing_episode,
             heuristic_ai=heuristic_ai,
             heuristic_rest=heuristic_rest,
         )
         seed = secrets.randbits(31) if seed is None else seed
-        check_seed(seed)
+        OWN_SEED.check(seed=seed)
         begin = StartOptions(
             start=start, start_jitter=start_jitter, start_positions=start_positions
         )
@@ -124,7 +124,7 @@ class StarCraft2Env(BattleView):
 
     def begin(self, seed: int) -> None:
         """Start the episode that ``seed`` determines, the first of a new sequence."""
-        check_seed(seed)
+        OWN_SEED.check(seed=seed)
         self._seed, self._episode = seed, 1
         self.battles.start({0: seed})
         self.reward = 0.0

@@ -7,16 +7,14 @@ from dataclasses import replace
 import gymnasium
 from gymnasium import spaces
 
-from rltrain.common.keywords import flat_keywords
 from rltrain.env.actions import component_sizes, numbered
-from rltrain.env.env_options import EnvOptions
+from rltrain.env.env_options import USUAL, EnvOptions
 from rltrain.env.gymnasium import GymnasiumEnv
 from rltrain.env.team.team_names import Teams
 from rltrain.env.vector import Env
 
 
-@flat_keywords
-def adapted(env: object, *, options: EnvOptions, teams: Teams | None = None) -> Env:
+def adapted(env: object, options: EnvOptions = USUAL, teams: Teams | None = None) -> Env:
     """Adapt an environment to ``Env``.
 
     Args:

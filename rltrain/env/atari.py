@@ -134,7 +134,7 @@ class AtariVectorEnv(GameEnv):
         self.last[:] = (terminated | truncated) & ~begun
         for e in np.flatnonzero(self.last):
             score_of_all = {"metrics": {"game_return": float(self._score[e])}}
-            self._infos[e] = score_of_all if self._over[e] else {}
+            self.infos[e] = score_of_all if self._over[e] else {}
         reward = np.where(begun, 0, score).astype(np.float32)[:, None]
         if self.reward_clip is not None:
             self.unclipped, reward = reward, reward.clip(-self.reward_clip, self.reward_clip)

@@ -27,7 +27,7 @@ from rltrain.env.actions import Actions, as_mask, numbered
 from rltrain.env.gymnasium import reset_reason, returns
 from rltrain.env.make_gymnasium import from_class
 from rltrain.env.spaces import unbounded
-from rltrain.env.team.adapter import TeamEnv
+from rltrain.env.team.adapter import PARTS, TeamEnv
 from rltrain.env.team.agent_spaces import MASK
 from rltrain.env.vector import SyncVectorEnv, require_separate
 from rltrain.errors import CONTAINED, STOPS, EnvError
@@ -308,9 +308,7 @@ def of_team(env: Any, masked: MaskUse) -> Iterator[str]:
             "rewards, terminated, truncated, infos."
         )
         return
-    for what, by_agent in zip(
-        ("observations", "rewards", "terminated", "truncated"), step, strict=False
-    ):
+    for what, by_agent in zip(PARTS[:4], step, strict=False):
         if isinstance(by_agent, Mapping) and set(by_agent) != set(agents):
             yield (
                 f"step() returned {what} of {sorted(by_agent)}: expected {agents}, the agents that "

@@ -99,8 +99,9 @@ def in_lockstep(
         from rltrain.env.team.two_teams import TwoTeamVectorEnv
 
         vector = TwoTeamVectorEnv
-    seen: dict[str, Any] = {**vars(options), "teams": teams}
-    env = vector(make=lambda: adapted(make(), **seen), n_envs=n_envs, time_limit=options.time_limit)
+    env = vector(
+        make=lambda: adapted(make(), options, teams), n_envs=n_envs, time_limit=options.time_limit
+    )
     require_separate([env])
     return env
 

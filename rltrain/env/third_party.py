@@ -92,3 +92,9 @@ class ThirdPartyEnv(Env):
 
     def close(self) -> None:
         self.env.close()
+
+
+def name_of(env: object) -> str:
+    """The name of an environment, for messages."""
+    named = getattr(env, "metadata", {}).get("name")
+    return str(named or type(getattr(env, "unwrapped", env)).__name__)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import logging
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -124,8 +124,7 @@ class SyncVectorEnv(VectorEnv):
         with warnings_once():
             self.envs: list[Env] = [self._make() for _ in range(n_envs)]
         self.n_envs, self.time_limit, self.reward_clip = n_envs, time_limit, reward_clip
-        self.about: Mapping[str, Any] = {}
-        self.lost: np.ndarray | None = np.zeros(n_envs, np.bool_)  # only after load_state_dict
+        self.lost: np.ndarray = np.zeros(n_envs, np.bool_)  # only after load_state_dict
         self.frames_per_second = self.envs[0].frames_per_second
         self.has_drawing = self.envs[0].has_drawing
         self.spec = spec = self.envs[0].spec
@@ -138,8 +137,7 @@ class SyncVectorEnv(VectorEnv):
                 )
         self._make_arrays()
         self.n_acting = spec.n_agents  # agents whose actions an ``Env.step`` takes
-        self._infos: list[Info] = [{} for _ in range(n_envs)]
-        self.infos: Sequence[Info] = self._infos
+        self.infos: list[Info] = [{} for _ in range(n_envs)]
         self._episode = np.zeros(n_envs, np.int64)  # k of each environment's current episode
         self._actions = [array("q") for _ in range(n_envs)]  # of this episode, [T * N]
         self._tasks: list[Any] = [None] * n_envs  # at the start of this episode
@@ -173,7 +171,6 @@ class SyncVectorEnv(VectorEnv):
     def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """``action`` [E, N] to (reward [E, R], terminated [E]); a new episode where ``last``."""
         assert self._seeds is not None, "step before reset"
-        assert self.lost is not None
         self.lost[:] = False
         reward = np.zeros((self.n_envs, self.spec.n_rewards), np.float32)
         terminated = np.zeros(self.n_envs, np.bool_)
@@ -239,7 +236,6 @@ class SyncVectorEnv(VectorEnv):
             ValueError: the state was written with a different number of environments.
         """
         require_n_envs("state", len(state["episode"]), self.n_envs)
-        assert self.lost is not None
         for e in range(self.n_envs):
             if state["envs"][e] is None:
                 self.lost[e] = not self._repeat(e, state)
@@ -251,7 +247,7 @@ class SyncVectorEnv(VectorEnv):
             self._episode[e] = state["episode"][e]
             for name in ARRAYS:
                 getattr(self, name)[e] = state[name][e]
-            self._infos[e] = dict(state["infos"][e])
+            self.infos[e] = dict(state["infos"][e])
         if self.lost.any():
             first = getattr(self._seeds, "first", 0)
             log.warning("%s", LOST.format((first + np.flatnonzero(self.lost)).tolist()))
@@ -333,7 +329,7 @@ class SyncVectorEnv(VectorEnv):
         if self.spec.state_dim:
             self.state[e] = observation.state
         self.last[e] = last
-        self._infos[e] = info
+        self.infos[e] = info
 
 
 def require_separate(vectors: Sequence[VectorEnv]) -> None:

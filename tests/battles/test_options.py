@@ -22,7 +22,7 @@ from rltrain.battles.options import (
     Options,
     SmacOptions,
     Smacv2Options,
-    max_reward_of,
+    max_reward_against,
     sizes_of,
 )
 from tests.battles.specs import env_spec
@@ -64,7 +64,8 @@ def test_there_are_exactly_the_23_maps() -> None:
 def test_sizes_of_the_map(name: str) -> None:
     row, options = find_map(name), Options()
     size = sizes_of(row, options)
-    bits = (row.unit_type_bits, row.shield_bits, max_reward_of(row, options))
+    most = max_reward_against(row.unit_types[row.n_agents :], options)
+    bits = (row.unit_type_bits, row.shield_bits, most)
     blocks = (size.n_actions, size.enemy, size.ally, size.own, size.obs)
     states = (size.state_ally, size.state_enemy, size.state)
     assert (row.n_agents, row.n_enemies, row.limit, *bits, *blocks, *states) == TABLE[name]

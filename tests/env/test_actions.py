@@ -8,6 +8,7 @@ from gymnasium import spaces
 import rltrain
 from rltrain.env.actions import numbered
 from rltrain.env.adapt import adapted
+from rltrain.env.env_options import EnvOptions
 from rltrain.errors import UsageError
 from tests.env.scripted import Scripted
 from tests.env.team.scripted import Scripted as Team
@@ -48,7 +49,7 @@ def test_every_combination_is_an_action():
 
 
 def test_every_component_is_an_agent():
-    env = adapted(Dials(), factored=True)
+    env = adapted(Dials(), EnvOptions(factored=True))
     assert (env.spec.n_agents, env.spec.n_actions, env.spec.state_dim) == (3, 3, 3)
     first = env.reset(0)
     assert first.avail_actions.tolist() == [[1, 1, 0], [1, 1, 1], [1, 1, 0]]
@@ -61,7 +62,7 @@ def test_every_component_is_an_agent():
 def test_too_many_combinations_are_refused_with_their_count():
     with pytest.raises(ValueError, match=r"100,000 combinations, .*Type env\.factored=true"):
         adapted(Many())
-    assert adapted(Many(), factored=True).spec.n_agents == 5
+    assert adapted(Many(), EnvOptions(factored=True)).spec.n_agents == 5
 
 
 def test_binary_actions_are_components_of_two():
@@ -71,7 +72,7 @@ def test_binary_actions_are_components_of_two():
 
 def test_a_single_action_has_no_components():
     with pytest.raises(ValueError, match=r"env\.factored=true: CartPoleEnv .* no components"):
-        adapted(gymnasium.make("CartPole-v1"), factored=True)
+        adapted(gymnasium.make("CartPole-v1"), EnvOptions(factored=True))
 
 
 def without(small, key):
@@ -116,7 +117,7 @@ TWO_AXES = {
 def test_actions_with_two_axes_are_refused_with_how_to_flatten_them(flat, factored):
     said = rf"with 2 axes: expected one\. Flatten .*reshape\(\(\d, \d\)\), spaces\.{flat}"
     with pytest.raises(ValueError, match=said):
-        adapted(Scripted(actions=TWO_AXES[flat]), factored=factored)
+        adapted(Scripted(actions=TWO_AXES[flat]), EnvOptions(factored=factored))
     team = Team(actions=(TWO_AXES[flat], 2))
     with pytest.raises(ValueError, match=said):
         adapted(team)

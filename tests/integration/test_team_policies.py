@@ -10,6 +10,7 @@ from gymnasium import spaces
 import rltrain
 from rltrain.algo.policy import own_actions
 from rltrain.env.adapt import adapted
+from rltrain.env.env_options import EnvOptions
 from rltrain.types import EnvSpec
 from tests.env.team.scripted import Scripted
 
@@ -106,7 +107,7 @@ def test_a_team_of_components_plays_its_environment(kind, tmp_path):
 def test_masks_by_component_are_those_of_the_agents(tmp_path):
     masks = np.array([0, 1], np.int8), np.array([1, 0, 0], np.int8)
     make = lambda: Shown(*FACTORED["start"], masks)  # noqa: E731
-    first = adapted(make(), factored=True).reset(0)
+    first = adapted(make(), EnvOptions(factored=True)).reset(0)
     assert first.avail_actions.tolist() == [[0, 1, 0], [1, 0, 0]]
     policy = loaded(make, tmp_path, "env.factored=true")
     obs, info = make().reset(seed=0)

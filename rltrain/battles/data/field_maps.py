@@ -14,15 +14,15 @@ from collections.abc import Mapping
 from rltrain.battles.data.map_data import Group, MapData
 
 FIELD_ALLIES, FIELD_ENEMIES = (9.0, 16.0), (23.0, 16.0)
-LETTERS: Mapping[str, tuple[str, str]] = {
-    "m": ("marine", "T"),
-    "s": ("stalker", "P"),
-    "z": ("zealot", "P"),
-    "c": ("colossus", "P"),
-    "h": ("hydralisk", "Z"),
-    "zg": ("zergling", "Z"),
+LETTERS: Mapping[str, str] = {
+    "m": "marine",
+    "s": "stalker",
+    "z": "zealot",
+    "c": "colossus",
+    "h": "hydralisk",
+    "zg": "zergling",
 }
-"""Unit type and race of every letter."""
+"""Unit type of every letter."""
 MOST_UNITS = 64  # of a team, as on 2c_vs_64zg
 PART = re.compile(r"(\d+)([a-z]+)")
 NAME = re.compile(r"(?:\d+[a-z]+)+(?:_vs_(?:\d+[a-z]+)+)?")
@@ -37,7 +37,6 @@ LIMITS: Mapping[str, tuple[tuple[int, int], ...]] = {
 def field_map(
     name: str,
     limit: int,
-    races: str,
     map_type: str,
     allies: dict[str, int],
     enemies: dict[str, int],
@@ -47,7 +46,6 @@ def field_map(
     return MapData(
         name=name,
         limit=limit,
-        races=races,
         map_type=map_type,
         terrain=terrain,
         attack_point=FIELD_ALLIES,
@@ -72,7 +70,6 @@ def sized_map(name: str) -> MapData:
     return field_map(
         name,
         next(limit for most, limit in limits if larger <= most),
-        _race(allies) + _race(enemies),
         map_type(set(allies), set(enemies)),
         allies,
         enemies,
@@ -85,12 +82,12 @@ def _team(name: str, text: str) -> dict[str, int]:
     team: dict[str, int] = {}
     for count, letter in PART.findall(text):
         if letter not in LETTERS:
-            known = ", ".join(f"{key} ({unit})" for key, (unit, _) in LETTERS.items())
+            known = ", ".join(f"{key} ({unit})" for key, unit in LETTERS.items())
             raise ValueError(
                 f"unknown units in the map {name!r}: {count}{letter}. A number stands before one "
                 f"of these letters: {known}; type for example 7m_vs_8m or 2s3z_vs_3s2z."
             )
-        unit = LETTERS[letter][0]
+        unit = LETTERS[letter]
         if unit in team:
             raise ValueError(f"the map {name!r} names {unit}s of one team twice: add them up.")
         team[unit] = int(count)
@@ -100,10 +97,6 @@ def _team(name: str, text: str) -> dict[str, int]:
             "at least one of every type that is named."
         )
     return team
-
-
-def _race(team: Mapping[str, int]) -> str:
-    return next(race for unit, race in LETTERS.values() if unit in team)
 
 
 def map_type(allies: set[str], enemies: set[str]) -> str:

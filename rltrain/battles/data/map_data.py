@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rltrain.battles.data.units import AGENT_UNITS, UNITS, UnitType
@@ -46,7 +46,6 @@ class MapData:
     chases: bool = False  # enemies attack the agent nearest to them until it is dead, then another
     drawn_from: tuple[str, ...] = ()  # unit types of teams drawn for every battle; then the
     # groups only say how many units there are
-    races: str = ""  # allies and enemies of SMAC's maps: T, P or Z
     for_any: bool = False  # all maps show the same features of a unit: a column for every type
     units: Mapping[str, UnitType] = field(default_factory=lambda: UNITS, repr=False, compare=False)
     agent_units: Mapping[str, UnitType] = field(
@@ -103,8 +102,12 @@ class MapData:
     @property
     def unit_types(self) -> tuple[UnitType, ...]:
         """Agents in agent order, then enemies."""
-        agents = tuple(self.agent_units[name] for name in self.ally_types)
-        return agents + tuple(self.units[name] for name in self.enemy_types)
+        return self.types_of(self.ally_types + self.enemy_types)
+
+    def types_of(self, names: Sequence[str]) -> tuple[UnitType, ...]:
+        """The unit types of these names of agents, then of enemies."""
+        agents = [self.agent_units[name] for name in names[: self.n_agents]]
+        return (*agents, *(self.units[name] for name in names[self.n_agents :]))
 
     @property
     def heals(self) -> bool:
@@ -118,6 +121,4 @@ class MapData:
         allies, enemies = (tuple(UNITS),) * 2 if self.for_any else self.type_orders
         if not allies:
             return (-1,) * (self.n_agents + self.n_enemies)
-        return tuple(map(allies.index, self.ally_types)) + tuple(
-            map(enemies.index, self.enemy_types)
-        )
+        return (*map(allies.index, self.ally_types), *map(enemies.index, self.enemy_types))

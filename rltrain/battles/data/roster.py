@@ -15,11 +15,12 @@ from rltrain.battles.engine.world import M, P, Scene, U
 from rltrain.battles.options import Options
 
 
-def build_roster(map_data: MapData, options: Options) -> Roster:
-    """Return the distributions of a scenario's teams with these options."""
+def build_drawn(map_data: MapData, options: Options, n_envs: int) -> tuple[Roster, Scene]:
+    """The distributions of a scenario's teams, and its constants with tables of units for each of E
+    battles, empty until teams are drawn."""
     race = race_of(map_data)
     scene, by_id = build_scene(_one_of_each(map_data), options), sorted(race.weights)
-    return Roster(
+    roster = Roster(
         n_agents=map_data.n_agents,
         cumulative=np.cumsum(list(race.weights.values())).astype(np.float32),
         exception=np.array([name == race.exception for name in race.weights], np.uint8),
@@ -39,13 +40,8 @@ def build_roster(map_data: MapData, options: Options) -> Roster:
         bonus=float(map_data.n_enemies * options.reward_death_value + options.reward_win),
         keeps_factor=options.fixed_max_reward,
     )
-
-
-def build_drawn_scene(map_data: MapData, options: Options, n_envs: int) -> Scene:
-    """The constants of a scenario, with tables of units for each of E battles, empty until teams
-    are drawn."""
     units = map_data.n_agents + map_data.n_enemies
-    return build_scene(_one_of_each(map_data), options)._replace(
+    drawn = scene._replace(
         n_agents=map_data.n_agents,
         per_battle=1,
         param=np.zeros((n_envs, len(P), units), np.float32),
@@ -55,6 +51,7 @@ def build_drawn_scene(map_data: MapData, options: Options, n_envs: int) -> Scene
         first_unit=np.zeros((n_envs, len(U), units), np.float32),
         first_mark=np.zeros((n_envs, len(M), units), np.int32),
     )
+    return roster, drawn
 
 
 def _one_of_each(map_data: MapData) -> MapData:

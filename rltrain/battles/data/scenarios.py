@@ -33,15 +33,14 @@ SHOOT_RANGES: Mapping[str, float] = {
 class Race:
     """The distribution of a team."""
 
-    letter: str  # T, P or Z
     weights: Mapping[str, float]  # unit type to probability
     exception: str | None  # a team of nothing else is drawn again
 
 
 RACES: Mapping[str, Race] = {
-    "terran": Race("T", {"marine": 0.45, "marauder": 0.45, "medivac": 0.1}, "medivac"),
-    "protoss": Race("P", {"stalker": 0.45, "zealot": 0.45, "colossus": 0.1}, None),
-    "zerg": Race("Z", {"zergling": 0.45, "hydralisk": 0.45, "baneling": 0.1}, "baneling"),
+    "terran": Race({"marine": 0.45, "marauder": 0.45, "medivac": 0.1}, "medivac"),
+    "protoss": Race({"stalker": 0.45, "zealot": 0.45, "colossus": 0.1}, None),
+    "zerg": Race({"zergling": 0.45, "hydralisk": 0.45, "baneling": 0.1}, "baneling"),
 }
 COUNTS = ((5, 5), (10, 10), (20, 20), (10, 11), (20, 23))  # published
 SCENARIOS = tuple(f"{race}_{n}_vs_{m}" for race in RACES for n, m in COUNTS)
@@ -76,11 +75,10 @@ def find_scenario(name: str) -> MapData:
             f"SMACv2 scenario {name!r}: expected 1 to {MAX_UNITS} units a side, got {agents} and "
             f"{enemies}."
         )
-    types, letter = tuple(RACES[race].weights), RACES[race].letter
+    types = tuple(RACES[race].weights)
     return MapData(
         name=f"{race}_{int(agents)}_vs_{int(enemies)}",
         limit=LIMIT,
-        races=letter * 2,
         map_type=f"{race}_gen",
         terrain="open",
         attack_point=None,

@@ -16,7 +16,7 @@ import numpy as np
 from rltrain.battles.data import terrain
 from rltrain.battles.data.map_data import MapData
 from rltrain.battles.data.recorded import Positions
-from rltrain.battles.data.roster import build_drawn_scene, build_roster
+from rltrain.battles.data.roster import build_drawn
 from rltrain.battles.data.scenarios import find_scenario, is_scenario
 from rltrain.battles.data.units import UnitType
 from rltrain.battles.engine import env_step, teams
@@ -25,7 +25,7 @@ from rltrain.battles.engine.enemy_side import EnemySide
 from rltrain.battles.engine.episode import reset_battle
 from rltrain.battles.engine.tables import build_reward, build_scene, build_view
 from rltrain.battles.engine.world import Outcome, U, World, build_frame, build_world
-from rltrain.battles.option_checks import SEED, Range, check_counts
+from rltrain.battles.option_checks import COUNT, SEED, Range
 from rltrain.battles.options import Options, max_reward_against, sizes_of
 from rltrain.battles.smaclite import env_step as smaclite
 from rltrain.battles.smaclite.maps import find_map_under
@@ -91,7 +91,7 @@ class Battles:
         starts: Sequence[Positions] = (),
         two_sided: bool = False,
     ) -> None:
-        check_counts(n_envs=n_envs, n_threads=n_threads)
+        COUNT.check(n_envs=n_envs, n_threads=n_threads)
         if two_sided and rules != "sc2":
             raise ValueError(
                 f"with rules={rules} only the engine commands the enemies: choose rules=sc2."
@@ -113,9 +113,9 @@ class Battles:
             raise ValueError(f"{names}: {why}. Choose rules=sc2, or leave them out.")
         self.options, self.n_envs = options, n_envs
         self.sizes = sizes_of(self.map_data, options)
-        self.roster = build_roster(self.map_data, options) if self.map_data.drawn_from else None
-        if self.roster is not None:
-            self.scene = build_drawn_scene(self.map_data, options, n_envs)
+        self.roster: teams.Roster | None = None
+        if self.map_data.drawn_from:
+            self.roster, self.scene = build_drawn(self.map_data, options, n_envs)
         elif rules == "smaclite":
             self.scene = build_lite_scene(self.map_data, options)
         else:
@@ -210,13 +210,15 @@ class Battles:
         if self.roster is not None:
             teams.recruit(self.roster, self.scene, self.world, restart, self._seed)
 
+    def unit_names(self, e: int) -> tuple[str, ...]:
+        """Names of the types of agents, then of enemies, as battle e has them."""
+        if self.roster is None:
+            return self.map_data.ally_types + self.map_data.enemy_types
+        return tuple(self.map_data.drawn_from[k] for k in self.world.kind[e])
+
     def unit_types(self, e: int) -> tuple[UnitType, ...]:
         """Agents, then enemies, as battle e has them."""
-        if self.roster is None:
-            return self.map_data.unit_types
-        names = [self.map_data.drawn_from[k] for k in self.world.kind[e]]
-        own = [self.map_data.agent_units[name] for name in names[: self.map_data.n_agents]]
-        return (*own, *(self.map_data.units[name] for name in names[self.map_data.n_agents :]))
+        return self.map_data.types_of(self.unit_names(e))
 
     def max_reward(self, e: int) -> float:
         """Unscaled reward of a win in battle e in which every enemy dies once."""

@@ -28,7 +28,6 @@ def exchanged(row: MapData) -> MapData:
         row,
         allies=row.enemies,
         enemies=row.allies,
-        races=row.races[::-1],
         sorts_agents=True,
         enemy_order=() if row.drawn_from else tuple(order),
     )
@@ -137,17 +136,12 @@ class EnemySide:
 
     def _numbers(self, row: MapData) -> list[int]:
         """The unit of the battles that each unit is here: any of its type."""
-        if row.drawn_from:
-            return [*range(row.n_agents, row.n_agents + row.n_enemies), *range(row.n_agents)]
-        allies, enemies = list(enumerate(row.ally_types)), list(enumerate(row.enemy_types))
-        enemies = [(row.n_agents + k, name) for k, name in enemies]
-        numbers = []
-        for pool, types in (
-            (enemies, self.map_data.ally_types),
-            (allies, self.map_data.enemy_types),
+        n, names = row.n_agents, row.ally_types + row.enemy_types
+        numbers: list[int] = []
+        for units, types in (
+            (range(n, len(names)), self.map_data.ally_types),
+            (range(n), self.map_data.enemy_types),
         ):
-            for name in types:
-                number = next(number for number, other in pool if other == name)
-                pool.remove((number, name))
-                numbers.append(number)
+            left = {name: iter([i for i in units if names[i] == name]) for name in types}
+            numbers += [next(left[name]) for name in types]
         return numbers

@@ -1,4 +1,4 @@
-"""Compiler options and random streams of the battle engine's kernels.
+"""Compiler options, random streams and lengths of the battle engine's kernels.
 
 Kernels call each other across files, so all are compiled again when one of their files changes.
 """
@@ -38,6 +38,12 @@ def draw(rng, e):  # type: ignore[no-untyped-def]
     s ^= s >> np.uint64(27)
     rng[e] = s
     return F((s * np.uint64(2685821657736338717)) >> np.uint64(40)) * _TO_UNIT
+
+
+@njit(inline="always")
+def squared(dx, dy):  # type: ignore[no-untyped-def]
+    """Squared length of a vector."""
+    return dx * dx + dy * dy
 
 
 @njit(inline="always")

@@ -131,7 +131,8 @@ def write_enemies(view, param, type_bit, unit, enemies, visible, e, i, heals, ob
         seen = visible[e, i, k] & SEEN != 0 if view.limited else d2 < sight * sight
         if seen and unit[U.HEALTH, k] > ZERO:
             if view.limited:
-                obs[i, at] = in_range(visible, e, i, m if heals else k, A, heals)
+                exists, j = not heals or m < A, m if heals else k
+                obs[i, at] = ONE if exists and visible[e, i, j] & IN_RANGE else ZERO
             elif heals:
                 obs[i, at] = F(avail[i, view.first_attack + m])
             elif d2 <= shoot * shoot:
@@ -160,15 +161,6 @@ def write_unit(view, param, type_bit, unit, i, k, shield, obs, at):
     if view.type_bits > 0:
         obs[i, p + type_bit[k]] = ONE
     return p
-
-
-@njit(inline="always")
-def in_range(visible, e, i, k, n_agents, heals):
-    """The first feature of an enemy from the bits of ``visible``: of unit k, its own, or for a
-    healer the agent of its number."""
-    if heals and k >= n_agents:
-        return ZERO
-    return ONE if visible[e, i, k] & IN_RANGE else ZERO
 
 
 @njit(forceinline=True)

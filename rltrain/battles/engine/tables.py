@@ -40,7 +40,7 @@ from rltrain.battles.engine.world import (
     U,
     View,
 )
-from rltrain.battles.options import Options, max_reward_of, require_scale, sizes_of
+from rltrain.battles.options import Options, max_reward_against, require_scale, sizes_of
 
 
 def build_scene(map_data: MapData, options: Options, starts: Sequence[Positions] = ()) -> Scene:
@@ -139,7 +139,8 @@ def _is_limited(options: Options) -> bool:
 def build_reward(map_data: MapData, options: Options) -> Reward:
     """The reward of this map with these options."""
     require_scale(map_data, options)
-    scale = max_reward_of(map_data, options) / options.reward_scale_rate
+    most = max_reward_against(map_data.unit_types[map_data.n_agents :], options)
+    scale = most / options.reward_scale_rate
     constant = options.reward_scale and not map_data.drawn_from
     return Reward(
         sparse=options.reward_sparse,

@@ -137,7 +137,7 @@ class Outcome(IntEnum):
     TIMEOUT = 4
 
 
-GROUND, AIR, COLOSSUS = range(3)  # values of P.LAYER, in the order of units.LAYERS
+GROUND = 0  # value of P.LAYER, an index of units.LAYERS
 NO_ONE = -1
 
 START_ENERGY = 50.0

@@ -9,7 +9,6 @@ import numpy as np
 
 from rltrain.battles.battle_view import BattleView
 from rltrain.battles.data import terrain
-from rltrain.battles.data.units import UNITS
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.engine.field_of_view import SEEN
 from rltrain.battles.engine.world import NO_ONE, M, Order, P, U
@@ -17,7 +16,6 @@ from rltrain.battles.render.canvas import FINE, canvas_of
 
 BattleDrawing = tuple[dict[str, Any], list[dict[str, Any]], dict[str, np.ndarray]]
 """What is the same in all steps; looks of the units; numbers by name, [units] or [A, units]."""
-NAMES = {unit.sc2_id: name for name, unit in UNITS.items()}
 ACTIONS = ("no-op", "stop", "north", "south", "east", "west")
 LARGEST = {"health": P.HEALTH, "shield": P.SHIELD, "energy": P.ENERGY, "cooldown": P.PERIOD}
 
@@ -37,10 +35,10 @@ def drawing_of(battles: Battles, index: int) -> BattleDrawing:
     }
     if view.conic:
         world["cone"] = 2 * float(np.arccos(view.cone_cosine))  # radians
-    looks, kinds = [], battles.unit_types(index)
+    looks, names = [], battles.unit_names(index)
     units = np.concatenate([np.arange(n_agents), battles.world.enemies[index]])
     for i in units.tolist():
-        look = {"name": NAMES[kinds[i].sc2_id], "team": int(i >= n_agents)}
+        look = {"name": names[i], "team": int(i >= n_agents)}
         look |= {"radius": float(param[P.RADIUS, i])}
         look |= {name: float(param[row, i]) for name, row in LARGEST.items() if param[row, i] > 0}
         if i < n_agents:

@@ -7,32 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rltrain.battles.data.units import LAYERS, UNITS, WEAPONS
+from rltrain.battles.data.units import WEAPONS
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.engine.world import NO_ONE, M, P, U
 
 MELEE = 1.0  # weapons that reach less far strike instead of shooting, cells
 FLASH, FADE, BLAST_TIME = 0.5, 1.5, 1.0  # how long shots, the dead and explosions are seen
-
-
-@dataclass(frozen=True)
-class Fighters:
-    """The units of one battle as images need them, one entry per unit, agents first."""
-
-    kind: tuple[str, ...]
-    layer: tuple[int, ...]  # as in units.LAYERS
-    param: np.ndarray  # [len(P), units]
-
-
-def fighters_of(battles: Battles, index: int) -> Fighters:
-    """Read the units of one battle."""
-    units = battles.unit_types(index)
-    names = {unit.sc2_id: name for name, unit in UNITS.items()}
-    return Fighters(
-        kind=tuple(names[unit.sc2_id] for unit in units),
-        layer=tuple(LAYERS.index(unit.layer) for unit in units),
-        param=battles.table("param", index),
-    )
 
 
 @dataclass(frozen=True)
@@ -71,11 +51,11 @@ class Event:
     other: int = NO_ONE
 
 
-def events_between(
-    before: Snapshot, after: Snapshot, fighters: Fighters, loops: int
-) -> list[Event]:
-    """The events of the step from ``before`` to ``after``."""
-    param, start = fighters.param, float(before.clock)
+def events_between(before: Snapshot, after: Snapshot, param: np.ndarray, loops: int) -> list[Event]:
+    """The events of the step from ``before`` to ``after``; ``param`` as in ``Scene``, of the
+    battle.
+    """
+    start = float(before.clock)
     alive, lives = before.unit[U.HEALTH] > 0, after.unit[U.HEALTH] > 0
     burst = (after.mark[M.BURST] > 0) & (before.mark[M.BURST] == 0) & alive
     found = [Event("blast", start + 0.5, start + 0.5 + BLAST_TIME, i) for i in _where(burst)]
@@ -126,11 +106,11 @@ def _shot(i: int, j: int, start: float, after: Snapshot, param: np.ndarray, loop
     return Event(kind, begin, begin + FLASH, i, j)
 
 
-def shares(state: Snapshot, fighters: Fighters) -> np.ndarray:
+def shares(state: Snapshot, param: np.ndarray) -> np.ndarray:
     """float [3, units]: health, shield and energy as shares of their greatest values; NaN where a
     unit has none.
     """
-    most = fighters.param[[P.HEALTH, P.SHIELD, P.ENERGY]]
+    most = param[[P.HEALTH, P.SHIELD, P.ENERGY]]
     have = state.unit[[U.HEALTH, U.SHIELD, U.ENERGY]]
     return np.where(most > 0, have / np.where(most > 0, most, 1.0), np.nan)
 

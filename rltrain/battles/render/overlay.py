@@ -86,13 +86,11 @@ def footer(
     middle = FOOTER * FINE // 2
     for team, kinds in ((ALLY, allies), (ENEMY, enemies)):
         labels = [f"{count} {kind.replace('_', ' ')}" for kind, count in kinds]
-        size = 12 * FINE
-        while True:
+        for size in range(12 * FINE, 7 * FINE - 1, -1):
             lengths = [draw.textlength(label, font(size)) for label in labels]
             space = sum(lengths) + len(labels) * 3.0 * size
-            if space <= WIDTH * FINE / 2 - 10 * FINE or size <= 7 * FINE:
+            if space <= WIDTH * FINE / 2 - 10 * FINE:
                 break
-            size -= 1
         x = 6.0 * FINE if team == ALLY else (WIDTH - 6) * FINE - space
         for (kind, count), label, length in zip(kinds, labels, lengths, strict=True):
             look = sprite(kind, team, 0 if team == ALLY else 12, size * 0.6, 0.0 if count else 0.4)

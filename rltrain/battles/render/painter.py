@@ -6,7 +6,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from rltrain.battles.engine.battles import Battles
-from rltrain.battles.engine.world import AIR, COLOSSUS, GROUND, NO_ONE, M, Outcome, P, U
+from rltrain.battles.engine.world import NO_ONE, M, Outcome, P, U
 from rltrain.battles.render import events
 from rltrain.battles.render.canvas import FINE, FOOTER, canvas_of, ground
 from rltrain.battles.render.effects import draw_event
@@ -19,6 +19,7 @@ TAIL = 6  # images after the end, while the dead fade
 LARGER, LARGEST, SMALLEST = 1.12, 1.4, 8.5  # how much larger than they are units are drawn: so
 # much that a radius of 0.375 cells becomes this many pixels, within limits
 CROWD = 12  # where more units fight, only injured units show bars
+DRAWN = ("ground", "colossus", "air")  # layers in the order in which they are drawn
 FLIGHT = 0.55  # cells that air units are drawn above their shadows
 
 
@@ -53,13 +54,12 @@ class Painter:
         return self._draw(1.0, everything=True)
 
     def _begin(self, now: events.Snapshot) -> None:
-        self.fighters: events.Fighters = events.fighters_of(self.battles, self.index)
-        layers = self.fighters.layer  # higher units are drawn later
-        self.order = sorted(
-            range(len(layers)), key=lambda i: (GROUND, COLOSSUS, AIR).index(layers[i])
-        )
+        self.kinds = self.battles.unit_names(self.index)
+        self.layers = [unit.layer for unit in self.battles.unit_types(self.index)]
+        self.order = sorted(range(len(self.kinds)), key=lambda i: DRAWN.index(self.layers[i]))
+        self.param = self.battles.table("param", self.index)
         self.seen: list[events.Event] = []
-        self.shown = events.shares(now, self.fighters), events.shares(now, self.fighters)
+        self.shown = events.shares(now, self.param), events.shares(now, self.param)
         self.total: float | None = 0.0 if now.clock == 0 else None  # reward, if seen from the start
         agents, unit = self.n_agents, now.unit
         east = unit[U.X, :agents].mean() < unit[U.X, agents:].mean()
@@ -77,8 +77,8 @@ class Painter:
             return False
         loops = self.battles.scene.loops
         self.seen = [event for event in self.seen if event.end > self.before.clock]
-        self.seen += events.events_between(self.before, now, self.fighters, loops)
-        self.shown = self.shown[1], events.shares(now, self.fighters)
+        self.seen += events.events_between(self.before, now, self.param, loops)
+        self.shown = self.shown[1], events.shares(now, self.param)
         if self.total is not None:
             self.total += float(self.battles.reward[self.index])
         self._turn(now)
@@ -132,17 +132,17 @@ class Painter:
         return ALLY if i < self.n_agents else ENEMY
 
     def _radius(self, i: int) -> float:
-        return float(self.fighters.param[P.RADIUS, i]) * self.canvas.scale * self.larger
+        return float(self.param[P.RADIUS, i]) * self.canvas.scale * self.larger
 
     def _draw_unit(
         self, image: Image.Image, i: int, point: tuple[float, float], fade: float
     ) -> None:
         x, y = point
         radius = round(self._radius(i), 1)
-        if self.fighters.layer[i] == AIR:
+        if self.layers[i] == "air":
             paste(image, shadow(radius), x, y)
             y -= FLIGHT * self.canvas.scale
-        look = sprite(self.fighters.kind[i], self._team(i), self.heading[i], radius, round(fade, 1))
+        look = sprite(self.kinds[i], self._team(i), self.heading[i], radius, round(fade, 1))
         paste(image, look, x, y)
 
     def _draw_targets(
@@ -161,7 +161,7 @@ class Painter:
         health, shield, energy = values.tolist()
         if len(self.heading) > CROWD and health >= 1 and not shield < 1 and energy != energy:
             return
-        lift = FLIGHT * self.canvas.scale if self.fighters.layer[i] == AIR else 0.0
+        lift = FLIGHT * self.canvas.scale if self.layers[i] == "air" else 0.0
         bars(draw, (point[0], point[1] - lift), self._radius(i), health, shield, energy)
 
     def _draw_words(self, image: Image.Image) -> None:
@@ -171,7 +171,7 @@ class Painter:
         image.paste(header(row.name, step, reward), (0, 0))
         alive = self.after.unit[U.HEALTH] > 0
         counts: tuple[dict[str, int], dict[str, int]] = {}, {}
-        for i, kind in enumerate(self.fighters.kind):
+        for i, kind in enumerate(self.kinds):
             team = counts[self._team(i)]
             team[kind] = team.get(kind, 0) + int(alive[i])
         below = footer(tuple(counts[ALLY].items()), tuple(counts[ENEMY].items()))

@@ -37,7 +37,11 @@ def avoid_units(unit, param, i, n_walls, lines, spare, near):
         n += 1
     if n == 0:
         return
-    failed, x, y = solve_on_lines(lines, n, ux, uy, speed)
+    x, y, n2 = ux, uy, ux * ux + uy * uy
+    if n2 > speed * speed:
+        length = np.sqrt(n2)
+        x, y = ux * (ONE / length) * speed, uy * (ONE / length) * speed
+    failed, x, y = meet_lines(lines, n, ux, uy, x, y, speed, False)
     if failed < n:
         x, y = least_violation(lines, n, n_walls, failed, x, y, speed, spare)
     unit[U.NX, i], unit[U.NY, i] = x, y
@@ -96,17 +100,6 @@ def unit_line(unit, param, i, j, lines, n):
     share = ONE if unit[U.UX, j] == ZERO and unit[U.UY, j] == ZERO else HALF
     lines[n, 0], lines[n, 1] = unit[U.VX, i] + share * cx, unit[U.VY, i] + share * cy
     lines[n, 2], lines[n, 3] = dx, dy
-
-
-@njit(forceinline=True)
-def solve_on_lines(lines, n, ux, uy, speed):
-    """Velocity nearest to (ux, uy) that all n lines allow; see ``meet_lines``."""
-    x, y = ux, uy
-    n2 = ux * ux + uy * uy
-    if n2 > speed * speed:
-        length = np.sqrt(n2)
-        x, y = ux * (ONE / length) * speed, uy * (ONE / length) * speed
-    return meet_lines(lines, n, ux, uy, x, y, speed, False)
 
 
 @njit(forceinline=True)

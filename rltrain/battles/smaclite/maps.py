@@ -1,30 +1,21 @@
 """The maps of ``rules=smaclite``: SMAC's rows with SMAClite's units, terrains and unit order.
 
 SMAClite has 12 scenarios; SMAC's other maps for which it has units and terrains are built the
-same way. A terrain of SMAClite is one more row of ``terrain.PATHABLE`` and of ``TERRAINS``.
+same way. A terrain of SMAClite is one more row of ``terrain.PATHABLE``, named as SMAC's with
+``lite_`` before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from rltrain.battles.data.map_data import Group, MapData
 from rltrain.battles.data.maps import MAPS, find_map
+from rltrain.battles.data.terrain import PATHABLE
 from rltrain.battles.smaclite.units import LITE_UNITS
 
 RULES = ("sc2", "smaclite")
-
-TERRAINS: Mapping[str, str] = {
-    "field": "lite_field",
-    "open": "lite_open",
-    "octagon": "lite_octagon",
-    "ravine": "lite_ravine",
-    "pentagon": "lite_pentagon",
-    "corridor": "lite_corridor",
-}
-"""A SMAC map's terrain to SMAClite's for it."""
 
 _ATTACK_POINTS: Mapping[str, tuple[float, float]] = {
     "2c_vs_64zg": (16, 16),
@@ -45,33 +36,28 @@ def find_map_under(rules: str, name: str, *, sorts_agents: bool = True) -> MapDa
         return row
     if not _is_possible(row):
         names = ", ".join(other.name for other in MAPS.values() if _is_possible(other))
+        lacks = [*sorted(_types(row) - LITE_UNITS.keys()), "terrain for it"]
         raise ValueError(
             f"map {row.name!r} cannot be played with rules=smaclite: SMAClite has no "
-            f"{_what_lacks(row)}. Maps with these rules: {names}. Choose one of them, or rules=sc2."
+            f"{lacks[0]}. Maps with these rules: {names}. Choose one of them, or rules=sc2."
         )
-    changes: dict[str, Any] = {"units": LITE_UNITS, "agent_units": LITE_UNITS}
-    changes["terrain"] = TERRAINS[row.terrain]
-    if row.name in _ATTACK_POINTS:
-        changes["attack_point"] = _ATTACK_POINTS[row.name]
     return replace(
         row,
+        units=LITE_UNITS,
+        agent_units=LITE_UNITS,
+        terrain=f"lite_{row.terrain}",
+        attack_point=_ATTACK_POINTS.get(row.name, row.attack_point),
         allies=_as_created(row.allies),
         enemies=_as_created(row.enemies),
         hunts=False,
         sorts_agents=sorts_agents,
         enemy_order=tuple(dict.fromkeys(row.enemy_types)) if sorts_agents else (),
         knows_walls=False,
-        **changes,
     )
 
 
 def _is_possible(row: MapData) -> bool:
-    return row.terrain in TERRAINS and _types(row) <= LITE_UNITS.keys()
-
-
-def _what_lacks(row: MapData) -> str:
-    units = sorted(_types(row) - LITE_UNITS.keys())
-    return f"{units[0]}" if units else "terrain for it"
+    return f"lite_{row.terrain}" in PATHABLE and _types(row) <= LITE_UNITS.keys()
 
 
 def _types(row: MapData) -> set[str]:

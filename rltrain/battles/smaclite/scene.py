@@ -66,10 +66,10 @@ def _spread(
 ) -> list[tuple[str, Point]]:
     """The units of one group out of the grid of all groups of the team that share its point."""
     together = [other for other in team if (other.x, other.y) == (group.x, group.y)]
-    types = [other.unit for other in together for _ in range(other.count)]
-    owner = [other for other in together for _ in range(other.count)]
-    points = spawn_grid([map_data.units[name].radius for name in types], group.x, group.y, sign)
-    return [(t, p) for t, o, p in zip(types, owner, points, strict=True) if o is group]
+    owners = [other for other in together for _ in range(other.count)]
+    radii = [map_data.units[owner.unit].radius for owner in owners]
+    points = spawn_grid(radii, group.x, group.y, sign)
+    return [(group.unit, p) for o, p in zip(owners, points, strict=True) if o is group]
 
 
 def spawn_grid(radii: list[float], x: float, y: float, sign: int) -> list[Point]:

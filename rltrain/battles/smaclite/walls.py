@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from rltrain.battles.data.terrain import SIZE
-from rltrain.battles.engine.kernel import F, njit
+from rltrain.battles.engine.kernel import F, njit, squared
 from rltrain.battles.engine.movement.motion import from_wall
 from rltrain.battles.engine.world import GROUND, P, U
 from rltrain.battles.smaclite.avoidance import avoid_units
@@ -33,17 +33,9 @@ def choose_velocities(unit, param, walls, lines, spare, near):
             continue
         n_walls = 0
         if param[P.LAYER, i] == F(GROUND):
-            n_walls = wall_lines(unit, param, i, walls, lines, spare, near)
+            for k in range(find_walls(unit, param, i, walls, spare, near)):
+                n_walls += wall_line(unit, param, i, walls, near[k], lines, n_walls)
         avoid_units(unit, param, i, n_walls, lines, spare, near)
-
-
-@njit()
-def wall_lines(unit, param, i, walls, lines, spare, near):
-    """The half-planes that the walls around unit i leave to it, nearest first; how many."""
-    n = 0
-    for k in range(find_walls(unit, param, i, walls, spare, near)):
-        n += wall_line(unit, param, i, walls, near[k], lines, n)
-    return n
 
 
 @njit()
@@ -146,12 +138,6 @@ def is_covered(lines, n, ax, ay, bx, by, radius):
         if (bx - qx) * dy - (by - qy) * dx - radius >= COVERED:
             return True
     return False
-
-
-@njit(inline="always")
-def squared(x, y):
-    """Squared length of a vector."""
-    return x * x + y * y
 
 
 @njit()

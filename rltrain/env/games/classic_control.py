@@ -189,7 +189,6 @@ class ClassicControl(SyncVectorEnv):
     def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """``action`` [E, N] to (reward [E, R], terminated [E]); a new episode where ``last``."""
         assert self._seeds is not None, "step before reset"
-        assert self.lost is not None
         self.lost[:] = False
         playing = ~self.last
         reward, terminated = np.zeros((self.n_envs, 1), np.float32), np.empty(self.n_envs, np.bool_)

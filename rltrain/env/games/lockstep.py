@@ -34,8 +34,7 @@ class GameEnv(VectorEnv):
         self.avail_actions = np.ones((n_envs, spec.n_agents, spec.n_actions), np.uint8)
         self.state = np.zeros((n_envs, spec.state_dim), np.float32)
         self.last = np.zeros(n_envs, np.bool_)
-        self._infos: list[Info] = [{} for _ in range(n_envs)]
-        self.infos: Sequence[Info] = self._infos
+        self.infos: list[Info] = [{} for _ in range(n_envs)]
         self._episode = np.zeros(n_envs, np.int64)  # k of each environment's current episode
         self._seeds: EpisodeSeeds | None = None
 

@@ -34,7 +34,7 @@ class SeveralOptions:
 
 
 class SeveralMaps:
-    """E battles, each on one of several maps; see ``BattleBackend``.
+    """E battles, each on one of several maps, with the methods of ``NativeBattles``.
 
     Agents, enemies and actions that a map does not have are absent: their rows are zero, and an
     absent agent has only action 0. All maps show the same unit features, so rows have the same size

@@ -42,10 +42,10 @@ class Smacv2VectorEnv(SmacVectorEnv):
         two_sided: Flag = False,
     ) -> None:
         check_choice("time_limit", time_limit, TIME_LIMITS)
+        native = partial(NativeBattles, options=options)
         if several.maps is not None:
-            make = partial(NativeBattles, options=options)
             many = SeveralMaps(
-                several, play, find_scenario, options, make, n_envs=n_envs, two_sided=two_sided
+                several, play, find_scenario, options, native, n_envs=n_envs, two_sided=two_sided
             )
             self._open(many, many.spec, time_limit, options)
             return
@@ -53,7 +53,7 @@ class Smacv2VectorEnv(SmacVectorEnv):
             play = commanded_natively(play)
         row = find_scenario(map_name)
         spec = spec_of(row, options)
-        native = partial(NativeBattles, map_data=row, options=options, two_sided=two_sided)
+        native = partial(native, map_data=row, two_sided=two_sided)
         recipe = Recipe("smacv2", {**options.of_smacv2(), **scenario_options(row)})
         battles = open_battles(
             play, native, n_envs=n_envs, spec=spec, recipe=recipe, map_file=MAP_FILE

@@ -24,15 +24,18 @@ from rltrain.battles.scripted.policies import DECISIONS, BattleDecisions, find_p
 from rltrain.battles.smaclite.maps import RULES, find_map_under
 from rltrain.common.number_types import Count, Flag
 from rltrain.common.seeding import SeedsOfTests
-from rltrain.env.smac.backend import BackendOptions, BattleBackend, open_battles
+from rltrain.env.smac.backend import BackendOptions, open_battles
 from rltrain.env.smac.checked_keywords import checked_keywords
 from rltrain.env.smac.several_maps import SeveralMaps, SeveralOptions
 from rltrain.env.smac.spec import spec_of
+from rltrain.env.smac.starcraft2.games import Games
 from rltrain.env.smac.starcraft2.worker import Recipe
 from rltrain.interfaces import EpisodeSeeds
 from rltrain.types import Drawing, EnvSpec, Info, StateDict
 
 TIME_LIMITS = ("terminal", "bootstrap")
+BattleBackend = NativeBattles | SeveralMaps | Games
+"""E battles in parallel; their arrays hold the current time step."""
 
 
 class SmacVectorEnv:
@@ -78,26 +81,25 @@ class SmacVectorEnv:
 
         def find(name: str) -> MapData:
             """A map by name, including that of the file."""
-            named = own is not None and own.name == name
-            return own if own is not None and named else find_map_under(rules, name)
+            return own if own and own.name == name else find_map_under(rules, name)
 
         chosen = Options(**asdict(options))
         heuristic: dict[str, Any] = {"heuristic_ai": heuristic_ai, "heuristic_rest": heuristic_rest}
+        native = partial(
+            NativeBattles, options=chosen, rules=rules, jitter=begin.jitter, **heuristic
+        )
         if several.maps is not None:
             if begin.start_positions is not None:
                 raise ValueError(
                     f"env.start_positions={begin.start_positions} apply to one map, and env.maps="
                     f"{several.maps} has its own. Type env.start_positions=null."
                 )
-            make = partial(
-                NativeBattles, options=chosen, rules=rules, jitter=begin.jitter, **heuristic
-            )
             many = SeveralMaps(
-                several, play, find, chosen, make, n_envs=n_envs, two_sided=two_sided
+                several, play, find, chosen, native, n_envs=n_envs, two_sided=two_sided
             )
             self._open(many, many.spec, time_limit, chosen)
             return
-        row = find_map_under(rules, map_name) if own is None else own
+        row = own or find(map_name)
         if two_sided:
             play = commanded_natively(play, rules)
         if rules != "sc2":
@@ -117,16 +119,7 @@ class SmacVectorEnv:
                 )
             play = replace(play, backend="native")
         spec = spec_of(row, chosen)
-        native = partial(
-            NativeBattles,
-            map_data=row,
-            options=chosen,
-            rules=rules,
-            **heuristic,
-            jitter=begin.jitter,
-            recorded=recorded,
-            two_sided=two_sided,
-        )
+        native = partial(native, map_data=row, recorded=recorded, two_sided=two_sided)
         of_game = {
             **asdict(options),
             "map_name": row.name,
@@ -156,7 +149,6 @@ class SmacVectorEnv:
         self.other_side = None if other is None else SmacOtherSide(other, options)
         self._bootstrap = time_limit == "bootstrap"
         self._seeds: EpisodeSeeds | None = None
-        # methods of the battles, see ``BattleBackend``
         self.call, self.render, self.scripted = battles.call, battles.render, battles.scripted
         self.save_replay, self.close = battles.save_replay, battles.close
 

@@ -14,10 +14,10 @@ from rltrain.env.actions import as_mask
 from rltrain.env.env_options import USUAL, TeamOptions
 from rltrain.env.team.agent_spaces import MASK, Agent, team_spaces
 from rltrain.env.team.drawn import has_particles, particle_drawing
-from rltrain.env.team.first_episode import first_episode, hides_state, name_of, saves_state
+from rltrain.env.team.first_episode import first_episode, hides_state, saves_state
 from rltrain.env.team.gymnasium_team import GymnasiumTeam
 from rltrain.env.team.named import agents_record
-from rltrain.env.third_party import NO_STATE, ThirdPartyEnv
+from rltrain.env.third_party import NO_STATE, ThirdPartyEnv, name_of
 from rltrain.env.vector import Observation
 from rltrain.errors import Containment, EnvError, reason
 from rltrain.types import Drawing, EnvSpec, Info, StateDict

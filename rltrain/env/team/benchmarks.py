@@ -20,7 +20,7 @@ from rltrain.env.env_options import EnvOptions, Names, Reward, TimeLimit
 from rltrain.env.gymnasium_advice import advice
 from rltrain.env.make_gymnasium import draw_without_display, in_lockstep
 from rltrain.env.team.make_pettingzoo import needs_opponent
-from rltrain.env.team.team_names import Choose, Teams
+from rltrain.env.team.team_names import Teams
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import reason
 
@@ -81,17 +81,13 @@ def mpe_env(
     Raises:
         ValueError: mpe2 is missing, keywords that it does not have, or no such team.
     """
-    require_extra("marl", "mpe2", "env=mpe")
-    draw_without_display()
-    from rltrain.env.team import opponents
-
-    usual, policy = TEAMS.get(game, (None, ""))
+    usual, policy = TEAMS.get(game, (None, None))
     if usual is None and (options.two_sided or options.team is not None):
         raise ValueError(
             f"env.game={game} has one team and therefore no opponent: leave out env.team "
             "and opponents, or type env.game=tag or env.game=adversary."
         )
-    return of_teams("mpe", f"mpe2.{MPE[game]}", options, usual, getattr(opponents, policy, None))
+    return of_teams("mpe", f"mpe2.{MPE[game]}", options, usual, policy)
 
 
 @flat_keywords
@@ -105,12 +101,8 @@ def magent_env(
     Raises:
         ValueError: magent2 is missing, keywords that it does not have, or no such team.
     """
-    require_extra("marl", "magent2", "env=magent")
-    draw_without_display()
-    from rltrain.env.team.opponents import random_action
-
     module, usual = MAGENT[game]
-    return of_teams("magent", f"magent2.environments.{module}", options, usual, random_action)
+    return of_teams("magent", f"magent2.environments.{module}", options, usual, "random_action")
 
 
 class NoTraces(gymnasium.Wrapper):
@@ -197,23 +189,28 @@ def of_teams(
     module: str,
     options: TwoTeamOptions,
     usual: str | None,
-    choose: Choose | None,
+    policy: str | None,
 ) -> SyncVectorEnv:
     """``n_envs`` environments of a module with ``parallel_env``.
 
     Args:
         usual: the team that learns if none is chosen; None: there is one only.
-        choose: the scripted policy of the others then.
+        policy: the scripted policy of the others then, of ``opponents``.
 
     Raises:
-        ValueError: opponents play the others of a chosen team, and there are none.
+        ValueError: the package is missing, or opponents play the others of a chosen team, and there
+            are none.
     """
+    require_extra("marl", module.partition(".")[0], f"env={name}")
+    draw_without_display()
+    from rltrain.env.team import opponents
+
     if options.team is not None and not options.two_sided:
         raise ValueError(needs_opponent(options.training, f"env.team={options.team}"))
     maker, limit = importlib.import_module(module).parallel_env, options.max_episode_steps
     drawn = {"render_mode": "rgb_array"} if options.record else {}
     own = options.team or usual
-    scripted = choose if options.team is None else None
+    scripted = getattr(opponents, policy) if policy and options.team is None else None
     teams = None if own is None else Teams(own, choose=scripted)
 
     def make() -> Any:

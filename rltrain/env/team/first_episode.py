@@ -82,9 +82,3 @@ def require_savable(env: Any, name: str) -> None:
 def saves_state(env: object) -> bool:
     """Whether an environment can save its state and continue from it."""
     return all(hasattr(env, method) for method in ("state_dict", "load_state_dict"))
-
-
-def name_of(env: object) -> str:
-    """The name of an environment, for messages."""
-    named = getattr(env, "metadata", {}).get("name")
-    return str(named or type(getattr(env, "unwrapped", env)).__name__)

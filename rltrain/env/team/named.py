@@ -29,12 +29,12 @@ class NamedAgents:
     def __init__(self, spec: EnvSpec) -> None:
         assert spec.agents is not None
         self._spec = spec
-        self._spaces = {name: (from_record(o), from_record(a)) for name, o, a in spec.agents}
-        self.names = tuple(self._spaces)
+        spaces = {name: (from_record(o), from_record(a)) for name, o, a in spec.agents}
+        self.names = tuple(spaces)
         self._agents, _ = team_spaces(
             self.names,
-            lambda name: self._spaces[name][0],
-            lambda name: self._spaces[name][1],
+            lambda name: spaces[name][0],
+            lambda name: spaces[name][1],
             "the environment",
             spec.channels,
         )

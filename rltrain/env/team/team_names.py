@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rltrain.env.env_options import Names
-from rltrain.env.team.first_episode import name_of
+from rltrain.env.third_party import name_of
 
 Choose = Callable[[Any, str, np.random.Generator], int]
 """(environment, agent, random stream) to an action."""

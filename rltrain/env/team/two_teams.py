@@ -9,9 +9,9 @@ import numpy as np
 
 from rltrain.env.env_options import TeamOptions
 from rltrain.env.team.adapter import TeamEnv
-from rltrain.env.team.first_episode import name_of
 from rltrain.env.team.opponents import FixedOpponents
 from rltrain.env.team.team_names import Teams
+from rltrain.env.third_party import name_of
 from rltrain.env.vector import Observation, SyncVectorEnv
 from rltrain.types import Info, StateDict
 

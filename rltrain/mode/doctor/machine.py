@@ -137,13 +137,14 @@ def compiler() -> Iterator[Finding]:
 
     from rltrain.battles.engine.compile_cache import is_compiled
     from rltrain.battles.engine.env_step import advance_serial
-    from rltrain.battles.engine.fighting.combat import nearest_living
+    from rltrain.battles.engine.fighting.combat import nearest
     from rltrain.battles.engine.world import U
     from rltrain.kernels.compilation import compile_problem
 
     if is_compiled(advance_serial):
         return
-    problem = compile_problem(nearest_living, np.zeros((len(U), 2), np.float32), 1, 0)
+    unit = np.zeros((len(U), 2), np.float32)
+    problem = compile_problem(nearest, unit, np.zeros((2, 2), np.uint8), 1, 0, True)
     fact = problem or "compiles a function of the battle engine"
     needs = [name for name, _ in requirements() if name.startswith(("numba", "llvmlite"))]
     yield finding("Numba's compiler", problem is None, fact, install_command(*needs), needed=True)

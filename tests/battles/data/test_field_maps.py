@@ -1,22 +1,11 @@
 """Maps of any size by name."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from rltrain.battles.data.field_maps import is_sized, sized_map
-from rltrain.battles.data.maps import MAPS, find_map
+from rltrain.battles.data.maps import find_map
 from rltrain.battles.data.spawn import start_points
 from tests.battles.conftest import random_legal
-
-SMAC = [name for name, row in MAPS.items() if is_sized(name) and row.terrain in ("field", "open")]
-
-
-@pytest.mark.parametrize("map_name", SMAC)
-def test_the_names_of_smac_give_the_maps_of_smac(map_name: str) -> None:
-    limit = 170 if map_name == "3s5z_vs_3s6z" else sized_map(map_name).limit  # an exception
-    assert replace(sized_map(map_name), limit=limit) == MAPS[map_name]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from rltrain.battles.data.terrain import PATHABLE
 from rltrain.battles.data.units import UNITS
 from rltrain.battles.engine.world import Outcome, U
 from rltrain.battles.render.canvas import BLOCKED, FINE, LOW, canvas_of, ground
-from rltrain.battles.render.events import events_between, fighters_of, snapshot
+from rltrain.battles.render.events import events_between, snapshot
 from rltrain.battles.render.overlay import BANNERS, ENERGY_BAR, HEALTH_BAR, SHIELD_BAR
 from rltrain.battles.render.painter import SUBFRAMES, TAIL, Painter
 from rltrain.battles.render.sprites import HEADINGS, SHAPES, TEAMS, heading_of, sprite
@@ -117,7 +117,7 @@ def happened(b, steps: int = 1, **orders: int) -> list[tuple[str, int, int]]:
     for _ in range(steps):
         before = snapshot(b, 0)
         b.step(actions(b, **orders))
-        events = events_between(before, snapshot(b, 0), fighters_of(b, 0), b.scene.loops)
+        events = events_between(before, snapshot(b, 0), b.table("param", 0), b.scene.loops)
         assert all(before.clock <= h.begin < h.end for h in events)
         found += [(h.kind, h.unit, h.other) for h in events]
     return found

@@ -15,7 +15,7 @@ from rltrain.battles.data.units import WEAPONS, damage_per_hit
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.engine.world import M, P, U
 from rltrain.battles.options import Options
-from rltrain.battles.render.events import events_between, fighters_of, snapshot
+from rltrain.battles.render.events import events_between, snapshot
 from rltrain.battles.smaclite.maps import find_map_under
 from rltrain.battles.smaclite.units import LITE_UNITS
 from rltrain.battles.smaclite.walls import wall_edges
@@ -65,7 +65,7 @@ def test_only_what_explodes_is_drawn_as_a_blast(lite) -> None:
     before = snapshot(b, 0)
     b.world.unit[0, U.HEALTH, ling] = 0  # shot a tick ago
     b.step(actions(b))
-    events = events_between(before, snapshot(b, 0), fighters_of(b, 0), 8)
+    events = events_between(before, snapshot(b, 0), b.table("param", 0), 8)
     assert ("blast", bane) in [(h.kind, h.unit) for h in events]
     assert [h.kind for h in events if h.unit == ling] == ["death"]
 

@@ -7,12 +7,10 @@ import pytest
 
 from rltrain.battles.native import NativeBattles
 from rltrain.battles.options import Options
-from rltrain.env.smac.backend import BattleBackend
 from rltrain.env.smac.starcraft2.games import Games
 from rltrain.env.smac.starcraft2.worker import Recipe
 from tests.battles.specs import env_spec
 
-MEMBERS = {*BattleBackend.__annotations__, *vars(BattleBackend)} - {*vars(type), "_is_protocol"}
 ENGINE = Path(__file__).parents[3] / "rltrain" / "battles" / "engine"
 
 
@@ -25,13 +23,6 @@ def games() -> Games:
     return Games(
         recipe=recipe, spec=env_spec("3m"), n_envs=2, max_restarts=1, timeout_s=1.0, about=about
     )
-
-
-@pytest.mark.parametrize("backend", [native, games])
-def test_backend_has_every_member_of_the_interface(backend) -> None:
-    public = {name for name in MEMBERS if not name.startswith("_")}
-    assert {"start", "step", "lost", "exact", "about", "resume"} <= public
-    assert not {name for name in public if not hasattr(backend(), name)}
 
 
 def test_battles_of_the_engine_are_never_lost() -> None:

@@ -5,7 +5,7 @@ import pytest
 from gymnasium import spaces
 
 from rltrain.env.adapt import adapted
-from rltrain.env.env_options import TeamOptions
+from rltrain.env.env_options import EnvOptions, TeamOptions
 from rltrain.env.team.team_names import Teams
 from rltrain.env.team.two_teams import TwoTeamEnv
 from rltrain.errors import EnvError
@@ -13,7 +13,7 @@ from tests.env.team.scripted import Scripted, Stateful
 
 
 def begun(env, **options):
-    team = adapted(env, **options)
+    team = adapted(env, EnvOptions(**options))
     return team, team.reset(7)
 
 

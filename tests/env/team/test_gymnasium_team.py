@@ -6,6 +6,7 @@ import pytest
 from gymnasium import spaces
 
 from rltrain.env.adapt import adapted
+from rltrain.env.env_options import EnvOptions
 from rltrain.errors import EnvError
 
 
@@ -48,7 +49,7 @@ class Board(gymnasium.Env):
 
 
 def test_the_state_of_factored_actions_is_the_observation_once():
-    team = adapted(Board(), factored=True)
+    team = adapted(Board(), EnvOptions(factored=True))
     assert team.spec.state_dim == 6
     assert team.reset(0).state.tolist() == [0, 1, 2, 3, 4, 5]
 
@@ -71,7 +72,7 @@ class MaskedTuple(Leaving):
 def test_masks_that_are_not_one_for_each_agent_are_refused(make, factored):
     said = r"info\['action_mask'\] is .*: expected a tuple of 2 masks, one for each of \['"
     with pytest.raises(ValueError, match=said):
-        adapted(make(), factored=factored)
+        adapted(make(), EnvOptions(factored=factored))
 
 
 class Pushed(gymnasium.Env):
@@ -99,7 +100,7 @@ class PushedTeam(Pushed):
 @pytest.mark.parametrize("env", [Pushed, PushedTeam])
 def test_a_team_in_one_environment_ends_where_it_says_so(env):
     """Defect: terminated=[False] ended the episode."""
-    team = adapted(env(), factored=env is Pushed)
+    team = adapted(env(), EnvOptions(factored=env is Pushed))
     team.reset(0)
     for ends in (False, np.array([False]), np.bool_(False), 0):
         team.env.env.ends = ends

@@ -6,6 +6,7 @@ import pytest
 import rltrain
 from rltrain.env import check
 from rltrain.env.adapt import adapted
+from rltrain.env.env_options import EnvOptions
 from rltrain.env.team.opponents import FixedOpponents
 from rltrain.errors import EnvError
 from tests.env.team.scripted import Scripted, Turns
@@ -108,7 +109,7 @@ def test_drawn_schedules_equal_a_reference():
         schedule = drawn(rng)
         steps = reference(*schedule)
         env = Scheduled(*schedule, flags_stay=bool(i % 2))
-        team = adapted(env, reward=REWARDS[i % 3], max_episode_steps=N_STEPS)
+        team = adapted(env, EnvOptions(reward=REWARDS[i % 3], max_episode_steps=N_STEPS))
         for _ in range(2):  # nothing of an episode is left in the next one
             played(team, env, REWARDS[i % 3], steps)
         acts = np.array([acting for acting, *_ in steps])
@@ -138,7 +139,7 @@ def test_one_of_three_that_is_kept_is_out_for_good(flags_stay):
     ended = np.zeros_like(listed)
     ended[2, 0] = True  # a dies at step 2
     env = Scheduled(listed, ended, np.zeros_like(listed), flags_stay)
-    team = adapted(env, max_episode_steps=8)
+    team = adapted(env, EnvOptions(max_episode_steps=8))
     team.reset(0)
     rewards = [float(team.step(np.array([1, 1, 1]))[1][0]) for _ in range(8)]
     assert rewards == [6, 6, *[5] * 6]
@@ -176,7 +177,7 @@ def test_the_check_names_agents_that_are_kept(when, monkeypatch):
 
 
 def test_agents_that_die_in_turns_stay_out():
-    team = adapted(Turns(), reward="individual")
+    team = adapted(Turns(), EnvOptions(reward="individual"))
     team.reset(0)
     found = [team.step(np.ones(3, int)) for _ in range(5)]
     assert [step[1].tolist() for step in found] == [[1, 1, 1]] * 2 + [[0, 1, 1]] * 3
@@ -189,7 +190,7 @@ def test_opponents_that_are_kept_choose_no_actions():
     ended[2, 0], ended[4, 1] = True, True
     listed[6, 0] = False  # a is absent once, and returns
     env = Scheduled(listed, ended, np.zeros_like(listed))
-    team = adapted(FixedOpponents(env, {"a"}, lambda *_: 1), max_episode_steps=8)
+    team = adapted(FixedOpponents(env, {"a"}, lambda *_: 1), EnvOptions(max_episode_steps=8))
     team.reset(0)
     rewards = [float(team.step(np.array([1, 1]))[1][0]) for _ in range(8)]
     assert rewards == [5, 5, 5, 5, 3, 3, 3, 3]

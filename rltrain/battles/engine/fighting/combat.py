@@ -61,7 +61,7 @@ def choose_targets(unit, mark, param, affects, n_agents, loop):
             if scans and may_change(unit, mark, param, i, target):
                 target = scan(unit, mark, param, affects, n_agents, i, target)
         elif order == Order.HUNT:
-            target = nearest(unit, affects, n_agents, i)
+            target = nearest(unit, affects, n_agents, i, False)
         elif order == Order.CHASE and target != NO_ONE and unit[U.HEALTH, target] <= ZERO:
             target = NO_ONE
         if target != mark[M.TARGET, i]:
@@ -79,27 +79,16 @@ def renew_orders(unit, mark, affects, n_agents):
             continue
         target = mark[M.TARGET, i]
         if mark[M.ORDER, i] == Order.HEAL_MOVE:
-            goal = nearest_living(unit, n_agents, i)
+            goal = nearest(unit, affects, n_agents, i, True)
             if goal != NO_ONE:
                 unit[U.GOAL_X, i], unit[U.GOAL_Y, i] = unit[U.X, goal], unit[U.Y, goal]
                 mark[M.ARRIVED, i] = 0
         elif target == NO_ONE or unit[U.HEALTH, target] <= ZERO:
             unit[U.WINDUP, i] = ZERO
-            target = nearest_living(unit, n_agents, i)
+            target = nearest(unit, affects, n_agents, i, True)
             obeys = target == NO_ONE or affects[i, target] == Effect.HIT
             mark[M.ORDER, i] = Order.CHASE if obeys else Order.ATTACK_MOVE
             mark[M.TARGET, i] = target if obeys else NO_ONE
-
-
-@njit()
-def nearest_living(unit, n_agents, i):
-    """The nearest agent, ties by index; NO_ONE if none lives."""
-    found, best = NO_ONE, F(np.inf)
-    for j in range(n_agents):
-        d2 = distance2(unit, i, j)
-        if d2 < best and unit[U.HEALTH, j] > ZERO:
-            found, best = j, d2
-    return found
 
 
 @njit(forceinline=True)
@@ -141,12 +130,13 @@ def threat(mark, param, i, j):
 
 
 @njit()
-def nearest(unit, affects, n_agents, i):
-    """The nearest agent that enemy i can hit, ties by index; NO_ONE if there is none."""
+def nearest(unit, affects, n_agents, i, anyone):
+    """The nearest agent, unless ``anyone`` one that enemy i can hit, ties by index; NO_ONE if there
+    is none."""
     found, best = NO_ONE, F(np.inf)
     for j in range(n_agents):
         d2 = distance2(unit, i, j)
-        if d2 < best and unit[U.HEALTH, j] > ZERO and affects[i, j] == Effect.HIT:
+        if d2 < best and unit[U.HEALTH, j] > ZERO and (anyone or affects[i, j] == Effect.HIT):
             found, best = j, d2
     return found
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from rltrain.battles.data.terrain import SIZE
 from rltrain.battles.engine.fighting.combat import distance2, head_for, in_reach
-from rltrain.battles.engine.kernel import F, njit
+from rltrain.battles.engine.kernel import F, njit, squared
 from rltrain.battles.engine.simd import WIDTH, lowest, units_near
 from rltrain.battles.engine.world import NO_ONE, Effect, M, Order, P, U
 
@@ -160,12 +160,6 @@ def is_free(pathable, x, y, d2, taken, count):
         if squared(taken[k, 0] - x, taken[k, 1] - y) < taken[k, 3] and taken[k, 2] < d2:
             return False
     return True
-
-
-@njit(inline="always")
-def squared(dx, dy):
-    """Squared length."""
-    return dx * dx + dy * dy
 
 
 @njit()

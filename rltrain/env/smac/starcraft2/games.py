@@ -42,7 +42,7 @@ class Games:
         about: the package and the version of the game, for records.
     """
 
-    exact = False
+    exact = False  # state_dict has no running battles
 
     def __init__(
         self,

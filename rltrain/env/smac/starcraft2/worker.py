@@ -8,7 +8,6 @@ This module runs in the child and imports little. An answer is ``(kind, value)``
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +18,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from rltrain.common.machine.child_processes import end_with_parent
+from rltrain.common.machine.install import installed_version
+from rltrain.errors import reason
 
 CLASSES = {
     "smac": ("smac.env", "StarCraft2Env"),
@@ -96,9 +97,6 @@ class Game:
         avail = np.asarray(self.env.get_avail_actions(), np.uint8)
         return GameStep(obs, avail, np.asarray(state, np.float32), reward, terminated, dict(info))
 
-    def get_env_info(self) -> dict[str, Any]:
-        return dict(self.env.get_env_info())
-
     def get_units(self) -> list[list[float]]:
         """Agents by id, then enemies: type, x, y, health, shield, cooldown in loops."""
         units = [*self.inner.agents.values(), *self.inner.enemies.values()]
@@ -131,11 +129,8 @@ class Game:
 def use_python_protobuf() -> None:
     """The game's messages were generated for protobuf 3; later versions read them only in pure
     Python."""
-    try:
-        version = importlib.metadata.version("protobuf")
-    except importlib.metadata.PackageNotFoundError:
-        return
-    if int(version.partition(".")[0]) >= 4:
+    version = installed_version("protobuf")
+    if version is not None and int(version.partition(".")[0]) >= 4:
         os.environ.setdefault("PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION", "python")
 
 
@@ -144,9 +139,9 @@ def play(connection: Connection, recipe: Recipe, seed: int) -> None:
     end_with_parent()
     try:
         game = Game(recipe, seed)
-        connection.send(("ready", game.get_env_info()))
+        connection.send(("ready", dict(game.env.get_env_info())))
     except Exception as error:
-        connection.send(("broken", describe(error)))
+        connection.send(("broken", reason(error)))
         return
     try:
         while True:
@@ -159,12 +154,7 @@ def answer(game: Game, method: str, *args: Any) -> tuple[str, Any]:
     """Carry out one message."""
     episode = method in ("reset", "step")
     try:
-        value = getattr(game, method)(*args) if episode else game.call(method, *args)
+        value = game.call(method, *args)
     except Exception as error:
-        return ("crash" if episode else "error"), describe(error)
+        return ("crash" if episode else "error"), reason(error)
     return ("frame" if episode else "value"), value
-
-
-def describe(error: Exception) -> str:
-    """An exception's type and message."""
-    return f"{type(error).__name__}: {error}"

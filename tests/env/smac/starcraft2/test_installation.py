@@ -117,6 +117,5 @@ def test_our_maps_are_those_of_the_package() -> None:
         assert theirs["n_agents"] == ours.n_agents, name
         assert theirs["n_enemies"] == ours.n_enemies, name
         assert theirs["limit"] == ours.limit, name
-        assert theirs["a_race"] + theirs["b_race"] == ours.races, name
         assert theirs["unit_type_bits"] == ours.unit_type_bits, name
         assert theirs["map_type"] == ours.map_type, name
