@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from rltrain.callback import Callbacks
-from rltrain.callback.training import TestRecorder, Training
+from rltrain.callback.training import Training
 from rltrain.common.metrics import summarize, test_metrics
 from rltrain.common.progress import Progress
 from rltrain.errors import Interrupted, UsageError
@@ -21,6 +21,7 @@ from rltrain.types import Clock, Episode
 
 if TYPE_CHECKING:
     from rltrain.hardware.process.tests import ProcessTests
+    from rltrain.video.recorder import Recording
 
 TestFunction = Callable[[Any, int], Mapping[str, float]]
 """A test function: maps the trainer and a number of episodes to metrics."""
@@ -57,7 +58,7 @@ class PeriodicTests:
     trainer: Tested
     pending: Pending | None = None
     reported: Pending | None = None  # while the callbacks see its result
-    recorder: TestRecorder | None = None  # records the current test
+    recorder: Recording | None = None  # records the current test
     counts: bool = True  # whether the current test has as many episodes as the schedule's
 
     @property
@@ -77,18 +78,12 @@ class PeriodicTests:
         Raises:
             UsageError: ``n`` is not a number of episodes.
         """
-        with suppress(Interrupted):
-            return self._run(n)
-        return {}
-
-    def _run(self, n: int | None = None) -> dict[str, float]:
-        """The same; Interrupted if the run is interrupted meanwhile."""
         trainer = self.trainer
         n = trainer.test_episodes if n is None else n
         require_episodes(n)
         self.finish()
         self.counts = n == trainer.test_episodes
-        with trainer.progress.during("testing", n):
+        with suppress(Interrupted), trainer.progress.during("testing", n):
             trainer.callbacks.on_test_start(trainer)
             try:
                 if trainer.test_function is None:
@@ -98,12 +93,13 @@ class PeriodicTests:
                 return self._report(result)
             finally:
                 self.recorder, self.counts = None, True
+        return {}
 
     def begin(self) -> None:
-        """Begin a test, and finish it unless it is played apart; Interrupted as ``_run``."""
+        """Begin a test, and finish it unless it is played apart."""
         trainer, apart = self.trainer, self.trainer.test_rollout.apart
         if apart is None or trainer.callbacks.watch_tests:
-            self._run()
+            self.run()
             return
         self.finish()
         trainer.callbacks.on_test_start(trainer)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from rltrain.errors import EnvError
 from rltrain.hardware.ddp.ranks import Ranks
 from rltrain.stage import Stage, StopRequest
 from rltrain.trainer import Trainer
-from rltrain.types import Steps
+from rltrain.types import Clock, Steps
 
 log = logging.getLogger("rltrain")
 
@@ -71,11 +70,8 @@ class RankTrainer(Trainer):
         together = torch.tensor(counts, dtype=torch.int64, device=self.ranks.device)
         self.ranks.sum(together)
         env_steps, episodes, unready, ending, interrupted = together.tolist()
-        self.clock = replace(
-            self.clock,
-            env_steps=self.clock.env_steps + env_steps,
-            episodes=self.clock.episodes + episodes,
-        )
+        before = self.clock
+        self.clock = Clock(before.env_steps + env_steps, before.episodes + episodes, before.updates)
         if ending:
             self.asked = self.wish or StopRequest("another rank ended", interrupted > 0)
         return 0 if unready else self.update_ratio.due(env_steps, episodes)

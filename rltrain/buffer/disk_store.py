@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rltrain.buffer.store import BLOCK, Store, blocks_until
+from rltrain.buffer.store import BLOCK, Store, blocks_until, runs
 from rltrain.common.file_rows import FLAGS, map_file, move_rows
 from rltrain.common.files import absolute_path, require_empty, sync
 from rltrain.common.machine.free_memory import SHARE, available_memory, free_disk
@@ -342,8 +342,5 @@ def _blocks(begin: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray,
     there, and the number of rows written.
     """
     counts = blocks_until(end) - begin // BLOCK
-    env = np.repeat(np.arange(len(begin)), counts)
-    number = np.arange(counts.sum()) - np.repeat(
-        np.cumsum(counts) - counts - begin // BLOCK, counts
-    )
+    env, number = runs(begin // BLOCK, counts)
     return env, number, np.minimum(end[env] - number * BLOCK, BLOCK)

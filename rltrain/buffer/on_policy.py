@@ -35,10 +35,6 @@ class OnPolicyBuffer:
         ValueError: the loss has no such targets.
     """
 
-    per_agent = False
-    keeps_hidden = False
-    full = False
-
     def __init__(
         self,
         *,
@@ -72,9 +68,6 @@ class OnPolicyBuffer:
         obs = math.prod(self.spec.obs_shape) * np.dtype(self.spec.obs_dtype).itemsize
         per_step = obs * self.spec.n_agents + 4 * self.spec.state_dim
         return Plan(bytes_per_step=per_step, worst_case_bytes=None, cap_bytes=0, capacity=0)
-
-    def check(self, batch_size: int) -> None:
-        """Do nothing: any batch size works."""
 
     def add(self, steps: Steps) -> None:
         """Replace the steps held; the last one becomes the first.
@@ -130,9 +123,6 @@ class OnPolicyBuffer:
         chosen = np.concatenate(drawn)
         targets = self.td_target.flatten(0, 1)[torch.from_numpy(chosen).to(self.device)]
         return self._batch(chosen, targets.unsqueeze(0))
-
-    def update_priority(self, index: Tensor, priority: Tensor) -> None:
-        """Do nothing: every transition is drawn equally often."""
 
     def _frames(self, t: np.ndarray, e: np.ndarray) -> np.ndarray:
         """[…, n_frames, N, *O] of steps ``t`` […] of environments ``e`` […], oldest first."""

@@ -113,10 +113,13 @@ class Priorities:
         return item, weight / weight.max()  # the factor N of (N P)^-beta cancels
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        return {"priority": self.tree.state_dict()["leaves"], "largest": np.array([self.largest])}
+        return {
+            "priority": self.tree[np.arange(self.tree.n)],
+            "largest": np.array([self.largest]),
+        }
 
     def load_state_dict(self, state: StateDict) -> None:
-        self.tree.load_state_dict(state["priority"])
+        self.tree.set(np.arange(self.tree.n), state["priority"])
         self.largest = float(state["largest"][0])
 
 
@@ -188,18 +191,6 @@ class SumTree:
     def find(self, mass: np.ndarray) -> np.ndarray:
         """The items at which the cumulative priority passes ``mass`` [B], in 0 … total."""
         return find_leaves(self.nodes, self.offset, mass.astype(np.float64))
-
-    def state_dict(self) -> dict[str, np.ndarray]:
-        return {"leaves": self.nodes[self.offset : self.offset + self.n].copy()}
-
-    def load_state_dict(self, leaves: np.ndarray) -> None:
-        self.nodes[:] = 0
-        self.nodes[self.offset : self.offset + self.n] = leaves
-        level = self.offset
-        while level > 1:
-            pairs = self.nodes[level : 2 * level].reshape(-1, 2)
-            level //= 2
-            self.nodes[level : 2 * level] = pairs[:, 0] + pairs[:, 1]
 
 
 @njit(__file__)

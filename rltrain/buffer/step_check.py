@@ -6,6 +6,7 @@ from statistics import mode
 
 import numpy as np
 
+from rltrain.buffer.fields import step_fields
 from rltrain.buffer.packed_obs import Precision
 from rltrain.common.number_types import is_finite
 from rltrain.errors import EnvError, UsageError
@@ -40,22 +41,16 @@ class StepCheck:
         keeps_values: bool = False,
     ) -> None:
         self.n_actions = spec.n_actions
-        agents = (n_envs, spec.n_agents)
+        collected = {"avail_actions": ("uint8", "bool"), "action": ("int64",)}
         # shape behind T, and types that are accepted
         self.fields: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
-            "obs": ((*agents, *spec.obs_shape), (spec.obs_dtype,)),
-            "avail_actions": ((*agents, spec.n_actions), ("uint8", "bool")),
-            "state": ((n_envs, spec.state_dim), ("float32",)),
-            "last": ((n_envs,), ("bool",)),
-            "action": (agents, ("int64",)),
-            "reward": ((n_envs, spec.n_rewards), ("float32",)),
-            "terminated": ((n_envs,), ("bool",)),
-            "lost": ((n_envs,), ("bool",)),
+            name: ((n_envs, *shape), collected.get(name, (dtype.name,)))
+            for name, (shape, dtype) in step_fields(
+                spec, "float32", hidden_dim, keeps_values
+            ).items()
         }
-        if hidden_dim:
-            self.fields["hidden"] = ((*agents, hidden_dim), ("float32",))
-        if keeps_values:
-            self.fields["values"] = ((*agents, 2), ("float32",))
+        self.fields["obs"] = (n_envs, spec.n_agents, *spec.obs_shape), (spec.obs_dtype,)
+        self.fields["lost"] = (n_envs,), ("bool",)
         self.numbers = ["reward", *(["state"] if spec.state_dim else [])]
         self.numbers += [] if spec.obs_dtype == "uint8" else ["obs"]
         self.half = ["state"] if precision == "float16" else []

@@ -167,9 +167,8 @@ class Store:
         """Rows of K runs of steps, one run after the other: ``n_steps`` [K] steps of environment
         ``env`` [K] from ``start`` [K] on.
         """
-        before = np.repeat(np.cumsum(n_steps) - n_steps, n_steps)
-        step = np.repeat(start, n_steps) + np.arange(n_steps.sum()) - before
-        return self.rows(np.repeat(env, n_steps), step)
+        run, step = runs(start, n_steps)
+        return self.rows(env[run], step)
 
     def read(self, name: str, rows: np.ndarray) -> np.ndarray:
         """A field [*rows.shape, …] in its stored type, in memory returned to the system when the
@@ -338,3 +337,13 @@ class Store:
 def blocks_until(step: Any) -> Any:
     """Blocks of the steps before ``step``."""
     return -(-step // BLOCK)
+
+
+def runs(first: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Consecutive numbers: ``n[i]`` of them from ``first[i]`` on, for one i after the other.
+
+    Returns:
+        the i of every number, and the numbers.
+    """
+    i = np.repeat(np.arange(len(n)), n)
+    return i, (first - n.cumsum() + n)[i] + np.arange(len(i))

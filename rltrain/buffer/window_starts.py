@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from rltrain.buffer.priorities import Priorities
-from rltrain.buffer.store import BLOCK, Store
+from rltrain.buffer.store import BLOCK, Store, runs
 from rltrain.buffer.windows import take_starts
 from rltrain.types import Clock, StateDict
 
@@ -68,7 +68,7 @@ class WindowStarts:
         stop = np.maximum(self.store.end - (0 if ended else self.length), self.stop)
         if self.priorities is not None:
             first = np.maximum(self.stop, self.oldest)  # some were removed before they could start
-            env, step = runs(first, stop)
+            env, step = runs(first, np.maximum(stop - first, 0))
             last = self.store.arrays["last"][self.store.rows(env, step), 0]
             begins = np.tile(~last, self.n_agents)
             initial = None if self.initial is None or not len(env) else self.initial(env, step)
@@ -78,7 +78,7 @@ class WindowStarts:
     def remove(self, first: np.ndarray, stop: np.ndarray) -> None:
         """Never draw steps ``first[e]`` … ``stop[e]`` of environment e again."""
         if self.priorities is not None:
-            self.priorities.remove(self._items(*runs(first, stop)))
+            self.priorities.remove(self._items(*runs(first, np.maximum(stop - first, 0))))
 
     def draw(self, n: int, rng: np.random.Generator, clock: Clock) -> Drawn:
         """Environments, steps, agents, items and importance weights [B] of ``n`` starts; agents are
@@ -121,12 +121,3 @@ class WindowStarts:
         self.stop[:], self._edges = state["stop"], None
         if self.priorities is not None:
             self.priorities.load_state_dict(state)
-
-
-def runs(first: np.ndarray, stop: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Environments and steps of all steps ``first[e]`` … ``stop[e]``, by environment; none if
-    ``stop`` is not larger.
-    """
-    n = np.maximum(stop - first, 0)  # [E]
-    env = np.repeat(np.arange(len(n)), n)
-    return env, (first - n.cumsum() + n)[env] + np.arange(len(env))

@@ -31,12 +31,27 @@ class Callback(Stateful):
     """
 
     only_counts = False  # ``on_batch`` and ``on_update`` change neither their value nor the trainer
+    state_names: tuple[str, ...] = ()  # attributes of ``state_dict``: plain values, stateful parts
 
     def __setattr__(self, name: str, value: object) -> None:
         super().__setattr__(name, value)
         for callbacks in list(IN_USE) if name.startswith("on_") else ():
             if any(each is self for each in callbacks.callbacks):
                 callbacks.find_hooks()
+
+    def state_dict(self) -> StateDict:
+        """What changes while training; saved in checkpoints."""
+        own = {name: getattr(self, name) for name in self.state_names}
+        return {k: v.state_dict() if hasattr(v, "state_dict") else v for k, v in own.items()}
+
+    def load_state_dict(self, state: StateDict) -> None:
+        """Restore what ``state_dict`` returned."""
+        for name in self.state_names:
+            own = getattr(self, name)
+            if hasattr(own, "load_state_dict"):
+                own.load_state_dict(state[name])
+            else:
+                setattr(self, name, type(own)(state[name]))
 
     def on_train_start(self, trainer: Training, value: None = None) -> None:
         """Before the first iteration."""
@@ -107,12 +122,16 @@ class Due(Stateful):
     def __call__(self, now: int) -> bool:
         if not self.reached(now):
             return False
-        self.at = (now // self.interval + 1) * self.interval
+        self.at = self.after(now)
         return True
 
     def reached(self, now: int) -> bool:
         """Whether the next call is True."""
         return now >= self.at
+
+    def after(self, now: int) -> int:
+        """The next multiple after this count."""
+        return (now // self.interval + 1) * self.interval
 
     def state_dict(self) -> StateDict:
         return {"at": self.at, "interval": self.interval}
@@ -120,7 +139,7 @@ class Due(Stateful):
     def load_state_dict(self, state: StateDict) -> None:
         self.at, before = int(state["at"]), int(state["interval"])
         if before != self.interval:
-            self.at = ((self.at - before) // self.interval + 1) * self.interval
+            self.at = self.after(self.at - before)
 
 
 TEST_HOOKS = ("on_episode_start", "on_step", "on_episode_end")

@@ -11,13 +11,15 @@ from rltrain.callback.hooks import Callback, Due
 from rltrain.callback.training import Training
 from rltrain.common.stateful import all_or_nothing
 from rltrain.logger.loggers import Loggers
-from rltrain.types import StateDict, Steps
+from rltrain.types import Steps
 
 
 class Log(Callback):
     """Writes means of all metrics since the last row, every ``interval`` env steps, with speeds
     and, from the first one on, the number of lost episodes that environments restarted.
     """
+
+    state_names = ("due", "written_at", "loggers", "env_restarts")
 
     def __init__(self, *, interval: int, loggers: Loggers, exploration: Any) -> None:
         self.due, self.loggers, self.exploration = Due(interval, interval), loggers, exploration
@@ -63,17 +65,3 @@ class Log(Callback):
             self.mark = (clock.env_steps, clock.updates, now)
             self.written_at = clock.env_steps
             self.loggers.write(clock, trainer.seconds, trainer.log(row))
-
-    def state_dict(self) -> StateDict:
-        return {
-            "due": self.due.state_dict(),
-            "written_at": self.written_at,
-            "loggers": self.loggers.state_dict(),
-            "env_restarts": self.env_restarts,
-        }
-
-    def load_state_dict(self, state: StateDict) -> None:
-        self.due.load_state_dict(state["due"])
-        self.env_restarts = int(state["env_restarts"])
-        self.written_at = int(state["written_at"])
-        self.loggers.load_state_dict(state["loggers"])

@@ -7,13 +7,14 @@ from rltrain.callback.training import Training
 from rltrain.common import checkpoint
 from rltrain.common.stateful import all_or_nothing
 from rltrain.errors import EnvError, StorageError
-from rltrain.types import StateDict
 
 
 class Save(Callback):
     """Saves checkpoints at every multiple of ``interval`` env steps, at the end and on an
     interruption.
     """
+
+    state_names = ("due", "saved_at")
 
     def __init__(self, *, interval: int, replay_buffer: bool) -> None:
         self.due, self.replay_buffer = Due(interval, interval), replay_buffer
@@ -60,13 +61,6 @@ class Save(Callback):
             )
         self.saved_at = now if saved else before
         return saved
-
-    def state_dict(self) -> StateDict:
-        return {"due": self.due.state_dict(), "saved_at": self.saved_at}
-
-    def load_state_dict(self, state: StateDict) -> None:
-        self.due.load_state_dict(state["due"])
-        self.saved_at = int(state["saved_at"])
 
 
 def require_folder(trainer: Training) -> None:

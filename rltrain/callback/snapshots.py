@@ -15,7 +15,7 @@ from rltrain.common import checkpoint
 from rltrain.common.checkpoint.opponent_files import RESULTS
 from rltrain.common.files import put_text
 from rltrain.common.stateful import all_or_nothing
-from rltrain.types import StateDict, Steps
+from rltrain.types import Steps
 
 POOL = "pool"
 """The pool's folder in the run folder."""
@@ -26,6 +26,8 @@ class SaveSnapshots(Callback):
 
     They are for other commands; opponents are restored from the checkpoint.
     """
+
+    state_names = ("due", "newest", "results")
 
     def __init__(self, *, interval: int, pool_size: int) -> None:
         self.due, self.pool_size, self.newest = Due(interval), pool_size, 0
@@ -58,16 +60,6 @@ class SaveSnapshots(Callback):
     def on_train_end(self, trainer: Training, value: None = None) -> None:
         path, text = trainer.run_dir / RESULTS, json.dumps(self.results)
         trainer.disk.attempt(RESULTS, lambda: put_text(path, text))
-
-    def state_dict(self) -> StateDict:
-        return {"due": self.due.state_dict(), "newest": self.newest, "results": self.results}
-
-    def load_state_dict(self, state: StateDict) -> None:
-        self.due.load_state_dict(state["due"])
-        self.newest = int(state["newest"])
-        self.results = {
-            k: {n: [*each] for n, each in v.items()} for k, v in state["results"].items()
-        }
 
 
 def delete(pool: Path, steps: Sequence[int]) -> None:

@@ -10,7 +10,6 @@ from rltrain.common import checkpoint
 from rltrain.common.metrics import beats, test_score
 from rltrain.errors import Interrupted
 from rltrain.logger.loggers import Loggers
-from rltrain.types import StateDict
 
 
 class Test(Callback):
@@ -21,10 +20,11 @@ class Test(Callback):
     ordered by env steps and a run does not depend on the duration of tests.
     """
 
+    state_names = ("due", "tested_at", "best", "best_untrained")
+
     def __init__(self, *, interval: int, loggers: Loggers) -> None:
         self.due, self.loggers = Due(interval), loggers
         self.tested_at = self.began_at = -1
-        self.due_before = self.due.at  # the test that began at ``began_at``
         self.best: list[float] = []
         self.best_untrained = True
 
@@ -32,13 +32,14 @@ class Test(Callback):
         self.on_iteration(trainer)
 
     def on_iteration(self, trainer: Training, value: None = None) -> None:
-        if self.began_at > self.tested_at and trainer.tests.pending is None:
-            self.due.at = self.due_before  # that test was dropped or interrupted
-        env_steps, before = trainer.clock.env_steps, self.due.at
+        env_steps = trainer.clock.env_steps
+        if trainer.tests.pending is not None:
+            if env_steps < self.due.after(self.began_at):
+                return
+            trainer.tests.finish()
         if self.due.reached(env_steps):
+            self.began_at = env_steps
             with suppress(Interrupted):
-                self.began_at, self.due_before = env_steps, before
-                self.due(env_steps)
                 trainer.tests.begin()
 
     def on_log(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
@@ -64,6 +65,8 @@ class Test(Callback):
         self.loggers.write(clock, trainer.seconds, value)
         if counts:
             self.tested_at = clock.env_steps
+            if self.tested_at == self.began_at:
+                self.due(self.began_at)  # not earlier: an interrupted test is repeated
         return value
 
     def keep_best(self, trainer: Training, value: dict[str, float]) -> None:
@@ -81,18 +84,3 @@ class Test(Callback):
         checkpoint.name_pointer(
             trainer.run_dir / "checkpoints", "best", trainer.tests.clock.env_steps
         )
-
-    def state_dict(self) -> StateDict:
-        return {
-            "due": self.due.state_dict()
-            | ({"at": self.due_before} if self.began_at > self.tested_at else {}),
-            "tested_at": self.tested_at,
-            "best": self.best,
-            "best_untrained": self.best_untrained,
-        }
-
-    def load_state_dict(self, state: StateDict) -> None:
-        self.due.load_state_dict(state["due"])
-        self.tested_at = int(state["tested_at"])
-        self.began_at = self.tested_at
-        self.best, self.best_untrained = list(state["best"]), state["best_untrained"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -11,31 +11,22 @@ from rltrain.algo.learner import Learner
 from rltrain.common.failures import Disk
 from rltrain.common.machine.usage import Stopwatch, Usage
 from rltrain.common.metrics import Metrics
-from rltrain.interfaces import Buffer, Rollouts, Watch
+from rltrain.interfaces import Buffer, Rollouts
 from rltrain.types import Clock
 
 if TYPE_CHECKING:
     from rltrain.hardware.process.tests import ProcessTests
     from rltrain.hardware.rollout import Rollout
+    from rltrain.video.recorder import Recording
 
 EvaluationRollouts: TypeAlias = "Rollout | ProcessTests"
 """A policy in test environments, in this process or in others."""
 
 
-class TestRecorder(Watch, Protocol):
-    """Recorder of test episodes."""
-
-    disk: Disk
-
-    @property
-    def files(self) -> Mapping[int, Sequence[Path]]:
-        """The written files, by episode."""
-
-
 class Tests(Protocol):
     """Tests, possibly concurrent with training."""
 
-    recorder: TestRecorder | None  # records the current test
+    recorder: Recording | None  # records the current test
     counts: bool  # has ``test.episodes`` episodes, so it may be the best or final test
 
     @property

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import cast
 
 from rltrain.callback.hooks import Callback, Due
-from rltrain.callback.training import TestRecorder, Training
+from rltrain.callback.training import Training
 from rltrain.hardware.rollout import Rollout
 from rltrain.interfaces import VectorEnv
 from rltrain.logger.loggers import Loggers
 from rltrain.types import StateDict
 from rltrain.video.episode_recorder import EpisodeRecorder
-from rltrain.video.recorder import recorder_of
+from rltrain.video.recorder import Recording, recorder_of
 
 
 class RecordVideo(Callback):
@@ -36,7 +36,7 @@ class RecordVideo(Callback):
             trainer.tests.recorder = self.recorder(trainer, trainer.run_dir / "recordings")
             trainer.tests.recorder.disk = trainer.disk
 
-    def recorder(self, trainer: Training, folder: Path) -> TestRecorder:
+    def recorder(self, trainer: Training, folder: Path) -> Recording:
         """A recorder of one episode, writing to ``folder``."""
         if self.page is None:
             return recorder_of(self.env, folder / str(trainer.clock.env_steps), 1)

@@ -8,6 +8,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TypeGuard
 
@@ -88,17 +89,6 @@ def bounded_lines(file: BinaryIO) -> Iterator[bytes]:
         yield line if rest is line else line + b"\n"
 
 
-def json_object_of(line: bytes) -> JsonObject | None:
-    """The object on a line; None if it is damaged or too long."""
-    if len(line) > LONGEST:
-        return None
-    try:
-        content = parsed(line.decode("utf-8"))
-    except ValueError:
-        return None
-    return content if isinstance(content, dict) else None
-
-
 def json_lines(path: Path, damaged: list[int]) -> Iterator[JsonObject]:
     """The objects of a file, which may be missing; a half-written last line is left out.
 
@@ -109,7 +99,10 @@ def json_lines(path: Path, damaged: list[int]) -> Iterator[JsonObject]:
         return
     with open_plain(path) as file:
         for at, line in enumerate(bounded_lines(file), 1):
-            if (row := json_object_of(line)) is not None:
+            row = None
+            with suppress(ValueError):
+                row = parsed(line.decode("utf-8")) if len(line) <= LONGEST else None
+            if isinstance(row, dict):
                 yield row
             elif line.endswith(b"\n") and len(damaged) <= NAMED:
                 damaged.append(at)

@@ -61,7 +61,7 @@ class Writer:
         self.packed = PackedObs(spec, "float32") if spec.obs_bytes else None
         self.per_shard = max(2, shard_bytes // n_bytes(self.fields))  # time steps
         self.shards: list[dict[str, Any]] = []
-        self.begun = self.is_new = self.stopped = False
+        self.is_new, self.stopped = True, False
         self.open = self._rows(min(64, self.per_shard))  # [E, time steps, …] of the open episodes
         self.n = np.zeros(n_envs, np.int64)  # [E] time steps of the open episode
         self.cut = np.zeros(n_envs, np.bool_)  # [E] its beginning is a piece already
@@ -71,9 +71,8 @@ class Writer:
 
     def begin(self) -> None:
         """UsageError for a folder in use, unless recording continues in it."""
-        if not self.begun:
+        if self.is_new:
             require_free(self.folder)
-            self.begun = self.is_new = True
 
     def add(self, step: Mapping[str, np.ndarray]) -> None:
         """One time step of every environment, each field [E, …]; episodes that it closes are kept.
@@ -123,10 +122,8 @@ class Writer:
         """
         if not self.pending or self.stopped:
             return
-        self.begin()
-        if self.is_new:
-            require_free(self.folder)  # another run may have started to write there
-            self.is_new = False
+        self.begin()  # another run may have started to write there
+        self.is_new = False
         written = sum(shard["bytes"] for shard in self.shards)
         room = None if self.max_bytes is None else self.max_bytes - written
         shard = write_shard(self.folder, len(self.shards), self._joined(), room)
@@ -175,7 +172,7 @@ class Writer:
                 "Restore them, or start a new run."
             )
         require_same(self.folder, state.get("sums"), shards[: state["shards"]])
-        self.shards, self.begun = list(shards[: state["shards"]]), True
+        self.shards, self.is_new = list(shards[: state["shards"]]), False
         self.stopped = bool(state["stopped"])
         if len(shards) > len(self.shards):
             write_index(self.folder, self.about, self.shards)

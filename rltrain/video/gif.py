@@ -23,7 +23,6 @@ class Gif:
 
     def __init__(self, first: np.ndarray) -> None:
         self.first, self.shape = first, first.shape
-        self.n_frames = 0
         self._palette = palette_of(first)
         self._last: np.ndarray | None = None
         self._shown = np.full(first.shape[:2], -1, np.int16)  # [H, W] palette indices
@@ -50,7 +49,6 @@ class Gif:
         options = {"duration": 10 * hundredths, "transparency": CLEAR}
         self._parts += GifImagePlugin.getdata(image, (left, top), **options)
         self._last = frame
-        self.n_frames += 1
 
     def write(self, path: Path) -> None:
         """Write the video, which repeats forever."""

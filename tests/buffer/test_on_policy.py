@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from rltrain.buffer.on_policy import OnPolicyBuffer
+from rltrain.common.conformance import conform
 from rltrain.common.seeding import generator
+from rltrain.interfaces import Buffer
 from rltrain.types import Batch, Clock, EnvSpec
 from tests.buffer.streams import SPEC, Stream, saved, stack_frames
 
@@ -26,7 +28,7 @@ class Rewards:
         return batch.reward.view(len(last) - 1, last.shape[1], -1)
 
 
-def make(**given: Any) -> OnPolicyBuffer:
+def make(**given: Any) -> Any:
     values: dict[str, Any] = {
         "spec": SPEC,
         "n_envs": 3,
@@ -34,10 +36,10 @@ def make(**given: Any) -> OnPolicyBuffer:
         "rng": generator(7, 4),
         "targets": Rewards(),
     }
-    return OnPolicyBuffer(**{**values, **given})
+    return conform(OnPolicyBuffer(**{**values, **given}), Buffer, "buffer")
 
 
-def shown(buffer: OnPolicyBuffer, n: int) -> list[tuple[float, ...]]:
+def shown(buffer: Any, n: int) -> list[tuple[float, ...]]:
     """The rewards of the next ``n`` transitions, sorted."""
     return sorted(map(tuple, buffer.sample(n, CLOCK).reward[0].tolist()))
 
@@ -252,7 +254,7 @@ def test_a_lost_environment_begins_a_new_stack() -> None:
     np.testing.assert_array_equal(batch.obs[0, first], repeated)
 
 
-def held(buffer: OnPolicyBuffer) -> int:
+def held(buffer: Any) -> int:
     return sum(array.nbytes for array in buffer.steps.values())
 
 

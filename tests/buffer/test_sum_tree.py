@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rltrain.buffer.priorities import SumTree
+from rltrain.buffer.priorities import Priorities, Sampling, SumTree
 
 
 def tree_of(priority: list[float]) -> SumTree:
@@ -89,16 +89,12 @@ def test_items_are_drawn_in_proportion_to_their_priorities() -> None:
     assert chi_square < 18.5  # the 99.9% point of 4 degrees of freedom
 
 
-def test_a_loaded_tree_equals_the_saved_one() -> None:
+def test_loaded_priorities_equal_the_saved_ones() -> None:
     rng = np.random.default_rng(1)
-    tree, other = SumTree(21), tree_of([3.0] * 21)
-    tree.set(rng.permutation(21), rng.random(21))
-    other.load_state_dict(**tree.state_dict())
-    np.testing.assert_array_equal(tree.nodes, other.nodes)
-
-
-def test_a_saved_tree_is_a_copy() -> None:
-    tree = tree_of([1, 2])
-    state = tree.state_dict()
-    tree.set(np.array([0]), np.array([9.0]))
-    assert state["leaves"].tolist() == [1, 2]
+    priorities, other = (Priorities(21, Sampling(sampler="proportional"), 1) for _ in range(2))
+    other.tree.set(np.arange(21), np.full(21, 3.0))
+    priorities.tree.set(rng.permutation(21), rng.random(21))
+    state, nodes = priorities.state_dict(), priorities.tree.nodes.copy()
+    priorities.tree.set(np.array([0]), np.array([9.0]))  # the state is a copy
+    other.load_state_dict(state)
+    np.testing.assert_array_equal(other.tree.nodes, nodes)

@@ -17,6 +17,18 @@ from rltrain.errors import EnvError
 from rltrain.hardware.env_share import Share, shares_of
 
 
+@contextmanager
+def losing_ranks() -> Iterator[None]:
+    """Context or decorator in which an error of torch.distributed becomes an ``EnvError``."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise EnvError(
+            "Another process of torchrun ended or did not answer within hardware.rank_timeout "
+            f"seconds: {str(error).splitlines()[0]}. Resume the run with any number of processes."
+        ) from error
+
+
 class Ranks:
     """This process and the others of torchrun; joined at ``start``.
 
@@ -31,19 +43,19 @@ class Ranks:
         self.device, self.timeout = device, timeout
         self.started, self._parent = False, os.getppid()
 
+    @losing_ranks()
     def start(self) -> None:
         """Wait for all processes; a process that waits is killed with torchrun.
 
         Raises:
             EnvError: they did not come.
         """
-        with losing_ranks():
-            dist.init_process_group(
-                backend="nccl" if self.device.type == "cuda" else "gloo",
-                rank=self.rank,
-                world_size=self.world_size,
-                timeout=timedelta(seconds=self.timeout),
-            )
+        dist.init_process_group(
+            backend="nccl" if self.device.type == "cuda" else "gloo",
+            rank=self.rank,
+            world_size=self.world_size,
+            timeout=timedelta(seconds=self.timeout),
+        )
         kill_with_parent(False)  # now there is something to save
         self.started = True
 
@@ -56,24 +68,25 @@ class Ranks:
         """Whether torchrun has ended."""
         return os.getppid() != self._parent
 
+    @losing_ranks()
     def sum(self, tensor: Tensor) -> None:
         """Add up a tensor over all ranks, in place; the result is the same on all, to the last bit.
 
         Raises:
             EnvError: another rank is gone.
         """
-        with losing_ranks():
-            dist.all_reduce(tensor)
+        dist.all_reduce(tensor)
 
+    @losing_ranks()
     def copy_first(self, tensor: Tensor) -> None:
         """Replace a tensor by that of rank 0.
 
         Raises:
             EnvError: another rank is gone.
         """
-        with losing_ranks():
-            dist.broadcast(tensor, 0)
+        dist.broadcast(tensor, 0)
 
+    @losing_ranks()
     def gather(self, value: object) -> list[Any]:
         """The values of all ranks, in their order.
 
@@ -81,8 +94,7 @@ class Ranks:
             EnvError: another rank is gone.
         """
         values = [None] * self.world_size
-        with losing_ranks():
-            dist.all_gather_object(values, value)
+        dist.all_gather_object(values, value)
         return values
 
     def close(self) -> None:
@@ -90,18 +102,6 @@ class Ranks:
         if self.started:
             dist.destroy_process_group()
         self.started = False
-
-
-@contextmanager
-def losing_ranks() -> Iterator[None]:
-    """Context in which an error of torch.distributed becomes an ``EnvError``."""
-    try:
-        yield
-    except RuntimeError as error:
-        raise EnvError(
-            "Another process of torchrun ended or did not answer within hardware.rank_timeout "
-            f"seconds: {str(error).splitlines()[0]}. Resume the run with any number of processes."
-        ) from error
 
 
 def torchrun_ranks() -> tuple[int, int, int]:

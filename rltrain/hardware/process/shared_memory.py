@@ -10,7 +10,7 @@ import math
 import mmap
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from multiprocessing import reduction
 from typing import Any
 
@@ -30,14 +30,14 @@ class SharedArrays:
     started (and only then) shares them.
     """
 
-    def __init__(self, layout: Layout, fd: int | None = None) -> None:
+    def __init__(self, layout: Layout, shared: Any = None) -> None:
         self.layout = dict(layout)
         offsets, end = [], 0
         for shape, dtype in self.layout.values():
             offsets.append(end)
             end += math.ceil(math.prod(shape) * dtype.itemsize / ALIGNMENT) * ALIGNMENT
         size = max(end, 1)
-        self.fd = _nameless_file(size) if fd is None else fd
+        self.fd = _nameless_file(size) if shared is None else shared.detach()
         whole = mmap.mmap(self.fd, size)
         self.arrays = {
             name: np.frombuffer(whole, dtype, math.prod(shape), offset).reshape(shape)
@@ -47,15 +47,11 @@ class SharedArrays:
     def __getitem__(self, name: str) -> np.ndarray:
         return self.arrays[name]
 
-    def __reduce__(self) -> tuple[Callable[..., SharedArrays], tuple[Any, ...]]:
-        return _attached, (self.layout, reduction.DupFd(self.fd))
+    def __reduce__(self) -> tuple[type[SharedArrays], tuple[Any, ...]]:
+        return SharedArrays, (self.layout, reduction.DupFd(self.fd))
 
     def __del__(self) -> None:
         os.close(self.fd)  # the memory itself is freed with the last array
-
-
-def _attached(layout: Layout, fd: Any) -> SharedArrays:
-    return SharedArrays(layout, fd.detach())
 
 
 def _nameless_file(size: int) -> int:
