@@ -124,6 +124,11 @@ def test_an_environment_of_ones_own_is_trained_resumed_and_evaluated():
     assert not any(map(of_another_task, record["overrides"]))
 
 
+def test_an_opponent_in_an_environment_of_ones_own_with_one_side_is_refused():
+    with pytest.raises(UsageError, match="needs an environment with two sides, and env=own has"):
+        rltrain.make_trainer({**DQN, "test.opponent": "random"}, env=Coin)
+
+
 class OtherCoin(Coin):
     """Another environment."""
 

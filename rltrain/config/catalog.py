@@ -125,10 +125,7 @@ class Catalog:
 
     def choices(self, typed: Mapping[str, str]) -> dict[str, str]:
         """The choice of every group when ``typed`` ones are typed."""
-        layers, chosen = self._composed(typed)
-        several = {g: [f.file.partition("/")[2] for f in layers if f.group == g] for g in SEVERAL}
-        lists = {group: f"[{','.join(names)}]" for group, names in several.items()}
-        return {group: str(option) for group, option in chosen.items()} | lists
+        return {group: str(option) for group, option in self._composed(typed)[1].items()}
 
     @property
     def root(self) -> File:
@@ -279,7 +276,11 @@ class Catalog:
         except ValueError as error:
             raise HydraException(str(error)) from error
         chosen = result.overrides.known_choices
-        return layers, {g: o for g, o in chosen.items() if not g.startswith("hydra/")}
+        options = {g: o for g, o in chosen.items() if not g.startswith("hydra/")}
+        for group in SEVERAL:
+            names = [layer.file.partition("/")[2] for layer in layers if layer.group == group]
+            options[group] = f"[{','.join(dict.fromkeys(names))}]"
+        return layers, options
 
     def _composed(
         self, typed: Mapping[str, str]

@@ -130,7 +130,17 @@ def compose_checked(overrides: Sequence[str]) -> Composition:
     parsed = parse(overrides)
     if typed_value(overrides, "config") is not None:
         return repeated(overrides)
-    catalog = own_catalog(parsed)
+    return compose_parsed(parsed, own_catalog(parsed))
+
+
+def compose_parsed(
+    parsed: Sequence[Override], catalog: Catalog, *, tries: bool = True
+) -> Composition:
+    """The same for parsed overrides and what there is to choose from.
+
+    Args:
+        tries: suggestions for wrong names are tried before they are made.
+    """
     choices = [o for o in parsed if o.key_or_group in catalog.groups]
     values = [o for o in parsed if o not in choices]
     custom = typed_targets(values)
@@ -143,8 +153,8 @@ def compose_checked(overrides: Sequence[str]) -> Composition:
             from rltrain.config.names import refuse_wrong
 
             right = [o for o in choices if o.key_or_group not in chosen.wrong]
-            known, tried = copy.deepcopy(chosen.tree), partial(refusal, catalog, right)
-            refuse_wrong(values, known, chosen.wrong, custom, catalog, tried)
+            known, tried = copy.deepcopy(chosen.tree), [partial(refusal, catalog, right)]
+            refuse_wrong(values, known, chosen.wrong, custom, catalog, *(tried if tries else ()))
         untyped = with_targets(chosen.tree, custom) if custom else chosen.tree
         tree = copy.deepcopy(untyped)
         for o in values:
@@ -157,7 +167,7 @@ def compose_checked(overrides: Sequence[str]) -> Composition:
             tree,
             picked,
             untyped,
-            tuple(overrides),
+            tuple(str(o.input_line) for o in parsed),
             catalog,
             tuple(chosen.remarks),
             env_chose_algo=not {"algo", "experiment"} & {o.key_or_group for o in choices},
@@ -195,38 +205,14 @@ def refusal(catalog: Catalog, choices: Sequence[Override], typed: str) -> str:
         elif modes := [o for o in parsed if o.key_or_group in ("mode", "resume")]:
             swept = next((o.input_line for o in parsed if o.is_sweep_override()), "-m")
             return f"{swept}: {modes[0].input_line} takes one value for each key."
-        found = (job_refusal(catalog, choices, parse(job)) for job in jobs(parsed)[:MOST_TRIED])
-        return next(filter(None, found), "")
+        for job in map(parse, jobs(parsed)[:MOST_TRIED]):
+            groups = {o.key_or_group for o in job}
+            others = [o for o in choices if o.key_or_group not in groups]
+            own = own_catalog(job) if catalog is SHIPPED else catalog  # of a suggested file
+            compose_parsed([*others, *job], own, tries=False).settings()
     except UsageError as error:
         return str(error).splitlines()[0]
-
-
-def job_refusal(catalog: Catalog, choices: Sequence[Override], parsed: Sequence[Override]) -> str:
-    """Why the overrides of one job would be refused with these choices, "" if not."""
-    from rltrain.config.names import key_problem
-    from rltrain.config.validate.checker import check
-    from rltrain.config.validate.env_names import require_environments
-
-    try:
-        groups = [o for o in parsed if o.key_or_group in catalog.groups]
-        others = [o for o in choices if o.key_or_group not in {g.key_or_group for g in groups}]
-        catalog = own_catalog(parsed) if catalog is SHIPPED else catalog  # a suggested file
-        lines, custom = by_name([*others, *groups], catalog), typed_targets(parsed)
-        chosen = compose_choices(tuple(lines), frozenset(map(part_group, custom)), catalog)
-        known, tree = flat_keys(chosen.tree), with_targets(chosen.tree, custom)
-        problems = [text for texts in chosen.wrong.values() for text in texts]
-        for o in (o for o in parsed if o not in groups):
-            if not sets_known(o, known) and (found := key_problem(o, tree, custom, catalog)):
-                problems += found
-            else:
-                set_value(tree, o)
-        if not problems:
-            defaults, typed = (resolved(t, lambda: catalog.hydra) for t in (chosen.tree, tree))
-            settings = check(typed, chosen.picked, defaults)
-            require_environments(settings)
-    except (UsageError, HydraException, OmegaConfBaseException) as error:
-        problems = [str(error)]
-    return problems[0].splitlines()[0] if problems else ""
+    return ""
 
 
 def sets_known(o: Override, known: Tree) -> bool:
@@ -299,7 +285,6 @@ def compose_choices(
     layers, options = catalog.layers(*right.values())
     tree = stacked(layer.tree for layer in layers)
     picked: dict[str, Any] = dict(options)
-    picked["logger"] = f"[{','.join(k for k, v in tree['logger'].items() if isinstance(v, dict))}]"
     if picked["tuned"] not in catalog.options("tuned"):
         picked["tuned"] = "none"  # no recommended settings for this pair
     if catalog is SHIPPED and not custom and set(WHOLE_GROUPS).issuperset(right):
@@ -338,9 +323,8 @@ def resolved(tree: Tree, hydra: Callable[[], DictConfig]) -> dict[str, Any]:
     if "${hydra:" in text:
         HydraConfig.instance().set_config(copy.deepcopy(hydra()))  # it locks what it gets
     try:
-        out = OmegaConf.to_container(
-            OmegaConf.create(dict(tree)), resolve=True, throw_on_missing=True
-        )
+        config = OmegaConf.create(dict(tree))
+        out: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
         key = error.full_key or "the configuration"
         advice = f"Type {key}=VALUE without an interpolation" if error.full_key else "Correct it"
@@ -348,8 +332,7 @@ def resolved(tree: Tree, hydra: Callable[[], DictConfig]) -> dict[str, Any]:
             "KeyError raised while resolving interpolation: "
         )
         raise UsageError(f"{key} cannot be resolved: {problem}. {advice}.") from error
-    assert isinstance(out, dict)
-    return {str(k): v for k, v in out.items()}
+    return dict(out)
 
 
 def problem_line(error: Exception) -> str:

@@ -138,9 +138,10 @@ def fitting_values(catalog: Catalog, overrides: Sequence[str]) -> tuple[dict[str
         if sets_values(layer) and not all(isinstance(v, dict) for v in flat_keys(tree).values()):
             before, choices = catalog.layers(*alone(layer.file))
             written_for = stacked(each.tree for each in before if not sets_values(each))
-            left_out = leave_out(tree, dict(part_targets(written_for)), chosen)
+            classes = dict(part_targets(written_for))
+            left_out = leave_out(tree, classes, chosen)
             if choices["algo"] != picked["algo"]:
-                left_out += leave_out_counts(tree, dict(part_targets(written_for)), chosen)
+                left_out += leave_out_counts(tree, classes, chosen)
             only_one(tree)
             if not layer.file.startswith("algo/"):
                 remarks += [f"{layer.file.replace('/', '=', 1)} sets {text}" for text in left_out]

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -136,16 +135,6 @@ def composed_jobs(
     return [(lines, folder) for folder, lines in composed.items()]
 
 
-def launch_jobs(
-    launch: Launch, config: DictConfig, jobs: Sequence[tuple[Sequence[str], Path]]
-) -> None:
-    """Launch the jobs of a sweep."""
-    folder = Path(config.hydra.sweep.dir)
-    folder.mkdir(parents=True, exist_ok=True)
-    OmegaConf.save(config, folder / "multirun.yaml")
-    launch(jobs)
-
-
 @dataclass(frozen=True)
 class Task:
     """The task function that Hydra calls for a sweep's jobs.
@@ -202,19 +191,22 @@ def sweeper_for(overrides: Sequence[str], folder: Path, task: Task) -> Callable[
         known = not any(line.lstrip("+").startswith(SWEEPER) for line in of_hydra)
         of_jobs = jobs([o for o in parsed if not sets_hydra(o)]) if known else []
         composed = composed_jobs(job_loader, config, of_jobs)
-        launch = partial(launch_jobs, task.launch, config, composed)
-        if not task.elsewhere:
-            return launch
-        context = HydraContext(config_loader=job_loader, callbacks=Callbacks(config))
-        sweeper = Plugins.instance().instantiate_sweeper(
-            hydra_context=context, task_function=task, config=config
-        )
+        sweeper = None
+        if task.elsewhere:
+            context = HydraContext(config_loader=job_loader, callbacks=Callbacks(config))
+            sweeper = Plugins.instance().instantiate_sweeper(
+                hydra_context=context, task_function=task, config=config
+            )
     except (HydraException, OmegaConfBaseException) as error:
         problem = problem_line(error)
         raise UsageError(f"The sweep cannot begin: {problem}{for_plugin(problem)}") from error
 
     def sweep() -> None:
-        launch()
-        sweeper.sweep(arguments=lines)
+        folder = Path(config.hydra.sweep.dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        OmegaConf.save(config, folder / "multirun.yaml")
+        task.launch(composed)
+        if sweeper is not None:
+            sweeper.sweep(arguments=lines)
 
     return sweep

@@ -14,7 +14,7 @@ import numpy as np
 
 from rltrain.common.machine.places import require_possible
 from rltrain.config.catalog import FREE_FORM
-from rltrain.config.command_line import in_quotes
+from rltrain.config.command_line import NO_TEXT, in_quotes
 from rltrain.config.overrides import parse
 from rltrain.config.validate.mode_keys import require_read
 from rltrain.errors import UsageError
@@ -33,7 +33,6 @@ ARGUMENTS: Mapping[str, Mapping[str, str]] = {
 """
 OBJECTS = ("env", "callbacks")
 """Keys that have arguments of their name for objects."""
-NO_TEXTS = ("null", "true", "false", "nan", "inf")
 
 
 def as_texts(overrides: Overrides) -> list[str]:
@@ -148,7 +147,7 @@ def typed(value: object, key: str) -> str:
         return repr(value)
     if isinstance(value, (str, os.PathLike)):
         text = str(value) if isinstance(value, str) else os.fsdecode(value)
-        bare = BARE.fullmatch(text) and text.lower() not in NO_TEXTS
+        bare = BARE.fullmatch(text) and not NO_TEXT.fullmatch(text) and text.lower() != "null"
         return text if bare else in_quotes(text)
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{k}: {typed(v, f'{key}.{k}')}" for k, v in value.items()) + "}"

@@ -23,7 +23,7 @@ def refuse_wrong(
     wrong: Mapping[str, list[str]],
     custom: Mapping[str, str],
     catalog: Catalog,
-    refusal: Refusal,
+    refusal: Refusal = not_tried,
 ) -> None:
     """Report everything that is wrong with the names in the overrides, if anything is.
 

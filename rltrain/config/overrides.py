@@ -254,17 +254,14 @@ def typed_leaves(overrides: Sequence[Override]) -> Leaves:
     }
 
 
-BESIDE: Mapping[str, tuple[str, ...]] = {"env": ("timeout",)}
-"""Keys of a part that are not keywords of its class."""
-
-
 def with_targets(tree: Tree, custom: Mapping[str, str]) -> dict[str, Any]:
     """A tree in which every part with another ``_target_`` than before has no keywords yet."""
     out = copy.deepcopy(dict(tree))
     for path, target in custom.items():
         node = pick(out, path)
         if isinstance(node, dict) and node.get("_target_", target) != target:
-            beside = {k: node[k] for k in BESIDE.get(path, ()) if k in node}
+            # of hardware=process, not a keyword of the environment's class
+            beside = {"timeout": node["timeout"]} if path == "env" and "timeout" in node else {}
             put(out, path, {"_target_": target, **beside})
     return out
 
@@ -283,8 +280,7 @@ def set_value(tree: dict[str, Any], o: Override) -> None:
 
 def contained(value: object) -> Any:
     """A typed value in plain containers, interpolations as they stand."""
-    held = OmegaConf.to_container(OmegaConf.create({"value": value}), resolve=False)
-    assert isinstance(held, dict)
+    held: Any = OmegaConf.to_container(OmegaConf.create({"value": value}), resolve=False)
     return held["value"]
 
 

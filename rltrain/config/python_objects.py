@@ -13,7 +13,6 @@ from rltrain.config.schema import Settings
 from rltrain.config.trust import HANDED_OVER, HANDED_OVER_CALLBACK
 from rltrain.env.env_options import EnvOptions
 from rltrain.errors import UsageError
-from rltrain.interfaces import VectorEnv
 
 OWN = "own"
 """The choice of ``env`` in the records of runs whose environment was passed as an object."""
@@ -23,17 +22,16 @@ OWN_OPTIONS: Mapping[str, Any] = {"kwargs": {}, **asdict(EnvOptions())}
 """Its options and their defaults; ``env.NAME=VALUE`` sets them."""
 
 
-@dataclass(frozen=True)
-class OwnEnv:
-    """An environment that was passed, in place of a ``_target_`` node."""
+@dataclass(frozen=True, kw_only=True)
+class OwnEnv(Node):
+    """An environment that was passed; the keyword ``maker`` only names it."""
 
     maker: Callable[..., Any]
-    kwargs: Mapping[str, Any]
 
-    def build(self, **facts: Any) -> VectorEnv:
+    def build(self, **facts: Any) -> Any:
         """``n_envs`` environments in lockstep."""
         words = {**self.kwargs, "maker": self.maker}
-        return Node(path="env", target=HANDED_OVER, kwargs=words).build(**facts)
+        return Node(path=self.path, target=self.target, kwargs=words).build(**facts)
 
 
 @dataclass(frozen=True)
@@ -65,14 +63,15 @@ def with_env(settings: Settings, env: Callable[..., object]) -> Settings:
     maker = f"{getattr(env, '__module__', '')}:{getattr(env, '__qualname__', repr(env))}"
     given = settings.choices["env"] in (*KINDS, OWN)
 
-    def node(name: str) -> Any:
+    def node(name: str) -> OwnEnv:
         options = settings.nodes[name].kwargs if given else {}
         values = {key: options.get(key, default) for key, default in OWN_OPTIONS.items()}
-        return OwnEnv(env, {"maker": maker, **values})
+        words = {"maker": maker, **values}
+        return OwnEnv(path="env", target=HANDED_OVER, kwargs=words, maker=env)
 
     own = node("env")
     supervision = {} if settings.supervision is None else asdict(settings.supervision)
-    record = {"_target_": HANDED_OVER, **own.kwargs, **supervision}
+    record = {"_target_": own.target, **own.kwargs, **supervision}
     return replace(
         settings,
         nodes={**settings.nodes, "env": own, "test.env": node("test.env")},

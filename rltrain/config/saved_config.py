@@ -19,7 +19,6 @@ from rltrain.common.files import JsonObject, get_json, json_object
 from rltrain.common.json_text import entry_name
 from rltrain.config.catalog import PRESETS, SHIPPED, Tree
 from rltrain.config.command_line import shell_word
-from rltrain.config.names import key_problem
 from rltrain.config.overrides import (
     Leaves,
     flat_keys,
@@ -208,6 +207,8 @@ def apply(
     Raises:
         UsageError: new keys and group choices, both refused.
     """
+    from rltrain.config.names import key_problem
+
     problems, parsed = [], parse(overrides)
     custom = typed_targets(parsed)
     tree = json.loads(json.dumps(with_targets(saved, custom)))

@@ -20,7 +20,6 @@ import numpy as np
 from rltrain.assemble.build_trainer import build_trainer
 from rltrain.assemble.callbacks import build_loggers
 from rltrain.assemble.env import ordered_as_saved
-from rltrain.assemble.offline import build_offline_trainer
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.common.files import absolute_path, json_object
@@ -262,6 +261,8 @@ def built(
     settings = in_order(settings, run_dir)
     build: Callable[..., Trainer] = build_trainer
     if settings.run.dataset.read is not None and settings.ranks is None:
+        from rltrain.assemble.offline import build_offline_trainer
+
         build = build_offline_trainer
     with usage_errors(), TorchRandom():
         return build(settings, run_dir, loggers or Loggers([]), callbacks)

@@ -74,8 +74,9 @@ def open_keys() -> Iterator[str]:
             yield from (key for key, annotation in of_settings(kind, prefix) if is_open(annotation))
     for part, targets in shipped_parts().items():
         for target in targets:
-            found = find_constructor(target, 0, part_facts(part))
-            yield from (f"{part}.{k}" for k, a in found.annotations.items() if is_open(a))
+            found, facts = find_constructor(target), part_facts(part)
+            words = (k for k, a in found.annotations.items() if is_open(a) and k not in facts)
+            yield from (f"{part}.{k}" for k in words)
             yield from [f"{part}.any_name"] if found.free else []
 
 
@@ -120,9 +121,7 @@ def test_tests_have_the_marks_of_their_environment():
 
 def test_what_names_environments_by_ids_is_listed():
     with_ids = {
-        target
-        for target in shipped_parts()["env"]
-        if "id" in find_constructor(target, 0, part_facts("env")).annotations
+        target for target in shipped_parts()["env"] if "id" in find_constructor(target).annotations
     }
     assert with_ids == {*REGISTERED, "rltrain.env.pettingzoo_env"}
 

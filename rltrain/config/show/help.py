@@ -211,10 +211,9 @@ def _row(name: str, text: str, column: int) -> str:
 
 def _wrapped(name: str, text: str, column: int) -> Iterator[str]:
     """As many lines as a text needs."""
-    first = f"  {name} ".ljust(column)
-    lines = textwrap.wrap(text, WIDTH - column) or [""]
+    first, indent = f"  {name} ".ljust(column), " " * column
     if len(first) > column:
         yield first.rstrip()
-    else:
-        yield (first + lines.pop(0)).rstrip()
-    yield from (" " * column + line for line in lines)
+        first = indent
+    lines = textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=indent)
+    yield from lines or [first.rstrip()]

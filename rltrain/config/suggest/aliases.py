@@ -39,7 +39,9 @@ FILES = {
 
 
 class Row(NamedTuple):
-    """Names of another library and what to type for them, see the top of this file."""
+    """Names of another library and what to type for them, see the top of this file; of names that
+    are not choices of a group, the note says why it is not the same.
+    """
 
     theirs: str
     keys: str | Mapping[str, str] = ""
@@ -62,16 +64,6 @@ class Row(NamedTuple):
         return keys[names.index(name)] if len(keys) == len(names) else self.ours
 
 
-class Choice(NamedTuple):
-    """Names that are not choices of a group, what to type instead, and why if it is not the
-    same.
-    """
-
-    theirs: str
-    ours: str
-    why: str = ""
-
-
 @cache
 def tables() -> Mapping[str, Mapping[str, tuple[Row, ...]]]:
     """All rows by library and section."""
@@ -89,13 +81,13 @@ def names_of_settings() -> frozenset[str]:
 
 
 @cache
-def choice_aliases() -> Mapping[str, tuple[Choice, ...]]:
+def choice_aliases() -> Mapping[str, tuple[Row, ...]]:
     """Read the choices that stand for names which a group does not have, by group, and those for
     ``ids`` of environments, which are regular expressions.
     """
     groups = _read("choices")
     del groups["reasons"]  # repeated below by their YAML anchors
-    return {group: tuple(Choice(*row) for row in rows) for group, rows in groups.items()}
+    return {group: tuple(Row(*row) for row in rows) for group, rows in groups.items()}
 
 
 @cache

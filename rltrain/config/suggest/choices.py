@@ -134,7 +134,7 @@ def _elsewhere(group: str, value: str, name: str) -> Iterator[Answer]:
     for row in choice_aliases().get(group, ()):
         if name in row.theirs.split():
             typed = " ".join(map(shell_word, row.ours.split()))
-            yield Answer((typed,), why=row.why and f"the nearest: {value} {row.why}")
+            yield Answer((typed,), why=row.note and f"the nearest: {value} {row.note}")
 
 
 def _environment(value: str, options: list[str]) -> Iterator[Answer]:
@@ -152,7 +152,7 @@ def _environment(value: str, options: list[str]) -> Iterator[Answer]:
         if found := re.fullmatch(row.theirs, value, re.IGNORECASE):
             ours = found.expand(row.ours)
             ours = ours.lower() if "env.game=" in ours else ours
-            yield Answer((ours,), why=row.why and f"the nearest: {value} {row.why}")
+            yield Answer((ours,), why=row.note and f"the nearest: {value} {row.note}")
     match = ID.fullmatch(value)
     name = normal(match[1] if match else value.rpartition("/")[2])
     atari_id = value.lower().startswith("ale/") or bool(match and match[2])

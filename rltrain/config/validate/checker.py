@@ -7,7 +7,7 @@ pydantic reads them without constructing anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cache, partial
 from typing import Any, get_type_hints
@@ -17,7 +17,7 @@ from pydantic_core import to_jsonable_python
 
 from rltrain.common.json_text import without_nan
 from rltrain.common.number_types import Whole
-from rltrain.config.catalog import PRESETS, Tree
+from rltrain.config.catalog import Tree
 from rltrain.config.combinations import Facts
 from rltrain.config.node import Node, part_facts, typed_node
 from rltrain.config.overrides import flat_keys, overlaid, pick, put
@@ -103,9 +103,8 @@ def check(plain: Tree, choices: Mapping[str, str], defaults: Tree) -> Settings:
     callbacks = [checker.node(node, f"callbacks[{i}]") for i, node in enumerate(listed)]
     if run:
         checker.problems += metric_problem(run, nodes, opponents)
-    facts = {**({} if run is None else asdict(run)), "algo": {} if algo is None else asdict(algo)}
     given_env = plain["env"] if isinstance(plain.get("env"), Mapping) else {}
-    facts["env"] = {**given_env, **({} if opponents is None else asdict(opponents))}
+    facts = {**values_of(run), "algo": values_of(algo), "env": given_env | values_of(opponents)}
     given = Facts(facts, choices=choices, scripted=scripted, learns=algo is not None)
     checker.problems += given.messages("settings")
     if checker.problems:
@@ -127,24 +126,29 @@ def check(plain: Tree, choices: Mapping[str, str], defaults: Tree) -> Settings:
         callbacks=tuple(n for n in callbacks if n is not None),
         choices=dict(choices),
         plain=converted(
-            plain, run, algo, (hardware, workers, cluster, ranks), (supervision, opponents), nodes
+            plain,
+            {
+                **values_of(run),
+                "algo": values_of(algo),
+                "hardware": values_of(hardware, workers, cluster, ranks),
+            },
+            values_of(supervision, opponents),
+            nodes,
         ),
         typed=frozenset(key for key, value in keys.items() if value != before.get(key, value)),
     )
 
 
+def values_of(*records: Any) -> dict[str, Any]:
+    """The values of those records that there are."""
+    return {k: v for each in records if each is not None for k, v in asdict(each).items()}
+
+
 def converted(
-    plain: Tree,
-    run: Any,
-    algo: Any,
-    machine: tuple[Any, ...],
-    of_env: tuple[Any, ...],
-    nodes: Mapping[str, Node | None],
+    plain: Tree, values: Tree, of_env: Tree, nodes: Mapping[str, Node | None]
 ) -> dict[str, Any]:
     """``plain`` with the values as converted: 1e6 has become 1000000."""
-    hardware = {k: v for part in machine if part is not None for k, v in asdict(part).items()}
-    given = {"hardware": hardware, **({} if algo is None else {"algo": asdict(algo)})}
-    out = overlaid(plain, {**asdict(run), **given})
+    out = overlaid(plain, values)
     test_env = nodes["test.env"]
     assert test_env is not None
     out["test"]["env"] = {
@@ -156,9 +160,7 @@ def converted(
             continue
         assert node is not None
         put(out, path, {"_target_": node.target, **to_jsonable_python(node.kwargs)})
-    for part in of_env:
-        if part is not None:
-            out["env"] |= asdict(part)
+    out["env"] |= of_env
     return out
 
 
@@ -237,7 +239,8 @@ class Checker:
         known = [f.name for f in fields(kind)] + list(PARTS.get(path, ()))
         for name in node:
             if name not in known:
-                self.problems.append(unknown(f"{path}.{name}" if path else str(name), known))
+                key = f"{path}.{name}" if path else str(name)
+                self.problems.append(f"Unknown key '{key}'.{did_you_mean(str(name), known)}")
         return kind(**values) if len(self.problems) == before else None
 
     def split(self, node: object, path: str, *kinds: type[Any]) -> tuple[Any, list[Any]]:
@@ -265,11 +268,13 @@ class Checker:
             return None
         target = node["_target_"]
         try:
-            constructor = find_constructor(target, n_given, part_facts(path))
+            constructor = find_constructor(target, n_given)
         except UsageError as error:
             self.problems.append(f"{path}: {error}")
             return None
-        known = {**constructor.annotations, **BUILT_WITH.get(path, {})}
+        facts = part_facts(path)
+        known = {name: a for name, a in constructor.annotations.items() if name not in facts}
+        known |= BUILT_WITH.get(path, {})
         kwargs = {}
         for name, value in node.items():
             if name in known or (constructor.free and name != "_target_"):
@@ -311,13 +316,6 @@ class Checker:
 
 BUILT_WITH: Mapping[str, Mapping[str, Any]] = {"algo.network": {"groups": list[list[Whole]] | None}}
 """Keys of a node that are read where it is built, besides those of its constructor."""
-
-
-def unknown(key: str, known: Sequence[str]) -> str:
-    """The message for a key that a file sets and nothing reads."""
-    if key in PRESETS:
-        return f"Unknown key '{key}': begin the file of the preset with '# @package _global_'."
-    return f"Unknown key '{key}'.{did_you_mean(key.rpartition('.')[2], known)}"
 
 
 def is_plain(value: object) -> bool:

@@ -14,7 +14,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -106,9 +106,9 @@ EXPECTED: tuple[tuple[Any, str], ...] = (
 BOUNDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
 
 
-def find_constructor(target: str, n_given: int = 0, facts: Sequence[str] = ()) -> Constructor:
-    """The keywords of what a ``_target_`` names, without those in ``facts``; a class or function
-    that rltrain ships is not imported for it.
+def find_constructor(target: str, n_given: int = 0) -> Constructor:
+    """The keywords of what a ``_target_`` names; a class or function that rltrain ships is not
+    imported for it.
 
     Args:
         n_given: how many of a function's first arguments its caller fills.
@@ -117,11 +117,7 @@ def find_constructor(target: str, n_given: int = 0, facts: Sequence[str] = ()) -
         UsageError: no such module or name, or one without a signature.
     """
     constructor = None if n_given else from_file(target)
-    constructor = constructor or read_constructor(locate(target), n_given)
-    return replace(
-        constructor,
-        annotations={name: a for name, a in constructor.annotations.items() if name not in facts},
-    )
+    return constructor or read_constructor(locate(target), n_given)
 
 
 def read_constructor(call: Callable[..., object], n_given: int = 0) -> Constructor:
@@ -185,14 +181,11 @@ def convert(annotation: object, value: object) -> Any:
             raise error from None
 
 
-_ANY_CLASS = ConfigDict(arbitrary_types_allowed=True)
-
-
 @cache
 def make_adapter(annotation: Any) -> TypeAdapter[Any] | None:
     """Pydantic's validator of an annotation, made once; None if it cannot have one."""
     try:
-        return TypeAdapter(annotation, config=_ANY_CLASS)
+        return TypeAdapter(annotation, config=ConfigDict(arbitrary_types_allowed=True))
     except PydanticUserError:
         return None
 
@@ -266,12 +259,10 @@ def literals(annotation: object) -> list[str]:
 
 def value_in(text: str) -> float | bool | str | None:
     """The number, true, false or null that a text holds, or the text."""
-    if text.lower() in CONSTANTS:
-        return CONSTANTS[text.lower()]
+    constants = {"true": True, "false": False, "null": None}
+    if text.lower() in constants:
+        return constants[text.lower()]
     try:
         return int(text) if text.strip("+-").isdecimal() else float(text)
     except ValueError:
         return text
-
-
-CONSTANTS = {"true": True, "false": False, "null": None}

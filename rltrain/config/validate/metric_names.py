@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from rltrain.common.checkpoint.opponent_files import BUILTIN, opponent_name
 from rltrain.common.metrics import METRICS, NAMED
@@ -55,6 +55,7 @@ def win_rates(
     tested = training if run.test.opponent == BUILTIN else (run.test.opponent,)
     for group, path, others in (("train", "env", training), ("test", "test.env", tested)):
         node = nodes[path]
-        maps = [] if node is None else node.kwargs.get("maps") or []
+        typed = None if node is None else node.kwargs.get("maps")
+        maps = typed if isinstance(typed, Sequence) and not isinstance(typed, str) else ()
         against = [] if {*others} == {BUILTIN} else map(opponent_name, others)
         yield from (f"{group}/win_rate/{name}" for name in (*maps, *against))

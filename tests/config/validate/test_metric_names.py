@@ -35,6 +35,13 @@ def test_a_win_rate_has_the_name_of_a_map_or_an_opponent(key, name, words, group
                 settings_from([*typed, given])
 
 
+@pytest.mark.parametrize("value", ["true", "3m", "1.5", "{a: 1}", "[1]"])
+def test_maps_that_are_no_list_of_names_are_the_only_problem(value):
+    with pytest.raises(UsageError) as caught:
+        settings_from(["algo=qmix", "env=smac", f"env.maps={value}"])
+    assert [line.partition("=")[0] for line in str(caught.value).splitlines()] == ["env.maps"]
+
+
 @pytest.mark.parametrize("metric", ["test/game_return_mean", "train/score_mean"])
 def test_what_an_environment_counts_can_end_a_run(metric):
     settings = settings_from([f"stop.metric={metric}", "stop.value=1"])
