@@ -66,7 +66,6 @@ def require_result(result: object, batch: Batch) -> None:
         )
 
 
-# twin: kernels/learning.py
 class BatchCheck:
     """Check of batches against the sizes of a network, once for each new layout.
 
@@ -198,7 +197,6 @@ def _length_and_width(batch: Batch) -> tuple[int, int]:
     return max(mode(lengths), 1), max(mode(widths), 1)
 
 
-# twin: kernels/learning.py
 def batch_layout(batch: Batch) -> tuple[Any, ...]:
     """Shapes and dtypes of a batch's fields, and its settings; runs in every update."""
     if batch.layout is not None:

@@ -23,7 +23,7 @@ def require_step(agents: Agents, spec: EnvSpec) -> None:
     Raises:
         ValueError: what it returned.
     """
-    batch, training = _zeros(spec, module_device(agents)), agents.training
+    batch, training = zero_batch(spec, module_device(agents)), agents.training
     shapes = _shapes(agents, spec)
     hidden = torch.zeros(shapes[1], device=batch.obs.device)
     with torch.no_grad():
@@ -43,7 +43,7 @@ def require_unroll(agents: Agents, spec: EnvSpec) -> None:
     Raises:
         ValueError: what it returned.
     """
-    batch, training = _zeros(spec, module_device(agents)), agents.training
+    batch, training = zero_batch(spec, module_device(agents)), agents.training
     with torch.no_grad():
         given = agents.eval().unroll(batch)
     agents.train(training)
@@ -62,7 +62,7 @@ def require_mixer(mixer: Mixer, spec: EnvSpec) -> None:
     Raises:
         ValueError: what it returned.
     """
-    batch, training = _zeros(spec, module_device(mixer)), mixer.training
+    batch, training = zero_batch(spec, module_device(mixer)), mixer.training
     q = torch.zeros(batch.action.shape, device=batch.obs.device)
     with torch.no_grad():
         mixed = mixer.eval()(q, q, batch.action, batch.state[:-1])
@@ -120,7 +120,7 @@ def _require(name: str, given: Any, shapes: Sequence[tuple[int, ...]], of: str) 
         )
 
 
-def _zeros(spec: EnvSpec, device: torch.device) -> Batch:
+def zero_batch(spec: EnvSpec, device: torch.device) -> Batch:
     """A batch of zeros, with every action available."""
     steps, transitions = (LENGTH + 1, WIDTH), (LENGTH, WIDTH)
     team = (spec.n_agents,)

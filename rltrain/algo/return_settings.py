@@ -60,13 +60,13 @@ class Returns:
                 "type for example algo.loss.floor=-1."
             )
 
-    # twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
+    # twin: kernels/recurrent/team_step.py, kernels/layers/td_error_kernel.py
     @property
     def first(self) -> int:
         """The first step whose target values are needed."""
         return 0 if self.corrected or self.munchausen is not None else 1
 
-    # twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
+    # twin: kernels/recurrent/team_step.py, kernels/layers/td_error_kernel.py
     def __call__(
         self, batch: Batch, value: Tensor, taken: Tensor | None = None, q: Tensor | None = None
     ) -> Tensor:

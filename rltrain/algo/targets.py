@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 
-# twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
+# twin: kernels/recurrent/team_step.py, kernels/layers/td_error_kernel.py
 def pick(q: Tensor, action: Tensor) -> Tensor:
     """Values of the given actions: ``q`` [..., A], ``action`` [...] int64 to [...]."""
     return q.gather(-1, action.unsqueeze(-1)).squeeze(-1)
@@ -19,7 +19,7 @@ def greedy(q: Tensor, avail_actions: Tensor) -> Tensor:
     return q.masked_fill(~avail_actions, -torch.inf).argmax(-1)
 
 
-# twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
+# twin: kernels/recurrent/team_step.py, kernels/layers/td_error_kernel.py
 def n_step_target(
     reward: Tensor, terminated: Tensor, last: Tensor, value: Tensor, gamma: float, n_step: int
 ) -> Tensor:
@@ -49,7 +49,7 @@ def n_step_target(
     return target
 
 
-# twin: kernels/layers/td_step.py
+# twin: kernels/layers/distribution_kernel.py
 def at_step(x: Tensor, step: Tensor) -> Tensor:
     """``x`` [T+1, B, …] at ``step`` [T', B], as [T', B, …]."""
     return x[step, torch.arange(step.shape[1], device=step.device)]

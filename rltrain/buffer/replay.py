@@ -196,7 +196,6 @@ class ReplayBuffer:
         """
         return self.batch_of(*self.starts.draw(batch_size, self.rng, clock))
 
-    # twin: kernels/learning.py
     def update_priority(self, index: Tensor, priority: Tensor) -> None:
         """Set the priorities [B] of the windows ``index`` [B], if sampling is proportional."""
         if self.starts.priorities is not None:

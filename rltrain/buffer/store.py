@@ -196,7 +196,6 @@ class Store:
             stored = stored if self.n_frames == 1 else join_frames(stored)
         return stored.to(DECODED.get(name, stored.dtype))
 
-    # twin: kernels/learning.py
     def batch(
         self,
         fields: Mapping[str, Any],

@@ -56,7 +56,6 @@ def windows(
     return Windows(*_windows(places, length, first_learned, n_learned, stored, seen))
 
 
-# twin: kernels/learning.py
 def seen_in(store: Store, found: Windows) -> dict[str, np.ndarray]:
     """Observations, available actions and states [T+1, B, …] of windows that hold them."""
     arrays = {"obs": found.obs, "avail_actions": found.avail_actions, "state": found.state}

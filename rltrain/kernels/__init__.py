@@ -8,7 +8,8 @@ or an object, is no longer what they compute.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Literal
 
 from torch import nn
@@ -20,7 +21,6 @@ from rltrain.types import module_device
 
 if TYPE_CHECKING:
     from rltrain.algo.learner import Learner
-    from rltrain.kernels.table import Counterpart
 
 Kernels = Literal["auto", "compiled", "torch"]
 
@@ -32,7 +32,7 @@ def compile_agents(agents: nn.Module, choice: Kernels = "auto") -> None:
         ValueError: their plain code was changed, and compiled code is required.
     """
     for part in list(agents.modules()):
-        _compile(part, list(part.modules()), choice)
+        _compile(part, part.modules(), choice)
 
 
 def compile_policy(policy: Policy, choice: Kernels = "auto") -> None:
@@ -43,13 +43,13 @@ def compile_policy(policy: Policy, choice: Kernels = "auto") -> None:
 
         replace_method(policy, "values", GraphedValues(policy, choice == "compiled"), ())
     else:
-        _compile(policy, [policy, *policy.agents.modules()], choice)
-    _compile(policy.exploration, [policy.exploration], choice)
+        _compile(policy, policy.agents.modules(), choice)
+    _compile(policy.exploration, (), choice)
 
 
 def compile_gradient_step(step: GradientStep, choice: Kernels = "auto") -> None:
     """Let a gradient step compute in compiled code, if its optimizer has a counterpart."""
-    _compile(step, [step], choice)
+    _compile(step, (), choice)
 
 
 def capture_steps(learner: Learner, choice: Kernels = "auto") -> None:
@@ -82,16 +82,20 @@ def compile_loss(
     """
     from rltrain.kernels.module_watch import computes_plainly
 
-    compiled = loss
-    row, places = _counterpart(loss, [loss, *model.modules()], choice, model)
-    if row is not None and (reason := row.misfit(model)) is not None:
+    options = model, most_threads, target_cache
+    _, compiled, places = _counterpart(loss, model.modules(), choice, *options)
+    if compiled is not None and (reason := compiled.misfit(model)) is not None:
         computes_plainly(reason, choice == "compiled")
-    elif row is not None:
-        compiled = row.make(loss, most_threads, target_cache)
+    elif compiled is not None:
         compiled.places = places
-    if target_cache is not None:
-        require_target_values(compiled)
-    return compiled
+        compiled.compile_ahead()
+        loss = compiled
+    if target_cache is not None and not hasattr(loss, "target_values"):
+        raise ValueError(
+            "hardware.target_cache keeps the target network's values of compiled IQL, VDN and QMIX "
+            "with GRU agents on the CPU, which this run is not. Type hardware.target_cache=null."
+        )
+    return loss
 
 
 def compile_learning(trainer: Any, choice: Kernels = "auto") -> None:
@@ -101,19 +105,10 @@ def compile_learning(trainer: Any, choice: Kernels = "auto") -> None:
     Raises:
         ValueError: their plain code was changed, and compiled code is required.
     """
-    learner, buffer = trainer.learner, trainer.buffer
-    if type(learner.loss).__name__ != "CompiledTDLoss":
-        return  # without importing what is not needed
-    from rltrain.kernels.digests import doubled
-    from rltrain.kernels.learning import CompiledLearning, bypassed
-    from rltrain.kernels.module_watch import replace_method
-    from rltrain.kernels.table import LEARNING
+    if type(trainer.learner.loss).__name__ == "CompiledTDLoss":  # else without importing it
+        from rltrain.kernels.learning import bypassed
 
-    if not CompiledLearning.fits(learner, buffer):
-        return
-    objects = [trainer, *bypassed(trainer), *learner.online.modules()]
-    if (places := doubled(LEARNING, objects, choice == "compiled")) is not None:
-        replace_method(trainer, "learn", CompiledLearning(trainer), places)
+        _compile(trainer, bypassed(trainer), choice)
 
 
 def compile_collecting(rollout: Any, choice: Kernels = "auto") -> None:
@@ -123,19 +118,9 @@ def compile_collecting(rollout: Any, choice: Kernels = "auto") -> None:
     Raises:
         ValueError: their plain code was changed, and compiled code is required.
     """
-    kinds = type(rollout).__name__, type(rollout.env).__name__
-    if choice == "torch" or kinds != ("Rollout", "ClassicControl"):
-        return  # without importing what is not needed
-    from rltrain.kernels.collecting import CompiledCollecting
-    from rltrain.kernels.digests import doubled
-    from rltrain.kernels.module_watch import replace_method
-    from rltrain.kernels.table import COLLECTING
-
-    objects = [rollout, rollout.env, rollout.policy, rollout.policy.exploration]
-    if not CompiledCollecting.fits(rollout):
-        return
-    if (places := doubled(COLLECTING, objects, choice == "compiled")) is not None:
-        replace_method(rollout, "advance", CompiledCollecting(rollout), places)
+    if type(rollout.env).__name__ == "ClassicControl":  # else without importing what is not needed
+        policy = rollout.policy
+        _compile(rollout, (rollout.env, policy, policy.exploration), choice)
 
 
 def leave_replaced(choice: Kernels = "auto") -> None:
@@ -152,35 +137,27 @@ def leave_replaced(choice: Kernels = "auto") -> None:
         digests.leave_replaced(choice == "compiled")
 
 
-def _compile(part: object, objects: list[Any], choice: Kernels) -> None:
-    """Replace a method of an object, whose parts are ``objects``, if it has a counterpart."""
+def _compile(part: object, objects: Iterable[object], choice: Kernels) -> None:
+    """Replace a method of an object, which calls ``objects``, if it has a counterpart."""
     from rltrain.kernels.module_watch import replace_method
 
-    row, places = _counterpart(part, objects, choice)
-    if row is not None:
-        replace_method(part, row.method, row.make(part), places)
+    method, compiled, places = _counterpart(part, objects, choice)
+    if compiled is not None:
+        replace_method(part, method, compiled, places)
 
 
 def _counterpart(
-    part: object, objects: list[Any], choice: Kernels, *model: Model
-) -> tuple[Counterpart | None, Sequence[str | type]]:
-    """The row of an object in the table, and the places of its plain code."""
-    if choice == "torch":
-        return None, ()
-    from rltrain.kernels.digests import doubled
-    from rltrain.kernels.table import COUNTERPARTS
+    part: object, objects: Iterable[object], choice: Kernels, *options: object
+) -> tuple[str, Any, Sequence[str | type]]:
+    """The method of an object that has a counterpart, that, and the places of its plain code."""
+    if choice != "torch":
+        from rltrain.kernels.digests import doubled
+        from rltrain.kernels.table import COUNTERPARTS
 
-    for row in COUNTERPARTS:
-        if type(part) in row.of and row.applies(part, *model):
-            places = doubled(row.doubles, objects, choice == "compiled")
-            return (None, ()) if places is None else (row, places)
-    return None, ()
-
-
-def require_target_values(loss: Loss) -> None:
-    """ValueError unless a loss keeps values of the target network."""
-    if not hasattr(loss, "target_values"):
-        raise ValueError(
-            "hardware.target_cache keeps the target network's values of compiled IQL, VDN and QMIX "
-            "with GRU agents on the CPU, which this run is not. Type hardware.target_cache=null."
-        )
+        kind = f"{type(part).__module__}:{type(part).__qualname__}".removeprefix("rltrain.")
+        for row in COUNTERPARTS.get(kind, ()):
+            compiled = resolve_name(f"rltrain.kernels.{row.make}")(part, *options)
+            if compiled is not None:
+                places = doubled(row.twins, [part, *objects], choice == "compiled")
+                return (row.method, compiled, places) if places is not None else ("", None, ())
+    return "", None, ()

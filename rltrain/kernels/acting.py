@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -11,23 +13,50 @@ from torch import Tensor
 from rltrain.algo.exploration.epsilon import EpsilonGreedy
 from rltrain.algo.network import normalization
 from rltrain.algo.network.agent_input import AgentInput
+from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.policy import Policy
 from rltrain.interfaces import Agents
 from rltrain.kernels.layers.stack import Stack
 from rltrain.kernels.module_watch import ModuleWatch
-from rltrain.kernels.recurrent.weights import agent_weights
+from rltrain.kernels.recurrent.weights import agent_weights, recurrent_only
 from rltrain.types import Clock
 
 
-def recurrent_step(
-    step: RecurrentStep, agents: GRUAgents, obs: Tensor, last_action: Tensor, hidden: Tensor
+def compiled_step(agents: FeedForward | GRUAgents) -> Callable[..., Any] | None:
+    """The counterpart of ``step`` of agents that are nothing but layers, or layers and a cell."""
+    compiled = RecurrentStep(agents) if recurrent_only(agents) else Stack.of(agents)
+    return None if compiled is None else partial(agents_step, compiled)
+
+
+def agents_step(
+    compiled: Stack | RecurrentStep,
+    agents: FeedForward | GRUAgents,
+    obs: Tensor,
+    last_action: Tensor,
+    hidden: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """``GRUAgents.step`` without gradients."""
-    if torch.is_grad_enabled() or not (obs.is_cpu and step.compiles):
-        return GRUAgents.step(agents, obs, last_action, hidden)
-    q, after = step(obs.flatten(2).numpy(), last_action.numpy(), hidden.numpy())
+    """``FeedForward.step`` and ``GRUAgents.step`` without gradients."""
+    if torch.is_grad_enabled() or not (obs.is_cpu and compiled.compiles):
+        return cast(Any, type(agents)).step(agents, obs, last_action, hidden)
+    if type(compiled) is Stack and not agents.input.bare:
+        obs = agents.input(obs, last_action, None)  # [E, N, …]
+    q, after = compiled(obs.flatten(2).numpy(), last_action.numpy(), hidden.numpy())
     return torch.from_numpy(q), torch.from_numpy(after)
+
+
+def values_of_layers(policy: Policy) -> Callable[..., Any] | None:
+    """The counterpart of ``Policy.values`` of agents that are nothing but layers."""
+    stack = Stack.of(policy.agents)
+    if stack is None or not obs_alone(cast(FeedForward, policy.agents).input):
+        return None
+    return partial(compiled_values, stack)
+
+
+def values_of_cells(policy: Policy) -> Callable[..., Any] | None:
+    """The counterpart of ``Policy.values`` of agents that are nothing but layers and a cell."""
+    agents = policy.agents
+    return partial(compiled_values, RecurrentStep(agents)) if recurrent_only(agents) else None
 
 
 def compiled_values(
@@ -70,6 +99,11 @@ def normalized(
     out *= scale
     clip = normalization.CLIP
     return np.minimum(np.maximum(out, -clip, out=out), clip, out=out)
+
+
+def compiled_choose(exploration: EpsilonGreedy) -> Callable[..., Any]:
+    """The counterpart of ``EpsilonGreedy.choose``."""
+    return choose
 
 
 def choose(

@@ -19,6 +19,11 @@ from rltrain.types import Clock, Episode, Steps
 STEP = Containment("step")
 
 
+def compiled_advance(rollout: Any) -> CompiledCollecting | None:
+    """The counterpart of ``Rollout.advance`` for an environment and a policy that are compiled."""
+    return CompiledCollecting(rollout) if CompiledCollecting.fits(rollout) else None
+
+
 class CompiledCollecting:
     """``Rollout.advance`` up to the next end of an episode, for a rollout that ``fits`` accepts.
 

@@ -1,8 +1,9 @@
 """Digests of plain code: whether it still is what the compiled counterparts were written for.
 
-Where it is not, PyTorch computes it: what one reads is what runs. A digest is that of the syntax
-tree, without docstrings, annotations and positions, and of the imports and constants of the module
-that the code names. ``python -m rltrain.kernels.digests`` writes those of the code as it is.
+Plain code is what stands below a comment ``# twin: kernels/…``, which names the files that compute
+it. Where it was changed, PyTorch computes it: what one reads is what runs. A digest is that of the
+syntax tree, without docstrings, annotations and positions, and of the imports and constants of the
+module that the code names. ``python -m rltrain.kernels.digests`` writes those of the code as it is.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import importlib
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache
 from itertools import chain, starmap
 from operator import call, eq
@@ -21,12 +22,15 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, TypeVar
 
+from torch import nn
+
 from rltrain.common.machine.streams import say
+from rltrain.interfaces import Loss
 from rltrain.kernels.module_watch import COMPILED, computes_plainly
-from rltrain.kernels.table import TWINS, Twin
 
 Kept = TypeVar("Kept")
 FILE = Path(__file__).with_name("digests.json")
+TWIN = "# twin: "
 ROOT = Path(__file__).parents[2]
 _made_for: dict[str, dict[str, Code]] = {}
 """The plain code that was compared last, by place."""
@@ -46,26 +50,27 @@ class Code(NamedTuple):
     n_decorators: int
     imported: tuple[tuple[str, str, str], ...]  # name here, module and name there; of rltrain
     constants: tuple[tuple[str, object], ...]  # literals of the module that it names
+    twins: tuple[str, ...]  # files below rltrain/kernels that the comment above it names
 
 
 def doubled(
-    twins: Sequence[Twin], objects: Sequence[object], required: bool
+    kernels: Sequence[str], objects: Iterable[object], required: bool
 ) -> Sequence[str | type] | None:
-    """The plain code of these objects that a counterpart still computes, and their classes; None if
+    """The plain code that a counterpart of these objects still computes, and their classes; None if
     it was changed.
 
     Args:
-        twins: rows of the table.
-        objects: whose classes are looked up in them.
+        kernels: files whose plain code it is.
+        objects: of networks and losses only the plain code of their classes counts.
         required: whether to refuse instead.
 
     Raises:
-        ValueError: it does not, and it is required.
+        ValueError: it was changed, and compiled code is required.
     """
     kinds = {kind: None for x in objects for kind in type(x).__mro__}
-    classes = {f"{kind.__module__}:{kind.__name__}" for kind in kinds}
-    used = [twin for twin in twins if f"rltrain.{twin.of}" in classes]
-    places: list[str | type] = [*dict.fromkeys(place for twin in used for place in twin.plain)]
+    classes = {f"{kind.__module__}:{kind.__name__}".removeprefix("rltrain.") for kind in kinds}
+    named = dict.fromkeys(place for kernel in kernels for place in known("twins")[kernel])
+    places: list[str | type] = [place for place in named if of_any(place, classes)]
     places += kinds
     differ = [(source_file(place), name) for place in places for name in changed(place)]
     for file, name in dict.fromkeys(differ):
@@ -99,14 +104,14 @@ def leave_replaced(required: bool) -> None:
             each.leave()
 
 
-def kernels_by_place() -> dict[str, list[str]]:
-    """Every piece of plain code of the table and the files of its counterparts."""
-    kernels: dict[str, list[str]] = {}
-    for kernel, _, plain in TWINS:
-        for place in plain:
-            kernels.setdefault(place, [])
-            kernels[place] += [kernel] * (kernel not in kernels[place])
-    return kernels
+def of_any(place: str, classes: Set[str]) -> bool:
+    """Whether plain code is of one of these classes, or of no class of networks and losses."""
+    module, _, name = place.partition(":")
+    owner, _, _ = name.partition(".")
+    part = vars(module_of(place)).get(owner)
+    return f"{module}:{owner}" in classes or not (
+        isinstance(part, type) and issubclass(part, (nn.Module, Loss))
+    )
 
 
 def source_file(place: str | type) -> str:
@@ -115,20 +120,31 @@ def source_file(place: str | type) -> str:
     return f"{module.replace('.', '/')}.py"
 
 
-def current() -> dict[str, dict[str, str]]:
-    """Digests of the code as it is, by file and name."""
+def current() -> dict[str, dict[str, Any]]:
+    """What ``known`` reads, of the code as it is."""
     digests: dict[str, dict[str, str]] = {}
-    for place in sorted(kernels_by_place()):
-        own = digests.setdefault(source_file(place), {})
-        own |= {name: code.digest for name, code in pieces(sources(source_file(place)), place)}
-    return digests
+    twins: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "rltrain").rglob("*.py")):
+        if TWIN not in (text := path.read_text()):
+            continue
+        file = path.relative_to(ROOT).as_posix()
+        module = file.removeprefix("rltrain/").removesuffix(".py").replace("/", ".")
+        codes = parsed(text, file)
+        for name in (name for name, code in codes.items() if code.twins):
+            place = f"{module}:{name}"
+            digests.setdefault(file, {}).update((n, c.digest) for n, c in pieces(codes, place))
+            for kernel in codes[name].twins:
+                twins.setdefault(kernel, []).append(place)
+    return {"digests": digests, "twins": twins}
 
 
 @cache
-def known() -> Mapping[str, Mapping[str, str]]:
-    """The digests that the counterparts were written for."""
-    digests: dict[str, dict[str, str]] = json.loads(FILE.read_text())
-    return digests
+def known(section: str) -> Mapping[str, Any]:
+    """What the counterparts were written for: ``digests`` by file and name, or the plain code of
+    each of their files, ``twins``.
+    """
+    sections: dict[str, dict[str, Any]] = json.loads(FILE.read_text())
+    return sections[section]
 
 
 def changed(place: str | type) -> list[str]:
@@ -148,7 +164,7 @@ def changed(place: str | type) -> list[str]:
         codes |= pieces(parsed(Path(module.__file__ or "").read_text(), file), place)
     except (OSError, SyntaxError, UnicodeDecodeError):
         return []  # no source is installed
-    before = dict(pieces(known()[file], place))
+    before = dict(pieces(known("digests")[file], place))
     differ = [n for n in before.keys() | codes.keys() if n not in codes or n not in before]
     differ += [n for n in before.keys() & codes.keys() if codes[n].digest != before[n]]
     differ += [n for n, code in codes.items() if n not in differ and not live(module, n, code)]
@@ -158,11 +174,6 @@ def changed(place: str | type) -> list[str]:
 def module_of(place: str) -> ModuleType:
     """The module of ``package.module:name``."""
     return importlib.import_module(f"rltrain.{place.partition(':')[0]}")
-
-
-def sources(file: str) -> Mapping[str, Code]:
-    """The code of a file of this package."""
-    return parsed((ROOT / file).read_text(), file)
 
 
 def pieces(codes: Mapping[str, Kept], place: str) -> Iterator[tuple[str, Kept]]:
@@ -177,7 +188,7 @@ def parsed(source: str, file: str) -> Mapping[str, Code]:
     outer: dict[str, tuple[str, tuple[str, str, str] | None]] = {}
     codes: dict[str, Code] = {}
     literals: dict[str, object] = {}
-    tree = ast.parse(source, file)
+    tree, lines = ast.parse(source, file), source.splitlines()
     for node in tree.body:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             there = getattr(node, "module", None) or ""
@@ -200,7 +211,11 @@ def parsed(source: str, file: str) -> Mapping[str, Code]:
         imported = tuple(x for n in sorted(names & outer.keys()) if (x := outer[n][1]) is not None)
         digest = hashlib.sha256("\n".join(text).encode()).hexdigest()[:12]
         constants = tuple((n, literals[n]) for n in sorted(names & literals.keys()))
-        return Code(digest, len(node.decorator_list), imported, constants)
+        first = min(part.lineno for part in (node, *node.decorator_list))
+        comment = lines[first - 2].strip()
+        twins = comment.removeprefix(TWIN).split(", ") if comment.startswith(TWIN) else []
+        kernels = tuple(kernel.removeprefix("kernels/") for kernel in twins)
+        return Code(digest, len(node.decorator_list), imported, constants, kernels)
 
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from rltrain.algo.cpu_math import flushed_denormals
-from rltrain.algo.optimizer import GradientStep, _Eager
+from rltrain.algo.optimizer import FEW_WEIGHTS, GradientStep, _Eager
 from rltrain.kernels.module_watch import computes_plainly, replaced
 from rltrain.types import LossResult, Number
 
@@ -59,6 +60,13 @@ def plain_adam(step: GradientStep) -> bool:
         and not isinstance(options["lr"], Tensor)
         and all(options[k] == v for k, v in PLAIN.items())
     )
+
+
+def compiled_take(step: GradientStep) -> Callable[..., tuple[Number, Number]] | None:
+    """The counterpart of ``GradientStep.take`` of Adam on few weights in single precision."""
+    weights = step.weights
+    few = weights.is_cpu and weights.dtype == torch.float32 and weights.numel() < FEW_WEIGHTS
+    return adam_step if few and type(step.optimizer).__bases__ == ADAM else None
 
 
 def adam_step(step: GradientStep, result: LossResult) -> tuple[Number, Number]:

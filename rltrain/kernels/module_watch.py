@@ -6,7 +6,7 @@ import copy
 import logging
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from itertools import chain
+from itertools import chain, starmap
 from multiprocessing import parent_process
 from operator import attrgetter, is_
 from typing import Any
@@ -14,8 +14,6 @@ from weakref import WeakSet
 
 from torch import nn
 from torch.nn.modules import module as torch_module
-
-from rltrain.interfaces import Model
 
 log = logging.getLogger("rltrain")
 HOOKS = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
@@ -89,38 +87,31 @@ class ModuleWatch:
 
     def _same(self) -> bool:
         """Whether parts, parameters and methods are those of the last look."""
-        now = [*chain.from_iterable(map(dict.values, self._weights))]
+        now = self._state()
         return (
-            self._children == self._children_seen
-            and [*map(type, self._parts)] == self._kinds
-            and not any(self._empty)
-            and len(now) == len(self._weights_seen)
-            and all(map(is_, now, self._weights_seen))
+            len(now) == len(self._seen)
+            and all(map(is_, now, self._seen))
             and sum(map(len, self._attributes)) == self._size
-            and all(own.get(name) is method for own, name, method in self._methods)
         )
 
+    def _state(self) -> list[object]:
+        """Parts and parameters, the classes of parts, and methods of their own."""
+        held = chain.from_iterable(map(dict.values, self._tables))
+        return [*held, *map(type, self._parts), *starmap(dict.get, self._methods)]
+
     def _look(self) -> None:
-        parts = [part for module in self.modules for part in module.modules()]
+        parts = self._parts = [part for module in self.modules for part in module.modules()]
         self._name = type(self.modules[0]).__name__
         self._hooks = [getattr(part, name) for part in parts for name in HOOKS]
         self._hooks += [getattr(torch_module, f"_global{name}") for name in HOOKS]
         self._trained = [*self.modules[0].parameters()] if self.learns else []
         self._trainings = [PLAIN_TRAINING] * len(self._trained)
-        self._parts, self._kinds = parts, [*map(type, parts)]
-        tables = [table for part in parts for table in (part._parameters, part._modules)]
-        self._empty = [table for table in tables if not table]
-        self._children = [part._modules for part in parts if part._modules]
-        self._children_seen = [table.copy() for table in self._children]
-        self._weights: list[dict[str, Any]] = [x._parameters for x in parts if x._parameters]
-        self._weights_seen = [*chain.from_iterable(map(dict.values, self._weights))]
+        self._tables: list[dict[str, Any]] = []
+        self._tables += [table for part in parts for table in (part._parameters, part._modules)]
         self._attributes = [*map(vars, parts)]
         self._size = sum(map(len, self._attributes))
-        self._methods = [
-            (own, name, own[name])
-            for part, own in zip(parts, self._attributes, strict=True)
-            for name in own_methods(part)
-        ]
+        self._methods = [(vars(part), name) for part in parts for name in own_methods(part)]
+        self._seen = self._state()
         self._replaced = [reason for part in parts for reason in replaced(part)]
         made, now = self._made, contents(self.modules)
         same = len(made) == len(now) and all(map(is_, made, now))
@@ -144,14 +135,6 @@ def contents(modules: Sequence[nn.Module]) -> list[object]:
 def form(module: nn.Module) -> tuple[Any, ...]:
     """The classes of a module's parts, and the shapes of its parameters."""
     return *map(type, module.modules()), *(tuple(p.shape) for p in module.parameters())
-
-
-def watched(watches: dict[Model, ModuleWatch], online: Model, target: Model) -> ModuleWatch:
-    """The watch over two networks, kept in ``watches`` by the first."""
-    watch = watches.get(online)
-    if watch is None or watch.modules[1] is not target:
-        watch = watches[online] = ModuleWatch(online, target, learns=True)
-    return watch
 
 
 def own_methods(part: object) -> list[str]:

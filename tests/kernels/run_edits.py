@@ -204,7 +204,9 @@ def set_eps(trainer, patch):
 
 
 def normalize_rewards(trainer, patch):
-    trainer.learner.reward_norm = RewardNorm(kind="scale", n_rewards=1, device=torch.device("cpu"))
+    trainer.learner.reward_norm = RewardNorm(
+        kind="standardize", n_rewards=1, device=torch.device("cpu")
+    )
 
 
 def renewed(trainer, patch):

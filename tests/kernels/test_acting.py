@@ -11,7 +11,7 @@ from rltrain.algo.exploration.epsilon import EpsilonGreedy, FixedEpsilon, PerEnv
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.policy import Policy
 from rltrain.errors import DivergedError
-from rltrain.kernels.acting import RecurrentStep, recurrent_step
+from rltrain.kernels.acting import RecurrentStep, agents_step
 from rltrain.types import Clock, EnvSpec
 from tests.algo import batches
 from tests.algo.batches import AGENTS, make_model
@@ -100,7 +100,7 @@ def inputs(agents, n_envs, n_agents=3, obs_shape=(4,)):
 
 
 def require_equal_steps(agents, *given):
-    ours = recurrent_step(RecurrentStep(agents), agents, *given)
+    ours = agents_step(RecurrentStep(agents), agents, *given)
     theirs = GRUAgents.step(agents, *given)
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
 
@@ -127,7 +127,7 @@ def test_a_previous_action_that_does_not_exist_is_refused():
     obs, last, hidden = inputs(agents, 2)
     last[1, 2] = 5
     with pytest.raises(IndexError, match="previous action"):
-        recurrent_step(RecurrentStep(agents), agents, obs, last, hidden)
+        agents_step(RecurrentStep(agents), agents, obs, last, hidden)
 
 
 @torch.inference_mode()
@@ -135,14 +135,14 @@ def test_sizes_that_do_not_fit_are_refused():
     agents = made()
     obs, last, hidden = inputs(agents, 2)
     with pytest.raises(ValueError, match="expected 4 inputs and 20 units, got 3 and 20"):
-        recurrent_step(RecurrentStep(agents), agents, obs[..., :3], last, hidden)
+        agents_step(RecurrentStep(agents), agents, obs[..., :3], last, hidden)
 
 
 def test_the_switch_chooses_the_recurrent_step_and_copies_act_with_their_own_weights(monkeypatch):
     monkeypatch.setattr(batches, "KERNELS", "compiled")
     spec = EnvSpec(n_agents=3, n_actions=5, obs_shape=(4,))
     agents = AGENTS["gru"](spec=spec)
-    assert agents.step.func is recurrent_step
+    assert agents.step.func is agents_step
     copied = copy.deepcopy(agents)
     with torch.no_grad():
         agents.fc2.bias += 1

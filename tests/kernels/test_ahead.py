@@ -72,7 +72,7 @@ def test_of_feed_forward_agents_the_step_of_values_is_compiled_ahead(monkeypatch
     monkeypatch.setattr(td_step, "compile_ahead", lambda name, kernel: names.append(name))
     settings = {"gamma": 1.0, "double": True, "n_step": 1}
     atoms = Categorical(atoms=2, v_min=0.0, v_max=1.0)
-    td_step.layers_loss(CategoricalLoss(distribution=atoms, **settings))
+    td_step.CompiledTDLoss(CategoricalLoss(distribution=atoms, **settings)).compile_ahead()
     assert names == []
-    td_step.layers_loss(TDLoss(**settings))
+    td_step.CompiledTDLoss(TDLoss(**settings)).compile_ahead()
     assert names == ["td_step"]

@@ -3,21 +3,24 @@
 import ast
 import importlib
 import inspect
-import json
 import random
 import re
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
 import rltrain
 from rltrain.kernels import digests
-from rltrain.kernels.table import TWINS
+from rltrain.kernels.table import COUNTERPARTS
 from tests.kernels.edits import edited, n_edits
 from tests.marks import slow_except
 
 PACKAGE = Path(rltrain.__file__).parent
-KNOWN = json.loads(digests.FILE.read_text())
+KNOWN = digests.known("digests")
+TWINS = digests.known("twins")
+PLACES = sorted({place for places in TWINS.values() for place in places})
+ROWS = [row for rows in COUNTERPARTS.values() for row in rows]
 NAMES = [(file, name) for file, names in KNOWN.items() for name in names]
 COMMAND = (
     "Plain code was changed that compiled code computes instead. Change the kernel that the line "
@@ -33,6 +36,7 @@ CALLED_BY_KERNELS = {
     "algo.exploration.interface:Exploration": "the base class, whose choose() is overridden",
     "algo.mixer.sum:need_team_reward": "a check",
     "algo.mixer.qmix:need_state": "a check",
+    "algo.mixer.qmix:two_layers": "the layers that it makes are looked at",
     "algo.optimizer:_expected": "a check",
     "algo.optimizer:_checked": "a check",
     "algo.optimizer:_tensor": "of saved states",
@@ -72,7 +76,7 @@ def source_of(file):
 
 
 def test_digests_are_those_of_the_code():
-    assert digests.current() == KNOWN, COMMAND
+    assert digests.current() == {"digests": KNOWN, "twins": TWINS}, COMMAND
 
 
 @pytest.mark.parametrize("place", slow_except(NAMES[::5], NAMES), ids=lambda place: place[1])
@@ -141,11 +145,8 @@ def test_what_code_names_belongs_to_it(source, other):
 
 def test_nothing_that_doubled_code_calls_is_missing_in_the_table():
     """Every function and class of ``rltrain.algo`` that it names is doubled as well, or listed."""
-    rows = {kernel: set() for kernel, _, _ in TWINS}
-    for kernel, _, plain in TWINS:
-        rows[kernel] |= set(plain)
     missing = set()
-    for plain in rows.values():
+    for plain in ({place for twin in row.twins for place in TWINS[twin]} for row in ROWS):
         for place in plain:
             module_name, _, name = place.partition(":")
             module = importlib.import_module(f"rltrain.{module_name}")
@@ -163,29 +164,20 @@ def test_nothing_that_doubled_code_calls_is_missing_in_the_table():
     assert missing - CALLED_BY_KERNELS.keys() == set()
 
 
-def test_plain_code_names_its_kernels():
-    """And nothing else has such a line."""
-    wanted = sorted(
-        (digests.source_file(place), place.rpartition(":")[2].rpartition(".")[2], kernel)
-        for place, kernels in digests.kernels_by_place().items()
-        for kernel in kernels
-    )
-    line = re.compile(r"^ *# twin: (.*)\n(?: *@.*\n)* *(?:def|class) (\w+)", re.M)
-    shown = [
-        (str(path.relative_to(PACKAGE.parent)), name, kernel.removeprefix("kernels/"))
-        for path in PACKAGE.rglob("*.py")
-        for kernels, name in line.findall(path.read_text())
-        for kernel in kernels.split(", ")
-    ]
-    assert sorted(shown) == wanted
-    for _, _, kernel in shown:
+def test_rows_of_the_table_and_comments_name_what_there_is():
+    for kind, rows in COUNTERPARTS.items():
+        for row in rows:
+            assert callable(getattr(resolve_name(f"rltrain.{kind}"), row.method))
+            assert callable(resolve_name(f"rltrain.kernels.{row.make}"))
+    assert {twin for row in ROWS for twin in row.twins} == set(TWINS)
+    for kernel in TWINS:
         assert (PACKAGE / "kernels" / kernel).is_file()
+    lines = [re.findall(r"^ *# twin: ", path.read_text(), re.M) for path in PACKAGE.rglob("*.py")]
+    assert sum(map(len, lines)) == len(PLACES)
 
 
 FUNCTIONS = [
-    place
-    for place in digests.kernels_by_place()
-    if place.split(":")[1][0].islower() or "." in place.split(":")[1]
+    place for place in PLACES if place.split(":")[1][0].islower() or "." in place.split(":")[1]
 ]
 
 

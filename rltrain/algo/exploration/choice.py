@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 
-# twin: kernels/acting.py
+# twin: kernels/acting_kernel.py
 def epsilon_greedy(
     q: np.ndarray, available: np.ndarray, epsilon: float | np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
@@ -17,13 +17,13 @@ def epsilon_greedy(
     return action
 
 
-# twin: kernels/acting.py
+# twin: kernels/acting_kernel.py
 def greedy(q: np.ndarray, available: np.ndarray) -> np.ndarray:
     """The best available action of q [E, N, A], ties to the lowest: [E, N]."""
     return np.where(available, q, -np.inf).argmax(-1)
 
 
-# twin: kernels/acting.py
+# twin: kernels/acting_kernel.py
 def explore(
     action: np.ndarray,
     available: np.ndarray,
@@ -51,7 +51,7 @@ def likelihood(
     return (1 - epsilon) * (planned == action) + epsilon * may / n_available
 
 
-# twin: kernels/acting.py
+# twin: kernels/acting_kernel.py
 def _nth_available(available: np.ndarray, die: np.ndarray) -> np.ndarray:
     """Uniform over the available actions: [X, A] bool and [X] in [0, 1) to [X]; 0 where none is."""
     rank = available.cumsum(-1)  # [X, A]

@@ -22,7 +22,7 @@ class EpsilonGreedy(Exploration):
     def epsilon(self, clock: Clock) -> float:
         return linear(self.start, self.end, self.env_steps, clock.env_steps)
 
-    # twin: kernels/acting.py
+    # twin: kernels/acting_kernel.py
     def choose(
         self, q: np.ndarray, available: np.ndarray, clock: Clock, rng: np.random.Generator
     ) -> np.ndarray:

@@ -18,7 +18,7 @@ from rltrain.interfaces import Loss, Model
 from rltrain.types import Batch, Clock, LossResult, Output
 
 
-# twin: kernels/layers/td_step.py
+# twin: kernels/layers/distribution_kernel.py
 @dataclass(frozen=True, kw_only=True)
 class _Bellman:
     """Common to both losses: distributions of the actions taken and of the best next actions."""
@@ -62,7 +62,7 @@ class _Bellman:
         return reward_sum, step.discount.unsqueeze(-1).expand(shape), at_step(dist, step.step)
 
 
-# twin: kernels/layers/td_step.py
+# twin: kernels/layers/distribution_kernel.py
 def taken_outputs(dist: Tensor, action: Tensor) -> Tensor:
     """[T, B, N, A, K] at actions [T, B, N]: [T, B, N, K]."""
     index = action[..., None, None].expand(*action.shape, 1, dist.shape[-1])
@@ -90,9 +90,9 @@ class CategoricalLoss(FlatSettings, Loss):
                 "the categorical loss needs algo/distribution=categorical, got "
                 f"{type(distribution).__name__.lower()}."
             )
-        self.n_step, self.distribution, self.bellman = bellman.n_step, distribution, bellman
+        self.bellman = bellman
 
-    # twin: kernels/layers/td_step.py
+    # twin: kernels/layers/distribution_kernel.py
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> LossResult:
         """Loss sum, count (learned transitions × N), priority [B]."""
         output, logits = self.bellman.taken(online, batch)
@@ -108,7 +108,7 @@ class CategoricalLoss(FlatSettings, Loss):
         return total(loss, loss, error, q, target_q, batch, clipped_target_mass=clipped)
 
 
-# twin: kernels/layers/td_step.py
+# twin: kernels/layers/distribution_kernel.py
 def clipped_mass(prob: Tensor, support: Tensor, reward_sum: Tensor, discount: Tensor) -> Tensor:
     """The fraction [...] of ``prob`` [..., K] whose reward_sum + discount · Z [...] is outside the
     support.
@@ -133,22 +133,22 @@ class QuantileLoss(FlatSettings, Loss):
 
     @flat_keywords
     def __init__(self, *, kappa: NonNegative, bellman: _Bellman) -> None:
-        distribution, tau = bellman.distribution, bellman.distribution.tau
-        if tau is None and not distribution.implicit:
+        distribution = bellman.distribution
+        if distribution.tau is None and not distribution.implicit:
             raise ValueError(
                 "the quantile loss needs algo/distribution=quantile or implicit_quantile, got "
                 f"{type(distribution).__name__.lower()}."
             )
-        self.n_step, self.kappa, self.tau, self.bellman = bellman.n_step, kappa, tau, bellman
+        self.kappa, self.bellman = kappa, bellman
 
-    # twin: kernels/layers/td_step.py
+    # twin: kernels/layers/distribution_kernel.py
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> LossResult:
         """Loss sum, count (learned transitions × N), priority [B]."""
         output, quantile = self.bellman.taken(online, batch)  # [T, B, N, K]
         reward, discount, ahead = self.bellman.target(online, target, batch, output)
         td_target = reward.unsqueeze(-1) + discount.unsqueeze(-1) * ahead  # [T, B, N, K']
         error = td_target.unsqueeze(-2) - quantile.unsqueeze(-1)  # [T, B, N, K, K']
-        tau = output.tau[:-1] if output.tau is not None else self.tau
+        tau = output.tau[:-1] if output.tau is not None else self.distribution.tau
         assert tau is not None
         loss = quantile_huber(error, tau.to(error.device), self.kappa).mean(-1).sum(-1)
         size = error.detach().abs().mean((-1, -2))
@@ -164,7 +164,7 @@ class Bootstrap(NamedTuple):
     step: Tensor  # [T, B] int64, 1 … T
 
 
-# twin: kernels/layers/td_step.py
+# twin: kernels/layers/distribution_kernel.py
 def n_step_bootstrap(
     reward: Tensor, terminated: Tensor, last: Tensor, gamma: float, n_step: int
 ) -> Bootstrap:
@@ -183,7 +183,7 @@ def n_step_bootstrap(
     return Bootstrap(summed, discount, step)
 
 
-# twin: kernels/layers/td_step.py
+# twin: kernels/layers/distribution_kernel.py
 def categorical_projection(
     prob: Tensor, support: Tensor, reward_sum: Tensor, discount: Tensor
 ) -> Tensor:
@@ -214,7 +214,7 @@ def categorical_projection(
     )
 
 
-# twin: kernels/layers/td_step.py
+# twin: kernels/layers/distribution_kernel.py
 def quantile_huber(error: Tensor, tau: Tensor, kappa: float) -> Tensor:
     """|τ − 1{u < 0}| L_κ(u) / κ for errors u = target − quantile (Dabney et al. 2018a, equation
     10); κ = 0 gives the plain quantile loss. ``error`` [..., K, K'], ``tau`` [..., K].

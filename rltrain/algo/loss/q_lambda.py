@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rltrain.algo.loss.td import td_result
+from rltrain.algo.loss.td import taken_value, td_result
 from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.targets import greedy, lambda_return, pick
 from rltrain.common.number_types import Probability
@@ -32,8 +32,7 @@ class LambdaLoss(Loss):
         assert batch.td_target is not None, "Q(λ) needs buffer=on_policy"
         state = zero_outside(batch.state, batch.real)
         q = online.agents.unroll(batch, stop=len(batch.action)).q[:-1]
-        best = pick(q.detach(), greedy(q.detach(), batch.avail_actions[:-1]))
-        q_taken = online.mixer(pick(q, batch.action), best, batch.action, state[:-1])
+        q_taken = taken_value(online, q, batch, state[:-1])
         return td_result(online, q_taken, batch.td_target, batch, state[:-1], None)
 
     @torch.no_grad()

@@ -82,7 +82,7 @@ class QTranLoss(FlatSettings, Loss):
         nopt_weight: NonNegative,
         huber: Positive | None = None,
     ) -> None:
-        self.returns, self.n_step = returns, returns.n_step
+        self.returns = returns
         self.opt_weight, self.nopt_weight, self.huber = opt_weight, nopt_weight, huber
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> LossResult:

@@ -47,10 +47,10 @@ class TDLoss(FlatSettings, Loss):
     def __init__(
         self, *, returns: Returns, huber: Positive | None = None, rescale: Positive | None = None
     ) -> None:
-        self.returns, self.n_step = returns, returns.n_step
+        self.returns = returns
         self.huber, self.rescale = huber, rescale
 
-    # twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
+    # twin: kernels/recurrent/team_step.py, kernels/layers/td_error_kernel.py
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> LossResult:
         """Loss sum, count (learned transitions × M), priority [B] (a window's mean |TD error|)."""
         state = zero_outside(batch.state, batch.real)  # [T+1, B, S]
@@ -71,7 +71,7 @@ class TDLoss(FlatSettings, Loss):
         more = self.returns.trace is not None or self.returns.munchausen is not None
         return None if more else partial(acted_error, self.returns, self.rescale)
 
-    # twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
+    # twin: kernels/recurrent/team_step.py, kernels/layers/td_error_kernel.py
     @torch.no_grad()
     def _td_target(self, target: Model, batch: Batch, online_q: Tensor, state: Tensor) -> Tensor:
         """TD targets [T, B, M]."""
@@ -87,13 +87,13 @@ class TDLoss(FlatSettings, Loss):
         return rescale(returns(batch, value, taken, q), self.rescale)
 
 
-# twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
+# twin: kernels/recurrent/team_step.py, kernels/layers/td_error_kernel.py
 def taken_value(model: Model, q: Tensor, batch: Batch, state: Tensor) -> Tensor:
     """The mixed value [T, B, M] of the actions taken: ``q`` [T, B, N, A], ``state`` [T, B, S]."""
     return joint_value(model, q, batch.action, batch.avail_actions[:-1], state)
 
 
-# twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
+# twin: kernels/recurrent/team_step.py, kernels/layers/td_error_kernel.py
 def joint_value(
     model: Model, q: Tensor, action: Tensor, available: Tensor, state: Tensor
 ) -> Tensor:
@@ -103,7 +103,7 @@ def joint_value(
     return mixer(chosen, best, action, state)
 
 
-# twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
+# twin: kernels/recurrent/team_step.py, kernels/layers/td_error_kernel.py
 def pick_greedy(q: Tensor, available: Tensor, mixer: Mixer, otherwise: Tensor) -> Tensor:
     """The values [T, B, N] of the best available actions, for mixers that read them."""
     if not mixer.uses_greedy:
@@ -117,7 +117,7 @@ def real(x: Tensor, batch: Batch) -> Tensor:
     return x if batch.learned is None else torch.where(batch.learned.unsqueeze(-1), x, 0)
 
 
-# twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
+# twin: kernels/recurrent/team_step.py, kernels/layers/td_error_kernel.py
 def td_result(
     model: Model, mixed: Tensor, td_target: Tensor, batch: Batch, state: Tensor, delta: float | None
 ) -> LossResult:
@@ -128,7 +128,7 @@ def td_result(
     return total(loss, error, error, mixed, td_target, batch)
 
 
-# twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
+# twin: kernels/recurrent/team_step.py, kernels/layers/td_error_kernel.py
 def penalized(loss: Tensor, model: Model, state: Tensor) -> Tensor:
     """``loss`` [T, B, M] with the mixer's ``penalty`` of states [T, B, S], if it has one."""
     penalty = model.mixer.penalty

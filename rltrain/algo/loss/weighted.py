@@ -93,7 +93,7 @@ class WeightedLoss(FlatSettings, Loss):
         alpha: Probability,
         huber: Positive | None = None,
     ) -> None:
-        self.returns, self.n_step = returns, returns.n_step
+        self.returns = returns
         self.weighting, self.alpha, self.huber = weighting, alpha, huber
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> LossResult:

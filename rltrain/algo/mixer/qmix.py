@@ -62,7 +62,6 @@ class QMix(Mixer):
         return (hidden * w_final).sum(-1, keepdim=True) + self.V(state)
 
 
-# twin: kernels/recurrent/team_step.py
 def two_layers(n_in: int, n_hidden: int, n_out: int, *, bias: bool = True) -> nn.Sequential:
     """Linear, ReLU, Linear; ``bias`` is that of the last layer."""
     return nn.Sequential(nn.Linear(n_in, n_hidden), nn.ReLU(), nn.Linear(n_hidden, n_out, bias))

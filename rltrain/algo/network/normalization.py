@@ -43,7 +43,7 @@ class RunningNorm(nn.Module):
         self._refresh()
         self.register_load_state_dict_post_hook(RunningNorm._refresh)
 
-    # twin: kernels/learning.py, kernels/acting.py
+    # twin: kernels/acting.py
     def forward(self, x: Tensor) -> Tensor:
         """Observations [..., D * frame_stack], normalized."""
         return ((x - self.shift) * self.scale).clamp(-CLIP, CLIP)

@@ -30,17 +30,6 @@ PARAMETERS = {
 """Parameters of the layers and norms that compiled code has, in order."""
 
 
-def compiled_step(
-    stack: Stack, agents: FeedForward, obs: Tensor, last_action: Tensor, hidden: Tensor
-) -> tuple[Tensor, Tensor]:
-    """``FeedForward.step`` without gradients."""
-    if not stack.compiles or torch.is_grad_enabled():
-        return FeedForward.step(agents, obs, last_action, hidden)
-    rows = obs if agents.input.bare else agents.input(obs, last_action, None)  # [X, N, …]
-    q = stack.expected(rows.flatten(0, 1).flatten(1).numpy())
-    return torch.from_numpy(q).view(*last_action.shape, -1), hidden
-
-
 def output_kind(distribution: object) -> tuple[int, np.ndarray | None]:
     """Kind and points [K] of an action's outputs, as in ``td_step_kernel``."""
     if isinstance(distribution, Categorical):
@@ -131,13 +120,6 @@ class Stack:
         stack.watch, stack.distribution = ModuleWatch(agents), distribution
         if head.embed is not None:
             stack.head = head
-        return stack
-
-    @classmethod
-    def required(cls, agents: nn.Module) -> Stack:
-        """The layers of agents that are nothing but layers."""
-        stack = cls.of(agents)
-        assert stack is not None
         return stack
 
     @cached_property

@@ -12,12 +12,13 @@ from torch import nn
 
 from rltrain.algo.loss.distributional import CategoricalLoss, QuantileLoss
 from rltrain.algo.loss.td import TDLoss
+from rltrain.algo.mixer.sum import Independent
 from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.buffer.array_batch import arrays_of
-from rltrain.interfaces import Loss, Model
+from rltrain.interfaces import Model
 from rltrain.kernels.ahead import compile_ahead, wait
 from rltrain.kernels.layers.stack import NO_POINTS, Stack, output_kind
-from rltrain.kernels.module_watch import COMPILED, ModuleWatch, unreplaced, watched
+from rltrain.kernels.module_watch import COMPILED, ModuleWatch, unreplaced
 from rltrain.types import Batch, Clock, LossResult, Number
 
 MOST_PRODUCTS = 50_000_000
@@ -56,21 +57,31 @@ class CompiledLoss(ABC):
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> LossResult:
         """As the loss; if compiled, with ``gradient``, that of the flat parameters."""
-        plain = watched(self._watches, online, target).plain()  # logs why not, whatever the batch
-        if plain and self.plain and self.computes(online, target, batch):
+        if self.plain(online, target) and self.computes(online, target, batch):
             return self.step(online, target, batch)
         return self.loss(online, target, batch, clock)
 
-    @property
-    def plain(self) -> bool:
-        """Whether the loss computes as its class says, with settings that compiled code has; logs
-        why not, once.
+    def plain(self, online: Model, target: Model) -> bool:
+        """Whether networks and loss compute as their classes say, and the loss with settings that
+        compiled code has; logs why not, once.
         """
-        return unreplaced(self.loss) and not self.left and self.knows_settings
+        watch = self._watches.get(online)
+        if watch is None or watch.modules[1] is not target:
+            watch = self._watches[online] = ModuleWatch(online, target, learns=True)
+        plain = watch.plain() and unreplaced(self.loss) and not self.left
+        return plain and self.knows_settings
 
     def leave(self) -> None:
         """Let PyTorch compute from now on."""
         self.left = True
+
+    def misfit(self, model: Model) -> str | None:
+        """Why compiled code cannot read the weights of a model; None if it can."""
+        return None
+
+    @abstractmethod
+    def compile_ahead(self) -> None:
+        """Begin to compile it in another process, if that is of use."""
 
     @property
     @abstractmethod
@@ -90,13 +101,17 @@ class CompiledLoss(ABC):
         """
 
 
-def layers_loss(loss: TDLoss | CategoricalLoss | QuantileLoss) -> Loss:
-    """The compiled loss; that of values is compiled ahead."""
-    from rltrain.kernels.layers import td_step_kernel
-
-    if isinstance(loss, TDLoss):
-        compile_ahead("td_step", td_step_kernel.step)
-    return cast(Loss, CompiledTDLoss(loss))
+def compiled_loss(
+    loss: TDLoss | CategoricalLoss | QuantileLoss, model: Model, *options: object
+) -> CompiledTDLoss | None:
+    """The counterpart of a loss of agents that are nothing but layers and learn by themselves, with
+    n-step returns.
+    """
+    stack = Stack.of(model.agents)
+    if type(model.mixer) is not Independent or stack is None or not n_step_returns(loss):
+        return None
+    in_order = [*map(id, stack.tensors)] == [*map(id, model.parameters())]
+    return CompiledTDLoss(loss) if in_order else None
 
 
 def n_step_returns(loss: TDLoss | CategoricalLoss | QuantileLoss) -> bool:
@@ -116,12 +131,20 @@ class CompiledTDLoss(CompiledLoss):
         super().__init__(loss)
         self._stacks: dict[nn.Module, Stack | None] = {}  # by agents: online and target
 
+    def compile_ahead(self) -> None:
+        """Begin to compile the step of values; distributions take longer, and are used less."""
+        from rltrain.kernels.layers import td_step_kernel
+
+        if isinstance(self.loss, TDLoss):
+            compile_ahead("td_step", td_step_kernel.step)
+
     @property
     def outputs(self) -> tuple[int, np.ndarray | None]:
         """``output_kind`` of what is learned; read where compiled code computes, on the CPU."""
         loss = self.loss
         if isinstance(loss, QuantileLoss):
-            return 2, NO_POINTS if loss.tau is None else loss.tau.numpy()
+            tau = loss.distribution.tau
+            return 2, NO_POINTS if tau is None else tau.numpy()
         return output_kind(None if isinstance(loss, TDLoss) else loss.distribution)
 
     @property
@@ -151,22 +174,32 @@ class CompiledTDLoss(CompiledLoss):
 
     def step(self, online: Model, target: Model, batch: Batch) -> LossResult:
         """All networks and errors in one call."""
-        from rltrain.kernels.layers import td_step_kernel
-
-        wait("td_step")
         (stack, other), mask_end = self.stacks(online, target), end_of_mask(batch)
         arrays = batch_arrays(cast(FeedForward, online.agents), batch)
         options = loss_options(self.loss, batch.eta)
         networks, levels, noise = draw(stack, other, arrays.action.shape, mask_end, options.double)
-        gradient = np.empty_like(networks[0])
+        gradient, priority, sums = self.computed(arrays, levels, mask_end, networks, options)
+        names = NAMES if self.outputs[0] == 1 else NAMES[:-1]
+        return loss_result(sums, names, priority, stack.parameter_gradient(gradient, noise))
+
+    def computed(
+        self, arrays: Any, levels: Any, mask_end: int, networks: Any, options: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Gradient, priority and sums of ``td_step_kernel.step``.
+
+        Raises:
+            IndexError: the batch does not fit the network, or an action is out of range.
+        """
+        from rltrain.kernels.layers import td_step_kernel
+
+        wait("td_step")
         priority, sums = np.zeros(len(arrays.weight), np.float32), np.zeros(2 + len(NAMES))
-        results = gradient, priority, sums
+        results = np.empty_like(networks[0]), priority, sums
         if not td_step_kernel.step(
             arrays, levels, mask_end, networks, options, *self.outputs, *results
         ):
             raise IndexError("the batch does not fit the network, or an action is out of range")
-        names = NAMES if self.outputs[0] == 1 else NAMES[:-1]
-        return loss_result(sums, names, priority, stack.parameter_gradient(gradient, noise))
+        return results
 
     def stack(self, agents: nn.Module) -> Stack | None:
         """The layers of the online or the target network; None where compiled code does not have
@@ -190,14 +223,10 @@ def loss_result(
     sums: np.ndarray, names: Sequence[str], priority: np.ndarray, gradient: np.ndarray
 ) -> LossResult:
     """The result of a loss whose ``sums`` are loss, count, and those of the metrics ``names``."""
-    known = torch.from_numpy(priority), loss_means(sums, names), torch.from_numpy(gradient)
-    return LossResult(np.float32(sums[0]), np.float32(sums[1]), *known)
-
-
-def loss_means(sums: np.ndarray, names: Sequence[str]) -> dict[str, Number]:
-    """The metrics of a loss, from its sums."""
     means = (sums / max(sums[1], 1)).astype(np.float32)
-    return {"loss": means[0], **dict(zip(names, means[2:], strict=False))}
+    metrics: dict[str, Number] = {"loss": means[0], **dict(zip(names, means[2:], strict=False))}
+    known = torch.from_numpy(priority), metrics, torch.from_numpy(gradient)
+    return LossResult(np.float32(sums[0]), np.float32(sums[1]), *known)
 
 
 def loss_options(loss: TDLoss | CategoricalLoss | QuantileLoss, eta: float) -> Any:

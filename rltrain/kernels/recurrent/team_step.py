@@ -9,17 +9,18 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+from torch import nn
 
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.mixer.sum import Independent, Sum
 from rltrain.algo.network.gru import GRUAgents
-from rltrain.interfaces import Loss, Model
+from rltrain.interfaces import Model
 from rltrain.kernels.ahead import compile_ahead, wait
 from rltrain.kernels.layers.td_step import NAMES, CompiledLoss, loss_options, loss_result
 from rltrain.kernels.recurrent.target_values import Places, TargetValues
 from rltrain.kernels.recurrent.threads import MeasuredThreads
-from rltrain.kernels.recurrent.weights import TeamWeights, arrays
+from rltrain.kernels.recurrent.weights import TeamWeights, arrays, misfit, recurrent_only
 from rltrain.types import Batch, LossResult
 
 N_SHARES = 8
@@ -30,19 +31,20 @@ MIXERS = {Independent: 0, Sum: 1, QMix: 2}
 """The numbers that ``team_step_kernel`` has for mixers."""
 
 
-def team_loss(loss: TDLoss, most_threads: int | None, target_cache: int | None) -> Loss:
-    """The compiled loss.
-
-    Args:
-        loss: plain PyTorch.
-        most_threads: bound where the number of threads is measured; None: PyTorch's number.
-        target_cache: bytes of the target network's values that are kept; None: none.
+def compiled_loss(
+    loss: TDLoss, model: Model, most_threads: int | None, target_cache: int | None
+) -> CompiledSequenceLoss | None:
+    """The counterpart of a loss where a mixing network of two-layer hyper-networks, a sum, or
+    nothing joins the values of recurrent agents; arguments as in ``compile_loss``.
     """
-    from rltrain.kernels.recurrent import team_step_kernel
-
-    compile_ahead("sequence_step", team_step_kernel.step)
+    mixer = model.mixer
+    if not plain_returns(loss) or model.critic is not None or type(mixer) not in MIXERS:
+        return None
+    two_layers = type(mixer) is not QMix or isinstance(mixer.hyper_w_1, nn.Sequential)
+    if not (two_layers and recurrent_only(model.agents)):
+        return None
     threads = None if most_threads is None else MeasuredThreads(min(most_threads, N_SHARES))
-    return cast(Loss, CompiledSequenceLoss(loss, threads, target_cache))
+    return CompiledSequenceLoss(loss, threads, target_cache)
 
 
 def plain_returns(loss: TDLoss) -> bool:
@@ -72,6 +74,16 @@ class CompiledSequenceLoss(CompiledLoss):
         self.threads, self.target_values = threads, TargetValues(target_cache)
         self._weights: dict[Model, TeamWeights] = {}  # online and target
         self._gradients = np.empty((0, 0), np.float32)  # of shares, used again
+
+    def misfit(self, model: Model) -> str | None:
+        """See ``weights.misfit``."""
+        return misfit(model)
+
+    def compile_ahead(self) -> None:
+        """Begin to compile the step of recurrent teams."""
+        from rltrain.kernels.recurrent import team_step_kernel
+
+        compile_ahead("sequence_step", team_step_kernel.step)
 
     def computes(self, online: Model, target: Model, batch: Batch) -> bool:
         """Whole windows of the whole team, in single precision on the CPU."""

@@ -7,21 +7,31 @@ observations.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from rltrain.algo.network.units.attention import UnitAttention
 from rltrain.algo.network.units.entities import AttackValues, Block
+from rltrain.kernels.layers.stack import readable
 from rltrain.kernels.module_watch import ModuleWatch
 
 MOST_QUERIES = 8
 """The number that fits into a register of every CPU."""
+
+
+def compiled_forward(part: UnitAttention | AttackValues) -> Callable[..., Tensor] | None:
+    """The counterpart of ``forward`` where linear layers embed units."""
+    layers = part.embed.values() if isinstance(part.embed, nn.ModuleDict) else [part.embed]
+    if not all(type(layer) is nn.Linear and readable(layer) for layer in layers):
+        return None
+    return partial(attention if isinstance(part, UnitAttention) else attack, ModuleWatch(part))
 
 
 def attention(watch: ModuleWatch, part: UnitAttention, x: Tensor, obs: Tensor) -> Tensor:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 from torch import Tensor, nn
 
 from rltrain.algo.mixer.qmix import QMix
+from rltrain.algo.network.agent_input import ActionAndAgent, AgentInput
 from rltrain.algo.network.gru import GRUAgents
+from rltrain.algo.network.packing import PackedGRU
 from rltrain.interfaces import Model
 
 
@@ -63,6 +65,17 @@ class TeamWeights:
             flat[start : start + parameter.numel()].reshape(parameter.shape)
             for start, parameter in zip(starts, parameters, strict=True)
         ]
+
+
+def recurrent_only(agents: nn.Module) -> TypeGuard[GRUAgents]:
+    """Whether agents are a linear layer, a GRU cell and a linear layer."""
+    if type(agents) is not GRUAgents:
+        return False
+    if agents.norm is not None or agents.head is not None or agents.input.norm is not None:
+        return False
+    parts = agents.fc1, agents.rnn, agents.fc2, agents.input, agents.input.rest
+    kinds = nn.Linear, PackedGRU, nn.Linear, AgentInput, ActionAndAgent
+    return all(type(x) is kind for x, kind in zip(parts, kinds, strict=True))
 
 
 def agent_weights(agents: GRUAgents) -> list[Tensor]:

@@ -22,12 +22,15 @@ ALGOS = {
     "qtran": "env=two_step",
 }
 OTHERS = {"gamma": 0.5, "floor": -2.0, "temperature": 0.5, "alpha": 0.25, "huber": 0.25}
+OTHERS |= {"kappa": 0.25, "n_step": 2}
 """Values that no algorithm has by default, of settings that fit whatever the others are."""
 
 
 @pytest.mark.parametrize("algo", ALGOS)
 def test_a_setting_that_is_set_is_as_one_that_was_configured(algo, tmp_path):
-    """Defect: ``loss.gamma = 0.5`` made an attribute that nothing read."""
+    """Defect: ``loss.gamma = 0.5`` made an attribute that nothing read, and ``loss.distribution``
+    and ``loss.n_step`` stayed what they were.
+    """
     settings = settings_from([f"algo={algo}", ALGOS[algo], "tuned=none"])
     node = settings.nodes["algo.loss"]
     trainer = rltrain.make_trainer([f"algo={algo}", ALGOS[algo], "tuned=none"], tmp_path / "run")
@@ -42,6 +45,10 @@ def test_a_setting_that_is_set_is_as_one_that_was_configured(algo, tmp_path):
         setattr(loss, name, OTHERS[name])
         assert vars(getattr(loss, "loss", loss)) == vars(configured)
         setattr(loss, name, before)
+    plain = getattr(loss, "loss", loss)
+    assert vars(plain).keys().isdisjoint(getattr(plain, "_settings", dict)()), (
+        "a setting is kept once"
+    )
     trainer.close()
 
 
