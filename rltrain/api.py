@@ -226,7 +226,7 @@ def evaluate(
     handed = None if env is None else partial(with_env, env=env)
     if load_step == "all":
         every = evaluation.evaluate_all(path, typed, handed)
-        return {one.step: Result(every.path.parent, one.metrics) for one in every.each}
+        return {one.step: Result(one.path.parent, one.metrics) for one in every}
     done = evaluation.evaluate(path, typed, load_step, handed)
     return Result(done.path.parent, done.metrics)
 
@@ -258,8 +258,7 @@ def match(
     paths = [require_path(path, "checkpoints") for path in checkpoints]
     quoted = ",".join("'" + path.replace("'", "''") + "'" for path in paths)
     texts = texts_for("match", overrides, trust, {"match.battles": battles})
-    asked = requested([*texts, f"checkpoints=[{quoted}]"])
-    return play_match(asked, loud=progress)
+    return play_match(*requested([*texts, f"checkpoints=[{quoted}]"]), loud=progress)
 
 
 def make_trainer(

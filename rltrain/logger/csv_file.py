@@ -1,18 +1,28 @@
-"""``metrics.csv``: the rows of ``metrics.jsonl`` as a table."""
+"""``metrics.csv``, the rows of ``metrics.jsonl`` as a table, and other tables as CSV files, which
+spreadsheets open.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rltrain.common.files import replacing
 from rltrain.common.json_text import without_nan
-from rltrain.logger.csv_text import csv_text, table_of
+from rltrain.errors import printable
 from rltrain.logger.jsonl import read_rows
 from rltrain.logger.loggers import Logger
-from rltrain.types import Clock
+
+if TYPE_CHECKING:
+    from rltrain.types import Clock
+
+FORMULA = ("=", "+", "-", "@")
+"""With these a cell begins that a spreadsheet would compute, also behind spaces."""
 
 
 class CsvFile(Logger):
@@ -45,3 +55,29 @@ class CsvFile(Logger):
     @property
     def offset(self) -> int:
         return 0  # so that a resume cuts
+
+
+def table_of(rows: Sequence[Mapping[str, object]]) -> list[list[Any]]:
+    """Every name that one of the rows has, then the values of each row."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return [names, *([row.get(name) for name in names] for row in rows)]
+
+
+def csv_text(rows: Iterable[Sequence[object]]) -> str:
+    """Rows, of which the first has the names of the columns."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(
+        [csv_cell(cell) for cell in row] for row in rows
+    )
+    return text.getvalue()
+
+
+def csv_cell(value: object) -> object:
+    """A number with all digits, empty if it is NaN or infinite; text without control characters,
+    that of a formula behind an apostrophe.
+    """
+    if isinstance(value, float):
+        return repr(float(value)) if math.isfinite(value) else ""
+    if not isinstance(value, str):
+        return value
+    return printable(f"'{value}" if value.strip()[:1] in FORMULA else value)

@@ -83,10 +83,10 @@ def panels(lines: Sequence[Mapping[str, object]]) -> list[Panel]:
     return [drawn[0], *shown][:MOST_PANELS]
 
 
-def draw(run_dir: Path, title: str) -> Path:
+def draw(run_dir: Path, title: str) -> None:
     """Draw the curves of one run into its folder."""
     lines = [drawn(row) for row in read_rows(run_dir / "metrics.jsonl")]
-    return save(run_dir / "learning_curve.png", lines, title)
+    save(run_dir / "learning_curve.png", lines, title)
 
 
 def drawn(row: Mapping[str, object]) -> dict[str, Any]:
@@ -94,12 +94,11 @@ def drawn(row: Mapping[str, object]) -> dict[str, Any]:
     return {sys.intern(name): row[name] for name in row if name.startswith(DRAWN)}
 
 
-def save(path: Path, lines: Sequence[Mapping[str, object]], title: str) -> Path:
+def save(path: Path, lines: Sequence[Mapping[str, object]], title: str) -> None:
     """Draw the curves of some rows of metrics."""
     with replacing(path) as temporary:
         make_figure(lines, title).savefig(temporary, dpi=120, format="png")
     gc.collect()  # a figure is a megabyte of reference cycles, which a run seldom looks for
-    return path
 
 
 def new_figure(width: float, height: float) -> Figure:

@@ -135,9 +135,9 @@ def export_mode(overrides: Sequence[str]) -> None:
     """Write a checkpoint's network as ONNX."""
     path, load_step, others = loaded(overrides)
     path = require_checkpoint("export", path)
-    from rltrain.mode.export.network import export, show
+    from rltrain.mode.export.network import export
 
-    show(export(path, others, load_step))
+    export(path, others, load_step)
 
 
 def push_mode(overrides: Sequence[str]) -> None:
@@ -199,7 +199,7 @@ def match_mode(overrides: Sequence[str]) -> None:
     from rltrain.mode.match.match_results import show
     from rltrain.mode.match.round_robin import match
 
-    show(match(request))
+    show(match(*request))
 
 
 def tune_mode(overrides: Sequence[str]) -> int:

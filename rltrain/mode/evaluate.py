@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -47,6 +47,8 @@ from rltrain.types import Clock, Episode
 from rltrain.video.episode_recorder import EpisodeRecorder, require_drawing
 from rltrain.video.recorder import Recording, recorder_of, require_drawable
 
+CURVE = "evaluation_curve.png"
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -62,16 +64,6 @@ class Evaluation:
     remarks: tuple[str, ...] = ()
     complete: bool = True  # every recording was written
     path: Path = Path()
-
-
-@dataclass(frozen=True)
-class Evaluations:
-    """The checkpoints of a run, oldest first, and the files that hold them."""
-
-    each: tuple[Evaluation, ...]
-    path: Path
-    curve: Path
-    remarks: tuple[str, ...]
 
 
 def open_checkpoint(
@@ -120,20 +112,20 @@ def evaluate(
 
 def evaluate_all(
     path: str | Path, overrides: Sequence[str], handed: Callable[[Settings], Settings] | None = None
-) -> Evaluations:
-    """Play the same test episodes with the weights of every checkpoint of a run. UsageError if the
-    path refers to one checkpoint.
+) -> list[Evaluation]:
+    """Play the same test episodes with the weights of every checkpoint of a run, oldest first, all
+    of them in one file. UsageError if the path refers to one checkpoint.
     """
     every = find_checkpoints(path)
     plays = handed is None
-    opened = [open_checkpoint(source.folder, overrides, None, plays=plays) for source in every]
-    if (dataset := opened[0][1].run.dataset.write) is not None:
+    opened = [open_checkpoint(source.folder, overrides, None, plays=plays)[1] for source in every]
+    if (dataset := opened[0].run.dataset.write) is not None:
         raise UsageError(
             f"dataset.write={dataset} records the episodes of one checkpoint: leave it out, or "
             "name one with load_step=N."
         )
     place, done = home(every[0]), []
-    for source, own in opened:
+    for source, own in zip(every, opened, strict=True):
         done.append(played(handed(own) if handed else own, source, place))
         place = done[-1].place
     common = ("what", "environment", "seed", "seeds", "epsilon", "n_envs", "machine")
@@ -141,13 +133,12 @@ def evaluate_all(
     record["checkpoints"] = [
         {name: value for name, value in one.record.items() if name not in common} for one in done
     ]
-    remarks = dict.fromkeys([*every[0].remarks, *(r for one in done for r in one.remarks)])
     rows = [{"env_steps": one.step, **one.metrics} for one in done]
-    with printing_what_is_lost(lambda: print_checkpoints(done, remarks)):
+    with printing_what_is_lost(lambda: print_checkpoints(done)):
         file = write(place, record)
-        drawn = curve.save(file.with_name("evaluation_curve.png"), rows, done[0].record["what"])
+        curve.save(file.with_name(CURVE), rows, done[0].record["what"])
         require_recordings(done)
-    return Evaluations(tuple(done), file, drawn, tuple(remarks))
+    return [replace(one, path=file) for one in done]
 
 
 def evaluated(
@@ -324,20 +315,20 @@ def return_texts(metrics: Mapping[str, float]) -> tuple[str, str]:
     return mean, interval
 
 
-def show_all(done: Evaluations) -> None:
+def show_all(each: Sequence[Evaluation]) -> None:
     """The table for the terminal, and where every episode is."""
-    console, first = print_checkpoints(done.each, done.remarks), done.each[0]
+    console, first = print_checkpoints(each), each[0]
     console.lines(
-        f"{plural(len(done.each), 'checkpoint')}, {plural(len(first.episodes), 'episode')} each, "
-        f"seed {first.record['seed']}; every episode is in {shown(done.path)}, the curve in "
-        f"{shown(done.curve)}"
+        f"{plural(len(each), 'checkpoint')}, {plural(len(first.episodes), 'episode')} each, "
+        f"seed {first.record['seed']}; every episode is in {shown(first.path)}, the curve in "
+        f"{shown(first.path.with_name(CURVE))}"
     )
 
 
-def print_checkpoints(each: Sequence[Evaluation], remarks: Iterable[str]) -> Screen:
-    """Print remarks and a table with a row per checkpoint."""
+def print_checkpoints(each: Sequence[Evaluation]) -> Screen:
+    """Print the remarks on evaluations and a table with a row for each."""
     console = Screen()
-    console.lines(*remarks)
+    console.lines(*dict.fromkeys(remark for one in each for remark in one.remarks))
     wins = any("test/win_rate" in one.metrics for one in each)
     names = ("env steps", "return", "95% interval", *(["win rate"] if wins else []), "length")
     columns = (Column(name, justify="right") for name in names)

@@ -6,7 +6,7 @@ import logging
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
 
@@ -29,7 +29,6 @@ class Interrupts:
 
     trainer: Trainer | None = None
     caught: list[str] = field(default_factory=list)
-    handling: ExitStack = field(default_factory=ExitStack)
 
     @property
     def exit_code(self) -> int:
@@ -67,17 +66,10 @@ class Interrupts:
             else f"keeping the last checkpoint (env step {kept:,})",
         )
 
-    def __enter__(self) -> Interrupts:
-        self.handling.enter_context(handling(self.handle, SIGNAL_CODES))
-        return self
-
-    def __exit__(self, *about: object) -> None:
-        self.handling.close()
-
 
 @contextmanager
 def handling(
-    handle: Callable[[int, FrameType | None], None], names: Iterable[str]
+    handle: Callable[[int, FrameType | None], None], names: Iterable[str] = SIGNAL_CODES
 ) -> Iterator[None]:
     """Let ``handle`` handle signals, in the main thread only; not SIGHUP where it was switched off,
     as ``nohup`` does.

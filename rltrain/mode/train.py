@@ -9,8 +9,8 @@ import logging
 import os
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -59,7 +59,7 @@ from rltrain.mode.run_folder import (
     require_new,
     run_lock,
 )
-from rltrain.mode.signals import Interrupts
+from rltrain.mode.signals import Interrupts, handling
 from rltrain.offline.shards import require_free
 from rltrain.trainer import Trainer
 
@@ -124,7 +124,8 @@ def run_training(
     loud = loud and settings.logger.console
     screen = Screen(quiet=not loud)
     name = None if job is None else job.name
-    with ExitStack() as stack, train_log(screen, name) as keep_log, Interrupts() as interrupts:
+    interrupts = Interrupts()
+    with ExitStack() as stack, train_log(screen, name) as keep_log, handling(interrupts.handle):
         live = screen.is_terminal and job is None
         display = LivePanel(screen, settings.title) if live else PlainLines(screen, name)
         loggers = Loggers(
@@ -156,8 +157,7 @@ def run_training(
             leave(record.path, os.getpid(), status=status, exit_code=code)
             trainer.close()
             raise
-
-        def introduce() -> None:
+        with recorded(trainer, record, loggers, interrupts):
             with refused_writes(run_dir, COPY if resume else OTHER_FOLDER):
                 record.begin(trainer)
             if job is None:
@@ -167,29 +167,24 @@ def run_training(
             warn(settings, trainer)
             if loud:
                 display.follow(trainer)
-
-        trained(trainer, record, loggers, interrupts, introduce)
+            gc.freeze()  # what there is by now stays to the end of the run: it is not garbage
+            trainer.train()
         failed = record.facts["status"] == "failed"
         ending = Screen(stderr=True) if unseen and failed else screen
         ending.lines(conclusion(settings, trainer, record.facts, job))
     return Result(run_dir, dict(trainer.latest), record.facts["exit_code"])
 
 
-def trained(
-    trainer: Trainer,
-    record: Record,
-    loggers: Loggers,
-    interrupts: Interrupts,
-    introduce: Callable[[], None],
-) -> None:
-    """Call ``introduce``, train to the end, and close trainer and loggers. How it ended, and what
-    went wrong, is recorded.
+@contextmanager
+def recorded(
+    trainer: Trainer, record: Record, loggers: Loggers, interrupts: Interrupts
+) -> Iterator[None]:
+    """Context that records how training ends, and what went wrong, and closes trainer and loggers;
+    no exception leaves it.
     """
     code, status = 0, "finished"
     try:
-        introduce()
-        gc.freeze()  # what there is by now stays to the end of the run: it is not garbage
-        trainer.train()
+        yield
     except KeyboardInterrupt:
         trainer.stop("KeyboardInterrupt", interrupted=True)
     except BaseException as error:  # SystemExit too: the run has ended, and its record says how
@@ -326,7 +321,8 @@ def other_rank() -> bool:
 def run_rank(settings: Settings, run_dir: Path, *, resume: bool) -> int:
     """Learn with the process that writes the files of the run; returns the exit code."""
     log.setLevel(logging.ERROR)  # the first process has the same to say
-    with Interrupts() as interrupts:
+    interrupts = Interrupts()
+    with handling(interrupts.handle):
         try:
             trainer = built(settings, run_dir)
         except UsageError:

@@ -72,10 +72,6 @@ class Analysis:
         return list(dict.fromkeys(s.label for s in self.series))
 
     @property
-    def envs(self) -> list[str]:
-        return list(self.ends)
-
-    @property
     def own(self) -> list[Series]:
         """The series of runs: published results are compared with nothing."""
         return [s for s in self.series if not s.published]
@@ -195,13 +191,14 @@ def add_profiles(analysis: Analysis, rng: np.random.Generator) -> None:
 
 def improvements(analysis: Analysis, rng: np.random.Generator) -> dict[tuple[str, str], Interval]:
     """Probabilities of improvement, the better on average first: for every pair of at most
-    ``MANY`` configurations, of more for the best one and each other.
+    ``MANY`` configurations, of more for the best one (over all, on average) and each other.
     """
     settings, labels = analysis.settings, analysis.complete
     scores = {label: [s.finals for s in analysis.over_envs(label)] for label in labels}
     pairs: Iterable[tuple[str, str]] = itertools.combinations(labels, 2)
     if len(labels) > MANY:
-        best = best_of(scores)
+        gain = statistics.improvement
+        best = max(labels, key=lambda a: np.mean([gain(scores[a], scores[b]) for b in labels]))
         pairs = [(best, label) for label in labels if label != best]
     out = {}
     for a, b in pairs:
@@ -215,9 +212,3 @@ def improvements(analysis: Analysis, rng: np.random.Generator) -> dict[tuple[str
         else:
             out[a, b] = result
     return out
-
-
-def best_of(scores: Mapping[str, Sequence[np.ndarray]]) -> str:
-    """The configuration with the largest mean probability of improvement over all."""
-    improvement = statistics.improvement
-    return max(scores, key=lambda a: np.mean([improvement(scores[a], scores[b]) for b in scores]))

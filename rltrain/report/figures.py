@@ -104,11 +104,11 @@ def curves(analysis: Analysis) -> Figure:
     """
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
-    columns = min(3, len(analysis.envs))
-    rows = math.ceil(len(analysis.envs) / columns)
+    columns = min(3, len(analysis.ends))
+    rows = math.ceil(len(analysis.ends) / columns)
     figure = figure_with_legend(analysis, WIDTH if columns > 1 else 0.7 * WIDTH, rows * 2.1)
     grid = figure.subplots(rows, columns, squeeze=False)
-    for axes, env in zip(grid.flat, analysis.envs, strict=False):
+    for axes, env in zip(grid.flat, analysis.ends, strict=False):
         own = [s for s in analysis.of(env) if not s.published]
         end = max((s.x[-1] for s in own), default=math.inf)
         for s in analysis.of(env):
@@ -121,7 +121,7 @@ def curves(analysis: Analysis) -> Figure:
         axes.set_xlabel(AXES[analysis.settings.axis])
         axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))  # 20k, 1M
-    for axes in grid.flat[len(analysis.envs) :]:
+    for axes in grid.flat[len(analysis.ends) :]:
         axes.set_visible(False)
     figure.supylabel(metric_name(analysis), fontsize=8)
     return figure
@@ -138,10 +138,10 @@ def overall(analysis: Analysis) -> Figure:
 def final_scores(analysis: Analysis) -> Figure:
     """Final scores of every run, the statistic and its interval."""
     count = len(analysis.series)
-    heights = [len(analysis.of(env)) for env in analysis.envs]
+    heights = [len(analysis.of(env)) for env in analysis.ends]
     figure = new_figure(0.85 * WIDTH, 0.4 + 0.2 * count + 0.35 * len(heights))
     grid = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
-    for axes, env in zip(grid, analysis.envs, strict=True):
+    for axes, env in zip(grid, analysis.ends, strict=True):
         series = analysis.of(env)[::-1]
         colors = [style_of(analysis.labels, s.label)["color"] for s in series]
         for at, (s, color) in enumerate(zip(series, colors, strict=True)):

@@ -33,18 +33,11 @@ LONGEST_STEP, TOLERANCE, MOST_STEPS = 2.0, 1e-9, 50
 
 
 class Results(NamedTuple):
-    """Battles between two players per row; all arrays are [P] of whole numbers."""
+    """Battles between two players per row; all arrays are of whole numbers."""
 
-    first: np.ndarray
-    second: np.ndarray
-    wins: np.ndarray  # of the first player
-    draws: np.ndarray
-    losses: np.ndarray
-
-    @property
-    def counts(self) -> np.ndarray:
-        """[P, 3]: wins, draws and losses."""
-        return np.stack([self.wins, self.draws, self.losses], -1)
+    first: np.ndarray  # [P]
+    second: np.ndarray  # [P]
+    counts: np.ndarray  # [P, 3] or [R, P, 3]: wins of the first player, draws and losses
 
 
 @dataclass(frozen=True)
@@ -64,58 +57,59 @@ def rate(results: Results, n: int, rng: np.random.Generator) -> Ratings:
     """
     drawn = simulated(results, n, RESAMPLES, rng)
     orders = rng.permuted(np.tile(np.arange(results.counts.sum()), (ORDERS, 1)), axis=1)
-    strengths = interval(bradley_terry(results, n), bradley_terry(results, n, drawn))
-    elos = interval(elo(results, n, orders), elo(results, n, orders, drawn[:ELO_RESAMPLES]))
+    some = drawn._replace(counts=drawn.counts[:ELO_RESAMPLES])
+    strengths = interval(bradley_terry(results, n), bradley_terry(drawn, n))
+    elos = interval(elo(results, n, orders), elo(some, n, orders))
     if n < 3:
         return Ratings(strengths, elos, None, None, None)
     again = resampled(results, RESAMPLES, rng)
-    cyclic = interval(cyclic_triples(results, n), cyclic_triples(results, n, again))
+    cyclic = interval(cyclic_triples(results, n), cyclic_triples(again, n))
     return Ratings(strengths, elos, cyclic, *held_back(results, n))
 
 
-def simulated(results: Results, n: int, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Counts of a parametric bootstrap, [R, P, 3]: as many battles in each row, between players of
-    the strengths that were found (Efron and Tibshirani, 1993, An Introduction to the Bootstrap,
+def simulated(results: Results, n: int, resamples: int, rng: np.random.Generator) -> Results:
+    """A parametric bootstrap, [R, P, 3]: as many battles in each row, between players of the
+    strengths that were found (Efron and Tibshirani, 1993, An Introduction to the Bootstrap,
     section 6.5). These are finite, so that battles that were all won have a spread, which drawing
     from them would not give. Draws have their share of all battles and of virtual ones.
     """
     strength, total = bradley_terry(results, n) / SCALE, results.counts.sum(-1)
     p = expected(strength[results.first] - strength[results.second])
-    share = results.draws.sum() / (total.sum() + 2 * PRIOR)
+    share = results.counts[:, 1].sum() / (total.sum() + 2 * PRIOR)
     draw = np.minimum(share, 2 * np.minimum(p, 1 - p))
     outcomes = np.stack([p - draw / 2, draw, 1 - p - draw / 2], -1)
-    return rng.multinomial(total, outcomes, size=(resamples, len(total)))
+    return results._replace(counts=rng.multinomial(total, outcomes, size=(resamples, len(total))))
 
 
-def resampled(results: Results, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Counts of a bootstrap within rows, [R, P, 3], each of which keeps its number of battles. Half
-    a win and half a loss are added to a row before it is drawn from, since it may have no spread.
+def resampled(results: Results, resamples: int, rng: np.random.Generator) -> Results:
+    """A bootstrap within rows, [R, P, 3], each of which keeps its number of battles. Half a win and
+    half a loss are added to a row before it is drawn from, since it may have no spread.
     """
     seen = results.counts + np.array([PRIOR, 0, PRIOR])
-    p = seen / seen.sum(-1, keepdims=True)
-    return rng.multinomial(results.counts.sum(-1), p, size=(resamples, len(p)))
+    p, total = seen / seen.sum(-1, keepdims=True), results.counts.sum(-1)
+    return results._replace(counts=rng.multinomial(total, p, size=(resamples, len(p))))
 
 
-def points(results: Results, n: int, counts: np.ndarray | None = None) -> np.ndarray:
-    """[..., N, N]: points of player i in all battles against j, also of counts [..., P, 3]."""
-    counts = results.counts if counts is None else counts
-    won = counts @ np.array([1.0, 0.5, 0.0])
-    out = np.zeros((*counts.shape[:-2], n, n))
+def points(results: Results, n: int) -> np.ndarray:
+    """[..., N, N]: points of player i in all battles against j."""
+    won = results.counts @ np.array([1.0, 0.5, 0.0])
+    lost = results.counts.sum(-1) - won
+    out = np.zeros((*won.shape[:-1], n, n))
     for row, (i, j) in enumerate(zip(results.first, results.second, strict=True)):
         out[..., i, j] += won[..., row]
-        out[..., j, i] += counts[..., row, :].sum(-1) - won[..., row]
+        out[..., j, i] += lost[..., row]
     return out
 
 
-def bradley_terry(results: Results, n: int, counts: np.ndarray | None = None) -> np.ndarray:
-    """Bradley-Terry strengths, of counts [..., P, 3] those [..., N].
+def bradley_terry(results: Results, n: int) -> np.ndarray:
+    """Bradley-Terry strengths [..., N].
 
     They maximize the likelihood of Bradley and Terry (1952, Biometrika 39, p. 324), in which the
     odds of i against j are ``exp(s_i - s_j)``, and of the virtual battles of ``PRIOR``, which keep
     the strength of an undefeated player finite (Hunter, 2004, Ann. Stat. 32, p. 384, on when it is
     not without them). The logarithm is strictly concave: Newton's method finds the one maximum.
     """
-    return fit(points(results, n, counts)) * SCALE
+    return fit(points(results, n)) * SCALE
 
 
 def fit(scores: np.ndarray) -> np.ndarray:
@@ -143,19 +137,18 @@ def expected(difference: np.ndarray) -> np.ndarray:
     return 0.5 * (1 + np.tanh(difference / 2))
 
 
-def elo(
-    results: Results, n: int, orders: np.ndarray, counts: np.ndarray | None = None
-) -> np.ndarray:
-    """Elo ratings after all battles in sequence, of counts [..., P, 3] those [..., N].
+def elo(results: Results, n: int, orders: np.ndarray) -> np.ndarray:
+    """Elo ratings [..., N] after all battles in sequence.
 
     Every battle moves both ratings by ``K (points - expected points)`` (Elo, 1978, The Rating of
     Chessplayers, section 1.6). Players start at 0, and ratings that are far from it are not reached
     in few battles: prefer ``bradley_terry``. Returns the mean over ``orders`` [O, battles],
     permutations of all battles.
     """
-    counts = results.counts if counts is None else counts
-    row = np.repeat(np.arange(len(results.first)), results.counts.sum(-1))
-    place = np.concatenate([np.arange(size) for size in results.counts.sum(-1)])
+    counts, n_rows = results.counts, len(results.first)
+    total = counts.reshape(-1, n_rows, 3)[0].sum(-1)  # the same in all resamples
+    row = np.repeat(np.arange(n_rows), total)
+    place = np.concatenate([np.arange(size) for size in total])
     ends = np.cumsum(counts, -1)[..., row, :]  # [..., battles, 3]; equal battles are neighbors
     score = 0.5 * ((place < ends[..., 0]).astype(float) + (place < ends[..., 1]))
     first, second, at = results.first[row], results.second[row], np.arange(len(orders))
@@ -169,11 +162,11 @@ def elo(
     return rating.mean(-2)
 
 
-def cyclic_triples(results: Results, n: int, counts: np.ndarray | None = None) -> np.ndarray:
-    """Share of triples of players in which i beats j, j beats k and k beats i (a Condorcet cycle),
-    of counts [..., P, 3] those [...]; who has more than half of the points of a pairing beats.
+def cyclic_triples(results: Results, n: int) -> np.ndarray:
+    """Share [...] of triples of players in which i beats j, j beats k and k beats i (a Condorcet
+    cycle); who has more than half of the points of a pairing beats.
     """
-    scores = points(results, n, counts)
+    scores = points(results, n)
     beats = (scores > np.swapaxes(scores, -1, -2)).astype(float)
     cycles = np.trace(beats @ beats @ beats, axis1=-2, axis2=-1) / 3
     return cycles / (n * (n - 1) * (n - 2) / 6)
@@ -215,8 +208,8 @@ def ratings_over_time(run_dir: Path) -> tuple[np.ndarray, Interval] | None:
         return None
     steps, first = np.unique(now, return_inverse=True)
     snapshots, second = np.unique(snapshot, return_inverse=True)
-    battles, n = Results(first, second + len(steps), wins, draws, losses), len(steps)
-    every, rng = n + len(snapshots), np.random.default_rng(0)
-    drawn = simulated(battles, every, SELF_PLAY_RESAMPLES, rng)
-    found = (bradley_terry(battles, every, each) for each in (battles.counts, drawn))
+    n, every = len(steps), len(steps) + len(snapshots)
+    battles = Results(first, second + n, np.stack([wins, draws, losses], -1))
+    drawn = simulated(battles, every, SELF_PLAY_RESAMPLES, np.random.default_rng(0))
+    found = (bradley_terry(each, every) for each in (battles, drawn))
     return steps, interval(*(each[..., :n] - each[..., n : n + 1] for each in found))

@@ -42,7 +42,7 @@ def size_text(analysis: Analysis) -> str:
     own = analysis.own or analysis.series
     n_runs = sum(len(s.curves) for s in own)
     configurations = plural(len({s.label for s in own}), "configuration")
-    envs = plural(len(analysis.envs), "environment")
+    envs = plural(len(analysis.ends), "environment")
     return f"{plural(n_runs, 'run')} of {configurations} on {envs}"
 
 
@@ -120,7 +120,7 @@ def improvement(analysis: Analysis) -> Table:
 def sample_efficiency(analysis: Analysis) -> Table:
     """How much training reaches given scores."""
     rows: list[list[object]] = []
-    for env in analysis.envs:
+    for env in analysis.ends:
         series = [s for s in analysis.own if s.env == env]
         start = min((float(s.band.value[0]) for s in series), default=0)
         best = max((float(s.final.value) for s in series), default=0)
@@ -150,7 +150,7 @@ def configurations(analysis: Analysis) -> Table:
     """The settings in which configurations of one algorithm on one environment differ."""
     rows: list[Sequence[str]] = []
     methods = dict.fromkeys(s.method for s in analysis.own)
-    for place in itertools.product(methods, analysis.envs):
+    for place in itertools.product(methods, analysis.ends):
         series = [s for s in analysis.own if (s.method, s.env) == place]
         chosen = [{**s.runs[0].choices, **s.runs[0].settings} for s in series]
         for name in sorted({name for settings in chosen for name in settings}):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rltrain.logger.csv_text import csv_text
+from rltrain.logger.csv_file import csv_text
 from rltrain.report.statistics import Interval
 
 

@@ -5,8 +5,7 @@ import json
 
 import pytest
 
-from rltrain.logger.csv_file import CsvFile
-from rltrain.logger.csv_text import csv_text
+from rltrain.logger.csv_file import CsvFile, csv_text
 from rltrain.mode.sweep.plan import SweepJob
 from rltrain.mode.sweep.summary import results_text
 from rltrain.report.table_formats import Table, as_csv

@@ -45,10 +45,14 @@ def loaded_script(folder):
     return module.OnnxPolicy()
 
 
+def record_in(folder):
+    return json.loads((folder / "export.json").read_text())
+
+
 @pytest.mark.slow
 def test_the_script_on_the_page_plays_a_battle(own_folder, monkeypatch, capsys):
     run = saved(["algo=qmix", "env=smac", "hardware.threads=1", "hardware.n_envs=1"], own_folder)
-    folder = export(run, ["test.episodes=1"], None).folder
+    folder = export(run, ["test.episodes=1"], None)
     page = (CONF.parent / "docs/models.md").read_text(encoding="utf-8")
     (code,) = (c for c in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "session" in c)
     assert len([line for line in code.splitlines() if line]) <= 20
@@ -70,7 +74,7 @@ def test_script_acts_as_the_policy_of_a_recurrent_team(command, small, own_folde
     run = rltrain.train(small).run_dir
     assert command("mode=export", f"checkpoint={run}", "load_step=best", "test.episodes=4") == 0
     (folder,) = (run / "onnx").iterdir()
-    record = json.loads((folder / "export.json").read_text())
+    record = record_in(folder)
     assert record["compared_steps"] > 0
     assert record["largest_relative_difference"] < 1e-5
     exported, policy = loaded_script(folder), rltrain.load_policy(run, load_step="best")
@@ -100,13 +104,13 @@ def test_script_acts_as_the_policy_of_a_recurrent_team(command, small, own_folde
 def test_every_kind_of_network_is_exported(overrides, own_folder):
     run = saved([*ONE_AGENT, *overrides], own_folder / "run")
     done = export(run, ["test.episodes=2"], None)
-    exported, policy = loaded_script(done.folder), rltrain.load_policy(run)
+    exported, policy = loaded_script(done), rltrain.load_policy(run)
     for obs in np.random.default_rng(0).normal(size=(20, 1, 4)).astype(np.float32):
         assert exported.act(obs) == policy.act(obs)
     exported.reset()
     policy.reset()
     assert exported.act(obs.astype(np.float64)) == policy.act(obs)  # NumPy's own type
-    with (done.folder / "act.py").open("a") as script:
+    with (done / "act.py").open("a") as script:
         script.write("# mine")
     with pytest.raises(UsageError, match=r"is not empty \(act\.py\).* Move them elsewhere"):
         export(run, ["test.episodes=2"], None)
@@ -123,8 +127,8 @@ def test_stacked_images_reach_the_network_as_bytes(own_folder, monkeypatch):
     monkeypatch.setattr("rltrain.mode.export.network.open_checkpoint", opened_with(Pictures))
     run = saved(["algo=dqn", *IMAGES], own_folder / "run", env=Pictures)
     done = export(run, ["test.episodes=2"], None)
-    assert done.record["inputs"]["obs"] == "uint8 [batch, 1, 2, 6, 6]"
-    exported, policy = loaded_script(done.folder), rltrain.load_policy(run)
+    assert record_in(done)["inputs"]["obs"] == "uint8 [batch, 1, 2, 6, 6]"
+    exported, policy = loaded_script(done), rltrain.load_policy(run)
     for _ in range(2):
         exported.reset(), policy.reset()
         for obs in np.random.default_rng(0).integers(0, 256, (4, 1, 1, 6, 6), np.uint8):
@@ -137,7 +141,7 @@ def test_a_network_with_an_encoder_per_key_is_exported(own_folder, monkeypatch):
     overrides = [word.replace("conv", "multi_input") for word in IMAGES]
     run = saved(["algo=dqn", *overrides], own_folder / "run", env=Keys)
     done = export(run, ["test.episodes=2"], None)
-    exported, policy = loaded_script(done.folder), rltrain.load_policy(run)
+    exported, policy = loaded_script(done), rltrain.load_policy(run)
     for obs in np.random.default_rng(0).random((6, 1, 37), np.float32):
         assert exported.act(obs) == policy.act(obs)
 
@@ -156,8 +160,8 @@ def test_the_record_says_how_observations_and_actions_are_converted(own_folder, 
     monkeypatch.setattr("rltrain.mode.export.network.open_checkpoint", opened_with(OwnSpaces))
     run = saved(["algo=dqn", "env=gymnasium"], own_folder / "run", env=OwnSpaces)
     done = export(run, ["test.episodes=2"], None)
-    record = json.loads((done.folder / "export.json").read_text())
-    exported, policy = loaded_script(done.folder), rltrain.load_policy(run)
+    record = record_in(done)
+    exported, policy = loaded_script(done), rltrain.load_policy(run)
     n, first = zip(*record["action_components"], strict=True)
     space = OwnSpaces.observation_space
     for _ in range(8):
@@ -260,7 +264,8 @@ def test_what_killed_exports_left_is_removed(own_folder, monkeypatch):
         return {}
 
     monkeypatch.setattr("rltrain.mode.export.network.written", written)
-    assert export(run, [], None).folder == run / "onnx/0"
+    monkeypatch.setattr("rltrain.mode.export.network.show", lambda *shown: None)
+    assert export(run, [], None) == run / "onnx/0"
     assert [path.name for path in (run / "onnx").iterdir()] == ["0"]
 
 
@@ -279,7 +284,7 @@ def script_prints(folder):
 @pytest.mark.slow
 def test_the_script_of_a_team_prints_actions_when_it_is_run(own_folder):
     run = saved(["algo=qmix", "env=two_step"], own_folder / "run")
-    printed = script_prints(export(run, ["test.episodes=2"], None).folder)
+    printed = script_prints(export(run, ["test.episodes=2"], None))
     assert re.fullmatch(r"qmix on two_step.*: observations of zeros give .* \[\d \d\]", printed)
 
 
@@ -289,13 +294,13 @@ def test_the_script_plays_in_the_environment_of_the_run(own_folder):
     given = ["env.max_episode_steps=5", "+env.kwargs.sutton_barto_reward=true"]
     run = saved([*ONE_AGENT, "algo=dqn", *given], own_folder / "run")
     typed = ["test.episodes=2", "env.kwargs.sutton_barto_reward=true"]
-    assert script_prints(export(run, typed, None).folder) == "CartPole-v1: return 0 in 5 steps"
+    assert script_prints(export(run, typed, None)) == "CartPole-v1: return 0 in 5 steps"
 
 
 @pytest.mark.slow
 def test_the_script_plays_and_takes_an_observation_as_gymnasium_gives_it(own_folder):
     run = saved(["algo=dqn", "env=cartpole", "env.frame_stack=2"], own_folder / "run")
-    folder = export(run, ["test.episodes=2"], None).folder
+    folder = export(run, ["test.episodes=2"], None)
     assert re.fullmatch(r"CartPole-v1: return \d+ in \d+ steps", script_prints(folder))
     exported, policy = loaded_script(folder), rltrain.load_policy(run)
     for obs in np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32):
@@ -318,8 +323,8 @@ def test_the_script_numbers_actions_of_a_team_as_its_environment(own_folder, mon
     monkeypatch.setattr("rltrain.mode.export.network.open_checkpoint", opened_with(named_team))
     run = saved(["algo=vdn", "env=pettingzoo"], own_folder / "run", env=named_team)
     done = export(run, ["test.episodes=2"], None)
-    assert (done.record["first_action"], len(done.record["agents"])) == ("5,-1", 2)
-    exported, policy = loaded_script(done.folder), rltrain.load_policy(run)
+    assert (record_in(done)["first_action"], len(record_in(done)["agents"])) == ("5,-1", 2)
+    exported, policy = loaded_script(done), rltrain.load_policy(run)
     obs, available = np.ones((2, 2), np.float32), np.array([[0, 1, 0], [0, 0, 1]])
     assert exported.act(obs, available).tolist() == [6, 1]
     assert policy.act(obs, available).tolist() == [6, 1]

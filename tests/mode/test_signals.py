@@ -14,7 +14,7 @@ from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.logger.train_log import NOTICE
 from rltrain.mode import train
-from rltrain.mode.signals import Interrupts
+from rltrain.mode.signals import Interrupts, handling
 from tests.helpers import nothing_written
 
 
@@ -26,8 +26,8 @@ class FakeTrainer(SimpleNamespace):
 def raised(number: int, run_dir, caplog) -> tuple[FakeTrainer, str]:
     """A trainer after a signal, and what was said."""
     trainer = FakeTrainer(run_dir=run_dir)
-    with Interrupts() as interrupts, caplog.at_level(NOTICE, logger="rltrain"):
-        interrupts.trainer = trainer
+    interrupts = Interrupts(trainer)
+    with handling(interrupts.handle), caplog.at_level(NOTICE, logger="rltrain"):
         os.kill(os.getpid(), number)
         for thread in threading.enumerate():
             if thread.name == "signal":
@@ -63,8 +63,8 @@ def under_no_nohup():
 )
 def test_every_signal_has_its_exit_code(tmp_path, name, code, under_no_nohup):
     trainer = FakeTrainer(run_dir=tmp_path)
-    with Interrupts() as interrupts:
-        interrupts.trainer = trainer
+    interrupts = Interrupts(trainer)
+    with handling(interrupts.handle):
         os.kill(os.getpid(), signal.Signals[name])
     assert (trainer.why, interrupts.exit_code) == (name, code)
 
@@ -72,7 +72,8 @@ def test_every_signal_has_its_exit_code(tmp_path, name, code, under_no_nohup):
 def test_sighup_stays_ignored_under_nohup(tmp_path):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with Interrupts() as interrupts:
+        interrupts = Interrupts()
+        with handling(interrupts.handle):
             os.kill(os.getpid(), signal.SIGHUP)
         assert interrupts.caught == []
     finally:

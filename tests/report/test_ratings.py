@@ -6,7 +6,8 @@ from rltrain.report import ratings as r
 
 def results(*rows):
     """Rows of first, second, wins, draws, losses."""
-    return r.Results(*np.array(rows).T)
+    first, second, *counts = np.array(rows).T
+    return r.Results(first, second, np.stack(counts, -1))
 
 
 def tournament(rng, n=5, battles=100, draws=0.2):
@@ -16,7 +17,7 @@ def tournament(rng, n=5, battles=100, draws=0.2):
     p = r.expected((truth[first] - truth[second]) / r.SCALE)
     drawn = draws * 2 * np.minimum(p, 1 - p)
     counts = rng.multinomial(battles, np.stack([p - drawn / 2, drawn, 1 - p - drawn / 2], -1))
-    return truth - truth.mean(), r.Results(first, second, *counts.T)
+    return truth - truth.mean(), r.Results(first, second, counts)
 
 
 def share_held(tournaments, **sizes):
@@ -25,7 +26,7 @@ def share_held(tournaments, **sizes):
     for _ in range(tournaments):
         truth, found = tournament(rng, **sizes)
         n = len(truth)
-        strengths = r.bradley_terry(found, n, r.simulated(found, n, 400, rng))
+        strengths = r.bradley_terry(r.simulated(found, n, 400, rng), n)
         _, low, high = r.interval(strengths, strengths)
         held += [*((low <= truth) & (truth <= high))]
     return np.mean(held)
@@ -79,13 +80,13 @@ def test_strengths_are_where_expected_points_are_those_won():
     _, found = tournament(np.random.default_rng(2), n=6)
     strength = r.bradley_terry(found, 6) / r.SCALE
     p = r.expected(strength[:, None] - strength)
-    won = r.points(found, 6, found.counts)
+    won = r.points(found, 6)
     np.testing.assert_allclose(won.sum(1), 100 * (p.sum(1) - 0.5), atol=1)  # 1: that of the prior
 
 
 def test_an_undefeated_player_is_rated_best_and_finite():
     found = results((0, 1, 200, 0, 0), (0, 2, 200, 0, 0), (1, 2, 120, 0, 80))
-    strength = r.bradley_terry(found, 3, np.stack([found.counts, found.counts]))
+    strength = r.bradley_terry(found._replace(counts=np.stack([found.counts] * 2)), 3)
     assert np.isfinite(strength).all()
     assert (np.diff(strength) < 0).all()
     rated = r.rate(found, 3, np.random.default_rng(0))
@@ -120,7 +121,7 @@ def test_ratings_do_not_depend_on_the_order_of_players_sides_and_rows():
     rng = np.random.default_rng(3)
     _, found = tournament(rng)
     names, rows = rng.permutation(5), rng.permutation(10)
-    turned = r.Results(names[found.second], names[found.first], *found.counts[:, ::-1].T)
+    turned = r.Results(names[found.second], names[found.first], found.counts[:, ::-1])
     turned = r.Results(*(each[rows] for each in turned))
     here, there = (r.rate(each, 5, np.random.default_rng(0)) for each in (found, turned))
     np.testing.assert_allclose(there.bradley_terry.value[names], here.bradley_terry.value)
@@ -151,7 +152,7 @@ def test_a_circle_of_three_is_a_cyclic_triple():
     circle = results((0, 1, 90, 0, 10), (1, 2, 90, 0, 10), (0, 2, 10, 0, 90))
     assert r.cyclic_triples(circle, 3) == 1
     beside = ((i, 3, 100, 0, 0) for i in range(3))  # all three beat a fourth player
-    four = results(*zip(*circle, strict=True), *beside)
+    four = results(*((*pair, *won) for *pair, won in zip(*circle, strict=True)), *beside)
     assert r.cyclic_triples(four, 4) == 0.25
     rated = r.rate(circle, 3, np.random.default_rng(0))
     assert rated.cyclic == (1, 1, 1)

@@ -9,7 +9,6 @@ import shutil
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -49,15 +48,6 @@ BESIDE = (
 """What to do where they cannot be written."""
 
 
-@dataclass(frozen=True)
-class Export:
-    """The files of an export, and how far their values are from those of the policy."""
-
-    folder: Path
-    record: JsonObject
-    remarks: tuple[str, ...] = ()
-
-
 class ActingNetwork(nn.Module):
     """A network of agents as an ONNX graph takes it: every input and output is a tensor, and those
     that the agents do not use are left out.
@@ -65,17 +55,17 @@ class ActingNetwork(nn.Module):
 
     def __init__(self, agents: Agents, spec: EnvSpec) -> None:
         super().__init__()
-        self.agents, network = agents, agents
+        self.agents = agents
         n_agents, obs_dtype = spec.n_agents, getattr(torch, spec.obs_dtype)
         self.examples = {  # two environments: sizes of 1 would become constants of the graph
             "obs": torch.zeros(2, n_agents, *stacked_shape(spec), dtype=obs_dtype),
             "avail_actions": torch.ones(2, n_agents, spec.n_actions, dtype=torch.bool),
         }
-        if network.uses_last_action:
+        if agents.uses_last_action:
             self.examples["last_action"] = torch.zeros(2, n_agents, dtype=torch.int64)
-        if network.hidden_dim:
-            self.examples["hidden"] = torch.zeros(2, n_agents, network.hidden_dim)
-        self.outputs = ["action", "q"] + (["next_hidden"] if network.hidden_dim else [])
+        if agents.hidden_dim:
+            self.examples["hidden"] = torch.zeros(2, n_agents, agents.hidden_dim)
+        self.outputs = ["action", "q"] + (["next_hidden"] if agents.hidden_dim else [])
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """``examples`` of E environments to actions [E, N], values [E, N, A] and hidden states."""
@@ -129,9 +119,10 @@ class ComparedAgents(Agents):
 
 def export(
     path: str | Path, overrides: Sequence[str], load_step: int | Literal["best"] | None
-) -> Export:
+) -> Path:
     """Write ``onnx/<env_steps>/`` next to the checkpoint: ``policy.onnx``, ``act.py``,
-    ``export.json``. Nothing is left there unless the file gives the policy's values.
+    ``export.json``; print and return it. Nothing is left there unless the file gives the policy's
+    values.
 
     Raises:
         CheckpointError: nothing trustworthy at ``path``.
@@ -166,7 +157,8 @@ def export(
             shutil.rmtree(temporary, ignore_errors=True)
             with suppress(OSError):  # not empty
                 folder.parent.rmdir()
-    return Export(folder, record, source.remarks)
+    show(folder, record, source.remarks)
+    return folder
 
 
 def written(settings: Settings, source: checkpoint.Found, folder: Path) -> dict[str, Any]:
@@ -279,16 +271,15 @@ def described(example: Tensor) -> str:
     return f"{str(example.dtype).removeprefix('torch.')} [{sizes}]"
 
 
-def show(done: Export) -> None:
+def show(folder: Path, record: JsonObject, remarks: Sequence[str]) -> None:
     """Print the files that were written and how to use them."""
-    console, record = Screen(), done.record
     inputs = ", ".join(f"{name} {size}" for name, size in record["inputs"].items())
-    console.lines(
-        *done.remarks,
-        f"Wrote {record['what']}, env step {int(record['env_steps']):,}, as {shown(done.folder)}/"
+    Screen().lines(
+        *remarks,
+        f"Wrote {record['what']}, env step {int(record['env_steps']):,}, as {shown(folder)}/"
         f"{POLICY}.",
         f"Inputs: {inputs}. Outputs: {', '.join(record['outputs'])}.",
         f"Its values are those of the policy on {record['compared_steps']:,} observations of the "
         f"environment (largest relative difference {record['largest_relative_difference']:.1e}).",
-        f"{shown(done.folder)}/{SCRIPT} acts with it: OnnxPolicy().act(obs, avail_actions).",
+        f"{shown(folder)}/{SCRIPT} acts with it: OnnxPolicy().act(obs, avail_actions).",
     )

@@ -182,15 +182,13 @@ def row_of(pairing: JsonObject) -> str:
     return f"{first} {won:,} : {lost:,} {second}, {plural(drawn, 'draw')}{one}"
 
 
-def write_page(match: Match) -> Path:
+def write_page(match: Match) -> None:
     """Write ``match.html``."""
-    path = match.folder / PAGE
     texts = "".join(f"<p>{html.escape(text)}</p>" for text in remarks(match))
     tables = "\n".join(map(section, tables_of(match, wide=True)))
     fields = {"mode": "match", "title": html.escape(match.title), "summary": "", "figures": ""}
     fields |= {"warnings": texts, "tables": tables, "episodes": recordings(match)}
-    put_page(path, fields)
-    return path
+    put_page(match.folder / PAGE, fields)
 
 
 def recordings(match: Match) -> str:

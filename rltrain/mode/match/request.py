@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from rltrain.common.checkpoint.opponent_files import BUILTIN
 from rltrain.config.compose import compose_single
@@ -16,16 +15,8 @@ MANY = 1_000
 OWN = ("mode", "match.battles", "checkpoints")
 
 
-class Request(NamedTuple):
-    """A match: its agents as typed, the battles of each pairing, and the other overrides."""
-
-    agents: tuple[str, ...]
-    battles: int
-    overrides: tuple[str, ...]
-
-
-def requested(overrides: Sequence[str]) -> Request:
-    """The match that was typed.
+def requested(overrides: Sequence[str]) -> tuple[list[str], int, list[str]]:
+    """The match that was typed: its agents, the battles of each pairing, and the other overrides.
 
     Raises:
         UsageError: too few or too many agents, one of them twice, or an odd number of battles.
@@ -54,4 +45,4 @@ def requested(overrides: Sequence[str]) -> Request:
             f"match.battles={battles}: the agents of a pairing play half of the battles on each "
             "side. Expected an even number."
         )
-    return Request(tuple(agents), battles, tuple(others))
+    return agents, battles, others

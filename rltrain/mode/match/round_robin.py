@@ -34,7 +34,6 @@ from rltrain.mode.evaluate import build, played, require_recordings
 from rltrain.mode.evaluation_files import results_folder
 from rltrain.mode.match.agents import MatchAgent, open_agents, playing
 from rltrain.mode.match.match_results import PAGE, Match, as_json, row_of, write_page
-from rltrain.mode.match.request import Request
 from rltrain.mode.messages.warnings import unread_in_tests
 from rltrain.mode.sweep.plan import digest
 from rltrain.report.ratings import Results, rate
@@ -69,19 +68,21 @@ class SavedPairing:
     sides: tuple[SavedSide, ...]
 
 
-def match(asked: Request, *, loud: bool = True) -> Match:
-    """Play a match, or the rest of one that the same request has started.
+def match(
+    typed: Sequence[str], number: int, overrides: Sequence[str], *, loud: bool = True
+) -> Match:
+    """Play a match that was ``requested``, or the rest of one that the same request has started.
 
     Raises:
         CheckpointError: a checkpoint that is not there or cannot be trusted.
         UsageError: agents that cannot play each other; before anything is played.
     """
-    agents, number = open_agents(asked.agents, asked.overrides), asked.battles
+    agents = open_agents(typed, overrides)
     request: JsonObject = {
         "agents": {agent.name: identity(agent) for agent in agents},
         "battles": number,
-        "overrides": sorted(asked.overrides),
-        "seed": typed_value(asked.overrides, "seed") or 0,
+        "overrides": sorted(overrides),
+        "seed": typed_value(overrides, "seed") or 0,
         "environment": require_able(agents, number),
     }
     every = list(itertools.combinations(agents, 2))
@@ -101,7 +102,7 @@ def match(asked: Request, *, loud: bool = True) -> Match:
     with locked(folder, refuse):
         pairings = begun(request, every)[1]
         seed_of = SeedsOfTests(request["seed"], n_envs=1)
-        longest = number if BUILTIN in asked.agents else number // 2  # battles of a side
+        longest = number if BUILTIN in typed else number // 2  # battles of a side
         seeds = [seed_of(0, i) for i in range(longest)]
         record = {"request": request, "seeds": seeds, "pairings": pairings}
         for first, second in every[len(pairings) :]:
@@ -110,8 +111,8 @@ def match(asked: Request, *, loud: bool = True) -> Match:
             put_text(folder / FILE, json_text(record))
     names = tuple(agent.name for agent in agents)
     found = rate(results(names, pairings), len(names), np.random.default_rng(0))
-    typed = dict(zip(asked.agents, names, strict=True))
-    done = Match(folder, title(agents), names, pairings, found, typed)
+    by_typed = dict(zip(typed, names, strict=True))
+    done = Match(folder, title(agents), names, pairings, found, by_typed)
     put_text(folder / FILE, json_text(record | {"ratings": as_json(found, names)}))
     write_page(done)
     return done
@@ -240,29 +241,25 @@ def side(agent: MatchAgent, enemy: MatchAgent, battles: int, folder: Path) -> di
     infos = [episode.info for episode in done.episodes]
     wins = sum(bool(info["win"]) for info in infos)
     draws = sum(bool(info["draw"] if "draw" in info else info["timeout"]) for info in infos)
-    row: dict[str, Any] = {
-        "agents": agent.name,
-        "enemies": enemy.name,
-        "wins": wins,
-        "draws": draws,
-        "losses": battles - wins - draws,
-        "files": [],
-    }
+    files: list[str] = []
     assert agent.settings is not None
     if agent.settings.run.record:
         recorded = played(playing(agent, enemy, 1), agent.source, folder)
         require_recordings([recorded])
         files = recorded.record["episodes"][0]["files"]
-        row["files"] = [name for name in files if name.startswith("recordings/")]  # not elsewhere
-    return row
+    return {
+        "agents": agent.name,
+        "enemies": enemy.name,
+        "wins": wins,
+        "draws": draws,
+        "losses": battles - wins - draws,
+        "files": [name for name in files if name.startswith("recordings/")],  # not elsewhere
+    }
 
 
 def results(names: Sequence[str], pairings: Sequence[JsonObject]) -> Results:
     """Battles by row, of each pairing and side one."""
     numbers = {name: i for i, name in enumerate(names)}
-    rows = [
-        [numbers[s["agents"]], numbers[s["enemies"]], s["wins"], s["draws"], s["losses"]]
-        for each in pairings
-        for s in each["sides"]
-    ]
-    return Results(*np.array(rows).T)
+    sides = [side for each in pairings for side in each["sides"]]
+    first, second = np.array([[numbers[s["agents"]], numbers[s["enemies"]]] for s in sides]).T
+    return Results(first, second, np.array([[s["wins"], s["draws"], s["losses"]] for s in sides]))

@@ -46,21 +46,25 @@ def card(
         "tags": ["reinforcement-learning", settings.choices["algo"], settings.choices["env"]],
     }
     steps, seconds = facts["env_steps"], duration(facts["seconds"])
+    of = f", commit `{facts['git_commit'][:10]}`" if facts.get("git_commit") else ""
+    of += " and changes" if of and facts.get("git_dirty") else ""
     parts = [
         f"---\n{yaml.safe_dump(about, sort_keys=False)}---",
         f"# {settings.title}",
         f"Trained for {steps:,} env steps ({facts['updates']:,} updates) in {seconds} with rltrain "
-        f"{facts['version']}{commit(facts)}.",
+        f"{facts['version']}{of}.",
     ]
     if (run_dir / "learning_curve.png").exists():
         parts.append("![Learning curve](learning_curve.png)")
     parts += [table(facts)] if facts["final_test"] else []
     parts += [f"![{path.stem}]({path.as_posix()})" for path in videos(run_dir)]
     parts += [f"[Episodes to look into]({path.as_posix()})" for path in pages(run_dir)]
-    if typed := typed_values(settings):
+    values = {key: pick(settings.plain, key) for key in sorted(settings.typed)}
+    typed = [f"* `{k}={show(v)}`" for k, v in values.items() if not isinstance(v, Mapping)]
+    if typed:
         parts.append(
             "Settings that differ from those of the chosen algorithm and environment "
-            f"(`config.json` has all):\n\n{typed}"
+            "(`config.json` has all):\n\n" + "\n".join(typed)
         )
     path = address or shown(run_dir)
     typed_next = [command for command in commands if command.startswith("rltrain ")]
@@ -84,15 +88,6 @@ def describes_run(facts: Mapping[str, Any]) -> bool:
     )
 
 
-def commit(facts: Mapping[str, Any]) -> str:
-    """The commit that the run was made with, where there is one."""
-    if not facts.get("git_commit"):
-        return ""
-    return f", commit `{facts['git_commit'][:10]}`" + (
-        " and changes" if facts.get("git_dirty") else ""
-    )
-
-
 def table(facts: Mapping[str, Any]) -> str:
     """The last and the best test."""
     tests = {"last": facts["final_test"], "best": facts["best_test"] or {}}
@@ -105,16 +100,6 @@ def table(facts: Mapping[str, Any]) -> str:
         if test:
             cells = [format(test[n], COLUMNS[n][1]) if n in test else "" for n in names]
             lines.append(f"| {which} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def typed_values(settings: Settings) -> str:
-    """The settings that were typed, one per line."""
-    lines = []
-    for key in sorted(settings.typed):
-        value = pick(settings.plain, key)
-        if not isinstance(value, Mapping):
-            lines.append(f"* `{key}={show(value)}`")
     return "\n".join(lines)
 
 

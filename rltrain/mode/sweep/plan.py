@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -64,15 +64,9 @@ class SweepJob:
     def finished(self) -> bool:
         return self.status == "finished"
 
-    @property
-    def test(self) -> Mapping[str, float]:
-        """Its last test; empty if there was none."""
-        return read_test(self.record.get("final_test")) or {}
-
-    @property
-    def best_test(self) -> Mapping[str, float]:
-        """Its best test; empty if there was none."""
-        return read_test(self.record.get("best_test")) or {}
+    def test(self, which: Literal["final", "best"] = "final") -> Mapping[str, float]:
+        """Its last test, or its best one; empty if there was none."""
+        return read_test(self.record.get(f"{which}_test")) or {}
 
     @property
     def env_steps(self) -> int:

@@ -70,7 +70,7 @@ class Processes:
     def run(self, jobs: Sequence[SweepJob]) -> None:
         """Run the jobs in order, ``at_once`` of them side by side."""
         waiting, tries = deque(jobs), Counter[SweepJob]()
-        with handling(self.forward, TYPED), ThreadPoolExecutor(self.at_once) as threads:
+        with handling(self.forward), ThreadPoolExecutor(self.at_once) as threads:
             places = range(self.at_once)
             futures = [threads.submit(self.work, place, waiting, tries) for place in places]
             try:
@@ -232,19 +232,14 @@ def shares(jobs: int | Literal["auto"], settings: Sequence[Settings]) -> Shares:
             typed threads.
         settings: of every job.
     """
-    gpus = visible_gpus() if any(s.hardware.device != "cpu" for s in settings) else ()
+    gpus: tuple[str, ...] = ()
+    if torch.cuda.is_available() and any(s.hardware.device != "cpu" for s in settings):
+        named = os.environ.get(VISIBLE)
+        listed = named.split(",") if named else map(str, range(torch.cuda.device_count()))
+        gpus = tuple(name.strip() for name in listed)
     cores = available_cores()
     numbers = [s.hardware.threads for s in settings]
     typed = max(1 if n == "auto" else n for n in numbers)
     fit = len(gpus) or max(1, cores // typed)
     at_once = min(len(settings), fit if jobs == "auto" else jobs)
     return Shares(at_once, gpus, max(1, cores // at_once))
-
-
-def visible_gpus() -> tuple[str, ...]:
-    """The GPUs that this process may use, as ``CUDA_VISIBLE_DEVICES`` names them."""
-    if not torch.cuda.is_available():
-        return ()
-    named = os.environ.get(VISIBLE)
-    listed = named.split(",") if named else map(str, range(torch.cuda.device_count()))
-    return tuple(name.strip() for name in listed)

@@ -9,7 +9,7 @@ import numpy as np
 from rich.table import Column, Table
 
 from rltrain.common.files import put_text
-from rltrain.logger.csv_text import csv_text, table_of
+from rltrain.logger.csv_file import csv_text, table_of
 from rltrain.logger.screen import Screen, shown
 from rltrain.mode.signals import SIGNAL_CODES
 from rltrain.mode.sweep.plan import SweepJob, SweepPlan
@@ -52,13 +52,10 @@ def summarize(plan: SweepPlan, stopped: str | None = None, refused: Iterable[int
 
 def job_table(jobs: Sequence[SweepJob], title: str) -> Table:
     """A line per job."""
-    names, texts = metric_texts([[job] for job in jobs])
     job_column = Column("job", overflow="fold")  # what tells jobs apart stands at the end
-    numbers = (Column(name, justify="right") for name in ("env steps", *names))
-    table = Table(job_column, "status", *numbers, title=title)
-    for job, values in zip(jobs, texts, strict=True):
-        table.add_row(job.name, job.status, f"{job.env_steps:,}", *values)
-    return table
+    columns = (job_column, "status", Column("env steps", justify="right"))
+    rows = [((job.name, job.status, f"{job.env_steps:,}"), [job]) for job in jobs]
+    return table_of_tests(title, columns, rows)
 
 
 def configurations(jobs: Sequence[SweepJob]) -> dict[str, list[SweepJob]]:
@@ -75,28 +72,27 @@ def configurations(jobs: Sequence[SweepJob]) -> dict[str, list[SweepJob]]:
 
 def configuration_table(groups: Mapping[str, Sequence[SweepJob]]) -> Table:
     """Means over the seeds of every configuration, with 95% bootstrap intervals."""
-    finished = {name: [j for j in jobs if j.status == "finished"] for name, jobs in groups.items()}
-    names, texts = metric_texts(finished.values())
-    numbers = (Column(name, justify="right") for name in ("runs", *names))
     title = "Mean over the finished runs, with the 95% bootstrap interval"
-    table = Table("configuration", *numbers, title=title)
-    for (name, jobs), values in zip(finished.items(), texts, strict=True):
-        table.add_row(name, f"{len(jobs)} of {len(groups[name])}", *values)
-    return table
-
-
-def metric_texts(rows: Iterable[Sequence[SweepJob]]) -> tuple[list[str], list[list[str]]]:
-    """The columns that have values, and for each row of jobs their texts."""
-    tests = [[job.test for job in jobs] for jobs in rows]
-    shown = {c: at for c, at in COLUMNS.items() if any(at[0] in t for row in tests for t in row)}
-    texts = [
-        [
-            interval_text([t[metric] for t in row if metric in t], form)
-            for metric, form in shown.values()
-        ]
-        for row in tests
+    finished = {name: [job for job in jobs if job.finished] for name, jobs in groups.items()}
+    rows = [
+        ((name, f"{len(jobs)} of {len(groups[name])}"), jobs) for name, jobs in finished.items()
     ]
-    return list(shown), texts
+    return table_of_tests(title, ("configuration", Column("runs", justify="right")), rows)
+
+
+def table_of_tests(
+    title: str,
+    columns: Sequence[Column | str],
+    rows: Sequence[tuple[Sequence[str], Sequence[SweepJob]]],
+) -> Table:
+    """A table of rows of texts, each followed by the metrics of its jobs that any row has."""
+    tests = [[job.test() for job in jobs] for _, jobs in rows]
+    had = {c: at for c, at in COLUMNS.items() if any(at[0] in t for row in tests for t in row)}
+    table = Table(*columns, *(Column(name, justify="right") for name in had), title=title)
+    for (texts, _), row in zip(rows, tests, strict=True):
+        values = (([t[m] for t in row if m in t], form) for m, form in had.values())
+        table.add_row(*texts, *(interval_text(*each) for each in values))
+    return table
 
 
 def interval_text(values: Sequence[float], form: str) -> str:
@@ -115,8 +111,8 @@ def results_text(jobs: Sequence[SweepJob]) -> str:
     for job in jobs:
         row: dict[str, object] = {"job": job.name, "overrides": " ".join(job.overrides)}
         row |= {"status": job.status, "env_steps": job.env_steps}
-        row |= {f"last {name}": value for name, value in job.test.items()}
-        rows.append(row | {f"best {name}": value for name, value in job.best_test.items()})
+        row |= {f"last {name}": value for name, value in job.test().items()}
+        rows.append(row | {f"best {name}": value for name, value in job.test("best").items()})
     return csv_text(table_of(rows))
 
 

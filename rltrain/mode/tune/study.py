@@ -185,16 +185,9 @@ def drop_unfinished_line(folder: Path) -> None:
         return
     try:
         with open_plain(path, JOURNAL_BYTES) as file:
-            size = length = file.seek(0, os.SEEK_END)
-            while length:
-                start = max(length - (1 << 16), 0)
-                file.seek(start)
-                end = file.read(length - start).rfind(b"\n")
-                length = start + end + 1
-                if end >= 0:
-                    break
-        if length < size:
-            os.truncate(path, length)
+            content = file.read()
+        if not content.endswith(b"\n"):
+            os.truncate(path, content.rfind(b"\n") + 1)
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{shown(path)} cannot be read: {error}. {NEW}") from error
 

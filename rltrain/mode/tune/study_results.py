@@ -17,7 +17,7 @@ from rltrain.common.json_text import flat
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import is_below, put
 from rltrain.config.schema import RunSettings
-from rltrain.logger.csv_text import csv_text, table_of
+from rltrain.logger.csv_file import csv_text, table_of
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.tune.space import OF_ALL_TRIALS
 from rltrain.mode.tune.study import open_study, require_trials, trial_dir

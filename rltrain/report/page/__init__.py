@@ -41,8 +41,9 @@ def write_page(
     path: Path, analysis: Analysis, tables: Sequence[Table], figures: Sequence[Path]
 ) -> None:
     """Write the page, with the SVG files among ``figures``."""
-    envs = analysis.envs
+    envs = analysis.ends
     where = ", ".join(envs) if len(envs) <= MANY else f"{len(envs)} environments"
+    texts = "".join(f"<p>{html.escape(text)}</p>" for text in analysis.warnings)
     fields = {
         "mode": "report",
         "title": html.escape(f"{where}: {metric_name(analysis)}"),
@@ -51,7 +52,7 @@ def write_page(
             f"{interval_name(analysis)}, from {analysis.settings.resamples:,} stratified bootstrap "
             "resamples of the runs."
         ),
-        "warnings": warnings(analysis.warnings),
+        "warnings": f'<div class="warnings">{texts}</div>' if texts else "",
         "tables": "\n".join(map(section, tables)),
         "episodes": episodes(analysis, path.parent),
         "figures": "\n".join(figure(each) for each in figures if each.suffix == ".svg"),
@@ -74,12 +75,6 @@ def is_report(folder: Path) -> bool:
             return GENERATOR in file.read(1000)
     except OSError:
         return False
-
-
-def warnings(texts: Sequence[str]) -> str:
-    """The warnings as paragraphs in a box."""
-    paragraphs = "".join(f"<p>{html.escape(text)}</p>" for text in texts)
-    return f'<div class="warnings">{paragraphs}</div>' if texts else ""
 
 
 def figure(path: Path) -> str:
