@@ -1,4 +1,6 @@
-"""Tests run in folders of their own, with one torch thread and without wandb."""
+"""Tests run in folders of their own, with one torch thread and without wandb. This file imports
+PyTorch and Hydra in fixtures only, since the process that hands out tests needs neither.
+"""
 
 import functools
 import gc
@@ -11,15 +13,15 @@ from pathlib import Path
 from types import SimpleNamespace
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["WANDB_MODE"] = "disabled"
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # many processes read what one has compiled
 
 import pytest
-from hydra._internal import defaults_list
 
 from rltrain import main as entry
-from rltrain.mode import run_folder
 
 sys.dont_write_bytecode = False
+ROOT = Path(__file__).parents[1]
 SMALL = [
     *("env=two_step", "total_env_steps=150", "test.interval=50", "test.episodes=4"),
     *("test.n_envs=2", "save.interval=50", "log.interval=25", "algo.batch_size=8"),
@@ -75,24 +77,26 @@ def folders(tmp_path_factory):
     return (parent / f"test{number}" for number in itertools.count())
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def tmp_path(folders):
-    """pytest's own also moves a symbolic link for every test, which takes longer than most do."""
+    """The current folder; modules that were imported from it are forgotten. pytest's own also moves
+    a symbolic link for every test, which takes longer than most do.
+    """
     path = next(folders)
     path.mkdir()
-    return path
-
-
-@pytest.fixture(autouse=True)
-def own_folder(tmp_path, monkeypatch):
-    """The current folder; modules that were imported from it are forgotten."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("WANDB_MODE", "disabled")
+    os.chdir(path)
     before = len(sys.modules)
-    yield tmp_path
+    yield path
+    os.chdir(ROOT)
     for name, module in [*sys.modules.items()] if len(sys.modules) > before else ():
-        if str(getattr(module, "__file__", None)).startswith(f"{tmp_path}{os.sep}"):
+        if str(getattr(module, "__file__", None)).startswith(f"{path}{os.sep}"):
             del sys.modules[name]
+
+
+@pytest.fixture
+def own_folder(tmp_path):
+    """The current folder."""
+    return tmp_path
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -108,6 +112,8 @@ def no_fsync():
 def maps_only_for_interpolations():
     """Hydra maps all choices for each file's defaults list, a quarter of a composition's time; only
     interpolations are looked up there."""
+    from hydra._internal import defaults_list
+
     make = defaults_list._create_interpolation_map
 
     def map_of(overrides, defaults, self_added):
@@ -131,6 +137,8 @@ def frozen_to_the_end():
 @pytest.fixture(autouse=True, scope="session")
 def git_asked_once():
     """Every run records the state of the working copy, in which git reads a thousand files."""
+    from rltrain.mode import run_folder
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_folder, "git_state", functools.cache(run_folder.git_state))
         yield

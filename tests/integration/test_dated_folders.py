@@ -26,6 +26,7 @@ def one_second(monkeypatch):
     monkeypatch.setattr(Local, "run", lambda *_: None)  # the jobs of a sweep
 
 
+@pytest.mark.usefixtures("figures_not_drawn")
 @pytest.mark.parametrize(
     ("group", "words", "others"),
     [
@@ -33,7 +34,7 @@ def one_second(monkeypatch):
         ("evaluate", ("mode=evaluate", *SCRIPTED, "record=html"), ()),
         ("match", BATTLES, ("seed=1",)),
         ("multirun", ("-m", "env=two_step", "seed=1,2"), ("log.interval=5",)),
-        ("report", ("mode=report", "runs=runs"), ()),
+        ("report", ("mode=report", "runs=runs", "report.resamples=20"), ()),
     ],
 )
 def test_commands_of_one_second_have_their_own_folders(

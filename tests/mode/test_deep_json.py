@@ -48,7 +48,7 @@ def put_deep(path, text):
 
 
 @pytest.mark.usefixtures("figures_not_drawn")
-@each_once(24, file=FILES, depth=DEPTHS, kind=["list", "object"])
+@each_once(file=FILES, depth=DEPTHS, kind=["list", "object"])
 def test_deep_json_is_answered_in_one_paragraph(trained_once, own_folder, file, depth, kind):
     path, text = own_folder / file, deep(depth, kind)
     for command in FILES[file]:

@@ -222,7 +222,10 @@ def test_a_run_with_a_new_metric_in_every_row_is_left_out(tmp_path, monkeypatch)
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("text", ["x" * 100_000, "x " * 2_500, "x\n" * 2_500])
-def test_long_names_leave_a_report_readable(command, tmp_path, capsys, text):
+@pytest.mark.parametrize("drawn", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_long_names_leave_a_report_readable(request, command, tmp_path, capsys, text, drawn):
+    if not drawn:  # tests/report/test_figures.py draws one
+        request.getfixturevalue("figures_not_drawn")
     for number, (_, files) in enumerate(hostile(text)):
         write(tmp_path / f"runs/bad{number}", files)
     row = json.dumps({"env_steps": 30, text: 1.0})
