@@ -341,11 +341,10 @@ def test_an_override_does_not_contradict_the_function_or_its_arguments(
 def test_paths_of_a_match_may_have_commas_and_quotes(monkeypatch):
     """Defect: they were split there."""
     asked = []
-    monkeypatch.setattr("rltrain.api.play_match", lambda request, loud: asked.append(request))
+    monkeypatch.setattr("rltrain.api.play_match", lambda *request, loud: asked.append(request))
     paths = ["a,b", Path("it's"), "[c]", "d\\", rltrain.api.Result(Path("run, 1"))]
     rltrain.match(paths, 4, overrides=["seed=3"])
-    assert asked[0].agents == ("a,b", "it's", "[c]", "d\\", "run, 1")
-    assert asked[0][1:] == (4, ("seed=3",))
+    assert asked == [(["a,b", "it's", "[c]", "d\\", "run, 1"], 4, ["seed=3"])]
 
 
 def test_the_runs_of_a_report_may_be_results(small):

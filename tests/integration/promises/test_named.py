@@ -17,14 +17,18 @@ HOW = "Add a small run that has it to tests/integration/promises/states.py and n
 
 
 def classes_with_a_state():
-    """Classes that define ``state_dict`` with a body, as ``module.Class`` below rltrain."""
+    """Classes that define ``state_dict`` with a body, or its names, as ``module.Class`` below
+    rltrain.
+    """
     for path in PACKAGE.rglob("*.py"):
         module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
         text = path.read_text(encoding="utf-8")
-        for node in ast.walk(ast.parse(text)) if "state_dict" in text else ():
+        has = "state_dict" in text or "state_names" in text
+        for node in ast.walk(ast.parse(text)) if has else ():
             if isinstance(node, ast.ClassDef) and "Protocol" not in map(ast.unparse, node.bases):
                 names = {m.name for m in node.body if isinstance(m, ast.FunctionDef)}
-                if "state_dict" in names:
+                names |= {ast.unparse(m.targets[0]) for m in node.body if isinstance(m, ast.Assign)}
+                if names & {"state_dict", "state_names"}:
                     yield f"{module}.{node.name}"
 
 
