@@ -132,7 +132,7 @@ def build_greedy_policy(settings: Settings, folder: Path, step: int) -> GreedyPo
 
             named = NamedAgents(spec)
     except (ValueError, TypeError, AssertionError) as error:
-        raise CheckpointError(f"{folder} has a damaged spec.json: {error}") from error
+        raise CheckpointError(f"{folder} has a damaged spec.json: {error!s:.300}") from error
     policy = Policy(
         agents=load_agents(settings, spec, prepare_machine(settings), folder),
         exploration=FixedEpsilon(epsilon=0.0),

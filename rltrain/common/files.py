@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from fnmatch import fnmatchcase
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -166,7 +167,7 @@ def unique_keys(pairs: list[tuple[str, object]]) -> dict[str, Any]:
     mapping = dict(pairs)
     if len(mapping) != len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"key '{next(n for n in names if names.count(n) > 1)}' occurs twice")
+        raise ValueError(f"key '{next(n for n in names if names.count(n) > 1):.80}' occurs twice")
     return mapping
 
 
@@ -337,7 +338,7 @@ def require_empty(folder: Path, kind: str, advice: str, own: tuple[str, ...] = (
     Args:
         kind: what is to be written, as in "a run".
         advice: what to type instead.
-        own: beginnings of names that are of this kind.
+        own: patterns (``fnmatch``) of names that are of this kind.
 
     Raises:
         UsageError: names files, or it is not a folder.
@@ -346,7 +347,8 @@ def require_empty(folder: Path, kind: str, advice: str, own: tuple[str, ...] = (
         return
     if not folder.is_dir():
         raise UsageError(f"{folder} already exists and is not a folder. {advice}")
-    names = sorted(path.name for path in folder.iterdir() if not path.name.startswith(own or "/"))
+    found = sorted(path.name for path in folder.iterdir())
+    names = [name for name in found if not any(fnmatchcase(name, form) for form in own)]
     if names:
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
         raise UsageError(

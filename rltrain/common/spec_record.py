@@ -14,13 +14,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from fractions import Fraction
 from functools import reduce
+from operator import index
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from rltrain.common.json_text import first_problem
+from rltrain.errors import reason
 from rltrain.types import EnvSpec
+
+SHOWN = 300
+"""Characters of a text that a message shows."""
 
 
 def read_spec(record: Mapping[str, object]) -> EnvSpec:
@@ -39,7 +44,7 @@ def read_spec(record: Mapping[str, object]) -> EnvSpec:
         try:
             words(record)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            raise ValueError(f"{name} are invalid ({type(error).__name__}: {error})") from error
+            raise ValueError(f"{name} are invalid ({reason(error):.200})") from error
     return spec
 
 
@@ -145,7 +150,7 @@ def space_words(record: Mapping[str, Any]) -> str:
         case {"box": shape, "dtype": dtype}:
             facts = ("channels", "high") if dtype == "uint8" else ("channels",)
             rest = [f"{name} {record[name]}" for name in facts if name in record]
-            return " ".join([f"Box{tuple(shape)} {dtype}", *rest])
+            return " ".join([f"Box{tuple(map(index, shape))} {np.dtype(dtype).name}", *rest])
         case {"discrete": n, "start": start}:
             return f"Discrete({n}, start={start})" if start else f"Discrete({n})"
         case {"multi_binary": shape}:
@@ -175,8 +180,18 @@ def changes(theirs: Mapping[str, object], ours: Mapping[str, object]) -> str:
     for name, words in FACTS.items():
         then, now = words(there), words(here)
         if then is not None and now is not None and then != now:
-            differences.append(f"{name} {then}, here {now}")
+            differences.append(f"{name} {excerpt(then, now)}, here {excerpt(now, then)}")
     return "; ".join(differences)
+
+
+def excerpt(text: str, other: str) -> str:
+    """A text; of a long one what is near its first difference from another."""
+    if len(text) <= SHOWN:
+        return text
+    pairs = enumerate(zip(text, other, strict=False))
+    first = next((i for i, (a, b) in pairs if a != b), min(len(text), len(other)))
+    start = max(first - SHOWN // 4, 0)
+    return f"{'…' if start else ''}{text[start : start + SHOWN]}…"
 
 
 def require_alike(training: EnvSpec, tests: EnvSpec, *, options: bool = False) -> None:
@@ -205,7 +220,7 @@ def require_alike(training: EnvSpec, tests: EnvSpec, *, options: bool = False) -
 def stored_words(spec: Mapping[str, Any]) -> str:
     """Type and scale of observations, as networks get them."""
     scale = Fraction(spec.get("obs_scale", 1.0)).limit_denominator(1_000_000)
-    return f"{spec.get('obs_dtype', 'float32')} × {scale}"
+    return f"{np.dtype(spec.get('obs_dtype', 'float32')).name} × {scale}"
 
 
 def action_words(spec: Mapping[str, Any]) -> str:

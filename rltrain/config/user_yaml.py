@@ -16,7 +16,7 @@ import yaml
 from hydra.core.override_parser.types import Override
 from yaml import YAMLError
 
-from rltrain.common.files import absolute_path, open_plain
+from rltrain.common.files import DEEPEST, absolute_path, open_plain
 from rltrain.common.imports import beside_user
 from rltrain.common.machine.places import require_possible
 from rltrain.config.catalog import CONF, PRESETS, SEVERAL, SHIPPED, Catalog
@@ -88,7 +88,7 @@ def require_keys(preset: Path, package: str | None = None) -> None:
     except UnicodeDecodeError:
         problem = "is not UTF-8 text: save it as UTF-8"
     except YAMLError as error:
-        problem = f"is not YAML: {' '.join(str(error).split())}"
+        problem = f"is not YAML: {' '.join(str(error).split()):.300}"
     except RecursionError:
         problem = "is nested too deeply"
     if problem:
@@ -102,23 +102,42 @@ def problem_of(text: bytes, package: str | None) -> str:
     """What keeps a text from being a preset; "" if nothing does."""
     if text.startswith(BOM_UTF8) and package is not None:
         return "begins with a byte order mark: save it as UTF-8 without one"
+    depth = 0
+    for event in yaml.parse(text.decode("utf-8-sig"), Loader=LOADER):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            return "is nested too deeply"
+        if problem := value_problem(event):
+            return problem
     root = yaml.compose(text.decode("utf-8-sig"), Loader=LOADER)
     if root is not None and not isinstance(root, yaml.MappingNode):
         return f"holds {'a list' if isinstance(root, yaml.SequenceNode) else 'a value'}, no keys"
     if n_nodes(root, {}) > MOST_NODES:
         return "names aliases (*name) too often"
-    for event in yaml.parse(text.decode("utf-8-sig"), Loader=LOADER):
-        if getattr(event, "tag", None) not in (None, "!", *TAGS):
-            return f"holds a value of the type {event.tag.rpartition(':')[2]}, which no key has"
-        plain = isinstance(event, yaml.ScalarEvent) and not event.style
-        if plain and ODD_NUMBER.fullmatch(event.value):
-            return f"holds {event.value}, for YAML another number: write decimals, or quotes"
     for name, value in root.value if root is not None else ():
         if name.value == "hydra":
             return "sets hydra, which takes effect only where it is typed"
         if name.value == "defaults" and not is_defaults(value):
             return "has defaults that are not a list of choices, such as '- override /algo: dqn'"
     return choice_among_keys(root, package or "")
+
+
+def value_problem(event: Any) -> str:
+    """What keeps a value from being one of a key; "" if nothing does."""
+    tag, scalar = getattr(event, "tag", None) or "!", isinstance(event, yaml.ScalarEvent)
+    if tag not in ("!", *TAGS):
+        return f"holds a value of the type {tag.rpartition(':')[2]:.80}, which no key has"
+    if scalar and not event.style and ODD_NUMBER.fullmatch(event.value):
+        return f"holds {event.value:.80}, for YAML another number: write decimals, or quotes"
+    try:
+        if scalar and tag in TAGS:
+            LOADER("").construct_object(yaml.ScalarNode(tag, event.value))
+    except LookupError:  # of a loader that takes the type of a value on trust
+        return f"holds {event.value!a:.80}, which is not of the type {tag.rpartition(':')[2]}"
+    except ValueError:
+        pass
+    return ""
 
 
 def is_defaults(node: Any) -> bool:

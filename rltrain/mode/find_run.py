@@ -165,13 +165,15 @@ def find_checkpoints(typed: str | Path) -> list[checkpoint.Found]:
             f"load_step=all evaluates every checkpoint of a run, and {typed} is one. Leave out "
             "load_step, or give the run folder."
         )
-    checkpoints, remarks = [], list(newest.remarks)
+    checkpoints, skipped = [], []
     for step in sorted(checkpoint.steps_of(newest.folder.parent)):
         try:
-            checkpoints.append(checkpoint.single(newest.folder.with_name(str(step))))
+            if step <= newest.step:  # those after it are in its remarks
+                checkpoints.append(checkpoint.single(newest.folder.with_name(str(step))))
         except CheckpointError as error:
-            remarks.append(f"Skipped checkpoint {step}: {error}")
-    return [replace(checkpoints[0], remarks=tuple(dict.fromkeys(remarks))), *checkpoints[1:]]
+            skipped.append(f"Skipped checkpoint {step}: {error}")
+    remarks = (*newest.remarks, *checkpoint.first_of(skipped))
+    return [replace(checkpoints[0], remarks=remarks), *checkpoints[1:]]
 
 
 def typed_path(typed: str | Path) -> Path:

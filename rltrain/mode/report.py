@@ -43,7 +43,8 @@ def report(run: RunSettings) -> None:
     else:
         advice = "Type report.dir=FOLDER with a new or an empty folder, or leave it out."
         require_empty(folder, "a report", advice)
-    require_writable(folder.absolute(), "report.dir")
+    for place in (folder, folder / "tables", folder / "figures"):
+        require_writable(place.absolute(), "report.dir")
     problems: list[str] = []
     analysis = analyze(find_runs(paths, problems), run.report, problems)
     tables = tables_of(analysis)

@@ -79,7 +79,7 @@ def require_new(run_dir: Path) -> None:
     record = json_object(run_dir / "run.json")  # of new_run or record_failure
     if "status" not in record or not {"process", "exit_code"} & set(record):
         advice = f"Type {NEW_FOLDER}, or leave it out for one below outputs."
-        require_empty(run_dir, "a run", advice, (".hydra", ".run.json."))
+        require_empty(run_dir, "a run", advice, (".hydra", ".run.json.*"))
     require_writable(run_dir)
 
 

@@ -22,7 +22,7 @@ from rltrain.common.files import digest, drop_temporary, get_json, put_text, rep
 from rltrain.common.json_text import entry_name, first_problem
 from rltrain.common.machine.places import require_writable
 from rltrain.common.number_types import Flag, Whole
-from rltrain.common.spec_record import agents_words, changes, read_spec
+from rltrain.common.spec_record import agents_words, changes, excerpt, read_spec
 from rltrain.errors import DatasetError, EnvError, UsageError, reason
 from rltrain.types import EnvSpec
 
@@ -252,7 +252,8 @@ def require_fit(folder: Path, theirs: Mapping[str, object], spec: EnvSpec) -> No
                 f"{changed}. Choose the environment it was recorded in."
             )
         return
+    there, here = sizes_of(theirs), sizes_of(ours)
     raise UsageError(
-        f"The dataset {folder} does not fit: it was recorded with {sizes_of(theirs)}, this "
-        f"environment has {sizes_of(ours)}. Choose the environment it was recorded in."
+        f"The dataset {folder} does not fit: it was recorded with {excerpt(there, here)}, this "
+        f"environment has {excerpt(here, there)}. Choose the environment it was recorded in."
     )

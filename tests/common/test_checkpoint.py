@@ -53,6 +53,21 @@ def test_one_changed_byte_is_noticed(tmp_path, file, where):
         checkpoint.find(tmp_path / "5")
 
 
+def test_of_many_damaged_checkpoints_the_first_are_named(tmp_path):
+    """Defect: a line for each."""
+    for step in range(33):
+        path = make(tmp_path, step) / "model.json"
+        path.write_text("{}")
+    with pytest.raises(CheckpointError) as refused:
+        checkpoint.find(tmp_path)
+    lines = str(refused.value).splitlines()
+    assert len(lines) == 5
+    assert lines[1].startswith("Skipped checkpoint 32: ")
+    assert lines[-1] == "Skipped 30 more that cannot be read."
+    sound = make(tmp_path, 5).parent
+    assert checkpoint.find(sound).remarks == (*lines[1:4], "Skipped 24 more that cannot be read.")
+
+
 @pytest.mark.parametrize("harm", ["truncate", "delete", "symlink", "folder"])
 def test_broken_files_are_noticed(tmp_path, harm):
     path = make(tmp_path, 5) / "model.safetensors"

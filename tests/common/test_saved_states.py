@@ -1,6 +1,7 @@
 """Whatever a part keeps comes back from a checkpoint as it was, or is refused when it is saved."""
 
 import random
+from itertools import accumulate
 
 import numpy as np
 import pytest
@@ -77,6 +78,43 @@ def test_large_arrays_are_written_under_any_key(tmp_path):
     for key in keys:
         array = back[key]["b"] if key == "a" else back[key]
         assert array.tolist() == [0, 1, 0, 1, 2]
+
+
+WRAPPED = {
+    "dict": lambda state: {"a": state},
+    "other keys": lambda state: {1: state},
+    "list": lambda state: [state],
+    "tuple": lambda state: (state,),
+}
+
+
+@pytest.mark.parametrize("kind", WRAPPED)
+@pytest.mark.parametrize("leaf", [1, float("inf"), (), torch.ones(1), {1: 2}])
+def test_what_is_nested_too_deep_to_be_read_is_not_saved(tmp_path, kind, leaf):
+    """Defect: it was saved, and the run could not be resumed."""
+    states = [*accumulate(range(2000), lambda state, _: WRAPPED[kind](state), initial=leaf)]
+    n_saved = next(i for i, state in enumerate(states) if not came_back(tmp_path, {"part": state}))
+    assert 30 < n_saved < 100
+    for state in (states[n_saved], states[-1]):
+        with pytest.raises(TypeError, match=r"'model' of the checkpoint: part\..*than 97 levels"):
+            make(tmp_path, 5, state={"part": state})
+
+
+def came_back(folder, state):
+    """Whether a state can be saved; then it is read as it was."""
+    try:
+        path = make(folder, 5, state=state)
+    except TypeError:
+        return False
+    require_same(state, checkpoint.read(path, "model"))
+    return True
+
+
+@pytest.mark.parametrize("state", [{"a": 10**5000}, {"a": "x" * 2000}])
+def test_what_is_too_large_to_be_read_is_not_saved(tmp_path, monkeypatch, state):
+    monkeypatch.setattr("rltrain.common.checkpoint.storage.PART_BYTES", 1000)
+    with pytest.raises(TypeError, match="the part 'model' of the checkpoint: "):
+        make(tmp_path, 5, state=state)
 
 
 @pytest.mark.parametrize(

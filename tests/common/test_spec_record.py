@@ -71,3 +71,12 @@ def test_scale_and_type_are_compared_without_a_known_space(field, value, words) 
 def test_what_one_side_does_not_know_is_not_compared() -> None:
     ours = EnvSpec(n_agents=1, n_actions=4, obs_shape=(3,)).record
     assert changes(spec(), ours) == ""
+
+
+@pytest.mark.parametrize("place", [0, 30, 59])
+def test_of_large_spaces_what_is_near_the_difference_is_shown(place: int) -> None:
+    ours = {f"key{i:02}": Discrete(2) for i in range(60)}
+    found = changes(spec(Dict(ours | {f"key{place:02}": Discrete(3)})), spec(Dict(ours)))
+    assert f"key{place:02}: Discrete(3)" in found.partition(", here ")[0]
+    assert f"key{place:02}: Discrete(2)" in found.partition(", here ")[2]
+    assert len(found) < 900

@@ -20,6 +20,14 @@ PRESETS = {
         "names aliases",
     ),
     "deep": (b"[" * 5_000 + b"]" * 5_000, "is nested too deeply|holds a list|is not YAML"),
+    **{
+        f"deep {mark}": (mark.encode() * 200_000, "is nested too deeply")
+        for mark in ("[", "{", "- ", "? ")
+    },
+    **{
+        f"no {tag}": (f"seed: !!{tag} ''".encode(), f"holds '', which is not of the type {tag}")
+        for tag in ("bool", "int")
+    },
     "large": (b"a: " + b"x" * (1 << 20), "is larger than 1 MB"),
     "binary": (b"name: !!binary aGk=", "holds a value of the type binary"),
     "no number": (b"seed: !!int x", "cannot be composed: invalid literal for int"),
@@ -59,8 +67,9 @@ PRESETS = {
 def test_a_preset_that_is_none_is_refused(own_folder, name):
     text, said = PRESETS[name]
     (own_folder / "mine.yaml").write_bytes(text)
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=said) as refused:
         rltrain.train([*CARTPOLE, "experiment=./mine.yaml"])
+    assert len(str(refused.value)) < 900
 
 
 @pytest.mark.parametrize("name", ["no number", "cycle", "wrong", "no YAML"])

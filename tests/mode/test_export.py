@@ -4,9 +4,11 @@ exported is said.
 
 import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,8 +19,8 @@ from torch import nn
 import rltrain
 from rltrain.config.catalog import CONF
 from rltrain.env.smac import StarCraft2Env
-from rltrain.errors import UsageError
-from rltrain.mode.export.network import export
+from rltrain.errors import StorageError, UsageError
+from rltrain.mode.export.network import SHIPPED, export
 from rltrain.types import Output
 from tests.env.scripted import Sampled
 from tests.integration.promises.envs import Images, Keys
@@ -267,6 +269,54 @@ def test_what_killed_exports_left_is_removed(own_folder, monkeypatch):
     monkeypatch.setattr("rltrain.mode.export.network.show", lambda *shown: None)
     assert export(run, [], None) == run / "onnx/0"
     assert [path.name for path in (run / "onnx").iterdir()] == ["0"]
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        *(["act.py"], ["policy.onnx"], ["act.py", "policy.onnx"], ["__pycache__"], []),
+        ["act.py", "policy.onnx", "export.json"],
+    ],
+)
+@pytest.mark.parametrize("place", ["0", ".tmp-0-replaced"])
+def test_what_a_killed_export_left_of_another_is_replaced(own_folder, monkeypatch, left, place):
+    """Defect: without export.json it was someone else's."""
+    run = saved([*ONE_AGENT, "algo=dqn"], own_folder / "run")
+    (run / "onnx" / place).mkdir(parents=True)
+    for name in left:
+        (run / "onnx" / place / name).write_bytes(SHIPPED.read_bytes())
+    monkeypatch.setattr("rltrain.mode.export.network.written", lambda *_: {})
+    monkeypatch.setattr("rltrain.mode.export.network.show", lambda *shown: None)
+    assert export(run, [], None) == run / "onnx/0"
+    assert [path.name for path in (run / "onnx").iterdir()] == ["0"]
+    assert not [*(run / "onnx/0").iterdir()]
+
+
+def test_an_export_that_cannot_take_the_place_of_another_leaves_it(own_folder, monkeypatch):
+    """Defect: it was deleted first."""
+    run = saved([*ONE_AGENT, "algo=dqn"], own_folder / "run")
+    (run / "onnx/0").mkdir(parents=True)
+    (run / "onnx/0/policy.onnx").touch()
+    monkeypatch.setattr("rltrain.mode.export.network.written", lambda *_: {})
+
+    def replace(path, target):
+        if path.name.startswith(".tmp-"):
+            raise OSError(28, "No space left on device")
+        os.replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    with pytest.raises(StorageError):
+        export(run, [], None)
+    assert [path.name for path in (run / "onnx").rglob("*")] == ["0", "policy.onnx"]
+
+
+def test_files_beside_those_of_an_export_are_kept(own_folder):
+    run = saved([*ONE_AGENT, "algo=dqn"], own_folder / "run")
+    for name in ("policy.onnx", "export.json", "policy.onnx.mine"):
+        (run / "onnx/0").mkdir(parents=True, exist_ok=True)
+        (run / "onnx/0" / name).touch()
+    with pytest.raises(UsageError, match=r"is not empty \(policy\.onnx\.mine\)"):
+        export(run, [], None)
 
 
 def test_an_export_needs_a_checkpoint(command, small):

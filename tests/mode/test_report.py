@@ -1,8 +1,10 @@
 import csv
 import json
+from tempfile import TemporaryFile
 
 import pytest
 
+from rltrain.common.machine import places
 from rltrain.errors import UsageError
 from rltrain.main import run
 from tests.report.runs import write_run
@@ -100,6 +102,26 @@ def test_what_is_wrong_is_said_and_nothing_written(runs, overrides, answer):
         run(overrides)
     assert answer in str(error.value)
     assert not (runs / "outputs/report").exists()
+
+
+@pytest.mark.parametrize("name", ["", "tables", "figures"])
+@pytest.mark.usefixtures("figures_not_drawn")
+def test_a_folder_of_a_report_that_cannot_be_written_is_named(runs, monkeypatch, name):
+    """Defect: the exit code of a bug, with a part of the new report written."""
+    words = ["mode=report", "runs=outputs", "report.resamples=50", "report.dir=here"]
+    assert run(words) == 0
+    (runs / "here/figures").mkdir()
+    before = (runs / "here/report.html").stat().st_mtime_ns
+
+    def forbidden(dir):
+        if dir == runs / "here" / name:
+            raise PermissionError(13, "Permission denied")
+        return TemporaryFile(dir=dir)
+
+    monkeypatch.setattr(places, "TemporaryFile", forbidden)
+    with pytest.raises(UsageError, match=f"here/?{name} cannot be written: Permission denied"):
+        run(words)
+    assert (runs / "here/report.html").stat().st_mtime_ns == before
 
 
 @pytest.mark.slow

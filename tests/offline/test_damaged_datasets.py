@@ -106,6 +106,15 @@ SAYS = [
     (("spec", "n_agents"), [1], r"spec\.n_agents is \[1\]"),
     (("spec", "obs_shape"), None, r"spec\.obs_shape is None"),
     (("spec", "obs_space"), {"box": None, "dtype": "float32"}, r"spec\.observations are invalid"),
+    *(
+        (
+            ("spec", "obs_space", "dict", 0, 1),
+            {"box": shape, "dtype": dtype},
+            "spec.observations are",
+        )
+        for shape, dtype in (("12", "float32"), ([1.5], "float32"), ([1], "floaty"))
+    ),
+    (("spec", "obs_dtype"), "floaty", r"spec\.stored observations are invalid"),
     (("spec", "action_components"), 3, r"spec\.action_components is 3"),
     (("spec", "agents"), 3, r"spec\.agents is 3"),
     (("spec", "obs_scale"), float("inf"), r"spec\.stored observations are invalid"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import stat
 from collections.abc import Mapping
 from functools import cache
 from itertools import combinations
@@ -27,6 +28,8 @@ from rltrain.battles.option_checks import did_you_mean
 
 SHIPPED = Path(__file__).with_name("map_files")
 MOST_BYTES, MOST_STEPS = 65536, 10_000
+DEEPEST, LONGEST = 10, 1_000
+"""Lists and mappings within each other, and characters of a value without quotes."""
 KEYS = {"name", "limit", "allies", "enemies", "terrain", "order"}
 NEEDED = ("name", "limit", "allies", "enemies")
 ORDERS = ("attack", "wait", "hunt", "chase")
@@ -63,15 +66,16 @@ def _loaded(path: Path) -> Any:
     import yaml  # battles by name need no library for it
 
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=_opened) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise Fault("is a pipe or a device, which is not read")
             text = file.read(MOST_BYTES + 1)
         if len(text) > MOST_BYTES:
             raise Fault(f"is larger than {MOST_BYTES} bytes, which no map needs")
-        if any(isinstance(each, yaml.AliasToken) for each in yaml.scan(text)):
-            raise Fault("has references (*name): write everything out")
+        _require_plain(text)
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         keys = [key.value for key, _ in root.value] if isinstance(root, yaml.MappingNode) else []
-        if twice := [str(key) for key in keys if keys.count(key) > 1]:
+        if twice := sorted(key for key in KEYS if keys.count(key) > 1):
             raise Fault(f"has {twice[0]} twice")
         return yaml.safe_load(text)
     except OSError as error:
@@ -82,18 +86,42 @@ def _loaded(path: Path) -> Any:
         mark = getattr(error, "problem_mark", None)
         where = f", see line {mark.line + 1}" if mark else ""
         reason = " ".join(str(getattr(error, "problem", error)).split())
-        raise Fault(f"is not YAML{where}: {reason}") from None
+        raise Fault(f"is not YAML{where}: {reason:.200}") from None
+
+
+def _opened(path: str, flags: int) -> int:
+    """An open file; a pipe is not waited for."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _require_plain(text: bytes) -> None:
+    """Refuse references, types that values name, and what takes long to read or to print."""
+    import yaml
+
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise Fault("has references (*name): write everything out")
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        problem = f"nested more than {DEEPEST} deep" if depth > DEEPEST else ""
+        if getattr(event, "tag", None) is not None:
+            problem = "values do not name their types (!!name)"
+        if isinstance(event, yaml.ScalarEvent) and not event.style and len(event.value) > LONGEST:
+            problem = f"more than {LONGEST:,} characters without quotes"
+        if problem:
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
 
 
 def _map_of(found: object) -> MapData:
     keys = _mapping("a map", found, KEYS, NEEDED)
     name, limit, order = keys["name"], keys["limit"], keys.get("order", "attack")
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][\w-]{0,39}", name):
-        raise Fault(f"has name: {name!r}, expected a word that begins with a letter")
+        raise Fault(f"has name: {name!a:.80}, expected a word that begins with a letter")
     if name in measured_points():
         raise Fault(f"has the name of a map of SMAC, {name}: choose another one")
     if order not in ORDERS:
-        raise Fault(f"has order: {order!r}, expected one of {', '.join(ORDERS)}")
+        raise Fault(f"has order: {order!a:.80}, expected one of {', '.join(ORDERS)}")
     terrain = _terrain(keys.get("terrain", "open"))
     allies, enemies = (_team(team, keys[team]) for team in ("allies", "enemies"))
     _require_places(Ground(terrain), (*allies, *enemies))
@@ -127,7 +155,7 @@ def _terrain(found: object) -> str:
     lines = found.strip("\n").split("\n") if isinstance(found, str) else []
     if len(lines) < 2:
         names = ", ".join(TERRAINS)
-        raise Fault(f'has terrain: {found!r}, expected lines of "." and "#", or one of {names}')
+        raise Fault(f'has terrain: {found!a:.80}, expected lines of "." and "#", or one of {names}')
     if len(lines) > SIZE or max(map(len, lines)) > SIZE:
         raise Fault(
             f"has a terrain of {max(map(len, lines))} × {len(lines)}: at most {SIZE} × {SIZE}"
@@ -151,7 +179,7 @@ def _team(team: str, found: object) -> tuple[Group, ...]:
         unit = keys["unit"]
         if not isinstance(unit, str) or unit not in UNITS:
             near = did_you_mean(str(unit), UNITS) or f" Known are {', '.join(UNITS)}"
-            raise Fault(f"has the unknown unit {unit!r} in {team}.{near.removesuffix('?')}")
+            raise Fault(f"has the unknown unit {unit!a:.80} in {team}.{near.removesuffix('?')}")
         if set(keys) == {"unit", "count", "at"}:
             groups.append(
                 Group(unit, _whole("count", keys["count"], MOST_UNITS), *_point(keys["at"]))
@@ -186,12 +214,12 @@ def _require_places(ground: Ground, groups: tuple[Group, ...]) -> None:
 def _point(found: Any) -> tuple[float, float]:
     if is_point(found):
         return float(found[0]), float(found[1])
-    raise Fault(f"has the place {found!r}: expected [x, y], two numbers from 0 to {SIZE}")
+    raise Fault(f"has the place {found!a:.80}: expected [x, y], two numbers from 0 to {SIZE}")
 
 
 def _whole(key: str, found: object, most: int) -> int:
     if type(found) is not int or not 0 < found <= most:
-        raise Fault(f"has {key}: {found!r}, expected a whole number from 1 to {most:,}")
+        raise Fault(f"has {key}: {found!a:.80}, expected a whole number from 1 to {most:,}")
     return found
 
 
@@ -202,7 +230,7 @@ def _mapping(
         raise Fault(f"has {what} that is not a mapping: expected keys {', '.join(sorted(keys))}")
     for key in found:
         if key not in keys:
-            raise Fault(f"has {what} with the key {key!r}: expected {', '.join(sorted(keys))}")
+            raise Fault(f"has {what} with the key {key!a:.80}: expected {', '.join(sorted(keys))}")
     for key in needed:
         if key not in found:
             raise Fault(f"has {what} without {key}")

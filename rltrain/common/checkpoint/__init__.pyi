@@ -2,6 +2,7 @@ from rltrain.common.checkpoint.locate import MANIFEST as MANIFEST
 from rltrain.common.checkpoint.locate import Found as Found
 from rltrain.common.checkpoint.locate import drop_part as drop_part
 from rltrain.common.checkpoint.locate import find as find
+from rltrain.common.checkpoint.locate import first_of as first_of
 from rltrain.common.checkpoint.locate import folder_of as folder_of
 from rltrain.common.checkpoint.locate import is_one as is_one
 from rltrain.common.checkpoint.locate import kind_of as kind_of

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from rltrain.common.checkpoint.storage import CONFIG, REPLAY, SPEC, TRAINER, has, read
-from rltrain.common.spec_record import agents_words, changes
+from rltrain.common.spec_record import agents_words, changes, excerpt
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.types import Clock, StateDict
 
@@ -113,7 +113,7 @@ def check_fits(
         changed = "" if several else changes(spec, about[SPEC])
     except UNFIT as error:
         raise CheckpointError(
-            f"{folder} has a damaged spec.json or config.json: {error!r}"
+            f"{folder} has a damaged spec.json or config.json: {error!r:.300}"
         ) from error
     if changed:
         raise UsageError(
@@ -161,11 +161,11 @@ def difference(saved: Mapping[str, Any], about: Mapping[str, Any]) -> str:
     there, here = saved[CONFIG]["choices"], about[CONFIG]["choices"]
     type_ = " ".join(f"{key}={there[key]}" for key in ("algo", "env") if there[key] != here[key])
     advice = f"Type {type_}, or choose another checkpoint." if type_ else ""
-    sizes = [size_words(record[SPEC]) for record in (saved, about)]
-    if sizes[0] != sizes[1]:
+    old, new = (size_words(record[SPEC]) for record in (saved, about))
+    if old != new:
         return (
-            f"it was trained with {there['algo']} on {there['env']} ({sizes[0]}), this run is "
-            f"{here['algo']} on {here['env']} ({sizes[1]}). "
+            f"it was trained with {there['algo']} on {there['env']} ({excerpt(old, new)}), this "
+            f"run is {here['algo']} on {here['env']} ({excerpt(new, old)}). "
             + (advice or "Choose the environment it was trained in, or another checkpoint.")
         )
     if there["algo"] != here["algo"]:
@@ -176,7 +176,7 @@ def difference(saved: Mapping[str, Any], about: Mapping[str, Any]) -> str:
     keys = [k for k in {**theirs, **ours} if theirs.get(k) != ours.get(k)]
     if not keys:
         return ""
-    settings = ", ".join(f"{k}={theirs.get(k)}, here {ours.get(k)}" for k in keys)
+    settings = ", ".join(f"{k}={theirs.get(k)!s:.80}, here {ours.get(k)}" for k in keys)
     return f"its networks have different settings ({settings}). Type them as they are there."
 
 

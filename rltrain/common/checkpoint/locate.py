@@ -10,13 +10,22 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 from typing import Literal
 
-from rltrain.common.files import JsonObject, digest, get_json, get_text, number_of, put_text, sync
+from rltrain.common.files import (
+    SHOWN,
+    JsonObject,
+    digest,
+    get_json,
+    get_text,
+    number_of,
+    put_text,
+    sync,
+)
 from rltrain.errors import CheckpointError, UsageError
 
 FORMAT = 1
@@ -106,11 +115,11 @@ def manifest_of(folder: Path) -> JsonObject:
         if manifest["sha256"] != own_digest(manifest):
             raise CheckpointError(f"{path} is damaged: its checksum is not that of its contents.")
         for name, facts in files.items():
-            file = folder / name
+            file, shown = folder / name, folder / f"{name:.80}"
             if name != Path(name).name or file.is_symlink() or not file.is_file():
-                raise CheckpointError(f"{file} is missing or not a regular file.")
+                raise CheckpointError(f"{shown} is missing or not a regular file.")
             if file.stat().st_size != facts["bytes"] or digest(file) != facts["sha256"]:
-                raise CheckpointError(f"{file} is damaged: its checksum is not the manifest's.")
+                raise CheckpointError(f"{shown} is damaged: its checksum is not the manifest's.")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{folder} holds no readable manifest ({error!s:.300}).") from error
     return manifest
@@ -193,13 +202,19 @@ def find(
     for step in steps:
         try:
             if manifest_of(checkpoints / str(step))["kind"] == "full" or not full:
-                return Found(checkpoints / str(step), step, tuple(remarks))
+                return Found(checkpoints / str(step), step, first_of(remarks))
         except CheckpointError as error:
             remarks.append(f"Skipped checkpoint {step}: {error}")
     word = f"checkpoint={quote(str(path))}"
     weights = f"It holds weights only: start a new run from them with {word}."
-    text = [f"{path} holds no checkpoint to resume from.", *(remarks or [weights])]
+    text = [f"{path} holds no checkpoint to resume from.", *(first_of(remarks) or [weights])]
     raise CheckpointError("\n".join(text))
+
+
+def first_of(skipped: Sequence[str]) -> tuple[str, ...]:
+    """The first remarks on skipped checkpoints, and how many more there are."""
+    more = len(skipped) - SHOWN
+    return (*skipped[:SHOWN], *([f"Skipped {more} more that cannot be read."] if more > 0 else ()))
 
 
 def single(path: Path) -> Found:

@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from rltrain.common.checkpoint.locate import files_of, own_digest, seal, stored_manifest
-from rltrain.common.files import get_json, number_of, open_plain, sync
+from rltrain.common.files import DEEPEST, get_json, number_of, open_plain, sync
 from rltrain.common.machine.places import require_writable
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.types import Pieces
@@ -60,9 +60,12 @@ def write(
         for name, state in parts.items():
             try:
                 tree, tensors, large = (state, {}, {}) if name in PLAIN else split(state)
-            except TypeError as error:
+                text = json.dumps(tree)
+                if len(text) > PART_BYTES:
+                    raise ValueError(f"its values are larger than {PART_BYTES:,} bytes of JSON")
+            except (TypeError, ValueError) as error:
                 raise TypeError(f"the part '{name}' of the checkpoint: {error}") from error
-            (temporary / f"{name}.json").write_text(json.dumps(tree), encoding="utf-8")
+            (temporary / f"{name}.json").write_text(text, encoding="utf-8")
             if tensors:
                 put_tensors(temporary / f"{name}.safetensors", tensors)
             for path, array in large.items():
@@ -139,7 +142,7 @@ def put_tensors(path: Path, tensors: Mapping[str, np.ndarray]) -> None:
 
 
 def restore_replaced(checkpoints: Path) -> None:
-    """Give a checkpoint its name again whose replacement failed or was killed."""
+    """Give a checkpoint, or an export, its name again whose replacement failed or was killed."""
     for aside in checkpoints.glob(".tmp-*-replaced"):
         step = aside.name.split("-")[1]
         if number_of(step) is not None and not (checkpoints / step).exists():
@@ -234,6 +237,8 @@ PLACEHOLDERS = {TENSOR, ARRAY, FLOAT, TUPLE, ITEMS}
 """Keys of what stands in the JSON where a tensor, a large array, a NaN or infinity, a tuple, or a
 dict with other keys than text or with one of these was.
 """
+NESTED = DEEPEST - 3
+"""Levels of the JSON of a state, without those of a placeholder."""
 NUMBERS = re.compile("bool|u?int(8|16|32|64)|float(16|32|64)")
 """Types of numbers that arrays are saved with."""
 
@@ -246,24 +251,38 @@ def split(state: object, path: str = "") -> tuple[Any, dict[str, np.ndarray], di
     """
     tensors: dict[str, np.ndarray] = {}
     large: dict[str, Pieces] = {}
-    return _walk(state, path, tensors, large), tensors, large
+    return _walk(state, path, tensors, large, NESTED), tensors, large
 
 
-def _walk(node: object, path: str, tensors: dict[str, np.ndarray], large: dict[str, Pieces]) -> Any:
-    """A node as JSON; its arrays are added to ``tensors`` and ``large``.
+def _walk(
+    node: object,
+    path: str,
+    tensors: dict[str, np.ndarray],
+    large: dict[str, Pieces],
+    room: int,
+) -> Any:
+    """A node as JSON; its arrays are added to ``tensors`` and ``large``. ``room``: how many more
+    levels of the JSON may follow.
 
     Not a function within ``split``, which would refer to itself and so keep all arrays of a
     checkpoint until the garbage collector runs.
     """
+    if room < 0:
+        raise TypeError(
+            f"{path:.80}…: more than {NESTED} levels of dicts and lists cannot be saved"
+        )
     if isinstance(node, Mapping):
+        plain = all(isinstance(k, str) for k in node) and PLACEHOLDERS.isdisjoint(node)
+        room -= 1 if plain else 3
         below = {k: (v, f"{path}.{k}" if path else str(k)) for k, v in node.items()}
-        walked = {k: _walk(v, at, tensors, large) for k, (v, at) in below.items()}
-        if all(isinstance(k, str) for k in node) and PLACEHOLDERS.isdisjoint(node):
+        walked = {k: _walk(v, at, tensors, large, room) for k, (v, at) in below.items()}
+        if plain:
             return walked
-        keys = {k: _walk(k, f"the key {at}", tensors, large) for k, (_, at) in below.items()}
+        keys = {k: _walk(k, f"the key {at}", tensors, large, room) for k, (_, at) in below.items()}
         return {ITEMS: [[keys[k], v] for k, v in walked.items()]}
     if isinstance(node, (list, tuple)):
-        each = [_walk(v, f"{path}.{i}", tensors, large) for i, v in enumerate(node)]
+        room -= 2 if isinstance(node, tuple) else 1
+        each = [_walk(v, f"{path}.{i}", tensors, large, room) for i, v in enumerate(node)]
         return {TUPLE: each} if isinstance(node, tuple) else each
     if isinstance(node, torch.Tensor | np.ndarray):
         name = _free(path.encode(errors="backslashreplace").decode(), tensors)

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
 
 from rltrain.common.files import get_text
-from rltrain.errors import UsageError
+from rltrain.errors import UsageError, reason
 
 MOST_SETTINGS = 1 << 20
 """Bytes of settings of Numba that are read."""
@@ -53,7 +53,7 @@ def require_numba_settings(file: Path) -> None:
     Raises:
         UsageError: the file is not YAML of settings by name.
     """
-    if not file.is_file():
+    if not file.exists():
         return
     import yaml
 
@@ -61,8 +61,8 @@ def require_numba_settings(file: Path) -> None:
         found = yaml.safe_load(get_text(file, MOST_SETTINGS))
         fits = found is None or (isinstance(found, dict) and all(isinstance(k, str) for k in found))
         problem = "" if fits else f"got {found!r:.40}"
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        problem = str(error).splitlines()[0]
+    except Exception as error:  # of any kind, since YAML takes the types that values name on trust
+        problem = f"{reason(error).splitlines()[0]:.300}"
     if problem:
         raise UsageError(
             f"{file} in this folder, from which Numba reads its settings, cannot be read "

@@ -99,7 +99,7 @@ def _several(name: str, value: str, script: str) -> list[tuple[str, str]]:
     if name == "env" and "atari" in script and "/" not in value:
         value = f"ALE/{value}"
     if value.startswith("{") and "." not in name:
-        with suppress(yaml.YAMLError):
+        with suppress(Exception):  # of any kind, since types that values name are not checked
             tree = yaml.safe_load(value)
     elif name in ("hyperparams", "hyperparameters", "env_kwargs"):
         key, _, text = value.partition(":")

@@ -34,6 +34,7 @@ from rltrain.mode.evaluation_files import home, results_folder
 from rltrain.types import Batch, Clock, EnvSpec, Output
 
 POLICY, SCRIPT, RECORD = "policy.onnx", "act.py", "export.json"
+SHIPPED = Path(__file__).with_name(SCRIPT)
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 COMPARED_STEPS = 200
 """Time steps of all environments, at most, whose values are compared."""
@@ -135,26 +136,29 @@ def export(
     plain = ("hardware.device=cpu", "hardware.kernels=torch")
     source, settings = open_checkpoint(path, (*overrides, *plain), load_step, plays=True)
     folder = (home(source) or results_folder()) / "onnx" / str(source.step)
-    own = [POLICY, RECORD, "__pycache__"] if (folder / RECORD).is_file() else []
-    script, shipped = folder / SCRIPT, Path(__file__).with_name(SCRIPT)
-    if own and script.is_file() and script.read_bytes() == shipped.read_bytes():
+    own, script = [POLICY, RECORD, "__pycache__"], folder / SCRIPT
+    if script.is_file() and script.read_bytes() == SHIPPED.read_bytes():
         own.append(SCRIPT)  # else someone has edited it
     advice = "Move them elsewhere: an export replaces its folder."
     require_empty(folder, "an export", advice, tuple(own))
     temporary = folder.with_name(f".tmp-{folder.name}-{os.getpid()}")
+    aside = folder.with_name(f".tmp-{folder.name}-replaced")
     with ExitStack() as held:
         with refused_writes(folder, BESIDE):
             folder.parent.mkdir(parents=True, exist_ok=True)
             held.enter_context(locked(folder.parent))
+            checkpoint.restore_replaced(folder.parent)
             drop_temporary(folder.parent)
             temporary.mkdir(parents=True)
         try:
             record = written(settings, source, temporary)
             with storage_errors(folder):
-                shutil.rmtree(folder, ignore_errors=True)
+                if folder.exists():
+                    folder.replace(aside)
                 temporary.replace(folder)
         finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+            checkpoint.restore_replaced(folder.parent)
+            drop_temporary(folder.parent)
             with suppress(OSError):  # not empty
                 folder.parent.rmdir()
     show(folder, record, source.remarks)
@@ -200,7 +204,7 @@ def written(settings: Settings, source: checkpoint.Found, folder: Path) -> dict[
             "Nothing was written. A network that draws noise in evaluation mode, or keeps state "
             "besides hidden, cannot be exported."
         )
-    shutil.copyfile(Path(__file__).with_name(SCRIPT), folder / SCRIPT)
+    shutil.copyfile(SHIPPED, folder / SCRIPT)
     record = {
         **about,
         "inputs": {name: described(x) for name, x in network.examples.items()},

@@ -86,8 +86,20 @@ def match(
         "environment": require_able(agents, number),
     }
     every = list(itertools.combinations(agents, 2))
+    longest = number if BUILTIN in typed else number // 2  # battles of a side
+    seed_of = SeedsOfTests(request["seed"], n_envs=1)
+    record: JsonObject = {"request": request, "seeds": [seed_of(0, i) for i in range(longest)]}
     folder, pairings = begun(request, every)
-    folder = folder or results_folder("match")
+    if folder is None:
+        new = results_folder("match")
+        require_writable(new, advice=ELSEWHERE)
+        with locked(new.parent):  # of two equal commands at once the other one finds this match
+            folder, pairings = begun(request, every)
+            if folder is None:
+                folder = new
+                put_text(folder / FILE, json_text(record | {"pairings": []}))
+            else:
+                new.rmdir()
     require_writable(folder, advice=ELSEWHERE)
     require_no_folders(folder, PAGE)
     screen = Screen(quiet=not loud)
@@ -101,10 +113,7 @@ def match(
 
     with locked(folder, refuse):
         pairings = begun(request, every)[1]
-        seed_of = SeedsOfTests(request["seed"], n_envs=1)
-        longest = number if BUILTIN in typed else number // 2  # battles of a side
-        seeds = [seed_of(0, i) for i in range(longest)]
-        record = {"request": request, "seeds": seeds, "pairings": pairings}
+        record["pairings"] = pairings
         for first, second in every[len(pairings) :]:
             pairings.append(pairing(first, second, number, folder))
             screen.lines(row_of(pairings[-1]))

@@ -257,7 +257,7 @@ def plan_for(
         )
     else:
         advice = "Type hydra.sweep.dir=FOLDER with a new or an empty folder, or leave it out."
-        require_empty(typed, "a sweep", advice, (".lock", f".{FILE}."))
+        require_empty(typed, "a sweep", advice, (".lock*", f".{FILE}.*"))
     require_writable(wanted.folder, "hydra.sweep.dir")
     return wanted, False
 

@@ -9,6 +9,7 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from rltrain.common.files import absolute_path, get_json, put_text, require_empty, require_plain
 from rltrain.common.machine.places import require_no_folders, require_writable
@@ -73,20 +74,29 @@ def begin(folder: Path, overrides: Sequence[str], run: RunSettings) -> bool:
         try:
             before = {**get_json(path)}
         except (OSError, ValueError, TypeError) as error:
-            raise UsageError(f"{path} is not a valid study: {error}. {advice}") from error
+            raise UsageError(f"{path} is not a valid study: {error!s:.300}. {advice}") from error
+        pairs = {key: without_common(before.get(key), value) for key, value in about.items()}
         differ = [
-            f"{key} {show(before.get(key))}, not {show(value)}"
-            for key, value in about.items()
-            if before.get(key) != value
+            f"{key} {show(theirs):.80}, not {show(ours):.80}"
+            for key, (theirs, ours) in pairs.items()
+            if theirs != ours
         ]
         if differ:
             raise UsageError(f"{folder} holds a study with {'; '.join(differ)}. {advice}")
         return True
     advice = "Type tune.dir=FOLDER with a new or an empty folder, or leave it out."
-    require_empty(folder, "a study", advice, (f".{STUDY}.",))
+    require_empty(folder, "a study", advice, (f".{STUDY}.*",))
     folder.mkdir(parents=True, exist_ok=True)
     put_text(path, json.dumps(about, indent=1))
     return False
+
+
+def without_common(one: Any, other: Any) -> tuple[Any, Any]:
+    """Two values, of lists only what the other one does not have, if they differ in that."""
+    if not isinstance(one, list) or not isinstance(other, list):
+        return one, other
+    rest = [each for each in one if each not in other], [each for each in other if each not in one]
+    return rest if rest[0] or rest[1] else (one, other)
 
 
 def start(job: StudySetup, jobs: int) -> int:

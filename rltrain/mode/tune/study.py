@@ -59,6 +59,7 @@ def open_study(folder: Path, run: RunSettings) -> Study:
 
     path, first = str(folder / JOURNAL), sampler(run, 0)
     lock: Any = JournalLock(folder)
+    direction = "maximize" if run.tune.mode == "max" else "minimize"
     with locked(lock.path):
         drop_unfinished_line(folder)
     try:
@@ -67,7 +68,7 @@ def open_study(folder: Path, run: RunSettings) -> Study:
             study_name="rltrain",
             storage=storage,
             load_if_exists=True,
-            direction="maximize" if run.tune.mode == "max" else "minimize",
+            direction=direction,
             sampler=first,
             pruner=pruner(run),
         )
@@ -75,7 +76,9 @@ def open_study(folder: Path, run: RunSettings) -> Study:
     except OSError as error:
         raise StorageError(f"{shown(folder / JOURNAL)} cannot be written: {error}.") from error
     except Exception as error:  # of any kind, since Optuna takes its own records on trust
-        raise damaged(folder, f"{reason(error)}.") from error
+        raise damaged(folder, f"{reason(error).rstrip('.'):.300}.") from error
+    if [each.name.lower() for each in study.directions] != [direction]:
+        raise damaged(folder, f"it does not {direction} one score, as tune.mode says.")
     return study
 
 
@@ -219,14 +222,19 @@ def problem_of(trial: FrozenTrial, space: dict[str, Parameter]) -> str:
     """The problem with a trial, "" for none."""
     for key, value in trial.params.items():
         if key not in space:
-            return f"{key!r} is not in tune.space."
+            return f"{key!a:.80} is not in tune.space."
         if trial.distributions[key] != space[key].distribution or not space[key].holds(value):
-            return f"{key}={value} does not lie in tune.space."
+            return f"{key}={value!s:.80} does not lie in tune.space."
     if trial.state.name == "COMPLETE" and (missing := set(space) - set(trial.params)):
         return f"it has no {', '.join(sorted(missing))}."
     if not isinstance(trial.user_attrs.get("error", ""), str):
         return "its error is not text."
-    numbers = [*trial.intermediate_values.values(), *(trial.values or ())]
+    if trial.values is None and trial.state.name == "COMPLETE":
+        return "it has no score."
+    values = [0.0] if trial.values is None else trial.values
+    if len(values) != 1:
+        return f"it has {len(values)} scores, not one."
+    numbers = [*trial.intermediate_values, *trial.intermediate_values.values(), *values]
     if not all(map(is_number, numbers)):
         return "its scores are not numbers."
     return ""

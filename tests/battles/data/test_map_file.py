@@ -1,5 +1,7 @@
 """Custom maps, from YAML files."""
 
+import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +33,7 @@ terrain: |
   #.............#
   ###############
 """
+FLAT = PLAIN[: PLAIN.index("terrain")] + "terrain: open\norder: wait\n"
 
 
 @pytest.fixture
@@ -142,8 +145,17 @@ FAULTS = [
     (("name: mine", "name: &a mine"), None),
     (("limit: 50", "limit: &a 50\norder: *a"), "has references"),
     (("name: mine", "name: !!python/object/apply:os.system [exit]"), "is not YAML, see line 2"),
+    *(
+        (("limit: 50", f"limit: {tagged}"), "is not YAML, see line 3: values do not name their")
+        for tagged in ("!!bool maybe", "!!timestamp 1", "!!int x", "!!int ''", "!!float x")
+    ),
+    (("name: mine", "name: !!binary x"), "is not YAML, see line 2: values do not name their types"),
+    (("limit: 50", "limit: 0x" + "f" * 20_000), "see line 3: more than 1,000 characters without"),
     (("name: mine", "name: {"), "is not YAML, see line"),
-    (("name: mine", "name: " + "[" * 1000), "is not YAML"),
+    *(
+        (("name: mine", "name:\n " + mark * (60_000 // len(mark))), "nested more than 10 deep")
+        for mark in ("[", "{", "- ", "? ")
+    ),
     (("name: mine", "name: mine" + " " * 70000), "is larger than 65536 bytes"),
     ((PLAIN, "- 3\n"), "a map that is not a mapping"),
 ]
@@ -158,6 +170,16 @@ def test_every_fault_is_one_clear_sentence(write, changes, message) -> None:
     with pytest.raises(ValueError, match=f"map_file: the file .*mine.yaml .*{message}") as refused:
         read_map(path)
     assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 900
+
+
+@pytest.mark.parametrize("leaf", sorted({*re.findall(r"(?:[a-z]+|\d+)(?=[:,}\]\n])", FLAT)}))
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_of_a_long_text_in_any_place_the_beginning_is_shown(write, leaf, quote) -> None:
+    path = write(PLAIN, FLAT.replace(leaf, f"{quote}{leaf * 20_000:.20000}{quote}", 1))
+    with pytest.raises(ValueError, match=r"map_file: the file .*mine\.yaml ") as refused:
+        read_map(path)
+    assert len(str(refused.value)) < 900 + len(path)
 
 
 def test_a_terrain_of_too_many_walls_or_none_is_refused(write, tmp_path: Path) -> None:
@@ -173,3 +195,12 @@ def test_a_terrain_of_too_many_walls_or_none_is_refused(write, tmp_path: Path) -
 def test_a_file_that_is_not_there_is_named() -> None:
     with pytest.raises(ValueError, match=r"the file nowhere\.yaml cannot be read: No such file"):
         read_map("nowhere.yaml")
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)])
+def test_what_is_not_a_regular_file_is_refused_at_once(tmp_path: Path, make) -> None:
+    make(tmp_path / "mine.yaml")
+    with pytest.raises(
+        ValueError, match=r"the file .*mine\.yaml (is a pipe or a device|cannot be read)"
+    ):
+        read_map(str(tmp_path / "mine.yaml"))

@@ -68,6 +68,10 @@ def test_every_printed_command_is_accepted_when_typed(printed):
         (["python", "train.py", "-c", "dqn.yml", "-i", "x.zip"], "conf_file"),
         (["python", "-m", "rl_zoo3.train", "--algo", "dqn"], "\n  rltrain algo=dqn"),
         (["python3", "src/main.py", "--config=qmix", "--help"], "\n  rltrain --help algo=qmix"),
+        *(
+            ([f"--env_config={{a: {value}}}"], f"Left out: env={{a: {value}}}")
+            for value in ("2020-99-99", "!!bool x", "!!int ''", "!!timestamp x")
+        ),
     ],
 )
 def test_flags_of_other_programs_are_not_taken_for_ours(typed, said):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import rltrain
+from rltrain.common.files import put_text
 from rltrain.common.machine import places
 from rltrain.errors import CheckpointError, StorageError, UsageError
 from rltrain.main import run
@@ -109,6 +110,43 @@ def test_a_match_that_was_interrupted_goes_on_and_ends_as_one_that_was_not(monke
     assert record() == whole
     assert run([*command, "seed=1"]) == 0  # another match
     assert len(played) == 6
+
+
+def test_a_match_is_found_again_from_its_beginning_on(monkeypatch):
+    """Defect: two equal commands at once both played, and a killed one left an empty folder."""
+    command, play = words("closest, builtin", 2, *MAP), round_robin.pairing
+
+    def interrupted(*of):
+        assert record()["pairings"] == []
+        with pytest.raises(UsageError, match="Another process plays this match"):
+            run(command)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(round_robin, "pairing", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(command)
+    monkeypatch.setattr(round_robin, "pairing", play)
+    assert run(command) == 0
+    assert len(record()["pairings"]) == 1
+    assert len([*Path("outputs/match").iterdir()]) == 1
+
+
+def test_of_two_equal_commands_at_once_the_later_one_joins_the_match(monkeypatch):
+    command, begun, n_asked = words("closest, builtin", 2, *MAP), round_robin.begun, []
+    monkeypatch.setattr(round_robin, "pairing", lambda *of: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run(command)
+    (folder,) = Path("outputs/match").iterdir()
+
+    def late(*of):
+        """The other one's match is not there yet when it is looked for first."""
+        n_asked.append(of)
+        return begun(*of) if len(n_asked) > 1 else (None, [])
+
+    monkeypatch.setattr(round_robin, "begun", late)
+    with pytest.raises(ZeroDivisionError):
+        run(command)
+    assert [*Path("outputs/match").iterdir()] == [folder]
 
 
 def test_the_same_match_from_python(teams):
@@ -236,7 +274,9 @@ def test_the_commands_of_the_page_are_matches():
 
 def test_a_pairing_that_cannot_be_written_is_shown(teams, monkeypatch, capsys):
     def full(path, text):
-        raise OSError(28, "No space left on device", str(path))
+        if path.exists():  # after the first pairing
+            raise OSError(28, "No space left on device", str(path))
+        put_text(path, text)
 
     monkeypatch.setattr(round_robin, "put_text", full)
     with pytest.raises(StorageError, match=r"match\.json cannot be written"):

@@ -83,18 +83,33 @@ DAMAGE = {
     "no operation": lambda lines: [*lines, b"{}"],
     "no UTF-8": lambda lines: [*lines, b"\xff\xfe"],
     "nested": lambda lines: [*lines, b"[" * 100_000],
-    "an error that is no text": lambda lines: with_attribute(lines, {"error": ["x"]}),
+    "an error that is no text": lambda lines: with_key(lines, "user_attrs", {"error": ["x"]}),
+    **{
+        f"{key}: {value}": lambda lines, key=key, value=value: with_key(lines, key, value)
+        for key, values in {
+            "directions": ([1], [1, 2], [], [2, 2], {}, [0], None),
+            "value": (None, "1", [1.0], 1e400),
+            "intermediate_values": ({"100": "x"}, {"100": None}),
+        }.items()
+        for value in values
+    },
+    **{
+        f"values {values}": lambda lines, values=values: with_key(
+            with_key(lines, "value", None), "values", values
+        )
+        for values in ([], [1.0, 2.0], ["1"], "1", 1)
+    },
     "the middle is gone": lambda lines: [lines[0], *lines[2:]],
     "empty": lambda lines: [],
 }
 
 
-def with_attribute(lines, attribute):
-    """The lines with an attribute of the first trial."""
+def with_key(lines, key, value):
+    """The lines with another value of a key, where there is one."""
     records = [json.loads(line) for line in lines]
+    assert any(key in record for record in records)
     return [
-        json.dumps(record | ({"user_attrs": attribute} if "user_attrs" in record else {})).encode()
-        for record in records
+        json.dumps(record | ({key: value} if key in record else {})).encode() for record in records
     ]
 
 

@@ -1,0 +1,102 @@
+"""Of a long text in the place of any value of a file, a message shows the beginning."""
+
+import json
+import os
+
+import pytest
+import torch
+
+from rltrain.common import checkpoint
+from rltrain.common.checkpoint.fit import check_fits
+from rltrain.common.checkpoint.locate import MANIFEST, own_digest
+from rltrain.common.files import put_text
+from rltrain.config.compose import compose_checked
+from rltrain.errors import RltrainError
+from rltrain.mode.tune.command import begin
+from rltrain.offline.shards import INDEX
+from tests.offline.hand_made import Env, play, writer
+from tests.offline.test_damaged_datasets import PAIR, changed, paths, read
+
+LONG = "x" * 20_000
+RUN = ("algo=dqn", "env=cartpole")
+
+
+def damaged(tree):
+    """Copies of a tree with a long text in the place of one value each."""
+    for at in filter(None, paths(tree)):
+        yield changed(tree, at, lambda node, key: node.__setitem__(key, LONG))
+
+
+def require_short(path, texts, reads):
+    """A file is read with each text, or refused in a short paragraph."""
+    n_refused = 0
+    for text in texts:
+        put_text(path, text)
+        try:
+            reads()
+        except RltrainError as error:
+            said, n_refused = str(error), n_refused + 1
+            assert path.name in said or str(path.parent) in said
+            assert "\n" not in said
+            assert len(said) < 900
+    assert n_refused > len(texts) / 3
+
+
+def test_of_a_dataset(tmp_path):
+    to = writer(tmp_path / "d")
+    to.about = {"spec": PAIR.record}
+    play(to, [Env([2])])
+    to.flush()
+    path = tmp_path / "d" / INDEX
+    texts = [json.dumps(tree) for tree in damaged(json.loads(path.read_text()))]
+    require_short(path, texts, lambda: read(path.parent))
+
+
+@pytest.mark.parametrize("have", [{}, {"online": {"weight": torch.zeros(1)}}])
+def test_of_the_spec_of_a_checkpoint(tmp_path, have):
+    config = {"choices": {"algo": "dqn", "env": "cartpole"}, "algo": {}}
+    about = {"spec": PAIR.record, "config": config}
+    folder = checkpoint.write(tmp_path, 5, {**about, "model": {}}, "weights")
+    path = folder / "spec.json"
+    texts = [json.dumps(tree) for tree in damaged(json.loads(path.read_text()))]
+    require_short(path, texts, lambda: check_fits(have, {}, folder, about))
+
+
+def test_of_a_manifest_of_a_checkpoint(tmp_path):
+    folder = checkpoint.write(tmp_path, 5, {"model": {"x": 1}}, "weights")
+    whole = checkpoint.stored_manifest(folder)
+    trees = [*damaged(whole), {**whole, "files": {LONG: {"bytes": 1, "sha256": ""}}}]
+    texts = [json.dumps(t | {"sha256": own_digest(t)}) for t in trees]
+    require_short(folder / MANIFEST, texts, lambda: checkpoint.find(folder))
+
+
+def test_of_a_study(own_folder):
+    run = compose_checked([*RUN, "tune.space=[{key: seed, low: 1, high: 5}]"]).settings().run
+    begin(own_folder / "t", RUN, run)
+    path = own_folder / "t/study.json"
+    texts = [json.dumps(tree) for tree in damaged(json.loads(path.read_text()))]
+    require_short(path, texts, lambda: begin(path.parent, RUN, run))
+
+
+def test_of_a_journal_of_a_study(tmp_path):
+    pytest.importorskip("optuna")
+    from rltrain.mode.tune.study import next_trial, open_study, require_trials, suggest, trial_dir
+    from tests.mode.tune.test_study_journal import SPACE
+
+    run = compose_checked([*RUN]).settings().run
+    study = open_study(tmp_path, run)
+    trial, lock = next_trial(study, tmp_path, run)
+    suggest(study, trial, SPACE, run)
+    trial.report(3.0, 100)
+    trial.set_user_attr("error", "none")
+    study.tell(trial, 3.0)
+    os.close(lock)
+    trial_dir(tmp_path, 0).mkdir(parents=True)
+    path = tmp_path / "journal.log"
+    lines = path.read_text().splitlines()
+    texts = [
+        "\n".join([*lines[:i], json.dumps(tree), *lines[i + 1 :], ""])
+        for i, line in enumerate(lines)
+        for tree in damaged(json.loads(line))
+    ]
+    require_short(path, texts, lambda: require_trials(open_study(tmp_path, run), tmp_path, SPACE))
