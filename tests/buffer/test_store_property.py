@@ -21,7 +21,7 @@ def fields_of_keys(keys: np.ndarray) -> dict[str, np.ndarray]:
     number = keys[..., None]
     return {
         "obs": np.stack([number % 1009, number % 499], -1).astype(np.float32),
-        "avail_actions": (number[..., None] >> np.arange(SPEC.n_actions)) % 2 == 1,
+        "avail_actions": ((number % 31 + 1)[..., None] >> np.arange(SPEC.n_actions)) % 2 == 1,
         "state": number.astype(np.float32),
         "last": keys % 7 == 0,
         "action": number % 5,
