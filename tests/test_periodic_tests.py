@@ -1,6 +1,7 @@
 """Tests of a trainer: when they are made, and what they change."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,36 @@ def test_an_interrupted_test_gives_no_result(small, tmp_path):
     trainer.stop("SIGTERM", interrupted=True)
     assert trainer.test() == {}
     assert trace.tests == []
+
+
+def test_a_test_by_hand_after_a_restore_is_not_the_scheduled_one(small, tmp_path):
+    """Also where the scheduled one was made at this env step before."""
+
+    class ByHand(Callback):
+        at = None
+
+        def on_iteration(self, trainer, value=None):
+            if trainer.clock.env_steps == self.at:
+                trainer.test()
+
+        def on_test_end(self, trainer, value):
+            tests.append(trainer.clock.env_steps)
+            return value
+
+    tests, by_hand = [], ByHand()
+    words = [*small, "save.interval=1000"]  # the checkpoint keeps its replay
+    trainer = rltrain.make_trainer(words, tmp_path, callbacks=[by_hand])
+    with closing(trainer):
+        trainer.start()
+        trainer.run(40)
+        saved = trainer.save()
+        trainer.run(60)
+        scheduled = tests[-1]
+        assert len(tests) == 2
+        trainer.restore(saved)
+        by_hand.at = scheduled
+        trainer.run(60)
+    assert tests[2:] == [scheduled, scheduled]
 
 
 def test_a_test_whose_metrics_are_taken_away_was_still_made(small, tmp_path):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -41,8 +42,8 @@ class Callback(Stateful):
 
     def state_dict(self) -> StateDict:
         """What changes while training; saved in checkpoints."""
-        own = {name: getattr(self, name) for name in self.state_names}
-        return {k: v.state_dict() if hasattr(v, "state_dict") else v for k, v in own.items()}
+        own = ((name, getattr(self, name)) for name in self.state_names)
+        return {k: v.state_dict() if hasattr(v, "state_dict") else deepcopy(v) for k, v in own}
 
     def load_state_dict(self, state: StateDict) -> None:
         """Restore what ``state_dict`` returned."""
@@ -51,7 +52,7 @@ class Callback(Stateful):
             if hasattr(own, "load_state_dict"):
                 own.load_state_dict(state[name])
             else:
-                setattr(self, name, type(own)(state[name]))
+                setattr(self, name, deepcopy(state[name]))
 
     def on_train_start(self, trainer: Training, value: None = None) -> None:
         """Before the first iteration."""

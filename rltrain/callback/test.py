@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from rltrain.callback.hooks import Callback, Due
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
 from rltrain.common.metrics import beats, test_score
-from rltrain.errors import Interrupted
 from rltrain.logger.loggers import Loggers
+from rltrain.types import StateDict
 
 
 class Test(Callback):
@@ -39,8 +37,7 @@ class Test(Callback):
             trainer.tests.finish()
         if self.due.reached(env_steps):
             self.began_at = env_steps
-            with suppress(Interrupted):
-                trainer.tests.begin()
+            trainer.tests.begin()
 
     def on_log(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         trainer.tests.finish_earlier()
@@ -84,3 +81,7 @@ class Test(Callback):
         checkpoint.name_pointer(
             trainer.run_dir / "checkpoints", "best", trainer.tests.clock.env_steps
         )
+
+    def load_state_dict(self, state: StateDict) -> None:
+        super().load_state_dict(state)
+        self.began_at = -1  # a test by hand is not one that began before

@@ -42,7 +42,7 @@ class Tests(Protocol):
         """States of the tested networks; None = the current ones."""
 
     def begin(self) -> None:
-        """Begin a test; raises Interrupted if the run is interrupted."""
+        """Begin a test; nothing is reported if the run is interrupted meanwhile."""
 
     def finish(self) -> None:
         """Wait for the started test and report its result."""

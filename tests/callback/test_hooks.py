@@ -13,7 +13,7 @@ import torch
 
 from rltrain.buffer.packed_batch import BatchMemory, form_of
 from rltrain.callback import Callback, Callbacks
-from rltrain.callback.hooks import STEP_HOOKS, TEST_HOOKS, VALUES
+from rltrain.callback.hooks import STEP_HOOKS, TEST_HOOKS, VALUES, Due
 from rltrain.errors import UsageError
 
 UNUSED = ("obs", "avail_actions", "state", "last_action", "last", "action", "terminated")
@@ -229,3 +229,25 @@ def test_a_batch_that_a_callback_may_have_changed_in_place_is_taken_from_its_fie
     changed = Callbacks([counting, changing]).on_batch(None, batch)
     assert changed.layout is None
     assert changed.reward.unique().tolist() == [2.0]
+
+
+def test_named_attributes_are_the_state_of_a_callback():
+    """Whatever kind of value each has now and had when it was saved; neither shares it with the
+    other.
+    """
+
+    class Counting(Callback):
+        state_names = ("count", "best", "wins", "due")
+
+        def __init__(self):
+            self.count, self.best, self.wins, self.due = 0, None, {}, Due(10)
+
+    before, after = Counting(), Counting()
+    before.count, before.best, before.wins["3m"] = 3, 0.5, [1, 2]
+    before.due(25)
+    state = before.state_dict()
+    before.wins["3m"].append(3)
+    after.load_state_dict(state)
+    assert (after.count, after.best, after.wins, after.due.at) == (3, 0.5, {"3m": [1, 2]}, 30)
+    before.load_state_dict(Counting().state_dict())
+    assert (before.count, before.best, before.wins, before.due.at) == (0, None, {}, 0)

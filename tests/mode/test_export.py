@@ -4,11 +4,9 @@ exported is said.
 
 import importlib.util
 import json
-import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,24 +17,15 @@ from torch import nn
 import rltrain
 from rltrain.config.catalog import CONF
 from rltrain.env.smac import StarCraft2Env
-from rltrain.errors import StorageError, UsageError
-from rltrain.mode.export.network import SHIPPED, export
+from rltrain.errors import UsageError
+from rltrain.mode.export.network import export
 from rltrain.types import Output
 from tests.env.scripted import Sampled
 from tests.integration.promises.envs import Images, Keys
+from tests.mode.exports import ONE_AGENT, saved
 
-ONE_AGENT = ["env=cartpole", "hardware.threads=1", "hardware.n_envs=1", "tuned=none"]
 IMAGES = ["env=gymnasium", "algo/network=conv", "algo.network.filters=[[4,3,2]]"]
 IMAGES += ["algo.network.hidden_sizes=[8]", "hardware.threads=1", "env.frame_stack=2"]
-
-
-def saved(overrides, folder, env=None):
-    """A run folder with the weights of the initialization."""
-    trainer = rltrain.make_trainer([*overrides, "test.n_envs=2"], run_dir=folder, env=env)
-    trainer.start()
-    trainer.save("weights")
-    trainer.close()
-    return folder
 
 
 def loaded_script(folder):
@@ -239,84 +228,6 @@ def test_missing_packages_are_named_with_the_command_that_installs_them(monkeypa
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"mode=export needs onnx, .*pip install .*onnx"):
         export(own_folder, [], None)
-
-
-def test_a_file_in_the_place_of_the_folder_is_named_and_kept(own_folder):
-    run = saved([*ONE_AGENT, "algo=dqn"], own_folder / "run")
-    (run / "onnx").mkdir()
-    (run / "onnx/0").touch()
-    with pytest.raises(UsageError, match=r"onnx/0 already exists and is not a folder"):
-        export(run, [], None)
-    assert (run / "onnx/0").is_file()
-
-
-def test_a_folder_that_cannot_be_written_is_named_before_anything_is_built(own_folder):
-    run = saved([*ONE_AGENT, "algo=dqn"], own_folder / "run")
-    (run / "onnx").touch()  # a file where the folder belongs: not writable by root either
-    with pytest.raises(UsageError, match=r"onnx/0 cannot be written.*copy the checkpoint"):
-        export(run, [], None)
-
-
-def test_what_killed_exports_left_is_removed(own_folder, monkeypatch):
-    run = saved([*ONE_AGENT, "algo=dqn"], own_folder / "run")
-    (run / "onnx/.tmp-0-77/inner").mkdir(parents=True)
-
-    def written(settings, source, folder):
-        assert [path.name for path in folder.parent.iterdir()] == [folder.name]
-        return {}
-
-    monkeypatch.setattr("rltrain.mode.export.network.written", written)
-    monkeypatch.setattr("rltrain.mode.export.network.show", lambda *shown: None)
-    assert export(run, [], None) == run / "onnx/0"
-    assert [path.name for path in (run / "onnx").iterdir()] == ["0"]
-
-
-@pytest.mark.parametrize(
-    "left",
-    [
-        *(["act.py"], ["policy.onnx"], ["act.py", "policy.onnx"], ["__pycache__"], []),
-        ["act.py", "policy.onnx", "export.json"],
-    ],
-)
-@pytest.mark.parametrize("place", ["0", ".tmp-0-replaced"])
-def test_what_a_killed_export_left_of_another_is_replaced(own_folder, monkeypatch, left, place):
-    """Defect: without export.json it was someone else's."""
-    run = saved([*ONE_AGENT, "algo=dqn"], own_folder / "run")
-    (run / "onnx" / place).mkdir(parents=True)
-    for name in left:
-        (run / "onnx" / place / name).write_bytes(SHIPPED.read_bytes())
-    monkeypatch.setattr("rltrain.mode.export.network.written", lambda *_: {})
-    monkeypatch.setattr("rltrain.mode.export.network.show", lambda *shown: None)
-    assert export(run, [], None) == run / "onnx/0"
-    assert [path.name for path in (run / "onnx").iterdir()] == ["0"]
-    assert not [*(run / "onnx/0").iterdir()]
-
-
-def test_an_export_that_cannot_take_the_place_of_another_leaves_it(own_folder, monkeypatch):
-    """Defect: it was deleted first."""
-    run = saved([*ONE_AGENT, "algo=dqn"], own_folder / "run")
-    (run / "onnx/0").mkdir(parents=True)
-    (run / "onnx/0/policy.onnx").touch()
-    monkeypatch.setattr("rltrain.mode.export.network.written", lambda *_: {})
-
-    def replace(path, target):
-        if path.name.startswith(".tmp-"):
-            raise OSError(28, "No space left on device")
-        os.replace(path, target)
-
-    monkeypatch.setattr(Path, "replace", replace)
-    with pytest.raises(StorageError):
-        export(run, [], None)
-    assert [path.name for path in (run / "onnx").rglob("*")] == ["0", "policy.onnx"]
-
-
-def test_files_beside_those_of_an_export_are_kept(own_folder):
-    run = saved([*ONE_AGENT, "algo=dqn"], own_folder / "run")
-    for name in ("policy.onnx", "export.json", "policy.onnx.mine"):
-        (run / "onnx/0").mkdir(parents=True, exist_ok=True)
-        (run / "onnx/0" / name).touch()
-    with pytest.raises(UsageError, match=r"is not empty \(policy\.onnx\.mine\)"):
-        export(run, [], None)
 
 
 def test_an_export_needs_a_checkpoint(command, small):

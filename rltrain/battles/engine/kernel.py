@@ -3,6 +3,7 @@
 Kernels call each other across files, so all are compiled again when one of their files changes.
 """
 
+# mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -30,7 +31,7 @@ _TO_UNIT = F(1.0 / (1 << 24))
 
 
 @njit(inline="always")
-def draw(rng, e):  # type: ignore[no-untyped-def]
+def draw(rng, e):
     """Uniform float32 in [0, 1) from the xorshift64* stream of battle e; ``rng`` is uint64 [E]."""
     s = rng[e]
     s ^= s >> np.uint64(12)
@@ -41,13 +42,13 @@ def draw(rng, e):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always")
-def squared(dx, dy):  # type: ignore[no-untyped-def]
+def squared(dx, dy):
     """Squared length of a vector."""
     return dx * dx + dy * dy
 
 
 @njit(inline="always")
-def shuffle(items, n, rng, e):  # type: ignore[no-untyped-def]
+def shuffle(items, n, rng, e):
     """Put the first n items into random order (Fisher-Yates)."""
     for k in range(n - 1, 0, -1):
         m = int(draw(rng, e) * F(k + 1))
@@ -55,7 +56,7 @@ def shuffle(items, n, rng, e):  # type: ignore[no-untyped-def]
 
 
 @njit()
-def stream_of(seed):  # type: ignore[no-untyped-def]
+def stream_of(seed):
     """State of a random stream, never 0, from any uint64 seed (splitmix64)."""
     s = seed + np.uint64(0x9E3779B97F4A7C15)
     s = (s ^ (s >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
