@@ -27,6 +27,10 @@ PQN = (
 """A fifth of the authors' frames, with schedules shortened accordingly."""
 SELF_PLAY = "env.opponents={self:0.8,builtin:0.2} self_play.interval=50_000"
 PREY = "env=stag_hunt total_env_steps=500_000 hardware.n_envs=1 test.episodes=16"
+LONG_PREY = (
+    "env=stag_hunt total_env_steps=1_000_000 hardware.n_envs=1 test.episodes=16 "
+    "algo.exploration.env_steps=1_000_000"
+)
 QPLEX = " algo.mixer.kernels=10 algo.mixer.kernel_layers=3"
 EASY_PREY = (
     "experiment=pymarl2/qmix env=stag_hunt test.episodes=16 env.miscapture=0 "
@@ -56,7 +60,8 @@ class Task:
             rl-baselines3-zoo (one agent, mean and deviation over episodes), CleanRL's documentation
             (returns of training, mean and deviation over three seeds), SMACv2's curves of QMIX in
             the game within 100,000 env steps of 1 M, DQN after 5 M frames in the figures of
-            MinAtar's paper, and best points within 2 M steps of EPyMARL's paper.
+            MinAtar's paper, best points within 2 M steps of EPyMARL's paper, and for ``long_prey``
+            medians of a reader's runs of WQMIX's code with this exploration (its issue 3).
         published_env_steps: after so many env steps, if not after those of ``overrides``.
     """
 
@@ -313,6 +318,15 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
                 ("qmix", "", 5),
                 ("ow_qmix", "", 3),
                 ("qplex", QPLEX, 3),
+            )
+        },
+        **{
+            f"long_prey-{algo}": Task(f"algo={algo} {LONG_PREY}{more}", last=5, published=published)
+            for algo, more, published in (
+                ("vdn", "", "36.4"),
+                ("qmix", "", "36.0"),
+                ("ow_qmix", "", "36.8"),
+                ("qplex", QPLEX, "30.3"),
             )
         },
         **{
