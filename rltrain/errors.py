@@ -52,7 +52,7 @@ class NamesError(UsageError):
 
 
 LACKS_MEMORY = re.compile("(?i)out of memory|allocate memory|DefaultCPUAllocator|ALLOC_FAILED")
-"""What PyTorch says, whose errors of the CPU have no class of their own."""
+"""Messages of PyTorch, whose errors of the CPU have no class of their own."""
 
 
 def memory_problem(error: BaseException) -> str | None:
@@ -67,7 +67,7 @@ def memory_problem(error: BaseException) -> str | None:
     )
 
 
-def notes_of(error: BaseException) -> str:
+def joined_notes(error: BaseException) -> str:
     """The notes that were added to an exception, in parentheses, the first line of each."""
     return "".join(f" ({note.splitlines()[0]})" for note in getattr(error, "__notes__", ()))
 
@@ -79,7 +79,7 @@ def memory_errors(kind: type[RltrainError] = RltrainError) -> Iterator[None]:
         yield
     except Exception as error:
         if problem := memory_problem(error):
-            raise kind(problem + notes_of(error)) from error
+            raise kind(problem + joined_notes(error)) from error
         raise
 
 
@@ -119,9 +119,9 @@ class StorageError(RltrainError):
 
 
 UNWRITABLE = errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS
-"""What disks that are full or read-only answer."""
+"""Errors of disks that are full or read-only."""
 FORBIDDEN = errno.EACCES, errno.EPERM, errno.EIO, errno.EISDIR, errno.ENOTDIR
-"""What is answered to reading, too: files of other users, failing disks, folders for files."""
+"""Errors of reading, too: files of other users, failing disks, folders for files."""
 
 
 @contextmanager
@@ -228,7 +228,7 @@ def reason(error: BaseException) -> str:
     return text if isinstance(error, Exception) else f"{text} (it would have ended the program)"
 
 
-def exit_code_of(error: BaseException) -> int:
+def find_exit_code(error: BaseException) -> int:
     """The exit code of the command that ``error`` ends."""
     return error.exit_code if isinstance(error, RltrainError) else 1
 

@@ -17,7 +17,7 @@ from gymnasium import spaces
 import rltrain
 from rltrain.callback import Callback
 from rltrain.errors import UsageError
-from rltrain.report.readers.rltrain_runs import of_another_task
+from rltrain.report.readers.rltrain_runs import changes_task
 from rltrain.types import EnvSpec
 from tests.marks import slow_except
 
@@ -121,7 +121,7 @@ def test_an_environment_of_ones_own_is_trained_resumed_and_evaluated():
     assert further.history["env_steps"][-1] >= 100
     assert rltrain.evaluate(result.run_dir, episodes=1, env=Coin).metrics["test/return_mean"] < 2
     record = json.loads((result.run_dir / "evaluation.json").read_text())
-    assert not any(map(of_another_task, record["overrides"]))
+    assert not any(map(changes_task, record["overrides"]))
 
 
 def test_an_opponent_in_an_environment_of_ones_own_with_one_side_is_refused():
@@ -138,7 +138,7 @@ def test_an_evaluation_in_another_environment_is_no_absolute_metric_of_the_run()
     own = rltrain.train(DQN, env=Coin).run_dir
     rltrain.evaluate(own, episodes=1, env=OtherCoin)
     record = json.loads((own / "evaluation.json").read_text())
-    assert any(map(of_another_task, record["overrides"]))
+    assert any(map(changes_task, record["overrides"]))
 
 
 @pytest.mark.parametrize("key", ["report.metric=x", "match.battles=2", "hub.repo=me/model"])

@@ -74,7 +74,7 @@ def test_what_an_exception_broke_off_is_made_at_the_next_iteration(tmp_path, hoo
     trainer, broken = driven(tmp_path, [counts, breaking(hook, error, begins)])
     assert broken == 1
     tests = {row["env_steps"] for row in rows(trainer, "test/return_mean")}
-    steps = set(checkpoint.steps_of(trainer.checkpoints))
+    steps = set(checkpoint.list_steps(trainer.checkpoints))
     logged = {row["env_steps"]: row["custom/n"] for row in rows(trainer, "custom/n")}
     for at in (0, 30, 60, 90, trainer.clock.env_steps):
         for made in (tests, steps if at else tests, set(logged) if at else tests):

@@ -17,7 +17,7 @@ from rltrain.errors import (
     RltrainError,
     UsageError,
     closest,
-    exit_code_of,
+    find_exit_code,
     memory_errors,
     reason,
     usage_errors,
@@ -28,7 +28,7 @@ from rltrain.errors import (
     ("error", "code"), [(UsageError("x"), 2), (DivergedError("x"), 5), (ValueError("x"), 1)]
 )
 def test_every_error_has_an_exit_code(error: Exception, code: int) -> None:
-    assert exit_code_of(error) == code
+    assert find_exit_code(error) == code
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_a_lack_of_memory_within_an_environment_names_the_environment_as_well(
     with pytest.raises(type(error)) as raised:
         trainer.train()
     trainer.close()
-    assert exit_code_of(raised.value) == 1
+    assert find_exit_code(raised.value) == 1
     with pytest.raises(RltrainError, match=MEMORY) as said, memory_errors():
         raise raised.value
     assert re.search(r"\(the environment itself may take it: Runs at step \d", str(said.value))

@@ -59,7 +59,7 @@ def failing(run_dir: Path, at: int, error: str, expected: dict[str, str]) -> str
     process.join()
     if problem := unclear(process.exitcode, output):
         return problem
-    for step in checkpoint.steps_of(run_dir / "checkpoints")[:1]:  # of others, parts may be left
+    for step in checkpoint.list_steps(run_dir / "checkpoints")[:1]:  # of others, parts may be left
         try:
             checkpoint.single(run_dir / "checkpoints" / str(step))
         except CheckpointError as damage:

@@ -25,7 +25,7 @@ def cases(folder: Path, seed: int, n_cases: int | None) -> Iterator[tuple[str, s
     rng = random.Random(seed)
     with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()):
         assert run([*SMALL, "hydra.run.dir=run"]) == 0
-    steps = checkpoint.steps_of(folder / "run" / "checkpoints")
+    steps = checkpoint.list_steps(folder / "run" / "checkpoints")
     newest, older = (folder / "run" / "checkpoints" / str(step) for step in steps[:2])
     todo = [
         (file.name, name, damage)

@@ -59,7 +59,7 @@ def full_disk(disk: Path, expected: dict[str, str], output: Path) -> str | None:
     process.join()
     if problem := unclear(process.exitcode, output):
         return problem
-    for step in checkpoint.steps_of(run_dir / "checkpoints"):
+    for step in checkpoint.list_steps(run_dir / "checkpoints"):
         try:
             checkpoint.single(run_dir / "checkpoints" / str(step))
         except CheckpointError as error:

@@ -92,7 +92,7 @@ def digests_of(run_dir: Path) -> dict[str, str]:
 
 def files_of(run_dir: Path) -> Iterator[tuple[str, Change]]:
     """Each kind of file in the place of each file."""
-    newest = str(checkpoint.steps_of(run_dir / "checkpoints")[0])
+    newest = str(checkpoint.list_steps(run_dir / "checkpoints")[0])
     for path in sorted(path for path in run_dir.rglob("*") if path.is_file()):
         name = path.relative_to(run_dir)
         inside = len(name.parts) == 3 and name.parts[0] == "checkpoints"
@@ -112,7 +112,7 @@ def replaced(path: Path, put: Change) -> None:
 
 def sealed(run_dir: Path, name: Path, put: Change) -> None:
     """The same in all checkpoints, whose manifests vouch for it."""
-    for step in checkpoint.steps_of(run_dir / "checkpoints"):
+    for step in checkpoint.list_steps(run_dir / "checkpoints"):
         folder = run_dir / "checkpoints" / str(step)
         if (folder / name.name).exists():
             replaced(folder / name.name, put)
@@ -161,7 +161,7 @@ def values_of(run_dir: Path, rng: random.Random) -> Iterator[tuple[str, Change]]
     """Each wrong value for each key of each JSON file, and one for each key below; in checkpoints
     with a manifest that vouches.
     """
-    newest = run_dir / "checkpoints" / str(checkpoint.steps_of(run_dir / "checkpoints")[0])
+    newest = run_dir / "checkpoints" / str(checkpoint.list_steps(run_dir / "checkpoints")[0])
     files = [run_dir / "run.json", run_dir / "config.json", *sorted(newest.glob("*.json"))]
     for file in files:
         name = file.relative_to(run_dir)
@@ -183,7 +183,7 @@ def set_value(run_dir: Path, name: Path, path: tuple[str, ...], value: Any) -> N
     """Set a value in a JSON file of the run, or in that of all checkpoints."""
     folders = [run_dir]
     if name.parts[0] == "checkpoints":
-        steps = checkpoint.steps_of(run_dir / "checkpoints")
+        steps = checkpoint.list_steps(run_dir / "checkpoints")
         folders = [run_dir / "checkpoints" / str(step) for step in steps]
     for folder in folders:
         file = folder / name.name

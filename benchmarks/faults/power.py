@@ -90,7 +90,7 @@ def ever_in(found: Trace, number: int | None) -> set[str]:
 def damaged(run_dir: Path, latest: int | None) -> str | None:
     """What is wrong with the checkpoints that are left; or None."""
     checkpoints = run_dir / "checkpoints"
-    for step in checkpoint.steps_of(checkpoints):
+    for step in checkpoint.list_steps(checkpoints):
         if latest is not None and step < latest:
             continue  # it may be half deleted
         try:

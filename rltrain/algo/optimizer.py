@@ -351,5 +351,5 @@ def _tensor(x: object) -> Tensor:
 
 
 def _option(x: Tensor) -> Any:
-    """What ``_tensor`` was made of; a tensor, too, if it has fewer digits than a number."""
+    """The value that ``_tensor`` converted; a tensor, too, if it has fewer digits than a number."""
     return tuple(x.tolist()) if x.dim() else x if x.dtype == torch.float32 else x.item()

@@ -223,7 +223,7 @@ def own_actions(action: np.ndarray, spec: EnvSpec) -> np.ndarray:
     """
     if spec.agents is not None:
         own = [
-            components_of(
+            to_components(
                 action[..., i],
                 action_parts(space),
                 space.get("dtype", "int64"),
@@ -238,10 +238,10 @@ def own_actions(action: np.ndarray, spec: EnvSpec) -> np.ndarray:
         return mixed
     if spec.action_components is None:
         return action + spec.first_action
-    return components_of(action, spec.action_components, spec.action_dtype)
+    return to_components(action, spec.action_components, spec.action_dtype)
 
 
-def components_of(
+def to_components(
     action: np.ndarray, parts: Sequence[tuple[int, int]], dtype: str, *, single: bool = False
 ) -> np.ndarray:
     """Numbers of combinations [...] to their components [..., K].

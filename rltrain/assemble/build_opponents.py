@@ -68,8 +68,8 @@ def build_opponents(
     assert side is not None, "build_env refuses environments with one side"
     if BUILTIN in weights and not side.builtin:
         raise ValueError(
-            f"{key_of(training)}: the other team has no policy of its own (builtin). Type random, "
-            "self or a checkpoint."
+            f"{opponent_key(training)}: the other team has no policy of its own (builtin). "
+            "Type random, self or a checkpoint."
         )
     names = {opponent: opponent_name(opponent) for opponent in weights}
     if len(set(names.values())) < len(names):
@@ -128,7 +128,7 @@ def build_self_play(
     return SelfPlay(agents=agents, make=make, **vars(settings.run.self_play))
 
 
-def key_of(training: bool) -> str:
+def opponent_key(training: bool) -> str:
     """The key that names an opponent."""
     return "env.opponent" if training else "test.opponent"
 
@@ -144,10 +144,10 @@ def scripted_policy(
     Raises:
         ValueError: there is none by this name.
     """
-    words: dict[str, Any] = {"policy": name, "env": side}
-    key = key_of(training)
+    keywords: dict[str, Any] = {"policy": name, "env": side}
+    key = opponent_key(training)
     try:
-        return Scripted(epsilon=0.0, rng=np.random.default_rng(0), **words)
+        return Scripted(epsilon=0.0, rng=np.random.default_rng(0), **keywords)
     except ValueError as error:
         known = [BUILTIN, SELF, *side.policies.split(", ")]
         near = {one: closest(one, known, n=1) for one in weights if not is_checkpoint(one)}
@@ -165,7 +165,7 @@ def checkpoint_policy(settings: Settings, opponent: str, side: OtherSide, traini
     Raises:
         ValueError: it belongs to another environment, map or team.
     """
-    folder, key = settings.opponent_folders[opponent], f"{key_of(training)}={opponent}"
+    folder, key = settings.opponent_folders[opponent], f"{opponent_key(training)}={opponent}"
     trust = f"trust=[{','.join(settings.run.trust)}]"
     tree, choices, _ = load_config(folder / f"{CONFIG}.json", [trust], learns=False, env=False)
     own = check(tree, choices, {})

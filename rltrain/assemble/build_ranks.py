@@ -1,4 +1,4 @@
-"""What is different for one of several processes that learn together (hardware=ddp)."""
+"""Differences of one of several processes that learn together (hardware=ddp)."""
 
 from __future__ import annotations
 

@@ -48,9 +48,9 @@ def n_threads(settings: Settings) -> int:
     if settings.hardware.threads != "auto":
         return settings.hardware.threads
     network = settings.nodes.get("algo.network")
-    words = {} if network is None else network.kwargs
-    convolutions = len(words.get("filters") or ())
-    return min(2 if "hidden_dim" in words or convolutions > 1 else 1, available_cores())
+    keywords = {} if network is None else network.kwargs
+    convolutions = len(keywords.get("filters") or ())
+    return min(2 if "hidden_dim" in keywords or convolutions > 1 else 1, available_cores())
 
 
 def build_env(

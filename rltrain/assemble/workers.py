@@ -32,14 +32,14 @@ from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
 from rltrain.errors import EnvError, UsageError
 from rltrain.hardware.device import available_cores, set_allocator_policy, set_threads
-from rltrain.hardware.env_share import Share, shares_of
+from rltrain.hardware.env_share import Share, split_envs
 from rltrain.hardware.process.process import WorkerProcess
 from rltrain.hardware.process.rollout import ProcessRollout, RunExchange
 from rltrain.hardware.process.shared_memory import SharedExchange
 from rltrain.hardware.process.supervision import StartWorker, Supervision
 from rltrain.hardware.process.tests import ProcessTests
 from rltrain.hardware.rollout import Rollout
-from rltrain.hardware.steps import layout_of
+from rltrain.hardware.steps import step_layout
 from rltrain.interfaces import Agents, Buffer, VectorEnv
 from rltrain.types import EnvSpec
 
@@ -81,13 +81,13 @@ def build_process_rollout(
     ExplorationOfShare(build_exploration(settings), first=0, total=hardware.n_envs)
     keeps = {"keeps_hidden": buffer.keeps_hidden, "keeps_values": buffer.keeps_values}
     make = partial(make_rollout, sendable(settings), keeps, env.spec)
-    shares = shares_of(hardware.n_envs, workers.n_workers)
+    shares = split_envs(hardware.n_envs, workers.n_workers)
     agents = learner.online.agents
     exchange: RunExchange
     start_worker: StartWorker
     if settings.cluster is None:
         n_steps, n_agents = settings.learning.time_steps(hardware.n_envs), env.spec.n_agents
-        layout, shape = layout_of(env, n_steps, hardware.n_envs), (n_steps, hardware.n_envs)
+        layout, shape = step_layout(env, n_steps, hardware.n_envs), (n_steps, hardware.n_envs)
         if buffer.keeps_hidden:
             layout["hidden"] = (*shape, n_agents, agents.hidden_dim), np.dtype(np.float32)
         if buffer.keeps_values:
@@ -181,7 +181,7 @@ def build_process_tests(
     return ProcessTests(
         workers=Supervision(
             partial(WorkerProcess, __name__, make, exchange),
-            shares_of(n_test_envs(settings), test.n_workers),
+            split_envs(n_test_envs(settings), test.n_workers),
             timeout=TEST_TIMEOUT if settings.supervision is None else settings.supervision.timeout,
             max_restarts=TEST_RESTARTS if workers is None else workers.max_restarts,
             advice=TEST_ADVICE,

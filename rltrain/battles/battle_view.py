@@ -11,7 +11,7 @@ from rltrain.battles.data.units import UNITS
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.engine.observe import write_state
 from rltrain.battles.engine.world import P, U
-from rltrain.battles.options import layout_of, sizes_of
+from rltrain.battles.options import block_layout, compute_sizes
 
 FIRST_AGENT_TYPE = 3000  # ids of the unit types that SMAC's maps define for agents start at this
 
@@ -64,7 +64,7 @@ class BattleView:
         timestep."""
         options = replace(self.battles.options, obs_instead_of_state=False)
         world, table = self.battles.world, self.battles.table
-        flat = np.zeros(sizes_of(self.map_data, options).state, np.float32)
+        flat = np.zeros(compute_sizes(self.map_data, options).state, np.float32)
         timestep = np.float32(self.steps / self.map_data.limit)
         write_state(
             self.battles.shown, table("param", self.index), table("type_bit", self.index),
@@ -72,7 +72,7 @@ class BattleView:
             timestep, flat,
         )  # fmt: skip
         parts = {}
-        for name, block in layout_of(self.map_data, options)["state"].items():
+        for name, block in block_layout(self.map_data, options)["state"].items():
             start, count, size = block["start"], block["count"], block["size"]
             parts[name] = flat[start : start + count * size].reshape(count, size)
         return parts | ({"timestep": flat[-1]} if "timestep" in parts else {})

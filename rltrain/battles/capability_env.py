@@ -28,7 +28,7 @@ class StarCraftCapabilityEnv(StarCraft2Env):
         capability_config: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        name = _scenario_of(map_name, {} if capability_config is None else capability_config)
+        name = _scenario_name(map_name, {} if capability_config is None else capability_config)
         for key, value in NOT_PLAYED.items():
             if options.pop(key, value) != value:
                 raise ValueError(
@@ -38,7 +38,7 @@ class StarCraftCapabilityEnv(StarCraft2Env):
         super().__init__(map_name=find_scenario(name).name, **(published | options))
 
 
-def _scenario_of(map_name: str, config: Mapping[str, Any]) -> str:
+def _scenario_name(map_name: str, config: Mapping[str, Any]) -> str:
     """The scenario that SMACv2's way of naming it means."""
     race, sizes = map_name.removeprefix("10gen_"), dict.fromkeys(("n_units", "n_enemies"), 10)
     if not isinstance(config, Mapping):

@@ -94,9 +94,9 @@ class NativeBattles(Battles):
 
     def drawing(self, e: int) -> BattleDrawing:
         """Units, orders and what each agent sees, as numbers."""
-        from rltrain.battles.render.drawing import drawing_of
+        from rltrain.battles.render.drawing import battle_drawing
 
-        return drawing_of(self, e)
+        return battle_drawing(self, e)
 
     def save_replay(self, e: int, folder: str, prefix: str) -> list[str]:
         """Only StarCraft II writes them."""

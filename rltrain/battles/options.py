@@ -81,7 +81,7 @@ class Options(SmacOptions):
     zero_enemy_block: Flag = False  # SMACv2 as published: see field_of_view.register
     fixed_max_reward: Flag = False  # SMACv2 as published: rewards are scaled by the first team
 
-    def of_smacv2(self) -> dict[str, Any]:
+    def smacv2_options(self) -> dict[str, Any]:
         """Those that the ``smacv2`` package has: all but the switches for its bugs."""
         bugs = ("zero_enemy_block", "fixed_max_reward")
         return {name: value for name, value in asdict(self).items() if name not in bugs}
@@ -178,7 +178,7 @@ class Sizes:
     state: int
 
 
-def sizes_of(map_data: MapData, options: Options) -> Sizes:
+def compute_sizes(map_data: MapData, options: Options) -> Sizes:
     """SMAC's formulas for all lengths."""
     agents, enemies = map_data.n_agents, map_data.n_enemies
     ally_shield, enemy_shield = map_data.shield_bits
@@ -222,9 +222,9 @@ def max_reward_against(enemies: Sequence[UnitType], options: Options) -> float:
     return len(enemies) * options.reward_death_value + options.reward_win + body
 
 
-def layout_of(map_data: MapData, options: Options) -> dict[str, Any]:
+def block_layout(map_data: MapData, options: Options) -> dict[str, Any]:
     """Blocks of rows in order, by kind: name to start, count and size of a row (plain numbers)."""
-    sizes = sizes_of(map_data, options)
+    sizes = compute_sizes(map_data, options)
     agents, enemies = map_data.n_agents, map_data.n_enemies
     obs = _blocks(
         ("move", 1, sizes.move),

@@ -32,7 +32,7 @@ class ArrayBatch(Batch):
         return tensor
 
 
-def arrays_of(batch: Batch, names: Sequence[str]) -> Iterator[np.ndarray]:
+def cpu_arrays(batch: Batch, names: Sequence[str]) -> Iterator[np.ndarray]:
     """Fields of a batch on the CPU."""
     if batch.arrays is None:
         return (getattr(batch, name).numpy() for name in names)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rltrain.buffer import packed_batch
 from rltrain.buffer.fields import TRANSITION
-from rltrain.buffer.packed_batch import BatchMemory, form_of
+from rltrain.buffer.packed_batch import BatchMemory, array_form
 from rltrain.buffer.packed_obs import join_frames
 from rltrain.buffer.step_check import StepCheck
 from rltrain.errors import require_n_envs
@@ -149,7 +149,7 @@ class OnPolicyBuffer:
         }
         settings: Any = {"td_target": td_target, "burn_in": 0}
         if packed_batch.is_packed_for(self.device):
-            return BatchMemory(form_of(fields), self.device).fill(fields).batch(decode, settings)
+            return BatchMemory(array_form(fields), self.device).fill(fields).batch(decode, settings)
         tensors: Any = {name: decode(name, torch.from_numpy(x)) for name, x in fields.items()}
         return Batch(**tensors, **settings)
 

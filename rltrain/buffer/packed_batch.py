@@ -34,7 +34,7 @@ def is_packed_for(device: torch.device) -> bool:
     return device.type != "cpu"
 
 
-def form_of(fields: Mapping[str, np.ndarray]) -> Form:
+def array_form(fields: Mapping[str, np.ndarray]) -> Form:
     """Shapes and dtypes of arrays."""
     return {name: (x.shape, x.dtype) for name, x in fields.items()}
 

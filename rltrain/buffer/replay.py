@@ -194,7 +194,7 @@ class ReplayBuffer:
         """Sample ``batch_size`` windows with replacement; ``index`` holds the items of their starts
         (see ``WindowStarts``), the clock determines beta.
         """
-        return self.batch_of(*self.starts.draw(batch_size, self.rng, clock))
+        return self.gather_batch(*self.starts.draw(batch_size, self.rng, clock))
 
     def update_priority(self, index: Tensor, priority: Tensor) -> None:
         """Set the priorities [B] of the windows ``index`` [B], if sampling is proportional."""
@@ -212,7 +212,7 @@ class ReplayBuffer:
         self.starts.remove(before, self.starts.oldest)
 
     # twin: kernels/learning.py
-    def batch_of(
+    def gather_batch(
         self,
         env: np.ndarray,
         step: np.ndarray,

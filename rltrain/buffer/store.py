@@ -18,7 +18,7 @@ from torch import Tensor
 from rltrain.buffer import packed_batch
 from rltrain.buffer.array_batch import ArrayBatch
 from rltrain.buffer.fields import TRANSITION, n_bytes, step_fields
-from rltrain.buffer.packed_batch import BatchMemory, form_of
+from rltrain.buffer.packed_batch import BatchMemory, array_form
 from rltrain.buffer.packed_obs import PackedObs, Precision, join_frames
 from rltrain.buffer.pages import zeroed
 from rltrain.types import Batch, EnvSpec, Pieces, StateDict
@@ -217,7 +217,7 @@ class Store:
             tensors: dict[str, Any] = {name: torch.from_numpy(x) for name, x in fields.items()}
             return Batch(**tensors, **read, **settings)
         stored = {n: ((*r.shape, *self.shapes[n]), self.arrays[n].dtype) for n, r in rows.items()}
-        block = BatchMemory({**form_of(fields), **stored}, self.device).fill(fields)
+        block = BatchMemory({**array_form(fields), **stored}, self.device).fill(fields)
         for name, r in rows.items():
             if block.arrays[name].size:
                 self._take(name, r, block.arrays[name].reshape(r.size, -1))

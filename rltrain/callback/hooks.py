@@ -41,7 +41,7 @@ class Callback(Stateful):
                 callbacks.find_hooks()
 
     def state_dict(self) -> StateDict:
-        """What changes while training; saved in checkpoints."""
+        """State that changes while training; saved in checkpoints."""
         own = ((name, getattr(self, name)) for name in self.state_names)
         return {k: v.state_dict() if hasattr(v, "state_dict") else deepcopy(v) for k, v in own}
 

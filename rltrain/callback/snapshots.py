@@ -35,7 +35,7 @@ class SaveSnapshots(Callback):
 
     def on_train_start(self, trainer: Training, value: None = None) -> None:
         now, pool = trainer.clock.env_steps, trainer.run_dir / POOL
-        delete(pool, [step for step in checkpoint.steps_of(pool) if step > now])  # of a lost end
+        delete(pool, [step for step in checkpoint.list_steps(pool) if step > now])  # of a lost end
         self.on_iteration(trainer)
 
     def on_iteration(self, trainer: Training, value: None = None) -> None:
@@ -47,7 +47,7 @@ class SaveSnapshots(Callback):
                 self.on_train_end(trainer)
                 self.newest = env_steps
                 trainer.disk.attempt("a snapshot", lambda: trainer.export(pool, replace=True))
-                delete(pool, checkpoint.steps_of(pool)[self.pool_size :])
+                delete(pool, checkpoint.list_steps(pool)[self.pool_size :])
 
     def on_collect(self, trainer: Training, value: Steps) -> Steps:
         for info in (episode.info for episode in value.episodes):

@@ -12,7 +12,7 @@ from rltrain.interfaces import VectorEnv
 from rltrain.logger.loggers import Loggers
 from rltrain.types import StateDict
 from rltrain.video.episode_recorder import EpisodeRecorder
-from rltrain.video.recorder import Recording, recorder_of
+from rltrain.video.recorder import Recording, make_recorder
 
 
 class RecordVideo(Callback):
@@ -39,7 +39,7 @@ class RecordVideo(Callback):
     def recorder(self, trainer: Training, folder: Path) -> Recording:
         """A recorder of one episode, writing to ``folder``."""
         if self.page is None:
-            return recorder_of(self.env, folder / str(trainer.clock.env_steps), 1)
+            return make_recorder(self.env, folder / str(trainer.clock.env_steps), 1)
         title = f"{self.page}, env step {trainer.clock.env_steps:,}"
         policy = cast(Rollout, trainer.test_rollout).policy
         return EpisodeRecorder(folder, 1, title, policy, trainer.learner.online.mixer)

@@ -48,7 +48,7 @@ def conform(part: Any, interface: type[Interface], name: str) -> Interface:
                     f"{type(part).__name__} ({name}) lacks {member}, and it cannot be given one: "
                     f"{error}."
                 ) from error
-        elif problem := problem_of(member, own, annotation):
+        elif problem := member_problem(member, own, annotation):
             problems.append(problem)
     if problems:
         raise ValueError(
@@ -103,7 +103,7 @@ def members(interface: type) -> Mapping[str, tuple[Any, Any]]:
     return found
 
 
-def problem_of(member: str, own: object, annotation: object) -> str:
+def member_problem(member: str, own: object, annotation: object) -> str:
     """The problem with a member of a part, "" for none."""
     kind, meaning = annotation, ""
     if get_origin(annotation) is Annotated:

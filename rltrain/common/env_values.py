@@ -63,7 +63,7 @@ def finite_reward(reward: object, where: Where) -> float:
     raise EnvError(f"{where()} returned the reward {reward!r}: expected {expected}.")
 
 
-def outcome_of(info: object, where: Where) -> Info:
+def read_outcome(info: object, where: Where) -> Info:
     """``win`` and ``metrics`` of a final info.
 
     Raises:
@@ -92,7 +92,7 @@ def outcome_of(info: object, where: Where) -> Info:
     return outcome
 
 
-def forms_of(env: VectorEnv, reward: np.ndarray, terminated: np.ndarray) -> object:
+def array_forms(env: VectorEnv, reward: np.ndarray, terminated: np.ndarray) -> object:
     """Shapes and types of a step's arrays; None if one is no array."""
     obs, mask, state, last = env.obs, env.avail_actions, env.state, env.last
     try:

@@ -26,7 +26,7 @@ from rltrain.common.machine.streams import say
 from rltrain.errors import CheckpointError, UsageError
 
 JsonObject = dict[str, Any]
-"""What ``json`` reads from an object: plain values by name, of any depth."""
+"""A JSON object: plain values by name, of any depth."""
 JSON_BYTES = 1 << 24
 """A larger JSON file is not read, unless it says otherwise where it is read."""
 DEEPEST = 100
@@ -212,7 +212,7 @@ def refuse_special(folder: Path, path: Path) -> None:
         )
 
 
-def number_of(name: str) -> int | None:
+def whole_number(name: str) -> int | None:
     """The whole number that a name is, or None."""
     return int(name) if re.fullmatch("[0-9]{1,18}", name) else None
 
@@ -247,8 +247,8 @@ def next_number(folder: Path, stem: str, suffix: str) -> int:
     1.
     """
     names = [path.stem.removeprefix(f"{stem}-") for path in folder.glob(f"{stem}-*{suffix}")]
-    number = 1 + max((number_of(name) or 0 for name in names), default=0)
-    while os.path.lexists(folder / f"{stem}-{number}{suffix}"):  # one too long for number_of
+    number = 1 + max((whole_number(name) or 0 for name in names), default=0)
+    while os.path.lexists(folder / f"{stem}-{number}{suffix}"):  # one too long for whole_number
         number += 1
     return number
 

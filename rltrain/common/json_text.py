@@ -114,7 +114,7 @@ def left_out(path: Path, damaged: list[int]) -> str:
     return f"lines of {path.name} that cannot be read are left out: {named}"
 
 
-def row_of(row: Mapping[str, object] | None) -> JsonObject | None:
+def read_row(row: Mapping[str, object] | None) -> JsonObject | None:
     """The row in an object: its numbers and nulls; None if it has no env steps."""
     if row is None or not is_number(row.get("env_steps")):
         return None

@@ -48,7 +48,7 @@ def read_spec(record: Mapping[str, object]) -> EnvSpec:
     return spec
 
 
-def size_of(record: Mapping[str, Any]) -> int:
+def flat_size(record: Mapping[str, Any]) -> int:
     """Numbers in a flattened observation of a recorded space."""
     match record:
         case {"box": shape} | {"multi_binary": shape}:
@@ -58,9 +58,9 @@ def size_of(record: Mapping[str, Any]) -> int:
         case {"multi_discrete": nvec}:
             return int(np.sum(nvec))
         case {"tuple": inner}:
-            return sum(map(size_of, inner))
+            return sum(map(flat_size, inner))
         case {"dict": inner}:
-            return sum(size_of(one) for _, one in inner)
+            return sum(flat_size(one) for _, one in inner)
     raise ValueError(f"expected the record of an observation space, got {record}.")
 
 

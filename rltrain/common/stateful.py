@@ -16,7 +16,7 @@ class Stateful:
     """A part of a run, which may have state: plain values, arrays and tensors."""
 
     def state_dict(self) -> StateDict:
-        """What changes while training; saved in checkpoints."""
+        """State that changes while training; saved in checkpoints."""
         return {}
 
     def load_state_dict(self, state: StateDict) -> None:

@@ -301,4 +301,4 @@ class Catalog:
 
 
 SHIPPED = Catalog()
-"""What rltrain itself has."""
+"""The configuration of rltrain itself."""

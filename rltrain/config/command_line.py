@@ -46,7 +46,7 @@ NO_TEXT = re.compile(
 """Names of options that are values in Hydra's grammar."""
 TYPED: dict[int, int | str] = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}  # full width
 TYPED |= dict.fromkeys(map(ord, "–—−"), "-") | {0xA0: " "}
-"""What the characters of other keyboards and of text editors are typed for."""
+"""ASCII characters for those of other keyboards and of text editors."""
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def texts_for(
     trust: str | Sequence[str] | None = (),
     arguments: Mapping[str, object] | None = None,
 ) -> list[str]:
-    """What would be typed for a mode.
+    """The overrides that would be typed for a mode.
 
     Args:
         trust: your own packages, or one that a text names.

@@ -38,7 +38,7 @@ def part_facts(path: str) -> tuple[str, ...]:
 
 
 def typed_node(path: str, target: str, missing: str = "") -> str:
-    """What to type for a part, or for a keyword that it misses."""
+    """The override that names a part, or a keyword that it misses."""
     keys = f"_target_: {target}" + (f", {missing}: VALUE" if missing else "")
     if path.startswith("callbacks["):
         return f"'callbacks=[{{{keys}}}]'"

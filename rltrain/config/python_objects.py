@@ -30,8 +30,8 @@ class OwnEnv(Node):
 
     def build(self, **facts: Any) -> Any:
         """``n_envs`` environments in lockstep."""
-        words = {**self.kwargs, "maker": self.maker}
-        return Node(path=self.path, target=self.target, kwargs=words).build(**facts)
+        keywords = {**self.kwargs, "maker": self.maker}
+        return Node(path=self.path, target=self.target, kwargs=keywords).build(**facts)
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ def with_env(settings: Settings, env: Callable[..., object]) -> Settings:
     def node(name: str) -> OwnEnv:
         options = settings.nodes[name].kwargs if given else {}
         values = {key: options.get(key, default) for key, default in OWN_OPTIONS.items()}
-        words = {"maker": maker, **values}
-        return OwnEnv(path="env", target=HANDED_OVER, kwargs=words, maker=env)
+        keywords = {"maker": maker, **values}
+        return OwnEnv(path="env", target=HANDED_OVER, kwargs=keywords, maker=env)
 
     own = node("env")
     supervision = {} if settings.supervision is None else asdict(settings.supervision)

@@ -218,7 +218,7 @@ def apply(
         elif o.key_or_group in CHOICES:
             problems.append(choice_problem([str(o.input_line)], o.key_or_group, resumes, repeats))
         elif wrong := key_problem(o, tree, custom, SHIPPED):
-            if home := home_of(o.key_or_group, tree):
+            if home := find_choice(o.key_or_group, tree):
                 typed, group = [home, str(o.input_line)], home.partition("=")[0]
                 why = choice_problem(typed, group, resumes, repeats)
                 wrong = [f"Unknown key '{o.key_or_group}'. It is a key of {home}. {why}"]
@@ -232,7 +232,7 @@ def apply(
     return tree, list(dict.fromkeys(changed))
 
 
-def home_of(key: str, tree: Tree) -> str | None:
+def find_choice(key: str, tree: Tree) -> str | None:
     """The choice of a group, other than those of ``tree``, that has a key; None: there is none."""
     takes_any = key.startswith("env.") and pick(tree, "env.kwargs") is not None
     homes = [] if takes_any or key in flat_keys(tree) else SHIPPED.homes.get(key, [])

@@ -288,7 +288,7 @@ class LoggerSettings:
 
 
 def scenario_name(played: object) -> str:
-    """What is played in an environment, by a name, the path of a file or a list of names."""
+    """The name of a scenario, from a name, the path of a file or a list of names."""
     return ",".join(played) if isinstance(played, list) else Path(str(played)).name
 
 

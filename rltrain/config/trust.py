@@ -102,7 +102,7 @@ AGAIN = (
     " It was passed from Python and cannot be imported, so pass it again: "
     "rltrain.evaluate(RUN_FOLDER, env=YOUR_CLASS), and so for rltrain.resume."
 )
-"""What to do about an environment that cannot be imported."""
+"""Advice about an environment that cannot be imported."""
 MODULE = re.compile(r"([A-Za-z_][\w.]*):[A-Za-z_][\w.]*")
 
 

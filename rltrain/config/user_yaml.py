@@ -82,7 +82,7 @@ def require_keys(preset: Path, package: str | None = None) -> None:
     try:
         with open_plain(preset) as file:
             text = file.read(MOST_BYTES + 1)
-        problem = "is larger than 1 MB" if len(text) > MOST_BYTES else problem_of(text, package)
+        problem = "is larger than 1 MB" if len(text) > MOST_BYTES else preset_problem(text, package)
     except OSError as error:
         problem = f"cannot be read: {error.strerror or error}"
     except UnicodeDecodeError:
@@ -98,8 +98,8 @@ def require_keys(preset: Path, package: str | None = None) -> None:
         )
 
 
-def problem_of(text: bytes, package: str | None) -> str:
-    """What keeps a text from being a preset; "" if nothing does."""
+def preset_problem(text: bytes, package: str | None) -> str:
+    """The problem with a text as a preset; "" for none."""
     if text.startswith(BOM_UTF8) and package is not None:
         return "begins with a byte order mark: save it as UTF-8 without one"
     depth = 0
@@ -124,7 +124,7 @@ def problem_of(text: bytes, package: str | None) -> str:
 
 
 def value_problem(event: Any) -> str:
-    """What keeps a value from being one of a key; "" if nothing does."""
+    """The problem with a value of a key; "" for none."""
     tag, scalar = getattr(event, "tag", None) or "!", isinstance(event, yaml.ScalarEvent)
     if tag not in ("!", *TAGS):
         return f"holds a value of the type {tag.rpartition(':')[2]:.80}, which no key has"

@@ -16,7 +16,7 @@ from gymnasium import spaces
 from rltrain.common.env_values import (
     EXACT,
     ROUNDED,
-    outcome_of,
+    read_outcome,
     require_ended,
     require_fields,
 )
@@ -97,7 +97,7 @@ def check(env: VectorEnv) -> Findings:
     team, raw = adapter if isinstance(adapter, TeamEnv) else None, getattr(adapter, "env", None)
     try:
         if raw is not None:
-            problems += of_single(raw, masked) if team is None else of_team(raw, masked)
+            problems += check_single(raw, masked) if team is None else check_team(raw, masked)
         first, second = played(env), played(env)
     except STOPS:
         raise
@@ -107,12 +107,16 @@ def check(env: VectorEnv) -> Findings:
         known = isinstance(error, (EnvError, RuntimeError))
         said = str(error) if known else f"the environment raised {reset_reason(error)}"
         return Findings(problems or [said], [])
-    problems += of_seeds(first, second)
-    problems += of_kept(team, others_go_on=True)
-    hints = [*of_kept(team, others_go_on=False), *of_cut(team), *of_bounds(raw, first)]
-    hints += of_numbers(first, env.spec)
-    hints += [*of_names(team), *of_lost_masks(masked)]
-    hints += () if adapter is None else of_masks(env.spec) if team is None else team.remarks
+    problems += check_seeds(first, second)
+    problems += check_kept_agents(team, others_go_on=True)
+    hints = [
+        *check_kept_agents(team, others_go_on=False),
+        *check_cut_agents(team),
+        *check_bounds(raw, first),
+    ]
+    hints += check_numbers(first, env.spec)
+    hints += [*check_names(team), *check_lost_masks(masked)]
+    hints += () if adapter is None else check_masks(env.spec) if team is None else team.remarks
     return Findings(problems, hints)
 
 
@@ -129,7 +133,7 @@ def played(env: VectorEnv) -> Played:
         require_fields(env, reward=reward, terminated=terminated)
         require_ended(env, terminated, before)
         for e in np.flatnonzero(env.last).tolist():
-            outcome = outcome_of(env.infos[e], partial("Environment {}".format, e))
+            outcome = read_outcome(env.infos[e], partial("Environment {}".format, e))
             episode_metrics([Episode(0.0, 0, outcome)])
         steps.append((obs, state, reward[0].copy(), before[0]))
     made = Played(*map(np.stack, zip(*steps, strict=True)))
@@ -139,7 +143,7 @@ def played(env: VectorEnv) -> Played:
     return made
 
 
-def of_seeds(first: Played, second: Played) -> Iterator[str]:
+def check_seeds(first: Played, second: Played) -> Iterator[str]:
     """Episodes of one seed and the same actions must be the same."""
     for name, one, two in zip(Played._fields, first, second, strict=True):
         if not np.array_equal(one, two):
@@ -153,7 +157,7 @@ def of_seeds(first: Played, second: Played) -> Iterator[str]:
             return
 
 
-def of_numbers(seen: Played, spec: EnvSpec) -> Iterator[str]:
+def check_numbers(seen: Played, spec: EnvSpec) -> Iterator[str]:
     """Find properties that make learning hard."""
     if not seen.last.any():
         yield (
@@ -184,7 +188,7 @@ def of_numbers(seen: Played, spec: EnvSpec) -> Iterator[str]:
         yield f"{N_STEPS} random steps were never rewarded: exploration may find nothing."
 
 
-def of_masks(spec: EnvSpec) -> Iterator[str]:
+def check_masks(spec: EnvSpec) -> Iterator[str]:
     """A mask where that of one agent is not looked for."""
     for name in mask_entries(spec.obs_space or {}):
         yield (
@@ -193,7 +197,7 @@ def of_masks(spec: EnvSpec) -> Iterator[str]:
         )
 
 
-def of_lost_masks(masked: MaskUse) -> Iterator[str]:
+def check_lost_masks(masked: MaskUse) -> Iterator[str]:
     """Masks that only one of the two methods gives."""
     if masked["step"] and any(masked["reset"]) != any(masked["step"]):
         one, other = ("reset", "step") if any(masked["reset"]) else ("step", "reset")
@@ -203,7 +207,7 @@ def of_lost_masks(masked: MaskUse) -> Iterator[str]:
         )
 
 
-def of_names(team: TeamEnv | None) -> Iterator[str]:
+def check_names(team: TeamEnv | None) -> Iterator[str]:
     """Agents that a loaded policy cannot be asked by."""
     if team is not None and team.spec.agents is None:
         yield (
@@ -212,7 +216,7 @@ def of_names(team: TeamEnv | None) -> Iterator[str]:
         )
 
 
-def of_kept(team: TeamEnv | None, others_go_on: bool) -> Iterator[str]:
+def check_kept_agents(team: TeamEnv | None, others_go_on: bool) -> Iterator[str]:
     """A team that keeps agents which have ended, while others continue or after the last one."""
     if team is not None and team.kept is not None and team.kept[2] == others_go_on:
         name, t, _ = team.kept
@@ -223,7 +227,7 @@ def of_kept(team: TeamEnv | None, others_go_on: bool) -> Iterator[str]:
         )
 
 
-def of_cut(team: TeamEnv | None) -> Iterator[str]:
+def check_cut_agents(team: TeamEnv | None) -> Iterator[str]:
     """An agent that is truncated while others continue."""
     if team is not None and team.cut_early is not None:
         name, t = team.cut_early
@@ -233,7 +237,7 @@ def of_cut(team: TeamEnv | None) -> Iterator[str]:
         )
 
 
-def of_single(env: gymnasium.Env, masked: MaskUse) -> Iterator[str]:
+def check_single(env: gymnasium.Env, masked: MaskUse) -> Iterator[str]:
     """Compare what the methods of an environment of one agent return with its spaces."""
     space, rng = env.observation_space, np.random.default_rng(0)
     pair: Any = env.reset(seed=0)
@@ -276,7 +280,7 @@ def of_single(env: gymnasium.Env, masked: MaskUse) -> Iterator[str]:
         step = stepped(step[4])
 
 
-def of_bounds(raw: object, seen: Played) -> Iterator[str]:
+def check_bounds(raw: object, seen: Played) -> Iterator[str]:
     """Real numbers beyond the bounds of their Box."""
     space = getattr(raw, "observation_space", None)
     if isinstance(space, spaces.Box) and space.dtype.kind == "f" and len(space.shape) < 3:
@@ -288,7 +292,7 @@ def of_bounds(raw: object, seen: Played) -> Iterator[str]:
             )
 
 
-def of_team(env: Any, masked: MaskUse) -> Iterator[str]:
+def check_team(env: Any, masked: MaskUse) -> Iterator[str]:
     """The same for a parallel environment."""
     for name in env.possible_agents:
         if env.action_space(name) is not env.action_space(name):

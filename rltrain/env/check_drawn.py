@@ -12,7 +12,7 @@ from rltrain.errors import EnvError, reason
 from rltrain.types import Drawing
 
 
-def images_of(rendered: Any) -> list[np.ndarray]:
+def checked_images(rendered: Any) -> list[np.ndarray]:
     """Check the return value of ``render``: images, uint8 [H, W, 3].
 
     Raises:
@@ -33,7 +33,7 @@ def images_of(rendered: Any) -> list[np.ndarray]:
     return images
 
 
-def drawing_of(drawn: Any) -> Drawing:
+def checked_drawing(drawn: Any) -> Drawing:
     """Check the return value of ``drawing``; its columns become arrays.
 
     Raises:

@@ -6,7 +6,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from rltrain.common.env_values import finite_reward, flag, outcome_of
+from rltrain.common.env_values import finite_reward, flag, read_outcome
 from rltrain.common.spec_record import action_parts
 from rltrain.env.actions import as_mask, numbered
 from rltrain.env.env_options import USUAL, EnvOptions
@@ -95,7 +95,7 @@ class GymnasiumEnv(ThirdPartyEnv):
         terminated = flag(terminated, "terminated", self.where)
         truncated = flag(truncated, "truncated", self.where)
         final = terminated or truncated
-        outcome = outcome_of(info, self.where) if final else {}
+        outcome = read_outcome(info, self.where) if final else {}
         return self._observation(obs, info, final=final), reward, terminated, truncated, outcome
 
     def _observation(self, obs: object, info: Info, *, final: bool) -> Observation:

@@ -24,7 +24,7 @@ from rltrain.common.keywords import flat_keywords
 from rltrain.common.machine.streams import warnings_once
 from rltrain.env.adapt import adapted, refuse_vector
 from rltrain.env.env_options import USUAL, EnvOptions
-from rltrain.env.games.classic_control import NAMES, RULES, ClassicControl, rules_of
+from rltrain.env.games.classic_control import NAMES, RULES, ClassicControl, find_rules
 from rltrain.env.gymnasium_advice import advice, missing_packages
 from rltrain.env.team.team_names import Teams
 from rltrain.env.vector import SyncVectorEnv, require_separate
@@ -91,7 +91,7 @@ def in_lockstep(
     """
     clip = options.reward_clip
     with warnings_once():
-        rules = rules_of(make()) if classic and options.compiled and clip is None else None
+        rules = find_rules(make()) if classic and options.compiled and clip is None else None
     vector: Callable[..., SyncVectorEnv] = partial(SyncVectorEnv, reward_clip=clip)
     if rules is not None:
         vector = partial(ClassicControl, rules)

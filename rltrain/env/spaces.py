@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rltrain.common.env_values import EXACT, warn_of_rounding
-from rltrain.common.spec_record import channel_side, size_of
+from rltrain.common.spec_record import channel_side, flat_size
 from rltrain.env.env_options import Channels
 
 Convert = Callable[[Any], np.ndarray]
@@ -77,7 +77,7 @@ def categories(record: Mapping[str, Any]) -> int:
     """Categories of all entries of a recorded space."""
     match record:
         case {"discrete": _} | {"multi_discrete": _}:
-            return size_of(record)
+            return flat_size(record)
         case {"tuple": inner}:
             return sum(map(categories, inner))
         case {"dict": inner}:
@@ -90,14 +90,14 @@ def recorded_view(record: Mapping[str, Any]) -> ObsView:
     ones with one channel), categories one-hot, several entries one after the other.
     """
     if "box" not in record:
-        columns, n = tuple(byte_columns(record, 0)), size_of(record)
+        columns, n = tuple(byte_columns(record, 0)), flat_size(record)
         read, scales = flat(record), np.ones(n, np.float32)
         for start, stop, scale in columns:
             scales[start:stop] = scale
         return ObsView(lambda obs: read(obs) * scales, (n,), "float32", 1.0, columns)
     shape, dtype = tuple(record["box"]), np.dtype(record["dtype"])
     name = "uint8" if dtype in (np.uint8, np.bool_) else "float32"
-    stored, channels, bounds = np.dtype(name), record.get("channels"), bounds_of(record)
+    stored, channels, bounds = np.dtype(name), record.get("channels"), recorded_bounds(record)
 
     def convert(obs: object) -> np.ndarray:
         seen = cast_to(numbers(obs, shape, dtype, bounds), stored)
@@ -105,7 +105,7 @@ def recorded_view(record: Mapping[str, Any]) -> ObsView:
 
     whole = (1, *shape) if channels == "one" else shape or (1,)
     whole = (shape[2], *shape[:2]) if channels == "last" else whole
-    return ObsView(convert, whole, name, scale_of(record))
+    return ObsView(convert, whole, name, recorded_scale(record))
 
 
 class StoredView:
@@ -126,7 +126,7 @@ def flat(record: Mapping[str, Any]) -> Convert:
     match record:
         case {"box": shape} | {"multi_binary": shape}:
             shape, dtype = tuple(shape), np.dtype(record.get("dtype", np.bool_))
-            bounds, stored = bounds_of(record), np.dtype(np.float32)
+            bounds, stored = recorded_bounds(record), np.dtype(np.float32)
             return lambda obs: cast_to(numbers(obs, shape, dtype, bounds), stored).reshape(-1)
         case {"discrete": n, "start": start}:
             return one_hot(np.array(n), np.array(start))
@@ -230,7 +230,7 @@ def type_bounds(dtype: Any) -> tuple[int, int]:
     return int(known.min), int(known.max)
 
 
-def bounds_of(record: Mapping[str, Any]) -> Bounds | None:
+def recorded_bounds(record: Mapping[str, Any]) -> Bounds | None:
     """Bounds of a recorded Box; None: those of its type, or it has real numbers."""
     if "bounds" not in record:
         return None
@@ -238,7 +238,7 @@ def bounds_of(record: Mapping[str, Any]) -> Bounds | None:
     return low, high
 
 
-def scale_of(record: Mapping[str, Any]) -> float:
+def recorded_scale(record: Mapping[str, Any]) -> float:
     """The factor that a recorded Box is multiplied by: images of bytes are scaled to 0 … 1."""
     is_image = record["dtype"] == "uint8" and "channels" in record
     return 1 / max(record["high"], 1) if is_image else 1.0
@@ -252,13 +252,13 @@ def byte_columns(record: Mapping[str, Any], start: int) -> Iterator[tuple[int, i
         case {"dict": inner}:
             entries = [one for _, one in inner]
         case {"box": _, "dtype": "uint8"}:
-            yield start, start + size_of(record), scale_of(record)
+            yield start, start + flat_size(record), recorded_scale(record)
             return
         case _:
             return
     for one in entries:
         yield from byte_columns(one, start)
-        start += size_of(one)
+        start += flat_size(one)
 
 
 def unbounded(space: Any) -> Any:
@@ -331,7 +331,7 @@ def from_record(record: Mapping[str, Any]) -> spaces.Space[Any]:
             usual = type_bounds(kind) if whole else (0, record.get("high", 1))
             low, high = (
                 np.broadcast_to(each, tuple(shape)).astype(kind)
-                for each in bounds_of(record) or usual
+                for each in recorded_bounds(record) or usual
             )
             return spaces.Box(low, high, dtype=kind.type)
         case {"discrete": n, "start": start}:

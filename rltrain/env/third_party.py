@@ -94,7 +94,7 @@ class ThirdPartyEnv(Env):
         self.env.close()
 
 
-def name_of(env: object) -> str:
+def shown_name(env: object) -> str:
     """The name of an environment, for messages."""
     named = getattr(env, "metadata", {}).get("name")
     return str(named or type(getattr(env, "unwrapped", env)).__name__)

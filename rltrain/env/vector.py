@@ -18,7 +18,7 @@ from rltrain.common.conformance import conform
 from rltrain.common.failures import close_all
 from rltrain.common.machine.streams import warnings_once
 from rltrain.common.spec_record import changes
-from rltrain.env.check_drawn import drawing_of, images_of
+from rltrain.env.check_drawn import checked_drawing, checked_images
 from rltrain.errors import CONTAINED, Containment, EnvError, reason, require_n_envs
 from rltrain.interfaces import EpisodeSeeds, VectorEnv, optional
 from rltrain.types import Drawing, EnvSpec, Info, StateDict
@@ -201,12 +201,12 @@ class SyncVectorEnv(VectorEnv):
     def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
         """Images, uint8 [H, W, 3], of the environments' last step."""
         with Containment("render"):
-            return [images_of(self.envs[e].render()) for e in envs]
+            return [checked_images(self.envs[e].render()) for e in envs]
 
     def drawing(self, e: int) -> Drawing:
         """Units and positions of the current time step of environment e."""
         with Containment("drawing"):
-            return drawing_of(self.envs[e].drawing())
+            return checked_drawing(self.envs[e].drawing())
 
     def state_dict(self) -> StateDict:
         """The arrays, the states of environments that have one, and the actions of the current

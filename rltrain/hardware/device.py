@@ -184,7 +184,7 @@ def machine() -> dict[str, Any]:
 
 
 def cpu_fact(name: str) -> str:
-    """What Linux says of the processor, such as its ``flags``; empty elsewhere."""
+    """A property of the processor from Linux, such as its ``flags``; empty elsewhere."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:

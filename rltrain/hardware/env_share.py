@@ -24,7 +24,7 @@ class Share(NamedTuple):
         return self.n_envs * rounds + min(max(rest - self.first, 0), self.n_envs)
 
 
-def shares_of(total: int, n_workers: int) -> list[Share]:
+def split_envs(total: int, n_workers: int) -> list[Share]:
     """Environments split among workers as evenly as possible, the first ones having one more."""
     each, rest = divmod(total, n_workers)
     shares, first = [], 0

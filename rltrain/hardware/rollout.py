@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.common.env_values import forms_of, outcome_of, require_ended, require_fields
+from rltrain.common.env_values import array_forms, read_outcome, require_ended, require_fields
 from rltrain.common.seeding import SeedsOfTests
 from rltrain.errors import CONTAINED, Containment, Interrupted, require_n_envs
 from rltrain.hardware.env_share import Share
 from rltrain.hardware.rollout_opponents import Opponents
-from rltrain.hardware.steps import first_steps, layout_of
+from rltrain.hardware.steps import first_steps, step_layout
 from rltrain.interfaces import EpisodeSeeds, RolloutPolicy, VectorEnv, Watch
 from rltrain.types import Clock, Episode, StateDict, Steps
 
@@ -80,9 +80,9 @@ class Rollout:
         if self.opponents is not None:
             self.opponents.update(clock)
         if not self._started:
-            self._start(self._seed_of)
+            self._start(self._episode_seed)
         env = self.env
-        layout = layout_of(env, n_steps, env.n_envs)
+        layout = step_layout(env, n_steps, env.n_envs)
         arrays = {name: np.empty(shape, dtype) for name, (shape, dtype) in layout.items()}
         steps = Steps(**arrays, lost=self._lost.copy(), episodes=())
         self._lost[:] = False
@@ -186,7 +186,7 @@ class Rollout:
         with STEP:
             reward, terminated = self.env.step(action)
         self.seconds[ENV] += time.perf_counter() - before
-        if (forms := forms_of(self.env, reward, terminated)) != self._forms:
+        if (forms := array_forms(self.env, reward, terminated)) != self._forms:
             step = int(self._lengths[0]) + 1
             require_fields(self.env, step, reward=reward, terminated=terminated)
             self._forms = forms
@@ -206,7 +206,7 @@ class Rollout:
         self.carry_on(before)
 
     def carried(self) -> StateDict:
-        """What outlives an episode, for ``carry_on``."""
+        """State that outlives an episode, for ``carry_on``."""
         return {"env": self.env.carried(), **self._policies()}
 
     def carry_on(self, state: StateDict) -> None:
@@ -219,7 +219,7 @@ class Rollout:
             self.opponents.carry_on(state["opponents"])
 
     def carried_envs(self) -> list[StateDict]:
-        """What outlives an episode of the environments, such as tasks."""
+        """State that outlives an episode of the environments, such as tasks."""
         with CONTAINED:
             return [self.env.carried()]
 
@@ -260,7 +260,7 @@ class Rollout:
         self._started, self._skip = bool(state["started"]), int(state.get("skip", 0))
         with CONTAINED:
             if self._started:
-                self.env.reset(self._seed_of)  # sets the seeds of later episodes
+                self.env.reset(self._episode_seed)  # sets the seeds of later episodes
                 self.env.load_state_dict(state["env"])
             elif state["env"]:
                 self.env.restart(state["env"])
@@ -293,7 +293,7 @@ class Rollout:
         self._started, self._skip = False, max(episodes, self._skip + 1)
         self._lost[:] = True
 
-    def _seed_of(self, e: int, k: int) -> int:
+    def _episode_seed(self, e: int, k: int) -> int:
         return self.seeds(e, k + self._skip)
 
     def close(self) -> None:
@@ -317,7 +317,7 @@ class Rollout:
         """Episodes that end at the current time step, by environment; their sums are reset."""
         episodes = {}
         for e in np.flatnonzero(self.env.last).tolist():
-            outcome_of(self.env.infos[e], partial("Environment {}".format, self.share.first + e))
+            read_outcome(self.env.infos[e], partial("Environment {}".format, self.share.first + e))
             episodes[e] = Episode(
                 episode_return=float(self._returns[e].mean()),
                 length=int(self._lengths[e]),

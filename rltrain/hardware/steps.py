@@ -18,7 +18,7 @@ OPTIONAL_FIELDS = ("hidden", "values")
 """The arrays [T, E, …] that only some buffers store."""
 
 
-def layout_of(env: VectorEnv, n_steps: int, n_envs: int) -> dict[str, Any]:
+def step_layout(env: VectorEnv, n_steps: int, n_envs: int) -> dict[str, Any]:
     """The ``Layout`` of ``n_steps`` time steps of ``n_envs`` environments like ``env``."""
     shape, spec = (n_steps, n_envs), env.spec
     shown = {"obs": env.obs, "avail_actions": env.avail_actions, "state": env.state}

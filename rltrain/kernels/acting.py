@@ -73,7 +73,7 @@ def compiled_values(
     if agents.training != policy.noisy:
         agents.train(policy.noisy)
     rows = obs.reshape(*obs.shape[:2], -1).astype(np.float32, copy=False)
-    if (statistics := statistics_of(agents)) is not None:
+    if (statistics := shift_and_scale(agents)) is not None:
         rows = normalized(rows, *statistics)
     q, after = compiled(rows, policy.last_action, hidden.numpy())
     return q, torch.from_numpy(after)
@@ -85,7 +85,7 @@ def obs_alone(entry: Any) -> bool:
     return entry.bare or kept
 
 
-def statistics_of(agents: Any) -> tuple[np.ndarray, np.ndarray] | None:
+def shift_and_scale(agents: Any) -> tuple[np.ndarray, np.ndarray] | None:
     """Shift and scale [D] of observations; None if they are not normalized."""
     norm = agents.input.norm if type(agents.input) is AgentInput else None
     return None if norm is None else (norm.shift.numpy(), norm.scale.numpy())

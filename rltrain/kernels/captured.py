@@ -24,8 +24,8 @@ FOREIGN = {*sys.stdlib_module_names, "torch", "numpy", "rltrain.types"}
 
 
 class Parts:
-    """What is captured: the attributes of objects, the contents of containers among them, and the
-    functions of their classes and modules, with what these read of their modules.
+    """Parts that are captured: the attributes of objects, the contents of containers among them,
+    and the functions of their classes and modules, with what these read of their modules.
 
     Args:
         objects: and what they hold, and so on.
@@ -145,16 +145,16 @@ def names_read(
             continue
         seen.add(id(x))
         table = vars(sys.modules[x.__module__])
-        for name in names_of(x.__code__):
+        for name in global_names(x.__code__):
             if name in table:
                 found.setdefault(x.__module__, {})[name] = None
                 waiting.append(table[name])
     return {module: [*names] for module, names in found.items()}
 
 
-def names_of(code: CodeType) -> Iterator[str]:
+def global_names(code: CodeType) -> Iterator[str]:
     """The global names of a function and of those defined in it."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from names_of(constant)
+            yield from global_names(constant)

@@ -11,7 +11,7 @@ import numpy as np
 
 from rltrain.algo.policy import Policy
 from rltrain.errors import Containment
-from rltrain.kernels.acting import normalized, obs_alone, statistics_of
+from rltrain.kernels.acting import normalized, obs_alone, shift_and_scale
 from rltrain.kernels.layers.stack import Stack
 from rltrain.kernels.module_watch import CompiledMethod, unreplaced
 from rltrain.types import Clock, Episode, Steps
@@ -32,13 +32,13 @@ class CompiledCollecting:
     """
 
     def __init__(self, rollout: Any) -> None:
-        self.parts = rollout.env, rollout.policy, *methods_of(rollout)
-        self.stack = methods_of(rollout)[0].args[0]
+        self.parts = rollout.env, rollout.policy, *replaced_methods(rollout)
+        self.stack = replaced_methods(rollout)[0].args[0]
 
     @staticmethod
     def fits(rollout: Any) -> bool:
         """Whether its parts are compiled, and pass nothing but arrays."""
-        values, choose = methods_of(rollout)
+        values, choose = replaced_methods(rollout)
         return (
             type(rollout.policy) is Policy
             and rollout.opponents is None
@@ -71,7 +71,7 @@ class CompiledCollecting:
         epsilon, playing = np.full(n_envs, policy.exploration.epsilon(clock)), ~env.last
         drawn = policy.rng.random((n, 2, n_envs, 1))
         shape, seen = (n_envs, 1, -1), env.obs.reshape(n_envs, -1)
-        statistics, rows = statistics_of(policy.agents), seen
+        statistics, rows = shift_and_scale(policy.agents), seen
         for number in drawn:
             steps.obs[t], action, terminated = env.obs, steps.action[t], steps.terminated[t]
             if statistics is not None:
@@ -102,13 +102,13 @@ class CompiledCollecting:
 
     def _computes(self, rollout: Any) -> bool:
         """Whether nothing was replaced since this object was made."""
-        parts = rollout.env, rollout.policy, *methods_of(rollout)
+        parts = rollout.env, rollout.policy, *replaced_methods(rollout)
         same = all(x is y for x, y in zip(parts, self.parts, strict=True))
         plain = unreplaced(rollout, *parts[:2], rollout.policy.exploration)
         return same and plain and self.fits(rollout) and self.stack.compiles
 
 
-def methods_of(rollout: Any) -> tuple[Any, Any]:
+def replaced_methods(rollout: Any) -> tuple[Any, Any]:
     """The methods of the policy and of its exploration that compiled code has replaced."""
     policy = rollout.policy
     return vars(policy).get("values"), vars(policy.exploration).get("choose")

@@ -23,7 +23,7 @@ from torch import Tensor
 from rltrain.algo.checks import batch_layout
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
-from rltrain.buffer.packed_batch import BatchMemory, PackedBatch, form_of
+from rltrain.buffer.packed_batch import BatchMemory, PackedBatch, array_form
 from rltrain.common.metrics import MetricRow
 from rltrain.interfaces import Agents
 from rltrain.kernels.captured import GENERATOR, Parts, RandomStates
@@ -61,8 +61,8 @@ class GraphedStep:
     def __call__(self, learner: Learner, batch: Batch, clock: Clock) -> UpdateResult:
         step = learner.gradient_step
         if step.sum_over_ranks is None and step.begun and self.watch.plain():
-            if self.options is None or any(map(is_not, self.options, of_optimizer(learner))):
-                self.options = of_optimizer(learner)
+            if self.options is None or any(map(is_not, self.options, optimizer_tensors(learner))):
+                self.options = optimizer_tensors(learner)
                 self.captures.forget()
             graph = self.captures.get(
                 batch_layout(batch),
@@ -212,7 +212,7 @@ class ValuesGraph:
     def __init__(
         self, agents: Agents, obs: np.ndarray, last_action: np.ndarray, hidden: Tensor, pool: Any
     ) -> None:
-        form = form_of({"obs": obs, "last_action": last_action})
+        form = array_form({"obs": obs, "last_action": last_action})
         self.block = BatchMemory(form, hidden.device)
         self.packed = torch.zeros_like(self.block.memory, device=hidden.device)
         self.hidden = hidden.clone()
@@ -302,10 +302,10 @@ def parts_of_step(learner: Learner) -> Parts:
     objects = [learner.loss, step.optimizer, step.flat, learner.reward_norm, learner.buffers]
     objects += [learner.online, learner.target]
     tables = [vars(learner), vars(step)]
-    return Parts([x for x in objects if x is not None], *tables, *of_optimizer(learner))
+    return Parts([x for x in objects if x is not None], *tables, *optimizer_tensors(learner))
 
 
-def of_optimizer(learner: Learner) -> tuple[Any, Any]:
+def optimizer_tensors(learner: Learner) -> tuple[Any, Any]:
     """The options and the moments of a learner's optimizer."""
     step = learner.gradient_step
     return step.optimizer.param_groups[0], step.optimizer.state[step.flat.values]
@@ -315,7 +315,7 @@ def copied(batch: Batch) -> Batch:
     """A batch in memory of its own."""
     if isinstance(batch, PackedBatch) and batch.layout is not None:
         return batch.copy()
-    clones: Any = {name: x.clone() for name, x in tensors_of(batch)}
+    clones: Any = {name: x.clone() for name, x in batch_tensors(batch)}
     return replace(batch, **clones)
 
 
@@ -331,11 +331,11 @@ def overwrite(batch: Batch, new: Batch) -> None:
     if isinstance(batch, PackedBatch) and isinstance(new, PackedBatch) and batch.layout is not None:
         batch.overwrite(new)
     else:
-        for (_, x), (_, value) in zip(tensors_of(batch), tensors_of(new), strict=True):
+        for (_, x), (_, value) in zip(batch_tensors(batch), batch_tensors(new), strict=True):
             x.copy_(value)
 
 
-def tensors_of(batch: Batch) -> Sequence[tuple[str, Tensor]]:
+def batch_tensors(batch: Batch) -> Sequence[tuple[str, Tensor]]:
     """The fields of a batch that are tensors."""
     named = [(field.name, getattr(batch, field.name)) for field in fields(batch)]
     return [(name, x) for name, x in named if isinstance(x, Tensor)]

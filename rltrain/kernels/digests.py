@@ -37,9 +37,9 @@ _made_for: dict[str, dict[str, Code]] = {}
 _watched: list[tuple[Callable[[str], object], str]] = []
 """Where ``live`` looks for it: getters of modules, classes and functions, and names."""
 _seen: list[object] = []
-"""What was there at the last look."""
+"""The values at the last look."""
 _classes: list[tuple[Mapping[str, object], Mapping[str, object]]] = []
-"""What the classes of objects have, and had at the last look."""
+"""Attributes of the classes of objects, now and at the last look."""
 SKIPPED = {"annotation", "returns", "ctx", "type_comment", "lineno", "kind"}
 
 
@@ -70,7 +70,7 @@ def doubled(
     kinds = {kind: None for x in objects for kind in type(x).__mro__}
     classes = {f"{kind.__module__}:{kind.__name__}".removeprefix("rltrain.") for kind in kinds}
     named = dict.fromkeys(place for kernel in kernels for place in known("twins")[kernel])
-    places: list[str | type] = [place for place in named if of_any(place, classes)]
+    places: list[str | type] = [place for place in named if is_of_any(place, classes)]
     places += kinds
     differ = [(source_file(place), name) for place in places for name in changed(place)]
     for file, name in dict.fromkeys(differ):
@@ -90,7 +90,7 @@ def leave_replaced(required: bool) -> None:
         return
     compiled = list(COMPILED)
     replaced = {place: changed(place) for place in {x for each in compiled for x in each.places}}
-    _watched[:] = dict.fromkeys(chain.from_iterable(map(read_of, replaced)))
+    _watched[:] = dict.fromkeys(chain.from_iterable(map(list_reads, replaced)))
     _seen[:] = starmap(call, _watched)
     _classes[:] = [(vars(kind), dict(vars(kind))) for kind in replaced if isinstance(kind, type)]
     for each in compiled:
@@ -104,11 +104,11 @@ def leave_replaced(required: bool) -> None:
             each.leave()
 
 
-def of_any(place: str, classes: Set[str]) -> bool:
+def is_of_any(place: str, classes: Set[str]) -> bool:
     """Whether plain code is of one of these classes, or of no class of networks and losses."""
     module, _, name = place.partition(":")
     owner, _, _ = name.partition(".")
-    part = vars(module_of(place)).get(owner)
+    part = vars(find_module(place)).get(owner)
     return f"{module}:{owner}" in classes or not (
         isinstance(part, type) and issubclass(part, (nn.Module, Loss))
     )
@@ -121,7 +121,7 @@ def source_file(place: str | type) -> str:
 
 
 def current() -> dict[str, dict[str, Any]]:
-    """What ``known`` reads, of the code as it is."""
+    """The contents of the file that ``known`` reads, for the present code."""
     digests: dict[str, dict[str, str]] = {}
     twins: dict[str, list[str]] = {}
     for path in sorted((ROOT / "rltrain").rglob("*.py")):
@@ -140,8 +140,8 @@ def current() -> dict[str, dict[str, Any]]:
 
 @cache
 def known(section: str) -> Mapping[str, Any]:
-    """What the counterparts were written for: ``digests`` by file and name, or the plain code of
-    each of their files, ``twins``.
+    """The code that the counterparts were written for: ``digests`` by file and name, or the plain
+    code of each of their files, ``twins``.
     """
     sections: dict[str, dict[str, Any]] = json.loads(FILE.read_text())
     return sections[section]
@@ -157,7 +157,7 @@ def changed(place: str | type) -> list[str]:
         globals_of = {n: getattr(undecorated(x), "__globals__", {}) for n, x in vars(place).items()}
         packages = {n: x.get("__name__", "torch").partition(".")[0] for n, x in globals_of.items()}
         return [f"{place.__name__}.{n}" for n, package in packages.items() if package not in own]
-    file, module = source_file(place), module_of(place)
+    file, module = source_file(place), find_module(place)
     codes = _made_for[place] = {}
     _watched.clear()
     try:
@@ -171,7 +171,7 @@ def changed(place: str | type) -> list[str]:
     return sorted(differ)
 
 
-def module_of(place: str) -> ModuleType:
+def find_module(place: str) -> ModuleType:
     """The module of ``package.module:name``."""
     return importlib.import_module(f"rltrain.{place.partition(':')[0]}")
 
@@ -278,10 +278,10 @@ def undecorated(value: Any) -> Any:
     return value
 
 
-def read_of(place: Any) -> Iterator[tuple[Callable[[str], object], str]]:
-    """What ``live`` reads: getters of modules, classes and functions, and names."""
+def list_reads(place: Any) -> Iterator[tuple[Callable[[str], object], str]]:
+    """Where ``live`` reads: getters of modules, classes and functions, and names."""
     for name, code in _made_for.get(place, {}).items():
-        module, (outer, _, own) = module_of(place), name.rpartition(".")
+        module, (outer, _, own) = find_module(place), name.rpartition(".")
         of_owner = vars(vars(module).get(outer, module)).get
         yield of_owner, own
         if isinstance(function := undecorated(of_owner(own)), FunctionType):

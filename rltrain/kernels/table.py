@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Counterpart(NamedTuple):
-    """What computes instead of a method of an object, or of a loss."""
+    """The compiled counterpart of a method of an object, or of a loss."""
 
     method: str
     make: str  # module:function below rltrain.kernels, from the object, and of a loss its model and

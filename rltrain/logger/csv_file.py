@@ -39,7 +39,7 @@ class CsvFile(Logger):
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
         line = {**asdict(clock), "seconds": round(seconds, 3), **without_nan(row)}
         if not set(line) <= set(self.columns):
-            table = table_of(list(read_rows(self.source)))
+            table = to_table(list(read_rows(self.source)))
             with replacing(self.path) as temporary:
                 temporary.write_text(csv_text(table), encoding="utf-8", newline="")
             self.columns = table[0]
@@ -57,7 +57,7 @@ class CsvFile(Logger):
         return 0  # so that a resume cuts
 
 
-def table_of(rows: Sequence[Mapping[str, object]]) -> list[list[Any]]:
+def to_table(rows: Sequence[Mapping[str, object]]) -> list[list[Any]]:
     """Every name that one of the rows has, then the values of each row."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     return [names, *([row.get(name) for name in names] for row in rows)]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rltrain.common.files import JsonObject, sync
-from rltrain.common.json_text import json_lines, left_out, row_of, without_nan
+from rltrain.common.json_text import json_lines, left_out, read_row, without_nan
 from rltrain.logger.loggers import Logger
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def read_rows(path: Path) -> Iterator[JsonObject]:
     a half-written last line without one.
     """
     damaged: list[int] = []
-    yield from filter(None, map(row_of, json_lines(path, damaged)))
+    yield from filter(None, map(read_row, json_lines(path, damaged)))
     if damaged and path not in WARNED:
         WARNED.add(path)
         log.warning("%s: %s", path.parent, left_out(path, damaged))

@@ -1,5 +1,5 @@
 """Networks and files of other libraries."""
 
-from rltrain.migrate.pymarl import by_agent, load_pymarl, parts_of, renamed
+from rltrain.migrate.pymarl import by_agent, load_pymarl, named_parts, renamed
 
-__all__ = ["by_agent", "load_pymarl", "parts_of", "renamed"]
+__all__ = ["by_agent", "load_pymarl", "named_parts", "renamed"]

@@ -67,7 +67,7 @@ def load_pymarl(
     target = {part: own if copy is None else copy for part, (own, copy) in given.items()}
     loads = []
     for model, parts, prefix in ((learner.online, online, ""), (learner.target, target, "target_")):
-        modules = parts_of(model)
+        modules = named_parts(model)
         problems = [
             f"{prefix}{part}: {problem}"
             for part in {**modules, **parts}
@@ -80,7 +80,7 @@ def load_pymarl(
         module.load_state_dict(weights)
 
 
-def parts_of(model: Model) -> dict[str, nn.Module]:
+def named_parts(model: Model) -> dict[str, nn.Module]:
     """The networks of a model by PyMARL's names; QTRAN's critic is its mixer."""
     parts = {"agent": model.agents, "mixer": model.mixer}
     critic = model.critic

@@ -86,10 +86,10 @@ def mixer_advice(files: PymarlFiles, own: Shapes) -> Iterator[str]:
     """Advice on the mixer."""
     here = {**below("mixer.", own), **below("critic.", own)}
     there = {name: list(x.shape) for name, x in renamed(files.mixer).items() if x.ndim}
-    algo = algorithm_of(there)
+    algo = find_algorithm(there)
     if here and not there:
         yield "algo=vdn (or algo=iql)"
-    elif algo not in (None, algorithm_of(here)):
+    elif algo not in (None, find_algorithm(here)):
         yield f"algo={algo}"
     else:
         known = dict(mixer_sizes(here))
@@ -98,7 +98,7 @@ def mixer_advice(files: PymarlFiles, own: Shapes) -> Iterator[str]:
                 yield f"algo.mixer.{name}={size}"
 
 
-def algorithm_of(names: Iterable[str]) -> str | None:
+def find_algorithm(names: Iterable[str]) -> str | None:
     """The algorithm of a mixer with tensors of these names; None: none that is known."""
     layers = {name.partition(".")[0] for name in names}
     return next((algo for layer, algo in ALGORITHMS.items() if layer in layers), None)

@@ -15,7 +15,7 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor
 
-from rltrain.common.files import number_of, open_plain
+from rltrain.common.files import open_plain, whole_number
 from rltrain.common.json_text import is_number
 from rltrain.errors import CheckpointError, UsageError
 
@@ -52,7 +52,7 @@ def read_folder(path: Path, load_step: int | None) -> PymarlFiles:
     mixer, optimizer = folder / MIXER, folder / OPTIMIZER
     return PymarlFiles(
         folder=folder,
-        env_steps=number_of(folder.name) or 0,
+        env_steps=whole_number(folder.name) or 0,
         agent=tensors(folder / AGENT),
         mixer=tensors(mixer) if mixer.is_file() else {},
         optimizer=optimizer_state(optimizer) if optimizer.is_file() else None,
@@ -70,7 +70,7 @@ def found_folder(path: Path, load_step: int | None) -> tuple[Path, tuple[str, ..
             )
         return path, ()
     inner = sorted(p for p in path.iterdir() if p.is_dir()) if path.is_dir() else []
-    numbered = [(number_of(p.name), p) for p in inner if (p / AGENT).is_file()]
+    numbered = [(whole_number(p.name), p) for p in inner if (p / AGENT).is_file()]
     steps = {n: p for n, p in numbered if n is not None}
     if steps:
         if load_step is None:

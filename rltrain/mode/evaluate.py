@@ -45,7 +45,7 @@ from rltrain.mode.find_run import find_checkpoint, find_checkpoints, other_rules
 from rltrain.mode.messages.warnings import unread_in_tests
 from rltrain.types import Clock, Episode
 from rltrain.video.episode_recorder import EpisodeRecorder, require_drawing
-from rltrain.video.recorder import Recording, recorder_of, require_drawable
+from rltrain.video.recorder import Recording, make_recorder, require_drawable
 
 CURVE = "evaluation_curve.png"
 
@@ -194,7 +194,7 @@ def played(settings: Settings, source: checkpoint.Found | None, place: Path | No
             require_drawable(rollout.env, settings.choices["env"])
             place = place or results_folder()
             folder = recordings_folder(place, step)
-            recorder = recorder_of(rollout.env, folder, settings.run.test.episodes)
+            recorder = make_recorder(rollout.env, folder, settings.run.test.episodes)
         began = time.monotonic()
         episodes = tuple(
             rollout.run_episodes(settings.run.test.episodes, settings.run.seed, Clock(), recorder)

@@ -7,7 +7,7 @@ from pathlib import Path
 from shlex import quote
 
 from rltrain.callback.snapshots import POOL
-from rltrain.common.checkpoint import copy_weights, steps_of, weights_digest
+from rltrain.common.checkpoint import copy_weights, list_steps, weights_digest
 from rltrain.common.checkpoint.opponent_files import (
     BUILTIN,
     FOLDER,
@@ -63,7 +63,7 @@ def tested_against(settings: Settings, run_dir: Path | None) -> str:
     tested, training = settings.run.test.opponent, settings.opponent_weights(training=True)
     if tested == BUILTIN and settings.plain["env"].get("team") and BUILTIN not in training:
         tested = SELF if SELF in training else max(training, key=training.__getitem__)
-    if tested == SELF and run_dir is not None and (steps := steps_of(run_dir / POOL)):
+    if tested == SELF and run_dir is not None and (steps := list_steps(run_dir / POOL)):
         tested = str(run_dir / POOL / str(steps[0]))
     return tested
 

@@ -64,9 +64,9 @@ def find_run(typed: str | Path) -> Path:
     of_hub = str(typed).startswith("hf:")
     if of_hub or (path := typed_path(typed)).is_relative_to(DEMOS):
         whose = "a run on the Hub has" if of_hub else "agents that come with rltrain have"
-        words = f"checkpoint={quote(str(typed))}{'' if of_hub else ' algo=… env=…'}"
+        override = f"checkpoint={quote(str(typed))}{'' if of_hub else ' algo=… env=…'}"
         raise UsageError(
-            f"{typed}: {whose} weights only and cannot be continued. Type {words} for a new run "
+            f"{typed}: {whose} weights only and cannot be continued. Type {override} for a new run "
             "that starts from them."
         )
     if path.exists() and checkpoint.is_one(path) and not (path / "run.json").is_file():
@@ -91,8 +91,8 @@ def checkpoint_run(path: Path) -> Path:
     newest = checkpoint.newest_full(checkpoints)
     if path.name == "latest" or chosen.name == str(newest):
         return checkpoints.parent
-    word = f"checkpoint={quote(str(chosen))}"
-    weights = f"{word} algo=… env=… for a new run that starts from these weights"
+    override = f"checkpoint={quote(str(chosen))}"
+    weights = f"{override} algo=… env=… for a new run that starts from these weights"
     if newest is None:
         raise UsageError(f"No run can be resumed from {path}. Type {weights}.")
     raise UsageError(
@@ -117,7 +117,7 @@ def find_checkpoint(
         require_plain(run_home(path))
     if has_any:
         return checkpoint.find(path, load_step)
-    saved = [run for run in runs_below(path) if checkpoint.steps_of(run / "checkpoints")]
+    saved = [run for run in runs_below(path) if checkpoint.list_steps(run / "checkpoints")]
     if not saved:
         raise CheckpointError(f"No run in {path} has written a checkpoint yet.")
     require_plain(saved[0])
@@ -146,9 +146,9 @@ def require_any(typed: str | Path) -> None:
 
 def has_checkpoint(path: Path) -> bool:
     """Whether a path is a checkpoint or a folder with one."""
-    inside = checkpoint.folder_of(path)
+    inside = checkpoint.checkpoints_folder(path)
     return checkpoint.is_one(path) or any(
-        os.path.lexists(inside / str(step) / MANIFEST) for step in checkpoint.steps_of(inside)
+        os.path.lexists(inside / str(step) / MANIFEST) for step in checkpoint.list_steps(inside)
     )
 
 
@@ -166,13 +166,13 @@ def find_checkpoints(typed: str | Path) -> list[checkpoint.Found]:
             "load_step, or give the run folder."
         )
     checkpoints, skipped = [], []
-    for step in sorted(checkpoint.steps_of(newest.folder.parent)):
+    for step in sorted(checkpoint.list_steps(newest.folder.parent)):
         try:
             if step <= newest.step:  # those after it are in its remarks
                 checkpoints.append(checkpoint.single(newest.folder.with_name(str(step))))
         except CheckpointError as error:
             skipped.append(f"Skipped checkpoint {step}: {error}")
-    remarks = (*newest.remarks, *checkpoint.first_of(skipped))
+    remarks = (*newest.remarks, *checkpoint.first_remarks(skipped))
     return [replace(checkpoints[0], remarks=remarks), *checkpoints[1:]]
 
 

@@ -14,13 +14,13 @@ from torch import Tensor
 
 from rltrain.algo.learner import Learner
 from rltrain.common.checkpoint.fit import size_words
-from rltrain.common.files import expanded, number_of
+from rltrain.common.files import expanded, whole_number
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError, storage_errors
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
 from rltrain.logger.screen import Screen, shown
-from rltrain.migrate import load_pymarl, parts_of, renamed
+from rltrain.migrate import load_pymarl, named_parts, renamed
 from rltrain.migrate.pymarl_advice import advice
 from rltrain.migrate.pymarl_files import AGENT, MIXER, OPTIMIZER, PymarlFiles, read_folder
 from rltrain.mode.messages.closing import evaluate_command, resume_command
@@ -86,7 +86,7 @@ def load_files(learner: Learner, files: PymarlFiles) -> tuple[str, ...]:
     """Load networks, targets and the optimizer's moments; returns what the user should know.
     UsageError, with what to type, if they do not fit.
     """
-    parts = parts_of(learner.online)
+    parts = named_parts(learner.online)
     central = {part: parts[part].state_dict() for part in CENTRAL if part in parts}
     children = learner.online.named_children()
     (of_mixer,) = (name for name, part in children if part is parts["mixer"])
@@ -99,14 +99,14 @@ def load_files(learner: Learner, files: PymarlFiles) -> tuple[str, ...]:
     learner.load_state_dict({**learner.state_dict(), "optimizer": moments})
     if central:
         remarks += ("The folder has no central networks: they start from scratch.",)
-    if number_of(files.folder.name) is None:
+    if whole_number(files.folder.name) is None:
         remarks += (f"{files.folder.name} is not an env step: the run is counted from 0.",)
     return remarks
 
 
 def require_fit(learner: Learner, files: PymarlFiles, given: Mapping[str, Tensor]) -> None:
     """UsageError unless names and sizes are those of the learner's networks."""
-    parts = parts_of(learner.online)
+    parts = named_parts(learner.online)
     central = [p.data_ptr() for part in CENTRAL if part in parts for p in parts[part].parameters()]
     own = {
         name: list(tensor.shape)

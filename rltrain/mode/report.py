@@ -20,7 +20,7 @@ from rltrain.report.comparison import Analysis
 from rltrain.report.figures import draw_all
 from rltrain.report.page import is_report, write_page
 from rltrain.report.readers import find_runs
-from rltrain.report.report_tables import DETAILS, size_text, tables_of
+from rltrain.report.report_tables import DETAILS, list_tables, size_text
 from rltrain.report.table_formats import Table, as_csv, as_latex
 
 
@@ -47,7 +47,7 @@ def report(run: RunSettings) -> None:
         require_writable(place.absolute(), "report.dir")
     problems: list[str] = []
     analysis = analyze(find_runs(paths, problems), run.report, problems)
-    tables = tables_of(analysis)
+    tables = list_tables(analysis)
     with storage_errors(f"The report {folder}"):
         folder = folder if run.report.dir else made(folder)
         write_page(folder / "report.html", analysis, tables, [])  # marks the folder as a report's

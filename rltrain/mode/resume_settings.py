@@ -11,7 +11,7 @@ from typing import Any
 
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import CONFIG
-from rltrain.common.checkpoint.locate import kind_of, steps_of, stored_manifest
+from rltrain.common.checkpoint.locate import checkpoint_kind, list_steps, stored_manifest
 from rltrain.common.checkpoint.opponent_files import FOLDER, opponent_name
 from rltrain.common.files import digest
 from rltrain.config.catalog import Tree
@@ -78,9 +78,9 @@ def newest_config(checkpoints: Path) -> tuple[int | None, Tree]:
     """The configuration in the newest full checkpoint in which it is not damaged, and its env step;
     None without one.
     """
-    for step in steps_of(checkpoints):
+    for step in list_steps(checkpoints):
         folder, name = checkpoints / str(step), f"{CONFIG}.json"
-        if kind_of(folder) == "full":
+        if checkpoint_kind(folder) == "full":
             try:
                 if digest(folder / name) == stored_manifest(folder)["files"][name]["sha256"]:
                     return step, checkpoint.read(folder, CONFIG)
@@ -90,7 +90,7 @@ def newest_config(checkpoints: Path) -> tuple[int | None, Tree]:
 
 
 def kept_settings(config: Tree) -> Leaves:
-    """What a resume keeps of a configuration, by the names that lead to it, without what may move;
+    """Settings that a resume keeps, by the names that lead to them, without those that may change;
     opponents by name, since their copies in the run's folder take their place.
     """
     kept: dict[tuple[str, ...], Any] = {}

@@ -30,9 +30,9 @@ from rltrain.config.validate.checker import check
 from rltrain.errors import (
     CheckpointError,
     UsageError,
-    exit_code_of,
+    find_exit_code,
+    joined_notes,
     memory_problem,
-    notes_of,
     usage_errors,
 )
 from rltrain.hardware.device import TorchRandom, set_allocator_policy
@@ -152,7 +152,7 @@ def run_training(
             interrupts.follow(trainer)
         except BaseException as error:
             stopped = isinstance(error, KeyboardInterrupt)
-            code = interrupts.exit_code if stopped else exit_code_of(error)
+            code = interrupts.exit_code if stopped else find_exit_code(error)
             status = "interrupted" if stopped else "failed"
             leave(record.path, os.getpid(), status=status, exit_code=code)
             trainer.close()
@@ -188,10 +188,10 @@ def recorded(
     except KeyboardInterrupt:
         trainer.stop("KeyboardInterrupt", interrupted=True)
     except BaseException as error:  # SystemExit too: the run has ended, and its record says how
-        code, status = exit_code_of(error), "failed"
+        code, status = find_exit_code(error), "failed"
         log.error("%s", traceback.format_exc())
         problem = memory_problem(error) or f"{type(error).__name__}: {error}"
-        record.facts["error"] = problem + notes_of(error)
+        record.facts["error"] = problem + joined_notes(error)
     finally:
         gc.unfreeze()  # the process may continue, and shall not keep what this run leaves
     if trainer.interrupted:
@@ -338,7 +338,7 @@ def run_rank(settings: Settings, run_dir: Path, *, resume: bool) -> int:
         except Exception as error:
             if interrupts.trainer is None:
                 raise
-            code = exit_code_of(error)
+            code = find_exit_code(error)
             log.error("%s", error)
         finally:
             trainer.close()

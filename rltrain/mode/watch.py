@@ -20,7 +20,7 @@ from rltrain.mode.messages.warnings import unread_in_tests
 from rltrain.periodic_tests import Watches
 from rltrain.types import Clock, Episode
 from rltrain.video.blocks import Blocks
-from rltrain.video.recorder import Recorder, recorder_of, require_drawable
+from rltrain.video.recorder import Recorder, make_recorder, require_drawable
 
 PAUSE = 1.0  # seconds between two episodes
 AROUND = 2.0  # cells shown around the units of a battle
@@ -39,7 +39,7 @@ def watch(settings: Settings, source: Found | None) -> None:
         require_drawable(env, settings.choices["env"], "mode=watch", "mode=evaluate")
         place = home(source) or results_folder()
         folder = recordings_folder(place, source.step if source else 0)
-        recorder, stage = recorder_of(env, folder, n), ImageDisplay(settings.title, n, screen)
+        recorder, stage = make_recorder(env, folder, n), ImageDisplay(settings.title, n, screen)
         if not screen.is_terminal:
             screen.lines("The output is not a terminal, so episodes are only recorded.")
         elif isinstance(recorder, Recorder):

@@ -17,11 +17,11 @@ from rltrain.common.number_types import is_finite
 from rltrain.offline.shards import (
     INDEX,
     damaged,
-    fields_of,
+    list_sums,
     read_index,
     require_fit,
     require_same,
-    sums_of,
+    stored_fields,
 )
 from rltrain.types import Clock, EnvSpec, StateDict, Steps
 
@@ -51,7 +51,7 @@ class Dataset:
         """Every field [length + 1, …] of piece i; the last time step is final."""
         file = self.files[int(self.shard[i])]
         start, stop = int(self.start[i]), int(self.start[i] + self.length[i] + 1)
-        fields = {name: file.get_slice(name)[start:stop] for name in fields_of(self.spec)}
+        fields = {name: file.get_slice(name)[start:stop] for name in stored_fields(self.spec)}
         if self.spec.obs_bytes:
             packed = torch.from_numpy(fields["obs"])
             fields["obs"] = PackedObs(self.spec, "float32").unpack(packed).numpy()
@@ -103,7 +103,7 @@ def checked(
             raise damaged(path, "its pieces do not add up")
         if digest(path) != entry["sha256"]:
             raise damaged(path, "its checksum is not the index's")
-        for name, (shape, dtype) in fields_of(spec).items():
+        for name, (shape, dtype) in stored_fields(spec).items():
             stored = file.get_slice(name)[:0]
             if (*stored.shape[1:],) != shape or stored.dtype != dtype:
                 got = f"{stored.dtype} {stored.shape[1:]}"
@@ -165,7 +165,7 @@ class Reader:
             self.order = self.order[1:]
         fields: dict[str, Any] = {
             name: np.concatenate([p[name] for p in pieces] or [np.empty((0, *shape), dtype)])
-            for name, (shape, dtype) in fields_of(self.dataset.spec).items()
+            for name, (shape, dtype) in stored_fields(self.dataset.spec).items()
             if name != "probability"
         }
         fields["action"] = fields["action"].astype(np.int64)
@@ -186,7 +186,7 @@ class Reader:
         """The order of the pieces still to come, and the generator."""
         return {
             "n_chosen": len(self.chosen),
-            "shards": sums_of(self.dataset.shards),
+            "shards": list_sums(self.dataset.shards),
             "order": self.order.copy(),
             "passes": self.passes,
             "ahead": self.ahead,

@@ -29,7 +29,7 @@ from rltrain.types import EnvSpec
 
 @dataclass(frozen=True)
 class ShardEntry:
-    """What the index says of a shard."""
+    """The entry of a shard in the index."""
 
     file: str
     bytes: Whole
@@ -43,7 +43,7 @@ class ShardEntry:
 
 @dataclass(frozen=True)
 class Index:
-    """What must be in an index."""
+    """Fields that an index must have."""
 
     format: Whole
     spec: dict[str, Any]
@@ -60,7 +60,7 @@ SIZES = ("n_agents", "n_actions", "obs_shape", "obs_dtype", "state_dim", "n_rewa
 """The fields of an EnvSpec that must agree for experience to fit."""
 
 
-def fields_of(spec: EnvSpec) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
+def stored_fields(spec: EnvSpec) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
     """Shape and type of every field of a time step, as stored. ``probability``: probability that
     each agent's action had under the recorded policy; NaN = unknown.
     """
@@ -193,7 +193,7 @@ def require_index(path: Path, index: Mapping[str, Any]) -> None:
         raise damaged(path, f"spec.{error}") from error
 
 
-def sums_of(shards: Sequence[Mapping[str, Any]]) -> list[str]:
+def list_sums(shards: Sequence[Mapping[str, Any]]) -> list[str]:
     """The SHA-256 sums of shards, in their order."""
     return [shard["sha256"] for shard in shards]
 
@@ -207,7 +207,7 @@ def require_same(folder: Path, sums: object, shards: Sequence[Mapping[str, Any]]
     Raises:
         DatasetError: another dataset.
     """
-    if sums is not None and sums != sums_of(shards):
+    if sums is not None and sums != list_sums(shards):
         raise DatasetError(
             f"{folder} is not the dataset that this run was saved with: the checksums of its "
             "shards differ. Put that one back, or start a new run."
@@ -231,7 +231,7 @@ def require_free(folder: Path) -> None:
     require_writable(folder.absolute(), "dataset.write")
 
 
-def sizes_of(record: Mapping[str, Any]) -> str:
+def sizes_text(record: Mapping[str, Any]) -> str:
     """An environment's sizes as text."""
     names = agents_words(record)
     agents = "agents" if names is None else f"agents {names}"
@@ -252,7 +252,7 @@ def require_fit(folder: Path, theirs: Mapping[str, object], spec: EnvSpec) -> No
                 f"{changed}. Choose the environment it was recorded in."
             )
         return
-    there, here = sizes_of(theirs), sizes_of(ours)
+    there, here = sizes_text(theirs), sizes_text(ours)
     raise UsageError(
         f"The dataset {folder} does not fit: it was recorded with {excerpt(there, here)}, this "
         f"environment has {excerpt(here, there)}. Choose the environment it was recorded in."

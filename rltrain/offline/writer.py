@@ -18,11 +18,11 @@ from rltrain.buffer.packed_obs import PackedObs
 from rltrain.errors import DatasetError, require_n_envs
 from rltrain.offline.shards import (
     INDEX,
-    fields_of,
+    list_sums,
     read_index,
     require_free,
     require_same,
-    sums_of,
+    stored_fields,
     write_index,
     write_shard,
 )
@@ -57,7 +57,7 @@ class Writer:
     ) -> None:
         self.folder, self.n_envs, self.about = folder, n_envs, about
         self.max_bytes, self.n_episodes = max_bytes, n_episodes
-        self.fields = fields_of(spec)
+        self.fields = stored_fields(spec)
         self.packed = PackedObs(spec, "float32") if spec.obs_bytes else None
         self.per_shard = max(2, shard_bytes // n_bytes(self.fields))  # time steps
         self.shards: list[dict[str, Any]] = []
@@ -147,7 +147,7 @@ class Writer:
         return {
             "n_envs": self.n_envs,
             "shards": len(self.shards),
-            "sums": sums_of(self.shards),
+            "sums": list_sums(self.shards),
             "stopped": self.stopped,
             "n": self.n.copy(),
             "cut": self.cut.copy(),

@@ -18,11 +18,11 @@ from rltrain.report.comparison import (
     Analysis,
     Series,
     compare,
-    interval_of,
+    estimate_interval,
     limits_text,
-    ranges_of,
+    score_ranges,
 )
-from rltrain.report.run_data import AXES, CLOCK, Curve, Run, beside_runs, common, curve_of
+from rltrain.report.run_data import AXES, CLOCK, Curve, Run, beside_runs, common, get_curve
 from rltrain.report.run_groups import LONGEST, RunGroup, grouped, renaming
 
 Warn = Callable[[str], None]
@@ -47,7 +47,7 @@ def analyze(
     warnings += [f"{run.folder}: {problem}." for run in runs for problem in run.problems]
     runs = finished(runs, settings.unfinished, warnings.append)
     own = [run for run in runs if not run.source] or runs
-    metric = metric_of(own) if settings.metric == "auto" else settings.metric
+    metric = common_metric(own) if settings.metric == "auto" else settings.metric
     curves = drawable(runs, metric, settings.axis, warnings.append)
     if not any(run.folder in curves for run in own):
         columns = [(run, name) for run in own for name in run.columns if name not in CLOCK]
@@ -69,7 +69,7 @@ def analyze(
     kept = beside_runs(run for run in runs if run.folder in curves)
     groups = grouped(kept, settings.ignore, settings.rename)
     warnings += unmatched(settings, kept, [group.env for group in groups])
-    ends = ends_of(groups, curves, settings.axis, warnings.append)
+    ends = common_ends(groups, curves, settings.axis, warnings.append)
     at = {run.folder: ends[g.env] for g in groups for run in g.runs if not run.source}
     if late := [folder for folder, end in at.items() if not curves[folder].until(end).size]:
         named = listed([folder.name for folder in late])
@@ -77,8 +77,8 @@ def analyze(
         rest = [(g, [run for run in g.runs if run.folder not in late]) for g in groups]
         groups = [replace(group, runs=runs) for group, runs in rest if runs]
     warnings += few_and_twice(groups)
-    series = [series_of(group, curves, ends[group.env], settings) for group in groups]
-    ranges = ranges_of(series, metric, settings)
+    series = [make_series(group, curves, ends[group.env], settings) for group in groups]
+    ranges = score_ranges(series, metric, settings)
     analysis = Analysis(settings, metric, series, ends, ranges, warnings)
     warnings += unlike(analysis)
     if len(analysis.complete) > MANY:
@@ -87,7 +87,7 @@ def analyze(
     return analysis
 
 
-def metric_of(runs: Sequence[Run]) -> str:
+def common_metric(runs: Sequence[Run]) -> str:
     """The win rate if all runs have one, else the return. A run that has neither, such as one that
     just began, does not count.
     """
@@ -135,7 +135,7 @@ def drawable(runs: Sequence[Run], metric: str, axis: str, warn: Warn) -> dict[Pa
             f"{counted(trained)} without tests ({named}): the curves show training "
             "episodes, with exploration."
         )
-    found = {r.folder: curve_of(r, name, axis) for r in runs if (name := columns[r.folder])}
+    found = {r.folder: get_curve(r, name, axis) for r in runs if (name := columns[r.folder])}
     curves = {folder: curve for folder, curve in found.items() if curve is not None}
     empty = [run for run in runs if run.folder not in curves]
     if empty and curves:
@@ -180,7 +180,7 @@ def few_and_twice(groups: Sequence[RunGroup]) -> Iterator[str]:
         yield f"Several runs of one seed are counted as different runs: {listed(twice)}."
 
 
-def ends_of(
+def common_ends(
     groups: Sequence[RunGroup], curves: Mapping[Path, Curve], axis: str, warn: Warn
 ) -> dict[str, float]:
     """Where the runs of each environment are compared: where the shortest ends."""
@@ -225,7 +225,7 @@ def unlike(analysis: Analysis) -> Iterator[str]:
         )
 
 
-def series_of(
+def make_series(
     group: RunGroup, curves: Mapping[Path, Curve], end: float, settings: ReportSettings
 ) -> Series:
     """The curve with its band, and the final scores, of one configuration. What is resampled does
@@ -234,5 +234,7 @@ def series_of(
     own = [curves[run.folder] for run in group.runs]
     x, values = common(own)
     finals = np.array([curve.final(end, settings.last_tests) for curve in own])
-    band, final = (interval_of([v], settings, np.random.default_rng(0)) for v in (values, finals))
+    band, final = (
+        estimate_interval([v], settings, np.random.default_rng(0)) for v in (values, finals)
+    )
     return Series(group.label, group.env, group.runs, own, x, band, finals, final)

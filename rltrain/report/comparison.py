@@ -91,7 +91,7 @@ class Analysis:
         return [s for s in self.series if s.label == label]
 
 
-def interval_of(
+def estimate_interval(
     scores: Sequence[np.ndarray], settings: ReportSettings, rng: np.random.Generator
 ) -> Interval:
     """The chosen statistic and its interval, which one run does not have."""
@@ -113,7 +113,7 @@ def limits_text(envs: Iterable[str]) -> str:
     return ", ".join(named[:3] + ["…"] * (len(named) > 3))
 
 
-def ranges_of(
+def score_ranges(
     series: Sequence[Series], metric: str, settings: ReportSettings
 ) -> dict[str, tuple[float, float]]:
     """By environment, the scores that are 0 and 1 after normalization; empty without it.
@@ -152,13 +152,13 @@ def compare(analysis: Analysis) -> None:
     """Add the comparisons of configurations that have runs on every environment."""
     rng = np.random.default_rng(0)
     if analysis.ranges and len(analysis.ends) > 1:
-        analysis.overall = [overall_of(label, analysis, rng) for label in analysis.complete]
+        analysis.overall = [make_overall(label, analysis, rng) for label in analysis.complete]
     if analysis.complete and (len(analysis.ends) == 1 or analysis.ranges):
         add_profiles(analysis, rng)
     analysis.improvement = improvements(analysis, rng)
 
 
-def overall_of(label: str, analysis: Analysis, rng: np.random.Generator) -> Overall:
+def make_overall(label: str, analysis: Analysis, rng: np.random.Generator) -> Overall:
     """One configuration over all environments."""
     own, ends, ranges = analysis.over_envs(label), analysis.ends, analysis.ranges
     scores = [normalized(s.finals, ranges[s.env]) for s in own]
@@ -166,7 +166,7 @@ def overall_of(label: str, analysis: Analysis, rng: np.random.Generator) -> Over
     x = np.linspace(min(start, 1), 1, POINTS)
     values = [np.array([c.at(x * ends[s.env]) for c in s.curves]) for s in own]
     curves = [normalized(v, ranges[s.env]) for v, s in zip(values, own, strict=True)]
-    final, band = (interval_of(each, analysis.settings, rng) for each in (scores, curves))
+    final, band = (estimate_interval(each, analysis.settings, rng) for each in (scores, curves))
     return Overall(label, scores, final, x, band)
 
 

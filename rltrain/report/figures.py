@@ -50,7 +50,7 @@ STYLE: Any = {
 }
 
 
-def style_of(labels: Sequence[str], label: str, published: bool = False) -> dict[str, Any]:
+def line_style(labels: Sequence[str], label: str, published: bool = False) -> dict[str, Any]:
     """Color and dashes of a configuration, the same in all figures."""
     i = labels.index(label)
     dashes = "--" if published else DASHES[i // len(COLORS) % len(DASHES)]
@@ -92,7 +92,7 @@ def bands(
     figure = figure_with_legend(analysis, 0.7 * WIDTH, 2.1)
     axes = figure.subplots()
     for label, at, estimate in rows:
-        band(axes, at, estimate, **style_of(analysis.labels, label))
+        band(axes, at, estimate, **line_style(analysis.labels, label))
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     return figure
@@ -112,7 +112,7 @@ def curves(analysis: Analysis) -> Figure:
         own = [s for s in analysis.of(env) if not s.published]
         end = max((s.x[-1] for s in own), default=math.inf)
         for s in analysis.of(env):
-            style, shown = style_of(analysis.labels, s.label, s.published), s.x <= end
+            style, shown = line_style(analysis.labels, s.label, s.published), s.x <= end
             if s.published and len(s.x) == 1:
                 axes.axhline(s.band.value[0], **style)
             else:
@@ -143,7 +143,7 @@ def final_scores(analysis: Analysis) -> Figure:
     grid = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axes, env in zip(grid, analysis.ends, strict=True):
         series = analysis.of(env)[::-1]
-        colors = [style_of(analysis.labels, s.label)["color"] for s in series]
+        colors = [line_style(analysis.labels, s.label)["color"] for s in series]
         for at, (s, color) in enumerate(zip(series, colors, strict=True)):
             axes.plot(s.finals, np.full(len(s.finals), at), "|", color=color, alpha=0.5, ms=7)
         points(axes, [s.label for s in series], [s.final for s in series], colors)
@@ -217,7 +217,7 @@ def figure_with_legend(analysis: Analysis, width: float, height: float) -> Figur
     columns = max(1, min(len(labels), int(width / wide)))
     figure = new_figure(width, height + 0.22 * math.ceil(len(labels) / columns))
     published = {s.label for s in analysis.series if s.published}
-    handles = [Line2D([], [], **style_of(labels, name, name in published)) for name in labels]
+    handles = [Line2D([], [], **line_style(labels, name, name in published)) for name in labels]
     figure.legend(
         handles,
         labels,

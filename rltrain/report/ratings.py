@@ -42,7 +42,7 @@ class Results(NamedTuple):
 
 @dataclass(frozen=True)
 class Ratings:
-    """What ``rate`` finds. Intervals have arrays of [N], and numbers for ``cyclic``."""
+    """The result of ``rate``. Intervals have arrays of [N], and numbers for ``cyclic``."""
 
     bradley_terry: Interval
     elo: Interval

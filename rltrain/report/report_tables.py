@@ -12,7 +12,7 @@ from rltrain.report.comparison import Analysis, Series
 from rltrain.report.ratings import ratings_over_time
 from rltrain.report.run_data import POINTS, Run
 from rltrain.report.run_groups import text
-from rltrain.report.statistics import Interval, iqm, mean, optimality_gap, weights_of
+from rltrain.report.statistics import Interval, iqm, mean, optimality_gap, task_weights
 from rltrain.report.table_formats import Table
 
 SHARES = (0.5, 0.75, 0.9)
@@ -28,7 +28,7 @@ SELF_PLAY = (
 AXES = {"env_steps": "env steps", "updates": "updates", "minutes": "minutes"}
 
 
-def tables_of(analysis: Analysis) -> list[Table]:
+def list_tables(analysis: Analysis) -> list[Table]:
     """Every table that has rows."""
     kinds = (
         final_scores, overall, improvement, sample_efficiency, self_play, configurations, published,
@@ -90,7 +90,7 @@ def overall(analysis: Analysis) -> Table:
     """Each configuration over all environments."""
     rows = []
     for o in analysis.overall:
-        pooled, weights = np.concatenate(list(o.scores)), weights_of(o.scores)
+        pooled, weights = np.concatenate(list(o.scores)), task_weights(o.scores)
         average, middle, gap = (f(pooled, weights) for f in (mean, iqm, optimality_gap))
         median = np.median([task.mean() for task in o.scores])
         rows.append([o.label, len(pooled), o.final, *map(float, (average, middle, median, gap))])
@@ -181,7 +181,7 @@ def self_play(analysis: Analysis) -> Table:
 
 
 def published(analysis: Analysis) -> Table:
-    """What was published, and where."""
+    """Published results and their sources."""
     rows = [
         [s.env, s.label, len(s.curves), position(s.curves[0].end, analysis), s.runs[0].source]
         for s in analysis.series

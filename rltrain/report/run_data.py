@@ -97,7 +97,7 @@ def beside_runs(runs: Iterable[Run]) -> list[Run]:
     return [run for run in every if not (own and run.source) or run.env in own]
 
 
-def columns_of(rows: Iterable[Mapping[str, object]]) -> dict[str, np.ndarray]:
+def to_columns(rows: Iterable[Mapping[str, object]]) -> dict[str, np.ndarray]:
     """Rows of metrics as arrays of one length, NaN where a row lacks a number. Of the rows, which
     may be a million, nothing but their numbers is kept.
 
@@ -186,7 +186,7 @@ class Curve:
         return min(float(np.interp(threshold, y, x)), end)
 
 
-def curve_of(run: Run, metric: str, axis: str) -> Curve | None:
+def get_curve(run: Run, metric: str, axis: str) -> Curve | None:
     """A run's curve; None if it never reported the metric. Values that are far more frequent than
     a figure shows, such as episodes, become means of neighbors.
     """

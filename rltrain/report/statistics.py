@@ -28,7 +28,7 @@ class Interval(NamedTuple):
     high: np.ndarray
 
 
-def weights_of(scores: Scores) -> np.ndarray | None:
+def task_weights(scores: Scores) -> np.ndarray | None:
     """Weights [runs] with which all tasks count alike; None if they have as many runs."""
     counts = [len(task) for task in scores]
     if len(set(counts)) == 1:
@@ -81,7 +81,7 @@ def estimate(
     Args:
         runs: indices of the resampled runs, from ``resampled_runs``.
     """
-    weights = weights_of(scores)
+    weights = task_weights(scores)
     value = statistic(np.moveaxis(np.concatenate(list(scores)), 0, -1), weights)
     size = max(1, AT_ONCE // sum(task.size for task in scores))
     parts = []

@@ -28,7 +28,7 @@ class Blocks:
         for upper, lower in zip(pixels[0::2], pixels[1::2], strict=True):
             cells = zip(map(tuple, upper.tolist()), map(tuple, lower.tolist()), strict=True)
             for colors, same in groupby(cells):
-                yield Segment(UPPER_HALF * len(list(same)), style_of(*colors))
+                yield Segment(UPPER_HALF * len(list(same)), block_style(*colors))
             yield Segment.line()
 
 
@@ -43,6 +43,6 @@ def fitted(image: np.ndarray, width: int, height: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=4096)
-def style_of(upper: tuple[int, int, int], lower: tuple[int, int, int]) -> Style:
+def block_style(upper: tuple[int, int, int], lower: tuple[int, int, int]) -> Style:
     """The style of a half block."""
     return Style(color=Color.from_rgb(*upper), bgcolor=Color.from_rgb(*lower))

@@ -23,7 +23,7 @@ class Gif:
 
     def __init__(self, first: np.ndarray) -> None:
         self.first, self.shape = first, first.shape
-        self._palette = palette_of(first)
+        self._palette = to_palette(first)
         self._last: np.ndarray | None = None
         self._shown = np.full(first.shape[:2], -1, np.int16)  # [H, W] palette indices
         self._parts: list[bytes] = []
@@ -73,7 +73,7 @@ class Gif:
         return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
 
 
-def palette_of(image: np.ndarray) -> Image.Image:
+def to_palette(image: np.ndarray) -> Image.Image:
     """A palette image of 255 colors: the most frequent ones of ``image``, a fair choice of the
     others (median cut), and a cube for what comes later."""
     packed = image.astype(np.uint32) @ np.array([65536, 256, 1], np.uint32)

@@ -41,7 +41,7 @@ def require_drawable(
         )
 
 
-def recorder_of(env: VectorEnv, folder: Path, n_episodes: int) -> Recording:
+def make_recorder(env: VectorEnv, folder: Path, n_episodes: int) -> Recording:
     """Return a recorder of the first episodes: of the game where it plays, else of drawn frames."""
     kind = GameReplays if env.about.get("backend") == "sc2" else Recorder
     return kind(folder, n_episodes)
@@ -49,7 +49,7 @@ def recorder_of(env: VectorEnv, folder: Path, n_episodes: int) -> Recording:
 
 @dataclass
 class Recording(Watch):
-    """What records episodes in files.
+    """A recorder of episodes in files.
 
     Attributes:
         n_episodes: episodes from this number on are not recorded.

@@ -6,13 +6,13 @@ import torch
 
 from rltrain.battles.data.maps import find_map
 from rltrain.battles.options import Options, columns, largest
-from rltrain.env.smac.spec import spec_of
+from rltrain.env.smac.spec import make_spec
 from rltrain.types import Batch, EnvSpec
 
 
 def spec_among(*names: str) -> EnvSpec:
     """The spec of ``env.maps=[…]``."""
-    return spec_of(largest([replace(find_map(name), for_any=True) for name in names]), Options())
+    return make_spec(largest([replace(find_map(name), for_any=True) for name in names]), Options())
 
 
 def laid_out(batch: Batch, small: EnvSpec, large: EnvSpec) -> Batch:

@@ -16,7 +16,7 @@ from rltrain.algo.mixer.sum import Independent, Sum
 from rltrain.algo.optimizer import rmsprop
 from rltrain.algo.target_update import TargetUpdate
 from rltrain.interfaces import Model
-from rltrain.migrate import load_pymarl, parts_of
+from rltrain.migrate import load_pymarl, named_parts
 from rltrain.types import Batch, Clock, EnvSpec
 from tests.algo.batches import AGENTS, make_learner
 
@@ -103,7 +103,7 @@ def parts(vector, kind):
 
 def pairs(learner, vector, kind):
     """Our parameters and the recorded arrays that belong to them."""
-    ours, recorded = parts_of(learner.online), parts(vector, kind)
+    ours, recorded = named_parts(learner.online), parts(vector, kind)
     assert {part for part, module in ours.items() if list(module.parameters())} == set(recorded)
     for part, arrays in recorded.items():
         named = dict(ours[part].named_parameters())

@@ -2,10 +2,10 @@
 
 from rltrain.battles.data.maps import find_map
 from rltrain.battles.options import Options
-from rltrain.env.smac.spec import spec_of
+from rltrain.env.smac.spec import make_spec
 from rltrain.types import EnvSpec
 
 
 def env_spec(map_name: str, options: Options | None = None) -> EnvSpec:
     """The spec of a map, without an environment."""
-    return spec_of(find_map(map_name), options or Options())
+    return make_spec(find_map(map_name), options or Options())

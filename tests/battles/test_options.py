@@ -11,8 +11,8 @@ from rltrain.battles.data.maps import find_map, map_names
 from rltrain.battles.data.terrain import (
     PATHABLE,
     WALL_REACH,
+    cell_heights,
     cells_near_walls,
-    height_of,
     pathable_cells,
     wall_segments,
     walls_near,
@@ -22,8 +22,8 @@ from rltrain.battles.options import (
     Options,
     SmacOptions,
     Smacv2Options,
+    compute_sizes,
     max_reward_against,
-    sizes_of,
 )
 from tests.battles.specs import env_spec
 
@@ -63,7 +63,7 @@ def test_there_are_exactly_the_23_maps() -> None:
 @pytest.mark.parametrize("name", TABLE)
 def test_sizes_of_the_map(name: str) -> None:
     row, options = find_map(name), Options()
-    size = sizes_of(row, options)
+    size = compute_sizes(row, options)
     most = max_reward_against(row.unit_types[row.n_agents :], options)
     bits = (row.unit_type_bits, row.shield_bits, most)
     blocks = (size.n_actions, size.enemy, size.ally, size.own, size.obs)
@@ -147,7 +147,7 @@ def test_near_walls_of_a_cell_contain_every_wall_that_a_unit_touches_there(name:
 
 
 def test_plateaus_are_higher_than_the_ground_and_ramps_lie_between() -> None:
-    flat, ravine = height_of("field"), height_of("ravine")
+    flat, ravine = cell_heights("field"), cell_heights("ravine")
     assert np.unique(flat).size == 2
     low, ramp, plateau, wall = (ravine[at] for at in ((16, 9), (5, 15), (16, 16), (16, 12)))
     assert low == flat[16, 16]
@@ -186,7 +186,7 @@ def _repository() -> str:
 
 
 def test_options_are_those_of_the_smac_packages():
-    smac, smacv2 = vars(SmacOptions()), Options().of_smacv2()
+    smac, smacv2 = vars(SmacOptions()), Options().smacv2_options()
     assert list(smac)[-1] == "reward_scale_rate"
     assert set(smacv2) - set(smac) == {
         *("obs_own_pos", "use_unit_ranges", "min_attack_range", "conic_fov", "num_fov_actions"),

@@ -8,7 +8,7 @@ from pettingzoo.test import parallel_api_test
 
 from rltrain.battles import StarCraftCapabilityEnv
 from rltrain.battles.engine.world import U
-from rltrain.battles.options import Options, layout_of
+from rltrain.battles.options import Options, block_layout
 from rltrain.env.smac import StarCraft2Env, parallel_env
 from tests.battles.conftest import ATTACK, STOP, place
 
@@ -96,7 +96,7 @@ def test_visibility_matrix() -> None:
 
 def test_every_method_numbers_enemies_as_observations_do() -> None:
     env, dead = StarCraft2Env(map_name="MMM", seed=1, heuristic_ai=True), 0
-    block = layout_of(env.map_data, Options())["obs"]["enemies"]
+    block = block_layout(env.map_data, Options())["obs"]["enemies"]
     for _ in range(2):
         obs, _ = env.reset()
         over, A = False, env.n_agents

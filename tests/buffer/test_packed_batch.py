@@ -65,7 +65,7 @@ def test_a_packed_batch_holds_what_a_batch_on_the_cpu_holds(overrides, tmp_path,
 def test_a_batch_can_be_copied_overwritten_and_replaced():
     def made(value):
         arrays = {"reward": np.full((2, 3, 1), value, np.float32), "last": np.zeros((3, 3), bool)}
-        block = BatchMemory(packed_batch.form_of(arrays), torch.device("cpu")).fill(arrays)
+        block = BatchMemory(packed_batch.array_form(arrays), torch.device("cpu")).fill(arrays)
         return block.batch(lambda name, x: x, {"td_target": torch.full((2,), value), "eta": 0.0})
 
     one, two = made(1.0), made(2.0)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from rltrain.buffer.packed_batch import BatchMemory, form_of
+from rltrain.buffer.packed_batch import BatchMemory, array_form
 from rltrain.callback import Callback, Callbacks
 from rltrain.callback.hooks import STEP_HOOKS, TEST_HOOKS, VALUES, Due
 from rltrain.errors import UsageError
@@ -215,7 +215,7 @@ def test_metrics_do_not_replace_the_clock_of_their_row(hook, name):
 def test_a_batch_that_a_callback_may_have_changed_in_place_is_taken_from_its_fields():
     """Defect: on a GPU changes of fields that are stored in another type were lost."""
     arrays = {"reward": np.ones((1, 2, 1), np.float16), "mask": np.ones((1, 2), np.bool_)}
-    batch = BatchMemory(form_of(arrays), torch.device("cpu")).fill(arrays)
+    batch = BatchMemory(array_form(arrays), torch.device("cpu")).fill(arrays)
     batch = batch.batch(lambda name, x: x.float(), {"whole": True})
     vars(batch).update(dict.fromkeys(UNUSED, torch.zeros(1)))
 

@@ -138,13 +138,13 @@ def test_prune_keeps_the_newest_and_the_best(tmp_path):
     make(tmp_path, 250, "weights")
     checkpoint.name_pointer(tmp_path, "best", 150)
     checkpoint.prune(tmp_path, 2)
-    assert checkpoint.steps_of(tmp_path) == [400, 300, 150]
+    assert checkpoint.list_steps(tmp_path) == [400, 300, 150]
 
 
 def test_a_dropped_part_leaves_a_valid_checkpoint(tmp_path):
     folder = make(tmp_path, 5)
     checkpoint.drop_part(folder, "model")
-    checkpoint.manifest_of(folder)
+    checkpoint.checked_manifest(folder)
     assert not list(folder.glob("model*"))
     assert checkpoint.read(folder, "note") == {"x": 1}
 
@@ -153,7 +153,7 @@ def test_a_failed_write_leaves_the_old_checkpoint(tmp_path):
     make(tmp_path, 5)
     with pytest.raises(TypeError):
         make(tmp_path, 5, state={"thing": object()})
-    checkpoint.manifest_of(tmp_path / "5")
+    checkpoint.checked_manifest(tmp_path / "5")
     assert [p.name for p in tmp_path.iterdir()] == ["5"]
 
 
@@ -171,7 +171,7 @@ def test_large_arrays_are_written_in_pieces_and_mapped_back(tmp_path):
     assert isinstance(back["steps"], np.memmap)
     np.testing.assert_array_equal(back["steps"], whole)
     checkpoint.drop_part(folder, "replay")
-    checkpoint.manifest_of(folder)
+    checkpoint.checked_manifest(folder)
     assert not list(folder.glob("replay*"))
 
 
@@ -285,7 +285,7 @@ def test_what_killed_processes_left_is_removed_with_the_next_latest(tmp_path):
     checkpoint.make_latest(tmp_path, 10, 2, "replay")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["10", "5", "latest"]
     assert [p.name for p in (tmp_path / "5").iterdir()] == ["manifest.json"]
-    checkpoint.manifest_of(tmp_path / "10")
+    checkpoint.checked_manifest(tmp_path / "10")
 
 
 def test_the_folder_of_a_run_that_was_deleted_is_not_made_again(tmp_path):

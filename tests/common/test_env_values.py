@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import rltrain
-from rltrain.common.env_values import flag, one_number, outcome_of, require_fields
+from rltrain.common.env_values import flag, one_number, read_outcome, require_fields
 from rltrain.env.games.lockstep import GameEnv
 from rltrain.errors import EnvError
 from rltrain.hardware.rollout import Rollout
@@ -43,7 +43,7 @@ def test_numbers_other_than_0_and_1_are_no_truth_values(given: Any) -> None:
 
 def test_an_info_that_is_no_dictionary_is_refused() -> None:
     with pytest.raises(EnvError, match=r"^it returned the info None: expected a dictionary"):
-        outcome_of(None, lambda: "it")
+        read_outcome(None, lambda: "it")
 
 
 class Batched(GameEnv):

@@ -33,7 +33,7 @@ RUNS = {
 EXCEPTIONS = {
     "rltrain/algo/cpu_math.py: one_thread": "number of threads, not what they compute",
     "rltrain/algo/checks.py: BatchCheck.result": "a check",
-    "rltrain/common/env_values.py: forms_of": "a check of the environment, which is compiled",
+    "rltrain/common/env_values.py: array_forms": "a check of the environment, which is compiled",
     "rltrain/common/env_values.py: require_ended": "the same",
     "rltrain/callback/hooks.py: Callback.__setattr__": "notices hooks, not counters",
     "rltrain/common/metrics.py: one_number": "a check of metrics, which are arrays of numbers here",

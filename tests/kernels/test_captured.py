@@ -20,7 +20,7 @@ from rltrain.kernels.cuda_graph import (
     Captures,
     NoClock,
     capturing,
-    of_optimizer,
+    optimizer_tensors,
     parts_of_step,
 )
 from rltrain.kernels.module_watch import ModuleWatch
@@ -81,12 +81,12 @@ def test_an_edit_is_noticed(edit, monkeypatch):
 def test_another_optimizer_or_state_is_noticed(change):
     learner = make_learner()
     learner.update(make_batch([4, 3]), Clock())
-    before = of_optimizer(learner)
+    before = optimizer_tensors(learner)
     if change == "state":
         learner.optimizer.state[learner.gradient_step.flat.values] = dict(moments(learner))
     else:
         learner.gradient_step.optimizer = SGD([learner.gradient_step.flat.values], lr=0.1)
-    assert any(a is not b for a, b in zip(before, of_optimizer(learner), strict=True))
+    assert any(a is not b for a, b in zip(before, optimizer_tensors(learner), strict=True))
 
 
 def test_the_same_number_again_is_no_edit():

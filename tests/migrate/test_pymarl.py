@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from rltrain.migrate import load_pymarl, parts_of
+from rltrain.migrate import load_pymarl, named_parts
 from tests.algo.batches import AGENTS, METHODS, SPEC, make_learner, make_method, make_model
 
 
@@ -23,15 +23,15 @@ def learner_of(name, seed=0):
 @pytest.mark.parametrize("name", METHODS)
 def test_all_networks_of_a_method_are_loaded_and_the_targets_are_copies(name):
     learner, other = learner_of(name), learner_of(name, seed=1)
-    load_pymarl(learner, **{part: weights_of(m) for part, m in parts_of(other.online).items()})
+    load_pymarl(learner, **{part: weights_of(m) for part, m in named_parts(other.online).items()})
     for model in (learner.online, learner.target):
         assert_close(model.state_dict(), other.online.state_dict(), rtol=0, atol=0)
 
 
 def test_targets_that_are_given_are_loaded_as_they_are():
     learner, online, target = (learner_of("qmix", seed) for seed in range(3))
-    parts = {part: weights_of(module) for part, module in parts_of(online.online).items()}
-    parts |= {f"target_{part}": weights_of(m) for part, m in parts_of(target.online).items()}
+    parts = {part: weights_of(module) for part, module in named_parts(online.online).items()}
+    parts |= {f"target_{part}": weights_of(m) for part, m in named_parts(target.online).items()}
     load_pymarl(learner, **parts)
     assert_close(learner.target.state_dict(), target.online.state_dict(), rtol=0, atol=0)
 

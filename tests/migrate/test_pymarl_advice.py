@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import rltrain
-from rltrain.migrate import parts_of
+from rltrain.migrate import named_parts
 from rltrain.migrate.pymarl_advice import advice
 from rltrain.migrate.pymarl_files import PymarlFiles
 from rltrain.types import EnvSpec
@@ -22,7 +22,7 @@ def learner_of(*overrides):
 
 def files_of(*overrides):
     """A checkpoint of these settings, by names that PyMARL has as well."""
-    parts = parts_of(learner_of(*overrides).online)
+    parts = named_parts(learner_of(*overrides).online)
     agent, mixer = parts["agent"].state_dict(), parts["mixer"].state_dict()
     return PymarlFiles(Path("1000"), 1000, agent, mixer, None)
 

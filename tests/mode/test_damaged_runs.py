@@ -12,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 from rltrain import errors
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.locate import seal
-from rltrain.common.files import JSON_BYTES, get_json, number_of, open_plain
+from rltrain.common.files import JSON_BYTES, get_json, open_plain, whole_number
 from rltrain.errors import UNPRINTABLE, CheckpointError, RltrainError, UsageError, printable
 from rltrain.main import run
 from tests.marks import each_once, slow_except
@@ -39,7 +39,9 @@ STATE = (
 
 
 def checkpoints(run_dir):
-    return [run_dir / "checkpoints" / str(n) for n in checkpoint.steps_of(run_dir / "checkpoints")]
+    return [
+        run_dir / "checkpoints" / str(n) for n in checkpoint.list_steps(run_dir / "checkpoints")
+    ]
 
 
 def change(file, path, value):
@@ -141,7 +143,7 @@ def test_only_whole_numbers_name_checkpoints(trained):
     for name in ("1²", "٣", "007", "9" * 200):
         (trained / "checkpoints" / name).mkdir()
     assert run([f"resume={trained}", "total_env_steps=165"]) == 0
-    assert number_of("1²") is number_of("٣") is number_of("") is None
+    assert whole_number("1²") is whole_number("٣") is whole_number("") is None
 
 
 @pytest.mark.parametrize("words", [["resume={}"], ["mode=evaluate", "checkpoint={}"]])

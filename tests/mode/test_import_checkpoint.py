@@ -11,7 +11,7 @@ from torch.nn import functional as F
 import rltrain
 from rltrain.algo import adam, rmsprop
 from rltrain.errors import CheckpointError, RltrainError, UsageError
-from rltrain.migrate import parts_of
+from rltrain.migrate import named_parts
 from rltrain.migrate.pymarl_files import read_folder
 from rltrain.mode.import_checkpoint import load_files
 from rltrain.types import EnvSpec
@@ -338,11 +338,11 @@ def test_an_import_needs_a_folder(command, small):
 @pytest.mark.parametrize("algo", ["qtran", "qplex", "ow_qmix"])
 def test_other_mixers_and_their_moments_are_taken_over(folder, algo):
     overrides = [f"algo={algo}", "algo.network.hidden_dim=8", "hardware.threads=1"]
-    parts = parts_of(rltrain.make_learner([*overrides, "seed=1"], SPEC).online)
+    parts = named_parts(rltrain.make_learner([*overrides, "seed=1"], SPEC).online)
     optimizer = pymarl_folder(folder, parts["agent"], parts["mixer"])
     learner = rltrain.make_learner([*overrides, "seed=2"], SPEC)
     remarks = load_files(learner, read_folder(folder, None))
-    ours = parts_of(learner.online)
+    ours = named_parts(learner.online)
     for part in ("agent", "mixer"):
         for name, tensor in parts[part].state_dict().items():
             assert torch.equal(ours[part].state_dict()[name], tensor), name

@@ -28,7 +28,7 @@ def refused(*words):
 def of_a_run(run_dir):
     """Refusals about a run and its checkpoints."""
     yield refused(*NEW, f"hydra.run.dir={run_dir}")
-    newest, earlier, *_ = checkpoint.steps_of(run_dir / "checkpoints")
+    newest, earlier, *_ = checkpoint.list_steps(run_dir / "checkpoints")
     yield refused(f"resume={run_dir / 'checkpoints' / str(earlier)}")
     yield refused(*NEW, "--resume", str(run_dir))
     yield refused("env=two_step", str(run_dir))

@@ -76,7 +76,7 @@ def test_both_values_are_named(command, trained):
 
 def test_the_newest_checkpoint_that_is_not_damaged_counts(trained):
     folders = [
-        trained / "checkpoints" / str(n) for n in checkpoint.steps_of(trained / "checkpoints")
+        trained / "checkpoints" / str(n) for n in checkpoint.list_steps(trained / "checkpoints")
     ]
     edited(folders[0], "algo.loss.gamma", 0.5)  # its checksum is that of the one before
     require_saved_settings(trained)

@@ -20,10 +20,10 @@ ABOUT = {
 
 def writer(folder, *, n_envs=1, shard_steps=1000, **overrides):
     from rltrain.buffer.fields import n_bytes
-    from rltrain.offline.shards import fields_of
+    from rltrain.offline.shards import stored_fields
 
     settings = {"max_bytes": None, **overrides}
-    size = shard_steps * n_bytes(fields_of(SPEC))
+    size = shard_steps * n_bytes(stored_fields(SPEC))
     return Writer(
         folder=folder, spec=SPEC, n_envs=n_envs, about=ABOUT, shard_bytes=size, **settings
     )

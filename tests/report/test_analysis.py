@@ -6,7 +6,7 @@ import pytest
 
 from rltrain.errors import UsageError
 from rltrain.report.analysis import analyze
-from rltrain.report.report_tables import tables_of
+from rltrain.report.report_tables import list_tables
 from tests.report.runs import run, settings
 
 
@@ -195,7 +195,7 @@ def test_runs_over_updates():
 
 def test_tables_of_a_report():
     runs = [*team("dqn"), *team("pqn"), *team("dqn", "Acrobot-v1"), *team("pqn", "Acrobot-v1")]
-    tables = {t.name: t for t in tables_of(analyze(runs, settings(normalize="min_max")))}
+    tables = {t.name: t for t in list_tables(analyze(runs, settings(normalize="min_max")))}
     names = ["final_scores", "overall", "improvement", "sample_efficiency", "runs"]
     assert list(tables) == names
     assert len(tables["final_scores"].rows) == 4
@@ -208,7 +208,7 @@ def test_settings_that_differ_are_listed():
     runs = [
         run(Path(str(lr)), seed=0, settings={"algo.lr": lr, "algo.batch_size": 32}) for lr in (1, 2)
     ]
-    tables = {t.name: t for t in tables_of(analyze(runs, settings()))}
+    tables = {t.name: t for t in list_tables(analyze(runs, settings()))}
     assert [row[1:] for row in tables["configurations"].rows] == [
         ["dqn lr=1", "algo.lr", "1"],
         ["dqn lr=2", "algo.lr", "2"],

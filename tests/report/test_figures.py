@@ -12,8 +12,8 @@ from rltrain.report.figures import (
     curves,
     draw_all,
     final_scores,
+    line_style,
     points,
-    style_of,
 )
 from rltrain.report.statistics import Interval
 from tests.marks import slow_except
@@ -40,7 +40,7 @@ def test_every_figure_in_three_formats(tmp_path):
 
 def test_more_configurations_than_colors_differ_in_their_dashes():
     labels = [str(i) for i in range(20)]
-    assert len({tuple(style_of(labels, label).values()) for label in labels}) == 20
+    assert len({tuple(line_style(labels, label).values()) for label in labels}) == 20
 
 
 def test_published_configurations_are_dashed_in_the_legend_as_in_the_axes():

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rltrain.report.analysis import analyze
 from rltrain.report.page import FIGURES, write_page
-from rltrain.report.report_tables import tables_of
+from rltrain.report.report_tables import list_tables
 from tests.report.runs import run, settings
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>'
@@ -17,7 +17,7 @@ def page(tmp_path, **about):
     figures = [tmp_path / f"{name}{form}" for name in FIGURES for form in (".svg", ".png")]
     for each in figures:
         each.write_text(SVG, encoding="utf-8")
-    write_page(tmp_path / "report.html", analysis, tables_of(analysis), figures)
+    write_page(tmp_path / "report.html", analysis, list_tables(analysis), figures)
     return (tmp_path / "report.html").read_text(encoding="utf-8")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rltrain.report.analysis import analyze
-from rltrain.report.report_tables import tables_of
+from rltrain.report.report_tables import list_tables
 from rltrain.report.run_groups import grouped
 from tests.marks import each_once
 from tests.report.runs import run, settings
@@ -51,7 +51,7 @@ def statistics(analysis):
     theirs = {s.label for s in analysis.series if s.published}
     tables = {
         table.name: [row for row in table.rows if not theirs & {str(cell) for cell in row}]
-        for table in tables_of(analysis)
+        for table in list_tables(analysis)
         if table.name != "published"
     }
     own = [s for s in analysis.series if not s.published]
@@ -80,10 +80,10 @@ def test_no_statistic_of_runs_depends_on_published_results(beside, metric, first
 
 
 def test_published_results_are_no_part_of_the_sample_efficiency_and_the_settings_that_differ():
-    tables = {t.name: t for t in tables_of(analyze([*runs(), *published("pqn")], settings()))}
+    tables = {t.name: t for t in list_tables(analyze([*runs(), *published("pqn")], settings()))}
     for name in ("sample_efficiency", "configurations"):
         assert {row[1] for row in tables[name].rows} == {"dqn (CleanRL) lr=1", "dqn (CleanRL) lr=2"}
-    alone = [t.name for t in tables_of(analyze(published(values=[0, 1]), settings()))]
+    alone = [t.name for t in list_tables(analyze(published(values=[0, 1]), settings()))]
     assert alone == ["final_scores", "published"]
 
 

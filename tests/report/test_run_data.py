@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rltrain.report.run_data import Curve, common, curve_of
+from rltrain.report.run_data import Curve, common, get_curve
 from tests.report.runs import run
 
 
@@ -44,15 +44,15 @@ def test_runs_with_one_test_have_one_point():
 
 
 def test_minutes_are_an_axis():
-    c = curve_of(run(Path("a"), values=[1, 2]), "test/return_mean", "minutes")
+    c = get_curve(run(Path("a"), values=[1, 2]), "test/return_mean", "minutes")
     assert c.x.tolist() == [0, 100]
 
 
 def test_a_metric_that_was_never_reported_has_no_curve():
-    assert curve_of(run(Path("a"), values=[np.nan]), "test/return_mean", "env_steps") is None
+    assert get_curve(run(Path("a"), values=[np.nan]), "test/return_mean", "env_steps") is None
 
 
 def test_points_of_episodes_become_means_of_neighbors():
-    c = curve_of(run(Path("a"), values=np.arange(1000)), "test/return_mean", "env_steps")
+    c = get_curve(run(Path("a"), values=np.arange(1000)), "test/return_mean", "env_steps")
     assert len(c.x) == 200
     assert c.y[0] == pytest.approx(2)  # of 0 … 4

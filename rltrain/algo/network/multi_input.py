@@ -14,7 +14,7 @@ from rltrain.algo.network.distribution import Distribution
 from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.algo.network.head import Head, perceptron
 from rltrain.common.number_types import Count, Flag, Positive
-from rltrain.common.spec_record import size_of
+from rltrain.common.spec_record import flat_size
 from rltrain.types import EnvSpec
 
 
@@ -85,7 +85,7 @@ def observation_parts(spec: EnvSpec) -> Iterator[Part]:
         )
     start = 0
     for _, space in keys:
-        stop = start + size_of(space)
+        stop = start + flat_size(space)
         shape, channels = space.get("box", ()), space.get("channels")
         if channels == "last":
             yield Part(start, stop, (shape[2], *shape[:2]), channels_last=True)

@@ -1,4 +1,4 @@
-"""What a map of battles is: two teams, their places, a terrain and a time limit."""
+"""A map of battles: two teams, their places, a terrain and a time limit."""
 
 from __future__ import annotations
 
@@ -102,9 +102,9 @@ class MapData:
     @property
     def unit_types(self) -> tuple[UnitType, ...]:
         """Agents in agent order, then enemies."""
-        return self.types_of(self.ally_types + self.enemy_types)
+        return self.find_types(self.ally_types + self.enemy_types)
 
-    def types_of(self, names: Sequence[str]) -> tuple[UnitType, ...]:
+    def find_types(self, names: Sequence[str]) -> tuple[UnitType, ...]:
         """The unit types of these names of agents, then of enemies."""
         agents = [self.agent_units[name] for name in names[: self.n_agents]]
         return (*agents, *(self.units[name] for name in names[self.n_agents :]))

@@ -33,13 +33,14 @@ DEEPEST, LONGEST = 10, 1_000
 KEYS = {"name", "limit", "allies", "enemies", "terrain", "order"}
 NEEDED = ("name", "limit", "allies", "enemies")
 ORDERS = ("attack", "wait", "hunt", "chase")
-"""What the enemies do: attack-move to where the agents begin; stay where they are until agents come
-near; attack the nearest agent at all times; attack one agent until it is dead, then the nearest."""
+"""Orders of the enemies: attack-move to where the agents begin; stay where they are until agents
+come near; attack the nearest agent at all times; attack one agent until it is dead, then the
+nearest."""
 TERRAINS = tuple(name for name in PATHABLE if not name.startswith("lite_"))
 
 
 class Fault(ValueError):
-    """What is wrong with a file."""
+    """A problem with a file."""
 
 
 @cache
@@ -57,7 +58,7 @@ def shipped_map(name: str) -> MapData:
 def read_map(path: str) -> MapData:
     """The map of a file. Raises ValueError, one sentence about the first fault."""
     try:
-        return _map_of(_loaded(Path(os.path.expanduser(path))))
+        return _build_map(_loaded(Path(os.path.expanduser(path))))
     except Fault as fault:
         raise ValueError(f"map_file: the file {path} {fault}.") from None
 
@@ -113,7 +114,7 @@ def _require_plain(text: bytes) -> None:
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
 
 
-def _map_of(found: object) -> MapData:
+def _build_map(found: object) -> MapData:
     keys = _mapping("a map", found, KEYS, NEEDED)
     name, limit, order = keys["name"], keys["limit"], keys.get("order", "attack")
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][\w-]{0,39}", name):

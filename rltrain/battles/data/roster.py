@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from rltrain.battles.data.map_data import Group, MapData
-from rltrain.battles.data.scenarios import MAX_GROUPS, REFLECT, SURROUND_AT, race_of
+from rltrain.battles.data.scenarios import MAX_GROUPS, REFLECT, SURROUND_AT, find_race
 from rltrain.battles.data.terrain import SIZE
 from rltrain.battles.engine.tables import build_scene
 from rltrain.battles.engine.teams import Roster
@@ -18,7 +18,7 @@ from rltrain.battles.options import Options
 def build_drawn(map_data: MapData, options: Options, n_envs: int) -> tuple[Roster, Scene]:
     """The distributions of a scenario's teams, and its constants with tables of units for each of E
     battles, empty until teams are drawn."""
-    race = race_of(map_data)
+    race = find_race(map_data)
     scene, by_id = build_scene(_one_of_each(map_data), options), sorted(race.weights)
     roster = Roster(
         n_agents=map_data.n_agents,

@@ -89,14 +89,14 @@ def find_scenario(name: str) -> MapData:
     )
 
 
-def race_of(map_data: MapData) -> Race:
+def find_race(map_data: MapData) -> Race:
     """The distributions of a scenario's teams."""
     return RACES[map_data.map_type.removesuffix("_gen")]
 
 
 def scenario_options(row: MapData) -> dict[str, Any]:
     """Keywords of smacv2's ``StarCraftCapabilityEnvWrapper`` that make the scenario."""
-    race = race_of(row)
+    race = find_race(row)
     team: dict[str, Any] = {
         "dist_type": "weighted_teams",
         "unit_types": list(race.weights),

@@ -108,7 +108,7 @@ def pathable_cells(name: str) -> np.ndarray:
     return cells
 
 
-def levels_of(name: str) -> np.ndarray:
+def ground_levels(name: str) -> np.ndarray:
     """float [32, 32]: 0 low ground … 1 the top of a plateau."""
     levels = np.zeros((SIZE, SIZE))
     for (x0, x1, y0, y1), first, second in SLOPES.get(name, ()):
@@ -117,9 +117,9 @@ def levels_of(name: str) -> np.ndarray:
     return levels
 
 
-def height_of(name: str) -> np.ndarray:
+def cell_heights(name: str) -> np.ndarray:
     """float32 [32, 32]: terrain height of each cell, 0 … 1."""
-    ground = GROUND_LEVEL + CLIFF * levels_of(name)
+    ground = GROUND_LEVEL + CLIFF * ground_levels(name)
     return np.where(pathable_cells(name), ground, BLOCKED_LEVEL).astype(np.float32)
 
 

@@ -22,7 +22,7 @@ LAYERS = ("ground", "air", "colossus")
 units; cliffs do not stop colossi."""
 
 WEAPONS = ("instant", "missile", "twice", "beam", "blast", "none")
-"""What an attack does: one hit, one hit on arrival, two hits in a row, two hits on all units on a
+"""Effects of an attack: one hit, one hit on arrival, two hits in a row, two hits on all units on a
 line across the shot, or the end of the attacker and a hit on all units around it."""
 
 

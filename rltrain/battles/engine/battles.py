@@ -26,7 +26,7 @@ from rltrain.battles.engine.episode import reset_battle
 from rltrain.battles.engine.tables import build_reward, build_scene, build_view
 from rltrain.battles.engine.world import Outcome, U, World, build_frame, build_world
 from rltrain.battles.option_checks import COUNT, SEED, Range
-from rltrain.battles.options import Options, max_reward_against, sizes_of
+from rltrain.battles.options import Options, compute_sizes, max_reward_against
 from rltrain.battles.smaclite import env_step as smaclite
 from rltrain.battles.smaclite.maps import find_map_under
 from rltrain.battles.smaclite.scene import build_lite_scene
@@ -112,7 +112,7 @@ class Battles:
             why = f"rules={rules} has SMAC's options only, not SMACv2's"
             raise ValueError(f"{names}: {why}. Choose rules=sc2, or leave them out.")
         self.options, self.n_envs = options, n_envs
-        self.sizes = sizes_of(self.map_data, options)
+        self.sizes = compute_sizes(self.map_data, options)
         self.roster: teams.Roster | None = None
         if self.map_data.drawn_from:
             self.roster, self.scene = build_drawn(self.map_data, options, n_envs)
@@ -218,7 +218,7 @@ class Battles:
 
     def unit_types(self, e: int) -> tuple[UnitType, ...]:
         """Agents, then enemies, as battle e has them."""
-        return self.map_data.types_of(self.unit_names(e))
+        return self.map_data.find_types(self.unit_names(e))
 
     def max_reward(self, e: int) -> float:
         """Unscaled reward of a win in battle e in which every enemy dies once."""

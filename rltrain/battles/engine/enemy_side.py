@@ -11,11 +11,11 @@ from rltrain.battles.data.map_data import MapData
 from rltrain.battles.engine import reflection, teams
 from rltrain.battles.engine.episode import number_enemies
 from rltrain.battles.engine.field_of_view import forget_all
-from rltrain.battles.engine.kernel import stream_of
+from rltrain.battles.engine.kernel import seed_stream
 from rltrain.battles.engine.tables import build_view
 from rltrain.battles.engine.teams import Roster
 from rltrain.battles.engine.world import Scene, U, View, World, build_frame, build_world
-from rltrain.battles.options import Options, sizes_of
+from rltrain.battles.options import Options, compute_sizes
 
 STREAM = np.uint64(0x07E125EED)  # sets what this side draws apart from the battle's own stream
 
@@ -57,7 +57,7 @@ class EnemySide:
         n_envs = len(self._battles.clock)
         self.map_data = exchanged(row)
         n_agents = self.map_data.n_agents
-        self.sizes = sizes_of(self.map_data, options)
+        self.sizes = compute_sizes(self.map_data, options)
         self.roster = None if roster is None else roster._replace(n_agents=n_agents)
         self._order = np.tile(self._numbers(row), (n_envs, 1))  # [E, units] of the battles
         self._place = np.argsort(self._order, 1)  # the inverse
@@ -94,7 +94,7 @@ class EnemySide:
                 own[:] = np.arange(len(self._order[e]))[-n_agents:]
                 rank = self.roster.order[self._battles.kind[e, own]]
             own[:] = own[np.lexsort((-unit[e, U.Y, own], -unit[e, U.X, own], rank))]
-            self.world.rng[e] = stream_of(np.uint64(seed) ^ STREAM)
+            self.world.rng[e] = seed_stream(np.uint64(seed) ^ STREAM)
             number_enemies(self.world.enemies, n_agents, self.world.rng, e)
             self.world.last_action[e] = -1
             forget_all(self.world.facing[e], self.world.watcher[e], self.world.watches[e])
@@ -128,7 +128,7 @@ class EnemySide:
         self.observe(again=True)
 
     def _fit(self) -> None:
-        """What follows from the numbers of units: their inverse, and tables of drawn teams."""
+        """Arrays derived from the numbers of units: their inverse, and tables of drawn teams."""
         self._place[:] = np.argsort(self._order, 1)
         if self.roster is not None:
             self.world.kind[:] = np.take_along_axis(self._battles.kind, self._order, 1)

@@ -7,7 +7,7 @@ import numpy as np
 
 from rltrain.battles.engine.field_of_view import forget_all, register
 from rltrain.battles.engine.fighting.combat import SCAN_EVERY, choose_desires
-from rltrain.battles.engine.kernel import F, draw, njit, stream_of
+from rltrain.battles.engine.kernel import F, draw, njit, seed_stream
 from rltrain.battles.engine.movement.motion import LOOP, push_apart
 from rltrain.battles.engine.observe import SIZE, value_at, write_frame
 from rltrain.battles.engine.world import M, Order, Outcome, P, U
@@ -20,7 +20,7 @@ LAST = np.nextafter(SIZE, ZERO)  # the largest coordinate on the map
 def reset_battle(scene, shown, world, frame, e, seed):
     """Set start positions, full health and a new random stream; write the first frame."""
     unit, mark = world.unit[e], world.mark[e]
-    world.rng[e] = stream_of(seed)
+    world.rng[e] = seed_stream(seed)
     own = e * scene.per_battle
     for i in range(unit.shape[1]):
         for row in range(unit.shape[0]):
@@ -138,10 +138,10 @@ def end_step(scene, shown, rule, world, frame, e):
     unit, param, A = world.unit[e], scene.param[e * scene.per_battle], scene.n_agents
     world.clock[e] += 1
     commanded = world.commanded[e] != 0
-    world.outcome[e] = outcome_of(
+    world.outcome[e] = compute_outcome(
         unit, param, A, scene.heals, commanded, scene.limit, world.clock[e]
     )
-    frame.reward[e] = reward_of(rule, unit, A, world.outcome[e]) * world.factor[e]
+    frame.reward[e] = compute_reward(rule, unit, A, world.outcome[e]) * world.factor[e]
     for i in range(unit.shape[1]):
         if unit[U.HEALTH, i] <= ZERO:
             unit[U.SHIELD, i] = ZERO
@@ -149,7 +149,7 @@ def end_step(scene, shown, rule, world, frame, e):
 
 
 @njit()
-def outcome_of(unit, param, n_agents, heals, commanded, limit, steps):
+def compute_outcome(unit, param, n_agents, heals, commanded, limit, steps):
     """Outcome after a step, in SMAC's order: defeat, win, no unit left, time limit.
 
     With healers on the map a team with nothing else left has lost, the agents' one first; then
@@ -174,7 +174,7 @@ def outcome_of(unit, param, n_agents, heals, commanded, limit, steps):
 
 
 @njit()
-def reward_of(rule, unit, n_agents, outcome):
+def compute_reward(rule, unit, n_agents, outcome):
     """SMAC's reward (float64): damage dealt and kills, absolute value included, then the bonus of
     the end."""
     if rule.sparse:

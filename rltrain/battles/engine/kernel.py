@@ -56,7 +56,7 @@ def shuffle(items, n, rng, e):
 
 
 @njit()
-def stream_of(seed):
+def seed_stream(seed):
     """State of a random stream, never 0, from any uint64 seed (splitmix64)."""
     s = seed + np.uint64(0x9E3779B97F4A7C15)
     s = (s ^ (s >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

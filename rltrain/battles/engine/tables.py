@@ -40,7 +40,7 @@ from rltrain.battles.engine.world import (
     U,
     View,
 )
-from rltrain.battles.options import Options, max_reward_against, require_scale, sizes_of
+from rltrain.battles.options import Options, compute_sizes, max_reward_against, require_scale
 
 
 def build_scene(map_data: MapData, options: Options, starts: Sequence[Positions] = ()) -> Scene:
@@ -86,14 +86,14 @@ def build_scene_at(
         walls=walls,
         pathable=cells,
         near_walls=terrain.walls_near(cells, walls),
-        height=terrain.height_of(map_data.terrain),
+        height=terrain.cell_heights(map_data.terrain),
     )
 
 
 def build_view(map_data: MapData, options: Options, max_distance: int, ready_in: int = 1) -> View:
-    """What this map shows with these options; positions in states are divided by
+    """The view of this map with these options; positions in states are divided by
     ``max_distance``, and cooldowns show ``ready_in`` loops more than are left."""
-    sizes = sizes_of(map_data, options)
+    sizes = compute_sizes(map_data, options)
     return View(
         n_agents=map_data.n_agents,
         n_enemies=map_data.n_enemies,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rltrain.battles.engine.kernel import F, draw, njit, shuffle, stream_of
+from rltrain.battles.engine.kernel import F, draw, njit, seed_stream, shuffle
 from rltrain.battles.engine.world import P, U
 
 HALF, ONE = F(0.5), F(1)
@@ -22,7 +22,7 @@ MAX_RINGS = 180  # the whole map
 
 
 class Roster(NamedTuple):
-    """What teams are drawn from; the tables have one column per type of agents, then of enemies."""
+    """The types that teams are drawn from; one column per type of agents, then of enemies."""
 
     n_agents: int
     cumulative: np.ndarray  # [K] float32, probability of a unit type or one before it
@@ -50,7 +50,7 @@ def recruit(roster, scene, world, restart, seed):
     for e in range(restart.shape[0]):
         if restart[e]:
             kind, unit, A = world.kind[e], world.unit[e], roster.n_agents
-            world.rng[e] = stream_of(seed[e] ^ STREAM)
+            world.rng[e] = seed_stream(seed[e] ^ STREAM)
             draw_teams(roster, kind, world.rng, e)
             if draw(world.rng, e) > roster.reflects:
                 surround(roster, unit, A, world.rng, e)
@@ -60,7 +60,7 @@ def recruit(roster, scene, world, restart, seed):
             number_agents(roster, unit, kind, A)
             equip(roster, scene, unit, kind, e)
             if world.factor[e] == 0.0 or not roster.keeps_factor:
-                world.factor[e] = factor_of(roster, scene.param[e])
+                world.factor[e] = reward_factor(roster, scene.param[e])
 
 
 @njit()
@@ -222,7 +222,7 @@ def copy_column(table, c, to, i):
 
 @njit(allocates=True)
 def fit(roster, scene, kind, e):
-    """What the units of battle e are and can do to each other."""
+    """Write the types of the units of battle e into the scene, and the damage between them."""
     K, A = roster.order.shape[0], roster.n_agents
     param, damage, affects = scene.param[e], scene.damage[e], scene.affects[e]
     for i in range(kind.shape[0]):
@@ -242,8 +242,8 @@ def fit_all(roster, scene, world):
 
 
 @njit()
-def factor_of(roster, param):
-    """What the rewards of a battle are multiplied by, so that a flawless win returns the rate."""
+def reward_factor(roster, param):
+    """The factor of the rewards of a battle, with which a flawless win returns the rate."""
     if not roster.scales:
         return 1.0
     most = roster.bonus

@@ -148,7 +148,7 @@ FIRST_FACING = -math.pi / 2  # units are created facing down the map
 
 
 class View(NamedTuple):
-    """What observations and states contain, and the lengths of their blocks. Only scalars, so that
+    """Contents of observations and states, and the lengths of their blocks. Only scalars, so that
     inner loops can take it by value."""
 
     n_agents: int

@@ -37,7 +37,7 @@ class Canvas:
 
 
 @lru_cache(maxsize=32)
-def canvas_of(name: str) -> Canvas:
+def make_canvas(name: str) -> Canvas:
     """The pathable part of a terrain and a margin; the height is even, as videos need it."""
     x0, y0, x1, y1 = terrain.layer_boxes(terrain.pathable_cells(name))["ground"]
     wide, high = x1 - x0 + 2 * MARGIN, y1 - y0 + MARGIN + ABOVE
@@ -48,11 +48,11 @@ def canvas_of(name: str) -> Canvas:
 @lru_cache(maxsize=32)
 def ground(name: str) -> Image.Image:
     """The empty field, ``FINE`` times as large as the finished picture."""
-    canvas = canvas_of(name)
+    canvas = make_canvas(name)
     cells = terrain.pathable_cells(name)
     image = Image.new("RGB", (WIDTH * FINE, canvas.height * FINE), BLOCKED)
     draw = ImageDraw.Draw(image)
-    heights = terrain.levels_of(name)
+    heights = terrain.ground_levels(name)
     for x, y in np.argwhere(cells).tolist():
         draw.rectangle((*canvas.at(x, y + 1), *canvas.at(x + 1, y)), _shade(LOW, heights[x, y]))
     for x, y in np.argwhere(cells).tolist():

@@ -12,19 +12,19 @@ from rltrain.battles.data import terrain
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.engine.field_of_view import SEEN
 from rltrain.battles.engine.world import NO_ONE, M, Order, P, U
-from rltrain.battles.render.canvas import FINE, canvas_of
+from rltrain.battles.render.canvas import FINE, make_canvas
 
 BattleDrawing = tuple[dict[str, Any], list[dict[str, Any]], dict[str, np.ndarray]]
-"""What is the same in all steps; looks of the units; numbers by name, [units] or [A, units]."""
+"""Constants of an episode: looks of the units; numbers by name, [units] or [A, units]."""
 ACTIONS = ("no-op", "stop", "north", "south", "east", "west")
 LARGEST = {"health": P.HEALTH, "shield": P.SHIELD, "energy": P.ENERGY, "cooldown": P.PERIOD}
 
 
-def drawing_of(battles: Battles, index: int) -> BattleDrawing:
+def battle_drawing(battles: Battles, index: int) -> BattleDrawing:
     """The current time step of one battle, its enemies by the numbers that agents know them by."""
     view, n_agents = battles.shown, battles.map_data.n_agents
     param, unit = battles.table("param", index), battles.world.unit[index]
-    mark, field = battles.world.mark[index], field_of(battles.map_data.terrain)
+    mark, field = battles.world.mark[index], shown_field(battles.map_data.terrain)
     n_turns = view.first_attack - len(ACTIONS)
     world = {
         **field,
@@ -59,13 +59,13 @@ def drawing_of(battles: Battles, index: int) -> BattleDrawing:
 
 
 @cache
-def field_of(name: str) -> dict[str, Any]:
+def shown_field(name: str) -> dict[str, Any]:
     """The part of a terrain that is shown, and its cells: blocked, or their heights 0 to 9."""
-    pathable, levels = terrain.pathable_cells(name), terrain.levels_of(name)
+    pathable, levels = terrain.pathable_cells(name), terrain.ground_levels(name)
     x0, y0, x1, y1 = terrain.layer_boxes(pathable)["ground"]
     digits = np.where(pathable, np.clip(levels * 9, 0, 9).astype(np.uint8).astype(str), ".")
     rows = ["".join(digits[:, y]) for y in range(digits.shape[1])]
     bounds = [x0 - 0.5, y0 - 0.5, x1 + 0.5, y1 + 0.5]
-    canvas = canvas_of(name)
+    canvas = make_canvas(name)
     corners = canvas.at(bounds[0], bounds[3]) + canvas.at(bounds[2], bounds[1])
     return {"bounds": bounds, "cells": rows, "picture": [pixel / FINE for pixel in corners]}

@@ -62,12 +62,12 @@ def events_between(before: Snapshot, after: Snapshot, param: np.ndarray, loops: 
     for i in _where(alive & ~lives & ~burst):
         found.append(Event("death", start + 1, start + 1 + FADE, i))
     for i in _where(fired(before, after, loops) & ~burst):
-        j = target_of(before, after, i)
+        j = find_target(before, after, i)
         if j != NO_ONE:
             found.append(_shot(i, j, start, after, param, loops))
     spent = after.unit[U.ENERGY] < before.unit[U.ENERGY]
     for i in _where(spent & lives & (param[P.ENERGY] > 0)):
-        j = target_of(before, after, i)
+        j = find_target(before, after, i)
         if j != NO_ONE:
             found.append(Event("heal", start, start + 1, i, j))
     return found
@@ -81,7 +81,7 @@ def fired(before: Snapshot, after: Snapshot, loops: int) -> np.ndarray:
     return np.asarray((after.unit[U.COOLDOWN] > rested + 0.01) & (before.unit[U.HEALTH] > 0))
 
 
-def target_of(before: Snapshot, after: Snapshot, i: int) -> int:
+def find_target(before: Snapshot, after: Snapshot, i: int) -> int:
     """The unit that unit i aims at: the target of its missile or second hit, else its target after
     or before the step.
     """

@@ -8,10 +8,10 @@ from PIL import Image, ImageDraw
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.engine.world import NO_ONE, M, Outcome, P, U
 from rltrain.battles.render import events
-from rltrain.battles.render.canvas import FINE, FOOTER, canvas_of, ground
+from rltrain.battles.render.canvas import FINE, FOOTER, ground, make_canvas
 from rltrain.battles.render.effects import draw_event
 from rltrain.battles.render.overlay import banner, bars, footer, header
-from rltrain.battles.render.sprites import ALLY, ENEMY, TEAMS, heading_of, paste, shadow, sprite
+from rltrain.battles.render.sprites import ALLY, ENEMY, TEAMS, paste, shadow, sprite, to_heading
 
 SUBFRAMES = 4  # images per env step
 TAIL = 6  # images after the end, while the dead fade
@@ -30,7 +30,7 @@ class Painter:
 
     def __init__(self, battles: Battles, index: int) -> None:
         self.battles, self.index = battles, index
-        self.canvas = canvas_of(battles.map_data.terrain)
+        self.canvas = make_canvas(battles.map_data.terrain)
         self.ground = ground(battles.map_data.terrain)
         self.n_agents = battles.map_data.n_agents
         wanted = SMALLEST * FINE / (0.375 * self.canvas.scale)
@@ -91,11 +91,11 @@ class Painter:
         for i in range(unit.shape[1]):
             j = shooting.get(i, NO_ONE)
             if j != NO_ONE:
-                self.heading[i] = heading_of(
+                self.heading[i] = to_heading(
                     unit[U.X, j] - unit[U.X, i], unit[U.Y, j] - unit[U.Y, i]
                 )
             elif unit[U.VX, i] ** 2 + unit[U.VY, i] ** 2 > 0.04:
-                self.heading[i] = heading_of(unit[U.VX, i], unit[U.VY, i])
+                self.heading[i] = to_heading(unit[U.VX, i], unit[U.VY, i])
 
     def _draw(self, share: float, later: float = 0.0, everything: bool = False) -> np.ndarray:
         """The state ``share`` of the way through the last step, ``later`` steps after it."""

@@ -125,7 +125,7 @@ SHAPES: Mapping[str, tuple[Shape, ...]] = {
 PLAIN: tuple[Shape, ...] = (_disc("dark", 0, 0, 1.0), _disc("body", 0, 0, 0.8))
 
 
-def heading_of(dx: float, dy: float) -> int:
+def to_heading(dx: float, dy: float) -> int:
     """The number of the direction (dx, dy), 0 … ``HEADINGS`` - 1, counter-clockwise from east."""
     return round(math.atan2(dy, dx) / (2 * math.pi) * HEADINGS) % HEADINGS
 

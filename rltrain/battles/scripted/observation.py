@@ -92,7 +92,7 @@ def observe_battles(battles: Battles | EnemySide) -> BattleObservation:
     )
 
 
-def of_target(table: np.ndarray, target: np.ndarray) -> np.ndarray:
+def at_target(table: np.ndarray, target: np.ndarray) -> np.ndarray:
     """[E, A, K] and [E, A] to the target's values [E, A]; the first column without a target."""
     return np.take_along_axis(table, np.maximum(target, 0)[..., None], -1)[..., 0]
 
@@ -107,13 +107,13 @@ def pick(key: np.ndarray, among: np.ndarray) -> np.ndarray:
 
 def attack(seen: BattleObservation, target: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
     """The action on ``target`` [E, A] where it is in reach, else ``otherwise`` [E, A]."""
-    may = of_target(seen.reach, target) & (target != NO_TARGET)
+    may = at_target(seen.reach, target) & (target != NO_TARGET)
     return np.where(may, seen.first_attack + target, otherwise)
 
 
 def toward(seen: BattleObservation, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The moves [E, A] toward ``target`` along the longer axis and along the other one."""
-    dx, dy = of_target(seen.dx, target), of_target(seen.dy, target)
+    dx, dy = at_target(seen.dx, target), at_target(seen.dy, target)
     along_x, along_y = np.where(dx > 0, EAST, WEST), np.where(dy > 0, NORTH, SOUTH)
     wide = np.abs(dx) > np.abs(dy)
     return np.where(wide, along_x, along_y), np.where(wide, along_y, along_x)
@@ -124,9 +124,9 @@ def walk(seen: BattleObservation, target: np.ndarray) -> np.ndarray:
     other one, else none. Healers stop beside it.
     """
     first, second = toward(seen, target)
-    way = np.where(of_target(seen.avail, second), second, STOP)
-    way = np.where(of_target(seen.avail, first), first, way)
-    there = seen.heals & (of_target(seen.distance, target) <= BESIDE)
+    way = np.where(at_target(seen.avail, second), second, STOP)
+    way = np.where(at_target(seen.avail, first), first, way)
+    there = seen.heals & (at_target(seen.distance, target) <= BESIDE)
     return np.where((target == NO_TARGET) | there, STOP, way)
 
 
@@ -136,9 +136,9 @@ def approach(seen: BattleObservation, target: np.ndarray) -> np.ndarray:
     turns = seen.first_attack - FIRST_TURN
     if turns == 0:
         return walk(seen, target)
-    angle = np.arctan2(of_target(seen.dy, target), of_target(seen.dx, target))
+    angle = np.arctan2(at_target(seen.dy, target), at_target(seen.dx, target))
     turn = FIRST_TURN + np.rint(angle * turns / (2 * np.pi)).astype(np.int64) % turns
-    hidden = of_target(seen.wanted & seen.near & ~seen.reach, target) & (target != NO_TARGET)
+    hidden = at_target(seen.wanted & seen.near & ~seen.reach, target) & (target != NO_TARGET)
     return np.where(hidden, turn, walk(seen, target))
 
 

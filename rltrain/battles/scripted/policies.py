@@ -19,10 +19,10 @@ from rltrain.battles.scripted.observation import (
     NO_TARGET,
     BattleObservation,
     approach,
+    at_target,
     attack,
     fight,
     observe_battles,
-    of_target,
     pick,
     toward,
 )
@@ -64,14 +64,14 @@ def heuristic_orders(seen: BattleObservation, memory: np.ndarray, *, rest: bool)
     target = heuristic_targets(seen, memory)
     order = FIRST_ATTACK + target
     if rest:
-        may = of_target(seen.avail[:, :, seen.first_attack :], target)
+        may = at_target(seen.avail[:, :, seen.first_attack :], target)
         order = np.where(may, order, toward(seen, target)[0])
     return np.where(target == NO_TARGET, 0, order)
 
 
 def heuristic_targets(seen: BattleObservation, memory: np.ndarray) -> np.ndarray:
     """The target of each agent [E, A], kept in ``memory``."""
-    keeps = (memory != NO_TARGET) & of_target(seen.wanted, memory)
+    keeps = (memory != NO_TARGET) & at_target(seen.wanted, memory)
     memory[:] = np.where(keeps, memory, pick(seen.distance, seen.wanted))
     return memory
 
@@ -97,8 +97,8 @@ def find_policy(name: str) -> Policy:
 
 
 class BattleDecisions:
-    """What a policy does in these battles; each call returns the actions of their current time
-    step, or with ``heuristic_orders`` the orders.
+    """The decisions of a policy in these battles; each call returns the actions of their current
+    time step, or with ``heuristic_orders`` the orders.
     """
 
     def __init__(self, battles: Battles | EnemySide, policy: Policy) -> None:

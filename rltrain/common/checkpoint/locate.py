@@ -22,9 +22,9 @@ from rltrain.common.files import (
     digest,
     get_json,
     get_text,
-    number_of,
     put_text,
     sync,
+    whole_number,
 )
 from rltrain.errors import CheckpointError, UsageError
 
@@ -80,7 +80,7 @@ def stored_manifest(folder: Path) -> JsonObject:
     return manifest
 
 
-def files_of(folder: Path) -> JsonObject:
+def listed_files(folder: Path) -> JsonObject:
     """The files that a manifest lists, with their sizes and sums.
 
     Raises:
@@ -93,7 +93,7 @@ def files_of(folder: Path) -> JsonObject:
     return files
 
 
-def manifest_of(folder: Path) -> JsonObject:
+def checked_manifest(folder: Path) -> JsonObject:
     """The manifest, after comparing every file with it.
 
     Raises:
@@ -138,14 +138,14 @@ class Found:
     remarks: tuple[str, ...] = ()
 
 
-def steps_of(checkpoints: Path) -> list[int]:
+def list_steps(checkpoints: Path) -> list[int]:
     """The steps of all folders that look like checkpoints, newest first."""
     names = {p.name for p in checkpoints.glob("[0-9]*") if p.is_dir()}
-    numbers = {n for n in map(number_of, names) if n is not None}
+    numbers = {n for n in map(whole_number, names) if n is not None}
     return sorted((n for n in numbers if str(n) in names), reverse=True)
 
 
-def folder_of(path: Path) -> Path:
+def checkpoints_folder(path: Path) -> Path:
     """The ``checkpoints/`` of a run folder, or the path itself."""
     inner = path / "checkpoints"
     return inner if inner.is_dir() else path
@@ -154,7 +154,7 @@ def folder_of(path: Path) -> Path:
 def is_one(path: Path) -> bool:
     """Whether a path refers to a single checkpoint, by its step or by a pointer."""
     is_run = (path / "checkpoints").is_dir()
-    is_step = (path / MANIFEST).is_file() or (number_of(path.name) is not None and not is_run)
+    is_step = (path / MANIFEST).is_file() or (whole_number(path.name) is not None and not is_run)
     return is_step or (path.name in ("best", "latest") and path.is_file())
 
 
@@ -182,8 +182,8 @@ def find(
                 "out load_step, or give the run folder."
             )
         return single(path)
-    checkpoints = folder_of(path)
-    steps = steps_of(checkpoints)
+    checkpoints = checkpoints_folder(path)
+    steps = list_steps(checkpoints)
     if not steps:
         raise CheckpointError(
             f"There is no checkpoint at {path}. Expected a run folder "
@@ -201,17 +201,17 @@ def find(
     remarks: list[str] = []
     for step in steps:
         try:
-            if manifest_of(checkpoints / str(step))["kind"] == "full" or not full:
-                return Found(checkpoints / str(step), step, first_of(remarks))
+            if checked_manifest(checkpoints / str(step))["kind"] == "full" or not full:
+                return Found(checkpoints / str(step), step, first_remarks(remarks))
         except CheckpointError as error:
             remarks.append(f"Skipped checkpoint {step}: {error}")
-    word = f"checkpoint={quote(str(path))}"
-    weights = f"It holds weights only: start a new run from them with {word}."
-    text = [f"{path} holds no checkpoint to resume from.", *(first_of(remarks) or [weights])]
+    override = f"checkpoint={quote(str(path))}"
+    weights = f"It holds weights only: start a new run from them with {override}."
+    text = [f"{path} holds no checkpoint to resume from.", *(first_remarks(remarks) or [weights])]
     raise CheckpointError("\n".join(text))
 
 
-def first_of(skipped: Sequence[str]) -> tuple[str, ...]:
+def first_remarks(skipped: Sequence[str]) -> tuple[str, ...]:
     """The first remarks on skipped checkpoints, and how many more there are."""
     more = len(skipped) - SHOWN
     return (*skipped[:SHOWN], *([f"Skipped {more} more that cannot be read."] if more > 0 else ()))
@@ -230,8 +230,8 @@ def single(path: Path) -> Found:
         path = path.with_name(str(step))
     if not path.is_dir():
         raise CheckpointError(f"There is no checkpoint at {path}.")
-    manifest_of(path)
-    return Found(path, number_of(path.name) or 0)
+    checked_manifest(path)
+    return Found(path, whole_number(path.name) or 0)
 
 
 def name_pointer(checkpoints: Path, pointer: str, step: int) -> None:
@@ -242,23 +242,23 @@ def name_pointer(checkpoints: Path, pointer: str, step: int) -> None:
 def pointed(checkpoints: Path, pointer: str) -> int | None:
     """The step that a pointer names, or None."""
     try:
-        return number_of(get_text(checkpoints / pointer, POINTER_BYTES).strip())
+        return whole_number(get_text(checkpoints / pointer, POINTER_BYTES).strip())
     except (OSError, ValueError):
         return None
 
 
 def newest_full(checkpoints: Path) -> int | None:
     """The env step of the newest checkpoint to resume from, without comparing checksums."""
-    steps = steps_of(checkpoints)
-    return next((s for s in steps if kind_of(checkpoints / str(s)) == "full"), None)
+    steps = list_steps(checkpoints)
+    return next((s for s in steps if checkpoint_kind(checkpoints / str(s)) == "full"), None)
 
 
 def resumable(checkpoints: Path) -> bool:
     """Whether there is anything but weights, even if damaged."""
-    return any(kind_of(checkpoints / str(s)) != "weights" for s in steps_of(checkpoints))
+    return any(checkpoint_kind(checkpoints / str(s)) != "weights" for s in list_steps(checkpoints))
 
 
-def kind_of(folder: Path) -> str:
+def checkpoint_kind(folder: Path) -> str:
     """``full``, ``weights``, or ``broken`` (without comparing checksums)."""
     try:
         return str(stored_manifest(folder)["kind"])

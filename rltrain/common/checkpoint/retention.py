@@ -5,7 +5,13 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from rltrain.common.checkpoint.locate import drop_part, kind_of, name_pointer, pointed, steps_of
+from rltrain.common.checkpoint.locate import (
+    checkpoint_kind,
+    drop_part,
+    list_steps,
+    name_pointer,
+    pointed,
+)
 from rltrain.common.files import drop_temporary
 
 
@@ -14,8 +20,8 @@ def make_latest(checkpoints: Path, step: int, keep_last: int, newest_only: str) 
     drop_temporary(checkpoints, "best", "latest")
     name_pointer(checkpoints, "latest", step)
     prune(checkpoints, keep_last)
-    for other in steps_of(checkpoints):
-        if other != step and kind_of(checkpoints / str(other)) == "full":
+    for other in list_steps(checkpoints):
+        if other != step and checkpoint_kind(checkpoints / str(other)) == "full":
             drop_part(checkpoints / str(other), newest_only)
 
 
@@ -24,14 +30,14 @@ def drop_later(checkpoints: Path, step: int) -> None:
     name_pointer(checkpoints, "latest", step)
     if (pointed(checkpoints, "best") or 0) > step:
         (checkpoints / "best").unlink()
-    for later in [other for other in steps_of(checkpoints) if other > step]:
+    for later in [other for other in list_steps(checkpoints) if other > step]:
         shutil.rmtree(checkpoints / str(later), ignore_errors=True)
 
 
 def prune(checkpoints: Path, keep_last: int) -> None:
     """Delete all but the newest ``keep_last`` full checkpoints and the best."""
     keep = {pointed(checkpoints, "best"), pointed(checkpoints, "latest")}
-    kinds = {s: kind_of(checkpoints / str(s)) for s in steps_of(checkpoints)}
+    kinds = {s: checkpoint_kind(checkpoints / str(s)) for s in list_steps(checkpoints)}
     keep |= set([s for s, kind in kinds.items() if kind == "full"][:keep_last])
     for step in kinds:
         if step not in keep:

@@ -18,8 +18,8 @@ import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from rltrain.common.checkpoint.locate import files_of, own_digest, seal, stored_manifest
-from rltrain.common.files import DEEPEST, get_json, number_of, open_plain, sync
+from rltrain.common.checkpoint.locate import listed_files, own_digest, seal, stored_manifest
+from rltrain.common.files import DEEPEST, get_json, open_plain, sync, whole_number
 from rltrain.common.machine.places import require_writable
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.types import Pieces
@@ -125,7 +125,7 @@ def weights_digest(folder: Path) -> str:
     Raises:
         CheckpointError: its manifest cannot be read.
     """
-    listed = files_of(folder).items()
+    listed = listed_files(folder).items()
     return own_digest({n: v for n, v in listed if n.partition(".")[0] in ACTING})
 
 
@@ -145,7 +145,7 @@ def restore_replaced(checkpoints: Path) -> None:
     """Give a checkpoint, or an export, its name again whose replacement failed or was killed."""
     for aside in checkpoints.glob(".tmp-*-replaced"):
         step = aside.name.split("-")[1]
-        if number_of(step) is not None and not (checkpoints / step).exists():
+        if whole_number(step) is not None and not (checkpoints / step).exists():
             os.replace(aside, checkpoints / step)
 
 
@@ -228,7 +228,7 @@ def has(folder: Path, part: str) -> bool:
     Raises:
         CheckpointError: the manifest cannot be read.
     """
-    return f"{part}.json" in files_of(folder)
+    return f"{part}.json" in listed_files(folder)
 
 
 TENSOR, ARRAY, FLOAT = "__tensor__", "__array__", "__float__"

@@ -109,7 +109,7 @@ def require_possible(typed: str | Path, key: str) -> None:
 
 _ROOM = "Start rltrain from a folder of your own with free disk space"
 ELSEWHERE, OTHER_FOLDER = f"{_ROOM}.", f"{_ROOM}, or type {{}}=FOLDER."
-"""What to do where a folder below the current one cannot be written; ``{}`` is the key of it."""
+"""Advice where a folder below the current one cannot be written; ``{}`` is its key."""
 
 
 def require_writable(folder: Path, key: str = "hydra.run.dir", advice: str = OTHER_FOLDER) -> None:

@@ -91,7 +91,7 @@ def keep_streams() -> None:
 
 
 WARNED: set[str] = set()
-"""What ``warnings_once`` has shown."""
+"""Messages that ``warnings_once`` has shown."""
 
 
 @contextmanager

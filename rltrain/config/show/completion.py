@@ -19,7 +19,7 @@ from rltrain.config.yaml_files import Key
 FLAGS = ("-m", "--help", "--version", "--cfg", "--config-dir", "--multirun", "--resolve")
 PATHS = ("checkpoint", "resume", "config", "runs", "checkpoints", "dataset.write", "dataset.read")
 UNTYPABLE = re.compile(r"""[\s"'\\$`*?()\[\]{}<>|&;!#~]""")
-"""What a shell reads otherwise than it is named, and Hydra's completion does not escape."""
+"""Characters that mean something to a shell, which Hydra's completion does not escape."""
 NEWEST = ("checkpoint", "resume")
 """Keys that take ``latest`` for the newest run."""
 

@@ -32,7 +32,7 @@ TAKEN = {
 }
 """Which overrides a mode takes, and why not the others."""
 COUNTED = {"": "total_env_steps", "evaluate": "test.episodes", "tune": "tune.trials"}
-"""What a number without a name counts, by mode."""
+"""The key that a number without a name sets, by mode."""
 
 
 @dataclass

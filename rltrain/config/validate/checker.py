@@ -104,7 +104,11 @@ def check(plain: Tree, choices: Mapping[str, str], defaults: Tree) -> Settings:
     if run:
         checker.problems += metric_problem(run, nodes, opponents)
     given_env = plain["env"] if isinstance(plain.get("env"), Mapping) else {}
-    facts = {**values_of(run), "algo": values_of(algo), "env": given_env | values_of(opponents)}
+    facts = {
+        **present_values(run),
+        "algo": present_values(algo),
+        "env": given_env | present_values(opponents),
+    }
     given = Facts(facts, choices=choices, scripted=scripted, learns=algo is not None)
     checker.problems += given.messages("settings")
     if checker.problems:
@@ -128,18 +132,18 @@ def check(plain: Tree, choices: Mapping[str, str], defaults: Tree) -> Settings:
         plain=converted(
             plain,
             {
-                **values_of(run),
-                "algo": values_of(algo),
-                "hardware": values_of(hardware, workers, cluster, ranks),
+                **present_values(run),
+                "algo": present_values(algo),
+                "hardware": present_values(hardware, workers, cluster, ranks),
             },
-            values_of(supervision, opponents),
+            present_values(supervision, opponents),
             nodes,
         ),
         typed=frozenset(key for key, value in keys.items() if value != before.get(key, value)),
     )
 
 
-def values_of(*records: Any) -> dict[str, Any]:
+def present_values(*records: Any) -> dict[str, Any]:
     """The values of those records that there are."""
     return {k: v for each in records if each is not None for k, v in asdict(each).items()}
 

@@ -116,7 +116,7 @@ NAMES = "Acrobot", "CartPole", "MountainCar"
 """Their ids in Gymnasium, without versions."""
 
 
-def rules_of(env: gymnasium.Env) -> Rules | None:
+def find_rules(env: gymnasium.Env) -> Rules | None:
     """The compiled counterpart of an environment returned by ``gymnasium.make``; None if there is
     none, or it is wrapped, opens a window, or differs in any bit from the installed version.
     """
@@ -131,7 +131,7 @@ def rules_of(env: gymnasium.Env) -> Rules | None:
 
 def agrees(env: Any, rules: Rules) -> bool:
     """Whether both make the same steps from 20 random states."""
-    rng, kernel = np.random.default_rng(0), kernel_of(rules)
+    rng, kernel = np.random.default_rng(0), find_kernel(rules)
     n_actions, state = int(env.action_space.n), np.zeros((1, 4))
     obs = np.zeros((1, 1, *env.observation_space.shape), np.float32)
     reward, terminated = np.zeros(1, np.float32), np.zeros(1, np.bool_)
@@ -149,7 +149,7 @@ def agrees(env: Any, rules: Rules) -> bool:
     return True
 
 
-def kernel_of(rules: Rules) -> Callable[..., int]:
+def find_kernel(rules: Rules) -> Callable[..., int]:
     """The compiled function."""
     from rltrain.env.games import classic_control_kernel
 
@@ -176,7 +176,7 @@ class ClassicControl(SyncVectorEnv):
     ) -> None:
         super().__init__(make=make, n_envs=n_envs, time_limit=time_limit)
         self.has_drawing = True
-        self._rules, self._kernel = rules, kernel_of(rules)
+        self._rules, self._kernel = rules, find_kernel(rules)
         self._adapters = cast(list[GymnasiumEnv], self.envs)
         values = rules.values(self._adapters[0].env.unwrapped)
         self._values = np.zeros((n_envs, len(values)))

@@ -12,12 +12,12 @@ from rltrain.battles.data.map_data import MapData
 from rltrain.battles.engine.battles import IllegalAction
 from rltrain.battles.engine.world import Outcome
 from rltrain.battles.native import NativeBattles
-from rltrain.battles.options import Options, columns, largest, layout_of
+from rltrain.battles.options import Options, block_layout, columns, largest
 from rltrain.battles.render.drawing import BattleDrawing
 from rltrain.common.number_types import Positive
 from rltrain.common.seeding import generator, weighted_index
 from rltrain.env.smac.backend import BackendOptions
-from rltrain.env.smac.spec import spec_of
+from rltrain.env.smac.spec import make_spec
 from rltrain.interfaces import DecisionFunction
 from rltrain.types import Info, StateDict
 
@@ -74,12 +74,16 @@ class SeveralMaps:
         except ValueError as error:
             raise ValueError(f"env.maps={names}: {error}") from error
         whole = largest(rows)
-        self.spec, layout, self.n_envs = spec_of(whole, options), layout_of(whole, options), n_envs
+        self.spec, layout, self.n_envs = (
+            make_spec(whole, options),
+            block_layout(whole, options),
+            n_envs,
+        )
         self.names = [row.name for row in rows]
         self.parts = [native(map_data=row, n_envs=n_envs, n_threads=play.n_threads) for row in rows]
         self._places = [
             tuple(
-                np.array(columns(layout_of(row, options), layout, kind))
+                np.array(columns(block_layout(row, options), layout, kind))
                 for kind in ("obs", "state")
             )
             for row in rows

@@ -14,7 +14,7 @@ from rltrain.common.number_types import Count, Flag
 from rltrain.env.smac.backend import BackendOptions, open_battles
 from rltrain.env.smac.checked_keywords import checked_keywords
 from rltrain.env.smac.several_maps import SeveralMaps, SeveralOptions
-from rltrain.env.smac.spec import spec_of
+from rltrain.env.smac.spec import make_spec
 from rltrain.env.smac.starcraft2.worker import Recipe
 from rltrain.env.smac.vector import TIME_LIMITS, SmacVectorEnv, commanded_natively
 
@@ -52,9 +52,9 @@ class Smacv2VectorEnv(SmacVectorEnv):
         if two_sided:
             play = commanded_natively(play)
         row = find_scenario(map_name)
-        spec = spec_of(row, options)
+        spec = make_spec(row, options)
         native = partial(native, map_data=row, two_sided=two_sided)
-        recipe = Recipe("smacv2", {**options.of_smacv2(), **scenario_options(row)})
+        recipe = Recipe("smacv2", {**options.smacv2_options(), **scenario_options(row)})
         battles = open_battles(
             play, native, n_envs=n_envs, spec=spec, recipe=recipe, map_file=MAP_FILE
         )

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from rltrain.battles.data.map_data import MapData
-from rltrain.battles.options import Options, layout_of, require_scale, sizes_of
+from rltrain.battles.options import Options, block_layout, compute_sizes, require_scale
 from rltrain.types import EnvSpec
 
 
-def spec_of(map_data: MapData, options: Options) -> EnvSpec:
+def make_spec(map_data: MapData, options: Options) -> EnvSpec:
     """The spec of a map or scenario with these options, for either engine. Raises ValueError if
     they do not fit; several maps are checked individually.
     """
     if not map_data.for_any:
         require_scale(map_data, options)
-    sizes = sizes_of(map_data, options)
+    sizes = compute_sizes(map_data, options)
     return EnvSpec(
         n_agents=map_data.n_agents,
         n_actions=sizes.n_actions,
@@ -22,5 +22,5 @@ def spec_of(map_data: MapData, options: Options) -> EnvSpec:
         max_steps=map_data.limit,
         reports_win=True,
         masks_actions=True,
-        layout=layout_of(map_data, options),
+        layout=block_layout(map_data, options),
     )

@@ -27,7 +27,7 @@ from rltrain.common.seeding import SeedsOfTests
 from rltrain.env.smac.backend import BackendOptions, open_battles
 from rltrain.env.smac.checked_keywords import checked_keywords
 from rltrain.env.smac.several_maps import SeveralMaps, SeveralOptions
-from rltrain.env.smac.spec import spec_of
+from rltrain.env.smac.spec import make_spec
 from rltrain.env.smac.starcraft2.games import Games
 from rltrain.env.smac.starcraft2.worker import Recipe
 from rltrain.interfaces import EpisodeSeeds
@@ -118,7 +118,7 @@ class SmacVectorEnv:
                     "fixed env.start_positions=null, or env.backend=native."
                 )
             play = replace(play, backend="native")
-        spec = spec_of(row, chosen)
+        spec = make_spec(row, chosen)
         native = partial(native, map_data=row, recorded=recorded, two_sided=two_sided)
         of_game = {
             **asdict(options),
@@ -266,7 +266,7 @@ class SmacOtherSide:
     )
 
     def __init__(self, side: EnemySide, options: Options) -> None:
-        self._side, self.spec = side, spec_of(side.map_data, options)
+        self._side, self.spec = side, make_spec(side.map_data, options)
         self.obs, self.avail_actions, self.state = side.obs, side.avail, side.state
         self.n_envs = len(side.obs)
         self.action = np.zeros(side.obs.shape[:2], np.int64)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.common.env_values import finite_reward, flag, outcome_of
+from rltrain.common.env_values import finite_reward, flag, read_outcome
 from rltrain.common.number_types import is_finite
 from rltrain.env.actions import as_mask
 from rltrain.env.env_options import USUAL, TeamOptions
@@ -17,7 +17,7 @@ from rltrain.env.team.drawn import has_particles, particle_drawing
 from rltrain.env.team.first_episode import first_episode, hides_state, saves_state
 from rltrain.env.team.gymnasium_team import GymnasiumTeam
 from rltrain.env.team.named import agents_record
-from rltrain.env.third_party import NO_STATE, ThirdPartyEnv, name_of
+from rltrain.env.third_party import NO_STATE, ThirdPartyEnv, shown_name
 from rltrain.env.vector import Observation
 from rltrain.errors import Containment, EnvError, reason
 from rltrain.types import Drawing, EnvSpec, Info, StateDict
@@ -28,7 +28,7 @@ HIDDEN = (
     "method."
 )
 PARTS = ("observations", "rewards", "terminated", "truncated", "infos")
-"""What ``step`` returns by agent."""
+"""Values by agent, returned by ``step``."""
 SEED_BITS = 32
 """Seeds of episodes have this many bits, unless the environment's ``seed_bits`` says otherwise."""
 
@@ -54,7 +54,7 @@ class TeamEnv(ThirdPartyEnv):
     """
 
     def __init__(self, env: Any, options: TeamOptions = USUAL) -> None:
-        super().__init__(env, name_of(env))
+        super().__init__(env, shown_name(env))
         self._contained = Containment(message=lambda e: f"{self.where()} failed: {reason(e)}")
         self._options = options
         # some know their spaces only from their first episode on
@@ -293,5 +293,5 @@ def outcome_of_team(infos: list[Mapping[str, object]], where: Callable[[], str])
     outcome: dict[str, Any] = {}
     for info in infos:
         won = {"win": info["battle_won"]} if "battle_won" in info else {}
-        outcome = {**outcome_of({**won, **info}, where), **outcome}
+        outcome = {**read_outcome({**won, **info}, where), **outcome}
     return outcome

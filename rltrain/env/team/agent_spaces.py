@@ -50,11 +50,11 @@ def team_spaces(
     agents = []
     for name in names:
         whose = f"{env_name}, agent {name},"
-        space = space_of(name, observation_space, "observation_space", env_name)
+        space = find_space(name, observation_space, "observation_space", env_name)
         has_mask = isinstance(space, spaces.Dict) and MASK in space.spaces
         has_mask = has_mask and len(space.spaces) > 1  # beside something else
         view = (without_mask if has_mask else viewed)(space, whose, channels)
-        actions = numbered(space_of(name, action_space, "action_space", env_name), whose)
+        actions = numbered(find_space(name, action_space, "action_space", env_name), whose)
         agents.append(Agent(name, view, view.convert, actions, has_mask))
     largest = max((agent.view.shape for agent in agents), key=math.prod)
     require_numbers(largest, env_name, observation_space(names[0]))
@@ -82,7 +82,7 @@ def team_spaces(
     return padded, {**fields, "obs_shape": (max(sizes),), "obs_dtype": "float32", "obs_scale": 1.0}
 
 
-def space_of(name: str, find: Callable[[str], object], method: str, env_name: str) -> Any:
+def find_space(name: str, find: Callable[[str], object], method: str, env_name: str) -> Any:
     """An agent's space; ValueError if the environment does not define it."""
     try:
         return find(name)

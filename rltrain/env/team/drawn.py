@@ -104,7 +104,7 @@ def particle_drawing(world: Any, names: Sequence[str]) -> Drawing:
     teams = [0] * len(learners) + [1] * len(others) + [2] * len(things)
     units = [*learners, *others, *things]
     looks = [
-        {"name": unit.name, "team": team, "radius": float(unit.size), "color": color_of(unit)}
+        {"name": unit.name, "team": team, "radius": float(unit.size), "color": read_color(unit)}
         for unit, team in zip(units, teams, strict=True)
     ]
     x, y = np.array([unit.state.p_pos for unit in units], np.float32).T
@@ -116,7 +116,7 @@ def particle_drawing(world: Any, names: Sequence[str]) -> Drawing:
     )
 
 
-def color_of(unit: Any) -> str:
+def read_color(unit: Any) -> str:
     """The color of an agent or a landmark, which are given from 0 to 1."""
     channels = [0.5] * 3 if unit.color is None else unit.color[:3]
     return "#" + "".join(f"{round(255 * min(max(float(c), 0.0), 1.0)):02x}" for c in channels)

@@ -62,7 +62,7 @@ def pettingzoo_env(
 
 
 def needs_opponent(training: bool, why: str) -> str:
-    """What to type where the environment has no opponent of its own."""
+    """The message where the environment has no opponent of its own."""
     key = "env" if training else "test"
     return (
         f"{why}: the other agents have no policy of their own (builtin). Type {key}.opponent=random"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rltrain.env.env_options import Names
-from rltrain.env.third_party import name_of
+from rltrain.env.third_party import shown_name
 
 Choose = Callable[[Any, str, np.random.Generator], int]
 """(environment, agent, random stream) to an action."""
@@ -36,7 +36,7 @@ class Teams:
             ValueError: there is no such team, or the two are not all agents of the environment.
         """
         env.reset(seed=0)  # some know their agents only from then on
-        named, name = {str(agent): agent for agent in env.possible_agents}, name_of(env)
+        named, name = {str(agent): agent for agent in env.possible_agents}, shown_name(env)
         everyone = list(named)
         own = members(self.team, everyone, "env.team", name)
         if len(own) == len(everyone):

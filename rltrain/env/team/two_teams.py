@@ -11,7 +11,7 @@ from rltrain.env.env_options import TeamOptions
 from rltrain.env.team.adapter import TeamEnv
 from rltrain.env.team.opponents import FixedOpponents
 from rltrain.env.team.team_names import Teams
-from rltrain.env.third_party import name_of
+from rltrain.env.third_party import shown_name
 from rltrain.env.vector import Observation, SyncVectorEnv
 from rltrain.types import Info, StateDict
 
@@ -23,7 +23,7 @@ class OtherTeam:
 
     def __init__(self, game: FixedOpponents, names: Sequence[str]) -> None:
         self.game, self.possible_agents = game, list(names)
-        self.metadata = {"name": name_of(game)}
+        self.metadata = {"name": shown_name(game)}
         self.observation_space, self.action_space = game.observation_space, game.action_space
 
     @property
@@ -31,11 +31,11 @@ class OtherTeam:
         return [agent for agent in self.game.env.agents if agent in self.possible_agents]
 
     def reset(self, seed: int) -> tuple[Any, ...]:
-        """What the last ``reset`` of the game returned."""
+        """The return value of the game's last ``reset``."""
         return self.game.of_others
 
     def step(self, actions: Mapping[str, object]) -> tuple[Any, ...]:
-        """What the last ``step`` of the game returned."""
+        """The return value of the game's last ``step``."""
         return self.game.of_others
 
     def state(self) -> NoReturn:

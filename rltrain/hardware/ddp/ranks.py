@@ -14,7 +14,7 @@ from torch import distributed as dist
 
 from rltrain.common.machine.child_processes import kill_with_parent
 from rltrain.errors import EnvError
-from rltrain.hardware.env_share import Share, shares_of
+from rltrain.hardware.env_share import Share, split_envs
 
 
 @contextmanager
@@ -61,7 +61,7 @@ class Ranks:
 
     def share(self, n_envs: int) -> Share:
         """Which of all ``n_envs`` environments this process has."""
-        return shares_of(n_envs, self.world_size)[self.rank]
+        return split_envs(n_envs, self.world_size)[self.rank]
 
     @property
     def orphaned(self) -> bool:

@@ -133,7 +133,7 @@ class SharedExchange:
         for name, array in fields.items():
             self.steps[name][: len(array), share.envs] = array
 
-    def seconds_of(self, share: Share) -> np.ndarray:
+    def worker_seconds(self, share: Share) -> np.ndarray:
         """In a worker: where it adds up its times, [2]."""
         return self.seconds[share.number]
 

@@ -107,7 +107,7 @@ class ProcessTests:
         return [one for each in answers for one in each]
 
     def carried_envs(self) -> list[StateDict]:
-        """What outlives an episode of the environments of each worker, such as tasks."""
+        """State that outlives an episode of the environments of each worker, such as tasks."""
         return [{} if each is None else each["env"] for each in self._workers.carried]
 
     def carry_on_envs(self, states: Sequence[StateDict]) -> None:

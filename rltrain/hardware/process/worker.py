@@ -45,7 +45,7 @@ class Exchange(Protocol):
     def write(self, fields: Mapping[str, np.ndarray], share: Share) -> Any:
         """Give steps [T, E, …] to the run; returns what the answer has to contain."""
 
-    def seconds_of(self, share: Share) -> np.ndarray:
+    def worker_seconds(self, share: Share) -> np.ndarray:
         """Where a worker adds up its times, [2]."""
 
 
@@ -65,7 +65,7 @@ class Worker:
         self.rollout, self.agents, self.share = rollout, agents, share
         self.exchange = exchange
         self.seeds = rollout.seeds = CountedSeeds(rollout.seeds)
-        rollout.seconds = exchange.seconds_of(share)
+        rollout.seconds = exchange.worker_seconds(share)
 
     def collect(
         self, n_steps: int, clock: Clock

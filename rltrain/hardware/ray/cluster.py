@@ -58,7 +58,7 @@ def connect(address: str | None, asked: Mapping[str, float]) -> None:
                     num_cpus=max(math.ceil(needed["CPU"]), available_cores()),
                     resources={name: n for name, n in needed.items() if name != "CPU"},
                     include_dashboard=False,
-                    **of_every_job(),
+                    **job_options(),
                 )
             else:
                 join(address)
@@ -88,10 +88,10 @@ def join(address: str) -> None:
     if address != "auto":  # Ray itself would try for many minutes
         host, _, port = address.removeprefix("ray://").rpartition(":")
         socket.create_connection((host, int(port)), timeout=ANSWER_TIMEOUT).close()
-    ray.init(address=address, **of_every_job())
+    ray.init(address=address, **job_options())
 
 
-def of_every_job() -> dict[str, Any]:
+def job_options() -> dict[str, Any]:
     """Options of Ray. Its workers import modules from where this process does, which Ray would have
     them look for in the current folder first.
     """
@@ -115,7 +115,7 @@ class SentExchange:
         self.seconds[:] = 0
         return share.number, fields, seconds
 
-    def seconds_of(self, share: Share) -> np.ndarray:
+    def worker_seconds(self, share: Share) -> np.ndarray:
         return self.seconds
 
 

@@ -14,7 +14,7 @@ from rltrain.algo.loss.distributional import CategoricalLoss, QuantileLoss
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer.sum import Independent
 from rltrain.algo.network.feed_forward import FeedForward
-from rltrain.buffer.array_batch import arrays_of
+from rltrain.buffer.array_batch import cpu_arrays
 from rltrain.interfaces import Model
 from rltrain.kernels.ahead import compile_ahead, wait
 from rltrain.kernels.layers.stack import NO_POINTS, Stack, output_kind
@@ -277,7 +277,7 @@ def batch_arrays(agents: FeedForward, batch: Batch) -> Any:
     """``BatchArrays`` whose observations are the inputs of the first layer, [T+1, B, N, …]."""
     from rltrain.kernels.layers.td_error_kernel import BatchArrays
 
-    arrays = BatchArrays(*arrays_of(batch, BatchArrays._fields))
+    arrays = BatchArrays(*cpu_arrays(batch, BatchArrays._fields))
     if agents.input.bare:
         inputs = arrays.obs
     else:

@@ -81,7 +81,7 @@ def step(batch, levels, mask_end, networks, options, kind, points, gradient, pri
                     to = place[t, b] * n_agents + n
                     copy_row(rows[t, b, n], x_next[to])
                     before[to] = row - n_windows * n_agents
-    tau_next, tau_choice = of_rows(of_target, before), of_rows(of_choice, before)
+    tau_next, tau_choice = take_rows(of_target, before), take_rows(of_choice, before)
     values, q = evaluate(x, of_online, flat, shapes, cut)
     ahead = choosing = outputs(x_next, tau_next, target_flat, shapes, cut)
     if options.double or of_choice is not None:
@@ -102,7 +102,7 @@ def step(batch, levels, mask_end, networks, options, kind, points, gradient, pri
 
 
 @njit()
-def of_rows(levels, rows):
+def take_rows(levels, rows):
     """``levels`` [R, K] of some rows; None if there are none."""
     if levels is None:
         return None
@@ -131,13 +131,15 @@ def fits(batch, levels, mask_end, networks, n_points, priority):
     windows = batch.last.shape == (n_steps + 1, n_windows)
     windows = windows and len(batch.weight) == len(priority) == n_windows
     bounds = 0 <= mask_end <= n_steps and n_steps > 0
-    drawn = are_of(levels[0], mask_end * n_rows)
-    drawn = drawn and are_of(levels[1], n_steps * n_rows) and are_of(levels[2], n_steps * n_rows)
+    drawn = have_rows(levels[0], mask_end * n_rows)
+    drawn = (
+        drawn and have_rows(levels[1], n_steps * n_rows) and have_rows(levels[2], n_steps * n_rows)
+    )
     return weights and values and rows and rewards and pairs and windows and bounds and drawn
 
 
 @njit()
-def are_of(levels, n_rows):
+def have_rows(levels, n_rows):
     """Whether there are no levels, or those of ``n_rows``."""
     return levels is None or len(levels) == n_rows
 

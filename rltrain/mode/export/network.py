@@ -46,7 +46,7 @@ BESIDE = (
     "The files of an export belong next to the checkpoint: copy the checkpoint "
     "(checkpoints/<env_steps>) to your own folder, and type rltrain mode=export checkpoint=COPY."
 )
-"""What to do where they cannot be written."""
+"""Advice where they cannot be written."""
 
 
 class ActingNetwork(nn.Module):

@@ -41,7 +41,7 @@ class MatchAgent:
 
     @property
     def opponent(self) -> str:
-        """What ``test.opponent`` calls it."""
+        """Its name as ``test.opponent``."""
         return str(self.source.folder) if self.source else self.name
 
 
@@ -56,22 +56,22 @@ def open_agents(typed: Sequence[str], overrides: Sequence[str]) -> list[MatchAge
     for key, instead in NOT_TYPED.items():
         if key in keys:
             raise UsageError(f"{keys[key]}: {instead}. Leave it out.")
-    words = [*overrides, *(word for word in DEFAULTS if word.partition("=")[0] not in keys)]
+    overrides = [*overrides, *(each for each in DEFAULTS if each.partition("=")[0] not in keys)]
     agents = [MatchAgent(BUILTIN)] * len(typed)
     for i, path in enumerate(typed):
         if is_checkpoint(path):
-            alone = [*words, f"test.opponent={BUILTIN}"]
+            alone = [*overrides, f"test.opponent={BUILTIN}"]
             source, settings = open_checkpoint(path, alone, None, plays=True)
             agents[i] = MatchAgent(opponent_name(str(source.folder)), source, settings)
     trained = [agent.settings for agent in agents if agent.settings is not None]
     for i, name in enumerate(typed):
         if agents[i].source is None and name != BUILTIN:
-            agents[i] = MatchAgent(name, settings=scripted(name, trained, words))
+            agents[i] = MatchAgent(name, settings=scripted(name, trained, overrides))
     require_same_environment(agents)
     return agents
 
 
-def scripted(name: str, trained: Sequence[Settings], words: Sequence[str]) -> Settings:
+def scripted(name: str, trained: Sequence[Settings], overrides: Sequence[str]) -> Settings:
     """A scripted policy in the environment of the checkpoints, or in the one that was typed.
 
     Raises:
@@ -85,7 +85,7 @@ def scripted(name: str, trained: Sequence[Settings], words: Sequence[str]) -> Se
             f"({', '.join(names)}), or a checkpoint, and there is no such folder here."
         )
     if not trained:
-        typed = [*words, "mode=evaluate", "algo=scripted", f"algo.policy={name}"]
+        typed = [*overrides, "mode=evaluate", "algo=scripted", f"algo.policy={name}"]
         return compose_single(typed)[1]
     first = trained[0]
     tree = {**first.plain, "algo": {"_target_": "rltrain.algo.Scripted", "policy": name}}

@@ -1,4 +1,4 @@
-"""What a match gave: tables for the terminal, and a page."""
+"""Results of a match: tables for the terminal, and a page."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def as_json(rated: Ratings, names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def tables_of(match: Match, *, wide: bool) -> list[Table]:
+def match_tables(match: Match, *, wide: bool) -> list[Table]:
     """Ratings, the win matrix (if ``wide`` with intervals), and the battles of each side."""
     rated, ranked = match.ratings, match.ratings.bradley_terry.value.argsort()[::-1].tolist()
     names = [match.names[i] for i in ranked]
@@ -159,7 +159,7 @@ def win_rate(match: Match, name: str, enemy: str, wide: bool) -> str:
 
 
 def remarks(match: Match) -> Iterator[str]:
-    """What the ratings cannot say."""
+    """Properties of a match that its ratings do not show."""
     rated = match.ratings
     if rated.cyclic is not None:
         value, low, high = (float(bound) for bound in rated.cyclic)
@@ -174,7 +174,7 @@ def remarks(match: Match) -> Iterator[str]:
         )
 
 
-def row_of(pairing: JsonObject) -> str:
+def pairing_row(pairing: JsonObject) -> str:
     """A pairing in one line."""
     first, second, sides = pairing["first"], pairing["second"], pairing["sides"]
     won, drawn, lost = counted(sides, first)
@@ -185,7 +185,7 @@ def row_of(pairing: JsonObject) -> str:
 def write_page(match: Match) -> None:
     """Write ``match.html``."""
     texts = "".join(f"<p>{html.escape(text)}</p>" for text in remarks(match))
-    tables = "\n".join(map(section, tables_of(match, wide=True)))
+    tables = "\n".join(map(section, match_tables(match, wide=True)))
     fields = {"mode": "match", "title": html.escape(match.title), "summary": "", "figures": ""}
     fields |= {"warnings": texts, "tables": tables, "episodes": recordings(match)}
     put_page(match.folder / PAGE, fields)
@@ -214,7 +214,7 @@ def recordings(match: Match) -> str:
 def show(match: Match) -> None:
     """Print the ratings, the win matrix and what was written."""
     screen = Screen()
-    for table in tables_of(match, wide=False)[:2]:
+    for table in match_tables(match, wide=False)[:2]:
         screen.print(rich_table(table))
     screen.lines(
         *remarks(match),

@@ -1,4 +1,4 @@
-"""What a match is asked for, checked before anything is opened."""
+"""The settings of a match, checked before anything is opened."""
 
 from __future__ import annotations
 

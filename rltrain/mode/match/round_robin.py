@@ -33,7 +33,7 @@ from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.evaluate import build, played, require_recordings
 from rltrain.mode.evaluation_files import results_folder
 from rltrain.mode.match.agents import MatchAgent, open_agents, playing
-from rltrain.mode.match.match_results import PAGE, Match, as_json, row_of, write_page
+from rltrain.mode.match.match_results import PAGE, Match, as_json, pairing_row, write_page
 from rltrain.mode.messages.warnings import unread_in_tests
 from rltrain.mode.sweep.plan import digest
 from rltrain.report.ratings import Results, rate
@@ -116,7 +116,7 @@ def match(
         record["pairings"] = pairings
         for first, second in every[len(pairings) :]:
             pairings.append(pairing(first, second, number, folder))
-            screen.lines(row_of(pairings[-1]))
+            screen.lines(pairing_row(pairings[-1]))
             put_text(folder / FILE, json_text(record))
     names = tuple(agent.name for agent in agents)
     found = rate(results(names, pairings), len(names), np.random.default_rng(0))
@@ -166,7 +166,7 @@ def require_able(agents: Sequence[MatchAgent], battles: int) -> dict[str, Any]:
 
 
 def identity(agent: MatchAgent) -> JsonObject:
-    """What makes an agent another one: its checkpoint, the weights in it, and its settings."""
+    """Facts that identify an agent: its checkpoint, the weights in it, and its settings."""
     folder = agent.source and agent.source.folder
     return {
         "checkpoint": folder and str(folder),
@@ -213,7 +213,7 @@ def read_pairings(
         if len(saved) > len(every):
             raise ValueError(f"expected at most {len(every)}, got {len(saved)}")
         for i, (found, (a, b)) in enumerate(zip(saved, every, strict=False)):
-            sides = [(one.name, other.name) for one, other in sides_of(a, b)]
+            sides = [(one.name, other.name) for one, other in pairing_sides(a, b)]
             there = [(one.agents, one.enemies) for one in found.sides]
             if (found.first, found.second, there) != (a.name, b.name, sides):
                 raise ValueError(f"{i}: expected the sides of {a.name} and {b.name}")
@@ -229,14 +229,14 @@ def read_pairings(
     return list(pairings)
 
 
-def sides_of(first: MatchAgent, second: MatchAgent) -> list[tuple[MatchAgent, MatchAgent]]:
+def pairing_sides(first: MatchAgent, second: MatchAgent) -> list[tuple[MatchAgent, MatchAgent]]:
     """The agents and the enemies of each side of a pairing; one without settings has one side."""
     return [(a, b) for a, b in ((first, second), (second, first)) if a.settings is not None]
 
 
 def pairing(first: MatchAgent, second: MatchAgent, battles: int, folder: Path) -> dict[str, Any]:
     """Play the battles of two agents, half of them on each side; of one without settings all."""
-    sides = sides_of(first, second)
+    sides = pairing_sides(first, second)
     return {
         "first": first.name,
         "second": second.name,

@@ -16,7 +16,7 @@ from rich.text import Text
 
 import rltrain
 from rltrain.common.checkpoint.opponent_files import opponent_name
-from rltrain.common.files import number_of
+from rltrain.common.files import whole_number
 from rltrain.common.spec_record import channel_text
 from rltrain.config.schema import Settings
 from rltrain.logger.screen import plural, shown
@@ -67,7 +67,7 @@ class JobName:
     n_jobs: int
 
     def __str__(self) -> str:
-        number = number_of(self.name.partition("_")[0])
+        number = whole_number(self.name.partition("_")[0])
         return self.name if number is None else f"job {number + 1} of {self.n_jobs}"
 
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rltrain.common.machine.streams import keep_streams, say
-from rltrain.errors import RltrainError, exit_code_of
+from rltrain.errors import RltrainError, find_exit_code
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,11 +82,11 @@ def report_failure(run_dir: Path, error: Exception) -> int:
     """Say that a job could not begin or continue, and record it; returns its exit code."""
     from rltrain.mode.run_folder import record_failure
 
-    record_failure(run_dir, f"{type(error).__name__}: {error}", exit_code_of(error), os.getpid())
+    record_failure(run_dir, f"{type(error).__name__}: {error}", find_exit_code(error), os.getpid())
     say(f"rltrain: {run_dir.name}: {error}", error=True)
     if not isinstance(error, RltrainError):
         say(traceback.format_exc(), error=True)
-    return exit_code_of(error)
+    return find_exit_code(error)
 
 
 def stop_with_the_sweep() -> None:

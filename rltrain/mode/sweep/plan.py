@@ -168,7 +168,7 @@ class SavedJob:
 
 @dataclass(frozen=True)
 class SavedPlan:
-    """What ``sweep.json`` has to hold."""
+    """Fields that ``sweep.json`` must have."""
 
     overrides: tuple[str, ...]
     config_sha256: str

@@ -9,7 +9,7 @@ import numpy as np
 from rich.table import Column, Table
 
 from rltrain.common.files import put_text
-from rltrain.logger.csv_file import csv_text, table_of
+from rltrain.logger.csv_file import csv_text, to_table
 from rltrain.logger.screen import Screen, shown
 from rltrain.mode.signals import SIGNAL_CODES
 from rltrain.mode.sweep.plan import SweepJob, SweepPlan
@@ -113,7 +113,7 @@ def results_text(jobs: Sequence[SweepJob]) -> str:
         row |= {"status": job.status, "env_steps": job.env_steps}
         row |= {f"last {name}": value for name, value in job.test().items()}
         rows.append(row | {f"best {name}": value for name, value in job.test("best").items()})
-    return csv_text(table_of(rows))
+    return csv_text(to_table(rows))
 
 
 def worst(codes: Sequence[int]) -> int:

@@ -45,7 +45,7 @@ class Parameter:
 
     @property
     def distribution(self) -> BaseDistribution:
-        """What Optuna records besides a suggested value."""
+        """The distribution that Optuna records with a suggested value."""
         from optuna import distributions
 
         if self.choices:

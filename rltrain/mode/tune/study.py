@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rltrain.common.files import TRIALS, locked, number_of, open_plain, take_lock
+from rltrain.common.files import TRIALS, locked, open_plain, take_lock, whole_number
 from rltrain.common.json_text import is_number
 from rltrain.common.machine.install import require_extra
 from rltrain.config.schema import RunSettings
@@ -208,17 +208,17 @@ def require_trials(study: Study, folder: Path, space: Sequence[Parameter]) -> No
     Raises:
         CheckpointError: names the trial and what is wrong with it.
     """
-    numbers = [number_of(path.name) for path in (folder / TRIALS).glob("*/")]
+    numbers = [whole_number(path.name) for path in (folder / TRIALS).glob("*/")]
     trials = study.get_trials(deepcopy=False)  # later: another process records a trial first
     for trial in trials:
-        if problem := problem_of(trial, {parameter.key: parameter for parameter in space}):
+        if problem := trial_problem(trial, {parameter.key: parameter for parameter in space}):
             raise damaged(folder, f"trial {trial.number}: {problem}")
     if unknown := sorted(n for n in numbers if n is not None and n >= len(trials)):
         place = shown(folder / TRIALS / f"{unknown[0]:04d}")
         raise damaged(folder, f"it lacks the trial of {place}: move that folder away.")
 
 
-def problem_of(trial: FrozenTrial, space: dict[str, Parameter]) -> str:
+def trial_problem(trial: FrozenTrial, space: dict[str, Parameter]) -> str:
     """The problem with a trial, "" for none."""
     for key, value in trial.params.items():
         if key not in space:

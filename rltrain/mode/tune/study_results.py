@@ -17,11 +17,11 @@ from rltrain.common.json_text import flat
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import is_below, put
 from rltrain.config.schema import RunSettings
-from rltrain.logger.csv_file import csv_text, table_of
+from rltrain.logger.csv_file import csv_text, to_table
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.tune.space import OF_ALL_TRIALS
 from rltrain.mode.tune.study import open_study, require_trials, trial_dir
-from rltrain.mode.tune.trials import StudySetup, metric_name, read_tests, score_of, settings_text
+from rltrain.mode.tune.trials import StudySetup, metric_name, read_tests, settings_text, trial_score
 from rltrain.report.figures import draw_history, draw_importance
 
 if TYPE_CHECKING:
@@ -103,11 +103,11 @@ def write_trials(folder: Path, run: RunSettings, trials: Sequence[FrozenTrial]) 
     rows = []
     for t in trials:
         pruned = t.state.name == "PRUNED"
-        score = score_of(trial_dir(folder, t.number), run) if pruned else t.value
+        score = trial_score(trial_dir(folder, t.number), run) if pruned else t.value
         error = t.user_attrs.get("error") if t.state.name == "FAIL" else None
         row = {"trial": t.number, "state": t.state.name.lower(), "score": score, "error": error}
         rows.append({**row, **t.params})
-    put_text(folder / TABLE, csv_text(table_of(rows)))
+    put_text(folder / TABLE, csv_text(to_table(rows)))
 
 
 def preset_text(overrides: Sequence[str], about: Sequence[str]) -> str:

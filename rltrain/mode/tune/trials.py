@@ -148,7 +148,7 @@ def tell(job: StudySetup, study: Study, trial: Trial, pruned: bool, screen: Scre
     """
     from optuna.trial import TrialState
 
-    metric, score = job.run.tune.metric, score_of(trial_dir(job.folder, trial.number), job.run)
+    metric, score = job.run.tune.metric, trial_score(trial_dir(job.folder, trial.number), job.run)
     if pruned:
         study.tell(trial, state=TrialState.PRUNED)
         screen.lines(f"trial {trial.number} pruned at {score:g}")
@@ -166,7 +166,7 @@ def tell(job: StudySetup, study: Study, trial: Trial, pruned: bool, screen: Scre
         screen.lines(f"trial {trial.number} failed: {reason}")
 
 
-def score_of(run_dir: Path, run: RunSettings) -> float:
+def trial_score(run_dir: Path, run: RunSettings) -> float:
     """The mean of the last tests of a trial; NaN if it has none."""
     values = [row.get(metric_name(run.tune.metric, row)) for row in read_tests(run_dir)]
     numbers = [value for value in values if value is not None][-run.tune.last_tests :]

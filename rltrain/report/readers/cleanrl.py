@@ -13,7 +13,7 @@ import numpy as np
 from rltrain.common.machine.install import require_extra
 from rltrain.errors import usage_errors
 from rltrain.report.readers.csv_tables import algo_in, env_in, seed_in
-from rltrain.report.run_data import Run, columns_of, distinguishing
+from rltrain.report.run_data import Run, distinguishing, to_columns
 
 EVENTS = "events.out.tfevents"
 NAMES = {
@@ -57,7 +57,7 @@ def read(folder: Path, files: set[str]) -> Run | None:
         algo=named["algo"] if named else algo_in(folder, ALGOS),
         env=settings.get("env_id") or (named["env"] if named else env_in(folder) or "unknown"),
         seed=int(named["seed"]) if named else seed_in(folder),
-        columns=columns_of(
+        columns=to_columns(
             {"env_steps": float(step), **{name: float(np.mean(x)) for name, x in at.items()}}
             for step, at in sorted(values.items())
         ),

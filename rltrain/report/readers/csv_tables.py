@@ -13,7 +13,7 @@ import numpy as np
 
 from rltrain.common.files import JsonObject, open_plain
 from rltrain.common.json_text import LONGEST, bounded_lines
-from rltrain.report.run_data import columns_of
+from rltrain.report.run_data import to_columns
 
 
 def csv_columns(path: Path, skip: int = 0) -> dict[str, np.ndarray]:
@@ -25,7 +25,7 @@ def csv_columns(path: Path, skip: int = 0) -> dict[str, np.ndarray]:
             line.decode("utf-8", "replace") for line in islice(bounded_lines(file), skip, None)
         )
         try:
-            return columns_of(whole_rows(csv.DictReader(lines)))
+            return to_columns(whole_rows(csv.DictReader(lines)))
         except csv.Error:
             return {}
 
@@ -76,7 +76,7 @@ def names(part: str, algo: str) -> bool:
 
 
 def name_in(folder: Path, algo: str) -> str:
-    """What the name that has the algorithm says besides environment, seed and number: all of
+    """The rest of the name that has the algorithm, without environment, seed and number: all of
     ``dqn_big`` in ``dqn_big_CartPole-v1_3``; empty if that is the algorithm alone.
     """
     for part in reversed(folder.parts[-4:]):

@@ -9,7 +9,7 @@ from typing import Any
 from rltrain.common.files import JsonObject, json_object
 from rltrain.common.json_text import flat, json_lines
 from rltrain.report.readers.csv_tables import algo_in, csv_columns, env_in, header, seed_in
-from rltrain.report.run_data import Run, columns_of, distinguishing, renamed
+from rltrain.report.run_data import Run, distinguishing, renamed, to_columns
 
 ALGOS = ("dqn", "apex", "qmix", "ppo", "impala", "appo", "sac", "dreamerv3", "r2d2", "simple_q")
 NAMES = {
@@ -35,7 +35,7 @@ NO_SETTINGS = ("seed", "env", "num_gpus", "num_gpus_", "log_level", "callbacks",
 def read(folder: Path, files: set[str]) -> Run | None:
     """The run in a folder; None if there is none."""
     about: dict[str, Any] = {}
-    columns = columns_of(results(folder / "result.json", about)) if "result.json" in files else {}
+    columns = to_columns(results(folder / "result.json", about)) if "result.json" in files else {}
     config: Any = about.get("config")
     table = folder / "progress.csv"
     if not columns and table.name in files and "time_total_s" in header(table):

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from rltrain.common.files import get_json, json_object, require_plain
-from rltrain.common.json_text import flat, json_lines, left_out, row_of
+from rltrain.common.json_text import flat, json_lines, left_out, read_row
 from rltrain.common.metrics import METRICS
 from rltrain.config.schema import scenario_name
-from rltrain.report.run_data import Run, columns_of, distinguishing, number
+from rltrain.report.run_data import Run, distinguishing, number, to_columns
 
 SCENARIO = ("maps", "map_file", "map_name", "game", "maker", "id")
 """Keys of an environment that name what is played in it."""
@@ -42,7 +42,7 @@ def read(folder: Path, files: set[str]) -> Run | None:
         return None
     require_plain(folder)
     problems: list[str] = []
-    columns = metrics_of(folder / "metrics.jsonl", problems)
+    columns = read_metrics(folder / "metrics.jsonl", problems)
     record = json_object(folder / "run.json")
     if len(columns.get("env_steps", ())):
         evaluations = [folder / name for name in sorted(files) if name.startswith("evaluation")]
@@ -96,7 +96,7 @@ def absolute_metrics(
         alike = found.get("epsilon") == keys.get("test.epsilon")
         alike = alike and found.get("env_steps") == best.get("env_steps")
         typed = found.get("overrides")  # which old evaluations do not have
-        alike = alike and not (isinstance(typed, list) and any(map(of_another_task, typed)))
+        alike = alike and not (isinstance(typed, list) and any(map(changes_task, typed)))
         if enough and alike and isinstance(metrics, dict):
             return {
                 test.replace("test/", "absolute/"): np.append(
@@ -108,17 +108,17 @@ def absolute_metrics(
     return {}
 
 
-def of_another_task(override: object) -> bool:
+def changes_task(override: object) -> bool:
     """Whether an evaluation with this override played something other than the run's tests."""
     return re.match(r"[+~]*((env|algo|test\.(opponent|env))\b|test=)", str(override)) is not None
 
 
-def metrics_of(path: Path, problems: list[str]) -> dict[str, np.ndarray]:
+def read_metrics(path: Path, problems: list[str]) -> dict[str, np.ndarray]:
     """The columns of a ``metrics.jsonl``. A half-written last line is left out; other lines that
     cannot be read are reported, as are rows that were written before the clock went back.
     """
     damaged: list[int] = []
-    columns = columns_of(filter(None, map(row_of, json_lines(path, damaged))))
+    columns = to_columns(filter(None, map(read_row, json_lines(path, damaged))))
     if damaged:
         problems.append(left_out(path, damaged))
     steps = columns.get("env_steps", np.zeros(0))

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from rltrain.common.files import JsonObject, get_json, json_object
-from rltrain.report.run_data import Run, columns_of, distinguishing, number
+from rltrain.report.run_data import Run, distinguishing, number, to_columns
 
 NAMES = {"return": "return_mean", "ep_length": "episode_length_mean", "battle_won": "win_rate"}
 LEARN = ("loss", "grad_norm", "td_error_abs", "q_taken_mean", "target_mean")
@@ -66,7 +66,7 @@ def read(folder: Path, files: set[str]) -> Run | None:
         algo=str(config["name"]),
         env=name.rpartition(":")[2].strip(),
         seed=seed if isinstance(seed, int) else None,
-        columns=columns_of(rows[step] for step in sorted(rows)),
+        columns=to_columns(rows[step] for step in sorted(rows)),
         settings=distinguishing(config, NO_SETTINGS),
         status={"RUNNING": "running", "FAILED": "failed", "INTERRUPTED": "interrupted"}.get(
             str(about.get("status")), "finished"

@@ -4,8 +4,8 @@ import pytest
 
 from rltrain.battles.data.maps import find_map
 from rltrain.battles.data.scenarios import SCENARIOS, find_scenario, scenario_options
-from rltrain.battles.options import Options, sizes_of
-from rltrain.env.smac.spec import spec_of
+from rltrain.battles.options import Options, compute_sizes
+from rltrain.env.smac.spec import make_spec
 
 # counts: n_actions, obs, state, then the same with a conic field of view
 MORTALS = {
@@ -40,16 +40,16 @@ def test_there_are_exactly_the_15_published_scenarios() -> None:
 @pytest.mark.parametrize("name", TABLE)
 def test_sizes_of_the_scenario(name: str) -> None:
     row = find_scenario(name)
-    plain, conic = sizes_of(row, published()), sizes_of(row, published(conic_fov=True))
+    plain, conic = compute_sizes(row, published()), compute_sizes(row, published(conic_fov=True))
     sizes = plain.n_actions, plain.obs, plain.state, conic.n_actions, conic.obs, conic.state
     assert sizes == TABLE[name]
     assert (plain.ally, plain.enemy) == (conic.ally, conic.enemy)
-    assert spec_of(row, published()).max_steps == 200
+    assert make_spec(row, published()).max_steps == 200
 
 
 def test_more_terran_agents_than_enemies_need_an_action_each() -> None:
-    assert sizes_of(find_scenario("terran_7_vs_3"), published()).n_actions == 6 + 7
-    assert sizes_of(find_scenario("protoss_7_vs_3"), published()).n_actions == 6 + 3
+    assert compute_sizes(find_scenario("terran_7_vs_3"), published()).n_actions == 6 + 7
+    assert compute_sizes(find_scenario("protoss_7_vs_3"), published()).n_actions == 6 + 3
 
 
 def test_other_counts_by_the_same_pattern() -> None:

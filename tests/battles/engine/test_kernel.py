@@ -63,7 +63,7 @@ def test_change_in_another_file_is_seen(tmp_path: Path) -> None:
     code = (
         "import numpy as np; from rltrain.battles.engine import compile_cache, episode; "
         "z = np.zeros((24, 2), np.float32); "
-        "print(episode.outcome_of(z, z, 1, False, False, 60, 1), compile_cache.cache_folder())"
+        "print(episode.compute_outcome(z, z, 1, False, False, 60, 1), compile_cache.cache_folder())"
     )
 
     def run() -> list[str]:

@@ -7,7 +7,7 @@ from rltrain.battles.data.maps import find_map
 from rltrain.battles.engine.env_step import write_frames
 from rltrain.battles.engine.tables import build_scene, build_view
 from rltrain.battles.engine.world import U, build_frame, build_world
-from rltrain.battles.options import Options, sizes_of
+from rltrain.battles.options import Options, compute_sizes
 from tests.battles.conftest import ATTACK, EAST, NORTH, STOP, actions, place
 
 
@@ -112,7 +112,7 @@ def test_health_can_be_hidden(battle, all_health: bool, own_health: bool) -> Non
 
 def test_shields_and_reversed_enemy_type_bits_of_2s3z() -> None:
     row, options = find_map("2s3z"), Options()
-    scene, sizes = build_scene(row, options), sizes_of(row, options)
+    scene, sizes = build_scene(row, options), compute_sizes(row, options)
     world, frame = build_world(scene, 1), build_frame(scene, sizes, 1)
     unit = world.unit[0]
     unit[U.X], unit[U.Y] = np.arange(10) * 0.5 + 10, 16

@@ -6,11 +6,11 @@ import pytest
 from rltrain.battles.data.terrain import PATHABLE
 from rltrain.battles.data.units import UNITS
 from rltrain.battles.engine.world import Outcome, U
-from rltrain.battles.render.canvas import BLOCKED, FINE, LOW, canvas_of, ground
+from rltrain.battles.render.canvas import BLOCKED, FINE, LOW, ground, make_canvas
 from rltrain.battles.render.events import events_between, snapshot
 from rltrain.battles.render.overlay import BANNERS, ENERGY_BAR, HEALTH_BAR, SHIELD_BAR
 from rltrain.battles.render.painter import SUBFRAMES, TAIL, Painter
-from rltrain.battles.render.sprites import HEADINGS, SHAPES, TEAMS, heading_of, sprite
+from rltrain.battles.render.sprites import HEADINGS, SHAPES, TEAMS, sprite, to_heading
 from rltrain.env.smac import StarCraft2Env, parallel_env
 from tests.battles.conftest import ATTACK, EAST, STOP, actions, place, seeds
 
@@ -24,7 +24,7 @@ def picture(battles) -> np.ndarray:
 
 def pixel_of(battles, x: float, y: float) -> tuple[int, int]:
     """Row and column of a point of the map in the picture."""
-    across, down = canvas_of(battles.map_data.terrain).at(x, y)
+    across, down = make_canvas(battles.map_data.terrain).at(x, y)
     return int(down / FINE), int(across / FINE)
 
 
@@ -35,7 +35,7 @@ def longest_run(image: np.ndarray, color: tuple[int, int, int]) -> int:
 
 @pytest.mark.parametrize("terrain", PATHABLE)
 def test_images_are_480_wide_with_an_even_height_for_videos(terrain) -> None:
-    canvas = canvas_of(terrain)
+    canvas = make_canvas(terrain)
     assert ground(terrain).size == (480 * FINE, canvas.height * FINE)
     assert canvas.height % 2 == 0
     assert 250 <= canvas.height <= 700
@@ -48,7 +48,7 @@ def test_picture_is_the_same_every_time_and_changes_nothing(battle) -> None:
     one, other = picture(b), picture(b)
     np.testing.assert_array_equal(one, other)
     assert one.dtype == np.uint8
-    assert one.shape == (canvas_of("field").height, 480, 3)
+    assert one.shape == (make_canvas("field").height, 480, 3)
     after = b.state_dict()
     assert all(np.array_equal(before[name], after[name]) for name in before)
 
@@ -106,7 +106,7 @@ def test_every_unit_type_has_its_own_sprite_that_turns() -> None:
     assert set(SHAPES) == set(UNITS)
     looks = {kind: np.asarray(sprite(kind, 0, 0, 20.0)).tobytes() for kind in SHAPES}
     assert len(set(looks.values())) == len(looks)
-    assert [heading_of(*to) for to in ((1, 0), (0, 1), (-1, 0), (0, -1))] == [0, 6, 12, 18]
+    assert [to_heading(*to) for to in ((1, 0), (0, 1), (-1, 0), (0, -1))] == [0, 6, 12, 18]
     up = np.asarray(sprite("marine", 0, HEADINGS // 4, 20.0))[..., 3] > 128
     assert up[: len(up) // 2].sum() > up[len(up) // 2 :].sum()  # the gun points up
 

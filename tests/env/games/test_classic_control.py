@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium.envs.classic_control import CartPoleEnv
 
-from rltrain.env.games.classic_control import ClassicControl, rules_of
+from rltrain.env.games.classic_control import ClassicControl, find_rules
 from rltrain.env.make_gymnasium import gymnasium_env
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import EnvError
@@ -143,9 +143,9 @@ def test_a_wrapper_or_a_subclass_has_no_compiled_counterpart():
         pass
 
     env = gymnasium.make("CartPole-v1", disable_env_checker=True)
-    assert rules_of(env) is not None
-    assert rules_of(gymnasium.wrappers.TransformReward(env, lambda r: 2 * r)) is None
-    assert rules_of(Heavier()) is None
+    assert find_rules(env) is not None
+    assert find_rules(gymnasium.wrappers.TransformReward(env, lambda r: 2 * r)) is None
+    assert find_rules(Heavier()) is None
 
 
 @pytest.mark.parametrize("id", IDS)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from rltrain.hardware.env_share import shares_of
+from rltrain.hardware.env_share import split_envs
 from rltrain.hardware.process.process import WorkerProcess
 from rltrain.hardware.process.rollout import ProcessRollout
 from rltrain.hardware.process.supervision import Supervision
@@ -115,7 +115,7 @@ class Nearby:
     def joined(self, n_steps, parts):
         return {name: np.concatenate([part[name] for part in parts], 1) for name in parts[0]}
 
-    def seconds_of(self, share):
+    def worker_seconds(self, share):
         return np.zeros(2)
 
     seconds = np.zeros((2, 2))
@@ -132,7 +132,7 @@ def make(share, replaced):
 def workers(exchange):
     start = partial(Beside, make, exchange)
     limits = {"timeout": 1.0, "max_restarts": 99, "advice": ""}
-    return Supervision(start, shares_of(3, 2), **limits)
+    return Supervision(start, split_envs(3, 2), **limits)
 
 
 def rollout_beside(overlap=False):

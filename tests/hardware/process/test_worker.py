@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from rltrain.hardware.env_share import Share, shares_of
+from rltrain.hardware.env_share import Share, split_envs
 from rltrain.hardware.process.rollout import ProcessRollout
 from rltrain.hardware.process.tests import ProcessTests
 from rltrain.hardware.process.worker import Worker
@@ -22,7 +22,7 @@ class Here:
         self.clocks, self.worker = [], Worker(rollout(2), torch.nn.Identity(), SHARE, self)
         self.seconds = self.worker.rollout.seconds
 
-    def seconds_of(self, share):
+    def worker_seconds(self, share):
         return torch.zeros(2).numpy()
 
     def read(self, agents): ...
@@ -96,7 +96,7 @@ class Elsewhere:
 def test_the_test_episodes_of_workers_are_put_in_their_order(n):
     here = Here()
     tests = ProcessTests(
-        workers=Elsewhere(shares_of(5, 2), n), exchange=here, env=rollout(1).env, agents=None
+        workers=Elsewhere(split_envs(5, 2), n), exchange=here, env=rollout(1).env, agents=None
     )
     played = tests.run_episodes(n, 0, Clock())
     assert [episode.episode_return for episode in played] == list(range(n))

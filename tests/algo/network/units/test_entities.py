@@ -14,7 +14,7 @@ from rltrain.algo.network.units.hpn import HPNAgents
 from rltrain.battles.data.scenarios import find_scenario
 from rltrain.battles.options import Smacv2Options
 from rltrain.buffer.replay import one_agent
-from rltrain.env.smac.spec import spec_of
+from rltrain.env.smac.spec import make_spec
 from tests.algo.batches import (
     SPEC,
     accelerated,
@@ -68,9 +68,9 @@ def test_the_order_of_enemies_moves_their_attacks_and_nothing_else(agents_of):
 @pytest.mark.parametrize(
     ("spec", "first"),
     [
-        (spec_of(find_scenario("terran_5_vs_3"), Smacv2Options()), 6),
-        (spec_of(find_scenario("terran_5_vs_3"), Smacv2Options(conic_fov=True)), 18),
-        (spec_of(find_scenario("protoss_5_vs_5"), Smacv2Options(conic_fov=True)), 18),
+        (make_spec(find_scenario("terran_5_vs_3"), Smacv2Options()), 6),
+        (make_spec(find_scenario("terran_5_vs_3"), Smacv2Options(conic_fov=True)), 18),
+        (make_spec(find_scenario("protoss_5_vs_5"), Smacv2Options(conic_fov=True)), 18),
         (replace(MAP, layout={"obs": MAP.layout["obs"]}), 6),  # attacks are the last actions
     ],
 )

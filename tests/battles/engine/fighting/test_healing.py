@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rltrain.battles.engine.episode import outcome_of
+from rltrain.battles.engine.episode import compute_outcome
 from rltrain.battles.engine.fighting.healing import mend
 from rltrain.battles.engine.world import Effect, M, Order, Outcome, U
 from tests.battles.conftest import ATTACK, EAST, WEST, actions, place
@@ -100,7 +100,7 @@ def test_team_with_only_healers_left_has_lost(battle, alive, outcome) -> None:
     b = battle("MMM")
     place(b, dict.fromkeys(alive, (16.0, 16.0)))
     unit, param = b.world.unit[0], b.scene.param[0]
-    assert outcome_of(unit, param, 10, True, False, 150, np.int32(1)) == outcome
+    assert compute_outcome(unit, param, 10, True, False, 150, np.int32(1)) == outcome
     none_fights = 0 not in alive and 10 not in alive  # no side is favored where both are commanded
     equal = Outcome.DRAW if none_fights else outcome
-    assert outcome_of(unit, param, 10, True, True, 150, np.int32(1)) == equal
+    assert compute_outcome(unit, param, 10, True, True, 150, np.int32(1)) == equal
