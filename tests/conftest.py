@@ -173,7 +173,15 @@ def command():
 
 
 @pytest.fixture
-def small():
+def small(request, single):
+    """In fast tests with a fifth of the updates, which take half of its time."""
+    slow = request.node.get_closest_marker("slow")
+    return single if slow else ["algo.updates_per_episode=0.2", *single]
+
+
+@pytest.fixture
+def single():
+    """The small run, also with a method for one agent: these count updates by env steps."""
     return list(SMALL)
 
 

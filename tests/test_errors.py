@@ -153,13 +153,13 @@ class Runs(gymnasium.Env):
 @pytest.mark.parametrize("method", ["reset", "step"])
 @pytest.mark.parametrize("error", LACKS_MEMORY, ids=repr)
 def test_a_lack_of_memory_within_an_environment_names_the_environment_as_well(
-    error, method, small, monkeypatch
+    error, method, single, monkeypatch
 ):
     def fail(*given, **named):
         raise type(error)(*error.args)
 
-    small = [word for word in small if not word.startswith("env=")]
-    trainer = rltrain.make_trainer(["algo=dqn", *small, "algo.learning_starts=64"], env=Runs)
+    single = [word for word in single if not word.startswith("env=")]
+    trainer = rltrain.make_trainer(["algo=dqn", *single, "algo.learning_starts=64"], env=Runs)
     monkeypatch.setattr(Runs, method, fail)
     with pytest.raises(type(error)) as raised:
         trainer.train()

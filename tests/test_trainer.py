@@ -280,13 +280,13 @@ def test_a_broken_environment_is_named_as_such(small, tmp_path):
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("algo", ["noisy", "iqn", pytest.param("rainbow", marks=SLOW)])
-def test_what_else_draws_from_torch_between_iterations_changes_nothing(small, tmp_path, algo):
+def test_what_else_draws_from_torch_between_iterations_changes_nothing(single, tmp_path, algo):
     """Defect: trainers of one process drew noise and quantile levels from one stream."""
-    small = [word for word in small if algo == "iqn" or "exploration" not in word]
-    small += ["total_env_steps=60", "algo.learning_starts=8"]
+    single = [word for word in single if algo == "iqn" or "exploration" not in word]
+    single += ["total_env_steps=60", "algo.learning_starts=8"]
 
     def make(name, seed=1):
-        return rltrain.make_trainer([f"algo={algo}", *small, f"seed={seed}"], tmp_path / name)
+        return rltrain.make_trainer([f"algo={algo}", *single, f"seed={seed}"], tmp_path / name)
 
     alone, other, among = make("alone"), make("other", 2), make("among")
     found = []
@@ -302,9 +302,9 @@ def test_what_else_draws_from_torch_between_iterations_changes_nothing(small, tm
     assert torch.equal(one, two)
 
 
-def test_a_trainer_leaves_the_torch_generator_of_its_caller_as_it_was(small, tmp_path):
+def test_a_trainer_leaves_the_torch_generator_of_its_caller_as_it_was(single, tmp_path):
     before = torch.get_rng_state()
-    trainer = rltrain.make_trainer(["algo=iqn", *small, "algo.learning_starts=8"], tmp_path)
+    trainer = rltrain.make_trainer(["algo=iqn", *single, "algo.learning_starts=8"], tmp_path)
     trainer.iterate()
     trainer.restore(trainer.save())
     trainer.test()

@@ -83,8 +83,8 @@ class Rewarded(gymnasium.Env):
 
 
 @pytest.mark.parametrize(("env", "said"), [(CartPoleEnv, 0), (Unseeded, 1)])
-def test_a_resume_says_where_environments_cannot_continue(small, tmp_path, env, said, caplog):
-    overrides = [w for w in small if not w.startswith("env=")]
+def test_a_resume_says_where_environments_cannot_continue(single, tmp_path, env, said, caplog):
+    overrides = [w for w in single if not w.startswith("env=")]
     overrides += ["algo=dqn", "algo.learning_starts=20"]
     trainer = rltrain.make_trainer(overrides, tmp_path, env=env)
     trainer.run(30)
@@ -208,9 +208,9 @@ def test_what_outlives_episodes_is_restored_without_a_replay(tmp_path):
 
 
 @pytest.mark.parametrize("beside", [[], pytest.param(["test.n_workers=2"], marks=pytest.mark.slow)])
-def test_tests_of_a_resumed_run_play_the_tasks_that_were_set(small, tmp_path, beside):
+def test_tests_of_a_resumed_run_play_the_tasks_that_were_set(single, tmp_path, beside):
     """Also of no task, in a trainer that has set one since then."""
-    overrides = [w for w in small if not w.startswith("env=")]
+    overrides = [w for w in single if not w.startswith("env=")]
     overrides += ["algo=dqn", "algo.learning_starts=20", *beside]
     with closing(rltrain.make_trainer(overrides, tmp_path / "a", env=Rewarded)) as first:
         first.run(30)

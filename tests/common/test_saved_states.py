@@ -88,6 +88,7 @@ WRAPPED = {
 }
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("kind", WRAPPED)
 @pytest.mark.parametrize("leaf", [1, float("inf"), (), torch.ones(1), {1: 2}])
 def test_what_is_nested_too_deep_to_be_read_is_not_saved(tmp_path, kind, leaf):

@@ -79,8 +79,8 @@ def without(small, key):
     return [word for word in small if not word.startswith(f"{key}=")]
 
 
-def test_a_policy_answers_with_components(small, tmp_path):
-    overrides = [*without(small, "env"), "algo=dqn", "algo.learning_starts=10"]
+def test_a_policy_answers_with_components(single, tmp_path):
+    overrides = [*without(single, "env"), "algo=dqn", "algo.learning_starts=10"]
     trainer = rltrain.make_trainer(overrides, tmp_path, env=Dials)
     trainer.run(20)
     trainer.save("weights")

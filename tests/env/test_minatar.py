@@ -3,6 +3,7 @@ the package is skipped without it; a stand-in game shows the rest.
 """
 
 import importlib.util
+import sys
 from importlib.machinery import ModuleSpec
 from typing import Any
 
@@ -154,7 +155,8 @@ def test_a_missing_package_says_what_to_install(monkeypatch: Any, found: ModuleS
 
 @needs_package
 @pytest.mark.parametrize("game", GAMES)
-def test_episodes_are_those_of_the_package(game: str) -> None:
+def test_episodes_are_those_of_the_package(game: str, monkeypatch: Any) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # it goes without, and imports for seconds
     from minatar import Environment
 
     ours, theirs = made(game, n_envs=1), Environment(game)

@@ -12,6 +12,7 @@ import torch
 import rltrain
 from rltrain.config.catalog import CONF
 from rltrain.errors import UsageError
+from tests.imports import require_installed
 from tests.integration.test_frame_stack import Images
 
 
@@ -111,10 +112,10 @@ def words_for(small, group, name):
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(("group", "name"), PAIRS)
-def test_every_choice_runs(small, tmp_path, group, name):
+def test_every_choice_runs(single, tmp_path, group, name):
     if group == "env" and name in NEEDS:
-        pytest.importorskip(NEEDS[name])
-    three_iterations(words_for(small, group, name), tmp_path)
+        require_installed(NEEDS[name])
+    three_iterations(words_for(single, group, name), tmp_path)
 
 
 def test_learning_from_every_collect_cannot_wait(tmp_path):
@@ -151,8 +152,8 @@ def test_the_methods_together_bring_every_loss_distribution_and_buffer():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("network", sorted(IMAGES))
-def test_every_network_for_images_runs(small, tmp_path, network):
-    overrides = [*words_for(small, "env", "gymnasium"), f"algo/network={network}"]
+def test_every_network_for_images_runs(single, tmp_path, network):
+    overrides = [*words_for(single, "env", "gymnasium"), f"algo/network={network}"]
     three_iterations([*overrides, "env.id=Pixels-v0", "env.frame_stack=2"], tmp_path)
 
 
@@ -164,8 +165,8 @@ def test_every_network_for_images_runs(small, tmp_path, network):
         for a in LEARNING
     ],
 )
-def test_every_method_for_one_agent_learns_from_what_it_stored(small, tmp_path, algo):
-    trainer = rltrain.make_trainer(words_for(small, "algo", algo), run_dir=tmp_path)
+def test_every_method_for_one_agent_learns_from_what_it_stored(single, tmp_path, algo):
+    trainer = rltrain.make_trainer(words_for(single, "algo", algo), run_dir=tmp_path)
     trainer.run(120 if algo != "pqn" else 500)
     trainer.test(episodes=2)
     trainer.close()
@@ -203,14 +204,14 @@ REFUSED = [
 @pytest.mark.parametrize(
     ("overrides", "said"), REFUSED, ids=lambda x: " ".join(x) if isinstance(x, list) else ""
 )
-def test_parts_that_do_not_belong_together_are_refused(small, tmp_path, overrides, said):
-    small = [w for w in small if not w.startswith("env=")]
+def test_parts_that_do_not_belong_together_are_refused(single, tmp_path, overrides, said):
+    single = [w for w in single if not w.startswith("env=")]
     if "on_policy" in " ".join(overrides) or "algo=pqn" in overrides:
-        small = [w for w in small if not w.startswith("buffer.")]
+        single = [w for w in single if not w.startswith("buffer.")]
     given = {w.partition("=")[0] for w in overrides}
-    small = [w for w in [*small, *CARTPOLE] if w.partition("=")[0] not in given]
+    single = [w for w in [*single, *CARTPOLE] if w.partition("=")[0] not in given]
     with pytest.raises(UsageError, match=said):
-        rltrain.make_trainer([*small, *overrides], run_dir=tmp_path / "run")
+        rltrain.make_trainer([*single, *overrides], run_dir=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

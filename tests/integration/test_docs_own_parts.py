@@ -32,10 +32,10 @@ def mine(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "overrides", slow_except(COMMANDS[:2], COMMANDS), ids=lambda overrides: overrides[-1]
 )
-def test_a_command_of_the_page_trains(small, tmp_path, overrides):
+def test_a_command_of_the_page_trains(single, tmp_path, overrides):
     given = {word.partition("=")[0] for word in overrides}
     dropped = ("env=", "buffer.", "algo.exploration.")
-    kept = [w for w in small if not w.startswith(dropped) and w.partition("=")[0] not in given]
+    kept = [w for w in single if not w.startswith(dropped) and w.partition("=")[0] not in given]
     single = ["algo.learning_starts=10"] if "algo=dqn" in overrides else []
     trainer = rltrain.make_trainer([*kept, *single, *overrides], run_dir=tmp_path / "run")
     trainer.run(100)

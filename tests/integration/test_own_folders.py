@@ -57,7 +57,7 @@ def tree(folder):
 
 @each_once(kind=FOREIGN, name=COMMANDS)
 def test_a_folder_of_something_else_is_refused_and_left_as_it_is(
-    command, small, own_folder, monkeypatch, name, kind
+    command, single, own_folder, monkeypatch, name, kind
 ):
     if name == "tune":
         pytest.importorskip("optuna")
@@ -67,7 +67,7 @@ def test_a_folder_of_something_else_is_refused_and_left_as_it_is(
     monkeypatch.chdir(here)
     fill(here if name.endswith("here") else here / "place", kind)
     before = tree(own_folder)
-    words = words if name.startswith("report") else [*small, *words]
+    words = words if name.startswith("report") else [*single, *words]
     with pytest.raises(UsageError, match=advice) as refused:
         command(*words)
     assert len(str(refused.value).splitlines()) == 1

@@ -117,8 +117,8 @@ def test_a_model_without_parameters_is_refused(small, tmp_path):
         rltrain.make_trainer(overrides)
 
 
-def test_a_loss_that_reads_no_distribution_is_refused_where_there_is_one(small, tmp_path):
-    overrides = [w for w in small if not w.startswith(("env=", "algo.exploration", "buffer."))]
+def test_a_loss_that_reads_no_distribution_is_refused_where_there_is_one(single, tmp_path):
+    overrides = [w for w in single if not w.startswith(("env=", "algo.exploration", "buffer."))]
     overrides += ["env=cartpole", "algo=qrdqn"]
     with pytest.raises(
         UsageError, match=r"of which only the mean .* Type algo/distribution=scalar"

@@ -61,6 +61,7 @@ def looked_for(own_folder, monkeypatch):
     assert not (own_folder / "EXECUTED").exists()
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.usefixtures("figures_not_drawn")
 @pytest.mark.parametrize("tried", slow_except(FAST, TRIED), ids=" ".join)
 def test_no_command_imports_from_there_for_a_strangers_run(

@@ -68,6 +68,7 @@ def contents(run_dir):
     return {path: path.read_bytes() for path in files}
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("path", "value"), STATE)
 def test_a_state_that_no_run_has_is_refused_before_a_file_is_changed(trained, path, value):
     for folder in checkpoints(trained):

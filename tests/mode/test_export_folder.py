@@ -40,6 +40,7 @@ def test_what_killed_exports_left_is_removed(own_folder, monkeypatch):
     assert [path.name for path in (run / "onnx").iterdir()] == ["0"]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "left",
     [

@@ -91,11 +91,11 @@ def test_a_trainer_does_not_write_where_another_process_trains(small, own_folder
     assert not Path("run/checkpoints").exists()
 
 
-def test_a_restored_trainer_changes_nothing_where_another_process_trains(trained, small):
+def test_a_restored_trainer_changes_nothing_where_another_process_trains(trained, single):
     """Defect: it deleted checkpoints before it knew that the folder was held."""
     (trained / "checkpoints/latest").write_text("0")  # as after a kill
     before = digests(trained)
-    trainer = rltrain.make_trainer(small, run_dir=trained)
+    trainer = rltrain.make_trainer(single, run_dir=trained)
     with run_lock(trained):
         trainer.restore(trained)
         with pytest.raises(UsageError, match="is already running"):

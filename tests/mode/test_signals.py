@@ -136,7 +136,7 @@ MOMENTS = (
 """Functions that a run calls between its composition and its first step."""
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
 @pytest.mark.parametrize("how", ["before", "after", "ignored"])
 @pytest.mark.parametrize("moment", MOMENTS)

@@ -72,6 +72,7 @@ def name_of(tried: tuple[tuple[str, str, str], str]) -> str:
     return f"{key or file}, {text}, {words.partition('=')[0]}"
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("tried", slow_except(FAST, TRIED), ids=name_of)
 def test_nothing_is_written_outside(trained_once, tmp_path, monkeypatch, tried):
     (file, key, words), text = tried

@@ -165,8 +165,8 @@ MORE = ["simple_q", "c51", "iqn", "munchausen_dqn"]
 @pytest.mark.parametrize(
     "algo", ["rainbow", "drqn", *(pytest.param(algo, marks=pytest.mark.slow) for algo in MORE)]
 )
-def test_methods_with_a_replay_learn_from_a_dataset(small, balanced, tmp_path, algo):
-    overrides = without(small, "env=", "algo.exploration.", "buffer.", "algo.batch_size")
+def test_methods_with_a_replay_learn_from_a_dataset(single, balanced, tmp_path, algo):
+    overrides = without(single, "env=", "algo.exploration.", "buffer.", "algo.batch_size")
     overrides += ["env=cartpole", f"algo={algo}", "algo.batch_size=4", "test.n_envs=1"]
     overrides += [f"dataset.read={balanced}", "dataset.held_out=0.2", "algo.learning_starts=10"]
     trainer = rltrain.make_trainer([*overrides, "test.interval=1000000"], run_dir=tmp_path)
@@ -255,7 +255,7 @@ REFUSED = [
 @pytest.mark.parametrize(("overrides", "said"), REFUSED, ids=lambda x: x[0] if x[0] else "")
 def test_what_a_dataset_cannot_feed_is_refused(offline, tmp_path, overrides, said):
     given = [w.partition("=")[0] + "=" for w in overrides]
-    kept = without(offline, *given)
+    kept = without(offline, "algo.updates_per_episode", *given)
     if any(w.startswith("algo=pqn") for w in overrides):
         kept = without(kept, "buffer.")
     with pytest.raises(UsageError, match=said):

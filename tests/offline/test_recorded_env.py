@@ -106,15 +106,15 @@ def test_without_a_saved_replay_no_episode_is_glued_together(small, tmp_path):
 @pytest.mark.parametrize(
     "overrides", [["algo.network.noisy_sigma=0.5"], ["algo/exploration=parameter_noise"]]
 )
-def test_noise_that_nobody_can_weigh_leaves_probabilities_unknown(small, tmp_path, overrides):
-    small = [w for w in small if not w.startswith(("env=", "algo.exploration."))]
-    small += [
+def test_noise_that_nobody_can_weigh_leaves_probabilities_unknown(single, tmp_path, overrides):
+    single = [w for w in single if not w.startswith(("env=", "algo.exploration."))]
+    single += [
         "env=cartpole",
         "algo=dqn",
         "algo.learning_starts=10",
         f"dataset.write={tmp_path / 'd'}",
     ]
-    trainer = trained([*small, *overrides], tmp_path / "run", 100)
+    trainer = trained([*single, *overrides], tmp_path / "run", 100)
     trainer.close()
     assert not open_dataset(tmp_path / "d", trainer.rollout.env.spec).knows_probabilities
 

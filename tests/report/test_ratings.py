@@ -41,6 +41,7 @@ def test_intervals_hold_the_true_ratings(tournaments, least, most):
     assert least <= share_held(tournaments) <= most
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("battles", [2, 4, 10])
 @pytest.mark.parametrize("n", [3, 5])
 def test_intervals_of_few_battles_hold_the_true_ratings(n, battles):

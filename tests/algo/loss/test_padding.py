@@ -22,6 +22,7 @@ from tests.algo.batches import (
 LOSS = TDLoss(gamma=0.9, double=True, n_step=1)
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("n_step", [1, 3])
 @pytest.mark.parametrize("mixer", MIXERS)
 @pytest.mark.parametrize("agents", AGENTS)

@@ -66,7 +66,7 @@ def test_settings_that_contradict_each_other_are_refused(tmp_path):
 @pytest.mark.parametrize("algo", ["dqn", "rainbow", "qmix"])
 def test_a_discount_that_is_set_is_learned_with(algo, kernels, tmp_path):
     words = [f"algo={algo}", *ALGOS[algo].split(), "tuned=none", f"hardware.kernels={kernels}"]
-    words += ["total_env_steps=200", "algo.learning_starts=32", "test.episodes=1", "logger=[]"]
+    words += ["total_env_steps=100", "algo.learning_starts=32", "test.episodes=1", "logger=[]"]
     weights = []
     for typed, gamma in ((["algo.loss.gamma=0.5"], None), ([], 0.5)):
         trainer = rltrain.make_trainer([*words, *typed], tmp_path / str(gamma))
@@ -74,5 +74,6 @@ def test_a_discount_that_is_set_is_learned_with(algo, kernels, tmp_path):
             if gamma is not None:
                 trainer.learner.loss.gamma = gamma
             trainer.train()
+            assert trainer.clock.updates > 0
             weights.append([*map(torch.clone, trainer.learner.online.state_dict().values())])
     assert all(map(torch.equal, *weights))

@@ -80,6 +80,7 @@ def mirrored(name: str, options: Options = EVERYTHING) -> tuple[Battles, Battles
     return one, two
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", EQUAL)
 @pytest.mark.parametrize("options", [EVERYTHING, CONES], ids=["everything", "cones"])
 def test_a_mirrored_battle_looks_the_same_from_the_other_side(name: str, options: Options) -> None:
@@ -202,6 +203,7 @@ def test_both_sides_go_on_exactly_from_a_saved_state(name: str, options: Options
         play(two, 25, seed=1)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", [*MAPS, "terran_10_vs_11"])
 def test_every_map_has_another_side(name: str) -> None:
     battles = battles_of(name, 1, Options())

@@ -21,7 +21,16 @@ def test_a_path_that_names_of_files_cannot_be_written_in_is_refused(monkeypatch)
 
 @pytest.mark.parametrize(
     "text",
-    [b"{{bad", b"- a", b"text", b"1: 2", b"a: b: c", b"\xff\xfe", b"[" * 3000, b"a: !!bool maybe"],
+    [
+        b"{{bad",
+        b"- a",
+        b"text",
+        b"1: 2",
+        b"a: b: c",
+        b"\xff\xfe",
+        b"[\n" * 1000,
+        b"a: !!bool maybe",
+    ],
 )
 def test_settings_of_numba_that_cannot_be_read_are_refused(text):
     """Defect: a traceback of Numba's, whatever was typed."""

@@ -48,7 +48,7 @@ def problem(base, word):
     return ""
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("algo", ALGOS)
 def test_what_a_value_means_is_accepted_with_every_algorithm(algo):
     """Defect: use_rnn=False of PyMARL was answered with algo/network=mlp twice."""

@@ -76,6 +76,7 @@ def change(module):
             part.learn()
 
 
+@pytest.mark.sampled(9)
 @each_once(kind=[*KINDS, *SHIPPED], way=[through_memory, through_ray])
 def test_workers_have_all_that_loading_gives(kind, way):
     learned = agents_of(kind) if isinstance(kind, list) else nn.Sequential(kind())

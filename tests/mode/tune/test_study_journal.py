@@ -122,6 +122,7 @@ def replaced(lines, old, new):
     return [json.dumps(line).encode() for line in changed]
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", DAMAGE)
 def test_a_damaged_journal_is_named(folder, name):
     path = folder / "journal.log"

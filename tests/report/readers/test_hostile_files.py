@@ -158,6 +158,7 @@ def test_another_content_ends_nothing(tmp_path, library, kind):
     assert all("is left out" in problem and "bad" in problem for problem in problems)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("kind", VALUES)
 def test_another_value_ends_nothing(tmp_path, kind):
     write(tmp_path / "good", FILES["rltrain"])
