@@ -267,6 +267,9 @@ class Catalog:
         lines = [as_text(override) for override in overrides]
         try:
             result = self.lists.compute_defaults_list("config", lines, RunMode.RUN)
+            asked = result.overrides.override_choices
+            if asked.get("experiment") and "tuned" not in asked:
+                return self.layers(*overrides, "tuned=none")
             files = [(d.config_path, d.package or "") for d in result.defaults]
             layers = tuple(
                 Layer(*file, self.tree(*file)) for file in files if not file[0].startswith("hydra/")

@@ -40,8 +40,13 @@ PATH_KEYS = (
     "tune.dir",
 )
 """Keys whose values are paths: ``=``, ``,`` and spaces in them need no quotes."""
-SWEPT_PATHS = ("checkpoint", "dataset.read", "dataset.write", "buffer.folder", "init.folder")
-"""Those of them that a sweep can have several values of."""
+NAMES_OR_PATHS = ("env.opponent", "test.opponent", "env.map_file", "env.start_positions")
+"""Keys whose values are paths too, if they are there or have ``=``."""
+SWEPT_PATHS = (
+    *("checkpoint", "dataset.read", "dataset.write", "buffer.folder", "init.folder"),
+    *NAMES_OR_PATHS,
+)
+"""Those of both that a sweep can have several values of."""
 TYPED_ONCE = ("mode", "load_step", *PATH_KEYS)
 """Keys that choose a command and its files. Of other keys the last value counts."""
 ENTRY = re.compile(r"""\s*(?:'((?:[^']|'')*)'|"((?:[^"]|"")*)"|([^,]*))\s*(?:,|$)""")
@@ -58,6 +63,8 @@ def quoted(text: str) -> str:
     if key in SHIPPED.groups:
         text = as_text(text)
     is_path = key in PATH_KEYS
+    if key in NAMES_OR_PATHS:
+        is_path = (value[:1] not in "[{(" and "=" in value) or os.path.exists(expanded(value))
     if key == "experiment" and is_file(value):
         several = "," in value and not os.path.exists(expanded(value))
         is_path = not several and "\\" not in value  # escaped already

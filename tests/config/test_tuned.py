@@ -38,6 +38,24 @@ def test_an_experiment_switches_them_off_unless_they_are_typed():
     assert settings_from(words).algo.batch_size == 32  # what the preset sets wins
 
 
+PRESETS = {
+    "own": ("- override /env: acrobot", "none"),
+    "naming": ("- override /env: acrobot\n  - override /tuned: dqn-acrobot", "dqn-acrobot"),
+}
+
+
+@pytest.mark.parametrize(("lines", "name"), PRESETS.values(), ids=PRESETS)
+def test_a_preset_of_ones_own_switches_them_off_unless_it_names_them(lines, name, tmp_path):
+    """Defect: only shipped presets did, each with a line of its own."""
+    preset = tmp_path / "experiment" / "mine.yaml"
+    preset.parent.mkdir()
+    preset.write_text(f"# @package _global_\ndefaults:\n  {lines}\n")
+    for words in ([f"experiment={preset}"], [f"hydra.searchpath=[{tmp_path}]", "experiment=mine"]):
+        assert settings_from(words).choices["tuned"] == name
+        assert settings_from([*words, "tuned=none"]).choices["tuned"] == "none"
+        assert settings_from([*words, "tuned=auto"]).choices["tuned"] == "dqn-acrobot"
+
+
 def test_the_banner_names_them_and_what_switches_them_off():
     said = banner.chosen(settings_from(ACROBOT))["settings"]
     assert "tuned/dqn-acrobot" in said

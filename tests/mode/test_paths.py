@@ -13,7 +13,7 @@ from rltrain.battles.engine import compile_cache
 from rltrain.common import numba_cache
 from rltrain.common.machine import places
 from rltrain.config.compose import compose_checked
-from rltrain.config.overrides import SWEPT_PATHS, parse, swept_paths, typed_list
+from rltrain.config.overrides import NAMES_OR_PATHS, SWEPT_PATHS, parse, swept_paths, typed_list
 from rltrain.errors import RltrainError, UsageError
 from rltrain.main import run
 from rltrain.report.readers import find_runs
@@ -54,6 +54,19 @@ def test_several_paths_of_a_report_are_a_list(own_folder):
     for name in ("[a, b]", "a,b"):
         (own_folder / name).mkdir()
     assert [typed_list(each) for each in ("[a, b]", "a,b*")] == [["[a, b]"], ["a,b*"]]
+
+
+@pytest.mark.parametrize("key", NAMES_OR_PATHS)
+@pytest.mark.parametrize("name", [n for n in NAMES if n != "not\udc80utf8"])
+def test_a_key_of_names_takes_whatever_a_path_is_named(key, name, own_folder):
+    """Defect: with ``=`` or a comma in them, opponents and map files were other values."""
+    (own_folder / name).mkdir()
+    (override,) = parse([f"{key}={name}"])
+    assert override.value() == name
+    (missing,) = parse([f"{key}=x/a=b"])
+    assert missing.value() == "x/a=b"
+    (several,) = parse([f"{key}=closest,kite"])
+    assert several.is_sweep_override()
 
 
 NEW = ["-m", "rltrain", "algo=dqn", "env=cartpole", "total_env_steps=300", "test.episodes=1"]

@@ -131,7 +131,6 @@ def preset_text(overrides: Sequence[str], about: Sequence[str]) -> str:
         if not is_below(key, OF_ALL_TRIALS) and (key not in before or before[key] != value):
             put(values, key, value)
     defaults = [{f"override /{group}": name} for group, name in choices.items()]
-    defaults.append({"override /tuned": "none"})
     head = "\n".join(["# @package _global_", *(f"# {line}" for line in about)])
     tree = {"defaults": defaults, **values}
     return f"{head}\n{yaml.dump(tree, Dumper=Dumper, sort_keys=False, allow_unicode=True)}"
