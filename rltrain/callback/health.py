@@ -18,12 +18,18 @@ WARN_AFTER, STOP_AFTER = 100, 1_000
 """Undone updates in a row."""
 CLIPPED = 0.1
 """Fraction of the target mass outside a categorical support that triggers a warning."""
+UNDONE = 0.5
+"""Fraction of the updates between two log rows whose undoing triggers a warning."""
+ADVICE = (
+    "Lower algo.optimizer.lr or set algo.max_grad_norm, and look for infinite or very large "
+    "observations and rewards."
+)
 
 
 @dataclass(eq=False)
 class Health(Callback):
     """Warns when all recent updates were undone, and ends the run if this continues; warns once if
-    targets exceed a categorical support.
+    most of those between two log rows were, and if targets exceed a categorical support.
 
     Undone updates are counted on the device; the count is read every ``WARN_AFTER`` updates.
     """
@@ -32,6 +38,7 @@ class Health(Callback):
     undone: Any = 0.0  # consecutive; a tensor after the first update
     read_at: int = 0  # updates
     warned_of_support: bool = False
+    warned_of_undone: bool = False
 
     # twin: kernels/learning.py
     def on_update(self, trainer: Training, value: UpdateResult) -> UpdateResult:
@@ -53,8 +60,7 @@ class Health(Callback):
                 f"Learning diverged: the last {undone:,} updates were undone, since their loss or "
                 "their gradient was not finite. "
                 + ("" if kept is None else f"The checkpoint of env step {kept:,} is from before. ")
-                + "Lower algo.optimizer.lr or set algo.max_grad_norm, and look for infinite or "
-                "very large observations and rewards."
+                + ADVICE
             )
         if undone >= WARN_AFTER and not trainer.diverging:
             log.warning(
@@ -65,6 +71,13 @@ class Health(Callback):
         trainer.diverging = undone >= WARN_AFTER
 
     def on_log(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
+        undone = value.get("learn/skipped_updates", 0.0)
+        if undone > UNDONE and not (trainer.diverging or self.warned_of_undone):
+            self.warned_of_undone = True
+            log.warning(
+                f"{undone:.0%} of the updates since the last log row were undone, since their loss "
+                f"or their gradient was not finite. {ADVICE}"
+            )
         clipped = value.get("learn/clipped_target_mass", 0.0)
         if clipped > CLIPPED and not self.warned_of_support:
             self.warned_of_support = True
@@ -80,8 +93,10 @@ class Health(Callback):
             "undone": float(self.undone),
             "read_at": self.read_at,
             "warned_of_support": self.warned_of_support,
+            "warned_of_undone": self.warned_of_undone,
         }
 
     def load_state_dict(self, state: StateDict) -> None:
         self.undone, self.read_at = float(state["undone"]), int(state["read_at"])
         self.warned_of_support = bool(state["warned_of_support"])
+        self.warned_of_undone = bool(state["warned_of_undone"])

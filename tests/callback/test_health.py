@@ -48,6 +48,20 @@ def test_a_thousand_undone_updates_in_a_row_end_the_run(tmp_path):
     assert 1_000 <= trainer.clock.updates - 951 < 1_100
 
 
+def test_updates_most_of_which_are_undone_are_warned_of_once(tmp_path, caplog):
+    """Defect: three of four were undone, never a hundred in a row, and nothing was said."""
+    health, trainer = Health(), stand_in(tmp_path)
+    health.on_log(trainer, {"learn/skipped_updates": 0.5})
+    assert not caplog.text
+    for _ in range(3):
+        health.on_log(trainer, {"learn/skipped_updates": 0.75})
+    assert caplog.text.count("75% of the updates since the last log row were undone") == 1
+    again = Health()
+    again.load_state_dict(json.loads(json.dumps(health.state_dict())))
+    again.on_log(trainer, {"learn/skipped_updates": 0.75})
+    assert caplog.text.count("were undone") == 1
+
+
 def test_the_count_outlives_a_resume(tmp_path):
     health, again, trainer = Health(), Health(), stand_in(tmp_path)
     learn(health, trainer, [1] * 700)
