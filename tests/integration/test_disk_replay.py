@@ -30,7 +30,7 @@ def in_memory(tmp_path_factory):
 
 @pytest.mark.slow
 def test_a_full_disk_ends_the_run_with_its_last_checkpoint_which_goes_on(
-    command, small, in_memory, monkeypatch, capfd
+    command, single, in_memory, monkeypatch, capfd
 ):
     allocate, left = os.posix_fallocate, [30]
 
@@ -43,7 +43,7 @@ def test_a_full_disk_ends_the_run_with_its_last_checkpoint_which_goes_on(
     with monkeypatch.context() as patch:
         patch.setattr(disk_store, "CHUNK", 1)
         patch.setattr(disk_store.os, "posix_fallocate", nearly_full)
-        assert command(*small, *DISK, "logger.console=true") == 4
+        assert command(*single, *DISK, "logger.console=true") == 4
     said = " ".join(capfd.readouterr().out.replace("│", " ").split())
     assert "on disk, in run/replay" in said
     assert "Kept: the last checkpoint" in said
@@ -52,8 +52,8 @@ def test_a_full_disk_ends_the_run_with_its_last_checkpoint_which_goes_on(
     assert weights("run") == in_memory
 
 
-def test_a_copied_run_goes_on_and_a_damaged_one_names_the_file(command, small, in_memory):
-    assert command(*small, *DISK, "total_env_steps=60") == 0
+def test_a_copied_run_goes_on_and_a_damaged_one_names_the_file(command, single, in_memory):
+    assert command(*single, *DISK, "total_env_steps=60") == 0
     shutil.move("run", "moved")
     shutil.copytree("moved", "copy")
     assert command("resume=moved", "total_env_steps=150") == 0
@@ -66,9 +66,9 @@ def test_a_copied_run_goes_on_and_a_damaged_one_names_the_file(command, small, i
 
 
 @pytest.mark.slow
-def test_files_that_no_checkpoint_refers_to_are_removed_at_the_end(command, small, capfd):
+def test_files_that_no_checkpoint_refers_to_are_removed_at_the_end(command, single, capfd):
     folder = "buffer.folder=fast"
-    assert command(*small, *DISK, "save.replay_buffer=false", folder) == 0
+    assert command(*single, *DISK, "save.replay_buffer=false", folder) == 0
     assert "fast/run/replay was removed: no checkpoint refers to" in capfd.readouterr().err
     assert list(Path("fast").iterdir()) == []
     assert command("resume=run", "total_env_steps=200", "buffer.folder=fast") == 0
