@@ -11,12 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rltrain.common.checkpoint.opponent_files import RESULTS
-from rltrain.common.files import json_object
+from rltrain.common.files import json_object, whole_number
 from rltrain.report.statistics import Interval, interval
 
 SCALE = 400 / np.log(10)
@@ -27,7 +27,13 @@ K = 16.0
 """Elo that a battle moves at most."""
 ORDERS = 50
 """Random orders of the battles that Elo is averaged over."""
-RESAMPLES, ELO_RESAMPLES, SELF_PLAY_RESAMPLES = 1_000, 100, 200
+RESAMPLES, ELO_RESAMPLES = 1_000, 100
+MOST_INTERVALS = 1_000
+"""Intervals of a run of self-play that are rated: time grows as their cube."""
+NORMAL = 1.96
+"""95% of a normal distribution are within so many standard deviations."""
+MOST = 10**12
+"""Env steps and battles that are read from a file."""
 LONGEST_STEP, TOLERANCE, MOST_STEPS = 2.0, 1e-9, 50
 """Limits of Newton's method, in log odds."""
 
@@ -117,19 +123,26 @@ def fit(scores: np.ndarray) -> np.ndarray:
     battles = scores + np.swapaxes(scores, -1, -2)
     won = scores.sum(-1) + PRIOR
     strength = np.zeros(won.shape)
-    own = np.eye(won.shape[-1])
     for _ in range(MOST_STEPS):
-        p = expected(strength[..., :, None] - strength[..., None, :])
-        p_prior = expected(strength)
-        gradient = won - (battles * p).sum(-1) - 2 * PRIOR * p_prior
-        weight = battles * p * (1 - p)
-        diagonal = weight.sum(-1) + 2 * PRIOR * p_prior * (1 - p_prior)
-        step = np.linalg.solve(diagonal[..., None] * own - weight, gradient[..., None])[..., 0]
+        p, information = curvature(strength, battles)
+        gradient = won - (battles * p).sum(-1) - 2 * PRIOR * expected(strength)
+        step = np.linalg.solve(information, gradient[..., None])[..., 0]
         largest = np.abs(step).max(-1, keepdims=True)
         strength += step * np.minimum(1.0, LONGEST_STEP / np.maximum(largest, TOLERANCE))
         if largest.max() < TOLERANCE:
             break
     return strength - strength.mean(-1, keepdims=True)
+
+
+def curvature(strength: np.ndarray, battles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Expected points of a battle [..., N, N], and the information: the negative second derivatives
+    of the log likelihood by the strengths.
+    """
+    p = expected(strength[..., :, None] - strength[..., None, :])
+    p_prior = expected(strength)
+    weight = battles * p * (1 - p)
+    diagonal = weight.sum(-1) + 2 * PRIOR * p_prior * (1 - p_prior)
+    return p, diagonal[..., None] * np.eye(strength.shape[-1]) - weight
 
 
 def expected(difference: np.ndarray) -> np.ndarray:
@@ -194,22 +207,31 @@ def ratings_over_time(run_dir: Path) -> tuple[np.ndarray, Interval] | None:
     """Env steps [K] of snapshots, and Bradley-Terry ratings [K] of the agents while each was the
     newest one; the snapshot of the first battles has 0. None without such battles.
 
-    Agents of an interval and snapshots are different players, since agents explore.
+    Agents of an interval and snapshots are different players, since agents explore. Of long runs,
+    the newest ``MOST_INTERVALS`` are rated. Intervals (95%) are those of the normal distribution
+    whose inverse covariance is the information.
     """
     try:
-        rows: list[list[int]] = [
-            [int(now), int(snapshot), *map(int, counts)]
+        rows: list[tuple[Any, ...]] = [
+            (whole_number(now), whole_number(snapshot), *counts)
             for now, each in json_object(run_dir / RESULTS).items()
             for snapshot, counts in each.items()
         ]
-        played = [row for row in rows if min(row) >= 0 and sum(row[2:]) > 0]
-        now, snapshot, wins, draws, losses = np.array(played, np.int64).T
     except (AttributeError, TypeError, ValueError):
         return None
-    steps, first = np.unique(now, return_inverse=True)
-    snapshots, second = np.unique(snapshot, return_inverse=True)
-    n, every = len(steps), len(steps) + len(snapshots)
-    battles = Results(first, second + n, np.stack([wins, draws, losses], -1))
-    drawn = simulated(battles, every, SELF_PLAY_RESAMPLES, np.random.default_rng(0))
-    found = (bradley_terry(each, every) for each in (battles, drawn))
-    return steps, interval(*(each[..., :n] - each[..., n : n + 1] for each in found))
+    plain = all(
+        len(row) == 5 and all(type(x) is int and 0 <= x <= MOST for x in row) for row in rows
+    )
+    if not plain or not any(sum(row[2:]) for row in rows):
+        return None
+    table = np.array([row for row in rows if sum(row[2:])], np.int64)
+    table = table[table[:, 0] >= np.unique(table[:, 0])[-MOST_INTERVALS:][0]]
+    steps, first = np.unique(table[:, 0], return_inverse=True)
+    snapshots, second = np.unique(table[:, 1], return_inverse=True)
+    n = len(steps)
+    scores = points(Results(first, second + n, table[:, 2:]), n + len(snapshots))
+    strength = fit(scores)
+    covariance = np.linalg.inv(curvature(strength, scores + scores.T)[1])
+    variance = covariance.diagonal()[:n] + covariance[n, n] - 2 * covariance[:n, n]
+    rating, spread = (strength[:n] - strength[n]) * SCALE, NORMAL * np.sqrt(variance) * SCALE
+    return steps, Interval(rating, rating - spread, rating + spread)

@@ -5,7 +5,9 @@ import sys
 
 import pytest
 
-from rltrain.errors import UsageError
+from rltrain.common.files import put_text
+from rltrain.errors import RltrainError, UsageError
+from rltrain.mode import init
 
 FILES = ["Makefile", "corridor.py", "test_corridor.py", "train.yaml"]
 OF_TEAM = ["Makefile", "meeting.py", "test_meeting.py", "train.yaml"]
@@ -39,6 +41,25 @@ def test_what_a_project_does_not_have_is_refused(command, own_folder, word, mess
     with pytest.raises(UsageError, match=message):
         command("mode=init", word)
     assert list(own_folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+def test_what_was_begun_is_removed_and_the_same_command_works(
+    error, command, own_folder, monkeypatch
+):
+    """Defect: after Ctrl-C the same command refused the files of the first one."""
+
+    def second(path, text):
+        if path.name == FILES[1]:
+            raise error
+        put_text(path, text)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(init, "put_text", second)
+        with pytest.raises((error, RltrainError)):
+            command("mode=init", "init.folder=mine")
+    assert command("mode=init", "init.folder=mine") == 0
+    assert sorted(path.name for path in (own_folder / "mine").iterdir()) == FILES
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from rltrain.report import ratings
 from rltrain.report.ratings import SCALE, expected, ratings_over_time
 
 TRUE = np.array([0.0, 150.0, 280.0, 390.0, 470.0])
@@ -44,9 +45,30 @@ def test_strengths_of_simulated_battles_are_found(tmp_path):
     assert np.mean(inside) == pytest.approx(0.95, abs=0.06)
 
 
-@pytest.mark.parametrize(
-    "content", ["", "[]", "{}", '{"a": {"b": [1, 2, 3]}}', '{"0": {"0": [0, 0, 0]}}', '{"0": [1]}']
-)
+def test_long_runs_are_rated(tmp_path, monkeypatch):
+    """Defect: memory grew as the cube of their intervals, 6 GB for 1,000."""
+    monkeypatch.setattr(ratings, "MOST_INTERVALS", 150)
+    rng = np.random.default_rng(0)
+    results = {
+        str(k): {str(j): counts(2 * k, 2 * j, 400, rng) for j in range(max(0, k - 9), k + 1)}
+        for k in range(200)
+    }
+    (tmp_path / "self_play.json").write_text(json.dumps(results))
+    steps, (_, low, high) = ratings_over_time(tmp_path)
+    assert steps.tolist() == [*range(50, 200)]
+    true = 2 * (steps - 41)  # snapshot 41 is the first of these battles
+    assert np.mean((low <= true) & (true <= high)) > 0.8
+    assert (high - low < 120).all()
+
+
+ODD = [f'{{"0": {{"0": {each}}}}}' for each in (
+    *("[0, 1, 1e999]", f"[1, 0, {10**30}]", "[1, 0, 1e18]", f"[{9 * 10**18}, 1, 1]", '"123"', "{}"),
+    *('{"4": 1, "5": 2, "6": 3}', '["5", 1.9, true]', "[1, 2]", "[1, -2, 3]", "null", "[[], 1, 1]"),
+)]  # fmt: skip
+OTHER = ["", "[]", "{}", '{"a": {"b": [1, 2, 3]}}', '{"0": {"0": [0, 0, 0]}}', '{"0": [1]}']
+
+
+@pytest.mark.parametrize("content", [*OTHER, *ODD, f'{{"{10**20}": {{"0": [1, 0, 1]}}}}'])
 def test_other_files_have_no_ratings(tmp_path, content):
     (tmp_path / "self_play.json").write_text(content)
     assert ratings_over_time(tmp_path) is None

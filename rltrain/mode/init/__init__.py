@@ -24,7 +24,7 @@ def write_project(folder: Path, env: str) -> str:
 
     Raises:
         UsageError: the folder holds files, or cannot be written.
-        OSError: the disk is full; nothing is left in the folder.
+        OSError: the disk is full. After any exception nothing is left in the folder.
     """
     require_empty(folder, "a project", "Type init.folder=FOLDER with a new name.")
     require_writable(folder, "init.folder")
@@ -36,7 +36,7 @@ def write_project(folder: Path, env: str) -> str:
     try:
         for path, text in texts.items():
             put_text(path, text.replace("{python}", sys.executable))
-    except OSError:
+    except BaseException:  # Ctrl-C, too
         for path in texts:
             path.unlink(missing_ok=True)
         raise
