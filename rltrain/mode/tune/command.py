@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import multiprocessing
+import os
 import signal
+import threading
 from collections.abc import Sequence
+from multiprocessing import resource_tracker
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -24,6 +27,9 @@ from rltrain.mode.tune.study import open_study, require_optuna, require_trials
 from rltrain.mode.tune.study_results import RESULTS, write_results
 from rltrain.mode.tune.trials import StudySetup, work
 from rltrain.report.readers import STUDY
+
+HANDLED = tuple(signal.Signals[name] for name in SIGNAL_CODES)
+"""Signals that stop a study."""
 
 
 def tune(settings: Settings, overrides: Sequence[str]) -> int:
@@ -54,7 +60,8 @@ def tune(settings: Settings, overrides: Sequence[str]) -> int:
     )
     job = StudySetup(folder, tuple(overrides), tuple(space), run)
     code = start(job, run.tune.jobs)
-    return write_results(job, screen) or code
+    failed = write_results(job, screen)
+    return code if code in SIGNAL_CODES.values() else failed or code
 
 
 def begin(folder: Path, overrides: Sequence[str], run: RunSettings) -> bool:
@@ -105,27 +112,51 @@ def start(job: StudySetup, jobs: int) -> int:
         return work(job)
     context = multiprocessing.get_context("spawn")
     processes = [context.Process(target=exit_with, args=(job,)) for _ in range(jobs)]
-    for process in processes:
-        process.start()
 
     def forward(number: int, frame: FrameType | None) -> None:
-        for process in processes if number == signal.SIGTERM else ():
-            process.terminate()
+        for process in processes:
+            if process.pid and process.is_alive():
+                os.kill(process.pid, number)
 
-    with handling(forward, ("SIGINT", "SIGTERM")):  # Ctrl-C reaches the processes themselves
+    resource_tracker.ensure_running()  # unblocks signals; the first process would start it
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)  # inherited: until exit_with
+    with handling(forward):
+        try:
+            for process in processes:
+                process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         for process in processes:
             process.join()
-    return next((code for p in processes if (code := p.exitcode or 0)), 0)
+    codes = [process.exitcode or 0 for process in processes]
+    return next((code if code > 0 else 128 - code for code in codes if code), 0)
 
 
 def exit_with(job: StudySetup) -> None:
-    """Run one of several processes; Ctrl-C between two trials ends it as well."""
+    """Run one of several processes, in a group of its own, so that Ctrl-C reaches it through the
+    first process only; when that one is gone, it stops as on SIGTERM.
+    """
     keep_streams()
+    os.setpgid(0, 0)
+    threading.Thread(target=stop_with_parent, name="study", daemon=True).start()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(SIGNAL_CODES[signal.Signals(number).name])
+
     try:
-        with storage_errors():
+        with handling(stop), storage_errors():
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
             raise SystemExit(work(job))
-    except KeyboardInterrupt:
-        raise SystemExit(SIGNAL_CODES["SIGINT"]) from None
+    except KeyboardInterrupt as stopped:
+        raise SystemExit(next(iter(stopped.args), SIGNAL_CODES["SIGINT"])) from None
     except RltrainError as error:
         say(f"rltrain: {error}", error=True)
         raise SystemExit(error.exit_code) from None
+
+
+def stop_with_parent() -> None:
+    """Wait until the first process of the study has ended, then stop."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)
