@@ -61,7 +61,8 @@ class Task:
             (returns of training, mean and deviation over three seeds), SMACv2's curves of QMIX in
             the game within 100,000 env steps of 1 M, DQN after 5 M frames in the figures of
             MinAtar's paper, best points within 2 M steps of EPyMARL's paper, and for ``long_prey``
-            medians of a reader's runs of WQMIX's code with this exploration (its issue 3).
+            a reader's runs of WQMIX's code with this exploration (its issue 3; mean and deviation
+            of three, OW-QMIX of one).
         published_env_steps: after so many env steps, if not after those of ``overrides``.
     """
 
@@ -323,10 +324,10 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
         **{
             f"long_prey-{algo}": Task(f"algo={algo} {LONG_PREY}{more}", last=5, published=published)
             for algo, more, published in (
-                ("vdn", "", "36.4"),
-                ("qmix", "", "36.0"),
+                ("vdn", "", "36.5 ± 0.5"),
+                ("qmix", "", "34.8 ± 4.1"),
                 ("ow_qmix", "", "36.8"),
-                ("qplex", QPLEX, "30.3"),
+                ("qplex", QPLEX, "30.5 ± 6.1"),
             )
         },
         **{
