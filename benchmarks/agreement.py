@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.kept import kept
-from benchmarks.tasks import TASKS, Task
+from benchmarks.task_kinds import Task
+from benchmarks.tasks import TASKS
 from rltrain.logger.curve import series
 
 NEAR = 0.1

@@ -15,7 +15,8 @@ import numpy as np
 import rltrain
 from benchmarks.anchors import ANCHORS, PAPER, PYMARL2, SOURCES
 from benchmarks.game_curves import of_game
-from benchmarks.tasks import NUMBER, TASKS
+from benchmarks.task_kinds import NUMBER
+from benchmarks.tasks import TASKS
 
 FILE = Path(rltrain.__file__).parent / "report/published.json"
 ENVS = {

@@ -33,7 +33,8 @@ from benchmarks.curves import draw
 from benchmarks.kept import PEER, files, keep, kept, records
 from benchmarks.repeat import repeat
 from benchmarks.runs import run_all, seeds
-from benchmarks.tasks import METHODS, TASKS, Task, task
+from benchmarks.task_kinds import Task
+from benchmarks.tasks import METHODS, TASKS, task
 from rltrain.logger.curve import series
 from rltrain.report.statistics import estimate, iqm, resampled_runs
 

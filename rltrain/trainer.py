@@ -347,7 +347,7 @@ class Trainer:
                 self.save_asked = None
             else:
                 step = self.tests.clock.env_steps
-                if checkpoint.checkpoint_kind(self.checkpoints / str(step)) == "full":
+                if checkpoint.read_kind(self.checkpoints / str(step)) == "full":
                     return self.checkpoints / str(step)
                 parts = self._to_act(self.tests.weights or self.learner.state_dict())
             with self.callbacks.saving(self, parts) as parts:

@@ -1,17 +1,7 @@
-"""What a new process imports, and packages that are needed and need not be imported."""
+"""What a new process imports."""
 
-import importlib.util
 import subprocess
 import sys
-
-import pytest
-
-
-def require_installed(name: str) -> None:
-    """Skip a test without this package. MinAtar's imports libraries for plotting, which no test
-    needs: a second each."""
-    if importlib.util.find_spec(name) is None:
-        pytest.skip(f"{name} is not installed")
 
 
 def imported(code: str, *names: str) -> list[str]:

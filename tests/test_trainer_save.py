@@ -170,7 +170,7 @@ def test_a_checkpoint_is_written_whatever_its_hooks_do(tmp_path, kind, bad):
     trainer.clock = Clock(env_steps=7)
     with pytest.raises(error, match=says):
         trainer.save(kind)
-    assert checkpoint.checkpoint_kind(tmp_path / "checkpoints/7") == kind
+    assert checkpoint.read_kind(tmp_path / "checkpoints/7") == kind
     assert checkpoint.read(tmp_path / "checkpoints/7", "note") == {"env_steps": 7}
     if kind == "full":
         assert made(tmp_path / "resumed").restore(tmp_path).step == 7

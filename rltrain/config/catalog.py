@@ -268,11 +268,11 @@ class Catalog:
         try:
             result = self.lists.compute_defaults_list("config", lines, RunMode.RUN)
             asked = result.overrides.override_choices
-            if asked.get("experiment") and "tuned" not in asked:
-                return self.layers(*overrides, "tuned=none")
+            preset = bool(asked.get("experiment")) and "tuned" not in asked
+            unread = ("hydra/", "tuned/") if preset else ("hydra/",)  # not recommended settings
             files = [(d.config_path, d.package or "") for d in result.defaults]
             layers = tuple(
-                Layer(*file, self.tree(*file)) for file in files if not file[0].startswith("hydra/")
+                Layer(*file, self.tree(*file)) for file in files if not file[0].startswith(unread)
             )
         except RecursionError as error:
             raise HydraException("a file is among its own defaults") from error
@@ -280,6 +280,7 @@ class Catalog:
             raise HydraException(str(error)) from error
         chosen = result.overrides.known_choices
         options = {g: o for g, o in chosen.items() if not g.startswith("hydra/")}
+        options |= {"tuned": "none"} if preset else {}
         for group in SEVERAL:
             names = [layer.file.partition("/")[2] for layer in layers if layer.group == group]
             options[group] = f"[{','.join(dict.fromkeys(names))}]"

@@ -25,19 +25,8 @@ from rltrain.errors import NamesError, UsageError
 Leaves = dict[tuple[str, ...], Any]
 """Values by the names that lead to them."""
 PATH_KEYS = (
-    "checkpoint",
-    "resume",
-    "config",
-    "runs",
-    "checkpoints",
-    "dataset.write",
-    "dataset.read",
-    "buffer.folder",
-    "init.folder",
-    "hydra.run.dir",
-    "hydra.sweep.dir",
-    "report.dir",
-    "tune.dir",
+    *("checkpoint", "resume", "config", "runs", "checkpoints", "dataset.write", "dataset.read"),
+    *("buffer.folder", "init.folder", "hydra.run.dir", "hydra.sweep.dir", "report.dir", "tune.dir"),
 )
 """Keys whose values are paths: ``=``, ``,`` and spaces in them need no quotes."""
 NAMES_OR_PATHS = ("env.opponent", "test.opponent", "env.map_file", "env.start_positions")

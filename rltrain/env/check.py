@@ -108,12 +108,8 @@ def check(env: VectorEnv) -> Findings:
         said = str(error) if known else f"the environment raised {reset_reason(error)}"
         return Findings(problems or [said], [])
     problems += check_seeds(first, second)
-    problems += check_kept_agents(team, others_go_on=True)
-    hints = [
-        *check_kept_agents(team, others_go_on=False),
-        *check_cut_agents(team),
-        *check_bounds(raw, first),
-    ]
+    problems += check_kept(team, others_go_on=True)
+    hints = [*check_kept(team, others_go_on=False), *check_cut(team), *check_bounds(raw, first)]
     hints += check_numbers(first, env.spec)
     hints += [*check_names(team), *check_lost_masks(masked)]
     hints += () if adapter is None else check_masks(env.spec) if team is None else team.remarks
@@ -216,7 +212,7 @@ def check_names(team: TeamEnv | None) -> Iterator[str]:
         )
 
 
-def check_kept_agents(team: TeamEnv | None, others_go_on: bool) -> Iterator[str]:
+def check_kept(team: TeamEnv | None, others_go_on: bool) -> Iterator[str]:
     """A team that keeps agents which have ended, while others continue or after the last one."""
     if team is not None and team.kept is not None and team.kept[2] == others_go_on:
         name, t, _ = team.kept
@@ -227,7 +223,7 @@ def check_kept_agents(team: TeamEnv | None, others_go_on: bool) -> Iterator[str]
         )
 
 
-def check_cut_agents(team: TeamEnv | None) -> Iterator[str]:
+def check_cut(team: TeamEnv | None) -> Iterator[str]:
     """An agent that is truncated while others continue."""
     if team is not None and team.cut_early is not None:
         name, t = team.cut_early

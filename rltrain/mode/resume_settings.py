@@ -11,7 +11,7 @@ from typing import Any
 
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import CONFIG
-from rltrain.common.checkpoint.locate import checkpoint_kind, list_steps, stored_manifest
+from rltrain.common.checkpoint.locate import list_steps, read_kind, stored_manifest
 from rltrain.common.checkpoint.opponent_files import FOLDER, opponent_name
 from rltrain.common.files import digest
 from rltrain.config.catalog import Tree
@@ -80,7 +80,7 @@ def newest_config(checkpoints: Path) -> tuple[int | None, Tree]:
     """
     for step in list_steps(checkpoints):
         folder, name = checkpoints / str(step), f"{CONFIG}.json"
-        if checkpoint_kind(folder) == "full":
+        if read_kind(folder) == "full":
             try:
                 if digest(folder / name) == stored_manifest(folder)["files"][name]["sha256"]:
                     return step, checkpoint.read(folder, CONFIG)

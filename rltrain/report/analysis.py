@@ -18,8 +18,8 @@ from rltrain.report.comparison import (
     Analysis,
     Series,
     compare,
-    estimate_interval,
     limits_text,
+    make_interval,
     score_ranges,
 )
 from rltrain.report.run_data import AXES, CLOCK, Curve, Run, beside_runs, common, get_curve
@@ -234,7 +234,5 @@ def make_series(
     own = [curves[run.folder] for run in group.runs]
     x, values = common(own)
     finals = np.array([curve.final(end, settings.last_tests) for curve in own])
-    band, final = (
-        estimate_interval([v], settings, np.random.default_rng(0)) for v in (values, finals)
-    )
+    band, final = (make_interval([v], settings, np.random.default_rng(0)) for v in (values, finals))
     return Series(group.label, group.env, group.runs, own, x, band, finals, final)

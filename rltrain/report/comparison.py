@@ -91,7 +91,7 @@ class Analysis:
         return [s for s in self.series if s.label == label]
 
 
-def estimate_interval(
+def make_interval(
     scores: Sequence[np.ndarray], settings: ReportSettings, rng: np.random.Generator
 ) -> Interval:
     """The chosen statistic and its interval, which one run does not have."""
@@ -166,7 +166,7 @@ def make_overall(label: str, analysis: Analysis, rng: np.random.Generator) -> Ov
     x = np.linspace(min(start, 1), 1, POINTS)
     values = [np.array([c.at(x * ends[s.env]) for c in s.curves]) for s in own]
     curves = [normalized(v, ranges[s.env]) for v, s in zip(values, own, strict=True)]
-    final, band = (estimate_interval(each, analysis.settings, rng) for each in (scores, curves))
+    final, band = (make_interval(each, analysis.settings, rng) for each in (scores, curves))
     return Overall(label, scores, final, x, band)
 
 

@@ -32,8 +32,8 @@ MOST_INTERVALS = 1_000
 """Intervals of a run of self-play that are rated: time grows as their cube."""
 NORMAL = 1.96
 """95% of a normal distribution are within so many standard deviations."""
-MOST = 10**12
-"""Env steps and battles that are read from a file."""
+MOST_BATTLES = 10**9
+"""Of a pairing in a file: more of them are no counts, and of too different sizes to be solved."""
 LONGEST_STEP, TOLERANCE, MOST_STEPS = 2.0, 1e-9, 50
 """Limits of Newton's method, in log odds."""
 
@@ -219,10 +219,10 @@ def ratings_over_time(run_dir: Path) -> tuple[np.ndarray, Interval] | None:
         ]
     except (AttributeError, TypeError, ValueError):
         return None
-    plain = all(
-        len(row) == 5 and all(type(x) is int and 0 <= x <= MOST for x in row) for row in rows
-    )
-    if not plain or not any(sum(row[2:]) for row in rows):
+    numbers = [x for row in rows for x in row[2:]]
+    if {len(row) for row in rows} != {5} or any(None in row for row in rows):
+        return None
+    if not all(type(x) is int and 0 <= x <= MOST_BATTLES for x in numbers) or not any(numbers):
         return None
     table = np.array([row for row in rows if sum(row[2:])], np.int64)
     table = table[table[:, 0] >= np.unique(table[:, 0])[-MOST_INTERVALS:][0]]

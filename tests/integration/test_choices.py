@@ -12,7 +12,6 @@ import torch
 import rltrain
 from rltrain.config.catalog import CONF
 from rltrain.errors import UsageError
-from tests.imports import require_installed
 from tests.integration.test_frame_stack import Images
 
 
@@ -114,7 +113,7 @@ def words_for(small, group, name):
 @pytest.mark.parametrize(("group", "name"), PAIRS)
 def test_every_choice_runs(single, tmp_path, group, name):
     if group == "env" and name in NEEDS:
-        require_installed(NEEDS[name])
+        pytest.importorskip(NEEDS[name])
     three_iterations(words_for(single, group, name), tmp_path)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks import agreement, kept, results
-from benchmarks.tasks import Task
+from benchmarks.task_kinds import Task
 from rltrain.hardware.device import machine
 
 

@@ -23,7 +23,7 @@ FEW_LINES = {
 }
 DISTRIBUTIONS = {
     *("step", "evaluate", "outputs", "expected", "behind_trunk", "differentiate", "distances"),
-    *("means", "take_rows", "have_rows", "fits", "cosines"),
+    *("means", "take_rows", "sized", "fits", "cosines"),
 }
 RULES = {"write_surroundings", "push_apart", "preferred", "meet_lines"}  # faster for each flag
 FIRST_LINE = {"wall_line", "is_covered", "touch", "around_end", "beside"}

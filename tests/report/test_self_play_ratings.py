@@ -61,8 +61,22 @@ def test_long_runs_are_rated(tmp_path, monkeypatch):
     assert (high - low < 120).all()
 
 
+def test_counts_of_any_sizes_have_finite_ratings(tmp_path):
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        top = rng.choice([1, 30, 10**6, ratings.MOST_BATTLES])
+        results = {
+            str(k): {str(j): rng.choice([0, 1, int(top)], 3).tolist() for j in range(k + 1)}
+            for k in range(rng.integers(1, 6))
+        }
+        (tmp_path / "self_play.json").write_text(json.dumps(results))
+        ratings_over_time.cache_clear()
+        if (found := ratings_over_time(tmp_path)) is not None:
+            assert np.isfinite(found[1]).all()
+
+
 ODD = [f'{{"0": {{"0": {each}}}}}' for each in (
-    *("[0, 1, 1e999]", f"[1, 0, {10**30}]", "[1, 0, 1e18]", f"[{9 * 10**18}, 1, 1]", '"123"', "{}"),
+    *("[0, 1, 1e999]", f"[1, 0, {10**30}]", f"[1, 0, {10**12}]", "[1, 0, 1e18]", '"123"', "{}"),
     *('{"4": 1, "5": 2, "6": 3}', '["5", 1.9, true]', "[1, 2]", "[1, -2, 3]", "null", "[[], 1, 1]"),
 )]  # fmt: skip
 OTHER = ["", "[]", "{}", '{"a": {"b": [1, 2, 3]}}', '{"0": {"0": [0, 0, 0]}}', '{"0": [1]}']

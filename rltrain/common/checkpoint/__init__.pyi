@@ -1,7 +1,6 @@
 from rltrain.common.checkpoint.locate import MANIFEST as MANIFEST
 from rltrain.common.checkpoint.locate import Found as Found
 from rltrain.common.checkpoint.locate import checked_manifest as checked_manifest
-from rltrain.common.checkpoint.locate import checkpoint_kind as checkpoint_kind
 from rltrain.common.checkpoint.locate import checkpoints_folder as checkpoints_folder
 from rltrain.common.checkpoint.locate import drop_part as drop_part
 from rltrain.common.checkpoint.locate import find as find
@@ -12,6 +11,7 @@ from rltrain.common.checkpoint.locate import name_pointer as name_pointer
 from rltrain.common.checkpoint.locate import newest_full as newest_full
 from rltrain.common.checkpoint.locate import pointed as pointed
 from rltrain.common.checkpoint.locate import put_manifest as put_manifest
+from rltrain.common.checkpoint.locate import read_kind as read_kind
 from rltrain.common.checkpoint.locate import resumable as resumable
 from rltrain.common.checkpoint.locate import seal as seal
 from rltrain.common.checkpoint.locate import single as single

@@ -250,15 +250,15 @@ def pointed(checkpoints: Path, pointer: str) -> int | None:
 def newest_full(checkpoints: Path) -> int | None:
     """The env step of the newest checkpoint to resume from, without comparing checksums."""
     steps = list_steps(checkpoints)
-    return next((s for s in steps if checkpoint_kind(checkpoints / str(s)) == "full"), None)
+    return next((s for s in steps if read_kind(checkpoints / str(s)) == "full"), None)
 
 
 def resumable(checkpoints: Path) -> bool:
     """Whether there is anything but weights, even if damaged."""
-    return any(checkpoint_kind(checkpoints / str(s)) != "weights" for s in list_steps(checkpoints))
+    return any(read_kind(checkpoints / str(s)) != "weights" for s in list_steps(checkpoints))
 
 
-def checkpoint_kind(folder: Path) -> str:
+def read_kind(folder: Path) -> str:
     """``full``, ``weights``, or ``broken`` (without comparing checksums)."""
     try:
         return str(stored_manifest(folder)["kind"])

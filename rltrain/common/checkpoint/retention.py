@@ -5,13 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from rltrain.common.checkpoint.locate import (
-    checkpoint_kind,
-    drop_part,
-    list_steps,
-    name_pointer,
-    pointed,
-)
+from rltrain.common.checkpoint.locate import drop_part, list_steps, name_pointer, pointed, read_kind
 from rltrain.common.files import drop_temporary
 
 
@@ -21,7 +15,7 @@ def make_latest(checkpoints: Path, step: int, keep_last: int, newest_only: str) 
     name_pointer(checkpoints, "latest", step)
     prune(checkpoints, keep_last)
     for other in list_steps(checkpoints):
-        if other != step and checkpoint_kind(checkpoints / str(other)) == "full":
+        if other != step and read_kind(checkpoints / str(other)) == "full":
             drop_part(checkpoints / str(other), newest_only)
 
 
@@ -37,7 +31,7 @@ def drop_later(checkpoints: Path, step: int) -> None:
 def prune(checkpoints: Path, keep_last: int) -> None:
     """Delete all but the newest ``keep_last`` full checkpoints and the best."""
     keep = {pointed(checkpoints, "best"), pointed(checkpoints, "latest")}
-    kinds = {s: checkpoint_kind(checkpoints / str(s)) for s in list_steps(checkpoints)}
+    kinds = {s: read_kind(checkpoints / str(s)) for s in list_steps(checkpoints)}
     keep |= set([s for s, kind in kinds.items() if kind == "full"][:keep_last])
     for step in kinds:
         if step not in keep:

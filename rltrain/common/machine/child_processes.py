@@ -73,12 +73,18 @@ def kill_with_parent(kill: bool = True) -> None:
 def end_with_parent() -> None:
     """Ignore Ctrl-C, lead a process group, and end with the parent, even inside a step."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    lead_group(signal.SIGKILL)
+
+
+def lead_group(number: int) -> None:
+    """Lead a process group, which gets this signal when the parent ends."""
     os.setsid()
     parent = parent_process()
     if parent is not None:
-        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+        at_end = (parent.sentinel, number)
+        threading.Thread(target=_signal_after, args=at_end, daemon=True).start()
 
 
-def _end_with(sentinel: int) -> None:
+def _signal_after(sentinel: int, number: int) -> None:
     wait([sentinel])
-    os.killpg(0, signal.SIGKILL)
+    os.killpg(0, number)

@@ -104,11 +104,7 @@ def check(plain: Tree, choices: Mapping[str, str], defaults: Tree) -> Settings:
     if run:
         checker.problems += metric_problem(run, nodes, opponents)
     given_env = plain["env"] if isinstance(plain.get("env"), Mapping) else {}
-    facts = {
-        **present_values(run),
-        "algo": present_values(algo),
-        "env": given_env | present_values(opponents),
-    }
+    facts = {**gathered(run), "algo": gathered(algo), "env": given_env | gathered(opponents)}
     given = Facts(facts, choices=choices, scripted=scripted, learns=algo is not None)
     checker.problems += given.messages("settings")
     if checker.problems:
@@ -132,18 +128,18 @@ def check(plain: Tree, choices: Mapping[str, str], defaults: Tree) -> Settings:
         plain=converted(
             plain,
             {
-                **present_values(run),
-                "algo": present_values(algo),
-                "hardware": present_values(hardware, workers, cluster, ranks),
+                **gathered(run),
+                "algo": gathered(algo),
+                "hardware": gathered(hardware, workers, cluster, ranks),
             },
-            present_values(supervision, opponents),
+            gathered(supervision, opponents),
             nodes,
         ),
         typed=frozenset(key for key, value in keys.items() if value != before.get(key, value)),
     )
 
 
-def present_values(*records: Any) -> dict[str, Any]:
+def gathered(*records: Any) -> dict[str, Any]:
     """The values of those records that there are."""
     return {k: v for each in records if each is not None for k, v in asdict(each).items()}
 

@@ -74,11 +74,8 @@ class SeveralMaps:
         except ValueError as error:
             raise ValueError(f"env.maps={names}: {error}") from error
         whole = largest(rows)
-        self.spec, layout, self.n_envs = (
-            make_spec(whole, options),
-            block_layout(whole, options),
-            n_envs,
-        )
+        self.spec, layout = make_spec(whole, options), block_layout(whole, options)
+        self.n_envs = n_envs
         self.names = [row.name for row in rows]
         self.parts = [native(map_data=row, n_envs=n_envs, n_threads=play.n_threads) for row in rows]
         self._places = [

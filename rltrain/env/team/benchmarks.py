@@ -87,7 +87,7 @@ def mpe_env(
             f"env.game={game} has one team and therefore no opponent: leave out env.team "
             "and opponents, or type env.game=tag or env.game=adversary."
         )
-    return make_two_teams("mpe", f"mpe2.{MPE[game]}", options, usual, policy)
+    return make_teams("mpe", f"mpe2.{MPE[game]}", options, usual, policy)
 
 
 @flat_keywords
@@ -102,9 +102,7 @@ def magent_env(
         ValueError: magent2 is missing, keywords that it does not have, or no such team.
     """
     module, usual = MAGENT[game]
-    return make_two_teams(
-        "magent", f"magent2.environments.{module}", options, usual, "random_action"
-    )
+    return make_teams("magent", f"magent2.environments.{module}", options, usual, "random_action")
 
 
 class NoTraces(gymnasium.Wrapper):
@@ -186,7 +184,7 @@ def registered(
         raise ValueError(f"env.id={id} cannot be created: {advice(id, error)}") from error
 
 
-def make_two_teams(
+def make_teams(
     name: str,
     module: str,
     options: TwoTeamOptions,

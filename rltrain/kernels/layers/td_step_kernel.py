@@ -131,15 +131,13 @@ def fits(batch, levels, mask_end, networks, n_points, priority):
     windows = batch.last.shape == (n_steps + 1, n_windows)
     windows = windows and len(batch.weight) == len(priority) == n_windows
     bounds = 0 <= mask_end <= n_steps and n_steps > 0
-    drawn = have_rows(levels[0], mask_end * n_rows)
-    drawn = (
-        drawn and have_rows(levels[1], n_steps * n_rows) and have_rows(levels[2], n_steps * n_rows)
-    )
+    drawn = sized(levels[0], mask_end * n_rows)
+    drawn = drawn and sized(levels[1], n_steps * n_rows) and sized(levels[2], n_steps * n_rows)
     return weights and values and rows and rewards and pairs and windows and bounds and drawn
 
 
 @njit()
-def have_rows(levels, n_rows):
+def sized(levels, n_rows):
     """Whether there are no levels, or those of ``n_rows``."""
     return levels is None or len(levels) == n_rows
 

@@ -7,7 +7,6 @@ import json
 import multiprocessing
 import os
 import signal
-import threading
 from collections.abc import Sequence
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -15,13 +14,14 @@ from types import FrameType
 from typing import Any
 
 from rltrain.common.files import absolute_path, get_json, put_text, require_empty, require_plain
+from rltrain.common.machine.child_processes import lead_group
 from rltrain.common.machine.places import require_no_folders, require_writable
 from rltrain.common.machine.streams import keep_streams, say
 from rltrain.config.schema import RunSettings, Settings
 from rltrain.config.validate.constructor import show
 from rltrain.errors import RltrainError, UsageError, storage_errors
 from rltrain.logger.screen import Screen, plural, shown
-from rltrain.mode.signals import SIGNAL_CODES, handling
+from rltrain.mode.signals import SIGNAL_CODES, Interrupts, handling
 from rltrain.mode.tune.space import validated_space
 from rltrain.mode.tune.study import open_study, require_optuna, require_trials
 from rltrain.mode.tune.study_results import RESULTS, write_results
@@ -109,7 +109,8 @@ def without_common(one: Any, other: Any) -> tuple[Any, Any]:
 def start(job: StudySetup, jobs: int) -> int:
     """Work in this process, or in several of its own; returns the first exit code that is not 0."""
     if jobs == 1:
-        return work(job)
+        with handling(Interrupts().handle):
+            return work(job)
     context = multiprocessing.get_context("spawn")
     processes = [context.Process(target=exit_with, args=(job,)) for _ in range(jobs)]
 
@@ -133,30 +134,17 @@ def start(job: StudySetup, jobs: int) -> int:
 
 
 def exit_with(job: StudySetup) -> None:
-    """Run one of several processes, in a group of its own, so that Ctrl-C reaches it through the
-    first process only; when that one is gone, it stops as on SIGTERM.
+    """Run one of several processes. Ctrl-C reaches it through the first one only; when that is
+    gone, it stops as on SIGTERM.
     """
     keep_streams()
-    os.setpgid(0, 0)
-    threading.Thread(target=stop_with_parent, name="study", daemon=True).start()
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise SystemExit(SIGNAL_CODES[signal.Signals(number).name])
-
+    lead_group(signal.SIGTERM)
     try:
-        with handling(stop), storage_errors():
+        with handling(Interrupts().handle), storage_errors():
             signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
             raise SystemExit(work(job))
-    except KeyboardInterrupt as stopped:
+    except KeyboardInterrupt as stopped:  # between two trials
         raise SystemExit(next(iter(stopped.args), SIGNAL_CODES["SIGINT"])) from None
     except RltrainError as error:
         say(f"rltrain: {error}", error=True)
         raise SystemExit(error.exit_code) from None
-
-
-def stop_with_parent() -> None:
-    """Wait until the first process of the study has ended, then stop."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os.kill(os.getpid(), signal.SIGTERM)

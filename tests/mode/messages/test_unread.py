@@ -14,7 +14,6 @@ from rltrain.main import run
 from rltrain.mode.find_opponents import with_opponents
 from rltrain.mode.messages.warnings import warnings
 from rltrain.mode.train import built
-from tests.imports import require_installed
 
 SIZES = "hardware.n_envs=2 test.n_envs=1 test.episodes=2 logger.console=false hardware.threads=1"
 CART = f"algo=dqn env=cartpole tuned=none buffer.capacity=2000 {SIZES}"
@@ -141,7 +140,7 @@ def test_every_row_of_the_table_has_a_case():
 )
 def test_a_typed_key_that_nothing_reads_is_warned_of(row, typed, unread, read, warned):
     if "env=minatar" in unread:
-        require_installed("minatar")
+        pytest.importorskip("minatar")
     keys = sorted(word.partition("=")[0] for word in typed.split())
     assert all(is_below(key, row["key"].split()) for key in keys)
     said, untyped = warned(f"{unread} {typed}")
