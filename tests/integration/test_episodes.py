@@ -5,7 +5,6 @@ import pytest
 
 from rltrain.api import settings_from
 from rltrain.assemble.env import build_env
-from tests.imports import require_installed
 from tests.integration.test_choices import NEEDS, options
 from tests.marks import slow_except
 
@@ -47,7 +46,7 @@ def played(env, k):
 @pytest.mark.parametrize("name", slow_except(FAST, options("env")))
 def test_an_episode_does_not_depend_on_the_one_before(name):
     if name in NEEDS:
-        require_installed(NEEDS[name])
+        pytest.importorskip(NEEDS[name])
     env = build_env(settings_from(chosen(name)), 1, training=True)
     env.reset(lambda e, k: k % 2)
     first, other, again, other_again = (played(env, k) for k in range(4))
