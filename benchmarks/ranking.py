@@ -11,10 +11,7 @@ from benchmarks.kept import kept
 from benchmarks.tasks import TASKS
 from rltrain.logger.curve import series
 from rltrain.report.run_data import Curve
-from rltrain.report.statistics import (
-    probability_of_improvement,
-    resampled_runs,
-)
+from rltrain.report.statistics import probability_of_improvement, resampled_runs
 
 ORDER = ("iql", "vdn", "qmix")
 QMIX = {"2s3z": "builtin-2s3z", "8m": "builtin-8m"}

@@ -15,13 +15,7 @@ from rltrain.assemble.env import prepare_machine
 from rltrain.callback import Callback
 from rltrain.common.files import absolute_path, json_object, require_empty
 from rltrain.config.compose import compose_checked
-from rltrain.config.mapping import (
-    Overrides,
-    as_texts,
-    require_load_step,
-    require_path,
-    texts_for,
-)
+from rltrain.config.mapping import Overrides, as_texts, require_load_step, require_path, texts_for
 from rltrain.config.overrides import typed_value
 from rltrain.config.python_objects import env_overrides, with_callbacks, with_env
 from rltrain.config.schema import Settings

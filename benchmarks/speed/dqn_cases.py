@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks.speed.programs import (
-    LONG,
-    Peers,
-    clean_rl,
-    installed,
-    ours,
-    stable_baselines3,
-)
+from benchmarks.speed.programs import LONG, Peers, clean_rl, installed, ours, stable_baselines3
 from benchmarks.speed.turns import Case, Program
 
 CARTPOLE = (

@@ -18,12 +18,7 @@ from rltrain.assemble.env import prepare_machine, recorded
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import SPEC
 from rltrain.common.conformance import conform
-from rltrain.common.seeding import (
-    POLICY_STREAM,
-    TEST_POLICY_STREAM,
-    SeedsOfTraining,
-    generator,
-)
+from rltrain.common.seeding import POLICY_STREAM, TEST_POLICY_STREAM, SeedsOfTraining, generator
 from rltrain.common.spec_record import read_spec
 from rltrain.config.schema import Settings
 from rltrain.errors import CheckpointError

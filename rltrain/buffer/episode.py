@@ -10,12 +10,7 @@ from rltrain.buffer.disk_store import Place
 from rltrain.buffer.fields import bytes_per_step
 from rltrain.buffer.packed_obs import Precision
 from rltrain.buffer.priorities import Sampling
-from rltrain.buffer.sizes import (
-    episode_blocks,
-    require_batch,
-    require_first_blocks,
-    require_free,
-)
+from rltrain.buffer.sizes import episode_blocks, require_batch, require_first_blocks, require_free
 from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import BLOCK
 from rltrain.common.keywords import flat_keywords

@@ -9,13 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rltrain.common.number_types import (
-    Count,
-    Flag,
-    Positive,
-    Probability,
-    Whole,
-)
+from rltrain.common.number_types import Count, Flag, Positive, Probability, Whole
 from rltrain.env.games.lockstep import GameEnv
 from rltrain.env.gymnasium_advice import require_game
 from rltrain.errors import require_n_envs

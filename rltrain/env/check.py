@@ -13,13 +13,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from rltrain.common.env_values import (
-    EXACT,
-    ROUNDED,
-    read_outcome,
-    require_ended,
-    require_fields,
-)
+from rltrain.common.env_values import EXACT, ROUNDED, read_outcome, require_ended, require_fields
 from rltrain.common.metrics import episode_metrics
 from rltrain.common.number_types import is_finite
 from rltrain.common.spec_record import mask_entries, require_alike

@@ -16,12 +16,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rltrain.common.files import absolute_path
-from rltrain.common.number_types import (
-    Count,
-    Fraction,
-    Probability,
-    Whole,
-)
+from rltrain.common.number_types import Count, Fraction, Probability, Whole
 from rltrain.env.gymnasium import GymnasiumEnv
 from rltrain.env.trading_chart import draw_chart
 from rltrain.env.vector import SyncVectorEnv

@@ -16,12 +16,7 @@ from rltrain.algo.loss.distributional import CategoricalLoss, QuantileLoss
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.mixer.sum import Independent
-from rltrain.algo.network.distribution import (
-    Categorical,
-    Distribution,
-    ImplicitQuantile,
-    Scalar,
-)
+from rltrain.algo.network.distribution import Categorical, Distribution, ImplicitQuantile, Scalar
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.network.mlp import mlp_agents
 from rltrain.algo.network.packing import PackedGRU

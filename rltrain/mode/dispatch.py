@@ -15,12 +15,7 @@ from rltrain.common.machine.streams import say
 from rltrain.config.catalog import SHIPPED
 from rltrain.config.combinations import Facts
 from rltrain.config.compose import compose_checked, compose_single
-from rltrain.config.overrides import (
-    require_once,
-    require_one_value,
-    swept_paths,
-    typed_value,
-)
+from rltrain.config.overrides import require_once, require_one_value, swept_paths, typed_value
 from rltrain.config.schema import Settings
 from rltrain.config.validate.mode_keys import require_read
 from rltrain.errors import UsageError, did_you_mean

@@ -193,7 +193,6 @@ NO_OPTIMIZER = "opt.th is not an optimizer's state_dict"
 NO_FIT = "does not fit: "
 
 
-@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("file", "change", "message"),
     [

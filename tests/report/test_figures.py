@@ -6,15 +6,7 @@ from PIL import Image
 
 from rltrain.logger.curve import new_figure
 from rltrain.report.analysis import analyze
-from rltrain.report.figures import (
-    COLORS,
-    STYLE,
-    curves,
-    draw_all,
-    final_scores,
-    line_style,
-    points,
-)
+from rltrain.report.figures import COLORS, STYLE, curves, draw_all, final_scores, line_style, points
 from rltrain.report.statistics import Interval
 from tests.marks import slow_except
 from tests.report.runs import run, settings

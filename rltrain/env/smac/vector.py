@@ -14,12 +14,7 @@ from rltrain.battles.data.map_file import read_map
 from rltrain.battles.engine.enemy_side import EnemySide, equal_teams
 from rltrain.battles.native import NativeBattles
 from rltrain.battles.option_checks import check_choice
-from rltrain.battles.options import (
-    Options,
-    ProgramOptions,
-    SmacOptions,
-    StartOptions,
-)
+from rltrain.battles.options import Options, ProgramOptions, SmacOptions, StartOptions
 from rltrain.battles.scripted.policies import DECISIONS, BattleDecisions, find_policy
 from rltrain.battles.smaclite.maps import RULES, find_map_under
 from rltrain.common.number_types import Count, Flag

@@ -22,12 +22,7 @@ from rltrain.kernels.layers.distribution_kernel import (
     means,
     quantile_error,
 )
-from rltrain.kernels.layers.stack_kernel import (
-    differentiate,
-    evaluate,
-    n_weights,
-    outputs,
-)
+from rltrain.kernels.layers.stack_kernel import differentiate, evaluate, n_weights, outputs
 from rltrain.kernels.layers.td_error_kernel import best_action, ends, errors, finish_window
 
 SOURCES = (__file__, *stack_kernel.SOURCES, td_error_kernel.__file__)

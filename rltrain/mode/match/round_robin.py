@@ -17,13 +17,7 @@ from pydantic import Field
 
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.opponent_files import BUILTIN
-from rltrain.common.files import (
-    JsonObject,
-    json_object,
-    locked,
-    put_text,
-    require_plain,
-)
+from rltrain.common.files import JsonObject, json_object, locked, put_text, require_plain
 from rltrain.common.json_text import json_text, read_strictly
 from rltrain.common.machine.places import ELSEWHERE, require_no_folders, require_writable
 from rltrain.common.seeding import SeedsOfTests

@@ -11,14 +11,7 @@ import numpy as np
 
 from rltrain.common.files import open_plain
 from rltrain.errors import reason
-from rltrain.report.readers.csv_tables import (
-    algo_in,
-    csv_columns,
-    env_in,
-    header,
-    name_in,
-    seed_in,
-)
+from rltrain.report.readers.csv_tables import algo_in, csv_columns, env_in, header, name_in, seed_in
 from rltrain.report.run_data import Run, renamed
 
 ALGOS = ("dqn", "qrdqn", "ppo_lstm", "ppo", "a2c", "sac", "td3", "ddpg", "tqc", "trpo", "ars")

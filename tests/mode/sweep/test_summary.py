@@ -10,13 +10,7 @@ import pytest
 
 from rltrain.mode.sweep import summary
 from rltrain.mode.sweep.plan import SweepJob, SweepPlan
-from rltrain.mode.sweep.summary import (
-    RESAMPLES,
-    configurations,
-    interval_text,
-    summarize,
-    worst,
-)
+from rltrain.mode.sweep.summary import RESAMPLES, configurations, interval_text, summarize, worst
 from rltrain.report.analysis import analyze
 from tests.marks import each_once
 from tests.report.runs import run, settings
