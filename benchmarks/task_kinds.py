@@ -72,7 +72,7 @@ def cleanrl(name: str, published: str) -> Task:
     return Task(overrides, "train/return_mean", 10, published, seeds=5)
 
 
-def team(name: str, published: str, env_steps: int = 1_000_000) -> Task:
+def team(name: str, published: str, env_steps: int = 1_000_000, seeds: int = 3) -> Task:
     """EPyMARL's settings for one environment and algorithm."""
     overrides = f"experiment=epymarl/{name} total_env_steps={env_steps:_} save.interval=100_000"
-    return Task(overrides, last=5, published=published, seeds=3, published_env_steps=2_000_000)
+    return Task(overrides, last=5, published=published, seeds=seeds, published_env_steps=2_000_000)
