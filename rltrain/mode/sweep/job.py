@@ -28,6 +28,7 @@ def main(arguments: Sequence[str]) -> int:
     keep_streams()
     threading.Thread(target=stop_with_the_sweep, name="sweep", daemon=True).start()
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked by the sweep
         return train(int(arguments[0]), arguments[1:])
     except KeyboardInterrupt as stopped:
         return next(iter(stopped.args), 130)

@@ -104,19 +104,25 @@ class Processes:
                 self.close(job, code, process.pid)
 
     def start(self, job: SweepJob, place: int) -> subprocess.Popen[str]:
-        """Start a job in a process group of its own, so that Ctrl-C reaches it through us only."""
-        self.running[job] = process = subprocess.Popen(
-            [*self.program, str(self.n_jobs), *self.command(job)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            env={**os.environ, **import_path(), **self.environment(place)},
-            process_group=0,
-            pass_fds=() if self.lock is None else (self.lock,),
-        )
+        """Start a job in a process group of its own, so that Ctrl-C reaches it through us only, and
+        not before it can handle it.
+        """
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the job inherits this
+        try:
+            self.running[job] = process = subprocess.Popen(
+                [*self.program, str(self.n_jobs), *self.command(job)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+                env={**os.environ, **import_path(), **self.environment(place)},
+                process_group=0,
+                pass_fds=() if self.lock is None else (self.lock,),
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return process
 
     def wait(self, job: SweepJob, process: subprocess.Popen[str]) -> int:

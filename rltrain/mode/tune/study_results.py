@@ -48,7 +48,8 @@ def write_results(job: StudySetup, screen: Screen) -> int:
     completed = [t for t in trials if t.state.name == "COMPLETE"]
     scored = [(t.value, t) for t in completed if t.value is not None]
     if not scored:
-        screen.print(f"None of {plural(len(trials), 'trial')} has a score.")
+        none = f"None of {plural(len(trials), 'trial')} has a score."
+        screen.print(none if trials else "No trial has ended yet.")
         return int(bool(trials) and all(t.state.name == "FAIL" for t in trials))
     best = study.best_trial
     best_overrides = [f"{key}={value}" for key, value in best.params.items()]

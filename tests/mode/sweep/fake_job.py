@@ -52,6 +52,7 @@ elif behavior == "wait":  # for a signal
 
     for number in codes:
         signal.signal(number, handle)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, codes)
     print("waiting", flush=True)
     select.select([read], [], [], 30)
     record("interrupted", codes[received[0]], signals=len(received))

@@ -45,13 +45,13 @@ class Watched(Processes):
 
 def processes(n_jobs, **settings):
     """Processes that run the program above."""
-    settings = {"at_once": 2, "retries": 0, "fail_fast": False, **settings}
+    program = (sys.executable, str(PROGRAM))
+    settings = {"at_once": 2, "retries": 0, "fail_fast": False, "program": program, **settings}
     return Watched(
         n_jobs=n_jobs,
         screen=Printed(),
         errors=Printed(),
         command=lambda job: [str(job.folder), *job.overrides[0].split()],
         environment=lambda place: {"PLACE": str(place)},
-        program=(sys.executable, str(PROGRAM)),
         **settings,
     )

@@ -8,6 +8,7 @@ import signal
 import pytest
 
 from rltrain.logger.screen import Screen
+from rltrain.mode.sweep.processes import Processes
 from tests.mode.sweep.jobs import jobs, processes
 
 
@@ -57,6 +58,16 @@ def test_a_job_that_is_not_continued_keeps_its_record_and_counts(own_folder, sta
     ours.run([job, failed])
     assert (job.folder / "run.json").read_text() == text
     assert ours.refused == [3]
+
+
+def test_ctrl_c_while_a_job_starts_prints_no_traceback(own_folder):
+    """Defect: until Python's own handler was replaced, the imports of the job ended in one."""
+    (job,) = jobs(own_folder, "finish")
+    ours = processes(1, program=Processes.program)
+    with ours.start(job, 0) as process:
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 130
+        assert process.stdout.read() + process.stderr.read() == ""
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGUSR1", 85)])
