@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from os import PathLike
 from typing import Literal, overload
@@ -17,7 +18,7 @@ from rltrain.common.files import absolute_path, json_object, require_empty
 from rltrain.config.compose import compose_checked
 from rltrain.config.mapping import Overrides, as_texts, require_load_step, require_path, texts_for
 from rltrain.config.overrides import typed_value
-from rltrain.config.python_objects import env_overrides, with_callbacks, with_env
+from rltrain.config.python_objects import env_overrides, with_env, with_objects
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError, usage_errors
 from rltrain.logger.jsonl import JsonLines
@@ -48,6 +49,15 @@ __all__ = [
     "resume",
     "train",
 ]
+
+
+log = logging.getLogger("rltrain")
+
+
+def log_remarks(remarks: Iterable[str]) -> None:
+    """Log every remark once."""
+    for remark in dict.fromkeys(remarks):
+        log.warning("%s", remark)
 
 
 def settings_from(overrides: Overrides) -> Settings:
@@ -83,7 +93,7 @@ def train(
         KeyboardInterrupt: Ctrl-C, after the run was saved; SystemExit for other signals.
     """
     composed = compose_checked(env_overrides(texts_for("train", overrides), env))
-    settings = handed(composed.settings(), env, callbacks)
+    settings = with_objects(composed.settings(), env, callbacks)
     if settings.run.mode != "train" or settings.run.resume is not None:
         raise UsageError(
             "rltrain.train starts a new run: use rltrain.evaluate for mode=evaluate, and "
@@ -125,21 +135,9 @@ def resume(
     """
     path = require_path(path, "path")
     texts = texts_for("resume", overrides, trust, {"total_env_steps": total_env_steps})
-    handed_over = partial(handed, env=env, callbacks=callbacks)
+    handed_over = partial(with_objects, env=env, callbacks=callbacks)
     result = continue_run(path, texts, loud=progress, env=env is None, handed_over=handed_over)
     return succeeded(result)
-
-
-def handed(
-    settings: Settings, env: Callable[..., object] | None, callbacks: Sequence[Callback] | None
-) -> Settings:
-    """The settings with the objects passed from Python.
-
-    Raises:
-        UsageError: objects of the wrong kind.
-    """
-    settings = settings if env is None else with_env(settings, env)
-    return settings if callbacks is None else with_callbacks(settings, callbacks)
 
 
 def succeeded(result: Result) -> Result:
@@ -198,7 +196,8 @@ def evaluate(
     *,
     overrides: Overrides = (),
 ) -> Result | dict[int, Result]:
-    """Evaluate a checkpoint on test episodes, as mode=evaluate does.
+    """Evaluate a checkpoint on test episodes, as mode=evaluate does. Remarks, such as that a
+    damaged checkpoint was skipped, are logged as warnings.
 
     Args:
         path: a run folder, its ``checkpoints/``, one checkpoint, a folder of runs for the newest
@@ -220,8 +219,10 @@ def evaluate(
     handed = None if env is None else partial(with_env, env=env)
     if load_step == "all":
         every = evaluation.evaluate_all(path, typed, handed)
+        log_remarks(remark for one in every for remark in one.remarks)
         return {one.step: Result(one.path.parent, one.metrics) for one in every}
     done = evaluation.evaluate(path, typed, load_step, handed)
+    log_remarks(done.remarks)
     return Result(done.path.parent, done.metrics)
 
 
@@ -276,7 +277,7 @@ def make_trainer(
         UsageError: the overrides are invalid.
     """
     overrides = env_overrides(texts_for("train", overrides), env)
-    settings = handed(settings_from(overrides), env, callbacks)
+    settings = with_objects(settings_from(overrides), env, callbacks)
     if typed_value(overrides, "hydra.run.dir"):
         raise UsageError("hydra.run.dir: a trainer built by hand has run_dir=FOLDER for it.")
     if settings.run.resume is not None:
@@ -350,4 +351,5 @@ def load_policy(
     require_load_step(load_step, ("best",))
     typed = texts_for("evaluate", (), trust)
     found, settings = evaluation.open_checkpoint(path, typed, load_step, plays=False)
+    log_remarks(found.remarks)
     return build_greedy_policy(settings, found.folder, found.step)

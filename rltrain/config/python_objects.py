@@ -45,6 +45,18 @@ class OwnCallback:
         return self.callback
 
 
+def with_objects(
+    settings: Settings, env: Callable[..., object] | None, callbacks: Sequence[Callback] | None
+) -> Settings:
+    """The settings with the objects passed from Python.
+
+    Raises:
+        UsageError: objects of the wrong kind.
+    """
+    settings = settings if env is None else with_env(settings, env)
+    return settings if callbacks is None else with_callbacks(settings, callbacks)
+
+
 def with_env(settings: Settings, env: Callable[..., object]) -> Settings:
     """The same settings with this environment in place of the one they name.
 

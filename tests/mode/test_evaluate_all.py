@@ -18,6 +18,25 @@ def steps_of(run):
     return sorted(int(p.name) for p in (run / "checkpoints").iterdir() if p.is_dir())
 
 
+READERS = {
+    "evaluate": lambda run: rltrain.evaluate(run, episodes=1),
+    "all": lambda run: rltrain.evaluate(run, episodes=1, load_step="all"),
+    "load_policy": rltrain.load_policy,
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_from_python_a_skipped_checkpoint_is_logged(small, name, caplog):
+    """Defect: an older one was taken and nothing said so."""
+    run = rltrain.train([*small, "total_env_steps=40", "save.interval=20"]).run_dir
+    newest = max(steps_of(run))
+    (run / "checkpoints" / str(newest) / "model.json").write_text("{damaged")
+    READERS[name](run)
+    assert [m.startswith(f"Skipped checkpoint {newest}: ") for m in caplog.messages].count(
+        True
+    ) == 1
+
+
 @pytest.mark.slow
 def test_every_checkpoint_is_evaluated_as_it_is_alone(command, run, capsys):
     steps = steps_of(run)
