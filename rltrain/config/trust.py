@@ -149,12 +149,13 @@ def gate(
         NotTypedError: keys that reach outside.
     """
     refuse_interpolations(tree, path)
-    for one in foreign(tree, left_out):
-        if one.package is None or one.package not in trust:
-            known = one.package in (None, "rltrain")
-            advice = "" if known else f" If you trust it, type trust=[{one.package}]."
-            advice = AGAIN if one.unnamed else advice
-            raise CheckpointError(f"{path} names {one.what}.{advice}")
+    unknown = [x for x in foreign(tree, left_out) if x.package is None or x.package not in trust]
+    if unknown:
+        own = [x.package for x in unknown if x.package not in (None, "rltrain") and not x.unnamed]
+        wanted = ",".join(map(str, dict.fromkeys([*trust, *own])))
+        advice = f" If you trust it, type trust=[{wanted}]." if unknown[0].package in own else ""
+        advice = AGAIN if unknown[0].unnamed else advice
+        raise CheckpointError(f"{path} names {unknown[0].what}.{advice}")
     given = {} if typed is None else typed
     asked = {
         names: value

@@ -86,3 +86,14 @@ def test_what_is_left_out_may_be_no_part(path, value):
     put(tree, path, value)
     leave_out(tree, [path])
     assert pick(tree, f"{path}._target_") == NOWHERE
+
+
+@pytest.mark.parametrize("trust", [(), ("b",), ("other", "c")])
+def test_what_to_type_for_several_packages_is_said_at_once(trust):
+    """Defect: the first was named, and typing it refused the second."""
+    tree = {"algo": {}, "callbacks": [{"_target_": f"{name}.Thing"} for name in "abca"]}
+    with pytest.raises(CheckpointError, match=r"type trust=\[[a-z,]+\]\.$") as refused:
+        gate(tree, FILE, trust=trust)
+    named = str(refused.value).partition("trust=[")[2].rstrip("].").split(",")
+    assert sorted(named) == sorted({*trust, *"abc"})
+    gate(tree, FILE, trust=named)
