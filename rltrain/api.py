@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import Literal, overload
@@ -352,4 +353,6 @@ def load_policy(
     typed = texts_for("evaluate", (), trust)
     found, settings = evaluation.open_checkpoint(path, typed, load_step, plays=False)
     log_remarks(found.remarks)
+    if settings.hardware.device == "cuda":  # where it was trained
+        settings = replace(settings, hardware=replace(settings.hardware, device="auto"))
     return build_greedy_policy(settings, found.folder, found.step)

@@ -39,6 +39,7 @@ FREE_FORM = (
     "test.env",
     "algo.optimizer",
     "logger.wandb",
+    "logger.trackio",
     "report.ranges",
     "hardware.worker_resources",
 )

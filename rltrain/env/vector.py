@@ -248,9 +248,7 @@ class SyncVectorEnv(VectorEnv):
             for name in ARRAYS:
                 getattr(self, name)[e] = state[name][e]
             self.infos[e] = dict(state["infos"][e])
-        if self.lost.any():
-            first = getattr(self._seeds, "first", 0)
-            log.warning("%s", LOST.format((first + np.flatnonzero(self.lost)).tolist()))
+        self._warn_of_lost()
 
     def carried(self) -> StateDict:
         """The tasks."""
@@ -264,6 +262,12 @@ class SyncVectorEnv(VectorEnv):
     def close(self) -> None:
         """Close every environment."""
         close_all("an environment", self.envs)
+
+    def _warn_of_lost(self) -> None:
+        """Log which environments could not continue their episodes."""
+        if self.lost.any():
+            first = getattr(self._seeds, "first", 0)
+            log.warning("%s", LOST.format((first + np.flatnonzero(self.lost)).tolist()))
 
     def _repeat(self, e: int, state: StateDict) -> bool:
         """Repeat the saved episode of environment e with its seed and actions; return whether the

@@ -111,6 +111,8 @@ class InBackground(Logger):
             self.run = self.begin()
         except Exception as error:
             self._report("could not start", error, " without it")
+            while self.calls.get() is not None:
+                pass
             return
         while (call := self.calls.get()) is not None:
             if self.failures < self.patience:

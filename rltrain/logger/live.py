@@ -122,7 +122,7 @@ class LivePanel(Logger):
 
     def close(self) -> None:
         """Leave the last panel where it was."""
-        if not self.thread.is_alive():
+        if self.thread.ident is None:
             return
         self.closed.set()
         self.thread.join()

@@ -115,7 +115,8 @@ def watch_mode(overrides: Sequence[str]) -> None:
             f"mode=watch always writes videos: leave out {record[0]}, or type mode=evaluate "
             "record=html for a page to look into the episodes."
         )
-    changed = ["test.episodes=3", *others, "test.n_envs=1", "record=video"]
+    here = ("test.n_envs=1", "test.n_workers=null", "record=video")
+    changed = ["test.episodes=3", *others, *here]
     settings = None if path else scripted("watch", overrides, ["mode=watch", *changed])
     from rltrain.mode.evaluate import open_checkpoint
     from rltrain.mode.watch import watch

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from rltrain.api import settings_from
-from rltrain.config.catalog import FREE_FORM, PRESETS, SHIPPED
+from rltrain.config.catalog import CONF, FREE_FORM, PRESETS, SHIPPED
 from rltrain.config.compose import compose_checked
 from rltrain.config.mapping import as_texts
 from rltrain.config.overrides import flat_keys, jobs, parse, pick, quoted, typed_value
@@ -126,6 +126,20 @@ def test_free_form_nodes_take_new_keys():
     assert settings.nodes["logger.wandb"].kwargs["entity"] == "us"
 
 
+ADDED = [
+    (file.relative_to(CONF).with_suffix("").as_posix(), *example.split("="))
+    for file in sorted(CONF.rglob("*.yaml"))
+    for example in re.findall(r"#.*(\+[\w.]+=\w+)", file.read_text())
+]
+
+
+@pytest.mark.parametrize(("file", "key", "value"), ADDED)
+def test_keys_that_comments_say_can_be_added_can(file, key, value):
+    """Defect: those of Trackio were refused."""
+    choice = [file.replace("/", "=")] if "/" in file else []
+    assert str(pick(compose_checked([*choice, f"{key}={value}"]).tree, key[1:])) == value
+
+
 LATER = [
     (["{}={{a: 1}}", "{}.a=2"], {"a": 2}),
     (["+{}.a=1", "{}.a=2"], {"a": 2}),
@@ -149,6 +163,7 @@ WHOLE = [
 def test_in_a_free_form_node_the_last_override_wins(node):
     """Defect: keys of the same command were unknown without the +, and there already with it."""
     base = ["algo=dqn", "env=gymnasium", "env.id=CartPole-v1", "hardware=ray"]
+    base.append("logger=[wandb,trackio]")
     composed = compose_checked(base)
     saved = json.loads(json.dumps(composed.plain))
     shipped = pick(composed.tree, node)

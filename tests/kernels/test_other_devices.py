@@ -13,6 +13,7 @@ from rltrain.api import settings_from
 from rltrain.assemble.build_learner import build_learner
 from rltrain.types import Batch, Clock, EnvSpec
 from tests.algo.batches import make_batch
+from tests.algo.network.units.test_entities import MAP
 from tests.marks import slow_except
 
 TEAM = EnvSpec(n_agents=3, n_actions=5, obs_shape=(7,), state_dim=11)
@@ -27,6 +28,9 @@ CASES = [
     ("algo=qmix algo/network=lstm", TEAM),
     ("algo=qmix algo.network.groups=[[0],[1,2]]", TEAM),
     ("algo=qmix algo.loss.trace=0.6", TEAM),
+    *((f"algo=qmix algo/network={name}", MAP) for name in ("attention", "hpn")),
+    ("algo=qmix algo/network=attention algo/mixer=entities", MAP),
+    ("algo=qplex algo/network=gru algo/mixer=entities", MAP),
     *(
         (f"algo={name} algo/network=conv algo.network.filters=[[8,3,1]]", PIXELS)
         for name in SINGLE[:7]
@@ -34,6 +38,7 @@ CASES = [
 ]
 PARTS = ("qmix", "qplex", "qtran", "iqn", "rainbow", "r2d2")
 FAST = [case for case in CASES[:-6] if case[0].removeprefix("algo=") in PARTS]
+FAST += [case for case in CASES if case[0].endswith("attention")]
 """Without those whose parts others have."""
 
 
@@ -67,13 +72,13 @@ def test_no_value_is_read_of_a_network_elsewhere(case):
         words += " algo/network=mlp"
     overrides = [*words.split(), "hardware.kernels=compiled", "algo/optimizer=rmsprop"]
     learner = build_learner(settings_from(overrides), spec, torch.device("meta"))
-    recurrent = spec is TEAM or "drqn" in words or "r2d2" in words
+    recurrent = spec.n_agents > 1 or "drqn" in words or "r2d2" in words
     batch = make_batch([4, 3] if recurrent else [1, 1], spec=spec)
     step = learner.gradient_step
     (moments,) = step.optimizer.state.values()
     moments["step"] = moments["step"].to("meta")  # as on a GPU, where it is capturable
     step._optimize = lambda: None  # which PyTorch has for no meta tensors
-    batch = on_meta(batch)
+    batch = on_meta(replace(batch, burn_in=0) if spec.n_agents > 1 else batch)  # whole episodes
     with Crossings() as crossings:
         priority, metrics = learner.step(batch, Clock())
     assert not crossings.found  # a CUDA graph cannot contain them

@@ -129,4 +129,7 @@ def test_a_display_that_fails_ends_alone(caplog):
     live.follow(live.run)
     live.thread.join()
     assert "the live display stopped" in caplog.text
-    live.live.stop()
+    live.title = "rltrain"
+    live.close()
+    assert not live.live.is_started
+    assert "╯" in live.console.file.getvalue().splitlines()[-1]

@@ -2,6 +2,7 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -12,6 +13,7 @@ import pytest
 import rltrain
 from rltrain.api import settings_from
 from rltrain.errors import StorageError
+from rltrain.mode import evaluate
 from rltrain.mode.evaluate import plain_info, played, return_texts, summary
 from rltrain.mode.evaluation_files import recordings_folder, write
 from rltrain.types import Episode
@@ -87,6 +89,14 @@ def test_a_loaded_policy_plays_the_game_as_the_test_does(result):
         step, reward, *_ = game.step(action)
         total += float(reward[0])
     assert total == rltrain.evaluate(result.run_dir, episodes=1).metrics["test/return_mean"]
+
+
+def test_a_policy_that_a_gpu_trained_acts_without_one(result, monkeypatch):
+    """Defect: it was refused, and only a command could name another device."""
+    found, settings = evaluate.open_checkpoint(result.run_dir, [], None, plays=False)
+    trained = replace(settings, hardware=replace(settings.hardware, device="cuda"))
+    monkeypatch.setattr(evaluate, "open_checkpoint", lambda *_, **__: (found, trained))
+    assert rltrain.load_policy(result.run_dir).step == found.step
 
 
 def test_a_learner_for_a_given_spec(small):

@@ -86,6 +86,15 @@ def test_a_run_folder_may_have_any_name(own_folder):
         assert find_run(make_run(own_folder / name, steps=())) == own_folder / name
 
 
+@pytest.mark.parametrize("name", ["2026", "2026/7", "best", "checkpoints", "a/3"])
+def test_a_folder_of_runs_may_have_any_name(own_folder, name):
+    """Defect: one with the name of a number was taken for a damaged checkpoint."""
+    run = make_run(own_folder / name / "x/run")
+    for typed in (name, name.partition("/")[0]):
+        assert find_run(typed) == run
+        assert find_checkpoint(typed).folder == run / "checkpoints/200"
+
+
 @pytest.mark.parametrize("typed", ["latest", "outputs", "outputs/dqn-cartpole"])
 def test_of_several_runs_the_newest_with_a_checkpoint_is_taken_and_named(outputs, typed):
     found = find_checkpoint(typed)

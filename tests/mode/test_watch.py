@@ -92,6 +92,15 @@ def test_what_cannot_be_watched_is_refused(command, trained):
         command("mode=watch", f"checkpoint={trained}", "record=false")
 
 
+@pytest.mark.slow
+def test_runs_whose_tests_other_processes_played_can_be_watched(command, own_folder, monkeypatch):
+    """Defect: test.n_workers of the run was refused, and so was every other value."""
+    monkeypatch.setattr("rltrain.mode.watch.sleep", lambda seconds: None)
+    words = ["env=smac", "total_env_steps=30", "test.n_workers=1", "test.episodes=1", "logger=[]"]
+    assert command(*words, "hydra.run.dir=run", "hardware.n_envs=1", "test.n_envs=1") == 0
+    assert command("mode=watch", "checkpoint=run", "test.episodes=1") == 0
+
+
 def test_watching_needs_a_policy(command, tmp_path):
     with pytest.raises(UsageError, match="mode=watch needs a checkpoint"):
         command("mode=watch", "env=smac")

@@ -153,9 +153,11 @@ def checkpoints_folder(path: Path) -> Path:
 
 def is_one(path: Path) -> bool:
     """Whether a path refers to a single checkpoint, by its step or by a pointer."""
-    is_run = (path / "checkpoints").is_dir()
-    is_step = (path / MANIFEST).is_file() or (whole_number(path.name) is not None and not is_run)
-    return is_step or (path.name in ("best", "latest") and path.is_file())
+    if (path / MANIFEST).is_file() or (path.name in ("best", "latest") and path.is_file()):
+        return True
+    if whole_number(path.name) is None or (path / "checkpoints").is_dir():
+        return False
+    return not any(path.glob("**/run.json"))  # a folder of runs may be named after a year
 
 
 def find(

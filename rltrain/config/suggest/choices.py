@@ -110,7 +110,7 @@ def _answers(group: str, value: str, catalog: Catalog) -> Iterator[Answer]:
     if group == "env":
         yield from _environment(value, options)
     if group == "experiment" and Path(f"{value}.yaml").is_file():
-        yield Answer((f"experiment=./{value}.yaml",))
+        yield Answer((f"experiment={shell_word(f'./{value}.yaml')}",))
     if group == "experiment":
         folder = [o for o in options if o.startswith(f"{value.rstrip('/')}/")]
         within = folder or [o for o in options if name and name in normal(o)]

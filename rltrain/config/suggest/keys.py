@@ -241,7 +241,7 @@ def _row_answer(row: Row, name: str, value: str, known: Tree, catalog: Catalog) 
         if row.convert == "decay" and is_share(value):
             return Answer(("algo/exploration=exponential",), why="half_life in env steps")
         if row.convert == "return":
-            return Answer((f"stop.metric=train/return_mean stop.value={value}",))
+            return Answer((f"stop.metric=train/return_mean stop.value={shell_word(value)}",))
         if row.convert in TIMES:
             seconds = duration(value) or duration(value + row.convert)
             if not seconds:

@@ -128,7 +128,9 @@ def translated(
         ends = {k: r"(?!\w)" if "." in k else r"(?![\w.])" for k in done.overrides}
         named = [k for k, end in ends.items() if re.search(rf"(?<![\w.]){re.escape(k)}{end}", why)]
         wrong = next((k for k in named if k != "mode"), None)
-        form = re.search(rf" Type (?:-m )?('?{re.escape(wrong or '')}=[^;]*)\.$", why)
+        form = re.search(
+            rf" Type (?:-m )?('?{re.escape(wrong or '')}=[^;]*?)(?: or -m .*)?\.$", why
+        )
         if wrong and form and not re.match(r"[^\[]+,", done.value(wrong)):  # one of several values
             done.add(form[1])  # 2e6 for 2M, 1,2 for [1,2]
             continue

@@ -265,12 +265,14 @@ class ClassicControl(SyncVectorEnv):
             **{name: getattr(self, name).copy() for name in ARRAYS},
             "t": self._t.copy(),
             "states": self._states.copy(),
+            "values": self._values.copy(),
             "began_with": list(self._tasks),
             **self.carried(),
         }
 
     def load_state_dict(self, state: StateDict) -> None:
-        """Continue exactly, after ``reset`` with the same seeds.
+        """Continue exactly, after ``reset`` with the same seeds; where attributes were set that
+        belong to no task, begin the next episode.
 
         Raises:
             ValueError: the state was written with a different number of environments.
@@ -284,6 +286,10 @@ class ClassicControl(SyncVectorEnv):
         for name in ARRAYS:
             getattr(self, name)[...] = state[name]
         self._t[:], self._states[:] = state["t"], state["states"]
+        self.lost[:] = (self._values != state["values"]).any(1)
+        for e in np.flatnonzero(self.lost).tolist():
+            self._begin(e, int(self._episode[e]) + 1)
+        self._warn_of_lost()
 
     def _begin(self, e: int, k: int) -> None:
         super()._begin(e, k)

@@ -67,9 +67,12 @@ def card(
             "(`config.json` has all):\n\n" + "\n".join(typed)
         )
     path = address or shown(run_dir)
-    typed_next = [command for command in commands if command.startswith("rltrain ")]
+    typed_next = [command for command in commands if command.startswith(("rltrain ", "torchrun "))]
     if address is None:
-        typed_next.append(f"rltrain config={shlex.quote(path)} seed={settings.run.seed + 1}")
+        starter = next((c.partition("rltrain ")[0] for c in typed_next if c[0] == "t"), "")
+        typed_next.append(
+            f"{starter}rltrain config={shlex.quote(path)} seed={settings.run.seed + 1}"
+        )
         if any((run_dir / "wandb").glob("offline-run-*")):
             typed_next.append(f"wandb sync {shlex.quote(path)}/wandb/offline-run-*")
     parts.append("\n".join(["```bash", *typed_next, "```"]))

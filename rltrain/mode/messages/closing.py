@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -87,9 +88,6 @@ def kept_text(checkpoints: Path, env_steps: int) -> str:
     return "Nothing is kept: there was no checkpoint yet."
 
 
-TORCHRUN = "torchrun --nproc-per-node=2 -m rltrain"
-
-
 def next_commands(facts: Mapping[str, object], trainer: Trainer, trust: str | None) -> list[str]:
     """List the commands that can be typed next: to watch, to evaluate, to continue."""
     run_dir, path = trainer.run_dir, shown(trainer.run_dir)
@@ -106,7 +104,9 @@ def next_commands(facts: Mapping[str, object], trainer: Trainer, trust: str | No
     if latest is not None:
         ranks = "rank_timeout" in trainer.about["config"]["hardware"]
         resume = " ".join([resume_command(path, trust, more), *keys_to_type(run_dir, trust)])
-        commands.append(resume.replace("rltrain", TORCHRUN, 1) if ranks else resume)
+        torchrun = f"torchrun --nproc-per-node={os.environ.get('LOCAL_WORLD_SIZE', 2)} -m rltrain "
+        by_rank = ranks and resume.startswith("rltrain ")
+        commands.append(resume.replace("rltrain ", torchrun, 1) if by_rank else resume)
     return commands
 
 

@@ -97,9 +97,9 @@ def resume_sweep(folder: Path, overrides: Sequence[str]) -> int:
         )
     own = [override for override in overrides if override.startswith("sweep.")]
     others = [override for override in overrides if override not in own]
-    jobs = saved_jobs(plan, others)
     local = Local(plan, compose_checked(own).settings().run.sweep)
     with locked(folder) as local.lock:
+        jobs = saved_jobs(plan, others)
         say(continued(plan))
         if not plan.complete or any(o.startswith(LAUNCHER) for o in plan.typed):
             say(

@@ -143,6 +143,16 @@ def test_values_with_blanks_stay_pasteable():
     )
 
 
+@pytest.mark.parametrize("value", ["it's", 'a"b', "a b", "$x", "(", "\\", ""])
+@pytest.mark.parametrize("name", ["--stop-reward", "--checkpoint", "--exp-name", "--wandb-entity"])
+def test_no_value_breaks_the_quotes_of_a_command(own_folder, name, value):
+    """Defect: a quote in a value ended in a traceback."""
+    (own_folder / f"{value or 'x'}.yaml").write_text("seed: 1")
+    for typed in ([name, value], ["--algo", "dqn", name, value], [f"experiment={value}", name]):
+        for line in str(translated(typed, SHIPPED)).splitlines():
+            assert shlex.split(line)
+
+
 @pytest.mark.parametrize("typed", [["doctor"], ["--algo", "dqn"], ["algo=dqn", "seed"], ["-x"]])
 def test_command_line_refuses_them_with_it(typed):
     with pytest.raises(UsageError) as caught:

@@ -97,6 +97,19 @@ def test_an_attribute_that_is_set_within_an_episode_is_in_force_at_once():
     require_equal(ours, theirs, "CartPole-v1", 3)
 
 
+@pytest.mark.parametrize("compiled", [True, False])
+def test_episodes_with_attributes_that_no_task_sets_are_not_continued(compiled, caplog):
+    """Defect: the compiled environment took its defaults and called that exact."""
+    before, after = (pair("CartPole-v1")[not compiled] for _ in range(2))
+    before.call("__setattr__", "gravity", 12.0)
+    for _ in range(5):
+        before.step(np.zeros((4, 1), np.int64))
+    after.reset(seeds)
+    after.load_state_dict(before.state_dict())
+    assert after.lost.all()
+    assert "cannot" in caplog.text
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("id", IDS)
 def test_a_saved_state_is_continued_exactly(id):

@@ -37,6 +37,13 @@ def test_card_has_tests_settings_and_commands(tmp_path, monkeypatch):
     assert "load_policy" in text
 
 
+def test_commands_of_several_processes_begin_with_torchrun(tmp_path):
+    """Defect: such a run had no command to continue it."""
+    start = "torchrun --nproc-per-node=4 -m rltrain"
+    text = card(tmp_path, settings(), FACTS, [COMMANDS[0], f"{start} resume=RUN"])
+    assert f"```bash\n{COMMANDS[0]}\n{start} resume=RUN\n{start} config=" in text
+
+
 def test_pictures_are_shown_where_there_are_any(tmp_path):
     assert "![" not in card(tmp_path, settings(), FACTS, COMMANDS)
     (tmp_path / "learning_curve.png").touch()

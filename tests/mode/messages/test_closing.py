@@ -83,6 +83,21 @@ def test_a_class_of_a_notebook_is_handed_over_again(trainer, own_folder):
     ]
 
 
+@pytest.mark.parametrize(
+    ("trust", "command"),
+    [
+        (None, "torchrun --nproc-per-node=4 -m rltrain resume=run total_env_steps=600"),
+        ("__main__", "rltrain.resume('run', total_env_steps=600, env=YOUR_CLASS)"),
+    ],
+)
+def test_several_processes_continue_as_many(trainer, own_folder, monkeypatch, trust, command):
+    """Defect: the command was for two, and for a class of a script no command at all."""
+    saved(own_folder / "run", full=[300])
+    trainer.about["config"]["hardware"]["rank_timeout"] = 60
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    assert closing_text(FACTS, trainer, trust).splitlines()[-1] == f"  {command}"
+
+
 def test_a_job_of_a_sweep_ends_with_sentences(trainer, own_folder):
     facts = {**FACTS, "status": "failed", "error": "ValueError: no money"}
     assert one_line(result(facts, trainer)) == (

@@ -86,9 +86,10 @@ class EntityAgents(GRUAgents):
 
     def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:
         """See ``GRUAgents``. Agents that see nothing in a whole window, such as absent agents, have
-        equal values, which are computed once.
+        equal values, which are computed once; not on a GPU, since finding them waits for it.
         """
-        if not self.any_size or batch.hidden is not None or batch.warm_up is not None:
+        whole = batch.hidden is None and batch.warm_up is None
+        if not (self.any_size and whole and batch.obs.is_cpu):
             return super().unroll(batch, start, stop)
         obs, last_action = batch.obs.flatten(1, 2), batch.last_action.flatten(1, 2)  # [T+1, B·N, …]
         blind = (obs[0] == 0).all(-1)
