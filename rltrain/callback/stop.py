@@ -26,15 +26,23 @@ class Stop(Callback):
     hours: float | None
     warned: bool = field(default=False, init=False)
 
+    def on_train_start(self, trainer: Training, value: None = None) -> None:
+        if trainer.clock.env_steps > 0:  # resumed
+            self._compare(trainer)
+
     def on_iteration(self, trainer: Training, value: None = None) -> None:
+        self._compare(trainer)
+        seconds = trainer.seconds - trainer.usage.seconds_before
+        if self.hours is not None and seconds >= 3600 * self.hours:
+            trainer.stop(f"{self.hours:g} hours are over")
+
+    def _compare(self, trainer: Training) -> None:
+        """End the run if the latest value of the metric has reached ``value``."""
         if self.metric is not None and self.value is not None:
             now = trainer.latest.get(self.metric, math.nan)
             if now >= self.value if self.mode == "max" else now <= self.value:
                 trainer.stop(f"{self.metric} reached {now:g}")
             self._warn(self.metric, trainer.latest)
-        seconds = trainer.seconds - trainer.usage.seconds_before
-        if self.hours is not None and seconds >= 3600 * self.hours:
-            trainer.stop(f"{self.hours:g} hours are over")
 
     def _warn(self, metric: str, latest: Mapping[str, float]) -> None:
         """Log once that episodes were reported without a metric that an environment may count."""

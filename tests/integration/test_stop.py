@@ -129,3 +129,19 @@ def test_a_resumed_run_may_play_another_number_of_test_episodes(small, tmp_path)
     fewer.restore(tmp_path)
     assert fewer.test_rollout.env.n_envs < trainer.test_rollout.env.n_envs
     assert fewer.test()
+
+
+def test_a_resume_of_a_run_that_a_metric_ended_changes_nothing(small):
+    """Defect: every resume trained one more iteration and made another test."""
+    words = [*small, "stop.metric=test/return_mean", "stop.value=-100", "save.interval=1"]
+    run = rltrain.train(words).run_dir
+    before = json.loads((run / "run.json").read_text())
+    assert 0 < before["env_steps"] < 40
+    for more in ({}, {"total_env_steps": 400}):
+        rltrain.resume(run, **more)
+        after = json.loads((run / "run.json").read_text())
+        for name in ("env_steps", "updates", "status", "final_test", "best_test"):
+            assert after[name] == before[name], (name, more)
+    overrides = ["stop.metric=null", "stop.value=null", "total_env_steps=60"]
+    rltrain.resume(run, overrides=overrides)
+    assert json.loads((run / "run.json").read_text())["env_steps"] >= 60

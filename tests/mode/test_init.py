@@ -28,6 +28,18 @@ def test_a_project_is_written_into_a_new_folder(words, files, command, own_folde
     assert (own_folder / "mine/Makefile").read_text() == "changed"
 
 
+def test_python_may_be_in_a_folder_of_any_name(own_folder, monkeypatch):
+    """Defect: make took the path up to the first space."""
+    python = own_folder / "my $x #1 'venv'/python"
+    python.parent.mkdir()
+    python.write_text("#!/bin/sh\necho ran $*\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    init.write_project(own_folder / "mine", "gymnasium")
+    made = subprocess.run(["make", "-C", "mine", "train"], capture_output=True, text=True)
+    assert "ran -m rltrain experiment=./train.yaml" in made.stdout
+
+
 @pytest.mark.parametrize(
     ("word", "message"),
     [

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rltrain.config.catalog import SHIPPED, Tree
-from rltrain.config.overrides import is_below, parse
+from rltrain.config.overrides import flat_keys, is_below, parse
 from rltrain.errors import UsageError
 
 ONLY_IN: Mapping[str, tuple[str, ...]] = {
@@ -46,12 +46,13 @@ def require_read(overrides: Sequence[str], mode: str) -> None:
     Raises:
         UsageError: the first one, and which mode reads it.
     """
+    there = flat_keys(SHIPPED.tree("config"))  # other keys are left to the composition
     known = {*SHIPPED.tree("config"), *SHIPPED.groups}
     for text, o in zip(overrides, parse(overrides), strict=True):
         key, value = o.key_or_group, o.value()
         root = key.partition(".")[0]
         modes = ONLY_IN.get(root, (mode,))
-        if mode not in modes:
+        if mode not in modes and key in there:
             raise UsageError(f"{text}: {only_in(root, modes)}")
         if key in SHIPPED.groups or root not in known:
             continue

@@ -33,9 +33,10 @@ def write_project(folder: Path, env: str) -> str:
         folder / path.name.removesuffix(".txt"): path.read_text(encoding="utf-8")
         for path in sorted((PROJECTS / env).iterdir())
     }
+    python = shlex.quote(sys.executable).replace("$", "$$").replace("#", r"\#")  # for make
     try:
         for path, text in texts.items():
-            put_text(path, text.replace("{python}", sys.executable))
+            put_text(path, text.replace("{python}", python))
     except BaseException:  # Ctrl-C, too
         for path in texts:
             path.unlink(missing_ok=True)

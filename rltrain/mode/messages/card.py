@@ -12,9 +12,12 @@ import yaml
 
 from rltrain.common.files import PAGES, newest
 from rltrain.common.json_text import is_number
-from rltrain.config.overrides import pick
+from rltrain.config.compose import compose_checked
+from rltrain.config.overrides import flat_keys
 from rltrain.config.schema import Settings
 from rltrain.config.validate.constructor import show
+from rltrain.config.validate.mode_keys import ONLY_IN
+from rltrain.errors import UsageError
 from rltrain.logger.screen import duration, shown
 
 COLUMNS = {
@@ -25,6 +28,12 @@ COLUMNS = {
     "test/episode_length_mean": ("episode length", ",.1f"),
 }
 """Columns of the table of tests, where a test has them."""
+
+
+OF_COMMANDS = ("mode", "resume", "load_step", "trust", "record")
+"""Keys that say what to do with a run, besides those of one mode."""
+OTHER = object()
+"""In place of the value of a key that there is not: equal to none."""
 
 
 def card(
@@ -59,12 +68,10 @@ def card(
     parts += [table(facts)] if facts["final_test"] else []
     parts += [f"![{path.stem}]({path.as_posix()})" for path in videos(run_dir)]
     parts += [f"[Episodes to look into]({path.as_posix()})" for path in pages(run_dir)]
-    values = {key: pick(settings.plain, key) for key in sorted(settings.typed)}
-    typed = [f"* `{k}={show(v)}`" for k, v in values.items() if not isinstance(v, Mapping)]
-    if typed:
+    if changed := differences(settings):
         parts.append(
             "Settings that differ from those of the chosen algorithm and environment "
-            "(`config.json` has all):\n\n" + "\n".join(typed)
+            "(`config.json` has all):\n\n" + "\n".join(f"* `{each}`" for each in changed)
         )
     path = address or shown(run_dir)
     typed_next = [command for command in commands if command.startswith(("rltrain ", "torchrun "))]
@@ -80,6 +87,26 @@ def card(
     python += [command for command in commands if command.startswith("rltrain.")]
     parts.append("\n".join(["```python", *python, "```"]))
     return "\n\n".join(parts) + "\n"
+
+
+def differences(settings: Settings) -> list[str]:
+    """The choices that differ from those of the algorithm and the environment, then the values that
+    differ from those of all choices; of files of one's own only the values that were typed last.
+    """
+    chosen = {g: f"{g}={option}" for g, option in settings.choices.items() if option is not None}
+    named = {group: chosen[group] for group in ("algo", "env", "experiment") if group in chosen}
+    values, choices, changed = flat_keys(settings.plain), [], settings.typed
+    try:
+        usual = compose_checked([*named.values()]).choices
+        named |= {g: line for g, line in chosen.items() if line != f"{g}={usual[g]}"}
+        known = flat_keys(compose_checked([*named.values()]).settings().plain)
+        choices = [*named.values()][2:]
+        changed = frozenset(key for key in values if known.get(key, OTHER) != values[key])
+    except (UsageError, KeyError):
+        pass
+    keys = sorted(key for key in changed if key.partition(".")[0] not in (*ONLY_IN, *OF_COMMANDS))
+    shown = {key: values.get(key) for key in keys if not isinstance(values.get(key), Mapping)}
+    return [*choices, *(f"{key}={show(value)}" for key, value in shown.items())]
 
 
 def describes_run(facts: Mapping[str, Any]) -> bool:

@@ -94,7 +94,8 @@ def next_commands(facts: Mapping[str, object], trainer: Trainer, trust: str | No
     checkpoints = run_dir / "checkpoints"
     latest, best = checkpoint.newest_full(checkpoints), checkpoint.pointed(checkpoints, "best")
     total, steps = trainer.total_env_steps, trainer.clock.env_steps
-    more = 2 * (total if 2 * total > steps else steps) if facts["status"] == "finished" else None
+    finished = facts["status"] == "finished"
+    more = 2 * (total if 2 * total > steps else steps) if finished and steps >= total else None
     if latest is None and best is None:
         return []
     evaluate = evaluate_command(path if latest is not None else f"{path}/checkpoints/best", trust)
@@ -103,7 +104,11 @@ def next_commands(facts: Mapping[str, object], trainer: Trainer, trust: str | No
     commands.append(evaluate)
     if latest is not None:
         ranks = "rank_timeout" in trainer.about["config"]["hardware"]
-        resume = " ".join([resume_command(path, trust, more), *keys_to_type(run_dir, trust)])
+        metric = trainer.about["config"]["stop"]["metric"]
+        reached = finished and (trainer.stopping or "").startswith(f"{metric} reached")
+        others = ["stop.metric=null", "stop.value=null"] if reached else []
+        others += keys_to_type(run_dir, trust)
+        resume = resume_command(path, trust, more, others)
         torchrun = f"torchrun --nproc-per-node={os.environ.get('LOCAL_WORLD_SIZE', 2)} -m rltrain "
         by_rank = ranks and resume.startswith("rltrain ")
         commands.append(resume.replace("rltrain ", torchrun, 1) if by_rank else resume)
@@ -124,7 +129,7 @@ def keys_to_type(run_dir: Path, trust: str | None) -> list[str]:
         trusted = [f"trust=[{trust}]"] if trust else []
         load_config(run_dir / "config.json", trusted, learns=True, resumes=True)
     except NotTypedError as error:
-        return [shlex.quote(override) for override in error.overrides]
+        return [*error.overrides]
     except RltrainError:
         return []  # the run could not write its configuration, and has said so
     return []
@@ -138,14 +143,20 @@ def evaluate_command(path: str, trust: str | None) -> str:
     return f"rltrain mode=evaluate checkpoint={shlex.quote(path)}{trusted}"
 
 
-def resume_command(path: str, trust: str | None, total_env_steps: int | None) -> str:
-    """Return the command that resumes a run, to this many env steps or to where it was to end."""
+def resume_command(
+    path: str, trust: str | None, total_env_steps: int | None, others: Sequence[str] = ()
+) -> str:
+    """Return the command that resumes a run, to this many env steps or to where it was to end, with
+    other overrides.
+    """
     more = f"total_env_steps={total_env_steps}" if total_env_steps else ""
     if trust == "__main__":
-        arguments = ", ".join(filter(None, [repr(path), more, "env=YOUR_CLASS"]))
+        typed = f"overrides={[*others]}" if others else ""
+        arguments = ", ".join(filter(None, [repr(path), more, typed, "env=YOUR_CLASS"]))
         return f"rltrain.resume({arguments})"
     trusted = f"trust=[{trust}]" if trust else ""
-    return " ".join(filter(None, [f"rltrain resume={shlex.quote(path)}", more, trusted]))
+    words = [f"rltrain resume={shlex.quote(path)}", more, trusted, *map(shlex.quote, others)]
+    return " ".join(filter(None, words))
 
 
 def conclusion(

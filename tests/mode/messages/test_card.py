@@ -1,7 +1,10 @@
+from dataclasses import replace
+
+import pytest
 import yaml
 
 from rltrain.config.compose import compose_checked
-from rltrain.mode.messages.card import card
+from rltrain.mode.messages.card import card, differences
 
 FACTS = {
     "env_steps": 50_000,
@@ -35,6 +38,32 @@ def test_card_has_tests_settings_and_commands(tmp_path, monkeypatch):
     assert "* `algo.loss.gamma=0.95`\n* `seed=3`" in text
     assert f"```bash\n{COMMANDS[0]}\nrltrain config='my run' seed=4\n```" in text
     assert "load_policy" in text
+
+
+CHANGED = [
+    ([], []),
+    (["seed=3"], ["seed=3"]),
+    (["algo/network=attention", "algo/mixer=entities"], None),
+    (["algo=dqn", "env=cartpole"], []),
+    (["algo=dqn", "env=cartpole", "tuned=none"], ["tuned=none"]),
+    (["algo=dqn", "env=cartpole", "buffer=prioritized", "total_env_steps=1e4"], None),
+    (["logger=[csv]", "hardware=process"], None),
+    (["experiment=pymarl2/qmix", "algo.loss.gamma=0.9"], None),
+    (["algo=dqn", "env=gymnasium", "+env.kwargs.x=1"], ["env.kwargs.x=1"]),
+    (["sweep.jobs=2", "trust=[mine]", "callbacks=[]"], []),
+]
+"""Overrides, and the settings that the card lists; None: each of them."""
+
+
+@pytest.mark.parametrize(("overrides", "listed"), CHANGED)
+def test_settings_are_compared_with_those_of_algorithm_and_environment(overrides, listed):
+    """Defect: choices were left out, and so was everything that the last command did not type."""
+    composed = compose_checked(overrides).settings()
+    typed = [o for o in overrides if o.partition("=")[0] not in ("algo", "env")]
+    expected = [o.replace("1e4", "10000") for o in typed] if listed is None else listed
+    assert sorted(differences(composed)) == sorted(expected)
+    resumed = replace(composed, typed=frozenset({"total_env_steps"}))
+    assert differences(resumed) == differences(composed)
 
 
 def test_commands_of_several_processes_begin_with_torchrun(tmp_path):

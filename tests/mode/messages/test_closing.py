@@ -21,7 +21,7 @@ FACTS = {"status": "finished", "final_test": LAST, "best_test": BEST}
 
 @pytest.fixture
 def trainer(own_folder):
-    about = {"config": {"hardware": {}, "test": {"episodes": 8}}}
+    about = {"config": {"hardware": {}, "test": {"episodes": 8}, "stop": {"metric": None}}}
     return SimpleNamespace(
         clock=Clock(300),
         seconds=75.0,
@@ -95,6 +95,25 @@ def test_several_processes_continue_as_many(trainer, own_folder, monkeypatch, tr
     saved(own_folder / "run", full=[300])
     trainer.about["config"]["hardware"]["rank_timeout"] = 60
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    assert closing_text(FACTS, trainer, trust).splitlines()[-1] == f"  {command}"
+
+
+@pytest.mark.parametrize(
+    ("trust", "command"),
+    [
+        (None, "rltrain resume=run stop.metric=null stop.value=null"),
+        (
+            "__main__",
+            "rltrain.resume('run', overrides=['stop.metric=null', 'stop.value=null'], "
+            "env=YOUR_CLASS)",
+        ),
+    ],
+)
+def test_a_run_that_a_metric_ended_continues_without_it(trainer, own_folder, trust, command):
+    """Defect: the printed command trained one iteration and ended again."""
+    saved(own_folder / "run", full=[200])
+    trainer.clock, trainer.stopping = Clock(200), "test/win_rate reached 1"
+    trainer.about["config"]["stop"]["metric"] = "test/win_rate"
     assert closing_text(FACTS, trainer, trust).splitlines()[-1] == f"  {command}"
 
 
