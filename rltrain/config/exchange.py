@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from rltrain.config.catalog import (
-    FREE_FORM,
     ONE_OF,
     PRESETS,
     SHIPPED,
@@ -23,6 +22,7 @@ from rltrain.config.catalog import (
     Tree,
 )
 from rltrain.config.combinations import together
+from rltrain.config.mapping import MAPPING_KEYS
 from rltrain.config.overrides import flat_keys, is_below, leaves, part_targets, pick, stacked
 from rltrain.errors import UsageError, did_you_mean
 
@@ -163,7 +163,7 @@ def require_known_keys(catalog: Catalog, overrides: Sequence[str]) -> None:
             continue
         around = [*composed, *catalog.layers(*alone(layer.file))[0]]
         known = flat_keys(stacked(each.tree for each in around if each.file != layer.file))
-        free = (*FREE_FORM, *(at for at, _ in part_targets(layer.tree)))
+        free = (*MAPPING_KEYS, *(at for at, _ in part_targets(layer.tree)))
         if set(layer.tree) & set(PRESETS):
             problems.append(f"{path}: begin the file with '# @package _global_'.")
             continue

@@ -134,9 +134,11 @@ def load_config(
         typed_text = trust if isinstance(trust, str) else "my_package"
         raise UsageError(f"trust={trust}: expected a list of packages. Type trust=[{typed_text}].")
     typed, run_dir = typed_leaves(parse(overrides)), file.parent
+    as_saved = {tuple(k.split(".")) for k in FILES if k not in changed} if resumes else set()
     run_dir = run_dir.parent.parent if run_dir.parent.name == "checkpoints" else run_dir
     begun = resumes and checkpoint.resumable(run_dir / "checkpoints")
-    unused = use_kept_copies(tree, typed, run_dir) + (["checkpoint"] if begun else [])
+    other = {names: value for names, value in typed.items() if names not in as_saved}
+    unused = use_kept_copies(tree, other, run_dir) + (["checkpoint"] if begun else [])
     left_out = [part for part, target in part_targets(tree) if not (learns or acts(part, target))]
     left_out += () if env else ENVS
     gate(tree, file, trust=trust, typed=typed, left_out=left_out, unused=unused)

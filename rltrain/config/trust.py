@@ -186,9 +186,15 @@ def chooses_or_sets(o: Override) -> bool:
 
 
 def as_overrides(values: Leaves) -> list[str]:
-    """Values as they are typed."""
-    keys = {".".join(names): value for names, value in values.items()}
-    return [f"{key}={as_typed(value, key)}" for key, value in keys.items()]
+    """Values as they are typed, below names that no typed key can have as mappings."""
+    overrides = []
+    for names, value in values.items():
+        inside = next((i for i, name in enumerate(names) if not WORD.fullmatch(name)), len(names))
+        for name in reversed(names[inside:]):
+            value = {name: value}
+        key = ".".join(names[:inside])
+        overrides.append(f"{key}={as_typed(value, key)}")
+    return overrides
 
 
 def refuse_interpolations(tree: object, path: Path) -> None:

@@ -17,10 +17,10 @@ from rltrain.errors import UsageError, storage_errors
 from rltrain.logger.screen import Screen, shown
 from rltrain.report.analysis import analyze
 from rltrain.report.comparison import Analysis
-from rltrain.report.figures import draw_all
-from rltrain.report.page import is_report, write_page
+from rltrain.report.figures import FORMATS, draw_all
+from rltrain.report.page import FIGURES, is_report, write_page
 from rltrain.report.readers import find_runs
-from rltrain.report.report_tables import DETAILS, list_tables, size_text
+from rltrain.report.report_tables import DETAILS, TABLES, list_tables, size_text
 from rltrain.report.table_formats import Table, as_csv, as_latex
 
 
@@ -57,7 +57,17 @@ def report(run: RunSettings) -> None:
             put_text(folder / "tables" / f"{table.name}.tex", as_latex(table))
         figures = draw_all(analysis, folder / "figures")
         write_page(folder / "report.html", analysis, tables, figures)
+        remove_old(folder, tables, figures)
     show(folder, analysis, tables)
+
+
+def remove_old(folder: Path, tables: Sequence[Table], figures: Sequence[Path]) -> None:
+    """Remove what an earlier report in this folder had and this one has not; other files stay."""
+    gone = TABLES.keys() - {table.name for table in tables}
+    old = {folder / "tables" / f"{name}.{form}" for name in gone for form in ("csv", "tex")}
+    drawn = {folder / "figures" / f"{name}.{form}" for name in FIGURES for form in FORMATS}
+    for path in old | (drawn - {*figures}):
+        path.unlink(missing_ok=True)
 
 
 def show(folder: Path, analysis: Analysis, tables: Sequence[Table]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import logging
 import math
 import os
@@ -22,7 +23,7 @@ import rltrain
 from rltrain.callback import Callback
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
-from rltrain.common.checkpoint.kept_files import KEPT_FILES, keep_file, kept_file
+from rltrain.common.checkpoint.kept_files import keep_file
 from rltrain.common.files import (
     TRIALS,
     absolute_path,
@@ -87,13 +88,14 @@ def clear_folder(run_dir: Path, settings: Settings) -> None:
     """Remove what a run without a checkpoint to resume from has written.
 
     Raises:
-        UsageError: it also wrote a dataset.
+        UsageError: there is a dataset where it would write one.
     """
     dataset = settings.run.dataset.write
     if dataset is not None and next(expanded(dataset).glob("*"), None) is not None:
         raise UsageError(
-            f"{run_dir} has no checkpoint yet and starts again at env step 0, but the dataset "
-            f"that it began already exists. Delete {dataset}, then resume again."
+            f"{run_dir} has no checkpoint yet and starts again at env step 0, but "
+            f"dataset.write={dataset} already exists. Delete it if this run began it, or move it "
+            "to another folder, then resume again."
         )
     (run_dir / "metrics.jsonl").unlink(missing_ok=True)
     cleared = run_dir / ".cleared"  # a folder half removed would look like damaged checkpoints
@@ -228,14 +230,19 @@ class Record(Callback):
         link_latest(self.path.parent)
         for key, source in self.sources.items():
             keep_file(self.path.parent, key, source)
-        self.sums = kept_sums(self.path.parent)
+        self.sums = {key: digest(source) for key, source in self.sources.items()}
         keep_opponents(self.settings, self.path.parent)
         drop_temporary(self.path.parent, "config.json", "run.json", "README.md")
         self.write(trainer, plan=resource_plan(self.settings, trainer))
         put_text(self.path.with_name("config.json"), config_text(self.settings, self.path.parent))
 
     def state_dict(self) -> StateDict:
-        return {**self.sums, "best": self.best}
+        return {**self.sums, "named": self.names(), "best": self.best}
+
+    def names(self) -> dict[str, str]:
+        """The files of the environment as they were typed, by key."""
+        record = json.loads(config_text(self.settings, self.path.parent))
+        return {key: pick(record, key) for key in self.sources}
 
     def load_state_dict(self, state: StateDict) -> None:
         """Compare the files of the environment, before a run continues.
@@ -245,12 +252,15 @@ class Record(Callback):
         """
         best = state.get("best", {"test": self.facts.get("best_test"), "untrained": False})
         self.best = {"test": read_test(best["test"]), "untrained": bool(best["untrained"])}
-        for key, found in ({} if self.sums else kept_sums(self.path.parent)).items():
-            if state.get(key, found) != found:
+        named = self.names()
+        for key, source in ({} if self.sums else self.sources).items():
+            typed_anew = (
+                key.startswith("test.") and state.get("named", named).get(key) != named[key]
+            )
+            if state.get(key, found := digest(source)) != found and not typed_anew:
                 raise CheckpointError(
-                    f"{self.path.parent / KEPT_FILES / key} is damaged, or another {key} than the "
-                    "run was played with: its checksum is not the checkpoint's. Put it back, or "
-                    "start a new run."
+                    f"{source} is damaged, or another {key} than the run was played with: its "
+                    "checksum is not the checkpoint's. Put it back, or start a new run."
                 )
 
     def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
@@ -319,12 +329,6 @@ class Journal(Record):
             error = f"{type(value).__name__}: {value}"
             self.write(trainer, status=status, finished=now(), error=error)
         return value
-
-
-def kept_sums(run_dir: Path) -> dict[str, str]:
-    """The SHA-256 sums of the files that a run keeps for its environment, by key."""
-    kept = {key: kept_file(run_dir, key) for key in FILES}
-    return {key: digest(path) for key, path in kept.items() if path is not None}
 
 
 def leave(path: Path, process: int, **ended: object) -> None:

@@ -7,6 +7,7 @@ Open episodes and the shard in progress are held in memory: at most ``n_envs + 1
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,7 @@ class Writer:
         self.fields = stored_fields(spec)
         self.packed = PackedObs(spec, "float32") if spec.obs_bytes else None
         self.per_shard = max(2, shard_bytes // n_bytes(self.fields))  # time steps
+        self.recording: str | None = secrets.token_hex(8)  # tells datasets apart; None = an old one
         self.shards: list[dict[str, Any]] = []
         self.is_new, self.stopped = True, False
         self.open = self._rows(min(64, self.per_shard))  # [E, time steps, …] of the open episodes
@@ -137,7 +139,7 @@ class Writer:
                 self.max_bytes,
             )
         else:
-            write_index(self.folder, self.about, [*self.shards, shard])
+            self._list([*self.shards, shard])
             self.shards.append(shard)
         self.pending, self.pending_steps = [], 0
 
@@ -146,6 +148,7 @@ class Writer:
         longest = int(self.n.max())
         return {
             "n_envs": self.n_envs,
+            "recording": self.recording,
             "shards": len(self.shards),
             "sums": list_sums(self.shards),
             "stopped": self.stopped,
@@ -164,18 +167,27 @@ class Writer:
             DatasetError: shards are missing, or of another dataset.
         """
         require_n_envs("dataset", state["n_envs"], self.n_envs)
-        written = state["shards"] or (self.folder / INDEX).is_file()
-        shards = read_index(self.folder)["shards"] if written else []
-        if len(shards) < state["shards"]:
+        recording, n_shards = state.get("recording"), state["shards"]
+        listed = n_shards or (self.folder / INDEX).is_file()
+        index = read_index(self.folder) if listed else {}
+        if index and (index.get("recording") != recording or not (recording or n_shards)):
+            back = " and put this run's own dataset back" if n_shards else ""
             raise DatasetError(
-                f"{self.folder} holds {len(shards)} shards, but {state['shards']} were written. "
+                f"{self.folder} is not the dataset that this run was saved with, but was recorded "
+                f"by another run. Move it to another folder{back}, then resume again."
+            )
+        shards = index.get("shards", [])
+        if len(shards) < n_shards:
+            raise DatasetError(
+                f"{self.folder} holds {len(shards)} shards, but {n_shards} were written. "
                 "Restore them, or start a new run."
             )
-        require_same(self.folder, state.get("sums"), shards[: state["shards"]])
-        self.shards, self.is_new = list(shards[: state["shards"]]), False
+        require_same(self.folder, state.get("sums"), shards[:n_shards])
+        self.recording, self.shards = recording, shards[:n_shards]
+        self.is_new = not listed and not (self.folder.is_dir() and any(self.folder.iterdir()))
         self.stopped = bool(state["stopped"])
-        if len(shards) > len(self.shards):
-            write_index(self.folder, self.about, self.shards)
+        if len(shards) > n_shards:
+            self._list(self.shards)
         self.n[:], self.cut[:], self.episode[:] = state["n"], state["cut"], state["episode"]
         longest = state["open"]["last"].shape[1]
         while self.open["last"].shape[1] < longest:
@@ -198,6 +210,9 @@ class Writer:
         piece |= {"length": np.array([n - 1], np.int64), "whole": np.array([whole])}
         self.pending.append(piece)
         self.pending_steps += n
+
+    def _list(self, shards: list[dict[str, Any]]) -> None:
+        write_index(self.folder, {**self.about, "recording": self.recording}, shards)
 
     def _joined(self) -> dict[str, np.ndarray]:
         names = self.pending[0]

@@ -30,11 +30,7 @@ AXES = {"env_steps": "env steps", "updates": "updates", "minutes": "minutes"}
 
 def list_tables(analysis: Analysis) -> list[Table]:
     """Every table that has rows."""
-    kinds = (
-        final_scores, overall, improvement, sample_efficiency, self_play, configurations, published,
-        runs,
-    )  # fmt: skip
-    return [table for kind in kinds if (table := kind(analysis)).rows]
+    return [table for kind in TABLES.values() if (table := kind(analysis)).rows]
 
 
 def size_text(analysis: Analysis) -> str:
@@ -211,3 +207,13 @@ def runs(analysis: Analysis) -> Table:
     end = f"end ({AXES[analysis.settings.axis]})"
     columns = ["environment", "configuration", "seed", "status", "score", end, "folder"]
     return Table("runs", "Runs", columns, rows)
+
+
+TABLES = {
+    kind.__name__: kind
+    for kind in (
+        final_scores, overall, improvement, sample_efficiency, self_play, configurations, published,
+        runs,
+    )
+}  # fmt: skip
+"""Every table by its name, in their order on the page."""

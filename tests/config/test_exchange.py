@@ -3,12 +3,17 @@ does not reach them.
 """
 
 import pytest
+import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from rltrain.api import settings_from
 from rltrain.config.catalog import CONF
 from rltrain.config.compose import compose_choices
+from rltrain.config.exchange import fitting_values, require_known_keys
+from rltrain.config.mapping import MAPPING_KEYS
+from rltrain.config.overrides import parse, pick, put
+from rltrain.config.user_yaml import own_catalog
 from rltrain.errors import UsageError
 from tests.marks import slow_except
 
@@ -130,3 +135,19 @@ def test_two_typed_options_that_do_not_work_together_are_refused_with_those_that
     assert "Type algo/loss=td algo/distribution=scalar" in said
     assert "or algo/loss=quantile algo/distribution=quantile" in said
     assert "Unknown key 'sed'" in said
+
+
+def test_a_preset_sets_every_key_that_is_a_mapping(tmp_path):
+    """Defect: the keys inside of env.opponents were unknown."""
+    node, tree = {"./old.v1": 1, "other": {"a b": 2}}, {}
+    for key in MAPPING_KEYS:
+        put(tree, key, node)
+    preset = tmp_path / "mine.yaml"
+    preset.write_text(f"# @package _global_\n{yaml.dump(tree)}", encoding="utf-8")
+    catalog = own_catalog(parse([f"experiment={preset}"]))
+    require_known_keys(catalog, ["experiment=mine"])
+    composed, _ = fitting_values(catalog, ["experiment=mine"])
+    assert all(node.items() <= pick(composed, key).items() for key in MAPPING_KEYS)
+    preset.write_text(preset.read_text(encoding="utf-8").replace("opponents", "oponents"))
+    with pytest.raises(UsageError, match=r"env\.oponents"):
+        require_known_keys(own_catalog(parse([f"experiment={preset}"])), ["experiment=mine"])

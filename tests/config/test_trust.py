@@ -7,8 +7,8 @@ import pytest
 from benchmarks.faults.attacks import NODES, OVERRIDES
 from rltrain.config.catalog import SHIPPED
 from rltrain.config.compose import compose_checked
-from rltrain.config.overrides import flat_keys, pick, put
-from rltrain.config.trust import NOWHERE, gate, leave_out
+from rltrain.config.overrides import flat_keys, parse, pick, put, typed_leaves
+from rltrain.config.trust import NOWHERE, as_overrides, gate, leave_out
 from rltrain.errors import CheckpointError, NotTypedError, RltrainError, UsageError
 from rltrain.mode.sweep.plan import SweepJob, SweepPlan
 from rltrain.mode.sweep.saved import saved_jobs
@@ -97,3 +97,12 @@ def test_what_to_type_for_several_packages_is_said_at_once(trust):
     named = str(refused.value).partition("trust=[")[2].rstrip("].").split(",")
     assert sorted(named) == sorted({*trust, *"abc"})
     gate(tree, FILE, trust=named)
+def test_values_that_are_typed_again_are_read_as_they_were():
+    """Defect: env.opponents../old=1 was printed for pasting, and could not be read."""
+    values = {
+        ("env", "opponents", "./old"): 1,
+        ("env", "opponents", "../runs/new.v2"): 0.5,
+        ("logger", "wandb", "settings", "a.b", "c"): ["x y"],
+        ("algo", "optimizer", "lr"): 0.1,
+    }
+    assert typed_leaves(parse(as_overrides(values))) == values

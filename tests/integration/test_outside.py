@@ -12,6 +12,7 @@ from rltrain import main as entry
 from rltrain.battles.data.map_file import SHIPPED
 from rltrain.common.checkpoint.locate import seal, stored_manifest
 from rltrain.config.overrides import put
+from rltrain.config.saved_config import load_config
 from rltrain.errors import CheckpointError, NotTypedError, UsageError
 from rltrain.mode.sweep.plan import SweepJob, SweepPlan
 from rltrain.mode.sweep.saved import job_command, saved_jobs
@@ -193,6 +194,35 @@ def test_a_run_does_not_go_on_with_another_file_in_the_place_of_its_copy(command
     assert Path(where, "run.json").read_bytes() == before
     kept.write_text(text)
     assert command(f"resume={where}", "total_env_steps=90") == 0
+
+
+def test_a_resume_reads_the_prices_that_its_run_was_played_with(command, prices):
+    """Defect: where their path was typed again it read the edited file, without a message."""
+    typed, kept = "env.prices=my prices.csv", Path("run/files/env.prices").absolute()
+    text = prices.read_text()
+    prices.write_text(text.replace("103", "105"))
+    for resumes, read in ((True, str(kept)), (False, "my prices.csv")):
+        tree = load_config(Path("run/config.json"), [typed], learns=True, resumes=resumes)[0]
+        assert tree["env"]["prices"] == read
+    shutil.rmtree(kept.parent)
+    with pytest.raises(CheckpointError, match=r"my prices\.csv is damaged, or another env\.prices"):
+        command("resume=run", typed, "total_env_steps=90")
+    assert not kept.exists()
+    prices.write_text(text)
+    assert command("resume=run", typed, "total_env_steps=90") == 0
+    assert kept.read_text() == text
+
+
+def test_a_run_keeps_the_prices_of_its_tests_that_were_typed_last(command, prices):
+    """Defect: it kept the first ones, and a later resume was tested with them."""
+    kept = Path("run/files/test.env.prices")
+    for env_steps, word in ((70, "+test.env.prices=first.csv"), (80, "test.env.prices=second.csv")):
+        Path(word.partition("=")[2]).write_text(f"{prices.read_text()}\n{env_steps}")
+        assert command("resume=run", word, f"total_env_steps={env_steps}") == 0
+        assert kept.read_text().endswith(f"\n{env_steps}")
+    kept.write_text(prices.read_text())
+    with pytest.raises(CheckpointError, match=r"files/test\.env\.prices is damaged, or another"):
+        command("resume=run", "total_env_steps=90")
 
 
 def test_a_sweep_types_for_its_jobs_what_its_command_had(command, trained):

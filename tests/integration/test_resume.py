@@ -75,7 +75,7 @@ def test_a_run_that_has_begun_a_dataset_does_not_start_again_over_it(command, un
     dataset = json.loads((unsaved / "config.json").read_text())["dataset"]
     forged(unsaved, dataset={**dataset, "write": "data"})
     before = (unsaved / "metrics.jsonl").read_text()
-    with pytest.raises(UsageError, match="Delete data, then resume again"):
+    with pytest.raises(UsageError, match=r"dataset\.write=data already exists\. Delete it if"):
         command(f"resume={unsaved}", "dataset.write=data")
     assert (unsaved / "metrics.jsonl").read_text() == before
 

@@ -1,4 +1,5 @@
 import csv
+import itertools
 import json
 from tempfile import TemporaryFile
 
@@ -7,6 +8,7 @@ import pytest
 from rltrain.common.machine import places
 from rltrain.errors import UsageError
 from rltrain.main import run
+from rltrain.report.page import FIGURES
 from tests.report.runs import write_run
 
 
@@ -122,6 +124,25 @@ def test_a_folder_of_a_report_that_cannot_be_written_is_named(runs, monkeypatch,
     with pytest.raises(UsageError, match=f"here/?{name} cannot be written: Permission denied"):
         run(words)
     assert (runs / "here/report.html").stat().st_mtime_ns == before
+
+
+@pytest.mark.usefixtures("figures_not_drawn")
+def test_a_rewritten_report_has_no_files_of_the_one_before(runs):
+    """Defect: tables and figures of a comparison lay beside the page of a single configuration."""
+    words = ["mode=report", "report.resamples=50", "report.dir=here"]
+    assert run([*words, "runs=outputs"]) == 0
+    assert (runs / "here/tables/improvement.csv").exists()
+    (runs / "here/figures").mkdir()
+    for name, form in itertools.product(FIGURES, ("png", "svg", "pdf")):
+        (runs / f"here/figures/{name}.{form}").write_text("of the one before")
+    foreign = {"notes.txt", "tables/mine.csv", "figures/mine.svg", "figures/improvement.txt"}
+    for own in foreign:
+        (runs / "here" / own).write_text("mine")
+    assert run([*words, "runs=outputs/dqn"]) == 0
+    names = ("final_scores", "sample_efficiency", "runs")
+    tables = {f"tables/{name}.{form}" for name in names for form in ("csv", "tex")}
+    found = {path.relative_to(runs / "here").as_posix() for path in (runs / "here").rglob("*.*")}
+    assert found == {"report.html"} | tables | foreign
 
 
 @pytest.mark.slow

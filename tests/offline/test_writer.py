@@ -138,6 +138,59 @@ def test_a_writer_does_not_go_on_in_another_dataset(tmp_path):
     writer(tmp_path / "kept").load_state_dict(state)
 
 
+@pytest.mark.parametrize("identified", [True, False])
+@pytest.mark.parametrize("n_written", [0, 1])
+def test_a_writer_leaves_the_dataset_of_another_run_as_it_is(tmp_path, n_written, identified):
+    """Defect: a run that had no shard yet emptied the index and wrote over the shards."""
+    folder, env = tmp_path / "d", Env([2] * 5)
+    whole, first, other = (writer(at, shard_steps=6) for at in (tmp_path / "w", folder, folder))
+    play(first, [env], stop=2 + 6 * n_written)
+    state = first.state_dict()
+    if n_written:
+        folder.rename(tmp_path / "kept")
+    play(other, [env])  # whose shards are the same, byte for byte
+    if not identified:
+        index = json.loads((folder / INDEX).read_text())
+        del index["recording"]
+        (folder / INDEX).write_text(json.dumps(index))
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    resumed = writer(folder, shard_steps=6)
+    with pytest.raises(DatasetError, match=r"was recorded by another run\. Move it"):
+        resumed.load_state_dict(state)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    folder.rename(tmp_path / "moved")
+    if n_written:
+        (tmp_path / "kept").rename(folder)
+    resumed = writer(folder, shard_steps=6)
+    resumed.load_state_dict(state)
+    for to, start in ((resumed, 2 + 6 * n_written), (whole, 0)):
+        play(to, [env], start=start)
+    assert resumed.shards == whole.shards
+    assert resumed.state_dict()["recording"] == state["recording"]
+
+
+def test_a_writer_that_went_on_without_a_shard_writes_into_a_new_folder_only(tmp_path):
+    first, other = (writer(tmp_path / "d", shard_steps=6) for _ in range(2))
+    state = first.state_dict()
+    first.load_state_dict(state)
+    play(other, [Env([2] * 5)])
+    index = (tmp_path / "d" / INDEX).read_bytes()
+    with pytest.raises(UsageError, match="already exists"):
+        play(first, [Env([2] * 5)])
+    assert (tmp_path / "d" / INDEX).read_bytes() == index
+
+
+def test_a_writer_goes_on_in_a_dataset_without_an_identity(tmp_path):
+    to = writer(tmp_path / "d", shard_steps=6)
+    to.recording = None  # as it was recorded before
+    play(to, [Env([2] * 5)])
+    state = to.state_dict()
+    del state["recording"]
+    resumed = writer(tmp_path / "d", shard_steps=6)
+    resumed.load_state_dict(state)
+    assert resumed.shards == to.shards
+
+
 def test_a_folder_in_use_is_refused(tmp_path):
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "notes.txt").write_text("mine")

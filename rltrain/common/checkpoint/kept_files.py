@@ -19,9 +19,9 @@ def kept_file(run_dir: Path, key: str) -> Path | None:
 
 
 def keep_file(run_dir: Path, key: str, source: Path) -> None:
-    """Copy the file that a key names into the folder of a run, unless that has it."""
+    """Copy the file that a key names into the folder of a run, unless it is that copy."""
     path = run_dir / KEPT_FILES / key
-    if not path.exists():
+    if path.resolve() != source.resolve():
         path.parent.mkdir(exist_ok=True)
         with replacing(path) as temporary:
             shutil.copyfile(source, temporary)

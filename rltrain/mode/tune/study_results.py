@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from functools import reduce
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +14,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Column, Table
 
 from rltrain.common.files import put_text
-from rltrain.common.json_text import flat
 from rltrain.config.compose import compose_checked
-from rltrain.config.overrides import is_below, put
+from rltrain.config.overrides import is_below, leaves, stacked
 from rltrain.config.schema import RunSettings
 from rltrain.logger.csv_file import csv_text, to_table
 from rltrain.logger.screen import Screen, plural, shown
@@ -126,11 +126,13 @@ def preset_text(overrides: Sequence[str], about: Sequence[str]) -> str:
         and group not in ("experiment", "tuned", "tune", "logger", *choices)
     }
     plain = compose_checked([f"{group}={name}" for group, name in choices.items()] + ["tuned=none"])
-    before = flat(plain.plain)
-    values: dict[str, object] = {}
-    for key, value in flat(composed.plain).items():
-        if not is_below(key, OF_ALL_TRIALS) and (key not in before or before[key] != value):
-            put(values, key, value)
+    before = dict(leaves(plain.plain))
+    values = stacked(
+        reduce(lambda node, name: {name: node}, reversed(names), value)  # names may have dots
+        for names, value in leaves(composed.plain)
+        if not is_below(".".join(names), OF_ALL_TRIALS)
+        and (names not in before or before[names] != value)
+    )
     defaults = [{f"override /{group}": name} for group, name in choices.items()]
     head = "\n".join(["# @package _global_", *(f"# {line}" for line in about)])
     tree = {"defaults": defaults, **values}

@@ -1,17 +1,16 @@
 import pytest
 
 from rltrain import main as entry
-from rltrain.common.json_text import flat
 from rltrain.config.command_line import read
 from rltrain.config.compose import compose_checked
-from rltrain.config.overrides import is_below
+from rltrain.config.overrides import is_below, leaves
 from rltrain.mode.tune.space import OF_ALL_TRIALS
 from rltrain.mode.tune.study_results import preset_text
 
 
 def settings(overrides):
-    values = flat(compose_checked(overrides).plain)
-    return {k: v for k, v in values.items() if not is_below(k, OF_ALL_TRIALS)}
+    values = leaves(compose_checked(overrides).plain)
+    return {names: v for names, v in values if not is_below(".".join(names), OF_ALL_TRIALS)}
 
 
 @pytest.mark.parametrize(
@@ -27,8 +26,14 @@ def settings(overrides):
             marks=pytest.mark.slow,
         ),
         ["algo=dqn", "env=gymnasium", "env.id=CartPole-v1", "+env.kwargs.render_mode=rgb_array"],
+        [
+            *("algo=vdn", "env=smac", "env.opponents={builtin: 1, ./old.v1: 2}", "hardware=ray"),
+            "test.function={_target_: tests.integration.promises.envs.share}",
+            *("+test.env.map_name=8m", "hardware.worker_resources={custom.x: 1}"),
+            "+algo.optimizer.weight_decay=0.1",
+        ],
     ],
-    ids=["tuned", "parts", "experiment", "added"],
+    ids=["tuned", "parts", "experiment", "added", "mappings"],
 )
 def test_preset_composes_to_the_same_configuration(overrides, tmp_path):
     (tmp_path / "best.yaml").write_text(preset_text(overrides, ["about"]), encoding="utf-8")
