@@ -97,6 +97,8 @@ def test_what_to_type_for_several_packages_is_said_at_once(trust):
     named = str(refused.value).partition("trust=[")[2].rstrip("].").split(",")
     assert sorted(named) == sorted({*trust, *"abc"})
     gate(tree, FILE, trust=named)
+
+
 def test_values_that_are_typed_again_are_read_as_they_were():
     """Defect: env.opponents../old=1 was printed for pasting, and could not be read."""
     values = {

@@ -198,7 +198,7 @@ def test_a_run_does_not_go_on_with_another_file_in_the_place_of_its_copy(command
 
 def test_a_resume_reads_the_prices_that_its_run_was_played_with(command, prices):
     """Defect: where their path was typed again it read the edited file, without a message."""
-    typed, kept = "env.prices=my prices.csv", Path("run/files/env.prices").absolute()
+    typed, kept = "env.prices=my prices.csv", Path("run/files/env.prices")
     text = prices.read_text()
     prices.write_text(text.replace("103", "105"))
     for resumes, read in ((True, str(kept)), (False, "my prices.csv")):

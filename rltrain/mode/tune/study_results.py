@@ -121,7 +121,7 @@ def preset_text(overrides: Sequence[str], about: Sequence[str]) -> str:
     choices |= {
         group: name
         for group, name in composed.choices.items()
-        if name is not None
+        if name in composed.catalog.options(group)  # not a class of one's own
         and usual.get(group) != name
         and group not in ("experiment", "tuned", "tune", "logger", *choices)
     }

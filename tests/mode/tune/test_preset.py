@@ -32,8 +32,9 @@ def settings(overrides):
             *("+test.env.map_name=8m", "hardware.worker_resources={custom.x: 1}"),
             "+algo.optimizer.weight_decay=0.1",
         ],
+        ["algo=dqn", "env=cartpole", "algo.optimizer={_target_: torch.optim.SGD, lr: 0.1}"],
     ],
-    ids=["tuned", "parts", "experiment", "added", "mappings"],
+    ids=["tuned", "parts", "experiment", "added", "mappings", "own"],
 )
 def test_preset_composes_to_the_same_configuration(overrides, tmp_path):
     (tmp_path / "best.yaml").write_text(preset_text(overrides, ["about"]), encoding="utf-8")
