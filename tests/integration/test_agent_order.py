@@ -6,9 +6,10 @@ import pytest
 import torch
 
 import rltrain
-from rltrain.api import handed, settings_from
+from rltrain.api import settings_from
 from rltrain.assemble.env import build_env, ordered_as
 from rltrain.assemble.workers import make_rollout
+from rltrain.config.python_objects import with_objects
 from rltrain.errors import UsageError
 from rltrain.hardware.env_share import Share
 from tests.integration.named_order import NAMES, ORDER, NamedOrder
@@ -105,7 +106,7 @@ def test_a_checkpoint_of_another_order_does_not_fit_a_trainer_that_is_built(
 @pytest.mark.parametrize("kind", ["training", "tests"])
 @pytest.mark.parametrize("order", ["dcba", "bcda", RENAMED])
 def test_workers_follow_the_process_that_learns(monkeypatch, kind, order):
-    settings = handed(settings_from([*WORDS, "hardware=process"]), NamedOrder, ())
+    settings = with_objects(settings_from([*WORDS, "hardware=process"]), NamedOrder, ())
     spec = build_env(settings, 1, training=True).spec
     settings = ordered_as(settings, spec.record)
     monkeypatch.setenv(ORDER, order)

@@ -9,7 +9,8 @@ from functools import cache
 
 import pytest
 
-from rltrain.api import handed, settings_from
+from rltrain.api import settings_from
+from rltrain.config.python_objects import with_objects
 from rltrain.errors import UsageError
 from rltrain.mode.train import built
 from tests.conftest import SMALL
@@ -45,7 +46,7 @@ def trainer_of(env, folder, *overrides):
         choices={**method.choices, "env": where.choices["env"]},
         plain={**method.plain, "env": where.plain["env"]},
     )
-    return built(handed(settings, Meeting if env == "own" else None, None), folder)
+    return built(with_objects(settings, Meeting if env == "own" else None, None), folder)
 
 
 def three_iterations(trainer):

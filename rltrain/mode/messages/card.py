@@ -94,13 +94,13 @@ def differences(settings: Settings) -> list[str]:
     differ from those of all choices; of files of one's own only the values that were typed last.
     """
     chosen = {g: f"{g}={option}" for g, option in settings.choices.items() if option is not None}
-    named = {group: chosen[group] for group in ("algo", "env", "experiment") if group in chosen}
+    named = {g: chosen[g] for g in chosen if g in ("algo", "env", "experiment")}
     values, choices, changed = flat_keys(settings.plain), [], settings.typed
     try:
         usual = compose_checked([*named.values()]).choices
         named |= {g: line for g, line in chosen.items() if line != f"{g}={usual[g]}"}
         known = flat_keys(compose_checked([*named.values()]).settings().plain)
-        choices = [*named.values()][2:]
+        choices = [line for g, line in named.items() if g not in ("algo", "env")]
         changed = frozenset(key for key in values if known.get(key, OTHER) != values[key])
     except (UsageError, KeyError):
         pass
