@@ -193,6 +193,7 @@ class Record(Callback):
         self.sources = {key: absolute_path(path) for key, path in typed.items() if path}
         self.facts: dict[str, Any] = {}
         self.sums: dict[str, str] = {}  # SHA-256 of the files of the environment, by key
+        self.named: dict[str, str] = {}  # their paths as they were typed
         self.best: dict[str, Any] = {"test": None, "untrained": True}
 
     def initialize(self, about: Mapping[str, object]) -> None:
@@ -231,18 +232,19 @@ class Record(Callback):
         for key, source in self.sources.items():
             keep_file(self.path.parent, key, source)
         self.sums = {key: digest(source) for key, source in self.sources.items()}
+        self.named = self.names()
         keep_opponents(self.settings, self.path.parent)
         drop_temporary(self.path.parent, "config.json", "run.json", "README.md")
         self.write(trainer, plan=resource_plan(self.settings, trainer))
         put_text(self.path.with_name("config.json"), config_text(self.settings, self.path.parent))
 
     def state_dict(self) -> StateDict:
-        return {**self.sums, "named": self.names(), "best": self.best}
+        return {**self.sums, "named": self.named, "best": self.best}
 
     def names(self) -> dict[str, str]:
         """The files of the environment as they were typed, by key."""
-        record = json.loads(config_text(self.settings, self.path.parent))
-        return {key: pick(record, key) for key in self.sources}
+        text = config_text(self.settings, self.path.parent) if self.sources else "{}"
+        return {key: pick(json.loads(text), key) for key in self.sources}
 
     def load_state_dict(self, state: StateDict) -> None:
         """Compare the files of the environment, before a run continues.
@@ -254,10 +256,9 @@ class Record(Callback):
         self.best = {"test": read_test(best["test"]), "untrained": bool(best["untrained"])}
         named = self.names()
         for key, source in ({} if self.sums else self.sources).items():
-            typed_anew = (
-                key.startswith("test.") and state.get("named", named).get(key) != named[key]
-            )
-            if state.get(key, found := digest(source)) != found and not typed_anew:
+            other_name = state.get("named", named).get(key) != named[key]
+            replaced = key.startswith("test.") and other_name  # a resume may choose others
+            if state.get(key, found := digest(source)) != found and not replaced:
                 raise CheckpointError(
                     f"{source} is damaged, or another {key} than the run was played with: its "
                     "checksum is not the checkpoint's. Put it back, or start a new run."
