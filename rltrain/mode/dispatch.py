@@ -5,6 +5,7 @@ Torch is imported after names and values are known to be valid.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
@@ -260,8 +261,10 @@ def scripted(mode: str, overrides: Sequence[str], changed: Sequence[str] | None 
 
 
 def is_sweep_folder(path: str) -> bool:
-    """Whether a typed path is the folder of a sweep, all of which is resumed."""
-    return (absolute_path(path) / "sweep.json").is_file()
+    """Whether a typed path is the folder of a sweep, all of which is resumed; also if its list of
+    jobs is damaged.
+    """
+    return os.path.lexists(absolute_path(path) / "sweep.json")
 
 
 def require_checkpoint(mode: str, path: str | None, **facts: object) -> str:

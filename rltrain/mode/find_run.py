@@ -37,7 +37,7 @@ def runs_below(root: Path) -> list[Path]:
     for folder, inner, files in os.walk(root):
         if TRIALS in inner and Path(folder) != root:
             inner.remove(TRIALS)
-        if "run.json" in files:
+        if "run.json" in (*files, *inner):
             runs.append(Path(folder))
             inner.clear()
     return sorted(runs, key=lambda run: (run / "run.json").lstat().st_mtime, reverse=True)
@@ -69,7 +69,7 @@ def find_run(typed: str | Path) -> Path:
             f"{typed}: {whose} weights only and cannot be continued. Type {override} for a new run "
             "that starts from them."
         )
-    if path.exists() and checkpoint.is_one(path) and not (path / "run.json").is_file():
+    if path.exists() and checkpoint.is_one(path) and not os.path.lexists(path / "run.json"):
         path = checkpoint_run(path)
     elif path.name == "checkpoints":
         path = path.parent

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import socket
+from contextlib import suppress
 
 import pytest
 
@@ -35,7 +36,7 @@ def outside(folder, name):
 def contents(folder):
     """Every file below a folder, and its bytes."""
     return {
-        path.relative_to(folder): path.is_symlink() or path.is_dir() or path.read_bytes()
+        path.relative_to(folder): path.is_file() and not path.is_symlink() and path.read_bytes()
         for path in folder.rglob("*")
     }
 
@@ -104,6 +105,51 @@ def test_no_link_in_the_folder_of_a_study_is_followed(own_folder):
     with pytest.raises(CheckpointError, match="is a link to"):
         run(["mode=tune", "algo=dqn", "env=cartpole", "tune=dqn", f"tune.dir={study}"])
     assert not (own_folder / "nowhere").exists()
+
+
+MARKS = {
+    "pipe": os.mkfifo,
+    "folder": os.mkdir,
+    "link to nowhere": lambda path: path.symlink_to("nowhere"),
+    "link to itself": lambda path: path.symlink_to(path.name),
+    "link to a folder": lambda path: path.symlink_to(path.parent),
+    "device": lambda path: path.symlink_to("/dev/zero"),
+}
+
+
+@pytest.mark.parametrize("kind", MARKS)
+def test_a_sweep_is_no_run_whatever_is_in_place_of_its_list(trained, own_folder, kind):
+    """Defect: one of its runs was resumed."""
+    trained.rename(own_folder / "outputs/0_seed-1")
+    MARKS[kind](own_folder / "outputs/sweep.json")
+    before = contents(own_folder)
+    with pytest.raises(CheckpointError, match=r"outputs/sweep\.json"):
+        run(["resume=outputs", "total_env_steps=170"])
+    assert contents(own_folder) == before
+
+
+@pytest.mark.parametrize("kind", MARKS)
+def test_the_newest_run_is_found_whatever_is_in_place_of_its_record(trained, own_folder, kind):
+    """Defect: an older one was resumed."""
+    newest = own_folder / "outputs/newest"
+    shutil.copytree(trained, newest)
+    (newest / "run.json").unlink()
+    MARKS[kind](newest / "run.json")
+    before = contents(trained)
+    with suppress(CheckpointError):
+        assert run(["resume=outputs", "total_env_steps=165"]) == 0
+    assert contents(trained) == before
+
+
+@pytest.mark.parametrize("kind", MARKS)
+def test_a_study_is_refused_whatever_is_in_place_of_its_file(own_folder, kind):
+    pytest.importorskip("optuna")
+    (own_folder / "study/trials/0000").mkdir(parents=True)
+    MARKS[kind](own_folder / "study/study.json")
+    before = contents(own_folder)
+    with pytest.raises(RltrainError, match=r"study/study\.json is "):
+        run(["mode=tune", "algo=dqn", "env=cartpole", "tune.dir=study"])
+    assert contents(own_folder) == before
 
 
 @pytest.mark.parametrize("kind", ["pipe", "socket"])

@@ -99,4 +99,4 @@ def test_of_a_journal_of_a_study(tmp_path):
         for i, line in enumerate(lines)
         for tree in damaged(json.loads(line))
     ]
-    require_short(path, texts, lambda: require_trials(open_study(tmp_path, run), tmp_path, SPACE))
+    require_short(path, texts, lambda: require_trials(tmp_path, run, SPACE))

@@ -50,8 +50,8 @@ def tune(settings: Settings, overrides: Sequence[str]) -> int:
     folder = absolute_path(run.tune.dir or Path("outputs", "tune", name))
     require_writable(folder, "tune.dir")
     known = begin(folder, overrides, run)
+    require_trials(folder, run, space)
     study = open_study(folder, run)
-    require_trials(study, folder, space)
     screen = Screen()
     before = f"continues after {plural(len(study.trials), 'trial')}" if known else "begins"
     screen.lines(
@@ -75,7 +75,7 @@ def begin(folder: Path, overrides: Sequence[str], run: RunSettings) -> bool:
         "space": run.tune.space,
     }
     path, advice = folder / STUDY, "Type tune.dir=FOLDER for a new one."
-    if path.exists():
+    if os.path.lexists(path):
         require_plain(folder)
         require_no_folders(folder, *RESULTS)
         try:

@@ -10,13 +10,14 @@ from rltrain.common.json_text import is_number
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import is_below
 from rltrain.config.validate.constructor import show
-from rltrain.errors import UsageError
+from rltrain.errors import CheckpointError, UsageError
 
 if TYPE_CHECKING:
     from optuna import Trial
     from optuna.distributions import BaseDistribution
 
 FORM = "expected {key: NAME, low: NUMBER, high: NUMBER} or {key: NAME, choices: [VALUE, …]}"
+NEW = "Type tune.dir=FOLDER for a new study."
 OF_ALL_TRIALS = "mode", "seed", "tune", "report", "runs", "logger", "config", "hardware.threads"
 """Keys that are the same in all trials; a preset does not set them."""
 
@@ -32,11 +33,17 @@ class Parameter:
     choices: tuple[str, ...] = ()
 
     def suggest(self, trial: Trial) -> str:
-        """The override that a trial of Optuna suggests."""
+        """The override that a trial of Optuna suggests; CheckpointError for another value, since it
+        may come from the journal.
+        """
         if self.choices:
-            return f"{self.key}={trial.suggest_categorical(self.key, self.choices)}"
-        suggest: Any = trial.suggest_int if self.whole else trial.suggest_float
-        return f"{self.key}={suggest(self.key, self.low, self.high, log=self.log)}"
+            value: Any = trial.suggest_categorical(self.key, self.choices)
+        else:
+            suggest: Any = trial.suggest_int if self.whole else trial.suggest_float
+            value = suggest(self.key, self.low, self.high, log=self.log)
+        if not self.holds(value):
+            raise CheckpointError(f"{self.key}={value!s:.80} does not lie in tune.space. {NEW}")
+        return f"{self.key}={value}"
 
     @property
     def whole(self) -> bool:
@@ -55,7 +62,11 @@ class Parameter:
 
     def holds(self, value: object) -> bool:
         """Whether ``suggest`` could have suggested a value."""
-        return value in self.choices or (is_number(value) and self.low <= value <= self.high)
+        if self.choices:
+            return value in self.choices
+        if self.whole and not isinstance(value, int):
+            return False
+        return is_number(value) and self.low <= value <= self.high
 
     def override(self, place: int) -> str:
         """The override with one of the choices or of both ends; beyond the last with the last."""

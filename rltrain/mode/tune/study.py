@@ -10,21 +10,31 @@ The journal, Optuna's record of all trials, is untrusted. Its values become over
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Sequence
-from contextlib import ExitStack
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rltrain.common.files import TRIALS, locked, open_plain, take_lock, whole_number
+from rltrain.common.files import (
+    TRIALS,
+    JsonObject,
+    locked,
+    open_plain,
+    parsed,
+    take_lock,
+    whole_number,
+)
 from rltrain.common.json_text import is_number
 from rltrain.common.machine.install import require_extra
 from rltrain.config.schema import RunSettings
 from rltrain.errors import CheckpointError, StorageError, reason, usage_errors
 from rltrain.logger.screen import shown
-from rltrain.mode.tune.space import Parameter
+from rltrain.mode.tune.space import NEW, Parameter
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -34,7 +44,13 @@ if TYPE_CHECKING:
 
 JOURNAL = "journal.log"
 JOURNAL_BYTES = 1 << 30
-NEW = "Type tune.dir=FOLDER for a new study."
+FIRST = b'{"op_code":0,'
+"""How a journal begins."""
+STUDY_NAME = "rltrain"
+RUNG = re.compile("completed_rung_[0-9]+")
+"""Attributes of trials in which successive halving and Hyperband keep tests that they compared."""
+SUGGESTED = re.compile("(tpe|gp):relative_params:[0-9]+")
+"""Those in which samplers keep what they suggest for a running trial: parts of one JSON text."""
 
 
 def require_optuna() -> Any:
@@ -47,7 +63,7 @@ def require_optuna() -> Any:
 
 
 def open_study(folder: Path, run: RunSettings) -> Study:
-    """The study in a folder, created if missing.
+    """The study in a folder, created if missing; first ``require_trials``.
 
     Raises:
         CheckpointError: its journal is damaged.
@@ -62,10 +78,10 @@ def open_study(folder: Path, run: RunSettings) -> Study:
     direction = "maximize" if run.tune.mode == "max" else "minimize"
     with locked(lock.path):
         drop_unfinished_line(folder)
-    try:
+    with journal_errors(folder):
         storage = JournalStorage(JournalFileBackend(path, lock))
         study = optuna.create_study(
-            study_name="rltrain",
+            study_name=STUDY_NAME,
             storage=storage,
             load_if_exists=True,
             direction=direction,
@@ -73,13 +89,28 @@ def open_study(folder: Path, run: RunSettings) -> Study:
             pruner=pruner(run),
         )
         study.get_trials(deepcopy=False)
+    return study
+
+
+@contextmanager
+def journal_errors(folder: Path) -> Iterator[None]:
+    """Errors of Optuna on its journal as StorageError or CheckpointError."""
+    try:
+        yield
     except OSError as error:
         raise StorageError(f"{shown(folder / JOURNAL)} cannot be written: {error}.") from error
     except Exception as error:  # of any kind, since Optuna takes its own records on trust
         raise damaged(folder, f"{reason(error).rstrip('.'):.300}.") from error
-    if [each.name.lower() for each in study.directions] != [direction]:
-        raise damaged(folder, f"it does not {direction} one score, as tune.mode says.")
-    return study
+
+
+class Records:
+    """The whole records of a journal, in place of Optuna's backend: nothing is written."""
+
+    def __init__(self, content: bytes) -> None:
+        self.lines = content.split(b"\n")[:-1]
+
+    def read_logs(self, log_number_from: int) -> list[JsonObject]:
+        return [parsed(line.decode("utf-8")) for line in self.lines[log_number_from:]]
 
 
 class JournalLock:
@@ -178,19 +209,26 @@ def try_lock(run_dir: Path) -> int | None:
 
 def drop_unfinished_line(folder: Path) -> None:
     """Cut what was being written when the power or the disk failed, so that the next record does
-    not become a part of it. To be called under the lock of the journal.
+    not become a part of it. To be called under the lock of the journal; errors as ``read_journal``.
+    """
+    content = read_journal(folder)
+    if content and not content.endswith(b"\n"):
+        with journal_errors(folder):
+            os.truncate(folder / JOURNAL, content.rfind(b"\n") + 1)
+
+
+def read_journal(folder: Path) -> bytes:
+    """The content of a journal, empty if there is none.
 
     Raises:
-        CheckpointError: the file cannot be read, or is larger than 1 GB.
+        CheckpointError: it cannot be read, or is larger than 1 GB.
     """
     path = folder / JOURNAL
     if not os.path.lexists(path):
-        return
+        return b""
     try:
         with open_plain(path, JOURNAL_BYTES) as file:
-            content = file.read()
-        if not content.endswith(b"\n"):
-            os.truncate(path, content.rfind(b"\n") + 1)
+            return file.read()
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{shown(path)} cannot be read: {error}. {NEW}") from error
 
@@ -202,14 +240,15 @@ def damaged(folder: Path, problem: str) -> CheckpointError:
     )
 
 
-def require_trials(study: Study, folder: Path, space: Sequence[Parameter]) -> None:
-    """Check that all trials belong to this search space, and that none of their runs is unknown.
+def require_trials(folder: Path, run: RunSettings, space: Sequence[Parameter]) -> None:
+    """Check, before a file is changed, that the journal is whole but for its last line, that all
+    trials belong to this search space, and that none of their runs is unknown.
 
     Raises:
         CheckpointError: names the trial and what is wrong with it.
     """
     numbers = [whole_number(path.name) for path in (folder / TRIALS).glob("*/")]
-    trials = study.get_trials(deepcopy=False)  # later: another process records a trial first
+    trials = recorded_trials(folder, run)  # later: another process records a trial first
     for trial in trials:
         if problem := trial_problem(trial, {parameter.key: parameter for parameter in space}):
             raise damaged(folder, f"trial {trial.number}: {problem}")
@@ -218,8 +257,38 @@ def require_trials(study: Study, folder: Path, space: Sequence[Parameter]) -> No
         raise damaged(folder, f"it lacks the trial of {place}: move that folder away.")
 
 
-def trial_problem(trial: FrozenTrial, space: dict[str, Parameter]) -> str:
+def recorded_trials(folder: Path, run: RunSettings) -> list[FrozenTrial]:
+    """The trials in a journal, of which nothing is changed.
+
+    Raises:
+        CheckpointError: it cannot be read, is damaged, or is of a study of another kind.
+    """
+    from optuna.storages import JournalStorage
+
+    content = read_journal(folder)
+    if b"\n" not in content:
+        if content[: len(FIRST)] != FIRST[: len(content)]:
+            raise damaged(folder, "it has no records.")
+        return []
+    with journal_errors(folder):
+        backend: Any = Records(content)
+        storage = JournalStorage(backend)
+        study_id = storage.get_study_id_from_name(STUDY_NAME)
+        directions = [each.name.lower() for each in storage.get_study_directions(study_id)]
+        attributes = storage.get_study_system_attrs(study_id)
+        trials: list[FrozenTrial] = storage.get_all_trials(study_id, deepcopy=False)
+    direction = "maximize" if run.tune.mode == "max" else "minimize"
+    if directions != [direction]:
+        raise damaged(folder, f"it does not {direction} one score, as tune.mode says.")
+    if attributes:
+        raise damaged(folder, f"no search sets {next(iter(attributes))!a:.80} of a study.")
+    return trials
+
+
+def trial_problem(trial: FrozenTrial, space: Mapping[str, Parameter]) -> str:
     """The problem with a trial, "" for none."""
+    if trial.params.keys() != trial.distributions.keys():
+        return "its values are not those of its distributions."
     for key, value in trial.params.items():
         if key not in space:
             return f"{key!a:.80} is not in tune.space."
@@ -227,8 +296,15 @@ def trial_problem(trial: FrozenTrial, space: dict[str, Parameter]) -> str:
             return f"{key}={value!s:.80} does not lie in tune.space."
     if trial.state.name == "COMPLETE" and (missing := set(space) - set(trial.params)):
         return f"it has no {', '.join(sorted(missing))}."
+    if not (isinstance(trial.user_attrs, dict) and isinstance(trial.system_attrs, dict)):
+        return "its attributes are not an object."
     if not isinstance(trial.user_attrs.get("error", ""), str):
         return "its error is not text."
+    if attribute := next((k for k, v in trial.system_attrs.items() if not is_known(k, v)), None):
+        return f"its attribute {attribute!a:.80} is not what a sampler or a pruner sets."
+    for name in ("tpe", "gp"):
+        if not fits(suggested_text(trial.system_attrs, name), space):
+            return f"its attribute '{name}:relative_params:0' does not lie in tune.space."
     if trial.values is None and trial.state.name == "COMPLETE":
         return "it has no score."
     values = [0.0] if trial.values is None else trial.values
@@ -238,3 +314,27 @@ def trial_problem(trial: FrozenTrial, space: dict[str, Parameter]) -> str:
     if not all(map(is_number, numbers)):
         return "its scores are not numbers."
     return ""
+
+
+def is_known(key: str, value: object) -> bool:
+    """Whether a sampler or a pruner of ``tune`` sets such an attribute of a trial."""
+    if RUNG.fullmatch(key):
+        return is_number(value)
+    return SUGGESTED.fullmatch(key) is not None and isinstance(value, str)
+
+
+def suggested_text(attributes: Mapping[str, str], name: str) -> str:
+    """The JSON text of what a sampler suggests for a trial, "" for none, as Optuna joins it."""
+    parts = (attributes.get(f"{name}:relative_params:{i}") for i in itertools.count())
+    return "".join(itertools.takewhile(bool, parts))  # type: ignore[arg-type]
+
+
+def fits(text: str, space: Mapping[str, Parameter]) -> bool:
+    """Whether a JSON text is an object of keys and values of a search space."""
+    try:
+        values = parsed(text or "{}")
+    except ValueError:
+        return False
+    return isinstance(values, dict) and all(
+        key in space and space[key].holds(value) for key, value in values.items()
+    )

@@ -41,8 +41,8 @@ RESULTS = PRESET, TABLE, HISTORY, IMPORTANCE = (
 def write_results(job: StudySetup, screen: Screen) -> int:
     """Write and print the results; returns 1 if no trial has a score, else 0."""
     folder, run = job.folder, job.run
+    require_trials(folder, run, job.space)
     study = open_study(folder, run)
-    require_trials(study, folder, job.space)
     trials = study.get_trials(deepcopy=False)
     write_trials(folder, run, trials)
     completed = [t for t in trials if t.state.name == "COMPLETE"]

@@ -51,7 +51,7 @@ def find_runs(places: Sequence[str | Path], problems: list[str] | None = None) -
         roots, here = matching(place), 0
         for root in roots:
             for folder, inner, names in os.walk(root):
-                if STUDY in names and Path(folder) != root:
+                if STUDY in (*names, *inner) and Path(folder) != root:
                     inner.clear()
                 elif (run := readable(Path(folder), names, left)) is not None:
                     by_folder[run.folder] = run
@@ -91,7 +91,9 @@ def readable(folder: Path, names: Sequence[str], left: list[str]) -> Run | None:
         files = {name for name in names if (folder / name).is_file()}
         read = (reader.read(folder, files) for reader in READERS)
         run = next((run for run in read if run is not None), None)
-        if run is not None:
+        if run is None:
+            rltrain_runs.require_none(folder, files)
+        else:
             if len(set(map(len, run.columns.values()))) > 1:
                 raise ValueError("its arrays have different lengths")
             if len(long := max(run.algo, run.env, key=len)) > LONGEST_NAME:

@@ -36,8 +36,6 @@ def read(folder: Path, files: set[str]) -> Run | None:
     if not {"config.json", "run.json"} & files or not {"metrics.jsonl", "run.json"} & files:
         return None
     config = json_object(folder / "config.json")
-    if not config and {"config.json", "metrics.jsonl"} <= files:
-        get_json(folder / "config.json")  # which says why it cannot be read
     if not isinstance(config.get("choices"), dict):
         return None
     require_plain(folder)
@@ -64,6 +62,19 @@ def read(folder: Path, files: set[str]) -> Run | None:
         status=" ".join(str(record.get("status", "unknown")).split())[:20],
         problems=problems,
     )
+
+
+def require_none(folder: Path, files: set[str]) -> None:
+    """Refuse the files of a run of which ``read`` could not take ``config.json``.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is not the configuration of a run.
+    """
+    if "metrics.jsonl" in files and {"config.json", "run.json"} & files:
+        config = get_json(folder / "config.json")
+        if "run.json" in files or not isinstance(config, dict):
+            raise ValueError("config.json has no choices of a run, such as {algo: dqn}")
 
 
 def env_name(choice: str, env: Mapping[str, object]) -> str:

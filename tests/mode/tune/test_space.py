@@ -2,8 +2,8 @@ import pytest
 
 from rltrain.config.catalog import SHIPPED
 from rltrain.config.compose import compose_checked
-from rltrain.errors import UsageError
-from rltrain.mode.tune.space import read_space, validated_space
+from rltrain.errors import CheckpointError, UsageError
+from rltrain.mode.tune.space import Parameter, read_space, validated_space
 
 
 class Suggests:
@@ -112,6 +112,22 @@ def test_every_value_that_a_range_suggests_is_valid(entry, whole):
     for share in (0.0, 0.37, 1.0):
         trial = Suggests(share)
         compose_checked([*base, first.suggest(trial), parameter.suggest(trial)]).settings()
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [
+        *((Parameter("a", 1, 9), value) for value in (0, 10, 1.5, "1", None, True)),
+        *((Parameter("a", 0.5, 2.0), value) for value in (0.4, 2.1, float("nan"), "1", None)),
+        *((Parameter("a", choices=("x", "1")), value) for value in ("y", 0, 1, None, [])),
+    ],
+)
+def test_a_suggestion_outside_of_the_space_is_refused(parameter, value):
+    trial = Suggests()
+    for kind in ("categorical", "int", "float"):
+        setattr(trial, f"suggest_{kind}", lambda *args, **kwargs: value)
+    with pytest.raises(CheckpointError, match=r"a=.* does not lie in tune\.space"):
+        parameter.suggest(trial)
 
 
 @pytest.mark.parametrize("key", ["env.kwargs.scale", "+env.kwargs.scale"])

@@ -12,7 +12,7 @@ from optuna.trial import create_trial
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.main import run
 from rltrain.mode.tune.space import Parameter
-from rltrain.mode.tune.study import next_trial, open_study, require_trials, trial_dir
+from rltrain.mode.tune.study import next_trial, open_study, require_trials, suggest, trial_dir
 from rltrain.mode.tune.study_results import RESULTS
 from tests.mode.tune.test_study import run_settings
 
@@ -37,9 +37,13 @@ def trial_of(values, kinds):
 
 
 def check(folder):
-    study = open_study(folder, run_settings())
-    require_trials(study, folder, SPACE)
-    return study
+    require_trials(folder, run_settings(), SPACE)
+    return open_study(folder, run_settings())
+
+
+def contents(folder):
+    """The bytes of every file below a folder."""
+    return {path: path.is_dir() or path.read_bytes() for path in folder.rglob("*")}
 
 
 FOREIGN = {
@@ -84,6 +88,13 @@ DAMAGE = {
     "no UTF-8": lambda lines: [*lines, b"\xff\xfe"],
     "nested": lambda lines: [*lines, b"[" * 100_000],
     "an error that is no text": lambda lines: with_key(lines, "user_attrs", {"error": ["x"]}),
+    "user attributes that are no object": lambda lines: with_key(lines, "user_attrs", [1]),
+    "a range without a value": lambda lines: with_key(lines, "params", {}),
+    "a study that was deleted": lambda lines: [*lines, record(op_code=1, study_id=0)],
+    "an attribute of the study": lambda lines: [
+        *lines,
+        record(op_code=3, study_id=0, system_attr={"study:metric_names": 5}),
+    ],
     **{
         f"{key}: {value}": lambda lines, key=key, value=value: with_key(lines, key, value)
         for key, values in {
@@ -102,6 +113,11 @@ DAMAGE = {
     "the middle is gone": lambda lines: [lines[0], *lines[2:]],
     "empty": lambda lines: [],
 }
+
+
+def record(**fields):
+    """A record of another process."""
+    return json.dumps({"worker_id": "other", **fields}).encode()
 
 
 def with_key(lines, key, value):
@@ -128,10 +144,120 @@ def test_a_damaged_journal_is_named(folder, name):
     path = folder / "journal.log"
     lines = DAMAGE[name](path.read_bytes().splitlines())
     path.write_bytes(b"".join(line + b"\n" for line in lines))
-    before = path.read_bytes()
+    before = contents(folder)
     with pytest.raises(CheckpointError, match=r"journal\.log is damaged or belongs to another"):
         check(folder)
-    assert path.read_bytes().startswith(before)
+    assert contents(folder) == before
+
+
+ENTRIES = [
+    {"key": "algo.optimizer.lr", "low": 1e-4, "high": 1e-2, "log": True},
+    {"key": "algo.loss.double", "choices": [True, False]},
+]
+OVERRIDES = ["algo=dqn", "env=cartpole", "total_env_steps=300"]
+ABOUT = {"overrides": OVERRIDES, "metric": "auto", "mode": "max", "space": ENTRIES}
+LR_ENTRY = "{key: algo.optimizer.lr, low: 1e-4, high: 1e-2, log: true}"
+DOUBLE_ENTRY = "{key: algo.loss.double, choices: [true, false]}"
+COMMAND = ["mode=tune", *OVERRIDES, "tune.dir=.", f"tune.space=[{LR_ENTRY}, {DOUBLE_ENTRY}]"]
+OTHER_CONTENT = {
+    "missing": lambda text: None,
+    "NULs": lambda text: bytes(100),
+    "no newline": lambda text: b'{"mine": 1}',
+    "UTF-16": lambda text: text.decode().encode("utf-16"),
+    "UTF-32": lambda text: text.decode().encode("utf-32-be"),
+    "NULs among the records": lambda text: text.replace(b"\n", b"\n" + bytes(9) + b"\n", 1),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_CONTENT)
+def test_a_journal_of_other_content_is_refused_before_it_is_changed(folder, name):
+    """Defect: it was cut at its last newline, or written anew."""
+    path = folder / "journal.log"
+    content = OTHER_CONTENT[name](path.read_bytes())
+    path.unlink() if content is None else path.write_bytes(content)
+    (folder / "study.json").write_text(json.dumps(ABOUT))
+    before = contents(folder)
+    with pytest.raises(CheckpointError, match=r"journal\.log is damaged or belongs to another"):
+        run(COMMAND)
+    assert contents(folder) == before
+
+
+LR = "algo.optimizer.lr"
+ATTRIBUTES = [
+    *({"fixed_params": {key: value}} for key, value in ((LR, 77.0), (LR, None), (LR, 1e-3))),
+    *({"fixed_params": value} for value in ({"buffer": "zzz"}, {}, None, 5)),
+    *({"constraints": value} for value in ([1.0], "a", 5, None)),
+    {"constraints:a": 1.0},
+    *({"completed_rung_0": value} for value in ("1", None, [1.0], 1e400)),
+    *({f"completed_rung_{n}": 1.0} for n in ("", "x", "-1")),
+    *({"tpe:relative_params:0": value} for value in (5, None, "{", "[]", "[" * 500, "5")),
+    *(
+        {f"{sampler}:relative_params:0": json.dumps({key: value})}
+        for sampler in ("tpe", "gp")
+        for key, value in (
+            *((LR, x) for x in (77.0, "x", None, [], -1.0, True, float("nan"))),
+            *(("algo.loss.double", x) for x in (0, "x", None, [])),
+            ("buffer", "zzz"),
+        )
+    ),
+    {"mine": 1},
+]
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_only_attributes_that_samplers_and_pruners_set_are_taken(folder, running):
+    """Defect: a trial was trained with values outside of tune.space, or ended in a traceback."""
+    path = folder / "journal.log"
+    if running:
+        open_study(folder, run_settings()).ask()
+    whole = path.read_bytes()
+    for attributes in [*ATTRIBUTES, *([] if running else (5, [1], "x", None))]:
+        if running:
+            text = whole + record(op_code=9, trial_id=1, system_attr=attributes) + b"\n"
+        else:
+            lines = with_key(whole.splitlines(), "system_attrs", attributes)
+            text = b"".join(line + b"\n" for line in lines)
+        path.write_bytes(text)
+        with pytest.raises(CheckpointError, match=r"journal\.log is damaged.* trial \d: ") as no:
+            check(folder)
+        assert "\n" not in str(no.value)
+        assert path.read_bytes() == text
+
+
+def test_an_attribute_of_others_is_refused_before_a_trial_is_trained(folder):
+    open_study(folder, run_settings()).ask()
+    foreign = record(op_code=9, trial_id=1, system_attr={"fixed_params": {LR: 77.0}})
+    with (folder / "journal.log").open("ab") as file:
+        file.write(foreign + b"\n")
+    (folder / "study.json").write_text(json.dumps(ABOUT))
+    before = contents(folder)
+    with pytest.raises(CheckpointError, match="trial 1: its attribute 'fixed_params' is not"):
+        run(COMMAND)
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize("pruner", ["median", "successive_halving", "hyperband", "none"])
+@pytest.mark.parametrize("sampler", ["tpe", "gp", "random"])
+def test_attributes_of_the_samplers_and_pruners_are_taken(tmp_path, sampler, pruner):
+    settings = run_settings(
+        *(f"tune.sampler={sampler}", f"tune.pruner={pruner}", "total_env_steps=900"),
+        "tune.trials=13",
+    )
+    study, attributes = open_study(tmp_path, settings), set()
+    for number in range(12):
+        trial, lock = next_trial(study, tmp_path, settings)
+        suggest(study, trial, SPACE, settings)
+        for step in (200, 600, 900):
+            trial.report(float(number), step)
+            trial.should_prune()
+        if number < 11:
+            study.tell(trial, float(number))
+        os.close(lock)
+    for trial in study.get_trials():
+        attributes |= set(trial.system_attrs)
+    assert any("relative_params" in key for key in attributes) == (sampler != "random")
+    assert ("completed_rung_0" in attributes) == (pruner in ("successive_halving", "hyperband"))
+    require_trials(tmp_path, settings, SPACE)
 
 
 @pytest.mark.parametrize("cut", [1, 20, 100_000])
@@ -160,6 +286,14 @@ def test_a_journal_of_another_kind_is_refused(folder):
     (folder / "journal.log").mkdir()
     with pytest.raises(CheckpointError, match=r"journal\.log cannot be read"):
         check(folder)
+
+
+def test_the_beginning_of_the_first_record_is_cut(folder):
+    path, line = folder / "journal.log", (folder / "journal.log").read_bytes().splitlines()[0]
+    trial_dir(folder, 0).rmdir()
+    for end in (0, 1, 5, 20, len(line)):
+        path.write_bytes(line[:end])
+        assert check(folder).trials == []
 
 
 @pytest.mark.parametrize("overrides", [5, [1], None, "x"])

@@ -142,11 +142,34 @@ def test_the_newest_evaluation_counts(tmp_path):
         assert run.series("absolute/return_mean")[1].tolist() == [value]
 
 
-def test_a_run_whose_configuration_is_damaged_is_named(tmp_path):
-    folder = write_run(tmp_path / "run")
-    (folder / "config.json").write_text("{", encoding="utf-8")
-    with pytest.raises(UsageError, match=r"holds no runs\..*run is left out"):
-        find_runs([folder])
+CONFIGURATIONS = {
+    "missing": lambda path: path.unlink(),
+    "a folder": lambda path: (path.unlink(), path.mkdir()),
+    "a link to a folder": lambda path: (path.unlink(), path.symlink_to(path.parent.parent)),
+    **{
+        text: lambda path, text=text: path.write_text(text, encoding="utf-8")
+        for text in (
+            *("{", "", "[1]", "7", "null", '"text"', "{}", '{"choice": {"algo": "dqn"}}'),
+            *(f'{{"choices": {value}}}' for value in ("null", "[]", "7", '"dqn"')),
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_a_run_whose_configuration_is_damaged_is_named(tmp_path, name):
+    """Defect: it was left out silently."""
+    CONFIGURATIONS[name](write_run(tmp_path / "runs/bad") / "config.json")
+    with pytest.raises(UsageError, match=r"holds no runs\..*bad is left out, .*config\.json"):
+        find_runs([tmp_path / "runs/bad"])
+    write_run(tmp_path / "runs/good")
+    problems = []
+    assert [run.folder.name for run in find_runs([tmp_path / "runs"], problems)] == ["good"]
+    assert len(problems) == 1
+    text = "time/total_timesteps,rollout/ep_rew_mean\n1,1\n2,2\n"
+    (tmp_path / "runs/bad/progress.csv").write_text(text, encoding="utf-8")
+    (run,) = find_runs([tmp_path / "runs/bad"])
+    assert run.library == "SB3"
 
 
 SAME = {
