@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from rltrain.common.spec_record import changes
 from rltrain.errors import EnvError
 from rltrain.hardware.ddp.ranks import Ranks
 from rltrain.stage import Stage, StopRequest
-from rltrain.trainer import Trainer
+from rltrain.trainer import T, Trainer
 from rltrain.types import Clock, Steps
 
 log = logging.getLogger("rltrain")
@@ -26,7 +28,8 @@ class RankTrainer(Trainer):
 
     After every collect the ranks add up what they collected, so that their clocks are the same, all
     make the same number of gradient steps, and all end in the same iteration. Everything periodic
-    happens on rank 0, for which the others wait in their next sum.
+    happens on rank 0, for which the others wait in their next sum, and only rank 0 changes files of
+    the run.
 
     Args:
         ranks: the processes.
@@ -53,12 +56,27 @@ class RankTrainer(Trainer):
         super().start()
 
     def restore(self, path: str | Path) -> Found:
-        """Restore; every rank then draws its own noise, as it does from the start."""
-        result = super().restore(path)
+        """Restore on all ranks the checkpoint that rank 0 chose and restored; every rank then draws
+        its own noise, as it does from the start.
+        """
+        found = self.on_first_rank(partial(super().restore, path))
+        if self.ranks.rank > 0:
+            super().restore(found.folder)
+        self.ranks.gather(None)  # before rank 0 deletes checkpoints, all have read theirs
         with self.random:
             rank, updates = self.ranks.rank, self.clock.updates
             torch.manual_seed(seed_key(torch.initial_seed(), NOISE_STREAM, rank, updates))
-        return result
+        return found
+
+    def on_first_rank(self, work: Callable[[], T]) -> T:
+        """Return what ``work`` returns on rank 0, for which the others wait."""
+        self.ranks.start()
+        return self.ranks.on_first(work)
+
+    def tidy_checkpoints(self) -> None:
+        """Tidy the checkpoints on rank 0."""
+        if self.ranks.rank == 0:
+            super().tidy_checkpoints()
 
     def counted(self, steps: Steps) -> int:
         """Count the sums over all ranks; ends all of them in the same iteration."""

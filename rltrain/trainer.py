@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import InitVar, asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rltrain.algo.actor import Actor
 from rltrain.algo.learner import Learner
@@ -28,6 +28,7 @@ from rltrain.step_hooks import TrainingStepHooks
 from rltrain.types import Clock, Episode, StateDict, Steps
 from rltrain.update_ratio import UpdateRatio
 
+T = TypeVar("T")
 INEXACT = (
     "The environments cannot save their state: the open episodes are dropped and restarted, "
     "so the numbers will differ from those of a run without the interruption."
@@ -449,6 +450,10 @@ class Trainer:
         self.rollout.restart(state["rollout"], state["clock"]["episodes"])
         self.step_hooks.open[:] = False
         return ["The replay was not saved: collecting again, from new episodes."]
+
+    def on_first_rank(self, work: Callable[[], T]) -> T:
+        """Return ``work()``, which only one of several processes that learn together calls."""
+        return work()
 
     def tidy_checkpoints(self) -> None:
         """Complete a checkpoint that a kill interrupted before the run was restored, or delete the

@@ -4,7 +4,11 @@ import pytest
 import torch
 
 import rltrain
+from rltrain.api import settings_from
+from rltrain.callback import Callbacks
 from rltrain.errors import EnvError
+from rltrain.mode import train
+from rltrain.types import Clock
 
 VARIABLES = {"RANK": 0, "WORLD_SIZE": 2, "LOCAL_RANK": 0, "MASTER_ADDR": "localhost"}
 SMALL = [
@@ -48,16 +52,62 @@ def test_all_ranks_learn_once_all_are_ready_and_end_together(rank, other, due, s
     assert rank.interrupted == bool(other[-1])
 
 
+def become(rank, number, chosen=None):
+    """Let a trainer be that of another rank, to which rank 0 says what it has ``chosen``."""
+    ranks = rank.ranks
+    ranks.rank, ranks.start = number, lambda: None
+    ranks.gather = lambda own: [chosen if own is None else own, own]
+    ranks.copy_first = lambda tensor: None
+
+
 def test_ranks_draw_noise_of_their_own_after_a_resume(rank, tmp_path):
     """Defect: all continued the stream of rank 0, whose checkpoint they read."""
     rank.save()
-    drawn = []
+    drawn, chosen = [], None
     for number in (0, 1, 1):
-        rank.ranks.rank = number
-        rank.restore(tmp_path / "run")
+        become(rank, number, chosen)
+        chosen = rank.restore(tmp_path / "run")
         with rank.random:
             drawn.append(torch.randn(3).tolist())
     assert drawn[0] != drawn[1] == drawn[2]
+
+
+def files(folder):
+    """The texts of its files, and its folders, by path."""
+    return {p: p.is_file() and p.read_bytes() for p in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("path", ["run", "run/checkpoints/0"], ids=["run", "earlier checkpoint"])
+@pytest.mark.parametrize("number", [0, 1])
+def test_only_rank_0_changes_checkpoints_when_all_restore_what_it_chose(
+    rank, tmp_path, path, number
+):
+    """Defect: each chose for itself, and deleted what another one was writing."""
+    checkpoints, rank.callbacks = tmp_path / "run" / "checkpoints", Callbacks([])
+    for _ in range(2):
+        rank.save()
+        rank.clock = rank.clock.after(rank.rollout.collect(5, rank.clock))
+    (checkpoints / ".latest.7").write_text("0")  # that of another rank, or left by a killed one
+    before, rank.clock = files(checkpoints), Clock()
+    become(rank, 0)
+    chosen = rank.restore(tmp_path / path)
+    become(rank, number, chosen)
+    rank.restore(tmp_path / ("run" if number else path))
+    rank.start()
+    rank.tidy_checkpoints()
+    assert rank.clock.env_steps == chosen.step
+    assert (files(checkpoints) == before) == (number == 1)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_only_rank_0_removes_what_a_run_without_a_checkpoint_has_written(rank, tmp_path, number):
+    written = tmp_path / "run" / "metrics.jsonl"
+    written.write_text("{}\n")
+    rank.save("weights")
+    before = files(tmp_path / "run")
+    become(rank, number, chosen=False)
+    train.restore(rank, settings_from(SMALL))
+    assert (files(tmp_path / "run") == before) == (number == 1)
 
 
 @pytest.mark.parametrize("name", ["agents", "obs_space", "n_actions"])

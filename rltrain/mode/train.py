@@ -291,21 +291,33 @@ def restore(trainer: Trainer, settings: Settings) -> str | None:
     """Continue from the newest valid checkpoint, with warnings of what is not as it was; a run that
     was ended before its first one starts again, from what it started from.
     """
-    if checkpoint.resumable(trainer.run_dir / "checkpoints"):
+    if trainer.on_first_rank(lambda: has_begun(trainer.run_dir, settings)):
         for remark in trainer.restore(trainer.run_dir).remarks:
             log.warning("%s", remark)
         steps, total = trainer.clock.env_steps, trainer.total_env_steps
         if total <= steps:
             log.warning(f"the run has {steps:,} env steps: nothing is trained up to {total:,}")
         return None
-    if "imported" in json_object(trainer.run_dir / "run.json"):
+    return initialize(trainer, settings)
+
+
+def has_begun(run_dir: Path, settings: Settings) -> bool:
+    """Whether a run has anything to resume from; the folder of one that has not is cleared.
+
+    Raises:
+        CheckpointError: it cannot start again, since it began with imported weights.
+        UsageError: it cannot, since it wrote a dataset.
+    """
+    if checkpoint.resumable(run_dir / "checkpoints"):
+        return True
+    if "imported" in json_object(run_dir / "run.json"):
         raise CheckpointError(
-            f"{trainer.run_dir} should have imported weights, but has no checkpoint to resume "
+            f"{run_dir} should have imported weights, but has no checkpoint to resume "
             "from. Delete it, and run the command with mode=import again."
         )
     log.warning("the run had no checkpoint to resume from: it starts again at env step 0.")
-    clear_folder(trainer.run_dir, settings)
-    return initialize(trainer, settings)
+    clear_folder(run_dir, settings)
+    return False
 
 
 def other_rank() -> bool:
@@ -337,6 +349,7 @@ def run_rank(settings: Settings, run_dir: Path, *, resume: bool) -> int:
             trainer.stop("KeyboardInterrupt", interrupted=True)
         except Exception as error:
             if interrupts.trainer is None:
+                time.sleep(ALIKE)
                 raise
             code = find_exit_code(error)
             log.error("%s", error)

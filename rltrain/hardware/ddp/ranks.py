@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -15,6 +15,8 @@ from torch import distributed as dist
 from rltrain.common.machine.child_processes import kill_with_parent
 from rltrain.errors import EnvError
 from rltrain.hardware.env_share import Share, split_envs
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -45,11 +47,13 @@ class Ranks:
 
     @losing_ranks()
     def start(self) -> None:
-        """Wait for all processes; a process that waits is killed with torchrun.
+        """Wait for all processes, once; a process that waits is killed with torchrun.
 
         Raises:
             EnvError: they did not come.
         """
+        if self.started:
+            return
         dist.init_process_group(
             backend="nccl" if self.device.type == "cuda" else "gloo",
             rank=self.rank,
@@ -96,6 +100,15 @@ class Ranks:
         values = [None] * self.world_size
         dist.all_gather_object(values, value)
         return values
+
+    def on_first(self, work: Callable[[], T]) -> T:
+        """Return what ``work`` returns on rank 0, which alone calls it; the others wait for it.
+
+        Raises:
+            EnvError: another rank is gone.
+        """
+        result: T = self.gather(work() if self.rank == 0 else None)[0]
+        return result
 
     def close(self) -> None:
         """Leave the group; the others may continue."""

@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -160,6 +161,34 @@ def test_the_end_of_one_process_ends_all_with_a_checkpoint(tmp_path, rank):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("saved", [True, False], ids=["continues", "starts again"])
+def test_two_processes_resume_a_run_together(tmp_path, saved):
+    """Defect: both cleared the folder, and deleted what the other one was writing."""
+    run_dir = tmp_path / "run"
+    words = [*SMALL, "buffer=prioritized", f"hydra.run.dir={run_dir}", "total_env_steps=400"]
+    assert torchrun(2, "-m", "rltrain", *words, cwd=tmp_path).wait(300) == 0
+    before = json.loads((run_dir / "run.json").read_text())
+    checkpoints = run_dir / "checkpoints"
+    (checkpoints / ".latest.7").touch()
+    if saved:  # killed while it was replaced
+        (checkpoints / str(before["env_steps"])).rename(
+            checkpoints / f".tmp-{before['env_steps']}-replaced"
+        )
+    else:
+        for folder in checkpoints.glob("[0-9]*"):
+            shutil.rmtree(folder)
+    words = [f"resume={run_dir}", "total_env_steps=800"]
+    assert torchrun(2, "-m", "rltrain", *words, cwd=tmp_path).wait(300) == 0
+    after = json.loads((run_dir / "run.json").read_text())
+    assert after["status"] == "finished"
+    assert 800 <= after["env_steps"] < 900
+    assert after["updates"] > (before["updates"] if saved else 0)
+    steps = [json.loads(line)["env_steps"] for line in (run_dir / "metrics.jsonl").open()]
+    assert steps == sorted(steps)
+    assert not list(checkpoints.glob(".*"))
+
+
+@pytest.mark.slow
 def test_processes_with_agents_in_another_order_do_not_learn_together(tmp_path):
     """Defect: the first agent of one process was another one in the next, without a word."""
     (tmp_path / "mixed.py").write_text(
@@ -237,13 +266,18 @@ def as_rank(monkeypatch, world_size):
         (["save.replay_buffer=true"], r"Type save\.replay_buffer=false"),
         (["algo.reward_norm=scale"], r"Type algo\.reward_norm=null"),
         (["hardware.n_workers=2"], r"hardware\.n_workers belongs to hardware=process"),
+        (
+            ["env=smac", "env.map_name=3m", "env.opponent=self", "self_play.sampling=prioritized"],
+            r"each of the 2 has its own\. Type self_play\.sampling=uniform",
+        ),
         (["algo.network.normalize_obs=true"], r"Type algo\.network\.normalize_obs=false"),
     ],
 )
 def test_what_ranks_cannot_do_is_refused(tmp_path, monkeypatch, words, match):
     as_rank(monkeypatch, 2)
+    typed = {word.partition("=")[0]: word for word in [*SMALL, *words]}
     with pytest.raises(UsageError, match=match):
-        rltrain.make_trainer([*SMALL, *words], run_dir=tmp_path / "run")
+        rltrain.make_trainer([*typed.values()], run_dir=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
