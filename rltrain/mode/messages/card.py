@@ -105,8 +105,8 @@ def differences(settings: Settings) -> list[str]:
     except (UsageError, KeyError):
         pass
     keys = sorted(key for key in changed if key.partition(".")[0] not in (*ONLY_IN, *OF_COMMANDS))
-    shown = {key: values.get(key) for key in keys if not isinstance(values.get(key), Mapping)}
-    return [*choices, *(f"{key}={show(value)}" for key, value in shown.items())]
+    given = {key: values.get(key) for key in keys if not isinstance(values.get(key), Mapping)}
+    return [*choices, *(f"{key}={show(value)}" for key, value in given.items())]
 
 
 def describes_run(facts: Mapping[str, Any]) -> bool:
