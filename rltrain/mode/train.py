@@ -306,7 +306,7 @@ def has_begun(run_dir: Path, settings: Settings) -> bool:
 
     Raises:
         CheckpointError: it cannot start again, since it began with imported weights.
-        UsageError: it cannot, since it wrote a dataset.
+        UsageError: it cannot, since there is a dataset where it would write one.
     """
     if checkpoint.resumable(run_dir / "checkpoints"):
         return True

@@ -173,7 +173,7 @@ class Writer:
         if index and (index.get("recording") != recording or not (recording or n_shards)):
             back = " and put this run's own dataset back" if n_shards else ""
             raise DatasetError(
-                f"{self.folder} is not the dataset that this run was saved with, but was recorded "
+                f"{self.folder} is not the dataset that this run was saved with: it was recorded "
                 f"by another run. Move it to another folder{back}, then resume again."
             )
         shards = index.get("shards", [])

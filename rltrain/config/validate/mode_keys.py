@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rltrain.config.catalog import SHIPPED, Tree
+from rltrain.config.catalog import FREE_FORM, SHIPPED, Tree
 from rltrain.config.overrides import flat_keys, is_below, parse
 from rltrain.errors import UsageError
 
@@ -52,7 +52,7 @@ def require_read(overrides: Sequence[str], mode: str) -> None:
         key, value = o.key_or_group, o.value()
         root = key.partition(".")[0]
         modes = ONLY_IN.get(root, (mode,))
-        if mode not in modes and key in there:
+        if mode not in modes and (key in there or is_below(key, FREE_FORM)):
             raise UsageError(f"{text}: {only_in(root, modes)}")
         if key in SHIPPED.groups or root not in known:
             continue

@@ -271,8 +271,8 @@ class ClassicControl(SyncVectorEnv):
         }
 
     def load_state_dict(self, state: StateDict) -> None:
-        """Continue exactly, after ``reset`` with the same seeds; where attributes were set that
-        belong to no task, begin the next episode.
+        """Continue exactly, after ``reset`` with the same seeds; environments whose attributes were
+        set outside a task begin their next episode.
 
         Raises:
             ValueError: the state was written with a different number of environments.
@@ -286,7 +286,7 @@ class ClassicControl(SyncVectorEnv):
         for name in ARRAYS:
             getattr(self, name)[...] = state[name]
         self._t[:], self._states[:] = state["t"], state["states"]
-        self.lost[:] = (self._values != state["values"]).any(1)
+        self.lost[:] = (self._values != state.get("values", self._values)).any(1)
         for e in np.flatnonzero(self.lost).tolist():
             self._begin(e, int(self._episode[e]) + 1)
         self._warn_of_lost()

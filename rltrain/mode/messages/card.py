@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from rltrain.common.files import PAGES, newest
+from rltrain.common.files import PAGES, JsonObject, json_object, newest
 from rltrain.common.json_text import is_number
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import flat_keys
 from rltrain.config.schema import Settings
 from rltrain.config.validate.constructor import show
 from rltrain.config.validate.mode_keys import ONLY_IN
-from rltrain.errors import UsageError
+from rltrain.errors import UsageError, printable
 from rltrain.logger.screen import duration, shown
 
 COLUMNS = {
@@ -30,8 +30,8 @@ COLUMNS = {
 """Columns of the table of tests, where a test has them."""
 
 
-OF_COMMANDS = ("mode", "resume", "load_step", "trust", "record")
-"""Keys that say what to do with a run, besides those of one mode."""
+LEFT_OUT = ("choices", "mode", "resume", "load_step", "trust", "record", *ONLY_IN)
+"""Of ``config.json``, keys that say nothing about the run."""
 OTHER = object()
 """In place of the value of a key that there is not: equal to none."""
 
@@ -68,7 +68,8 @@ def card(
     parts += [table(facts)] if facts["final_test"] else []
     parts += [f"![{path.stem}]({path.as_posix()})" for path in videos(run_dir)]
     parts += [f"[Episodes to look into]({path.as_posix()})" for path in pages(run_dir)]
-    if changed := differences(settings):
+    record = json_object(run_dir / "config.json") or settings.record
+    if changed := differences(record, settings.typed):
         parts.append(
             "Settings that differ from those of the chosen algorithm and environment "
             "(`config.json` has all):\n\n" + "\n".join(f"* `{each}`" for each in changed)
@@ -89,24 +90,30 @@ def card(
     return "\n\n".join(parts) + "\n"
 
 
-def differences(settings: Settings) -> list[str]:
+def differences(record: JsonObject, typed: Set[str]) -> list[str]:
     """The choices that differ from those of the algorithm and the environment, then the values that
-    differ from those of all choices; of files of one's own only the values that were typed last.
+    differ from those of all choices; of files of one's own only the values that were ``typed``.
+
+    Args:
+        record: ``config.json``, which anyone may have written.
     """
-    chosen = {g: f"{g}={option}" for g, option in settings.choices.items() if option is not None}
+    groups = record.get("choices")
+    groups = groups if isinstance(groups, Mapping) else {}
+    chosen = {g: f"{g}={name}" for g, name in groups.items() if name is not None}
     named = {g: chosen[g] for g in chosen if g in ("algo", "env", "experiment")}
-    values, choices, changed = flat_keys(settings.plain), [], settings.typed
+    values, choices, changed = flat_keys({**record, "choices": None}), [], typed
     try:
         usual = compose_checked([*named.values()]).choices
         named |= {g: line for g, line in chosen.items() if line != f"{g}={usual[g]}"}
-        known = flat_keys(compose_checked([*named.values()]).settings().plain)
+        known = flat_keys(compose_checked([*named.values()]).settings().record)
         choices = [line for g, line in named.items() if g not in ("algo", "env")]
-        changed = frozenset(key for key in values if known.get(key, OTHER) != values[key])
+        changed = {key for key in values if known.get(key, OTHER) != values[key]}
     except (UsageError, KeyError):
         pass
-    keys = sorted(key for key in changed if key.partition(".")[0] not in (*ONLY_IN, *OF_COMMANDS))
-    given = {key: values.get(key) for key in keys if not isinstance(values.get(key), Mapping)}
-    return [*choices, *(f"{key}={show(value)}" for key, value in given.items())]
+    keys = [key for key in values if key in changed and key.partition(".")[0] not in LEFT_OUT]
+    given = {key: values[key] for key in sorted(keys) if not isinstance(values[key], Mapping)}
+    lines = [*choices, *(f"{key}={show(value)}" for key, value in given.items())]
+    return [" ".join(printable(line).splitlines()) for line in lines]
 
 
 def describes_run(facts: Mapping[str, Any]) -> bool:

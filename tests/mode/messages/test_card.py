@@ -1,4 +1,4 @@
-from dataclasses import replace
+import json
 
 import pytest
 import yaml
@@ -61,9 +61,17 @@ def test_settings_are_compared_with_those_of_algorithm_and_environment(overrides
     composed = compose_checked(overrides).settings()
     typed = [o for o in overrides if o.partition("=")[0] not in ("algo", "env")]
     expected = [o.replace("1e4", "10000") for o in typed] if listed is None else listed
-    assert sorted(differences(composed)) == sorted(expected)
-    resumed = replace(composed, typed=frozenset({"total_env_steps"}))
-    assert differences(resumed) == differences(composed)
+    changed = differences(composed.record, composed.typed)
+    assert sorted(changed) == sorted(expected)
+    assert differences(composed.record, frozenset({"total_env_steps"})) == changed
+
+
+def test_a_card_is_about_the_file_of_the_run_and_not_about_how_it_was_loaded(tmp_path):
+    """Defect: of a run that was pushed, it listed the classes that were not built."""
+    loaded = settings()
+    (tmp_path / "config.json").write_text(json.dumps(settings("stop.hours=3.5").record))
+    loaded.plain["algo"]["loss"]["_target_"] = "rltrain.config.trust.nowhere"
+    assert "has all):\n\n* `stop.hours=3.5`\n\n" in card(tmp_path, loaded, FACTS, COMMANDS)
 
 
 def test_commands_of_several_processes_begin_with_torchrun(tmp_path):
