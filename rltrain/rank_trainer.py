@@ -71,7 +71,8 @@ class RankTrainer(Trainer):
     def on_first_rank(self, work: Callable[[], T]) -> T:
         """Return what ``work`` returns on rank 0, for which the others wait."""
         self.ranks.start()
-        return self.ranks.on_first(work)
+        result: T = self.ranks.gather(work() if self.ranks.rank == 0 else None)[0]
+        return result
 
     def tidy_checkpoints(self) -> None:
         """Tidy the checkpoints on rank 0."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,8 +15,6 @@ from torch import distributed as dist
 from rltrain.common.machine.child_processes import kill_with_parent
 from rltrain.errors import EnvError
 from rltrain.hardware.env_share import Share, split_envs
-
-T = TypeVar("T")
 
 
 @contextmanager
@@ -100,15 +98,6 @@ class Ranks:
         values = [None] * self.world_size
         dist.all_gather_object(values, value)
         return values
-
-    def on_first(self, work: Callable[[], T]) -> T:
-        """Return what ``work`` returns on rank 0, which alone calls it; the others wait for it.
-
-        Raises:
-            EnvError: another rank is gone.
-        """
-        result: T = self.gather(work() if self.rank == 0 else None)[0]
-        return result
 
     def close(self) -> None:
         """Leave the group; the others may continue."""

@@ -12,8 +12,8 @@ import yaml
 
 from rltrain.common.files import PAGES, JsonObject, json_object, newest
 from rltrain.common.json_text import is_number
-from rltrain.config.compose import compose_checked
-from rltrain.config.overrides import flat_keys
+from rltrain.config.overrides import leaves
+from rltrain.config.saved_config import deviations
 from rltrain.config.schema import Settings
 from rltrain.config.validate.constructor import show
 from rltrain.config.validate.mode_keys import ONLY_IN
@@ -32,8 +32,6 @@ COLUMNS = {
 
 LEFT_OUT = ("choices", "mode", "resume", "load_step", "trust", "record", *ONLY_IN)
 """Of ``config.json``, keys that say nothing about the run."""
-OTHER = object()
-"""In place of the value of a key that there is not: equal to none."""
 
 
 def card(
@@ -92,27 +90,18 @@ def card(
 
 def differences(record: JsonObject, typed: Set[str]) -> list[str]:
     """The choices that differ from those of the algorithm and the environment, then the values that
-    differ from those of all choices; of files of one's own only the values that were ``typed``.
+    differ from those of all choices; if these cannot be composed, the values that were ``typed``.
 
     Args:
         record: ``config.json``, which anyone may have written.
     """
-    groups = record.get("choices")
-    groups = groups if isinstance(groups, Mapping) else {}
-    chosen = {g: f"{g}={name}" for g, name in groups.items() if name is not None}
-    named = {g: chosen[g] for g in chosen if g in ("algo", "env", "experiment")}
-    values, choices, changed = flat_keys({**record, "choices": None}), [], typed
     try:
-        usual = compose_checked([*named.values()]).choices
-        named |= {g: line for g, line in chosen.items() if line != f"{g}={usual[g]}"}
-        known = flat_keys(compose_checked([*named.values()]).settings().record)
-        choices = [line for g, line in named.items() if g not in ("algo", "env")]
-        changed = {key for key in values if known.get(key, OTHER) != values[key]}
-    except (UsageError, KeyError):
-        pass
-    keys = [key for key in values if key in changed and key.partition(".")[0] not in LEFT_OUT]
-    given = {key: values[key] for key in sorted(keys) if not isinstance(values[key], Mapping)}
-    lines = [*choices, *(f"{key}={show(value)}" for key, value in given.items())]
+        choices, changed = deviations(record, ("algo", "env", "experiment"), ("tune",))
+    except (UsageError, AttributeError, KeyError):
+        choices, changed = {}, {k: v for k, v in leaves(record) if ".".join(k) in typed}
+    values = {".".join(names): value for names, value in sorted(changed.items())}
+    lines = [f"{g}={name}" for g, name in choices.items() if g not in ("algo", "env")]
+    lines += [f"{k}={show(v)}" for k, v in values.items() if k.partition(".")[0] not in LEFT_OUT]
     return [" ".join(printable(line).splitlines()) for line in lines]
 
 

@@ -325,8 +325,8 @@ def is_known(key: str, value: object) -> bool:
 
 def suggested_text(attributes: Mapping[str, str], name: str) -> str:
     """The JSON text of what a sampler suggests for a trial, "" for none, as Optuna joins it."""
-    parts = (attributes.get(f"{name}:relative_params:{i}") for i in itertools.count())
-    return "".join(itertools.takewhile(bool, parts))  # type: ignore[arg-type]
+    keys = (f"{name}:relative_params:{i}" for i in itertools.count())
+    return "".join(attributes[key] for key in itertools.takewhile(attributes.get, keys))
 
 
 def fits(text: str, space: Mapping[str, Parameter]) -> bool:

@@ -15,7 +15,8 @@ from rich.table import Column, Table
 
 from rltrain.common.files import put_text
 from rltrain.config.compose import compose_checked
-from rltrain.config.overrides import is_below, leaves, stacked
+from rltrain.config.overrides import is_below, stacked
+from rltrain.config.saved_config import deviations
 from rltrain.config.schema import RunSettings
 from rltrain.logger.csv_file import csv_text, to_table
 from rltrain.logger.screen import Screen, plural, shown
@@ -116,22 +117,13 @@ def preset_text(overrides: Sequence[str], about: Sequence[str]) -> str:
     lines at its top.
     """
     composed = compose_checked(overrides)
-    choices = {group: composed.choices[group] for group in ("algo", "env")}
-    usual = compose_checked([*(f"{g}={name}" for g, name in choices.items()), "tuned=none"]).choices
-    choices |= {
-        group: name
-        for group, name in composed.choices.items()
-        if name in composed.catalog.options(group)  # not a class of one's own
-        and usual.get(group) != name
-        and group not in ("experiment", "tuned", "tune", "logger", *choices)
-    }
-    plain = compose_checked([f"{group}={name}" for group, name in choices.items()] + ["tuned=none"])
-    before = dict(leaves(plain.plain))
+    record = {"choices": composed.choices, **composed.plain}
+    left_out = ("experiment", "tuned", "tune", "logger")
+    choices, changed = deviations(record, ("algo", "env"), left_out, "tuned=none")
     values = stacked(
         reduce(lambda node, name: {name: node}, reversed(names), value)  # names may have dots
-        for names, value in leaves(composed.plain)
+        for names, value in changed.items()
         if not is_below(".".join(names), OF_ALL_TRIALS)
-        and (names not in before or before[names] != value)
     )
     defaults = [{f"override /{group}": name} for group, name in choices.items()]
     head = "\n".join(["# @package _global_", *(f"# {line}" for line in about)])
