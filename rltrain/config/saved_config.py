@@ -17,13 +17,11 @@ from rltrain.common.checkpoint.kept_files import kept_file
 from rltrain.common.checkpoint.opponent_files import BUILTIN, kept_opponent
 from rltrain.common.files import JsonObject, get_json, json_object
 from rltrain.common.json_text import entry_name
-from rltrain.config.catalog import PRESETS, SHIPPED, Tree, split_options
+from rltrain.config.catalog import PRESETS, SHIPPED, Tree
 from rltrain.config.command_line import shell_word
-from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import (
     Leaves,
     flat_keys,
-    leaves,
     parse,
     part_targets,
     pick,
@@ -189,37 +187,6 @@ def config_text(settings: Settings, run_dir: Path) -> str:
     if isinstance(several := pick(record, "env.opponents"), dict):
         put(record, "env.opponents", {original(one): share for one, share in several.items()})
     return json.dumps(record, indent=1)
-
-
-def deviations(
-    record: JsonObject, named: Sequence[str], left_out: Sequence[str], *overrides: str
-) -> tuple[dict[str, str], dict[tuple[str, ...], Any]]:
-    """What distinguishes a configuration from the usual one of some of its choices.
-
-    Args:
-        record: what ``config.json`` contains.
-        named: the groups of these choices.
-        left_out: groups whose choices are not compared.
-        overrides: what the usual configuration has, too.
-
-    Returns:
-        the named choices and those that differ, and the values that differ from the values of all
-        these choices, by the names that lead to them.
-
-    Raises:
-        UsageError: the named choices cannot be composed.
-    """
-    chosen = {g: str(name) for g, name in record["choices"].items() if name is not None}
-    kept = {group: chosen[group] for group in named if group in chosen}
-    usual = compose_checked([*(f"{g}={name}" for g, name in kept.items()), *overrides]).choices
-    for group in [g for g in chosen if g in usual and g not in left_out]:
-        shipped = {*SHIPPED.options(group)}.issuperset(split_options(chosen[group]))
-        if shipped and chosen[group] != usual[group]:
-            kept[group] = chosen[group]
-    known = compose_checked([*(f"{g}={name}" for g, name in kept.items()), *overrides])
-    before = dict(leaves(known.plain))
-    own = leaves({name: node for name, node in record.items() if name != "choices"})
-    return kept, {n: value for n, value in own if n not in before or before[n] != value}
 
 
 def apply(

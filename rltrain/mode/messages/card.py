@@ -13,8 +13,8 @@ import yaml
 from rltrain.common.files import PAGES, JsonObject, json_object, newest
 from rltrain.common.json_text import is_number
 from rltrain.config.overrides import leaves
-from rltrain.config.saved_config import deviations
 from rltrain.config.schema import Settings
+from rltrain.config.show.deviations import deviations
 from rltrain.config.validate.constructor import show
 from rltrain.config.validate.mode_keys import ONLY_IN
 from rltrain.errors import UsageError, printable

@@ -16,8 +16,8 @@ from rich.table import Column, Table
 from rltrain.common.files import put_text
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import is_below, stacked
-from rltrain.config.saved_config import deviations
 from rltrain.config.schema import RunSettings
+from rltrain.config.show.deviations import deviations
 from rltrain.logger.csv_file import csv_text, to_table
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.tune.space import OF_ALL_TRIALS
