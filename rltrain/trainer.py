@@ -435,6 +435,7 @@ class Trainer:
                 self.restored = chosen.step
                 self.rewound = checkpoint.is_one(Path(path)) and last != chosen.step
         except fit.UNFIT as error:
+            self.close()  # some of it may be loaded
             raise CheckpointError(
                 f"{chosen.folder} does not fit this run: {type(error).__name__}: {error}"
             ) from error

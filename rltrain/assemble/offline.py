@@ -82,7 +82,12 @@ def build_offline_trainer(
     watchers = build_callbacks(settings, loggers, NoExploration(), statistics, callbacks)
     n_envs = settings.hardware.n_envs
     return OfflineTrainer(
-        reader=Reader(dataset=dataset, chosen=chosen, rng=generator(run.seed, DATASET_STREAM)),
+        reader=Reader(
+            dataset=dataset,
+            chosen=chosen,
+            rng=generator(run.seed, DATASET_STREAM),
+            reward_clip=settings.plain["env"].get("reward_clip"),
+        ),
         env_steps_per_iteration=algo.time_steps(n_envs) * n_envs,
         test_rollout=build_tests(
             settings, learner.online.agents, test_env, watched=watchers.watch_tests

@@ -5,9 +5,6 @@ results, for reports.
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Sequence
-from pathlib import Path
 
 from rltrain.callback.hooks import Callback, Due
 from rltrain.callback.training import Training
@@ -35,7 +32,8 @@ class SaveSnapshots(Callback):
 
     def on_train_start(self, trainer: Training, value: None = None) -> None:
         now, pool = trainer.clock.env_steps, trainer.run_dir / POOL
-        delete(pool, [step for step in checkpoint.list_steps(pool) if step > now])  # of a lost end
+        lost = [step for step in checkpoint.list_steps(pool) if step > now]
+        checkpoint.remove(pool, lost)
         self.on_iteration(trainer)
 
     def on_iteration(self, trainer: Training, value: None = None) -> None:
@@ -47,7 +45,7 @@ class SaveSnapshots(Callback):
                 self.on_train_end(trainer)
                 self.newest = env_steps
                 trainer.disk.attempt("a snapshot", lambda: trainer.export(pool, replace=True))
-                delete(pool, checkpoint.list_steps(pool)[self.pool_size :])
+                checkpoint.remove(pool, checkpoint.list_steps(pool)[self.pool_size :])
 
     def on_collect(self, trainer: Training, value: Steps) -> Steps:
         for info in (episode.info for episode in value.episodes):
@@ -60,9 +58,3 @@ class SaveSnapshots(Callback):
     def on_train_end(self, trainer: Training, value: None = None) -> None:
         path, text = trainer.run_dir / RESULTS, json.dumps(self.results)
         trainer.disk.attempt(RESULTS, lambda: put_text(path, text))
-
-
-def delete(pool: Path, steps: Sequence[int]) -> None:
-    """Delete the snapshots of these env steps."""
-    for step in steps:
-        shutil.rmtree(pool / str(step), ignore_errors=True)

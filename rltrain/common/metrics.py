@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from rltrain.common.json_text import is_number, without_nan
 from rltrain.errors import EnvError, UsageError
 
 if TYPE_CHECKING:
@@ -246,6 +247,16 @@ def beats(
     """
     better = test_score(result) >= list(best) or (best_untrained and not untrained)
     return better and any(name in result for name in COMPARED)
+
+
+def read_test(value: object) -> dict[str, float] | None:
+    """The result of a test in a ``run.json``: numbers by name, with its env steps. What is null
+    there was NaN or infinite, and is NaN; None for anything else.
+    """
+    if not isinstance(value, dict) or "env_steps" not in value:
+        return None
+    test = {name: math.nan if without_nan(x) is None else x for name, x in value.items()}
+    return test if all(x is math.nan or is_number(x) for x in test.values()) else None
 
 
 def by_opponent(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:

@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple
 import yaml
 from hydra.core.override_parser.types import Override
 
+from rltrain.common.checkpoint.opponent_files import NAMED
 from rltrain.common.metrics import METRICS
 from rltrain.config.catalog import CONF, FREE_FORM, RECOMMENDED, SEVERAL, SHIPPED, Tree
 from rltrain.config.mapping import typed as as_typed
@@ -26,7 +27,7 @@ from rltrain.config.overrides import Leaves, contained, is_below, leaves, pick, 
 from rltrain.config.yaml_files import LOADER
 from rltrain.errors import CheckpointError, NotTypedError
 
-Kind = Literal["file", "place", "free", "command"]
+Kind = Literal["file", "place", "free", "opponent", "command"]
 OUTSIDE: Mapping[str, Kind] = {
     "env.prices": "file",
     "env.start_positions": "file",
@@ -34,7 +35,7 @@ OUTSIDE: Mapping[str, Kind] = {
     "env.replay_dir": "place",
     "env.replay_prefix": "place",
     "env.kwargs.*": "free",
-    **dict.fromkeys(("env.opponent", "env.opponents.*", "test.opponent"), "free"),
+    **dict.fromkeys(("env.opponent", "env.opponents.*", "test.opponent"), "opponent"),
     "algo.optimizer.*": "free",
     "callbacks": "free",
     "test.function.*": "free",
@@ -54,7 +55,8 @@ OUTSIDE: Mapping[str, Kind] = {
 }
 """``file``: read by the environment, and copied into the run's folder when it begins. ``place``: a
 path or an address. ``free``: of any form, of which numbers and single words are harmless.
-``command``: what a command does, not a setting of a run.
+``opponent``: a path, unless it is a name that no folder takes. ``command``: what a command does,
+not a setting of a run.
 """
 FILES = tuple(
     f"{part}{key}" for key, kind in OUTSIDE.items() if kind == "file" for part in ("", "test.")
@@ -287,6 +289,7 @@ def outside(tree: Tree, left_out: Collection[str] = ()) -> Leaves:
         free = part is not None and names[len(part) :] not in [(name,) for name in NAMES]
         kind = key_kind(names) or ("free" if free else None)
         harmless = kind in (None, "command") or (kind == "free" and is_plain({names[-1]: value}))
+        harmless |= kind == "opponent" and (value in NAMED or names[-1] in NAMED)
         if names == ("callbacks",) and isinstance(value, list):
             harmless = all(is_plain(free_options(node)) for node in value)
         if not harmless and value not in (None, "") and not is_below(".".join(names), left_out):

@@ -4,8 +4,10 @@ that is in them.
 
 from __future__ import annotations
 
+import math
 import pickle
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor
 
+from rltrain.common.checkpoint.fit import MOST_COUNTED
 from rltrain.common.files import open_plain, whole_number
 from rltrain.common.json_text import is_number
 from rltrain.errors import CheckpointError, UsageError
@@ -49,10 +52,15 @@ def read_folder(path: Path, load_step: int | None) -> PymarlFiles:
         UsageError: a step together with a single checkpoint, or several runs.
     """
     folder, remarks = found_folder(path, load_step)
+    env_steps = whole_number(folder.name) or 0
+    if env_steps > MOST_COUNTED:
+        raise CheckpointError(
+            f"{folder}: the name is the number of env steps, expected at most {MOST_COUNTED:,}."
+        )
     mixer, optimizer = folder / MIXER, folder / OPTIMIZER
     return PymarlFiles(
         folder=folder,
-        env_steps=whole_number(folder.name) or 0,
+        env_steps=env_steps,
         agent=tensors(folder / AGENT),
         mixer=tensors(mixer) if mixer.is_file() else {},
         optimizer=optimizer_state(optimizer) if optimizer.is_file() else None,
@@ -119,6 +127,7 @@ def optimizer_state(file: Path) -> dict[str, Any]:
     has_options = isinstance(groups, list) and all(
         isinstance(group, Mapping)
         and isinstance(group.get("params"), list)
+        and all(isinstance(number, int) for number in group["params"])
         and isinstance(group.get("lr"), int | float)
         for group in groups
     )
@@ -135,16 +144,22 @@ def has_moments(state: object) -> bool:
     if not isinstance(state, Mapping) or not all(isinstance(x, Mapping) for x in state.values()):
         return False
     return len({frozenset(each) for each in state.values()}) <= 1 and all(
-        is_step(x) if name == "step" else is_plain(x) and bool(x.isfinite().all())
+        is_step(x) if name == "step" else is_moment(name, x)
         for each in state.values()
         for name, x in each.items()
     )
 
 
+def is_moment(name: str, value: object) -> bool:
+    """Whether it is a finite tensor, and not negative if it is an average of squares."""
+    least = 0.0 if "sq" in name else -math.inf
+    return is_plain(value) and bool(value.isfinite().all() and (value >= least).all())
+
+
 def is_step(value: object) -> bool:
     """Whether it is a number of updates, perhaps as a tensor."""
     number = value.item() if is_plain(value) and value.numel() == 1 else value
-    return is_number(number) and number >= 0
+    return is_number(number) and 0 <= number <= MOST_COUNTED
 
 
 def is_plain(value: object) -> TypeGuard[Tensor]:
@@ -159,7 +174,7 @@ def loaded(file: Path) -> Any:
         CheckpointError: the file cannot be read, or its pickle names a class or function.
     """
     try:
-        with open_plain(file) as raw:
+        with open_plain(file) as raw, warnings.catch_warnings(action="ignore"):
             return torch.load(raw, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         named = re.search(r"GLOBAL (\S+)", str(error))

@@ -63,7 +63,12 @@ def tested_against(settings: Settings, run_dir: Path | None) -> str:
     tested, training = settings.run.test.opponent, settings.opponent_weights(training=True)
     if tested == BUILTIN and settings.plain["env"].get("team") and BUILTIN not in training:
         tested = SELF if SELF in training else max(training, key=training.__getitem__)
-    if tested == SELF and run_dir is not None and (steps := list_steps(run_dir / POOL)):
+    if tested == SELF and run_dir is not None:
+        if not (steps := list_steps(run_dir / POOL)):
+            raise UsageError(
+                f"test.opponent=self: there is no snapshot of the agents in {run_dir / POOL}. Type "
+                "test.opponent=builtin, a scripted policy or the path of a checkpoint."
+            )
         tested = str(run_dir / POOL / str(steps[0]))
     return tested
 

@@ -44,12 +44,12 @@ def runs_below(root: Path) -> list[Path]:
 
 
 def run_home(path: Path) -> Path:
-    """The folder of the run that a checkpoint or a run's ``checkpoints/`` lies in; else itself, or
+    """The folder of the run that a checkpoint or a folder of checkpoints lies in; else itself, or
     for the name of a pointer the folder of that.
     """
-    one = checkpoint.is_one(path)
-    run_dir = path.parent.parent if one else path.parent
-    if (one or path.name == "checkpoints") and os.path.lexists(run_dir / "run.json"):
+    run_dir = path.parent.parent if checkpoint.is_one(path) else path.parent
+    inside = checkpoint.checkpoints_folder(path) == path
+    if inside and os.path.lexists(run_dir / "run.json"):
         return run_dir
     return path if path.is_dir() else path.parent
 

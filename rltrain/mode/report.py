@@ -9,7 +9,15 @@ from rich.box import SIMPLE_HEAD
 from rich.console import JustifyMethod
 from rich.table import Table as RichTable
 
-from rltrain.common.files import dated, expanded, made, put_text, require_empty, require_plain
+from rltrain.common.files import (
+    dated,
+    drop_temporary,
+    expanded,
+    made,
+    put_text,
+    require_empty,
+    require_plain,
+)
 from rltrain.common.machine.places import require_writable
 from rltrain.config.overrides import typed_list
 from rltrain.config.schema import RunSettings
@@ -42,7 +50,7 @@ def report(run: RunSettings) -> None:
         require_plain(folder)
     else:
         advice = "Type report.dir=FOLDER with a new or an empty folder, or leave it out."
-        require_empty(folder, "a report", advice)
+        require_empty(folder, "a report", advice, (".report.html.*",))
     for place in (folder, folder / "tables", folder / "figures"):
         require_writable(place.absolute(), "report.dir")
     problems: list[str] = []
@@ -68,6 +76,9 @@ def remove_old(folder: Path, tables: Sequence[Table], figures: Sequence[Path]) -
     drawn = {folder / "figures" / f"{name}.{form}" for name in FIGURES for form in FORMATS}
     for path in old | (drawn - {*figures}):
         path.unlink(missing_ok=True)
+    drop_temporary(folder, "*.html")
+    drop_temporary(folder / "tables", "*.csv", "*.tex")
+    drop_temporary(folder / "figures", *(f"*.{form}" for form in FORMATS))
 
 
 def show(folder: Path, analysis: Analysis, tables: Sequence[Table]) -> None:

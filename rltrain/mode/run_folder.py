@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import logging
-import math
 import os
 import secrets
 import shlex
@@ -36,9 +35,9 @@ from rltrain.common.files import (
     put_text,
     require_empty,
 )
-from rltrain.common.json_text import is_number, json_text, without_nan
+from rltrain.common.json_text import json_text
 from rltrain.common.machine.places import require_writable
-from rltrain.common.metrics import beats, by_opponent, test_score
+from rltrain.common.metrics import beats, by_opponent, read_test, test_score
 from rltrain.config.overrides import pick
 from rltrain.config.saved_config import config_text
 from rltrain.config.schema import Settings
@@ -139,19 +138,31 @@ def new_run(run_dir: Path, files: Mapping[str, str]) -> Iterator[None]:
 
 def record_failure(run_dir: Path, error: str, exit_code: int, process: int) -> None:
     """Record in ``run.json``, if it can be written, that a run failed before or apart from its own
-    records. The record of a run that ``process`` did not begin or continue stays as it is.
+    records. The record of a run that ended before ``process`` began or continued it, or that
+    another process holds, stays as it is.
     """
     facts = {"status": "failed", "exit_code": exit_code, "error": error, "finished": now()}
     path = run_dir / "run.json"
     before = json_object(path)
-    at_work = before.get("process"), before.get("status")
-    if at_work != (process, "running") and (at_work[0] is not None or holds_run(run_dir)):
+    at_work, status = before.get("process"), before.get("status")
+    if at_work != process and status == "running" and is_held(run_dir):
+        return
+    if status != "running" and (at_work is not None or holds_run(run_dir)):
         return
     try:
         run_dir.mkdir(parents=True, exist_ok=True)
         put_text(path, json_text(before | facts))
     except OSError as failure:
         log.warning("%s could not be written (%s)", path, failure)
+
+
+def is_held(run_dir: Path) -> bool:
+    """Whether a process holds a run folder."""
+    try:
+        with run_lock(run_dir):
+            return False
+    except UsageError:
+        return True
 
 
 def link_latest(run_dir: Path) -> None:
@@ -170,16 +181,6 @@ def link_latest(run_dir: Path) -> None:
     except OSError as error:
         log.info("outputs/latest could not be linked: %s", error)
         temporary.unlink(missing_ok=True)
-
-
-def read_test(value: object) -> dict[str, float] | None:
-    """The result of a test in a ``run.json``: numbers by name, with its env steps. What is null
-    there was NaN or infinite, and is NaN; None for anything else.
-    """
-    if not isinstance(value, dict) or "env_steps" not in value:
-        return None
-    test = {name: math.nan if without_nan(x) is None else x for name, x in value.items()}
-    return test if all(x is math.nan or is_number(x) for x in test.values()) else None
 
 
 class Record(Callback):

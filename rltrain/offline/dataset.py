@@ -134,10 +134,19 @@ class Reader:
         dataset: what is read.
         chosen: the pieces to return.
         rng: shuffles them for every pass.
+        reward_clip: rewards are clipped to ± this; None = no clipping.
     """
 
-    def __init__(self, *, dataset: Dataset, chosen: np.ndarray, rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        *,
+        dataset: Dataset,
+        chosen: np.ndarray,
+        rng: np.random.Generator,
+        reward_clip: float | None,
+    ) -> None:
         self.dataset, self.chosen, self.rng = dataset, chosen, rng
+        self.reward_clip = reward_clip
         self.seconds = np.zeros(2)  # nothing acts
         self.about: Mapping[str, object] = {
             "dataset": f"{dataset.folder} ({int(dataset.whole.sum()):,} whole episodes, "
@@ -169,6 +178,8 @@ class Reader:
             if name != "probability"
         }
         fields["action"] = fields["action"].astype(np.int64)
+        if self.reward_clip is not None:
+            fields["reward"] = fields["reward"].clip(-self.reward_clip, self.reward_clip)
         lost = np.zeros(1, np.bool_)
         return Steps(**{name: array[:, None] for name, array in fields.items()}, lost=lost)
 

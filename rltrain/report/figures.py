@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rltrain.common.files import replacing
 from rltrain.logger.curve import new_figure
 from rltrain.report.comparison import Analysis
 from rltrain.report.report_tables import AXES, metric_name, self_play_runs
@@ -80,7 +81,8 @@ def draw_all(analysis: Analysis, folder: Path) -> list[Path]:
                 image = BytesIO()  # writing a PDF itself, matplotlib hides that a disk is full
                 figure.savefig(image, format=form, metadata=DATES.get(form))
                 path = folder / f"{draw.__name__}.{form}"
-                path.write_bytes(image.getvalue())
+                with replacing(path) as temporary:
+                    temporary.write_bytes(image.getvalue())
                 out.append(path)
     return out
 

@@ -141,6 +141,25 @@ def test_prune_keeps_the_newest_and_the_best(tmp_path):
     assert checkpoint.list_steps(tmp_path) == [400, 300, 150]
 
 
+@pytest.mark.parametrize("damaged", [False, True])
+def test_no_folder_with_other_files_is_deleted(tmp_path, damaged):
+    """Defect: all folders named after later steps were deleted, with what was in them."""
+    foreign = {tmp_path / "350" / "notes.txt", tmp_path / "20240101" / "x" / "y"}
+    for step in (100, 200, 300, 350):
+        make(tmp_path, step)
+    for file in foreign:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("kept")
+    if damaged:
+        (tmp_path / "300" / "manifest.json").unlink()
+        (tmp_path / "300" / "note.json").unlink()
+    checkpoint.drop_later(tmp_path, 200)
+    checkpoint.prune(tmp_path, 1)
+    checkpoint.make_latest(tmp_path, 200, 1, "note")
+    assert checkpoint.list_steps(tmp_path) == [20240101, 350, 200]
+    assert {path.read_text() for path in foreign} == {"kept"}
+
+
 def test_a_dropped_part_leaves_a_valid_checkpoint(tmp_path):
     folder = make(tmp_path, 5)
     checkpoint.drop_part(folder, "model")
@@ -276,15 +295,15 @@ def test_what_killed_processes_left_is_removed_with_the_next_latest(tmp_path):
     """Defect: a replay whose removal was interrupted stayed, with names of temporary files."""
     for step in (5, 10):
         make(tmp_path, step)
-    checkpoint.put_manifest(
-        tmp_path / "5", {**checkpoint.stored_manifest(tmp_path / "5"), "files": {}}
-    )
+    manifest = checkpoint.stored_manifest(tmp_path / "5")
+    note = {"note.json": manifest["files"]["note.json"]}
+    checkpoint.put_manifest(tmp_path / "5", {**manifest, "files": note})
     for name in (".best.77", ".latest.78", "5/.manifest.json.79"):
         (tmp_path / name).write_text("7")
     (tmp_path / ".tmp-1-2").mkdir()
-    checkpoint.make_latest(tmp_path, 10, 2, "replay")
+    checkpoint.make_latest(tmp_path, 10, 2, "model")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["10", "5", "latest"]
-    assert [p.name for p in (tmp_path / "5").iterdir()] == ["manifest.json"]
+    assert {p.name for p in (tmp_path / "5").iterdir()} == {"manifest.json", *note}
     checkpoint.checked_manifest(tmp_path / "10")
 
 

@@ -6,6 +6,8 @@ from dataclasses import fields, is_dataclass
 
 import pytest
 
+from rltrain.battles.scripted.policies import DECISIONS
+from rltrain.common.checkpoint.opponent_files import NAMED, is_checkpoint
 from rltrain.config import schema
 from rltrain.config.node import part_facts
 from rltrain.config.trust import (
@@ -151,6 +153,20 @@ def test_numbers_and_single_words_are_harmless(value, plain):
 def test_names_of_folders_of_trackio_are_typed_unless_they_are_words(value, typed):
     options = {"_target_": "rltrain.logger.Trackio", "project": value, "group": None}
     assert bool(outside({"logger": {"trackio": options}})) is typed
+
+
+@pytest.mark.parametrize("name", ["closest", "random", "self", "builtin", "team", "qmix", "a/b"])
+def test_opponents_are_typed_unless_no_folder_takes_their_name(name, own_folder):
+    """Defects: a folder of the name of a scripted policy was played against in another folder; a
+    lost copy of an opponent was replaced by whatever had its name.
+    """
+    assert {*NAMED} == {"builtin", "self", "random", *DECISIONS}
+    (own_folder / name).mkdir(parents=True)
+    assert is_checkpoint(name) is (name not in NAMED)
+    assert is_checkpoint(f"./{name}")
+    for tree in ({"opponent": name}, {"opponents": {name: 1.0}}):
+        assert bool(outside({"env": tree})) is (name not in NAMED)
+    assert bool(outside({"test": {"opponent": name}})) is (name not in NAMED)
 
 
 @pytest.mark.parametrize("text", ["os:system", "a.b:C", "_a:b.c"])

@@ -134,6 +134,9 @@ def test_the_pool_of_self_play_lies_in_the_run_folder_and_can_be_played(tmp_path
     snapshot = tmp_path / "run" / "pool" / str(pool[1])
     played = rltrain.evaluate(snapshot, episodes=2, overrides=[f"test.opponent={result.run_dir}"])
     assert "test/draw_rate" in played.metrics
+    shutil.rmtree(tmp_path / "run" / "pool")
+    with pytest.raises(UsageError, match="there is no snapshot of the agents in"):
+        rltrain.evaluate(result.run_dir, episodes=2, overrides=["test.opponent=self"])
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,11 @@ import pytest
 
 import rltrain
 from rltrain.api import settings_from
+from rltrain.common.checkpoint import Found
 from rltrain.errors import StorageError
 from rltrain.mode import evaluate
 from rltrain.mode.evaluate import plain_info, played, return_texts, summary
-from rltrain.mode.evaluation_files import recordings_folder, write
+from rltrain.mode.evaluation_files import home, recordings_folder, write
 from rltrain.types import Episode
 from tests.video.viewer import read_page
 
@@ -43,6 +44,20 @@ def test_what_an_environment_counts_is_averaged():
 
 def test_one_episode_has_no_standard_error():
     assert "test/return_standard_error" not in summary([Episode(1.0, 3)])
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "place"),
+    [
+        *(("run/checkpoints/5", "run"), ("run/weights/5", "run"), ("run/pool/5", "run")),
+        *(("run/opponents/b", "run/opponents/b"), ("exported/5", "exported/5")),
+    ],
+)
+def test_results_belong_to_the_run_of_the_agents(own_folder, checkpoint, place):
+    """Defect: those of a run's opponent were written as the run's own."""
+    (own_folder / "run").mkdir()
+    (own_folder / "run" / "run.json").touch()
+    assert home(Found(own_folder / checkpoint, 5)) == own_folder / place
 
 
 @pytest.fixture

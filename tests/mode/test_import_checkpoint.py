@@ -1,6 +1,8 @@
 """mode=import: weights, moments and step of PyMARL's checkpoint folders, and what is refused."""
 
 import os
+import pickle
+import warnings
 from pathlib import Path
 
 import pytest
@@ -204,7 +206,12 @@ NO_FIT = "does not fit: "
         ("opt.th", of_first(step=None), NO_OPTIMIZER),
         *(
             ("opt.th", of_first(step=step), NO_OPTIMIZER)
-            for step in (torch.ones(2), torch.tensor(float("nan")), -3, 10**400, torch.tensor(1j))
+            for step in (torch.ones(2), torch.tensor(float("nan")), -3, 10**16, torch.tensor(1j))
+        ),
+        ("opt.th", of_first(square_avg=-torch.ones(8, 7)), NO_OPTIMIZER),
+        *(
+            ("opt.th", lambda saved, n=n: saved["param_groups"][0]["params"].insert(0, n), message)
+            for n, message in (([0], NO_OPTIMIZER), ("0", NO_OPTIMIZER))
         ),
         ("agent.th", of_agent("fc1.weight", torch.flatten), NO_FIT),
         ("agent.th", of_agent("fc2.weight", torch.sum), r"fc2.weight has \[\], expected"),
@@ -263,6 +270,13 @@ def test_a_pickle_that_wants_to_run_code_is_refused(command, folder, small, name
         command("mode=import", f"checkpoint={folder}", *small, *OVERRIDES)
     assert not Path("executed").exists()
     assert not Path("outputs").exists()
+
+
+def test_a_pickle_that_torch_did_not_write_is_refused_without_its_warning(folder):
+    folder.mkdir(parents=True)
+    (folder / "agent.th").write_bytes(pickle.dumps(Evil()))
+    with warnings.catch_warnings(action="error"), pytest.raises(CheckpointError):
+        read_folder(folder, None)
 
 
 def test_a_damaged_file_is_named(folder):
@@ -328,6 +342,9 @@ def test_of_a_run_the_nearest_step_is_taken_and_said(folder):
         read_folder(folder.parents[1], None)
     with pytest.raises(CheckpointError, match=r"There is no agent\.th"):
         read_folder(folder, None)
+    pymarl_folder(folder.with_name(f"{10**17}"), RNNAgent())
+    with pytest.raises(CheckpointError, match="expected at most 1,000,000,000,000,000"):
+        read_folder(folder.with_name(f"{10**17}"), None)
 
 
 def test_an_import_needs_a_folder(command, small):

@@ -73,8 +73,13 @@ def test_every_command_that_reads_a_run_refuses_links(trained, own_folder, mode,
     assert contents(own_folder) == before
 
 
-@pytest.mark.parametrize("typed", ["", "checkpoints", "checkpoints/162", "checkpoints/latest"])
-def test_the_whole_run_is_looked_at_whichever_part_was_typed(trained, own_folder, typed):
+@pytest.mark.parametrize("inner", ["checkpoints", "weights"])
+@pytest.mark.parametrize("typed", ["", "{}", "{}/162", "{}/latest"])
+def test_the_whole_run_is_looked_at_whichever_part_was_typed(trained, own_folder, typed, inner):
+    """Defect: links beside checkpoints in a folder of another name were followed."""
+    typed = typed.format(inner)
+    if inner in typed:
+        (trained / "checkpoints").rename(trained / inner)
     put_link(trained, "evaluation.json", outside(own_folder, "file.json"))
     with pytest.raises(CheckpointError, match="is a link to"):
         run(["mode=evaluate", f"checkpoint={trained / typed}"])

@@ -138,10 +138,15 @@ def test_a_rewritten_report_has_no_files_of_the_one_before(runs):
     foreign = {"notes.txt", "tables/mine.csv", "figures/mine.svg", "figures/improvement.txt"}
     for own in foreign:
         (runs / "here" / own).write_text("mine")
+    for left in (".report.html.7", "tables/.runs.csv.7", "tables/.runs.tex.7", "figures/.x.png.7"):
+        (runs / "here" / left).write_text("of a report that was killed")
     assert run([*words, "runs=outputs/dqn"]) == 0
     names = ("final_scores", "sample_efficiency", "runs")
     tables = {f"tables/{name}.{form}" for name in names for form in ("csv", "tex")}
     found = {path.relative_to(runs / "here").as_posix() for path in (runs / "here").rglob("*.*")}
+    (runs / "new").mkdir()
+    (runs / "new/.report.html.7").write_text("of a report that was killed")
+    assert run([*words[:2], "report.dir=new", "runs=outputs/dqn"]) == 0
     assert found == {"report.html"} | tables | foreign
 
 

@@ -128,14 +128,22 @@ def test_pieces_of_cut_episodes_are_never_held_out(tmp_path):
     assert np.flatnonzero(data.held_out(1)).tolist() == [3]
 
 
-def reader(folder, chosen=None, seed=0):
+def reader(folder, chosen=None, seed=0, reward_clip=None):
     data = open_dataset(folder, SPEC)
     chosen = np.arange(len(data.length)) if chosen is None else chosen
-    return Reader(dataset=data, chosen=chosen, rng=np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    return Reader(dataset=data, chosen=chosen, rng=rng, reward_clip=reward_clip)
 
 
 def numbers(steps):
     return steps.obs[:, 0, 0, 0].astype(int).tolist()
+
+
+def test_rewards_are_clipped_as_in_training(folder):
+    """Defect: env.reward_clip changed nothing, and evaluations record rewards as they are."""
+    whole, clipped = (reader(folder, reward_clip=x).collect(40, Clock()) for x in (None, 3.0))
+    assert whole.reward.max() > 3
+    assert (clipped.reward == whole.reward.clip(-3, 3)).all()
 
 
 def test_every_piece_is_read_once_in_a_pass_and_passes_differ(folder):

@@ -30,6 +30,19 @@ def test_every_figure_in_three_formats(tmp_path):
     assert {tuple(bytes.fromhex(c[1:])) for c in COLORS[:2]} <= found
 
 
+def test_a_figure_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypatch):
+    def full(path, data):
+        path.touch()
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "curves.png").write_text("before")
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="No space"):
+        draw_all(analyze([run(Path("a"))], settings()), tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["curves.png"]
+    assert (tmp_path / "curves.png").read_text() == "before"
+
+
 def test_more_configurations_than_colors_differ_in_their_dashes():
     labels = [str(i) for i in range(20)]
     assert len({tuple(line_style(labels, label).values()) for label in labels}) == 20

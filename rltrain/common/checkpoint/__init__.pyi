@@ -19,6 +19,7 @@ from rltrain.common.checkpoint.locate import stored_manifest as stored_manifest
 from rltrain.common.checkpoint.retention import drop_later as drop_later
 from rltrain.common.checkpoint.retention import make_latest as make_latest
 from rltrain.common.checkpoint.retention import prune as prune
+from rltrain.common.checkpoint.retention import remove as remove
 from rltrain.common.checkpoint.storage import CONFIG as CONFIG
 from rltrain.common.checkpoint.storage import MODEL as MODEL
 from rltrain.common.checkpoint.storage import REPLAY as REPLAY

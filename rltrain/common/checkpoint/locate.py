@@ -20,6 +20,7 @@ from rltrain.common.files import (
     SHOWN,
     JsonObject,
     digest,
+    drop_temporary,
     get_json,
     get_text,
     put_text,
@@ -58,13 +59,14 @@ def own_digest(manifest: Mapping[str, object]) -> str:
 
 
 def drop_part(folder: Path, part: str) -> None:
-    """Remove a part of a finished checkpoint, first from the manifest, or what is left of it."""
+    """Remove a part of a finished checkpoint, first from the manifest; other files stay."""
     manifest = stored_manifest(folder)
     kept = {n: facts for n, facts in manifest["files"].items() if n.partition(".")[0] != part}
     if len(kept) < len(manifest["files"]):
         put_manifest(folder, {**manifest, "files": kept})
+    drop_temporary(folder, MANIFEST)
     for file in folder.iterdir():
-        if file.name not in kept and file.name != MANIFEST and not file.is_dir():
+        if file.name.partition(".")[0] == part and not file.is_dir():
             file.unlink()
 
 

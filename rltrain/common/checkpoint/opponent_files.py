@@ -16,6 +16,11 @@ newest snapshot, then by those of the one that played.
 """
 BUILTIN, SELF = "builtin", "self"
 """The opponent that is part of an environment, and past weights of the agents themselves."""
+NAMED = (
+    *(BUILTIN, SELF, "random", "stop", "closest", "focus", "heuristic", "kite", "spread"),
+    "alternate",
+)
+"""These and the scripted policies: names that no folder takes."""
 PLAIN = ("checkpoints", "/", ".", "..", "~")
 """Parts of a path that do not distinguish runs."""
 MOST_BYTES = 240
@@ -24,8 +29,8 @@ POINTERS = ("best", "latest")
 
 
 def is_checkpoint(opponent: str) -> bool:
-    """Whether an opponent is named by the path of a checkpoint; if not, it is a scripted policy."""
-    if opponent in (BUILTIN, SELF):
+    """Whether an opponent is named by the path of a checkpoint."""
+    if opponent in NAMED:
         return False
     return "/" in opponent or opponent == "latest" or os.path.exists(expanded(opponent))
 

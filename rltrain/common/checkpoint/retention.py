@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from rltrain.common.checkpoint.locate import drop_part, list_steps, name_pointer, pointed, read_kind
-from rltrain.common.files import drop_temporary
+from rltrain.common.checkpoint.locate import (
+    drop_part,
+    list_steps,
+    name_pointer,
+    pointed,
+    read_kind,
+    stored_manifest,
+)
+from rltrain.common.checkpoint.storage import PARTS
+from rltrain.common.files import JsonObject, drop_temporary
 
 
 def make_latest(checkpoints: Path, step: int, keep_last: int, newest_only: str) -> None:
@@ -24,8 +34,7 @@ def drop_later(checkpoints: Path, step: int) -> None:
     name_pointer(checkpoints, "latest", step)
     if (pointed(checkpoints, "best") or 0) > step:
         (checkpoints / "best").unlink()
-    for later in [other for other in list_steps(checkpoints) if other > step]:
-        shutil.rmtree(checkpoints / str(later), ignore_errors=True)
+    remove(checkpoints, [other for other in list_steps(checkpoints) if other > step])
 
 
 def prune(checkpoints: Path, keep_last: int) -> None:
@@ -33,6 +42,15 @@ def prune(checkpoints: Path, keep_last: int) -> None:
     keep = {pointed(checkpoints, "best"), pointed(checkpoints, "latest")}
     kinds = {s: read_kind(checkpoints / str(s)) for s in list_steps(checkpoints)}
     keep |= set([s for s, kind in kinds.items() if kind == "full"][:keep_last])
-    for step in kinds:
-        if step not in keep:
-            shutil.rmtree(checkpoints / str(step), ignore_errors=True)
+    remove(checkpoints, [step for step in kinds if step not in keep])
+
+
+def remove(checkpoints: Path, steps: Sequence[int]) -> None:
+    """Delete checkpoints, damaged ones too; a folder in which there is anything else stays."""
+    for folder in (checkpoints / str(step) for step in steps):
+        listed: JsonObject = {}
+        with suppress(OSError, ValueError):
+            listed = stored_manifest(folder)["files"]
+        names = {path.name for path in folder.iterdir()} - listed.keys()
+        if {name.partition(".")[0] for name in names} <= {"manifest", *PARTS}:
+            shutil.rmtree(folder, ignore_errors=True)

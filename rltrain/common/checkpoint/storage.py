@@ -24,7 +24,7 @@ from rltrain.common.machine.places import require_writable
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.types import Pieces
 
-MODEL, TRAINER, REPLAY, SPEC, CONFIG = "model", "trainer", "replay", "spec", "config"
+MODEL, TRAINER, REPLAY, SPEC, CONFIG = PARTS = ("model", "trainer", "replay", "spec", "config")
 """The parts of a checkpoint."""
 PLAIN = (CONFIG, SPEC)
 """The parts that are JSON."""

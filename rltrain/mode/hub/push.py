@@ -11,11 +11,11 @@ from typing import Literal
 
 from rltrain.common import checkpoint
 from rltrain.common.files import json_object, put_text
+from rltrain.common.metrics import read_test
 from rltrain.errors import UsageError
 from rltrain.mode.evaluate import open_checkpoint
 from rltrain.mode.hub.download import PREFIX, client
 from rltrain.mode.messages.card import card, describes_run, pages, videos
-from rltrain.mode.run_folder import read_test
 
 SENT = ("config.json", "run.json", "metrics.jsonl", "learning_curve.png")
 

@@ -17,7 +17,14 @@ from pydantic import Field
 
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.opponent_files import BUILTIN
-from rltrain.common.files import JsonObject, json_object, locked, put_text, require_plain
+from rltrain.common.files import (
+    JsonObject,
+    drop_temporary,
+    json_object,
+    locked,
+    put_text,
+    require_plain,
+)
 from rltrain.common.json_text import json_text, read_strictly
 from rltrain.common.machine.places import ELSEWHERE, require_no_folders, require_writable
 from rltrain.common.seeding import SeedsOfTests
@@ -106,6 +113,7 @@ def match(
         raise UsageError(f"Another process plays this match, in {folder}. Wait for it.")
 
     with locked(folder, refuse):
+        drop_temporary(folder, FILE)
         pairings = begun(request, every)[1]
         record["pairings"] = pairings
         for first, second in every[len(pairings) :]:

@@ -27,10 +27,11 @@ from rltrain.common.files import (
 )
 from rltrain.common.json_text import entry_name, is_number, read_strictly
 from rltrain.common.machine.places import require_writable
+from rltrain.common.metrics import read_test
 from rltrain.config.schema import Settings
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.logger.screen import shown
-from rltrain.mode.run_folder import now, read_test
+from rltrain.mode.run_folder import now
 
 log = logging.getLogger("rltrain")
 FILE = "sweep.json"

@@ -31,6 +31,7 @@ CASES = [  # typed, where nothing reads it, and where something does
     ("dataset.shard_bytes=100 dataset.max_bytes=100", CART, f"{CART} dataset.write=d"),
     ("dataset.held_out=0.5", CART, f"{STEP} dataset.read=DATA"),
     ("algo.exploration.end=0.5", f"{STEP} dataset.read=DATA", STEP),
+    ("env.time_limit=terminal", f"{STEP} dataset.read=DATA", STEP),
     ("algo.learning_starts=10", f"{STEP} dataset.read=DATA", STEP),
     ("stop.mode=min", CART, f"{CART} stop.metric=test/return_mean stop.value=1"),
     ("self_play.pool_size=3 self_play.interval=9", SMAC, f"{SMAC} env.opponent=self"),

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import shutil
 import signal
+from contextlib import nullcontext
 
 import pytest
 
@@ -12,6 +13,7 @@ import rltrain
 from benchmarks.faults.runs import digests
 from rltrain.callback import Callback
 from rltrain.config.compose import compose_checked
+from rltrain.mode.run_folder import run_lock
 from rltrain.mode.sweep import job
 from tests.conftest import SMALL
 
@@ -55,7 +57,8 @@ def test_a_run_that_is_not_continued_stays_as_it_was(finished, tmp_path, name, c
     folder = shutil.copytree(finished, tmp_path / "run")
     change(folder)
     before = (folder / "run.json").read_bytes()
-    assert job.train(1, [f"resume={folder}", override]) == code
+    with run_lock(folder) if change is at_work else nullcontext():
+        assert job.train(1, [f"resume={folder}", override]) == code
     assert (folder / "run.json").read_bytes() == before
     assert "rltrain: run: " in capsys.readouterr().err
 

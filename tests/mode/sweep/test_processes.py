@@ -4,10 +4,12 @@ import io
 import json
 import os
 import signal
+from contextlib import nullcontext
 
 import pytest
 
 from rltrain.logger.screen import Screen
+from rltrain.mode.run_folder import run_lock
 from rltrain.mode.sweep.processes import Processes
 from tests.mode.sweep.jobs import jobs, processes
 
@@ -55,9 +57,18 @@ def test_a_job_that_is_not_continued_keeps_its_record_and_counts(own_folder, sta
     text = json.dumps({"status": status, "exit_code": 0, "process": os.getpid()})
     (job.folder / "run.json").write_text(text)
     ours = processes(2)
-    ours.run([job, failed])
+    with run_lock(job.folder) if status == "running" else nullcontext():
+        ours.run([job, failed])
     assert (job.folder / "run.json").read_text() == text
     assert ours.refused == [3]
+
+
+def test_a_run_that_was_killed_does_not_go_on_running_in_its_record(own_folder):
+    """Defect: where its job then ended before it continued, it ran forever, and failed with 1."""
+    (job,) = jobs(own_folder, "refuse")
+    (job.folder / "run.json").write_text(json.dumps({"status": "running", "process": 1}))
+    processes(1).run([job])
+    assert (job.record["status"], job.record["exit_code"]) == ("failed", 3)
 
 
 def test_ctrl_c_while_a_job_starts_prints_no_traceback(own_folder):
