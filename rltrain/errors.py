@@ -95,8 +95,8 @@ def usage_errors() -> Iterator[None]:
             yield
     except ValueError as error:
         raise UsageError(str(error)) from error
-    except RuntimeError as error:
-        if "overflow" not in str(error):
+    except (RuntimeError, TypeError) as error:  # of PyTorch
+        if not re.search("(?i)overflow|cannot be represented", str(error)):
             raise
         problem = str(error).splitlines()[0]
         raise UsageError(f"A number of this configuration is too large: {problem}.") from error

@@ -100,9 +100,14 @@ LACKS_MEMORY = [
     RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
     torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 7.11 PiB"),
 ]
-LACKS_NONE = [
+TOO_LARGE = [
     RuntimeError("Storage size calculation overflowed with sizes=[4611686018427387904]"),
     RuntimeError("value cannot be converted to type float without overflow"),
+    RuntimeError("IntArrayRef contains an int that cannot be represented as a SymInt: 2"),
+    TypeError("empty(): argument 'size' failed to unpack: Overflow when unpacking long long"),
+]
+LACKS_NONE = [
+    *TOO_LARGE,
     RuntimeError("unsupported memory format option Contiguous"),
     OverflowError("Python int too large to convert to C long"),
     OSError(errno.ENOSPC, "No space left on device"),
@@ -168,6 +173,12 @@ def test_a_lack_of_memory_within_an_environment_names_the_environment_as_well(
     with pytest.raises(RltrainError, match=MEMORY) as said, memory_errors():
         raise raised.value
     assert re.search(r"\(the environment itself may take it: Runs at step \d", str(said.value))
+
+
+@pytest.mark.parametrize("error", TOO_LARGE, ids=repr)
+def test_a_number_that_pytorch_cannot_have_is_too_large(error):
+    with pytest.raises(UsageError, match="is too large"), usage_errors():
+        raise error
 
 
 @pytest.mark.parametrize("error", LACKS_NONE, ids=repr)

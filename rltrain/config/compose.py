@@ -30,6 +30,8 @@ from rltrain.config.overrides import (
     jobs,
     parse,
     part_group,
+    pick,
+    put,
     require_one_value,
     set_value,
     sets_hydra,
@@ -229,7 +231,7 @@ def repeated(overrides: Sequence[str]) -> Composition:
         UsageError: overrides that do not fit it.
     """
     from rltrain.config.names import hydra_problem
-    from rltrain.config.saved_config import load_config
+    from rltrain.config.saved_config import load_config, read_config
     from rltrain.config.validate.mode_keys import require_typed
 
     path = absolute_path(str(typed_value(overrides, "config")))
@@ -244,9 +246,12 @@ def repeated(overrides: Sequence[str]) -> Composition:
     if problems:
         raise UsageError("\n".join(problems))
     others = [str(o.input_line) for o in parsed if not sets_hydra(o)]
-    tree, choices, _ = load_config(file, others, learns=True)
+    tree, choices, changed = load_config(file, others, learns=True)
     require_typed(tree)
-    return Composition({**tree, "config": str(path)}, choices, tree, tuple(overrides))
+    saved, untyped = read_config(file), copy.deepcopy(tree)
+    for key in changed:
+        put(untyped, key, pick(saved, key))
+    return Composition({**tree, "config": str(path)}, choices, untyped, tuple(overrides))
 
 
 @dataclass(frozen=True)

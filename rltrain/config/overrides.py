@@ -213,7 +213,7 @@ def require_once(overrides: Sequence[str]) -> None:
             raise UsageError(f"{key} is typed twice ({', '.join(typed)}). Keep one of them.")
     for key, _, value in (override.lstrip("+").partition("=") for override in overrides):
         if key in PATH_KEYS and not value.startswith("["):
-            require_possible(value, key)
+            require_possible(value[1:-1] if value[:1] in ("'", '"') else value, key)
 
 
 def typed_value(overrides: Sequence[str], key: str) -> Any:

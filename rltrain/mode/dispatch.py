@@ -333,7 +333,7 @@ def other_overrides(
     """The overrides without those in ``about``; UsageError for any of ``never``, which have no
     effect with them.
     """
-    names = {override: override.partition("=")[0] for override in overrides}
+    names = {override: override.lstrip("+").partition("=")[0] for override in overrides}
     if unused := [override for override, name in names.items() if name in never]:
         raise UsageError(
             f"{', '.join(unused)}: not used together with {about[-1]}=. Leave out one of them."

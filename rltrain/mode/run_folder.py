@@ -13,7 +13,7 @@ import subprocess
 import time
 import weakref
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ from rltrain.common.files import (
     require_empty,
 )
 from rltrain.common.json_text import json_text
-from rltrain.common.machine.places import require_writable
+from rltrain.common.machine.places import require_possible, require_writable
 from rltrain.common.metrics import beats, by_opponent, read_test, test_score
 from rltrain.config.overrides import pick
 from rltrain.config.saved_config import config_text
@@ -58,7 +58,9 @@ def new_run_dir(settings: Settings) -> Path:
     """``outputs/<algo>-<env>/<date>_<time>[-<name>]-s<seed>-<4 hex>``."""
     group = f"{settings.choices['algo']}-{settings.choices['env']}"
     folder = dated(group, settings.run.name)
-    return folder.with_name(f"{folder.name}-s{settings.run.seed}-{secrets.token_hex(2)}")
+    run_dir = folder.with_name(f"{folder.name}-s{settings.run.seed}-{secrets.token_hex(2)}")
+    require_possible(run_dir, "name")
+    return run_dir
 
 
 def holds_run(folder: Path) -> bool:
@@ -144,25 +146,15 @@ def record_failure(run_dir: Path, error: str, exit_code: int, process: int) -> N
     facts = {"status": "failed", "exit_code": exit_code, "error": error, "finished": now()}
     path = run_dir / "run.json"
     before = json_object(path)
-    at_work, status = before.get("process"), before.get("status")
-    if at_work != process and status == "running" and is_held(run_dir):
-        return
-    if status != "running" and (at_work is not None or holds_run(run_dir)):
+    at_work = before.get("process")
+    if before.get("status") != "running" and (at_work is not None or holds_run(run_dir)):
         return
     try:
         run_dir.mkdir(parents=True, exist_ok=True)
-        put_text(path, json_text(before | facts))
+        with suppress(UsageError), nullcontext() if at_work == process else run_lock(run_dir):
+            put_text(path, json_text(before | facts))
     except OSError as failure:
         log.warning("%s could not be written (%s)", path, failure)
-
-
-def is_held(run_dir: Path) -> bool:
-    """Whether a process holds a run folder."""
-    try:
-        with run_lock(run_dir):
-            return False
-    except UsageError:
-        return True
 
 
 def link_latest(run_dir: Path) -> None:

@@ -192,6 +192,8 @@ def test_a_repeated_run_takes_foreign_data_as_such(command, small, folder):
     Path("bad.json").write_text(json.dumps({**config, "callbacks": [{"_target_": "os.system"}]}))
     with pytest.raises(CheckpointError, match=r"os\.system.*trust=\[os\]"):
         command("config=bad.json")
+    typed = compose_checked(["config=first", "seed=9", "dataset.held_out=0.4"]).settings().typed
+    assert typed - {"dataset"} == {"config", "seed", "dataset.held_out"}
     with pytest.raises(UsageError, match="repeats a run with its algo"):
         command("config=first", "algo=vdn")
     with pytest.raises(

@@ -95,6 +95,8 @@ def test_a_name_is_that_of_the_folder_and_of_the_run_in_loggers(command, small, 
     assert Wandb(run_dir=folder, config={}, **given).options["name"] == folder.name
     with pytest.raises(UsageError, match="name="):
         command(*small, "name=../elsewhere")
+    with pytest.raises(UsageError, match=r"name: the name .* has \d+ bytes"):
+        command(*small, f"name='{'漢' * 80}'")
     assert command(f"config={folder}", "total_env_steps=40", *small[-1:]) == 0  # has its own name
     assert len(list((own_folder / "outputs").glob("*-*/*"))) == 3
 

@@ -181,6 +181,7 @@ PATHS = {
     "a null": "a\0b",
     "through a file": "file/b",
     "nothing": "",
+    "nothing in quotes": "''",
     "a link to nothing": "LINK",
 }
 TRIED = [(words, path) for words in TYPED for path in PATHS]

@@ -102,7 +102,7 @@ def target_facts(settings: Settings) -> dict[str, object]:
     return {
         "target_period": keys[unit],
         "target_percent": 100 * tau,
-        "target_half": math.log(0.5) / math.log(1 - tau) * keys[unit],
+        "target_half": math.log(0.5) / math.log1p(-tau) * keys[unit],
         "target_unit": unit,
         "target_unset": "" if unit == "updates" else f"algo.target_update.{unit}=null ",
     }

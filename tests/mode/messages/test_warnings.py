@@ -50,6 +50,7 @@ OFTEN = ["algo.target_update.episodes=null", "algo.target_update.updates=1"]
     ("overrides", "warning"),
     [
         ([TAU], "half of the way takes 13,794 episodes. Type algo.target_update.episodes=null "),
+        (["algo.target_update.tau=1e-17"], "takes 13,862,943,611,198,904,320 episodes"),
         ([TAU, *OFTEN], None),
         ([], None),
     ],
