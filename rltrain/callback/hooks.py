@@ -32,6 +32,7 @@ class Callback(Stateful):
     """
 
     only_counts = False  # ``on_batch`` and ``on_update`` change neither their value nor the trainer
+    starts_first = False  # its ``on_train_start`` is called before those of others
     state_names: tuple[str, ...] = ()  # attributes of ``state_dict``: plain values, stateful parts
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -189,6 +190,7 @@ class Callbacks(Callback):
             for name in vars(Callback)
             if name.startswith("on_")
         }
+        hooks["on_train_start"].sort(key=lambda hook: not hook.callback.starts_first)
         for name, calls in hooks.items():  # each hook of this object calls those of its callbacks
             setattr(self, name, partial(CALLED_BY.get(name, pass_on), calls))
         self.saving = partial(saving, hooks["on_save"])

@@ -5,6 +5,7 @@ results, for reports.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from rltrain.callback.hooks import Callback, Due
 from rltrain.callback.training import Training
@@ -44,8 +45,13 @@ class SaveSnapshots(Callback):
                 self.due(env_steps)
                 self.on_train_end(trainer)
                 self.newest = env_steps
-                trainer.disk.attempt("a snapshot", lambda: trainer.export(pool, replace=True))
+                trainer.disk.attempt("a snapshot", lambda: self.write(trainer, pool))
                 checkpoint.remove(pool, checkpoint.list_steps(pool)[self.pool_size :])
+
+    def write(self, trainer: Training, pool: Path) -> None:
+        """Write the weights, unless the run folder is gone: a deleted one is not made again."""
+        pool.mkdir(exist_ok=True)
+        trainer.export(pool, replace=True)
 
     def on_collect(self, trainer: Training, value: Steps) -> Steps:
         for info in (episode.info for episode in value.episodes):

@@ -18,15 +18,17 @@ class Test(Callback):
     ordered by env steps and a run does not depend on the duration of tests.
     """
 
-    state_names = ("due", "tested_at", "best", "best_untrained")
+    state_names = ("due", "tested_at", "best", "best_at", "best_untrained")
 
     def __init__(self, *, interval: int, loggers: Loggers) -> None:
         self.due, self.loggers = Due(interval), loggers
         self.tested_at = self.began_at = -1
         self.best: list[float] = []
+        self.best_at: int | None = None  # env step
         self.best_untrained = True
 
     def on_train_start(self, trainer: Training, value: None = None) -> None:
+        self.name_best(trainer)
         self.on_iteration(trainer)
 
     def on_iteration(self, trainer: Training, value: None = None) -> None:
@@ -74,6 +76,19 @@ class Test(Callback):
             kept = trainer.disk.attempt("the weights of a test", lambda: self.keep(trainer))
             if kept:
                 self.best, self.best_untrained = test_score(value), untrained
+                self.best_at = trainer.tests.clock.env_steps
+
+    def name_best(self, trainer: Training) -> None:
+        """Let ``best`` refer to the weights that it did when the state was saved, rather than to
+        those of a lost end of the run.
+        """
+        folder = trainer.run_dir / "checkpoints"
+        if checkpoint.pointed(folder, "best") == self.best_at:
+            return
+        if self.best_at is None or checkpoint.read_kind(folder / str(self.best_at)) == "broken":
+            (folder / "best").unlink(missing_ok=True)
+        else:
+            checkpoint.name_pointer(folder, "best", self.best_at)
 
     def keep(self, trainer: Training) -> None:
         """Make ``best`` refer to the tested weights."""

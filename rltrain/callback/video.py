@@ -32,8 +32,11 @@ class RecordVideo(Callback):
 
     def on_test_start(self, trainer: Training, value: None = None) -> None:
         env_steps, trainer.tests.recorder = trainer.clock.env_steps, None
-        if self.due.reached(env_steps):
-            trainer.tests.recorder = self.recorder(trainer, trainer.run_dir / "recordings")
+        folder = trainer.run_dir / "recordings"
+        if self.due.reached(env_steps) and trainer.disk.attempt(
+            "a recording", lambda: folder.mkdir(exist_ok=True)
+        ):
+            trainer.tests.recorder = self.recorder(trainer, folder)
             trainer.tests.recorder.disk = trainer.disk
 
     def recorder(self, trainer: Training, folder: Path) -> Recording:

@@ -13,7 +13,7 @@ from rltrain.types import Drawing
 
 
 def checked_images(rendered: Any) -> list[np.ndarray]:
-    """Check the return value of ``render``: images, uint8 [H, W, 3].
+    """Check the return value of ``render``; returns copies of its images, uint8 [H, W, 3].
 
     Raises:
         EnvError: it is not an image, or contains something else.
@@ -30,18 +30,18 @@ def checked_images(rendered: Any) -> list[np.ndarray]:
             "[height, width, 3] of uint8, or a list of them; of render_mode='rgb_array' where "
             "there are several."
         )
-    return images
+    return [image.copy() for image in images]
 
 
 def checked_drawing(drawn: Any) -> Drawing:
-    """Check the return value of ``drawing``; its columns become arrays.
+    """Check the return value of ``drawing``; its columns become new arrays.
 
     Raises:
         EnvError: it is not a drawing.
     """
     try:
         world, looks, given = drawn
-        columns = {name: np.asarray(column) for name, column in given.items()}
+        columns = {name: np.array(column) for name, column in given.items()}
         json.dumps([world, *looks])
         fits = all(len(looks) == column.shape[-1] for column in columns.values())
         if not ({"bounds"} <= {*world} and {"x", "y"} <= {*columns} and fits):

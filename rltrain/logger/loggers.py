@@ -61,8 +61,10 @@ class Loggers:
         self.loggers = list(loggers)
         self.failures: Counter[int] = Counter()  # in a row, by id of a logger
         self.shown: set[int] = set()  # ids of loggers whose failure was shown
+        self.cuts: dict[int, int] = {}  # offsets to cut to, by id
 
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
+        self.cut()
         self._each(lambda logger: logger.write(clock, seconds, dict(row)), "write a row")
 
     def video(self, clock: Clock, path: Path) -> None:
@@ -104,20 +106,27 @@ class Loggers:
             with self.outlived(logger, "sync"):
                 logger.sync()
             with self.outlived(logger, "report its offset"):
-                own["offset"] = logger.offset
+                own["offset"] = self.cuts.get(id(logger), logger.offset)
             with self.outlived(logger, "save its state"):
                 own["state"] = logger.state_dict()
         return state
 
     def load_state_dict(self, state: StateDict) -> None:
+        """Restore the loggers; what they wrote after the state was saved is removed by ``cut``."""
         for name, logger in named(self.loggers):
             own = state.get(name, {})
-            with self.outlived(logger, "truncate it to the checkpoint"):
-                if own.get("offset") is not None:
-                    logger.cut(own["offset"])
+            if own.get("offset") is not None:
+                self.cuts[id(logger)] = own["offset"]
             with self.outlived(logger, "restore its state"):
                 if own.get("state"):
                     logger.load_state_dict(own["state"])
+
+    def cut(self) -> None:
+        """Remove what was written after the state that was loaded, before the run continues."""
+        for logger in self.loggers:
+            with self.outlived(logger, "truncate it to the checkpoint"):
+                if (offset := self.cuts.pop(id(logger), None)) is not None:
+                    logger.cut(offset)
 
     @contextmanager
     def outlived(self, logger: Logger, what: str) -> Iterator[None]:

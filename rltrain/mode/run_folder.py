@@ -284,6 +284,7 @@ class Journal(Record):
     """The record of a run that is driven by hand, started with its first step."""
 
     holds = False
+    starts_first = True  # nothing is written into a folder that another process holds
 
     def hold(self, trainer: Training) -> None:
         """Hold the folder until the trainer is closed; one that nothing refers to holds nothing."""

@@ -136,7 +136,7 @@ class EpisodeRecorder(Recording):
         }
         episodes = [self._done[n] for n in sorted(self._done)]
         stem = "battle" if "backend" in env.about else "episodes"
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(exist_ok=True)
         with locked(self.folder):
             path = self.folder / f"{stem}-{next_number(self.folder, stem, '.html')}.html"
             write_viewer(path, page, episodes)

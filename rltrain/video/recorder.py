@@ -105,7 +105,7 @@ class Recorder(Recording):
             gif.with_name(f"{gif.stem}-last.png"): last,
         }
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(exist_ok=True)
             video.write(gif)
             for path, image in pictures.items():
                 Image.fromarray(image).save(path, compress_level=3)
@@ -142,6 +142,6 @@ class GameReplays(Recording):
 
     def _save(self, game: Any, e: int, number: int) -> None:
         """Save the replay of an episode, of a ``game`` with the method ``save_replay``."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(exist_ok=True)
         paths = game.save_replay(e, str(self.folder.absolute()), f"episode-{number:03d}")
         self.files[number] = [Path(path) for path in paths]

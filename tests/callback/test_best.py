@@ -2,11 +2,12 @@
 
 import json
 import math
+import shutil
 
 import pytest
 
 from rltrain import callback
-from rltrain.common import checkpoint
+from rltrain.common import checkpoint, metrics
 from rltrain.common.failures import Disk
 from rltrain.logger.loggers import Loggers
 from rltrain.types import Clock
@@ -23,12 +24,13 @@ class Trainer:
         self.counts = True
 
     def save(self, kind):
-        (self.run_dir / "checkpoints" / str(self.clock.env_steps)).mkdir(parents=True)
+        checkpoint.write(self.run_dir / "checkpoints", self.clock.env_steps, {}, kind)
 
 
 def best_of(folder, results, untrained=1):
     """The env step that ``best`` names after tests at 0, 10, 20 …, the first ones untrained."""
     trainer, tests = Trainer(folder), callback.Test(interval=10, loggers=Loggers([]))
+    folder.mkdir(exist_ok=True)
     for i, result in enumerate(results):
         trainer.clock, trainer.untrained = Clock(env_steps=10 * i), i < untrained
         mean, win = result if isinstance(result, tuple) else (result, None)
@@ -55,6 +57,23 @@ def best_of(folder, results, untrained=1):
 )
 def test_the_best_test(tmp_path, results, best):
     assert best_of(tmp_path, results) == best
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_resumed_run_names_the_best_of_its_own_tests(tmp_path, kept):
+    """Defect: ``best`` stayed at the weights of a lost end, and those that it had named went."""
+    best_of(tmp_path, [1.0, 3.0])
+    trainer, tests = Trainer(tmp_path), callback.Test(interval=10, loggers=Loggers([]))
+    trainer.clock, trainer.untrained = Clock(env_steps=20), False
+    tests.best, tests.best_at = metrics.test_score({"test/return_mean": 3.0}), 10
+    state = tests.state_dict()
+    tests.on_test_end(trainer, {"test/return_mean": 9.0})
+    assert checkpoint.pointed(tmp_path / "checkpoints", "best") == 20
+    if not kept:
+        shutil.rmtree(tmp_path / "checkpoints" / "10")
+    tests.load_state_dict(state)
+    tests.name_best(trainer)
+    assert checkpoint.pointed(tmp_path / "checkpoints", "best") == (10 if kept else None)
 
 
 def test_of_untrained_tests_the_latest_equal_one_is_the_best(tmp_path):

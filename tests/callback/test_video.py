@@ -1,6 +1,7 @@
 """Videos of tests while a run trains: which tests, for which loggers, and nothing else changes."""
 
 import json
+import shutil
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 import rltrain
+from rltrain.callback import SaveSnapshots
 from rltrain.callback.video import RecordVideo
 from rltrain.common.failures import Disk
 from rltrain.env.games.matrix import two_step_game
@@ -95,6 +97,22 @@ def test_an_interrupted_test_is_recorded_again(tmp_path):
     assert seen.videos == [(0, "episode-000.gif")]
     resumed.on_test_start(run)
     assert run.tests.recorder is None, "the next one is due at 100"
+
+
+def test_a_deleted_run_folder_is_not_made_again(tmp_path):
+    """Defect: the run then went on in a folder that nothing could resume."""
+    callback = RecordVideo(interval=1, env=two_step_game(n_envs=1), loggers=Loggers([]))
+    run, image = Run(tmp_path / "deleted"), np.zeros((4, 4, 3), np.uint8)
+    callback.on_test_start(run)
+    assert run.tests.recorder is None
+    (tmp_path / "deleted").mkdir()
+    callback.on_test_start(run)
+    shutil.rmtree(tmp_path / "deleted")
+    with pytest.raises(FileNotFoundError):
+        run.tests.recorder._write(0, Gif(image), image)
+    with pytest.raises(FileNotFoundError):
+        SaveSnapshots(interval=1, pool_size=1).write(run, run.run_dir / "pool")
+    assert not (tmp_path / "deleted").exists()
 
 
 def test_an_environment_without_pictures_is_refused(command, small, tmp_path):

@@ -293,3 +293,13 @@ def test_what_is_no_drawing_is_the_failure_of_the_environment(returned: Any) -> 
 def test_a_drawing_may_have_lists_for_columns() -> None:
     drawing = drawn("drawing", [WORLD, [{"name": "agent"}], UNIT]).drawing(0)
     assert drawing.columns["x"].tolist() == [1.0]
+
+
+def test_images_and_drawings_are_not_those_that_an_environment_uses_again() -> None:
+    """Defect: in a video of one that draws into an array of its own all frames were the last."""
+    image, column = IMAGE.copy(), np.ones(1)
+    ((shown,),) = drawn("render", image).render([0])
+    drawing = drawn("drawing", (WORLD, [{}], {"x": column, "y": column})).drawing(0)
+    image[:], column[:] = 255, 9
+    assert not shown.any()
+    assert drawing.columns["x"] == 1

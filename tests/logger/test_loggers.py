@@ -94,7 +94,11 @@ def test_a_resumed_run_may_have_other_loggers():
 
     state = Loggers([Hanging(), Counting(7)]).state_dict()
     counting, added = Counting(), Added()
-    Loggers([added, counting]).load_state_dict(state)
+    loggers = Loggers([added, counting])
+    loggers.load_state_dict(state)
+    assert (counting.cuts, added.cuts) == ([], []), "nothing is removed before the run continues"
+    assert {own["offset"] for own in loggers.state_dict().values()} == {None, 7}
+    loggers.cut()
     assert (counting.cuts, added.cuts) == ([7], [])
 
 
@@ -152,7 +156,9 @@ def test_a_logger_whose_state_cannot_be_kept_is_warned_of(method, caplog):
     """Defect: a run ended where a logger raised in these, and in the other methods it went on."""
     before = Loggers([failing_in(method), Counting(7)])
     other = Counting()
-    Loggers([failing_in(method), other]).load_state_dict(before.state_dict())
+    loggers = Loggers([failing_in(method), other])
+    loggers.load_state_dict(before.state_dict())
+    loggers.cut()
     assert other.cuts == [7]
     assert f"('{method}'); the run continues" in caplog.text
 
@@ -164,6 +170,7 @@ def test_the_states_of_loggers_of_one_class_are_kept_apart():
     state = Loggers([kind(offset) for kind, offset in zip(kinds, (3, 5, 7), strict=True)])
     loggers = Loggers([kind() for kind in kinds])
     loggers.load_state_dict(state.state_dict())
+    loggers.cut()
     assert [logger.cuts for logger in loggers.loggers] == [[3], [5], [7]]
 
 

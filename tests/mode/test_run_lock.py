@@ -92,8 +92,10 @@ def test_a_trainer_does_not_write_where_another_process_trains(small, own_folder
 
 
 def test_a_restored_trainer_changes_nothing_where_another_process_trains(trained, single):
-    """Defect: it deleted checkpoints before it knew that the folder was held."""
+    """Defects: it deleted checkpoints and rows before it knew that the folder was held."""
     (trained / "checkpoints/latest").write_text("0")  # as after a kill
+    with (trained / "metrics.jsonl").open("a") as rows:
+        rows.write('{"env_steps": 999}\n')
     before = digests(trained)
     trainer = rltrain.make_trainer(single, run_dir=trained)
     with run_lock(trained):
@@ -103,6 +105,7 @@ def test_a_restored_trainer_changes_nothing_where_another_process_trains(trained
     assert digests(trained) == before
     trainer.train()
     assert checkpoint.pointed(trained / "checkpoints", "latest") == trainer.clock.env_steps
+    assert "999" not in (trained / "metrics.jsonl").read_text()
 
 
 @pytest.mark.slow

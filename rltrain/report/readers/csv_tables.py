@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice, pairwise
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +21,17 @@ def csv_columns(path: Path, skip: int = 0) -> dict[str, np.ndarray]:
     number; a half-written last line is left out.
     """
     with open_plain(path) as file:
-        lines = (
-            line.decode("utf-8", "replace") for line in islice(bounded_lines(file), skip, None)
-        )
+        whole = (line for line in islice(bounded_lines(file), skip, None) if line[-1:] == b"\n")
+        lines = (line.decode("utf-8", "replace") for line in whole)
         try:
-            return to_columns(whole_rows(csv.DictReader(lines)))
+            return to_columns(named_columns(csv.DictReader(lines)))
         except csv.Error:
             return {}
 
 
-def whole_rows(rows: Iterable[dict[str | Any, Any]]) -> Iterator[JsonObject]:
-    """The rows, one at a time, except for a last one that is half written."""
-    for row, after in pairwise(chain(rows, [None])):
-        if row is not None and (after is not None or None not in row.values()):
-            yield {k: v for k, v in row.items() if isinstance(k, str)}
+def named_columns(rows: Iterable[dict[str | Any, Any]]) -> Iterator[JsonObject]:
+    """The rows, one at a time, without cells that have no column."""
+    return ({k: v for k, v in row.items() if isinstance(k, str)} for row in rows)
 
 
 def header(path: Path) -> str:

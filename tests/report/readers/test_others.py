@@ -71,7 +71,7 @@ def test_epymarl_has_times(tmp_path):
 def test_stable_baselines3_with_its_logger(tmp_path):
     table = (
         "time/total_timesteps,rollout/ep_rew_mean,eval/mean_reward,train/n_updates\n"
-        "100,20.5,,10\n200,,30.5,20\n300,40.5,,\n40"
+        "100,20.5,,10\n200,,30.5,20\n300,40.5,,\n400,50.5,60.5,7"  # of 70
     )
     write(tmp_path / "dqn_CartPole-v1/seed_2/progress.csv", table)
     run, about = only(tmp_path)
