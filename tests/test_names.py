@@ -1,6 +1,6 @@
 """A name stands for one thing: no two files and no two classes share one."""
 
-import ast
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -33,8 +33,7 @@ def test_no_two_files_share_a_name():
 
 
 def test_no_two_classes_share_a_name():
-    trees = ((path, ast.walk(ast.parse(path.read_text(encoding="utf-8")))) for path in FILES)
-    classes = [
-        (node.name, path) for path, nodes in trees for node in nodes if type(node) is ast.ClassDef
-    ]
-    assert shared(classes) == {}
+    texts = ((path, path.read_text(encoding="utf-8")) for path in FILES)
+    found = [(name, path) for path, x in texts for name in re.findall(r"(?m)^ *class (\w+)", x)]
+    assert len(found) > 300
+    assert shared(found) == {}

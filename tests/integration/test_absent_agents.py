@@ -80,7 +80,7 @@ def test_absent_agents_are_in_no_statistics(tmp_path, agents):
     words = ["algo.network.normalize_obs=true", "algo.reward_norm=standardize"]
     if agents == "independent":
         words += ["buffer=replay", "algo/network=mlp", "buffer.agents=independent"]
-        words += ["algo.updates_per_episode=null", "algo.updates_per_env_step=0.5"]
+        words += ["algo.updates_per_episode=null", "algo.updates_per_env_step=0.2"]
     trainer = made(tmp_path, *words)
     trainer.train()
     norm = trainer.learner.online.agents.obs_norm

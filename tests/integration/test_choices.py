@@ -13,6 +13,7 @@ import rltrain
 from rltrain.config.catalog import CONF
 from rltrain.errors import UsageError
 from tests.integration.test_frame_stack import Images
+from tests.marks import slow_except
 
 
 def options(group):
@@ -157,13 +158,7 @@ def test_every_network_for_images_runs(single, tmp_path, network):
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize(
-    "algo",
-    [
-        a if a in ("dqn", "rainbow", "drqn") else pytest.param(a, marks=pytest.mark.slow)
-        for a in LEARNING
-    ],
-)
+@pytest.mark.parametrize("algo", slow_except(("dqn", "rainbow", "drqn"), LEARNING))
 def test_every_method_for_one_agent_learns_from_what_it_stored(single, tmp_path, algo):
     trainer = rltrain.make_trainer(words_for(single, "algo", algo), run_dir=tmp_path)
     trainer.run(120 if algo != "pqn" else 500)

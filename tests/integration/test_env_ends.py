@@ -22,7 +22,7 @@ from tests.env.scripted import Zeros
 from tests.env.team.scripted import Scripted as Team
 from tests.marks import slow_except
 
-WORDS = ["env=gymnasium", "algo=dqn", "algo.learning_starts=8", "test.interval=1_000_000"]
+WORDS = ["env=gymnasium", "algo=dqn", "algo.learning_starts=8", "logger=[]", "test.interval=1000"]
 WORDS += ["test.episodes=2", "test.n_envs=1", "hardware.n_envs=2", "hardware.threads=1"]
 
 

@@ -8,6 +8,7 @@ import rltrain
 from rltrain.config.compose import compose_checked
 from rltrain.errors import UsageError
 from tests.integration.test_own_parts_refused import CARTPOLE
+from tests.marks import each_once
 
 PRESETS = {
     "list": (b"- a\n- b\n", "holds a list, no keys"),
@@ -72,8 +73,9 @@ def test_a_preset_that_is_none_is_refused(own_folder, name):
     assert len(str(refused.value)) < 900
 
 
-@pytest.mark.parametrize("name", ["no number", "cycle", "wrong", "no YAML"])
-@pytest.mark.parametrize("question", ["--help", "--cfg=job", "--cfg=all"])
+@each_once(
+    name=["no number", "cycle", "wrong", "no YAML"], question=["--help", "--cfg=job", "--cfg=all"]
+)
 def test_a_question_about_a_preset_that_cannot_be_composed_is_answered(
     own_folder, command, name, question
 ):

@@ -26,12 +26,11 @@ READERS = {
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_from_python_a_skipped_checkpoint_is_logged(small, name, caplog):
+def test_from_python_a_skipped_checkpoint_is_logged(trained, name, caplog):
     """Defect: an older one was taken and nothing said so."""
-    run = rltrain.train([*small, "total_env_steps=40", "save.interval=20"]).run_dir
-    newest = max(steps_of(run))
-    (run / "checkpoints" / str(newest) / "model.json").write_text("{damaged")
-    READERS[name](run)
+    newest = max(steps_of(trained))
+    (trained / "checkpoints" / str(newest) / "model.json").write_text("{damaged")
+    READERS[name](trained)
     assert [m.startswith(f"Skipped checkpoint {newest}: ") for m in caplog.messages].count(
         True
     ) == 1

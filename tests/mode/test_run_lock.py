@@ -31,12 +31,10 @@ class Resumes(Callback):
         assert digests(trainer.run_dir) == before
 
 
-@pytest.mark.parametrize("resumed", [False, True])
-def test_a_run_that_is_going_on_is_not_resumed_again(command, small, resumed):
+def test_a_run_that_is_going_on_is_not_resumed_again(command, small):
     callbacks = f"callbacks=[{{_target_: {__name__}.Resumes}}]"
     assert command(*small, "total_env_steps=50", callbacks, "hydra.run.dir=run") == 0
-    if resumed:
-        assert command("resume=run", "total_env_steps=100", "trust=[tests]") == 0
+    assert command("resume=run", "total_env_steps=100", "trust=[tests]") == 0
 
 
 def test_a_killed_process_holds_nothing(trained, command):

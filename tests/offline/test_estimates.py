@@ -16,7 +16,7 @@ from tests.offline.conftest import without
 def test_tests_report_estimates_beside_the_real_return(offline, tmp_path):
     overrides = [*offline, "dataset.held_out=0.5", "test.epsilon=1", "algo.loss.gamma=1"]
     trainer = rltrain.make_trainer(overrides, run_dir=tmp_path / "run")
-    found = trainer.test(episodes=400)
+    found = trainer.test(episodes=150)
     # the same policy as the recorded one: every ratio is 1
     assert found["offline/is_return"] == pytest.approx(found["offline/behavior_return"])
     assert found["offline/wis_return"] == pytest.approx(found["offline/behavior_return"])

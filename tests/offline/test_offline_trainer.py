@@ -87,7 +87,7 @@ def test_a_replay_that_holds_just_the_dataset_reads_it_once(
     small, offline, balanced, tmp_path, algo
 ):
     """Defect: an episode buffer was read into again and again."""
-    overrides = without(offline, "buffer.capacity")
+    overrides = [*without(offline, "buffer.capacity"), "dataset.held_out=0.8"]
     if algo == "dqn":
         overrides = without(overrides, "env=", "dataset.", "algo", "test.n_envs")
         overrides += ["env=cartpole", "algo=dqn", f"dataset.read={balanced}"]

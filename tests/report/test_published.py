@@ -62,7 +62,6 @@ def statistics(analysis):
 
 
 @each_once(
-    14,
     beside=BESIDE,
     metric=["test/return_mean", "test/win_rate"],
     first=[False, True],

@@ -20,6 +20,7 @@ from tests.algo.batches import (
     make_loss,
     make_model,
 )
+from tests.marks import slow_except
 
 # a corridor: right, right, right ends with reward 1; left ends at once with 0.1
 N_CELLS, GAMMA = 3, 0.9
@@ -48,13 +49,7 @@ def corridor():
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize(
-    "name",
-    [
-        name if name in {"td", "categorical"} else pytest.param(name, marks=pytest.mark.slow)
-        for name in [*LOSSES, "q_lambda"]
-    ],
-)
+@pytest.mark.parametrize("name", slow_except(("td", "categorical"), [*LOSSES, "q_lambda"]))
 def test_every_loss_solves_a_corridor(name):
     """To the known values; the Munchausen term only to the known order of the actions."""
     distribution = "scalar" if name == "q_lambda" else LOSSES[name][0]

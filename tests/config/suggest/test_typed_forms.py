@@ -9,7 +9,7 @@ from rltrain.config.command_line import read
 from rltrain.config.compose import compose_checked
 from rltrain.errors import UsageError
 from tests.config.suggest.test_hints import refusal
-from tests.marks import slow_except
+from tests.marks import each_once
 
 BASE = ["algo=dqn", "env=cartpole"]
 SETTINGS = {
@@ -58,8 +58,7 @@ def meant(typed):
     return line.overrides
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("key", slow_except(["algo.network.hidden_sizes", "stop.mode"], SETTINGS))
+@each_once(form=FORMS, key=SETTINGS)
 def test_a_setting_in_another_form_is_answered_with_the_command_that_was_meant(key, form):
     value = SETTINGS[key]
     typed = form.format(key=key, value=value, inner=value.strip("[]"))
@@ -72,8 +71,10 @@ def test_settings_in_one_word_are_answered_as_several(between):
     assert meant(f"'{typed}'") == (*BASE, "seed=3", "algo.loss.floor=-1.5", "stop.mode=min")
 
 
-@pytest.mark.parametrize("key", ["seed", "lr", "algo.optimizer.lr", "env.max_episode_steps"])
-@pytest.mark.parametrize("form", ["{}=(1,2)", "{}={{1,2}}", "--{}=[1,2]", "--{} 1 2", "{}=1, 2"])
+@each_once(
+    key=["seed", "lr", "algo.optimizer.lr", "env.max_episode_steps"],
+    form=["{}=(1,2)", "{}={{1,2}}", "--{}=[1,2]", "--{} 1 2", "{}=1, 2"],
+)
 def test_a_list_in_place_of_several_values_is_a_sweep(key, form):
     ours = {"lr": "algo.optimizer.lr"}.get(key, key)
     assert {*meant(form.format(key))} == {*BASE, f"{ours}=1,2"}

@@ -105,7 +105,7 @@ def played(team, env, reward, steps):
 
 def test_drawn_schedules_equal_a_reference():
     rng, kinds = np.random.default_rng(0), set()
-    for i in range(80):
+    for i in range(40):
         schedule = drawn(rng)
         steps = reference(*schedule)
         env = Scheduled(*schedule, flags_stay=bool(i % 2))

@@ -133,7 +133,7 @@ def test_every_row_of_the_table_has_a_case():
     assert len(CASES) == len(table()["unread"])
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     ("row", "typed", "unread", "read"),
     [(row, *case) for row, case in zip(table()["unread"], CASES, strict=False)],

@@ -14,6 +14,7 @@ from rltrain.main import run
 from rltrain.mode.tune.space import Parameter
 from rltrain.mode.tune.study import next_trial, open_study, require_trials, suggest, trial_dir
 from rltrain.mode.tune.study_results import RESULTS
+from tests.marks import each_once
 from tests.mode.tune.test_study import run_settings
 
 SPACE = [
@@ -236,8 +237,9 @@ def test_an_attribute_of_others_is_refused_before_a_trial_is_trained(folder):
     assert contents(folder) == before
 
 
-@pytest.mark.parametrize("pruner", ["median", "successive_halving", "hyperband", "none"])
-@pytest.mark.parametrize("sampler", ["tpe", "gp", "random"])
+@each_once(
+    sampler=["tpe", "gp", "random"], pruner=["median", "successive_halving", "hyperband", "none"]
+)
 def test_attributes_of_the_samplers_and_pruners_are_taken(tmp_path, sampler, pruner):
     settings = run_settings(
         *(f"tune.sampler={sampler}", f"tune.pruner={pruner}", "total_env_steps=900"),
