@@ -14,6 +14,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rltrain.common.env_values import EXACT, ROUNDED, read_outcome, require_ended, require_fields
+from rltrain.common.failures import close_all
 from rltrain.common.metrics import episode_metrics
 from rltrain.common.number_types import is_finite
 from rltrain.common.spec_record import mask_entries, require_alike
@@ -69,18 +70,21 @@ def check_env(env: object, **kwargs: Any) -> Findings:
         kwargs: what it is made with.
     """
     is_made = not callable(env) or isinstance(env, gymnasium.Env)
+    vectors: list[VectorEnv] = []  # training and tests have one each
     try:
         with CONTAINED:
-            make = partial(from_class, (lambda: env) if is_made else env, n_envs=1)
-            vector = make(training=True, record=False, kwargs=kwargs)
-            if not is_made:  # training and tests have one each
-                tests = make(training=False, record=False, kwargs=kwargs)
-                require_separate([vector, tests])
-                tests.close()
-                require_alike(vector.spec, tests.spec)
+            make = partial(from_class, (lambda: env) if is_made else env, n_envs=1, record=False)
+            for training in (True,) if is_made else (True, False):
+                vectors.append(make(training=training, kwargs=kwargs))
+            require_separate(vectors)
+            require_alike(vectors[0].spec, vectors[-1].spec)
     except (ValueError, EnvError) as error:
         return Findings([str(error)], [])
-    return check(vector)
+    else:
+        return check(vectors[0])
+    finally:
+        if not is_made:
+            close_all("an environment", vectors)
 
 
 def check(env: VectorEnv) -> Findings:

@@ -19,6 +19,7 @@ from typing import Any
 
 import gymnasium
 
+from rltrain.common.failures import close_all
 from rltrain.common.imports import beside_user
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.machine.streams import warnings_once
@@ -65,10 +66,13 @@ def gymnasium_env(
         except Exception as error:
             raise ValueError(f"env.id={id} cannot be created: {reason(error)}") from error
 
-    if record and "rgb_array" in make().metadata.get("render_modes", ()):
-        made_with.setdefault("render_mode", "rgb_array")
-        draw_without_display()
-        try_to_draw(make(), id)
+    if record:
+        env = make()
+        close_all("an environment", [env])
+        if "rgb_array" in env.metadata.get("render_modes", ()):
+            made_with.setdefault("render_mode", "rgb_array")
+            draw_without_display()
+            try_to_draw(make(), id)
     options = options if training else replace(options, reward_clip=None)
     return in_lockstep(make, n_envs, options, classic=id.partition("-")[0] in NAMES)
 
@@ -90,8 +94,11 @@ def in_lockstep(
         ValueError: unsupported spaces, or ``make`` returns the same object twice.
     """
     clip = options.reward_clip
-    with warnings_once():
-        rules = find_rules(make()) if classic and options.compiled and clip is None else None
+    rules = None
+    if classic and options.compiled and clip is None:
+        with warnings_once():
+            rules = find_rules(one := make())
+        close_all("an environment", [one])
     vector: Callable[..., SyncVectorEnv] = partial(SyncVectorEnv, reward_clip=clip)
     if rules is not None:
         vector = partial(ClassicControl, rules)

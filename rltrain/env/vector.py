@@ -19,7 +19,7 @@ from rltrain.common.failures import close_all
 from rltrain.common.machine.streams import warnings_once
 from rltrain.common.spec_record import changes
 from rltrain.env.check_drawn import checked_drawing, checked_images
-from rltrain.errors import CONTAINED, Containment, EnvError, reason, require_n_envs
+from rltrain.errors import Containment, EnvError, reason, require_n_envs
 from rltrain.interfaces import EpisodeSeeds, VectorEnv, optional
 from rltrain.types import Drawing, EnvSpec, Info, StateDict
 
@@ -229,8 +229,8 @@ class SyncVectorEnv(VectorEnv):
 
     def load_state_dict(self, state: StateDict) -> None:
         """Continue, after ``reset``. An environment without a state repeats the actions of its
-        episode; if that leads to another observation, it begins its next episode, and ``lost`` is
-        set.
+        episode; if that fails or leads to another observation, it begins its next episode, and
+        ``lost`` is set.
 
         Raises:
             ValueError: the state was written with a different number of environments.
@@ -270,20 +270,20 @@ class SyncVectorEnv(VectorEnv):
             log.warning("%s", LOST.format((first + np.flatnonzero(self.lost)).tolist()))
 
     def _repeat(self, e: int, state: StateDict) -> bool:
-        """Repeat the saved episode of environment e with its seed and actions; return whether the
-        observation is the same. If not, the next episode begins.
+        """Repeat the saved episode of environment e with its seed and actions; return whether that
+        leads to the same observation. If not, the next episode begins.
         """
         began_with, task, k = state["began_with"][e], state["tasks"][e], int(state["episode"][e])
         self._set_task(e, began_with)
-        self._begin(e, k)
         actions, n_taken = state["actions"][e], 0
         try:
+            self._begin(e, k)
             while n_taken < len(actions) and not self.last[e]:
-                with CONTAINED:
+                with Containment("step"):
                     observation, _, ended, cut_off, info = self.envs[e].step(actions[n_taken])
-                self._show(e, observation, last=ended or cut_off, info=info)
+                    self._show(e, observation, last=ended or cut_off, info=info)
                 n_taken += 1
-        except (EnvError, RuntimeError):  # not raised the first time
+        except EnvError:  # not raised the first time
             n_taken = -1
         same = n_taken == len(actions) and all(
             np.array_equal(getattr(self, name)[e], state[name][e]) for name in ARRAYS

@@ -145,37 +145,39 @@ class Rollout:
         """
         env, n_envs = self.env, self.env.n_envs
         before = self._policies()
-        self._start(SeedsOfTests(seed, self.share.total, self.share.first))
-        episodes: dict[int, Episode] = {}
-        played = [0] * n_envs  # episodes of each environment
-        for step in itertools.count():
-            if len(episodes) == n:
-                break
-            if stop is not None and stop():
-                self._end_test(before)
-                raise Interrupted
-            if step >= LONG == self._lengths.max() and env.spec.max_steps is None:
-                log.warning("%s", ENDLESS)
-            finished = self._finished()
-            if watch is not None:
-                watch(env, [e + k * n_envs for e, k in enumerate(played)], finished)
-            for e, episode in finished.items():
-                number = e + played[e] * n_envs
-                played[e] += 1
-                if number < n:
-                    episodes[number] = episode
-            if report is not None and finished:
-                report(len(episodes))
-            last = env.last.copy()  # the step overwrites it
-            action = self.policy.act(env.obs, env.avail_actions, last, clock)
-            if self.opponents is not None:
-                self.opponents.act(last, clock)
-            reward, terminated = self._step(action, last)
-            self._count(reward, last)
-            if watch is not None:
-                watch.stepped(action, reward, terminated)
-        self._end_test(before)
-        return [episodes[i] for i in range(n)]
+        try:
+            self._start(SeedsOfTests(seed, self.share.total, self.share.first))
+            episodes: dict[int, Episode] = {}
+            played = [0] * n_envs  # episodes of each environment
+            for step in itertools.count():
+                if len(episodes) == n:
+                    break
+                if stop is not None and stop():
+                    raise Interrupted
+                if step >= LONG == self._lengths.max() and env.spec.max_steps is None:
+                    log.warning("%s", ENDLESS)
+                finished = self._finished()
+                if watch is not None:
+                    watch(env, [e + k * n_envs for e, k in enumerate(played)], finished)
+                for e, episode in finished.items():
+                    number = e + played[e] * n_envs
+                    played[e] += 1
+                    if number < n:
+                        episodes[number] = episode
+                if report is not None and finished:
+                    report(len(episodes))
+                last = env.last.copy()  # the step overwrites it
+                action = self.policy.act(env.obs, env.avail_actions, last, clock)
+                if self.opponents is not None:
+                    self.opponents.act(last, clock)
+                reward, terminated = self._step(action, last)
+                self._count(reward, last)
+                if watch is not None:
+                    watch.stepped(action, reward, terminated)
+            return [episodes[i] for i in range(n)]
+        finally:  # the next test uses the same random numbers
+            self._started = False
+            self.carry_on(before)
 
     # twin: kernels/collecting.py
     def _step(self, action: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -199,11 +201,6 @@ class Rollout:
         return (
             sides if self.opponents is None else {**sides, "opponents": self.opponents.state_dict()}
         )
-
-    def _end_test(self, before: StateDict) -> None:
-        """Take back the random numbers of a test; the next one uses the same."""
-        self._started = False
-        self.carry_on(before)
 
     def carried(self) -> StateDict:
         """State that outlives an episode, for ``carry_on``."""

@@ -40,7 +40,7 @@ class Writer:
         spec, n_envs: what is recorded, E.
         about: facts for the index: spec, algorithm, version.
         shard_bytes: bytes of experience per shard.
-        max_bytes: recording ends before the dataset is larger; None = never.
+        max_bytes: recording ends before the shards are larger together; None = never.
         n_episodes: of the episodes numbered e + k E, only the first ``n_episodes`` are kept;
             None = all. The first to end would be the short ones.
     """
@@ -96,10 +96,10 @@ class Writer:
             self._keep(e, whole=not self.cut[e])
             self.n[e], self.cut[e] = 0, False
             self.episode[e] += 1
-        for e in np.flatnonzero(self.n == self.per_shard).tolist():
+        for e in np.flatnonzero(self.n >= self.per_shard).tolist():
             self._keep(e, whole=False)
             for array in self.open.values():  # what ends one piece begins the next
-                array[e, 0] = array[e, self.per_shard - 1]
+                array[e, 0] = array[e, self.n[e] - 1]
             self.n[e], self.cut[e] = 1, True
         if self.pending_steps >= self.per_shard:
             self.flush()
@@ -190,8 +190,7 @@ class Writer:
             self._list(self.shards)
         self.n[:], self.cut[:], self.episode[:] = state["n"], state["cut"], state["episode"]
         longest = state["open"]["last"].shape[1]
-        while self.open["last"].shape[1] < longest:
-            self._widen()
+        self.open = self._rows(longest + 1)  # a shard may be smaller now
         for name, array in self.open.items():
             array[:, :longest] = state["open"][name]
         pieces = {name: np.asarray(array) for name, array in state["pending"].items()}

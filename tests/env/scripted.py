@@ -94,10 +94,10 @@ class Zeros:
     def act(self, obs: np.ndarray, *rest: Any) -> np.ndarray:
         return np.zeros(obs.shape[:2], np.int64)
 
-    def reset(self) -> None:
+    def reset(self, *state: Any) -> None:
         """Nothing."""
 
-    state_dict = reset
+    state_dict = carry_on = reset
 
 
 DEFAULTS: dict[str, Any] = {

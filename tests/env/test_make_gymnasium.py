@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+import rltrain
 from rltrain.common.machine.install import install_extra
-from rltrain.env.make_gymnasium import from_class, gymnasium_env
+from rltrain.env.env_options import EnvOptions
+from rltrain.env.make_gymnasium import from_class, gymnasium_env, in_lockstep
 from tests.env.scripted import DEFAULTS, Drawn, Scripted, made
 
 IDS = {
@@ -169,3 +171,40 @@ def test_a_record_is_drawn_by_makers_that_need_keywords() -> None:
     for make in made_by.values():
         options = {**DEFAULTS, "record": True, "kwargs": {"size": 3}}
         assert from_class(make, n_envs=1, **options).frames_per_second == 20
+
+
+class Closed(Drawn):
+    """Keeps the number of those that are open."""
+
+    n_open = 0
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        Closed.n_open += 1
+
+    def close(self) -> None:
+        Closed.n_open -= 1
+
+
+def closed_of_two_sizes(training: bool) -> Closed:
+    return Closed(space=spaces.Box(-1, 1, (2 + training,), np.float32))
+
+
+gymnasium.register("Closed-v0", entry_point=Closed)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: made("Closed-v0", record=True).close(),
+        lambda: in_lockstep(Closed, 1, EnvOptions(), classic=True).close(),
+        lambda: rltrain.check_env(Closed),
+        lambda: rltrain.check_env(closed_of_two_sizes),
+    ],
+    ids=["record", "compiled", "check", "refused"],
+)
+def test_every_environment_that_is_made_is_closed(make: Any) -> None:
+    """Defect: not those that were made to be looked at, and those of ``check_env``."""
+    before = Closed.n_open
+    make()
+    assert Closed.n_open == before

@@ -179,6 +179,27 @@ def test_an_episode_that_is_not_repeated_gives_way_to_the_next_one(caplog: Any) 
     assert not other.lost.any()
 
 
+@pytest.mark.parametrize("method", ["reset", "step"])
+@pytest.mark.parametrize("found", [IndexError("x"), EnvError("x"), Observation(*np.zeros((3, 1)))])
+def test_an_episode_that_fails_when_it_is_repeated_gives_way(method: str, found: Any) -> None:
+    """Defect: a few kinds of errors only."""
+
+    def fails(*args: Any) -> Any:
+        setattr(other.envs[1], method, getattr(Counting, method).__get__(other.envs[1]))
+        if isinstance(found, Exception):
+            raise found
+        return found if method == "reset" else (found, np.zeros(2), False, False, {})
+
+    one, other = (SyncVectorEnv(make=Counting, n_envs=2) for _ in range(2))
+    for env in (one, other):
+        env.reset(seeds)
+    one.step(ACTION)
+    setattr(other.envs[1], method, fails)
+    other.load_state_dict(one.state_dict())
+    assert other.lost.tolist() == [False, True]
+    assert other.obs[:, 0].tolist() == [[0, 1], [11, 0]]
+
+
 def test_a_state_of_another_number_of_environments_is_refused() -> None:
     one, other = SyncVectorEnv(make=Exact, n_envs=2), SyncVectorEnv(make=Exact, n_envs=3)
     with pytest.raises(ValueError, match=r"2 environments, this run has 3: set hardware\.n_envs=2"):

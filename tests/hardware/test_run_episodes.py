@@ -1,5 +1,6 @@
 """Test episodes of a rollout: their seeds, order, interruption."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import EnvError, Interrupted
 from rltrain.hardware.rollout import Rollout
 from tests.hardware.walks import CLOCK, Counter, Walk, crashing, rollout
+
+FAILS = seed_key(1, TEST_STREAM, 3)
 
 
 @pytest.mark.parametrize("n_envs", [1, 3, 8])
@@ -38,7 +41,21 @@ def test_only_episodes_that_are_collected_need_seeds() -> None:
         r.collect(1, CLOCK)
 
 
-def test_a_test_takes_no_random_numbers_from_training() -> None:
+@pytest.mark.parametrize("place", ["reset", "step", None])
+def test_a_test_takes_no_random_numbers_from_training(place: str | None) -> None:
+    """Defect: one that an exception ended did, and later tests had others."""
+
+    class Failing(Walk):
+        def reset(self, seed: int) -> Any:
+            if seed == FAILS and place == "reset":
+                raise KeyboardInterrupt
+            return super().reset(seed)
+
+        def step(self, action: Any) -> Any:
+            if self.seed == FAILS and place == "step":
+                raise KeyboardInterrupt
+            return super().step(action)
+
     class Drawing(Counter):
         drawn = 0
 
@@ -53,10 +70,13 @@ def test_a_test_takes_no_random_numbers_from_training() -> None:
             self.drawn = state["drawn"]
 
     policy = Drawing(2)
-    r = Rollout(env=SyncVectorEnv(make=Walk, n_envs=2), policy=policy, seeds=lambda i, k: i + k)
-    r.collect(3, CLOCK)
-    r.run_episodes(5, 1, CLOCK)
+    env = SyncVectorEnv(make=Failing, n_envs=2)
+    r = Rollout(env=env, policy=policy, seeds=lambda i, k: i + k)
+    first = r.collect(3, CLOCK).obs
+    with pytest.raises(KeyboardInterrupt) if place else nullcontext():
+        r.run_episodes(5, 1, CLOCK)
     assert policy.drawn == 3
+    np.testing.assert_array_equal(r.collect(3, CLOCK).obs, first)
 
 
 def test_run_episodes_twice_gives_the_same() -> None:

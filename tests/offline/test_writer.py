@@ -121,6 +121,20 @@ def test_a_writer_goes_on_from_its_state_as_if_nothing_had_happened(tmp_path, st
     assert json.loads((tmp_path / "b" / INDEX).read_text())["shards"] == whole.shards
 
 
+def test_a_writer_goes_on_with_smaller_shards(tmp_path):
+    """Defect: it looped forever where the open episode was longer than a shard."""
+    envs = [Env([30]), Env([9, 30], first=5)]
+    first = writer(tmp_path / "d", n_envs=2, shard_steps=100)
+    play(first, envs, stop=20)
+    second = writer(tmp_path / "d", n_envs=2, shard_steps=6)
+    second.load_state_dict(first.state_dict())
+    play(second, envs, start=20)
+    second.flush()
+    expected = [range(500, 510), range(21), range(600, 611), range(20, 26), range(610, 616)]
+    expected += [range(25, 31), range(615, 621)]
+    assert first_numbers(tmp_path / "d") == [[*piece] for piece in expected]
+
+
 def test_a_writer_does_not_go_on_in_another_dataset(tmp_path):
     """Defect: its index was cut to as many shards as the run had written."""
     first, other = (writer(tmp_path / name, shard_steps=6) for name in "do")

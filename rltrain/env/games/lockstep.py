@@ -75,9 +75,10 @@ class GameEnv(VectorEnv):
         raise AttributeError(f"{type(self).__name__} has no method {method} to call")
 
     def state_dict(self) -> StateDict:
-        """Copies of all arrays."""
+        """Copies of all arrays, and ``infos``."""
         names = ("obs", "avail_actions", "state", "last", "_episode", *self.remembers)
-        return {name.lstrip("_"): getattr(self, name).copy() for name in names}
+        arrays = {name.lstrip("_"): getattr(self, name).copy() for name in names}
+        return {**arrays, "infos": [dict(info) for info in self.infos]}
 
     def load_state_dict(self, state: StateDict) -> None:
         """Continue exactly where ``state_dict`` was taken, after ``reset`` with the same seeds.
@@ -88,6 +89,7 @@ class GameEnv(VectorEnv):
         require_n_envs("state", len(state["episode"]), self.n_envs)
         for name in ("obs", "avail_actions", "state", "last", "_episode", *self.remembers):
             getattr(self, name)[...] = state[name.lstrip("_")]
+        self.infos[:] = [dict(info) for info in state.get("infos", self.infos)]
 
     def close(self) -> None:
         """Nothing to close."""

@@ -173,13 +173,13 @@ class TeamEnv(ThirdPartyEnv):
         if self.env is not self.inner or not saves_state(self.inner):
             return None  # a wrapper may have a state, too
         names = {"present": list(self._present), "kept": sorted(self._kept, key=str)}
-        return {"env": self.inner.state_dict(), **names, "t": self.t}
+        return {"env": self.inner.state_dict(), **names, "seed": self.seed, "t": self.t}
 
     def load_state_dict(self, state: StateDict) -> None:
         self.begin_task()
         self.inner.load_state_dict(state["env"])
         self._present, self._kept = list(state["present"]), set(state["kept"])
-        self.t = int(state["t"])
+        self.seed, self.t = int(state.get("seed", self.seed)), int(state["t"])
 
     def _rewarded(self, rewards: object, acting: list[str]) -> np.ndarray:
         """Rewards [R] of one step; a number in place of one per agent is the team's."""

@@ -71,12 +71,13 @@ def team_spaces(
     }
     if all(view[1:] == first[1:] for view in views):
         return tuple(agents), fields
-    shapes = {agent.name: agent.view.shape for agent in agents}
-    if any(len(shape) > 1 for shape in shapes.values()):
+    if any(len(view.shape) > 1 for view in views):
+        kind = next(k for k in ObsView._fields[1:] if len({getattr(v, k) for v in views}) > 1)
+        each = {agent.name: getattr(agent.view, kind) for agent in agents}
         raise ValueError(
-            f"{env_name} has agents with observations of the shapes {shapes}: expected images of "
-            "one size, or flat numbers, which are padded to the longest. Resize or flatten them "
-            "with a wrapper."
+            f"{env_name} has agents with observations that differ in their {kind} ({each}): "
+            "expected images of one shape, dtype and scale (of bytes, 1/high of their Box), or "
+            "flat numbers, which are padded to the longest. Convert them with a wrapper."
         )
     padded = tuple(agent._replace(convert=scaled(agent.view)) for agent in agents)
     return padded, {**fields, "obs_shape": (max(sizes),), "obs_dtype": "float32", "obs_scale": 1.0}

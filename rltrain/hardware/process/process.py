@@ -22,7 +22,7 @@ from rltrain.common.machine.child_processes import EXIT_TIMEOUT, kill_group, wit
 from rltrain.errors import Interrupted
 from rltrain.hardware.env_share import Share
 from rltrain.hardware.process.shared_memory import SharedExchange
-from rltrain.hardware.process.worker import Answer, MakeRollout, packed, serve
+from rltrain.hardware.process.worker import Answer, MakeRollout, serve
 from rltrain.types import StateDict
 
 ENDS_WITH_RUN = "rltrain.hardware.process.fork_server"
@@ -74,7 +74,7 @@ class WorkerProcess:
         """Ask a question, a method of ``Worker`` and its arguments. Raises WorkerLost if the worker
         is gone.
         """
-        message = packed(question)
+        message = pickle.dumps(question)
         try:
             with self._whole():
                 self.connection.send_bytes(message)

@@ -172,7 +172,7 @@ class Answers:
             answer = ("failed", str(error))
         except Exception as error:
             error.add_note(f"in worker process {self.share.number}\n{traceback.format_exc()}")
-            answer = ("raised", error)
+            answer = ("raised", sendable(error))
         records = tuple(self.records)
         self.records.clear()
         return (*answer, records, carried)
@@ -208,24 +208,22 @@ def serve(connection: Connection, exchange: Exchange, carried: bytes, *about: An
     while True:
         answer = answers(*question)
         try:
-            connection.send_bytes(packed(answer))
+            connection.send_bytes(pickle.dumps(answer))  # opens no file for a tensor
             question = pickle.loads(connection.recv_bytes())
         except (EOFError, OSError):
             break
     answers.close()
 
 
-def packed(message: tuple[object, ...]) -> bytes:
-    """A message to or from a worker; the plain pickler opens no file for a tensor."""
+def sendable(error: Exception) -> Exception:
+    """The error, or a RuntimeError with its text if pickling cannot send it."""
     try:
-        return pickle.dumps(message)
-    except Exception:  # an exception that cannot be sent
-        kind, error, *rest = message
-        if kind != "raised":
-            raise
+        pickle.loads(pickle.dumps(error))  # its constructor may need other arguments
+        return error
+    except Exception:
         plain = RuntimeError(f"{type(error).__name__}: {error}")
-        plain.add_note("\n".join(getattr(error, "__notes__", [])))
-        return pickle.dumps((kind, plain, *rest))
+        plain.add_note("\n".join(error.__notes__))
+        return plain
 
 
 class Collect(logging.Handler):

@@ -5,8 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
+from rltrain.env.games.lockstep import GameEnv
 from rltrain.env.games.matrix import PAYOFFS, MatrixGames, matrix_game, two_step_game
 from rltrain.env.vector import SyncVectorEnv
+from rltrain.types import EnvSpec
 from tests.env.games.two_step import TwoStep
 from tests.helpers import require_same_steps
 
@@ -85,3 +87,37 @@ def test_a_loaded_game_goes_on_exactly(make, n_before):
 def test_a_state_of_another_number_of_environments_is_refused():
     with pytest.raises(ValueError, match=r"2 environments, this run has 3: set hardware\.n_envs=2"):
         two_step_game(n_envs=3).load_state_dict(two_step_game(n_envs=2).state_dict())
+
+
+class Won(GameEnv):
+    """Won in its third step."""
+
+    remembers = ("_t",)
+
+    def __init__(self):
+        super().__init__(EnvSpec(n_agents=1, n_actions=2, obs_shape=(1,)), 1)
+        self._t = np.zeros(1, np.int64)
+
+    def _begin(self, envs, seeds):
+        self._t[envs] = 0
+
+    def _advance(self, action, playing):
+        self._t += playing
+        over = self._t == 3
+        self.infos[0] = {"win": True} if over[0] else {}
+        return np.ones(1), over, ~playing
+
+
+def test_a_loaded_game_has_the_result_of_the_episode_that_ended():
+    """Defect: it was in no state."""
+    one, other = Won(), Won()
+    for env in (one, other):
+        env.reset(lambda e, k: 0)
+    for _ in range(3):
+        one.step(np.zeros((1, 1), np.int64))
+    state = one.state_dict()
+    one.step(np.zeros((1, 1), np.int64))  # the state is a copy
+    other.load_state_dict(state)
+    assert other.infos == [{"win": True}]
+    del state["infos"]  # as it was saved before
+    other.load_state_dict(state)

@@ -202,12 +202,24 @@ def test_continuous_actions_are_refused():
         adapted(Scripted(actions=(2, spaces.Box(0, 1, (2,)))))
 
 
-def test_images_of_different_sizes_are_refused():
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (spaces.Box(0, 255, (8, 9, 3), np.uint8), r"shape \({'a': \(3, 8, 8\), 'b': \(3, 8, 9\)}"),
+        (spaces.Box(0, 1, (8, 8, 3), np.float32), r"dtype \({'a': 'uint8', 'b': 'float32'}"),
+        (spaces.Box(0, 9, (8, 8, 3), np.uint8), r"scale \({'a': 0.0039\d*, 'b': 0.1111\d*}"),
+    ],
+)
+def test_images_of_different_kinds_are_refused(other, message):
+    """Defect: the message named the shapes, whatever differed."""
+
     class Images(Scripted):
         def observation_space(self, agent):
-            return spaces.Box(0, 255, (8, 8 + ord(agent), 3), np.uint8)
+            return other if agent == "b" else spaces.Box(0, 255, (8, 8, 3), np.uint8)
 
-    with pytest.raises(ValueError, match="images of one size"):
+    with pytest.raises(
+        ValueError, match=f"differ in their {message}\\): expected images of one shape"
+    ):
         adapted(Images())
 
 

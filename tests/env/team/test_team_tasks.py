@@ -119,3 +119,14 @@ def test_what_was_saved_before_the_first_task_has_none(kind, n_before, continues
     for mine, theirs in zip(play(one, 30), play(other, 30), strict=True):
         for x, y in zip(mine, theirs, strict=True):
             assert np.array_equal(x, y)
+
+
+def test_a_resumed_team_names_the_seed_of_its_episode():
+    """Defect: it named that of episode 0."""
+    one, other = (SyncVectorEnv(make=lambda: TeamEnv(Levels()), n_envs=1) for _ in range(2))
+    for env in (one, other):
+        env.reset(lambda e, k: k + 7)
+    for _ in range(6):  # one of the second episode
+        one.step(np.zeros((1, 2), np.int64))
+    other.load_state_dict(one.state_dict())
+    assert other.envs[0].where() == "levels at step 1 of the episode with seed 8"

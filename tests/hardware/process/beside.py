@@ -14,7 +14,7 @@ from rltrain.hardware.process.process import WorkerProcess
 from rltrain.hardware.process.rollout import ProcessRollout
 from rltrain.hardware.process.supervision import Supervision
 from rltrain.hardware.process.tests import ProcessTests
-from rltrain.hardware.process.worker import Answers, packed
+from rltrain.hardware.process.worker import Answers
 from rltrain.hardware.rollout import Rollout
 from rltrain.types import Clock, Steps
 from tests.hardware.walks import Counter, Tasked, rollout
@@ -60,7 +60,7 @@ class Line:
     moments, due = 0, 0
 
     def __init__(self, answers):
-        self.answers, self.unread, self.closed = answers, [packed(answers("start"))], False
+        self.answers, self.unread, self.closed = answers, [pickle.dumps(answers("start"))], False
 
     def moment(self):
         Line.moments += 1
@@ -77,7 +77,7 @@ class Line:
     def send_bytes(self, message):
         self.moment()
         assert not self.unread, "a question before the last answer was read"
-        self.unread.append(packed(self.answers(*pickle.loads(message))))
+        self.unread.append(pickle.dumps(self.answers(*pickle.loads(message))))
         self.moment()
 
     def recv_bytes(self):

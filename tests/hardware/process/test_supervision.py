@@ -1,10 +1,13 @@
 """Questions, answers and replacements of workers, whatever comes in between."""
 
 import itertools
+import pickle
 
 import numpy as np
 import pytest
 
+from rltrain.hardware.env_share import Share
+from rltrain.hardware.process.worker import Answers
 from rltrain.types import Clock
 from tests.hardware.process import beside
 from tests.hardware.process.beside import (
@@ -249,3 +252,32 @@ def test_replaced_workers_of_tests_keep_what_outlives_episodes(ended):
         tests.abandon(0)
     tests.run_episodes(3, 0, CLOCK)
     assert tests.call("get_task") == [5] * 3
+
+
+class TwoParts(Exception):
+    """Cannot be made again of its only argument, the message."""
+
+    def __init__(self, one, other):
+        super().__init__(f"{one} and {other}")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (KeyError("x"), KeyError, "'x'"),
+        (TwoParts(1, 2), RuntimeError, "TwoParts: 1 and 2"),
+        (ValueError("x", lambda: 1), RuntimeError, r"ValueError: \('x', "),
+    ],
+)
+def test_what_a_worker_raises_reaches_the_run(error, kind, message):
+    """Defect: the run raised the TypeError of unpickling it."""
+
+    def make(share, replaced):
+        raise error
+
+    answers = Answers(None, None, make, Share(0, 0, 1, 1), 0, 0)
+    name, sent, *_ = pickle.loads(pickle.dumps(answers("start")))
+    assert (name, type(sent)) == ("raised", kind)
+    with pytest.raises(kind, match=f"^{message}") as raised:
+        raise sent
+    assert raised.value.__notes__[0].startswith("in worker process 0\nTraceback")
