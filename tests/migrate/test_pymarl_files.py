@@ -1,10 +1,14 @@
 """Files of PyMARL that hold something other than they should."""
 
+import os
+import pickle
+import warnings
+
 import pytest
 import torch
 
 from rltrain.errors import CheckpointError
-from rltrain.migrate.pymarl_files import optimizer_state, tensors
+from rltrain.migrate.pymarl_files import optimizer_state, read_folder, tensors
 
 GROUP = {"params": [0], "lr": 5e-4}
 MOMENTS = {"step": 3, "square_avg": torch.zeros(2)}  # step is a number in old versions of PyTorch
@@ -23,6 +27,8 @@ def test_an_optimizers_state_is_read(tmp_path):
         {"state": [1], "param_groups": [GROUP]},
         {"state": {0: 1.0}, "param_groups": [GROUP]},
         {"state": {0: {**MOMENTS, "square_avg": 1.0}}, "param_groups": [GROUP]},
+        {"state": {0: {**MOMENTS, "square_avg": -torch.ones(2)}}, "param_groups": [GROUP]},
+        *({"state": {0: MOMENTS}, "param_groups": [{**GROUP, "params": [n]}]} for n in ([0], "0")),
         {"state": {}, "param_groups": 5},
         {"state": {}, "param_groups": [{"lr": 5e-4}]},
         {"state": {}, "param_groups": [{"params": [0]}]},
@@ -40,3 +46,22 @@ def test_weights_that_are_not_finite_are_refused(tmp_path, value):
     torch.save(weights, tmp_path / "agent.th")
     with pytest.raises(CheckpointError, match=r"NaN or infinite weights \(fc1.bias\).*load_step=N"):
         tensors(tmp_path / "agent.th")
+
+
+class Evil:
+    """Runs a command where it is unpickled."""
+
+    def __reduce__(self):
+        return os.system, ("touch executed",)
+
+
+def test_a_pickle_that_torch_did_not_write_is_refused_without_its_warning(tmp_path):
+    (tmp_path / "agent.th").write_bytes(pickle.dumps(Evil()))
+    with warnings.catch_warnings(action="error"), pytest.raises(CheckpointError):
+        read_folder(tmp_path, None)
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    (tmp_path / "agent.th").write_bytes(b"hello")
+    with pytest.raises(CheckpointError, match=r"agent\.th cannot be read"):
+        read_folder(tmp_path, None)
