@@ -31,7 +31,7 @@ CASES = [  # typed, where nothing reads it, and where something does
     ("dataset.shard_bytes=100 dataset.max_bytes=100", CART, f"{CART} dataset.write=d"),
     ("dataset.held_out=0.5", CART, f"{STEP} dataset.read=DATA"),
     ("algo.exploration.end=0.5", f"{STEP} dataset.read=DATA", STEP),
-    ("env.time_limit=terminal", f"{STEP} dataset.read=DATA", STEP),
+    ("env.time_limit=terminal", f"{STAGS} algo.batch_size=2 dataset.read=HUNT", STAGS),
     ("algo.learning_starts=10", f"{STEP} dataset.read=DATA", STEP),
     ("stop.mode=min", CART, f"{CART} stop.metric=test/return_mean stop.value=1"),
     ("self_play.pool_size=3 self_play.interval=9", SMAC, f"{SMAC} env.opponent=self"),
@@ -99,24 +99,28 @@ class Pixels(gymnasium.Env):
 
 
 @pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    """Some episodes of the two-step game."""
-    folder = tmp_path_factory.mktemp("dataset")
-    words = f"{STEP} dataset.write={folder / 'data'}".split()
-    trainer = rltrain.make_trainer(words, run_dir=folder / "run")
-    trainer.run(200)
-    trainer.close()
-    return folder / "data"
+def datasets(tmp_path_factory):
+    """Some episodes of the two-step game and of stag hunt."""
+    folder = tmp_path_factory.mktemp("datasets")
+    for name, words in (("DATA", STEP), ("HUNT", STAGS)):
+        words = f"{words} dataset.write={folder / name}".split()
+        trainer = rltrain.make_trainer(words, run_dir=folder / f"of_{name}")
+        trainer.run(1000 if name == "HUNT" else 200)
+        trainer.close()
+    return folder
 
 
 @pytest.fixture
-def warned(own_folder, dataset):
+def warned(own_folder, datasets):
     """What is warned of before a run begins, and before one that types nothing."""
     for name, text in FILES.items():
         (own_folder / name).write_text(text)
 
     def warned(words, played=None):
-        words = words.replace("DATA", str(dataset)).replace("PRICES", str(own_folder / "close.csv"))
+        words = words.replace("DATA", f"{datasets / 'DATA'}").replace(
+            "HUNT", f"{datasets / 'HUNT'}"
+        )
+        words = words.replace("PRICES", str(own_folder / "close.csv"))
         words = words.replace("MAP", str(own_folder / "mine.yaml")).split()
         settings = with_opponents(settings_from(words))
         trainer = built(settings, own_folder / "run")
