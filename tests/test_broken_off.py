@@ -9,9 +9,8 @@ import rltrain
 from rltrain.callback import Callback, SaveSnapshots
 from rltrain.common import checkpoint
 from rltrain.common.failures import Disk
-from rltrain.errors import CheckpointError, UsageError
 from rltrain.types import Clock
-from tests.helpers import rows, trained
+from tests.helpers import rows
 from tests.marks import slow_except
 from tests.test_periodic_tests import BESIDE
 
@@ -147,14 +146,3 @@ def test_a_snapshot_that_was_broken_off_is_due_again(tmp_path):
     for _ in range(2):
         snapshots.on_iteration(run)
     assert (len(exported), snapshots.newest) == (2, 8)
-
-
-@pytest.mark.parametrize("other", ["hardware.n_envs=2", "buffer=prioritized_episode"])
-def test_a_trainer_into_which_a_part_was_restored_does_not_go_on(small, tmp_path, other):
-    """Defect: it trained on with the weights of the other run."""
-    folder = trained(small, tmp_path / "other", 10).save()
-    trainer = rltrain.make_trainer([*small, other], run_dir=tmp_path / "run")
-    with pytest.raises(CheckpointError, match="does not fit this run"):
-        trainer.restore(folder)
-    with pytest.raises(UsageError, match="This trainer is closed"):
-        trainer.iterate()

@@ -16,7 +16,7 @@ from rltrain.common.checkpoint import write
 from rltrain.errors import UsageError
 from rltrain.mode.run_folder import run_lock
 from rltrain.types import Clock
-from tests.helpers import Trace, contents, traced, trained, weights
+from tests.helpers import Trace, traced, trained, weights
 
 
 def test_a_checkpoint_saved_by_hand_is_the_latest_and_older_ones_make_room(small, tmp_path):
@@ -113,29 +113,6 @@ def test_a_resume_goes_on_with_torchs_random_stream(small, tmp_path):
     second.restore(folder)
     with second.random:
         assert torch.equal(torch.rand(4), expected)
-
-
-ADAMW = "algo.optimizer={_target_: torch.optim.AdamW, lr: 5e-4}"
-OPTIMIZERS = ["algo/optimizer=adam", "algo/optimizer=radam", "algo/optimizer=rmsprop", ADAMW]
-
-
-@pytest.mark.parametrize("before", OPTIMIZERS[:2])
-def test_a_run_goes_on_with_its_own_optimizer_only(small, tmp_path, before):
-    """Defect: RAdam and AdamW took the moments of Adam for theirs, which have the same names."""
-    folder = trained([*small, before], tmp_path / "before", 40).save()
-    for i, now in enumerate(OPTIMIZERS):
-        trainer = rltrain.make_trainer(
-            [*small, now, "algo.optimizer.lr=0.1"], run_dir=tmp_path / f"{i}"
-        )
-        if now == before:
-            trainer.restore(folder)
-            continue
-        initial = weights(trainer)
-        with pytest.raises(
-            UsageError, match=r"saved with the optimizer rltrain\.algo\.r?adam, and"
-        ):
-            trainer.restore(folder)
-        assert torch.equal(weights(trainer), initial)
 
 
 def test_what_was_saved_can_be_started_from(small, tmp_path):
@@ -308,61 +285,6 @@ def test_a_stop_does_not_undo_an_interruption(small, tmp_path):
     trainer.stop("SIGINT", interrupted=True)
     trainer.stop("five hours are over")
     assert (trainer.stopping, trainer.interrupted) == ("SIGINT", True)
-
-
-BEGUN = {
-    "iterated": lambda make: iterated(make()),
-    "tested": lambda make: with_a_test(make()),
-    "saved": lambda make: saved(make()),
-    "to be restored itself": lambda make: saved(make()).close() or make(),
-}
-
-
-def iterated(trainer):
-    trainer.iterate()
-    return trainer
-
-
-def with_a_test(trainer):
-    trainer.test()
-    return trainer
-
-
-def saved(trainer):
-    trainer.save()
-    return trainer
-
-
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("begun", BEGUN)
-def test_a_run_that_has_begun_takes_no_checkpoint_of_another(small, tmp_path, begun):
-    """Defect: its rows were cut where those of the other one ended, and its own later checkpoints
-    were newer than what it then saved."""
-    other = iterated(rltrain.make_trainer(small, run_dir=tmp_path / "other")).save()
-    run_dir = tmp_path / "run"
-    trainer = BEGUN[begun](lambda: rltrain.make_trainer([*small, "seed=1"], run_dir=run_dir))
-    before, clock, own = contents(run_dir), trainer.clock, weights(trainer)
-    with pytest.raises(UsageError, match=r"of another run.*NEW_FOLDER"):
-        trainer.restore(other)
-    assert contents(run_dir) == before
-    assert trainer.clock == clock
-    assert torch.equal(weights(trainer), own)
-
-
-RATIOS = [
-    ("updates_per_episode=0.7", "updates_per_episode=0.5"),
-    ("updates_per_episode=0.5", "updates_per_episode=0.7"),
-    ("updates_per_episode=0.7", "updates_per_episode=null", "updates_per_env_step=0.01"),
-]
-
-
-@pytest.mark.parametrize(("before", "now"), [(before, now) for before, *now in RATIOS])
-def test_a_changed_ratio_of_updates_is_named(small, tmp_path, before, now):
-    """Defect: the checkpoint was "damaged", or the part of an update that was owed another one."""
-    folder = trained([*small, f"algo.{before}"], tmp_path / "before", 10).save()
-    trainer = rltrain.make_trainer([*small, *(f"algo.{each}" for each in now)], tmp_path / "now")
-    with pytest.raises(UsageError, match=r"updates_per_episode 0.* is (0|null).*as it was"):
-        trainer.restore(folder)
 
 
 def test_a_checkpoint_whose_replacement_was_killed_is_restored(small, tmp_path):

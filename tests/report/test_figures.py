@@ -32,7 +32,7 @@ def test_every_figure_in_three_formats(tmp_path):
 
 def test_a_figure_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypatch):
     def full(path, data):
-        path.touch()
+        path.write_text("half")
         raise OSError(28, "No space left on device")
 
     (tmp_path / "curves.png").write_text("before")

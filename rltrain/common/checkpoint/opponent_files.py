@@ -16,11 +16,10 @@ newest snapshot, then by those of the one that played.
 """
 BUILTIN, SELF = "builtin", "self"
 """The opponent that is part of an environment, and past weights of the agents themselves."""
-NAMED = (
-    *(BUILTIN, SELF, "random", "stop", "closest", "focus", "heuristic", "kite", "spread"),
-    "alternate",
-)
-"""These and the scripted policies: names that no folder takes."""
+SCRIPTED = ("random", "stop", "closest", "focus", "heuristic", "kite", "spread", "alternate")
+"""The scripted policies."""
+NAMED = (BUILTIN, SELF, *SCRIPTED)
+"""Names of opponents that no folder takes."""
 PLAIN = ("checkpoints", "/", ".", "..", "~")
 """Parts of a path that do not distinguish runs."""
 MOST_BYTES = 240

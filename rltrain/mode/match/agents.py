@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rltrain.common import checkpoint
-from rltrain.common.checkpoint.opponent_files import BUILTIN, is_checkpoint, opponent_name
+from rltrain.common.checkpoint.opponent_files import BUILTIN, SCRIPTED, is_checkpoint, opponent_name
 from rltrain.config.compose import compose_single
 from rltrain.config.overrides import Leaves, leaves
 from rltrain.config.schema import Settings
@@ -77,12 +77,10 @@ def scripted(name: str, trained: Sequence[Settings], overrides: Sequence[str]) -
     Raises:
         UsageError: there is none by this name.
     """
-    from rltrain.battles.scripted.policies import DECISIONS  # imports the compiled engine
-
-    if name not in (names := [*DECISIONS, "random"]):
+    if name not in SCRIPTED:
         raise UsageError(
             f"checkpoints: '{name}' is not an agent: expected builtin, a scripted policy "
-            f"({', '.join(names)}), or a checkpoint, and there is no such folder here."
+            f"({', '.join(SCRIPTED)}), or a checkpoint, and there is no such folder here."
         )
     if not trained:
         typed = [*overrides, "mode=evaluate", "algo=scripted", f"algo.policy={name}"]

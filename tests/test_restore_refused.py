@@ -1,0 +1,96 @@
+"""Checkpoints that a trainer refuses to restore, and what it is afterwards."""
+
+import pytest
+import torch
+
+import rltrain
+from rltrain.errors import CheckpointError, UsageError
+from tests.helpers import contents, trained, weights
+
+ADAMW = "algo.optimizer={_target_: torch.optim.AdamW, lr: 5e-4}"
+OPTIMIZERS = ["algo/optimizer=adam", "algo/optimizer=radam", "algo/optimizer=rmsprop", ADAMW]
+
+
+@pytest.mark.parametrize("before", OPTIMIZERS[:2])
+def test_a_run_goes_on_with_its_own_optimizer_only(small, tmp_path, before):
+    """Defect: RAdam and AdamW took the moments of Adam for theirs, which have the same names."""
+    folder = trained([*small, before], tmp_path / "before", 40).save()
+    for i, now in enumerate(OPTIMIZERS):
+        trainer = rltrain.make_trainer(
+            [*small, now, "algo.optimizer.lr=0.1"], run_dir=tmp_path / f"{i}"
+        )
+        if now == before:
+            trainer.restore(folder)
+            continue
+        initial = weights(trainer)
+        with pytest.raises(
+            UsageError, match=r"saved with the optimizer rltrain\.algo\.r?adam, and"
+        ):
+            trainer.restore(folder)
+        assert torch.equal(weights(trainer), initial)
+
+
+BEGUN = {
+    "iterated": lambda make: iterated(make()),
+    "tested": lambda make: with_a_test(make()),
+    "saved": lambda make: saved(make()),
+    "to be restored itself": lambda make: saved(make()).close() or make(),
+}
+
+
+def iterated(trainer):
+    trainer.iterate()
+    return trainer
+
+
+def with_a_test(trainer):
+    trainer.test()
+    return trainer
+
+
+def saved(trainer):
+    trainer.save()
+    return trainer
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("begun", BEGUN)
+def test_a_run_that_has_begun_takes_no_checkpoint_of_another(small, tmp_path, begun):
+    """Defect: its rows were cut where those of the other one ended, and its own later checkpoints
+    were newer than what it then saved."""
+    other = iterated(rltrain.make_trainer(small, run_dir=tmp_path / "other")).save()
+    run_dir = tmp_path / "run"
+    trainer = BEGUN[begun](lambda: rltrain.make_trainer([*small, "seed=1"], run_dir=run_dir))
+    before, clock, own = contents(run_dir), trainer.clock, weights(trainer)
+    with pytest.raises(UsageError, match=r"of another run.*NEW_FOLDER"):
+        trainer.restore(other)
+    assert contents(run_dir) == before
+    assert trainer.clock == clock
+    assert torch.equal(weights(trainer), own)
+
+
+RATIOS = [
+    ("updates_per_episode=0.7", "updates_per_episode=0.5"),
+    ("updates_per_episode=0.5", "updates_per_episode=0.7"),
+    ("updates_per_episode=0.7", "updates_per_episode=null", "updates_per_env_step=0.01"),
+]
+
+
+@pytest.mark.parametrize(("before", "now"), [(before, now) for before, *now in RATIOS])
+def test_a_changed_ratio_of_updates_is_named(small, tmp_path, before, now):
+    """Defect: the checkpoint was "damaged", or the part of an update that was owed another one."""
+    folder = trained([*small, f"algo.{before}"], tmp_path / "before", 10).save()
+    trainer = rltrain.make_trainer([*small, *(f"algo.{each}" for each in now)], tmp_path / "now")
+    with pytest.raises(UsageError, match=r"updates_per_episode 0.* is (0|null).*as it was"):
+        trainer.restore(folder)
+
+
+@pytest.mark.parametrize("other", ["hardware.n_envs=2", "buffer=prioritized_episode"])
+def test_a_trainer_into_which_a_part_was_restored_does_not_go_on(small, tmp_path, other):
+    """Defect: it trained on with the weights of the other run."""
+    folder = trained(small, tmp_path / "other", 10).save()
+    trainer = rltrain.make_trainer([*small, other], run_dir=tmp_path / "run")
+    with pytest.raises(CheckpointError, match="does not fit this run"):
+        trainer.restore(folder)
+    with pytest.raises(UsageError, match="This trainer is closed"):
+        trainer.iterate()
