@@ -51,7 +51,7 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
         f"{algo}-{name}": smac(algo, name, published, seeds, env_steps)
         for algo, name, published, seeds, env_steps in (
             ("qmix", "3m", "", 1, 2_000_000),
-            ("qmix", "2s3z", "99%", 1, 2_000_000),
+            ("qmix", "2s3z", "99%", 2, 2_000_000),
             ("qmix", "3s5z", "97%", 2, 2_000_000),
             ("qmix", "5m_vs_6m", "70%", 2, 2_000_000),
             ("vdn", "2s3z", "97%", 2, 1_000_000),

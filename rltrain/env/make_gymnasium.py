@@ -147,7 +147,7 @@ def try_to_draw(env: gymnasium.Env, id: str) -> None:
         problem = f"it needs packages that are not installed. {needed}" if needed else str(error)
         raise ValueError(f"record=video: env.id={id} cannot be rendered: {problem}") from error
     finally:
-        env.close()
+        close_all("an environment", [env])
 
 
 @flat_keywords
@@ -234,9 +234,10 @@ def draws(maker: Callable[..., Any], given: Mapping[str, Any]) -> bool:
         return "render_mode" in known
     draw_without_display()
     try:
-        maker(**{"render_mode": "rgb_array", **given}).close()
+        env = maker(**{"render_mode": "rgb_array", **given})
     except Exception:
         return False
+    close_all("an environment", [env])
     return True
 
 

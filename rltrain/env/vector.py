@@ -299,7 +299,7 @@ class SyncVectorEnv(VectorEnv):
         if task is not None:
             self.envs[e].set_task(task)
         elif self.envs[e].task is not None:
-            self.envs[e].close()
+            close_all("an environment", [self.envs[e]])
             self.envs[e] = self._make()
             self.envs[e].order_agents([str(name) for name, *_ in self.spec.agents or ()])
             self.envs[e].reset(0)

@@ -120,9 +120,13 @@ def probability_of_improvement(
     confidence: float = 0.95,
 ) -> Interval:
     """``improvement`` with its interval, runs of X and Y resampled independently."""
-    tasks = zip(x, y, runs_x, runs_y, strict=True)
-    drawn = [wins(a[i], b[j]) for a, b, i, j in tasks]  # of each task [resamples]
-    return interval(np.array(improvement(x, y)), np.mean(drawn, 0), confidence)
+    tasks = list(zip(x, y, runs_x, runs_y, strict=True))
+    size = max(1, AT_ONCE // max(len(a) * len(b) for a, b, *_ in tasks))
+    drawn = [
+        np.mean([wins(a[i[part]], b[j[part]]) for a, b, i, j in tasks], 0)
+        for part in (slice(start, start + size) for start in range(0, len(runs_x[0]), size))
+    ]
+    return interval(np.array(improvement(x, y)), np.concatenate(drawn), confidence)
 
 
 def wins(x: np.ndarray, y: np.ndarray) -> np.ndarray:

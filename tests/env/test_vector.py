@@ -4,10 +4,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
 from rltrain.common.seeding import SeedsOfTraining
+from rltrain.env.make_gymnasium import draws, try_to_draw
 from rltrain.env.vector import Observation, SyncVectorEnv
 from rltrain.errors import EnvError
 from rltrain.types import EnvSpec
@@ -118,6 +120,23 @@ def test_every_environment_is_closed_even_if_others_raise(caplog: Any) -> None:
     (record,) = caplog.records
     expected = "an environment could not be closed (OSError: the server is gone)"
     assert (record.levelname, record.getMessage()) == ("WARNING", expected)
+
+
+def test_an_environment_made_to_look_at_may_fail_to_close(caplog: Any) -> None:
+    class Unclosed(gymnasium.Env):
+        def __init__(self, **_keywords: object) -> None: ...
+
+        def reset(self, **_keywords: object) -> Any:
+            return 0, {}
+
+        def render(self) -> None: ...
+
+        def close(self) -> None:
+            raise OSError("the server is gone")
+
+    assert draws(Unclosed, {})
+    try_to_draw(Unclosed(), "Unclosed-v0")
+    assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
 
 
 @pytest.mark.parametrize("n_before", range(4))

@@ -87,6 +87,12 @@ def test_tasks_count_alike_whatever_their_numbers_of_runs(name, counts):
 
 def test_resampling_in_parts_changes_nothing(monkeypatch):
     runs = s.resampled_runs(SCORES["x"], 100, np.random.default_rng(0))
-    whole = s.estimate(SCORES["x"], s.iqm, runs)
+    others = s.resampled_runs(SCORES["y"], 100, np.random.default_rng(1))
+    in_parts = (
+        lambda: s.estimate(SCORES["x"], s.iqm, runs),
+        lambda: s.probability_of_improvement(SCORES["x"], SCORES["y"], runs, others),
+    )
+    whole = [statistic() for statistic in in_parts]
     monkeypatch.setattr(s, "AT_ONCE", 60)
-    np.testing.assert_array_equal(s.estimate(SCORES["x"], s.iqm, runs), whole)
+    np.testing.assert_array_equal(in_parts[0](), whole[0])
+    np.testing.assert_array_equal(in_parts[1](), whole[1])

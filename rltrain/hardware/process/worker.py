@@ -208,11 +208,23 @@ def serve(connection: Connection, exchange: Exchange, carried: bytes, *about: An
     while True:
         answer = answers(*question)
         try:
-            connection.send_bytes(pickle.dumps(answer))  # opens no file for a tensor
+            connection.send_bytes(pickled(answer))
             question = pickle.loads(connection.recv_bytes())
         except (EOFError, OSError):
             break
     answers.close()
+
+
+def pickled(answer: Answer) -> bytes:
+    """What is sent of an answer; a value that pickle refuses becomes a TypeError in the run."""
+    try:
+        return pickle.dumps(answer)  # opens no file for a tensor
+    except Exception as error:
+        text = (
+            "hardware=process sends what environments return between processes, but pickle "
+            f"refuses it: {error}. Return plain values, or type hardware=local."
+        )
+        return pickle.dumps(("raised", TypeError(text), *answer[2:]))
 
 
 def sendable(error: Exception) -> Exception:

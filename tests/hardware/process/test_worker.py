@@ -1,12 +1,16 @@
 """A worker and the rollout of a run, both in this process."""
 
+import os
+import pickle
+import threading
+
 import pytest
 import torch
 
 from rltrain.hardware.env_share import Share, split_envs
 from rltrain.hardware.process.rollout import ProcessRollout
 from rltrain.hardware.process.tests import ProcessTests
-from rltrain.hardware.process.worker import Worker
+from rltrain.hardware.process.worker import Worker, pickled
 from rltrain.types import Clock, Episode
 from tests.hardware.walks import Walk, rollout
 
@@ -74,6 +78,17 @@ def test_a_restored_worker_draws_the_noise_that_it_would_have_drawn(restart):
     else:
         worker.load_state_dict(state)
     assert torch.equal(torch.randn(4), drawn)
+
+
+def test_values_that_pickle_refuses_are_an_error_and_no_lost_worker():
+    refused = (lambda: 0, iter(x for x in ()), threading.Lock(), {"nested": [open(os.devnull)]})  # noqa: SIM115
+    for value in refused:
+        kind, error, records, carried = pickle.loads(pickled(("value", value, (1,), {"a": 2})))
+        assert kind == "raised"
+        assert (records, carried) == ((1,), {"a": 2})
+        with pytest.raises(TypeError, match=r"pickle\s+refuses it: .*hardware=local"):
+            raise error
+    assert pickle.loads(pickled(("value", 3, (), None))) == ("value", 3, (), None)
 
 
 class Elsewhere:
