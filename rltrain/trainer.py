@@ -75,7 +75,7 @@ class Trainer:
     ) -> None:
         ratios = (Fraction(str(x or 0)) for x in (updates_per_env_step, updates_per_episode))
         self.update_ratio = UpdateRatio(*ratios)
-        self.clock = Clock()
+        self.clock, self.checkpoints = Clock(), self.run_dir / "checkpoints"
         self.iterations = 0  # calls of ``iterate``
         self.metrics = Metrics()
         self.step_hooks, self.tests = TrainingStepHooks(), PeriodicTests(self)
@@ -140,9 +140,8 @@ class Trainer:
     def counted(self, steps: Steps) -> int:
         """Advance the clock by ``steps`` and return the number of gradient steps due."""
         self.clock = self.clock.after(steps)
-        if not self.can_learn:
-            return 0
-        return self.update_ratio.due(steps.env_steps, len(steps.episodes))
+        due = self.update_ratio.due
+        return due(steps.env_steps, len(steps.episodes)) if self.can_learn else 0
 
     @property
     def can_learn(self) -> bool:
@@ -357,11 +356,6 @@ class Trainer:
                     checkpoint.make_latest(self.checkpoints, step, self.keep_last, REPLAY)
                     self.buffer.saved(with_replay)
             return folder
-
-    @property
-    def checkpoints(self) -> Path:
-        """The folder of the run's checkpoints."""
-        return self.run_dir / "checkpoints"
 
     def export(self, folder: str | Path, *, replace: bool = False) -> Path:
         """Write the current weights and everything needed to act to ``folder/<env_steps>/``, for

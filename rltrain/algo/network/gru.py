@@ -67,9 +67,8 @@ class GRUAgents(Agents):
                 layer_norm=False,
             )
         if orthogonal is not None:
-            initialize_orthogonally(
-                self.fc1, self.fc2 if self.head is None else self.head, orthogonal
-            )
+            last = self.fc2 if self.head is None else self.head
+            initialize_orthogonally(self.fc1, last, orthogonal)
 
     @property
     def obs_norm(self) -> RunningNorm | None:
@@ -108,11 +107,10 @@ class GRUAgents(Agents):
         order = real.sum(0).argsort(descending=True, stable=True)  # [B] longest first
         packing = Packing(real, order)
         obs = packing.pack(batch.obs)
-        x = self._embed(
-            obs,
-            packing.pack(batch.last_action),
-            None if batch.agent is None else packing.pack(batch.agent.expand_as(batch.last_action)),
-        )
+        agent = batch.agent
+        if agent is not None:
+            agent = packing.pack(agent.expand_as(batch.last_action))
+        x = self._embed(obs, packing.pack(batch.last_action), agent)
         n_agents = first.shape[1]
         n_rows = [n_agents * n for n in real.sum(1).tolist() if n]
         first = first.index_select(0, order).flatten(0, 1)  # [B·N, H]
