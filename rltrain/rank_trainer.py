@@ -42,7 +42,8 @@ class RankTrainer(Trainer):
         self.wish: StopRequest | None = None  # of this rank, to end all of them
 
     def start(self) -> None:
-        if self.stage is Stage.NEW:
+        new = self.stage is Stage.NEW
+        if new:
             self.ranks.start()
             first, *others = self.ranks.gather(self.about["spec"])
             if changed := next(filter(None, (changes(first, each) for each in others)), None):
@@ -54,11 +55,14 @@ class RankTrainer(Trainer):
             for tensor in self.shared:
                 self.ranks.copy_first(tensor)
         super().start()
+        if new:  # a callback may have ended the run
+            self.asked = next(filter(None, self.ranks.gather(self.wish)), None)
 
     def restore(self, path: str | Path) -> Found:
         """Restore on all ranks the checkpoint that rank 0 chose and restored; every rank then draws
         its own noise, as it does from the start.
         """
+        self.wish = None
         found = self.on_first_rank(partial(super().restore, path))
         if self.ranks.rank > 0:
             super().restore(found.folder)

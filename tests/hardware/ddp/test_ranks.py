@@ -189,6 +189,22 @@ def test_two_processes_resume_a_run_together(tmp_path, saved):
 
 
 @pytest.mark.slow
+def test_a_resumed_run_that_has_reached_its_metric_trains_no_further(tmp_path):
+    run_dir = tmp_path / "run"
+    words = [*SMALL, f"hydra.run.dir={run_dir}", "total_env_steps=400"]
+    assert torchrun(2, "-m", "rltrain", *words, cwd=tmp_path).wait(300) == 0
+    before = json.loads((run_dir / "run.json").read_text())
+    words = [f"resume={run_dir}", "total_env_steps=800"]
+    words += ["stop.metric=test/return_mean", "stop.mode=max", "stop.value=1"]
+    assert torchrun(2, "-m", "rltrain", *words, cwd=tmp_path).wait(300) == 0
+    after = json.loads((run_dir / "run.json").read_text())
+    assert after["status"] == "finished"
+    assert [after[k] for k in ("env_steps", "updates")] == [
+        before[k] for k in ("env_steps", "updates")
+    ]
+
+
+@pytest.mark.slow
 def test_processes_with_agents_in_another_order_do_not_learn_together(tmp_path):
     """Defect: the first agent of one process was another one in the next, without a word."""
     (tmp_path / "mixed.py").write_text(
