@@ -128,7 +128,6 @@ def test_help_about_nothing_is_refused(word, said):
         help_text([word])
 
 
-@pytest.mark.slow
 def test_help_imports_no_torch():
     code = "from rltrain.config.show.help import help_text; help_text([]); help_text(['algo'])"
     assert imported(code, "torch", "numba", "pydantic") == []
