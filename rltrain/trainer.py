@@ -140,8 +140,7 @@ class Trainer:
     def counted(self, steps: Steps) -> int:
         """Advance the clock by ``steps`` and return the number of gradient steps due."""
         self.clock = self.clock.after(steps)
-        due = self.update_ratio.due
-        return due(steps.env_steps, len(steps.episodes)) if self.can_learn else 0
+        return self.update_ratio.due(steps.env_steps, len(steps.episodes)) if self.can_learn else 0
 
     @property
     def can_learn(self) -> bool:
