@@ -28,7 +28,7 @@ class Test(Callback):
         self.best_untrained = True
 
     def on_train_start(self, trainer: Training, value: None = None) -> None:
-        self.name_best(trainer)
+        trainer.disk.attempt("checkpoints/best", lambda: self.name_best(trainer))
         self.on_iteration(trainer)
 
     def on_iteration(self, trainer: Training, value: None = None) -> None:

@@ -10,8 +10,9 @@ from rltrain.common import checkpoint
 from rltrain.common.checkpoint.fit import check_fits
 from rltrain.common.checkpoint.locate import MANIFEST, own_digest
 from rltrain.common.files import put_text
+from rltrain.config.catalog import SHIPPED
 from rltrain.config.compose import compose_checked
-from rltrain.errors import RltrainError
+from rltrain.errors import RltrainError, UsageError
 from rltrain.mode.tune.command import begin
 from rltrain.offline.shards import INDEX
 from tests.offline.hand_made import Env, play, writer
@@ -50,6 +51,13 @@ def test_of_a_dataset(tmp_path):
     path = tmp_path / "d" / INDEX
     texts = [json.dumps(tree) for tree in damaged(json.loads(path.read_text()))]
     require_short(path, texts, lambda: read(path.parent))
+
+
+@pytest.mark.parametrize("group", [*SHIPPED.groups, "logger"])
+def test_of_a_choice(group):
+    """Defect: a traceback of a file of that name, which a file system refuses."""
+    with pytest.raises(UsageError, match="x{40}"):
+        compose_checked([f"{group}={'x' * 300}"])
 
 
 @pytest.mark.parametrize("have", [{}, {"online": {"weight": torch.zeros(1)}}])

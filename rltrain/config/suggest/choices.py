@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from rltrain.config.catalog import Catalog
 from rltrain.config.command_line import shell_word
@@ -109,7 +109,7 @@ def _answers(group: str, value: str, catalog: Catalog) -> Iterator[Answer]:
     yield from _elsewhere(group, value, name)
     if group == "env":
         yield from _environment(value, options)
-    if group == "experiment" and Path(f"{value}.yaml").is_file():
+    if group == "experiment" and os.path.isfile(f"{value}.yaml"):  # False for names too long
         yield Answer((f"experiment={shell_word(f'./{value}.yaml')}",))
     if group == "experiment":
         folder = [o for o in options if o.startswith(f"{value.rstrip('/')}/")]
