@@ -71,7 +71,8 @@ def taken_outputs(dist: Tensor, action: Tensor) -> Tensor:
 
 class CategoricalLoss(FlatSettings, Loss):
     """Cross entropy with the projected n-step target distribution (C51; Bellemare et al. 2017,
-    algorithm 1); the priority is the cross entropy, as in Rainbow (Hessel et al. 2018).
+    algorithm 1); the priority is the cross entropy (in Rainbow, Hessel et al. 2018, without the
+    entropy of the target).
 
     Adds the metric `clipped_target_mass`: the probability mass of the targets outside the support,
     which is moved to its nearest edge.
