@@ -130,6 +130,8 @@ def start(job: StudySetup, jobs: int) -> int:
         for process in processes:
             process.join()
     codes = [process.exitcode or 0 for process in processes]
+    for name in sorted({signal.Signals(-code).name for code in codes if code < 0}):
+        say(f"A process was killed by {name}. The same command continues its trial.", error=True)
     return next((code if code > 0 else 128 - code for code in codes if code), 0)
 
 

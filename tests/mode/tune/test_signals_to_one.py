@@ -49,3 +49,19 @@ def test_all_processes_stop_and_the_code_is_that_of_the_signal(name, moment, own
     assert process.returncode == CODES[name]
     assert "Traceback" not in error
     wait(lambda: not any(w.is_running() and w.status() != "zombie" for w in workers), 30)
+
+
+@pytest.mark.slow
+def test_killed_processes_are_named(own_folder):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rltrain", *STUDY], stdout=-3, stderr=subprocess.PIPE, text=True
+    )
+    wait(lambda: len([*Path("study/trials").glob("*/metrics.jsonl")]) == 2)
+    for child in psutil.Process(process.pid).children():
+        if "spawn_main" in " ".join(child.cmdline()):
+            child.kill()
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 137
+    assert (
+        error.count("A process was killed by SIGKILL. The same command continues its trial.") == 1
+    )
