@@ -25,8 +25,7 @@ DISTRIBUTIONS = {
     *("step", "evaluate", "outputs", "expected", "behind_trunk", "differentiate", "distances"),
     *("means", "take_rows", "sized", "fits", "cosines"),
 }
-RULES = {"write_surroundings", "push_apart", "preferred", "meet_lines"}  # faster for each flag
-FIRST_LINE = {"wall_line", "is_covered", "touch", "around_end", "beside"}
+RULES = {"write_surroundings", "push_apart", "preferred", "meet_lines", "nearest"}  # flags
 
 
 @pytest.mark.slow
@@ -35,7 +34,7 @@ FIRST_LINE = {"wall_line", "is_covered", "touch", "around_end", "beside"}
 )
 def test_functions_are_compiled_for_one_signature(module, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    known = TILES | FEW_LINES | DISTRIBUTIONS | RULES | FIRST_LINE
+    known = TILES | FEW_LINES | DISTRIBUTIONS | RULES
     assert compiled_more_than_once(module) <= known
 
 

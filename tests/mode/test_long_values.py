@@ -56,7 +56,7 @@ def test_of_a_dataset(tmp_path):
 @pytest.mark.parametrize("group", [*SHIPPED.groups, "logger"])
 def test_of_a_choice(group):
     """Defect: a traceback of a file of that name, which a file system refuses."""
-    with pytest.raises(UsageError, match="x{40}"):
+    with pytest.raises(UsageError, match=r"x{40}"):
         compose_checked([f"{group}={'x' * 300}"])
 
 

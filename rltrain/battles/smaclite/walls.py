@@ -31,7 +31,7 @@ def choose_velocities(unit, param, walls, lines, spare, near):
         unit[U.NX, i], unit[U.NY, i] = ux, uy
         if unit[U.HEALTH, i] <= ZERO or (ux == ZERO and uy == ZERO):
             continue
-        n_walls = 0
+        n_walls = np.int64(0)  # no literal, for which its callees would be compiled again
         if param[P.LAYER, i] == F(GROUND):
             for k in range(find_walls(unit, param, i, walls, spare, near)):
                 n_walls += wall_line(unit, param, i, walls, near[k], lines, n_walls)
