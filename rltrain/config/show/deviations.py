@@ -9,6 +9,7 @@ from rltrain.common.files import JsonObject
 from rltrain.config.catalog import SHIPPED, split_options
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import leaves
+from rltrain.errors import UsageError
 
 
 def deviations(
@@ -17,7 +18,8 @@ def deviations(
     """What distinguishes a configuration from the usual one of some of its choices.
 
     Args:
-        record: what ``config.json`` contains.
+        record: what ``config.json`` contains, which anyone may have written; of its choices only
+            those that are shipped are composed.
         named: the groups of these choices.
         left_out: groups whose choices are not compared.
         overrides: what the usual configuration has, too.
@@ -27,15 +29,22 @@ def deviations(
         these choices, by the names that lead to them.
 
     Raises:
-        UsageError: the named choices cannot be composed.
+        UsageError: the named choices cannot be composed, or there is no shipped algorithm or
+            environment among them.
     """
     chosen = {g: str(name) for g, name in record["choices"].items() if name is not None}
-    kept = {group: chosen[group] for group in named if group in chosen}
+    shipped = {
+        group: name
+        for group, name in chosen.items()
+        if group in SHIPPED.groups and {*SHIPPED.options(group)}.issuperset(split_options(name))
+    }
+    if not {"algo", "env"} <= set(shipped):
+        raise UsageError("The algorithm or the environment is not one that rltrain ships.")
+    kept = {group: shipped[group] for group in named if group in shipped}
     usual = compose_checked([*(f"{g}={name}" for g, name in kept.items()), *overrides]).choices
-    for group in [g for g in chosen if g in usual and g not in left_out]:
-        shipped = {*SHIPPED.options(group)}.issuperset(split_options(chosen[group]))
-        if shipped and chosen[group] != usual[group]:
-            kept[group] = chosen[group]
+    for group in [g for g in shipped if g in usual and g not in left_out]:
+        if shipped[group] != usual[group]:
+            kept[group] = shipped[group]
     known = compose_checked([*(f"{g}={name}" for g, name in kept.items()), *overrides])
     before = dict(leaves(known.plain))
     own = leaves({name: node for name, node in record.items() if name != "choices"})

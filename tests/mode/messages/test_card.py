@@ -1,4 +1,5 @@
 import json
+import sys
 
 import pytest
 import yaml
@@ -64,6 +65,26 @@ def test_settings_are_compared_with_those_of_algorithm_and_environment(overrides
     changed = differences(composed.record, composed.typed)
     assert sorted(changed) == sorted(expected)
     assert differences(composed.record, frozenset({"total_env_steps"})) == changed
+
+
+@pytest.mark.parametrize("group", ["experiment", "algo", "env", "algo/network", "tuned", "new"])
+@pytest.mark.parametrize("kind", ["file", "long", "list", "grammar"])
+def test_choices_that_are_not_shipped_are_not_composed(tmp_path, group, kind):
+    """Defect: ``config.json`` could name a file of configuration, whose interpolations were
+    resolved, and names too long for a file system.
+    """
+    file = tmp_path / "x.yaml"
+    file.write_text("log: {interval: '${oc.decode:${oc.env:HOME_STEPS}}'}\n")
+    choice = {"file": str(file), "long": "x" * 300, "list": f"[{'a,' * 10_000}]", "grammar": "a=["}
+    record = settings("log.interval=777").record
+    record["choices"][group] = choice[kind]
+    opened, watching = [], [True]
+    sys.addaudithook(lambda event, args: watching and event == "open" and opened.append(args[0]))
+    listed = differences(record, frozenset({"log.interval"}))
+    watching.clear()
+    assert "log.interval=777" in listed
+    assert str(file) not in map(str, opened)
+    assert not any(choice[kind] in line for line in listed)
 
 
 def test_a_card_is_about_the_file_of_the_run_and_not_about_how_it_was_loaded(tmp_path):
