@@ -25,6 +25,8 @@ from rltrain.offline.shards import (
 )
 from rltrain.types import Clock, EnvSpec, StateDict, Steps
 
+PROBABILITY_ERROR = 1e-5
+"""Of a sum of probabilities in single precision."""
 UNREADABLE = (OSError, SafetensorError, AttributeError, TypeError)
 """Errors of damaged shards, and of types of numbers that NumPy does not have."""
 
@@ -115,12 +117,17 @@ def checked(
         action, last = file.get_tensor("action"), file.get_tensor("last")
         final = np.zeros_like(last)
         final[np.cumsum(n + 1) - 1] = True
-        available = file.get_tensor("avail_actions")
+        available, probability = (file.get_tensor(k) for k in ("avail_actions", "probability"))
     except UNREADABLE as error:
         raise damaged(path, str(error)) from error
     if action.min(initial=0) < 0 or action.max(initial=0) >= spec.n_actions:
         raise damaged(path, f"it has actions outside 0 … {spec.n_actions - 1}")
-    if spec.masks_actions and not (available.any(-1) | last[:, None]).all():
+    unknown = np.isnan(probability)
+    if not ((probability > 0) & (probability < 1 + PROBABILITY_ERROR) | unknown).all():
+        raise damaged(path, "it has probabilities of actions outside 0 … 1")
+    if entry["probabilities"] and unknown.any():
+        raise damaged(path, "it lacks probabilities of actions that the index promises")
+    if not (available.any(-1) | last[:, None]).all():
         raise damaged(path, "it has time steps without an available action")
     if (final != last).any():
         raise damaged(path, "its episodes do not end where they should")

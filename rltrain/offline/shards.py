@@ -7,6 +7,7 @@ long each is. It is written aside and renamed, then listed: what is listed is co
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
@@ -182,9 +183,12 @@ def name_in(index: Path, listed: str) -> str:
 def require_index(path: Path, index: Mapping[str, Any]) -> None:
     """DatasetError for an index with anything missing or of a different type."""
     try:
-        spec = TypeAdapter(Index).validate_python(index).spec
+        checked: Index = TypeAdapter(Index).validate_python(index)
+        spec, names = checked.spec, Counter(shard.file for shard in checked.shards)
         if missing := [name for name in SIZES if name not in spec]:
             raise damaged(path, f"spec.{missing[0]} is missing")
+        if twice := next((name for name, n in names.items() if n > 1), None):
+            raise damaged(path, f"it lists {twice!a:.40} twice")
     except ValidationError as error:
         raise damaged(path, first_problem(error)) from error
     known = {field.name for field in fields(EnvSpec)}  # a newer version may have more

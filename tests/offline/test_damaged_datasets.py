@@ -177,7 +177,6 @@ HARMLESS = {
     *(("avail_actions", one) for one in ("negative", "large", "largest")),
     *(("state", one) for one in ("negative", "large", "largest")),  # of no columns
     *((name, one) for name in ("obs", "reward") for one in ("negative", "large", "largest")),
-    *(("probability", one) for one in ("negative", "large", "largest", "nan")),
     ("terminated", "negative"),
     ("terminated", "large"),
     ("terminated", "largest"),
@@ -209,17 +208,57 @@ def test_a_shard_with_other_arrays_is_refused(folder, name, change):
     assert "\n" not in str(found.value)
 
 
+def rewritten(folder, change, **listed):
+    """The first shard with changed arrays, and an index that vouches for it."""
+    path = folder / shard_name(0)
+    arrays = {k: v.copy() for k, v in load_file(path).items()}
+    change(arrays)
+    save_file(arrays, path)
+    index = json.loads((folder / INDEX).read_text())
+    index["shards"][0] |= {"sha256": digest(path), **listed}
+    (folder / INDEX).write_text(json.dumps(index))
+
+
+@pytest.mark.parametrize("number", [5, 1.001, -0.5, 0, np.inf, np.nan])
+def test_probabilities_of_actions_are_probabilities(folder, number):
+    """Defect: estimates were wrong, or silently left out."""
+
+    def change(arrays):
+        arrays["probability"][2] = number
+
+    rewritten(folder, change, probabilities=True)
+    with pytest.raises(DatasetError, match="probabilities of actions"):
+        read(folder)
+
+
+def test_unknown_probabilities_and_rounded_ones_are_read(folder):
+    rewritten(folder, lambda arrays: arrays["probability"].fill(np.nan), probabilities=False)
+    read(folder)
+    rewritten(folder, lambda arrays: arrays["probability"].fill(1 + 1e-7), probabilities=True)
+    read(folder)
+
+
+def test_every_time_step_has_an_available_action(folder):
+    """Defect: the run failed later, as if the environment were wrong."""
+    rewritten(folder, lambda arrays: arrays["avail_actions"].fill(0))
+    with pytest.raises(DatasetError, match="without an available action"):
+        read(folder)
+
+
+def test_a_shard_is_listed_once(folder):
+    """Defect: episodes counted twice, and held-out ones were trained on."""
+    index = json.loads((folder / INDEX).read_text())
+    index["shards"] *= 2
+    (folder / INDEX).write_text(json.dumps(index))
+    with pytest.raises(DatasetError, match=r"lists 'shard-00000\.safetensors' twice"):
+        read(folder)
+
+
 @pytest.mark.parametrize("number", [np.nan, np.inf])
 @pytest.mark.parametrize("name", ["obs", "reward"])
 def test_numbers_that_are_not_finite_are_the_fault_of_the_dataset(folder, name, number):
     """Defect: "Environment 0 gave …", exit code 4."""
-    path = folder / shard_name(0)
-    arrays = {k: v.copy() for k, v in load_file(path).items()}
-    arrays[name][3] = number
-    save_file(arrays, path)
-    index = json.loads((folder / INDEX).read_text())
-    index["shards"][0] |= {"sha256": digest(path)}
-    (folder / INDEX).write_text(json.dumps(index))
+    rewritten(folder, lambda arrays: arrays[name].__setitem__(3, number))
     with pytest.raises(DatasetError, match=rf"'{name}' has numbers that are not finite"):
         read(folder)
 
