@@ -1,7 +1,9 @@
+import os
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+from rltrain.errors import UNPRINTABLE
 from rltrain.report.analysis import analyze
 from rltrain.report.page import FIGURES, write_page
 from rltrain.report.report_tables import list_tables
@@ -51,6 +53,21 @@ def test_names_from_a_run_folder_are_text_and_nothing_else(tmp_path):
     parser.feed(text)
     assert parser.count == 0
     assert "alert(1)" in text
+
+
+ODD = os.fsdecode(b"a\x1b[31m\xff\xe2\x80\xae")
+
+
+def test_what_no_page_can_show_is_written_as_escapes(tmp_path):
+    """Defects: escape sequences reached the page, and a name that is not UTF-8 broke it."""
+    (tmp_path / ODD / "recordings").mkdir(parents=True)
+    (tmp_path / ODD / "recordings/episodes-1.html").touch()
+    runs = [run(tmp_path / ODD, ODD, env=ODD), run(tmp_path / "c", seed=1, env=ODD)]
+    write_page(tmp_path / "report.html", analyze(runs, settings()), [], [])
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert not UNPRINTABLE.search(text)
+    assert r"a\x1b[31m\udcff\u202e" in text
+    assert 'href="a%1B%5B31m%FF%E2%80%AE/recordings/episodes-1.html"' in text
 
 
 def test_pages_of_episodes_are_linked_from_where_the_report_lies(tmp_path):

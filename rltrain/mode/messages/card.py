@@ -85,7 +85,7 @@ def card(
     python = ["import rltrain", "", f"policy = rltrain.load_policy({path!r})  # greedy"]
     python += [command for command in commands if command.startswith("rltrain.")]
     parts.append("\n".join(["```python", *python, "```"]))
-    return "\n\n".join(parts) + "\n"
+    return printable("\n\n".join(parts) + "\n")
 
 
 def differences(record: JsonObject, typed: Set[str]) -> list[str]:

@@ -13,6 +13,7 @@ from urllib.parse import quote
 import rltrain
 from rltrain.common.files import PAGES, newest, open_plain, put_text
 from rltrain.common.page import filled
+from rltrain.errors import printable
 from rltrain.report.comparison import Analysis
 from rltrain.report.report_tables import interval_name, metric_name, size_text
 from rltrain.report.table_formats import Table
@@ -65,7 +66,7 @@ def put_page(path: Path, fields: Mapping[str, str]) -> None:
     now = datetime.now().strftime("%Y-%m-%d %H:%M")
     footer = html.escape(f"rltrain {rltrain.__version__}, {now}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    put_text(path, filled(__package__, "page", {**fields, "footer": footer}))
+    put_text(path, printable(filled(__package__, "page", {**fields, "footer": footer})))
 
 
 def is_report(folder: Path) -> bool:
@@ -93,7 +94,7 @@ def episodes(analysis: Analysis, folder: Path) -> str:
             for page in newest(run.folder, PAGES):
                 place = Path(os.path.relpath(run.folder / page, folder)).as_posix()
                 text = html.escape(f"{series.env}, {series.label}, seed {run.seed}")
-                links.append(f'<li><a href="{quote(place)}">{text}</a></li>')
+                links.append(f'<li><a href="{quote(os.fsencode(place))}">{text}</a></li>')
     return f"<section><h2>Episodes</h2><ul>{''.join(links)}</ul></section>" if links else ""
 
 

@@ -5,6 +5,7 @@ import pytest
 import yaml
 
 from rltrain.config.compose import compose_checked
+from rltrain.errors import UNPRINTABLE
 from rltrain.mode.messages.card import card, differences
 
 FACTS = {
@@ -100,6 +101,13 @@ def test_commands_of_several_processes_begin_with_torchrun(tmp_path):
     start = "torchrun --nproc-per-node=4 -m rltrain"
     text = card(tmp_path, settings(), FACTS, [COMMANDS[0], f"{start} resume=RUN"])
     assert f"```bash\n{COMMANDS[0]}\n{start} resume=RUN\n{start} config=" in text
+
+
+def test_a_card_has_no_character_that_moves_the_cursor(tmp_path):
+    run_dir = tmp_path / "a\x1b[31m\u202e"
+    text = card(run_dir, settings(), FACTS, [f"rltrain resume='{run_dir}'"])
+    assert not UNPRINTABLE.search(text)
+    assert r"a\x1b[31m\u202e" in text
 
 
 def test_pictures_are_shown_where_there_are_any(tmp_path):
