@@ -259,7 +259,7 @@ class Store:
         """Remove everything; ``append_saved`` then adds the steps of ``state``.
 
         Raises:
-            ValueError: they have different shapes or types.
+            ValueError: they have different shapes or types, or actions that are not there.
         """
         if "steps.obs" not in state:
             raise ValueError(
@@ -269,6 +269,9 @@ class Store:
         for name, array in self.arrays.items():
             saved = state[f"steps.{name}"]
             self._require_field(name, saved.dtype, saved.shape[1:], array.dtype)
+        action = state["steps.action"]
+        if action.size and not 0 <= action.min() <= action.max() < self._n_actions:
+            raise ValueError(f"the saved buffer has actions outside 0 … {self._n_actions - 1}")
         self.restart(state["begin"])  # the same blocks as before, so they run out at the same time
 
     def append_saved(self, e: int, state: StateDict, first: int, n_steps: int) -> None:

@@ -66,6 +66,18 @@ def test_a_state_that_does_not_fit_is_refused(given: dict[str, Any], said: str) 
         make(**given).load_state_dict(saved(one))
 
 
+@pytest.mark.parametrize("action", [SPEC.n_actions, 255])
+def test_actions_that_are_not_there_are_refused(action: int) -> None:
+    """Defect: the run continued until a batch had one of them."""
+    one = make()
+    filled(one, Stream(0), 60)
+    state = saved(one)
+    state["steps.action"] = state["steps.action"].copy()
+    state["steps.action"][-1, 0] = action
+    with pytest.raises(ValueError, match=r"actions outside 0 … "):
+        make().load_state_dict(state)
+
+
 # refusals
 
 
