@@ -27,7 +27,7 @@ def require_registered(id: str) -> None:
     """
     if id not in registered_ids():
         error = gymnasium.error.UnregisteredEnv()
-        raise ValueError(f"env.id={id} cannot be created: {advice(id, error)}")
+        raise ValueError(f"env.id={id:.200} cannot be created: {advice(id, error)}")
 
 
 def registered_ids() -> set[str]:
@@ -53,7 +53,7 @@ def require_game(game: str) -> None:
         near = closest(game, sorted(games), n=1) or held(game, games)
         meant = f" Did you mean '{near[0]}'?" if near else ""
         raise ValueError(
-            f"env.game={game}: expected one of ALE's {len(games)} games in its spelling, such as "
+            f"env.game={game:.80}: expected one of ALE's {len(games)} games in its spelling, such as "
             f"pong or space_invaders.{meant}"
         )
 

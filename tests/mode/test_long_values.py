@@ -2,6 +2,7 @@
 
 import json
 import os
+from functools import reduce
 
 import pytest
 import torch
@@ -58,6 +59,25 @@ def test_of_a_choice(group):
     """Defect: a traceback of a file of that name, which a file system refuses."""
     with pytest.raises(UsageError, match=r"x{40}"):
         compose_checked([f"{group}={'x' * 300}"])
+
+
+KEYS = {
+    "smac": ("seed", "algo.loss.gamma", "env.map_name", "test.epsilon", "stop.mode"),
+    "gymnasium": ("env.id", "env.max_episode_steps"),
+    **{"minatar": ("env.game",), "atari": ("env.game",), "smacv2": ("env.map_name",)},
+}
+
+
+@pytest.mark.parametrize(("env", "key"), [(env, key) for env, keys in KEYS.items() for key in keys])
+@pytest.mark.parametrize("value", [LONG, [0] * 500, {"a": [LONG]}], ids=["text", "list", "mapping"])
+def test_of_a_value(env, key, value):
+    composed = compose_checked([f"env={env}"])
+    *above, name = key.split(".")
+    reduce(lambda node, part: node[part], above, composed.tree)[name] = value
+    with pytest.raises(UsageError) as refused:
+        composed.settings()
+    assert len(str(refused.value)) < 1200
+    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("have", [{}, {"online": {"weight": torch.zeros(1)}}])

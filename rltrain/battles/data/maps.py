@@ -97,4 +97,4 @@ def find_map(name: str) -> MapData:
         hint = (
             f"expected one of {', '.join((*MAPS, *shipped_names()))}, or a size such as 7m_vs_8m."
         )
-    raise ValueError(f"unknown SMAC map {name!r}: {hint}")
+    raise ValueError(f"unknown SMAC map {name!r:.80}: {hint}")

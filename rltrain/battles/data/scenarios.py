@@ -65,14 +65,14 @@ def find_scenario(name: str) -> MapData:
         near = closest(str(name), SCENARIOS)
         published = f" Published: {', '.join(SCENARIOS)}."
         raise ValueError(
-            f"unknown SMACv2 scenario {name!r}: expected <race>_<agents>_vs_<enemies> with race "
+            f"unknown SMACv2 scenario {name!r:.80}: expected <race>_<agents>_vs_<enemies> with race "
             f"{', '.join(RACES)} and 1 to {MAX_UNITS} units a side."
             + (f" Did you mean {' or '.join(near)}?" if near else published)
         )
     race, agents, enemies = match.groups()
     if not is_scenario(name):
         raise ValueError(
-            f"SMACv2 scenario {name!r}: expected 1 to {MAX_UNITS} units a side, got {agents} and "
+            f"SMACv2 scenario {name!r:.80}: expected 1 to {MAX_UNITS} units a side, got {agents} and "
             f"{enemies}."
         )
     types = tuple(RACES[race].weights)

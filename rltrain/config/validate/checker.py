@@ -34,6 +34,7 @@ from rltrain.config.schema import (
     WorkerSettings,
 )
 from rltrain.config.validate.constructor import (
+    brief,
     convert,
     expected,
     find_constructor,
@@ -63,7 +64,7 @@ def check(plain: Tree, choices: Mapping[str, str], defaults: Tree) -> Settings:
     """
     values = [n for n in ("algo", "logger", "test") if not isinstance(plain.get(n, {}), Mapping)]
     if values:
-        problems = (f"{n}={show(plain[n])}: expected keys below it, got a value." for n in values)
+        problems = (f"{n}={brief(plain[n])}: expected keys below it, got a value." for n in values)
         raise UsageError("\n".join(problems))
     checker = Checker(defaults)
     run = checker.record(RunSettings, plain, "")
@@ -96,7 +97,7 @@ def check(plain: Tree, choices: Mapping[str, str], defaults: Tree) -> Settings:
     if not isinstance(listed, list):
         name = listed if isinstance(listed, str) else "my_package.MyCallback"
         checker.problems.append(
-            f"callbacks={show(listed)}: expected a list. Type for example "
+            f"callbacks={brief(listed)}: expected a list. Type for example "
             f"{typed_node('callbacks[0]', name)}."
         )
         listed = []
@@ -183,12 +184,12 @@ class Checker:
                 raise ValueError(value)
         except ValueError:  # pydantic's, or Python's spelling of null
             self.problems.append(
-                f"{path}={show(value)}: expected {expected(annotation)}, got {show(value)}."
+                f"{path}={(got := brief(value))}: expected {expected(annotation)}, got {got}."
                 f"{self.hint(annotation, value, path)}"
             )
             return value
         if without_nan(value) != value:
-            self.problems.append(f"{path}={show(value)}: expected finite numbers only.")
+            self.problems.append(f"{path}={brief(value)}: expected finite numbers only.")
         return found
 
     def hint(self, annotation: object, value: object, path: str) -> str:
@@ -226,7 +227,7 @@ class Checker:
         """A dataclass from a mapping, field by field; None if a field is missing or wrong."""
         before = len(self.problems)
         if not isinstance(node, Mapping):
-            self.problems.append(f"{path}={show(node)}: expected keys below it, got a value.")
+            self.problems.append(f"{path}={brief(node)}: expected keys below it, got a value.")
             return None
         hints = field_hints(kind)
         values = {}
@@ -262,7 +263,7 @@ class Checker:
         if not isinstance(node, Mapping) or not isinstance(node.get("_target_"), str):
             name = node if isinstance(node, str) else "my_package.NAME"
             self.problems.append(
-                f"{path}: expected keys with a _target_, got {show(node)}. Type for example "
+                f"{path}: expected keys with a _target_, got {brief(node)}. Type for example "
                 f"{typed_node(path, name)}."
             )
             return None

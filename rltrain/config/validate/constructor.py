@@ -237,6 +237,11 @@ def bounds(metadata: tuple[object, ...]) -> list[str]:
     return [*(f"matching {pattern}" for pattern in patterns), *ends.values()]
 
 
+def brief(value: object) -> str:
+    """The beginning of what is typed for a value."""
+    return f"{show(value):.200}"
+
+
 def show(value: object) -> str:
     """A value as it would be typed."""
     if value is None:

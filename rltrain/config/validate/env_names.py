@@ -54,7 +54,7 @@ def battle_map(kwargs: Keywords) -> None:
     try:
         find_map_under(kwargs["rules"], name) if "rules" in kwargs else find_scenario(name)
     except ValueError as error:
-        raise ValueError(f"env.map_name={name}: {error}") from error
+        raise ValueError(f"env.map_name={name!s:.80}: {error}") from error
 
 
 LOOKED_UP: Mapping[str, Callable[[Keywords], None]] = {
