@@ -138,10 +138,14 @@ def test_a_network_with_an_encoder_per_key_is_exported(own_folder, monkeypatch):
 
 
 class OwnSpaces(Sampled):
-    """A category and numbers; two choices."""
+    """A category, numbers and an image; two choices."""
 
     observation_space = spaces.Dict(
-        {"b": spaces.Box(-1, 1, (2,)), "a": spaces.Discrete(3, start=1)}
+        {
+            "b": spaces.Box(-1, 1, (2,)),
+            "a": spaces.Discrete(3, start=1),
+            "c": spaces.Box(0, 200, (12, 12, 3), np.uint8),
+        }
     )
     action_space = spaces.MultiDiscrete([2, 3], start=[1, 0])
 
@@ -160,7 +164,8 @@ def test_the_record_says_how_observations_and_actions_are_converted(own_folder, 
         for name, part in record["observation_space"]["dict"]:
             category = "discrete" in part
             one_hot = np.eye(part["discrete"])[obs[name] - part["start"]] if category else None
-            parts.append(one_hot if category else obs[name].ravel())
+            scale = part["high"] if "channels" in part else 1
+            parts.append(one_hot if category else obs[name].ravel() / scale)
         action = np.unravel_index(exported.act(np.concatenate(parts)), n) + np.array(first)
         assert (action == policy.act(obs)).all()
 
