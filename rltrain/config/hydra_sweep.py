@@ -50,8 +50,13 @@ OmegaConf.register_new_resolver("rltrain_job_name", job_name, replace=True)
 
 def own_overrides(hydra: Any) -> list[str]:
     """The overrides of a sweep that name the user's own folders; every job has them."""
-    lines: Any = OmegaConf.to_container(hydra.overrides.hydra, resolve=False)
-    return [line for line in lines if line.startswith(SEARCH_PATH)]
+    return [line for line in as_typed(hydra.overrides.hydra) if line.startswith(SEARCH_PATH)]
+
+
+def as_typed(overrides: Any) -> list[str]:
+    """Overrides from Hydra's configuration, their interpolations as they stand."""
+    lines: Any = OmegaConf.to_container(overrides, resolve=False)
+    return [*lines]
 
 
 class JobLoader(ConfigLoaderImpl):
@@ -152,7 +157,7 @@ class Task:
 
     def __call__(self, config: DictConfig) -> None:
         about = HydraConfig.get()
-        composed = compose_checked([*about.overrides.task, *own_overrides(about)])
+        composed = compose_checked([*as_typed(about.overrides.task), *own_overrides(about)])
         self.train(composed.settings(), Path(about.runtime.output_dir))
 
 

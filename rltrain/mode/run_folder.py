@@ -13,7 +13,7 @@ import subprocess
 import time
 import weakref
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,11 @@ from rltrain.mode.messages.resources import resource_plan
 from rltrain.types import StateDict
 
 log = logging.getLogger("rltrain")
-NEW_FOLDER = "hydra.run.dir=FOLDER with a new or an empty folder"
+NEW_FOLDER = (
+    "Type hydra.run.dir=FOLDER with a new or an empty folder, or leave it out for one below "
+    "outputs."
+)
+OF_SWEEP = "Move it away, or type hydra.sweep.dir=FOLDER for another folder."
 COPY = "Free space on its disk, or copy the run to your own folder and resume the copy."
 
 
@@ -69,20 +73,24 @@ def holds_run(folder: Path) -> bool:
     return begun or (folder / "checkpoints").exists()
 
 
-def require_new(run_dir: Path) -> None:
-    """UsageError for a folder that already holds a run or something else, or that cannot be
-    created. One in which a run was about to begin is taken.
+def require_new(run_dir: Path, advice: str = NEW_FOLDER) -> None:
+    """UsageError with ``advice`` for a folder that already holds a run or something else, or that
+    cannot be created. One in which a run was about to begin is taken.
     """
     if holds_run(run_dir):
         raise UsageError(
             f"{run_dir} already holds a run. Type resume={shlex.quote(str(run_dir))} to continue "
             "it, or choose another folder."
         )
+    require_own(run_dir, advice)
+    require_writable(run_dir)
+
+
+def require_own(run_dir: Path, advice: str = "") -> None:
+    """UsageError with ``advice`` for a folder that holds something else than a run."""
     record = json_object(run_dir / "run.json")  # of new_run or record_failure
     if "status" not in record or not {"process", "exit_code"} & set(record):
-        advice = f"Type {NEW_FOLDER}, or leave it out for one below outputs."
         require_empty(run_dir, "a run", advice, (".hydra", ".run.json.*"))
-    require_writable(run_dir)
 
 
 def clear_folder(run_dir: Path, settings: Settings) -> None:
@@ -136,25 +144,6 @@ def new_run(run_dir: Path, files: Mapping[str, str]) -> Iterator[None]:
             (run_dir / ".hydra").mkdir(exist_ok=True)
             put_text(run_dir / ".hydra" / name, text)
         yield
-
-
-def record_failure(run_dir: Path, error: str, exit_code: int, process: int) -> None:
-    """Record in ``run.json``, if it can be written, that a run failed before or apart from its own
-    records. The record of a run that ended before ``process`` began or continued it, or that
-    another process holds, stays as it is.
-    """
-    facts = {"status": "failed", "exit_code": exit_code, "error": error, "finished": now()}
-    path = run_dir / "run.json"
-    before = json_object(path)
-    at_work = before.get("process")
-    if before.get("status") != "running" and (at_work is not None or holds_run(run_dir)):
-        return
-    try:
-        run_dir.mkdir(parents=True, exist_ok=True)
-        with suppress(UsageError), nullcontext() if at_work == process else run_lock(run_dir):
-            put_text(path, json_text(before | facts))
-    except OSError as failure:
-        log.warning("%s could not be written (%s)", path, failure)
 
 
 def link_latest(run_dir: Path) -> None:

@@ -51,6 +51,8 @@ from rltrain.mode.messages.warnings import warn
 from rltrain.mode.resume_settings import refuse_changes, require_saved_settings
 from rltrain.mode.run_folder import (
     COPY,
+    NEW_FOLDER,
+    OF_SWEEP,
     Record,
     clear_folder,
     leave,
@@ -117,7 +119,7 @@ def run_training(
     if settings.ranks is not None and other_rank():
         return Result(run_dir, exit_code=run_rank(settings, run_dir, resume=resume))
     if not resume:
-        require_new(run_dir)
+        require_new(run_dir, NEW_FOLDER if job is None else OF_SWEEP)
         if settings.run.dataset.write is not None:
             require_free(absolute_path(settings.run.dataset.write))
     unseen = loud and not settings.logger.console and job is None

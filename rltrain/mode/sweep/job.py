@@ -60,7 +60,7 @@ def run_in_process(settings: Settings, run_dir: Path, n_jobs: int) -> None:
     exists: it begins, continues where it was interrupted, or has finished before.
 
     Raises:
-        KeyboardInterrupt: the run was interrupted.
+        KeyboardInterrupt: the run was interrupted; with its exit code.
     """
     from rltrain.common.files import json_object
     from rltrain.mode.messages.banner import JobName
@@ -76,12 +76,12 @@ def run_in_process(settings: Settings, run_dir: Path, n_jobs: int) -> None:
     except Exception as error:
         code = report_failure(run_dir, error)
     if code in SIGNAL_CODES.values():
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt(code)
 
 
 def report_failure(run_dir: Path, error: Exception) -> int:
     """Say that a job could not begin or continue, and record it; returns its exit code."""
-    from rltrain.mode.run_folder import record_failure
+    from rltrain.mode.sweep.record import record_failure
 
     record_failure(run_dir, f"{type(error).__name__}: {error}", find_exit_code(error), os.getpid())
     say(f"rltrain: {run_dir.name}: {error}", error=True)

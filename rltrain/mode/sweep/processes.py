@@ -23,9 +23,9 @@ from rltrain.assemble.env import n_threads
 from rltrain.common.imports import import_path
 from rltrain.config.schema import Settings
 from rltrain.hardware.device import available_cores
-from rltrain.mode.run_folder import record_failure
 from rltrain.mode.signals import SIGNAL_CODES, TYPED, handling
 from rltrain.mode.sweep.plan import SweepJob
+from rltrain.mode.sweep.record import record_failure
 
 CRASHES = (1, 4)
 """Exit codes of jobs that are tried again, as those that a signal has killed."""
@@ -162,11 +162,11 @@ class Processes:
         """
         status = job.record.get("status")
         began = status is not None or self.broken is not None or not self.stopping
+        exit_code = code if code >= 0 else 128 - code
         if code != 0 and status in ("running", None) and began:
-            exit_code = code if code > 0 else 128 - code
             record_failure(job.folder, reason(job, code), exit_code, process)
-        if code > 0 and code != job.exit_code:
-            self.refused.append(code)
+        if code != 0 and not (job.record and exit_code == job.exit_code):
+            self.refused.append(exit_code)
         if self.fail_fast and not self.stopping and code not in (0, *SIGNAL_CODES.values()):
             self.note(f"{job.name} failed: the other runs stop and save.")
             self.fail()

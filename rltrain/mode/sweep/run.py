@@ -18,11 +18,13 @@ from rltrain.config.compose import compose_checked
 from rltrain.config.hydra_sweep import Task, other_launcher, sweeper_for
 from rltrain.config.overrides import typed_value
 from rltrain.config.schema import Settings, SweepSettings
-from rltrain.errors import UsageError
+from rltrain.errors import RltrainError, UsageError
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.run_folder import holds_run
+from rltrain.mode.signals import SIGNAL_CODES, TYPED, Interrupts, handling
 from rltrain.mode.sweep.plan import HOW, LAUNCHER, SweepJob, SweepPlan, plan_for, read_plan
 from rltrain.mode.sweep.processes import Processes, shares
+from rltrain.mode.sweep.record import record_failure
 from rltrain.mode.sweep.saved import job_command, saved_jobs, type_again
 from rltrain.mode.sweep.summary import FILE as RESULTS
 from rltrain.mode.sweep.summary import summarize
@@ -68,8 +70,11 @@ def begin(overrides: Sequence[str], settings: Sequence[Settings]) -> int:
             say(continued(plan))
         else:
             plan.write()
-        with suppress(KeyboardInterrupt):
-            run()
+        if other is None:
+            with suppress(KeyboardInterrupt):
+                run()
+        else:
+            local.run_elsewhere(run, other)
         return summarize(local.plan, local.stopped, local.refused)
 
 
@@ -151,6 +156,29 @@ class Local:
         self.plan = self.plan.with_jobs(new_jobs)
         self.plan.write()
         return new_jobs
+
+    def run_elsewhere(self, run: Callable[[], None], launcher: str) -> None:
+        """Let another launcher run the jobs until they end, it fails or a signal ends it; record
+        that runs have ended whose processes did not live to do so.
+        """
+        status, code, problem = "failed", 1, "its process ended"
+        try:
+            with handling(Interrupts().handle):
+                run()
+        except KeyboardInterrupt as stop:
+            self.stopped = next((s for s, c in SIGNAL_CODES.items() if c in stop.args), "SIGINT")
+            status, code = "interrupted", SIGNAL_CODES[self.stopped]
+            problem = f"{TYPED[self.stopped]} ended its launcher"
+        except RltrainError:
+            raise
+        except Exception as error:
+            text = str(error).partition("\n---")[0]  # submitit quotes whole logs below
+            problem = f"{type(error).__name__}: {' '.join(text.split())}"
+            say(f"rltrain: {launcher} failed: {problem}", error=True)
+            self.refused = [code]
+        for job in self.plan.known_jobs:
+            if job.status == "running":
+                record_failure(job.folder, problem, code, 0, status)
 
     def run(self, jobs: Mapping[SweepJob, Settings], others: Sequence[str] = ()) -> None:
         """Run jobs with the overrides ``others``; KeyboardInterrupt if the sweep was stopped."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
 from rltrain.common.checkpoint.kept_files import kept_file
+from rltrain.common.files import json_object
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import parse, typed_leaves
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.trust import as_overrides, chooses_or_sets, gate, outside, packages
 from rltrain.config.validate.checker import check
-from rltrain.errors import CheckpointError, NotTypedError, UsageError
+from rltrain.errors import CheckpointError, NotTypedError, RltrainError, UsageError
+from rltrain.logger.screen import shown
 from rltrain.mode.resume_settings import refuse_changes
 from rltrain.mode.run_folder import holds_run
 from rltrain.mode.sweep.plan import FILE, SweepJob, SweepPlan
@@ -47,6 +50,25 @@ def saved_jobs(plan: SweepPlan, others: Sequence[str]) -> dict[SweepJob, Setting
         except NotTypedError as error:
             raise UsageError(f"{error.reason} {type_again(plan)}") from error
     return jobs
+
+
+def resume_command(plan: SweepPlan) -> str | None:
+    """What to type to continue a sweep from its files; None where they are not enough."""
+    trusted = [o for o in plan.overrides if o.lstrip("+").startswith("trust=")]
+    waiting = [job for job in plan.jobs if not job.finished]
+    try:
+        trees = (
+            json_object(job.folder / "config.json") or compose_checked(job.overrides).plain
+            for job in waiting
+        )
+        named = sorted({package for tree in trees for package in packages(tree)})
+        if named and not trusted:
+            trusted = [f"trust=[{','.join(named)}]"]
+        if not saved_jobs(replace(plan, jobs=tuple(waiting)), trusted):
+            return None
+    except RltrainError:
+        return None
+    return shlex.join([f"resume={shown(plan.folder)}", *trusted])
 
 
 def type_again(plan: SweepPlan) -> str:

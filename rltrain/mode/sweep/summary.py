@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -13,6 +12,7 @@ from rltrain.logger.csv_file import csv_text, to_table
 from rltrain.logger.screen import Screen, shown
 from rltrain.mode.signals import SIGNAL_CODES
 from rltrain.mode.sweep.plan import SweepJob, SweepPlan
+from rltrain.mode.sweep.saved import resume_command
 from rltrain.report.statistics import estimate, mean, resampled_runs
 
 FILE = "results.csv"
@@ -35,19 +35,20 @@ def summarize(plan: SweepPlan, stopped: str | None = None, refused: Iterable[int
         if job.status == "failed":
             console.lines(f"{job.name} failed: {job.record.get('error')}")
     n_begun = sum(job.status != "not started" for job in jobs)
-    codes = [*refused, *(job.exit_code for job in jobs if job.record)]
+    signaled = SIGNAL_CODES[stopped or "SIGINT"]
+    codes = [*refused]
+    for job in (job for job in jobs if job.record):
+        lasts = stopped and job.status == "running"  # of a launcher whose jobs outlive it
+        codes.append(signaled if lasts else job.exit_code)
     if n_begun < plan.n_jobs:
         console.print(f"{plan.n_jobs - n_begun} of {plan.n_jobs} jobs were not started.")
-        codes.append(SIGNAL_CODES[stopped or "SIGINT"])
+        codes.append(signaled)
     if not plan.finished:
-        typed = [f"resume={shlex.quote(shown(plan.folder))}"]
-        typed += [shlex.quote(o) for o in plan.overrides if o.lstrip("+").startswith("trust=")]
-        console.lines(
-            f"The same command, or {' '.join(typed)}, continues with the runs that have not "
-            "finished."
-        )
+        command = resume_command(plan)
+        resumes = f", or {command}," if command else ""
+        console.lines(f"The same command{resumes} continues with the runs that have not finished.")
     put_text(plan.folder / FILE, results_text(jobs))
-    return worst(codes)
+    return worst(codes, None if plan.finished else stopped)
 
 
 def job_table(jobs: Sequence[SweepJob], title: str) -> Table:
@@ -116,6 +117,11 @@ def results_text(jobs: Sequence[SweepJob]) -> str:
     return csv_text(to_table(rows))
 
 
-def worst(codes: Sequence[int]) -> int:
-    """The exit code of a sweep: that of a failed job (1 … 5) before that of an interrupted one."""
-    return max((code for code in codes if 1 <= code <= 5), default=max(codes))
+def worst(codes: Sequence[int], stopped: str | None = None) -> int:
+    """The exit code of a sweep: that of a failed job (1 … 5), else that of the signal ``stopped``,
+    else the largest. SIGUSR1 comes first, since a cluster then requeues the sweep.
+    """
+    failed = max((code for code in codes if 1 <= code <= 5), default=0)
+    if stopped is not None and (stopped == "SIGUSR1" or not failed):
+        return SIGNAL_CODES[stopped]
+    return failed or max(codes)

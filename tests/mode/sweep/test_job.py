@@ -134,3 +134,20 @@ def test_a_job_of_another_launcher_that_cannot_begin_is_recorded(own_folder, cap
     launched(own_folder / "0", "checkpoint=nowhere")
     assert record_of(own_folder / "0") == ("failed", 3, None)
     assert "rltrain: 0: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["note.txt", "train.log", None])
+def test_a_folder_of_other_files_stays_as_it_was(own_folder, capfd, name):
+    """Defect: the failure was recorded there, and the next command trained among those files."""
+    place = own_folder / "0_seed-1"
+    file = place if name is None else place / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("mine")
+    overrides = [*SMALL, "total_env_steps=60", f"hydra.run.dir={place}"]
+    for _ in range(2):
+        assert job.train(2, overrides) == 2
+    assert [path for path in own_folder.rglob("*") if path.is_file()] == [file]
+    assert file.read_text() == "mine"
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert all("Move it away, or type hydra.sweep.dir=FOLDER" in line for line in lines)

@@ -213,3 +213,16 @@ def test_the_dataset_that_two_jobs_would_write_is_named():
     require_own_datasets(written[:2])
     with pytest.raises(UsageError, match=r"dataset\.write=b: 2 jobs cannot"):
         require_own_datasets(written)
+
+
+def test_a_path_of_configuration_may_be_written_otherwise(own_folder, settings, monkeypatch):
+    """Defect: the command that was printed worked in one folder only."""
+    typed = [*TYPED, "hydra.searchpath=['my conf',pkg://mine]"]
+    plan = begun(plan_for(typed, settings, own_folder / "s")[0])
+    same = [*TYPED, f"hydra.searchpath=['{own_folder}/my conf','pkg://mine']"]
+    (own_folder / "other").mkdir()
+    monkeypatch.chdir("other")
+    assert plan_for(same, settings, own_folder / "s") == (plan, True)
+    assert all(override in shlex.split(plan.command) for override in same)
+    with pytest.raises(UsageError, match="holds another sweep"):
+        plan_for(typed, settings, own_folder / "s")

@@ -164,3 +164,48 @@ def test_what_is_null_in_a_test_was_nan(own_folder, capsys):
     shown = capsys.readouterr().out
     assert "nan" in shown
     assert "50%" in shown
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "stopped", "expected"),
+    [
+        ("failed", 4, "SIGUSR1", 85),
+        ("interrupted", 130, "SIGUSR1", 85),
+        ("interrupted", 143, "SIGINT", 130),
+        ("running", None, "SIGTERM", 143),  # of a launcher whose jobs go on
+        ("failed", 4, "SIGTERM", 4),
+        ("failed", 9, None, 9),
+        ("running", None, None, 1),
+        ("finished", 0, "SIGUSR1", 0),
+    ],
+)
+def test_the_signal_that_stopped_a_sweep_is_its_exit_code(
+    own_folder, status, code, stopped, expected
+):
+    """Defect: old records counted more, so that a cluster did not requeue the sweep."""
+    plan = sweep(own_folder / "s", [("vdn", 1, 2.0), ("vdn", 2, None)])
+    record = {"status": status} | ({} if code is None else {"exit_code": code})
+    (plan.jobs[1].folder / "run.json").write_text(json.dumps(record))
+    assert summarize(plan, stopped) == expected
+
+
+OWN = "callbacks=[{_target_: tests.helpers.Failing}]"
+
+
+@pytest.mark.parametrize(
+    ("override", "resumes"),
+    [
+        ("seed=3", ", or resume=s,"),
+        (OWN, ", or resume=s 'trust=[tests]',"),
+        ("hydra.searchpath=[pkg://tests]", ""),
+        ("checkpoint=old", ""),
+        ("algo.loss.gamma=${oc.decode:0.9}", ""),
+    ],
+)
+def test_the_command_that_continues_a_sweep_works(own_folder, capsys, override, resumes):
+    """Defect: resume= was named where it then refused."""
+    plan = sweep(own_folder / "s", [("vdn", 1, 2.0), ("vdn", 2, None)])
+    done, failed = plan.jobs
+    failed = replace(failed, overrides=(*failed.overrides, override))
+    summarize(replace(plan, jobs=(done, failed)))
+    assert f"The same command{resumes} continues with" in " ".join(capsys.readouterr().out.split())
