@@ -53,8 +53,8 @@ def require_game(game: str) -> None:
         near = closest(game, sorted(games), n=1) or held(game, games)
         meant = f" Did you mean '{near[0]}'?" if near else ""
         raise ValueError(
-            f"env.game={game:.80}: expected one of ALE's {len(games)} games in its spelling, such as "
-            f"pong or space_invaders.{meant}"
+            f"env.game={game:.80}: expected one of ALE's {len(games)} games in its spelling, such "
+            f"as pong or space_invaders.{meant}"
         )
 
 

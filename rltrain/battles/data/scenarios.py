@@ -65,15 +65,15 @@ def find_scenario(name: str) -> MapData:
         near = closest(str(name), SCENARIOS)
         published = f" Published: {', '.join(SCENARIOS)}."
         raise ValueError(
-            f"unknown SMACv2 scenario {name!r:.80}: expected <race>_<agents>_vs_<enemies> with race "
-            f"{', '.join(RACES)} and 1 to {MAX_UNITS} units a side."
+            f"unknown SMACv2 scenario {name!r:.80}: expected <race>_<agents>_vs_<enemies> with "
+            f"race {', '.join(RACES)} and 1 to {MAX_UNITS} units a side."
             + (f" Did you mean {' or '.join(near)}?" if near else published)
         )
     race, agents, enemies = match.groups()
     if not is_scenario(name):
         raise ValueError(
-            f"SMACv2 scenario {name!r:.80}: expected 1 to {MAX_UNITS} units a side, got {agents} and "
-            f"{enemies}."
+            f"SMACv2 scenario {name!r:.80}: expected 1 to {MAX_UNITS} units a side, got "
+            f"{agents} and {enemies}."
         )
     types = tuple(RACES[race].weights)
     return MapData(

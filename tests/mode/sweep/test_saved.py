@@ -38,6 +38,9 @@ def begun(job, status="interrupted", **changes):
         ("hydra.run.dir=/elsewhere", "hydra.run.dir=.* is not taken from a file"),
         ("hydra.searchpath=[pkg://evil.conf]", "is not taken from a file"),
         ("algo.loss.gamma=${oc.env:HOME}", "is not taken from a file"),
+        ("--config-dir=/x", "is not taken from a file"),
+        ("a=[", "is not taken from a file"),
+        (f"algo.lr_factors=[{'1,' * 50_000}1]", "is not taken from a file"),
     ],
 )
 def test_a_job_that_has_not_begun_names_trusted_classes_only(own_folder, override, message):
