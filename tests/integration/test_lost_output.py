@@ -202,7 +202,7 @@ def test_jobs_are_stopped_and_not_killed_when_the_display_fails(tmp_path):
 
     program = (
         "import pathlib, signal, sys, time\n"
-        "def stop(*about):\n    pathlib.Path(sys.argv[2], 'saved').touch()\n    sys.exit(143)\n"
+        "def stop(*about):\n    pathlib.Path(sys.argv[2] + '.saved').touch()\n    sys.exit(143)\n"
         "signal.signal(signal.SIGTERM, stop)\n"
         "print('begun', flush=True)\ntime.sleep(100)\n"
     )
@@ -221,7 +221,7 @@ def test_jobs_are_stopped_and_not_killed_when_the_display_fails(tmp_path):
     )
     with pytest.raises(ValueError, match="a bug"):
         processes.run([job])
-    assert (job.folder / "saved").exists()
+    assert (tmp_path / "0_job.saved").exists()
     assert (job.record["status"], job.record["exit_code"]) == ("failed", 143)
 
 
