@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -29,6 +30,7 @@ DATES = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
 HANDLE, GAP = 2.8, 1.6
 """Legend widths in font sizes: a line with the space behind it, and the gap between columns."""
 WIDTH = 5.5  # inches, the text width of usual conference styles
+LABEL = 45  # characters of a line of a label
 STYLE: Any = {
     "font.size": 8,
     "axes.titlesize": 8,
@@ -139,9 +141,8 @@ def overall(analysis: Analysis) -> Figure:
 
 def final_scores(analysis: Analysis) -> Figure:
     """Final scores of every run, the statistic and its interval."""
-    count = len(analysis.series)
-    heights = [len(analysis.of(env)) for env in analysis.ends]
-    figure = new_figure(0.85 * WIDTH, 0.4 + 0.2 * count + 0.35 * len(heights))
+    heights = [n_lines(s.label for s in analysis.of(env)) for env in analysis.ends]
+    figure = new_figure(0.85 * WIDTH, 0.4 + 0.2 * sum(heights) + 0.35 * len(heights))
     grid = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axes, env in zip(grid, analysis.ends, strict=True):
         series = analysis.of(env)[::-1]
@@ -166,9 +167,9 @@ def profile(analysis: Analysis) -> Figure:
 def improvement(analysis: Analysis) -> Figure:
     """Probability that the first of a pair scores higher."""
     pairs = list(analysis.improvement.items())[::-1]
-    figure = new_figure(0.85 * WIDTH, 0.55 + 0.2 * len(pairs))
-    axes = figure.subplots()
     labels, gains = [f"{a} > {b}" for (a, b), _ in pairs], [gain for _, gain in pairs]
+    figure = new_figure(0.85 * WIDTH, 0.55 + 0.2 * n_lines(labels))
+    axes = figure.subplots()
     points(axes, labels, gains, COLORS[:1] * len(pairs))
     axes.axvline(0.5, color="0.4", lw=0.8, ls="--")
     axes.set_xlim(-0.02, 1.02)
@@ -180,6 +181,16 @@ def self_play(analysis: Analysis) -> Figure:
     """Ratings over training time, a line for each run of self-play."""
     rows = ((s.label, steps, rating) for s, _, steps, rating in self_play_runs(analysis))
     return bands(analysis, rows, AXES["env_steps"], "rating against own past")
+
+
+def wrapped(label: str) -> str:
+    """A label in lines that leave room for the axes."""
+    return "\n".join(textwrap.wrap(label, LABEL)) or label
+
+
+def n_lines(labels: Iterable[str]) -> int:
+    """Lines of labels below each other."""
+    return sum(1 + wrapped(label).count("\n") for label in labels)
 
 
 def band(axes: Axes, x: np.ndarray, estimate: Interval, **style: Any) -> None:
@@ -198,7 +209,7 @@ def points(
             ends = [estimate.low, estimate.high]
             axes.plot(ends, [at, at], color=color, lw=5, alpha=0.35, solid_capstyle="butt")
         axes.plot(estimate.value, at, "o", color=color, ms=4)
-    axes.set_yticks(range(len(labels)), labels)
+    axes.set_yticks(range(len(labels)), list(map(wrapped, labels)))
     axes.set_ylim(-0.6, len(labels) - 0.4)
     axes.grid(axis="y", visible=False)
 
@@ -212,17 +223,17 @@ def figure_with_legend(analysis: Analysis, width: float, height: float) -> Figur
     from matplotlib.textpath import TextPath
 
     labels, size = analysis.labels, STYLE["legend.fontsize"]
-    font = FontProperties(size=size)
-    texts = (TextPath((0, 0), label, prop=font) for label in labels)
+    font, shown = FontProperties(size=size), list(map(wrapped, labels))
+    texts = (TextPath((0, 0), line, prop=font) for label in shown for line in label.split("\n"))
     widest = max(text.get_extents().width for text in texts)
     wide = (widest + (HANDLE + GAP) * size) / 72
     columns = max(1, min(len(labels), int(width / wide)))
-    figure = new_figure(width, height + 0.22 * math.ceil(len(labels) / columns))
+    figure = new_figure(width, height + 0.22 * math.ceil(n_lines(labels) / columns))
     published = {s.label for s in analysis.series if s.published}
     handles = [Line2D([], [], **line_style(labels, name, name in published)) for name in labels]
     figure.legend(
         handles,
-        labels,
+        shown,
         loc="outside lower center",
         ncols=columns,
         frameon=False,

@@ -6,7 +6,16 @@ from PIL import Image
 
 from rltrain.logger.curve import new_figure
 from rltrain.report.analysis import analyze
-from rltrain.report.figures import COLORS, STYLE, curves, draw_all, final_scores, line_style, points
+from rltrain.report.figures import (
+    COLORS,
+    STYLE,
+    curves,
+    draw_all,
+    final_scores,
+    improvement,
+    line_style,
+    points,
+)
 from rltrain.report.statistics import Interval
 from tests.marks import slow_except
 from tests.report.runs import run, settings
@@ -83,6 +92,19 @@ def test_a_bar_ends_where_its_interval_does():
 
 
 LABELS = ("dqn", "pqn boom=false", "vdn wind=very strong")
+LONG = "algo.network.hidden_sizes=[64,64] algo.optimizer.lr=0.001 algo.batch_size=64 "
+
+
+@pytest.mark.filterwarnings("error:constrained_layout")
+@pytest.mark.parametrize("draw", [curves, final_scores, improvement])
+def test_long_labels_leave_room_for_the_axes(draw):
+    """Defect: a warning of matplotlib, and axes of no width."""
+    labels = (f"{LONG * 3}{i}" for i in range(3))
+    runs = [run(Path(f"{i}{seed}"), a, seed=seed) for i, a in enumerate(labels) for seed in (0, 1)]
+    with matplotlib.rc_context(STYLE):
+        figure = draw(analyze(runs, settings()))
+        figure.draw_without_rendering()
+    assert all(axes.get_position().width > 0.3 for axes in figure.axes)
 
 
 @pytest.mark.parametrize("label", slow_except(LABELS[-1:], LABELS))
