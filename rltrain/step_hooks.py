@@ -69,7 +69,10 @@ class TrainingStepHooks:
     def load_state_dict(self, state: StateDict) -> None:
         """Load what ``state_dict`` returned; from an empty state, start from scratch."""
         for name in ("open", "begun", "t") if state else ():
-            setattr(self, name, np.array(state[name]))
+            saved = np.array(state[name])
+            if saved.ndim != 1 or saved.dtype != getattr(self, name).dtype:
+                raise TypeError(f"step_hooks.{name} is no array of a number per environment")
+            setattr(self, name, saved)
 
 
 def store(part: Trajectory, given: Trajectory) -> None:

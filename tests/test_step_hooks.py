@@ -244,3 +244,12 @@ def test_a_trajectory_that_is_returned_is_stored():
         Exception, match=r"returned reward of the shape \(1, 1\): expected \(2, 1\)"
     ):
         TrainingStepHooks().replay(None, Callbacks([Pays(cut=1)]), steps)
+
+
+@pytest.mark.parametrize("value", [10**25, 1, [[True]], ["x"], {}])
+@pytest.mark.parametrize("name", ["open", "begun", "t"])
+def test_saved_arrays_of_anything_else_are_refused(name, value):
+    """Defect: the next checkpoint could not be written."""
+    hooks = TrainingStepHooks()
+    with pytest.raises(TypeError, match=f"step_hooks.{name}"):
+        hooks.load_state_dict({**hooks.state_dict(), name: value})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -159,7 +160,9 @@ class Metrics:
         return {"sums": sums, "counts": counts}
 
     def load_state_dict(self, state: StateDict) -> None:
-        self.sums, self.counts = dict(state["sums"]), dict(state["counts"])
+        """Continue with the sums of ``state_dict``; TypeError for anything but numbers."""
+        self.sums = {name: one_number(value) for name, value in state["sums"].items()}
+        self.counts = {name: operator.index(state["counts"][name]) for name in self.sums}
         self._rows = {}
 
 

@@ -338,3 +338,13 @@ def test_a_step_that_is_not_finite_is_refused(tmp_path, load_step):
     make(tmp_path, 5)
     with pytest.raises(UsageError, match="expected the env step"):
         checkpoint.find(tmp_path, load_step)
+
+
+def test_a_checkpoint_without_one_of_its_tensors_is_named(tmp_path):
+    folder = checkpoint.write(tmp_path, 5, {"model": {"weight": torch.ones(2)}}, "weights")
+    tree = folder / "model.json"
+    tree.write_text(
+        tree.read_text().replace('"weight"}', '"other"}').replace(': "weight"', ': "other"')
+    )
+    with pytest.raises(CheckpointError, match=rf"{folder}: 'model' .*tensor 'other' is missing"):
+        checkpoint.read(folder, "model")

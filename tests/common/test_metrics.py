@@ -174,3 +174,15 @@ def test_a_save_in_between_changes_no_digit(resumes):
             if resumes:
                 other.load_state_dict(state)
     assert one.take() == other.take()
+
+
+@pytest.mark.parametrize("value", ["x", [], [[1.0]], {}, None])
+@pytest.mark.parametrize("name", ["sums", "counts"])
+def test_saved_sums_and_counts_are_numbers(name, value):
+    """Defect: the run failed later and blamed a value of its own."""
+    metrics = Metrics()
+    metrics.add("train", {"return_mean": 2.0})
+    state = metrics.state_dict()
+    state[name]["train/return_mean"] = value
+    with pytest.raises(TypeError):
+        Metrics().load_state_dict(state)

@@ -137,3 +137,17 @@ def test_a_flipped_bit_anywhere_loses_two_rows_at_most(tmp_path):
         assert len(list(read_rows(path))) >= len(GOOD) * 3 - 2
         curve.history(path)
         curve.panels(list(read_rows(path)))
+
+
+@pytest.mark.parametrize("before", [b"", b'{"env_steps": 1}\n'])
+def test_rows_of_an_edited_file_are_not_cut_in_their_middle(tmp_path, caplog, before):
+    """Defect: rows before the checkpoint were lost, without a word."""
+    rows = JsonLines(tmp_path / "metrics.jsonl")
+    rows.write(Clock(10), 0, {})
+    offset = rows.offset
+    rows.write(Clock(20), 0, {})
+    content = before + b"# a remark of mine\n" + rows.path.read_bytes()
+    rows.path.write_bytes(content)
+    rows.cut(offset)
+    assert rows.path.read_bytes() == content
+    assert "was edited" in caplog.text

@@ -325,7 +325,7 @@ def join(tree: object, tensors: Mapping[str, np.ndarray]) -> Any:
             path = str(tree.get(TENSOR, tree.get(ARRAY)))
             array = tensors.get(path)
             if array is None:
-                raise CheckpointError(f"the tensor '{path:.100}' is missing.")
+                raise ValueError(f"the tensor '{path:.100}' is missing")
             return torch.from_numpy(array) if tree.get("torch") else array
         if FLOAT in tree:
             return float(tree[FLOAT])

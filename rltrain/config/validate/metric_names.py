@@ -52,7 +52,10 @@ def win_rates(
 ) -> Iterator[str]:
     """The win rates on each map of several, and against each opponent."""
     training = {} if opponents is None else opponents.weights
-    tested = training if run.test.opponent == BUILTIN else (run.test.opponent,)
+    env = nodes["env"]
+    two_teams = env is not None and env.kwargs.get("team") and BUILTIN not in training
+    stands_in = run.test.opponent == BUILTIN and two_teams  # one of training for ``builtin``
+    tested = training if stands_in else (run.test.opponent,)
     for group, path, others in (("train", "env", training), ("test", "test.env", tested)):
         node = nodes[path]
         typed = None if node is None else node.kwargs.get("maps")

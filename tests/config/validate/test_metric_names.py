@@ -14,10 +14,10 @@ NAMED = [
     ("3m", (*SEVERAL, "+test.env.maps=[8m]"), "train"),
     ("3m", (), ""),
     ("builtin", (), ""),
-    ("closest", ("env.opponent=closest",), "train test"),
+    ("closest", ("env.opponent=closest",), "train"),
     ("self", ("env.opponent=self", "test.opponent=random"), "train"),
     ("random", ("env.opponent=self", "test.opponent=random"), "test"),
-    ("builtin", ("env.opponents={builtin: 1, random: 1}",), "train test"),
+    ("builtin", ("env.opponents={builtin: 1, random: 1}",), "train"),
     ("a-b-7", ("test.opponent=outputs/a-b/checkpoints/7",), "test"),
 ]
 
