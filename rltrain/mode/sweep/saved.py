@@ -23,6 +23,9 @@ from rltrain.mode.sweep.plan import FILE, SweepJob, SweepPlan
 LONGEST = 10_000
 """Characters of an override that is taken from a file: a longer one takes minutes to parse."""
 
+TRIED = 50
+"""Jobs of which it is tried whether they can be resumed from the file."""
+
 
 def saved_jobs(plan: SweepPlan, others: Sequence[str]) -> dict[SweepJob, Settings]:
     """The jobs of a sweep that have not finished, or that ``others`` changes, and their settings.
@@ -58,7 +61,7 @@ def saved_jobs(plan: SweepPlan, others: Sequence[str]) -> dict[SweepJob, Setting
 def resume_command(plan: SweepPlan) -> str | None:
     """What to type to continue a sweep from its files; None where they are not enough."""
     trusted = [o for o in plan.overrides if o.lstrip("+").startswith("trust=")]
-    waiting = [job for job in plan.jobs if not job.finished]
+    waiting = [job for job in plan.jobs if not job.finished][:TRIED]
     try:
         trees = (
             json_object(job.folder / "config.json") or compose_checked(job.overrides).plain
