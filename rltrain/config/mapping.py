@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
-import numpy as np
-
 from rltrain.common.machine.places import require_possible
 from rltrain.config.catalog import FREE_FORM
 from rltrain.config.command_line import NO_TEXT, in_quotes
@@ -140,6 +138,8 @@ def typed(value: object, key: str) -> str:
     Raises:
         UsageError: a value that no configuration can hold.
     """
+    import numpy as np  # a refusal needs none
+
     value = value.item() if isinstance(value, np.generic) else value
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()

@@ -163,7 +163,7 @@ def test_help_needs_no_torch_and_makes_no_folder(tmp_path, flag):
 @pytest.mark.parametrize(
     "overrides",
     [
-        pytest.param(["algo=qmx"], marks=pytest.mark.slow),
+        ["algo=qmx"],
         pytest.param(["seed=abc"], marks=pytest.mark.slow),
         pytest.param(["experiment=atari/rainbow", "algo.loss.gamma=2"], marks=pytest.mark.slow),
         pytest.param(["-m", "algo=x"], marks=pytest.mark.slow),
@@ -178,7 +178,9 @@ def test_refusals_of_names_and_values_need_no_torch(overrides):
         "print([name for name in ('torch', 'numba', 'numpy') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["UsageError", "[]"]
+    kind, *imported = done.stdout.split()
+    assert kind in ("UsageError", "NamesError")  # the latter is one of the former
+    assert imported == ["[]"]
 
 
 @pytest.mark.slow

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from rltrain.battles.data.units import AGENT_UNITS, UNITS, UnitType
 
+SIZE = 32
+"""Cells along each side of a map."""
+
 # Index of a unit type's bit, allies and enemies, per map type. Enemies of stalkers_and_zealots are
 # reversed in SMAC.
 TYPE_BITS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {

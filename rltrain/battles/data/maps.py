@@ -79,11 +79,11 @@ def map_names() -> list[str]:
 def find_map(name: str) -> MapData:
     """The map's row, one of ``map_files/``, or one of the size that the name tells
     (``field_maps``); ValueError with the nearest names if there is none."""
-    from rltrain.battles.data.map_file import shipped_map, shipped_names  # NumPy and YAML
-
     name = ALIASES.get(name, name)
     if name in MAPS:
         return MAPS[name]
+    from rltrain.battles.data.map_file import shipped_map, shipped_names  # NumPy and YAML
+
     if name in shipped_names():
         return shipped_map(name)
     if is_sized(str(name)):

@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rltrain.battles.data.map_data import Group, MapData
+from rltrain.battles.data.map_data import SIZE, Group, MapData
 from rltrain.battles.data.maps import MAPS
-from rltrain.battles.data.terrain import SIZE
 from rltrain.battles.option_checks import closest
 
 LIMIT = 200  # env steps

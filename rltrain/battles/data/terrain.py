@@ -13,7 +13,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-SIZE = 32
+from rltrain.battles.data.map_data import SIZE
+
 PLAYABLE = 28  # width and height of the part of every map that the game calls playable
 GROUND_LEVEL, BLOCKED_LEVEL = 191.0 / 255.0, 175.0 / 255.0
 MAX_WALLS = 63  # of one terrain: sets of walls are bits of an int64

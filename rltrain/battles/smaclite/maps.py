@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from rltrain.battles.data.map_data import Group, MapData
 from rltrain.battles.data.maps import MAPS, find_map
-from rltrain.battles.data.terrain import PATHABLE
 from rltrain.battles.smaclite.units import LITE_UNITS
 
 RULES = ("sc2", "smaclite")
@@ -57,6 +56,8 @@ def find_map_under(rules: str, name: str, *, sorts_agents: bool = True) -> MapDa
 
 
 def _is_possible(row: MapData) -> bool:
+    from rltrain.battles.data.terrain import PATHABLE  # imports NumPy
+
     return f"lite_{row.terrain}" in PATHABLE and _types(row) <= LITE_UNITS.keys()
 
 
