@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
-from rltrain.battles.data.map_data import Group, MapData
+from rltrain.battles.data.map_data import SIZE, Group, MapData
 from rltrain.battles.data.recorded import RecordedStarts, read_starts
-from rltrain.battles.data.terrain import SIZE
 from rltrain.battles.data.units import UNITS, UnitType
 from rltrain.battles.option_checks import (
     Count,

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from rltrain.battles.battle_view import BattleView
-from rltrain.battles.data.terrain import SIZE
+from rltrain.battles.data.map_data import SIZE
 from rltrain.battles.engine.battles import IllegalAction, whole_actions
 from rltrain.battles.engine.world import U
 from rltrain.battles.native import NativeBattles

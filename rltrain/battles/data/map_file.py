@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from rltrain.battles.data.field_maps import MOST_UNITS, map_type
-from rltrain.battles.data.map_data import Group, MapData
+from rltrain.battles.data.map_data import SIZE, Group, MapData
 from rltrain.battles.data.recorded import is_point
 from rltrain.battles.data.spawn import OVERLAP, Ground, measured_points, start_points
-from rltrain.battles.data.terrain import MAX_WALLS, PATHABLE, SIZE, pathable_cells, wall_segments
+from rltrain.battles.data.terrain import MAX_WALLS, PATHABLE, pathable_cells, wall_segments
 from rltrain.battles.data.units import UNITS
 from rltrain.battles.option_checks import did_you_mean
 

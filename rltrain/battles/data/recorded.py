@@ -14,8 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from rltrain.battles.data.map_data import MapData
-from rltrain.battles.data.terrain import SIZE
+from rltrain.battles.data.map_data import SIZE, MapData
 
 Point = tuple[float, float]
 Positions = Mapping[str, Mapping[str, list[Point]]]

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from rltrain.battles.data.map_data import Group, MapData
+from rltrain.battles.data.map_data import SIZE, Group, MapData
 from rltrain.battles.data.scenarios import MAX_GROUPS, REFLECT, SURROUND_AT, find_race
-from rltrain.battles.data.terrain import SIZE
 from rltrain.battles.engine.tables import build_scene
 from rltrain.battles.engine.teams import Roster
 from rltrain.battles.engine.world import M, P, Scene, U

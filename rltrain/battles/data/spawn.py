@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from rltrain.battles.data.map_data import Group, MapData
+from rltrain.battles.data.map_data import SIZE, Group, MapData
 from rltrain.battles.data.recorded import Point, Positions
-from rltrain.battles.data.terrain import SIZE, pathable_cells, wall_segments
+from rltrain.battles.data.terrain import pathable_cells, wall_segments
 from rltrain.battles.data.units import UnitType
 
 Lattice = Callable[[float], Iterator[Point]]

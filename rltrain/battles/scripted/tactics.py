@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rltrain.battles.data.terrain import SIZE
+from rltrain.battles.data.map_data import SIZE
 from rltrain.battles.engine.observe import NORTH, STOP
 from rltrain.battles.engine.world import NO_ONE, M, U
 from rltrain.battles.scripted.observation import BattleObservation, fight

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rltrain.battles.data.terrain import SIZE
+from rltrain.battles.data.map_data import SIZE
 from rltrain.battles.engine.kernel import F, njit, squared
 from rltrain.battles.engine.movement.motion import from_wall
 from rltrain.battles.engine.world import GROUND, P, U

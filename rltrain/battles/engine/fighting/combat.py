@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rltrain.battles.data.terrain import SIZE
+from rltrain.battles.data.map_data import SIZE
 from rltrain.battles.engine.fighting.turret import lets_go
 from rltrain.battles.engine.kernel import F, njit
 from rltrain.battles.engine.observe import EAST, NORTH, SOUTH, WEST

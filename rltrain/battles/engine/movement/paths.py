@@ -11,7 +11,8 @@ import functools
 
 import numpy as np
 
-from rltrain.battles.data.terrain import SIZE, cells_near_walls, pathable_cells
+from rltrain.battles.data.map_data import SIZE
+from rltrain.battles.data.terrain import cells_near_walls, pathable_cells
 
 STEPS_PER_CELL = 4  # samples of a straight walk
 
