@@ -14,7 +14,7 @@ import numba
 import numpy as np
 
 from rltrain.battles.data import terrain
-from rltrain.battles.data.map_data import MapData
+from rltrain.battles.data.map_data import SIZE, MapData
 from rltrain.battles.data.recorded import Positions
 from rltrain.battles.data.roster import build_drawn
 from rltrain.battles.data.scenarios import find_scenario, is_scenario
@@ -121,7 +121,7 @@ class Battles:
         else:
             self.scene = build_scene(self.map_data, options, starts)
         self.scene = self.scene._replace(jitter=np.float32(jitter))
-        self.max_distance = terrain.PLAYABLE if rules == "sc2" else terrain.SIZE
+        self.max_distance = terrain.PLAYABLE if rules == "sc2" else SIZE
         self.shown = build_view(self.map_data, options, self.max_distance, int(rules == "sc2"))
         self.rule = build_reward(self.map_data, options)
         self.world = build_world(self.scene, n_envs)

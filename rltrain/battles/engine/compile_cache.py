@@ -19,6 +19,7 @@ import numba
 settings: Any = numba.config
 MAX_THREADS: int = settings.NUMBA_NUM_THREADS
 KERNEL_FILES = (
+    "data/map_data",
     "data/terrain",
     "engine/compile_cache",
     "engine/env_step",
