@@ -71,6 +71,8 @@ KEYS = {
 @pytest.mark.parametrize(("env", "key"), [(env, key) for env, keys in KEYS.items() for key in keys])
 @pytest.mark.parametrize("value", [LONG, [0] * 500, {"a": [LONG]}], ids=["text", "list", "mapping"])
 def test_of_a_value(env, key, value):
+    if env == "atari":
+        pytest.importorskip("ale_py")
     composed = compose_checked([f"env={env}"])
     *above, name = key.split(".")
     reduce(lambda node, part: node[part], above, composed.tree)[name] = value
