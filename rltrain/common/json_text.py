@@ -1,5 +1,5 @@
-"""Values as JSON that every reader takes, which has no NaN and no infinity; files with an object on
-every line, some of which may be damaged or of any length.
+"""Values as JSON that every reader takes, which has no NaN and no infinity, and checked JSON; files
+with an object on every line, some of which may be damaged or of any length.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, TypeGuard
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeGuard
 
 from rltrain.common.files import JsonObject, open_plain, parsed
 from rltrain.common.machine.places import LONGEST_NAME
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 LONGEST = 1 << 24
 """Bytes of a line that are read."""
@@ -55,6 +58,29 @@ def entry_name(name: str) -> str:
     if not fits or len(os.fsencode(name)) > LONGEST_NAME:
         raise ValueError(f"not a folder name: {name!a:.40}")
     return name
+
+
+def read_strictly(kind: Any, text: str) -> Any:
+    """JSON as a value of the type ``kind``, such as a dataclass.
+
+    Raises:
+        ValueError: the first problem.
+    """
+    from pydantic import TypeAdapter, ValidationError  # not for --help
+
+    try:
+        return TypeAdapter(kind).validate_json(text, strict=True)
+    except ValidationError as error:
+        raise ValueError(first_problem(error)) from error
+
+
+def first_problem(error: ValidationError) -> str:
+    """The first problem in plain data, such as "n_agents is missing"."""
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    if first["type"] == "missing":
+        return f"{where} is missing"
+    return f"{where} is {first['input']!a:.40} ({first['msg']})" if where else first["msg"]
 
 
 def bounded_lines(file: BinaryIO) -> Iterator[bytes]:

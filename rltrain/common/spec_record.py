@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from rltrain.common.checked_json import first_problem
+from rltrain.common.json_text import first_problem
 from rltrain.errors import reason
 from rltrain.types import EnvSpec
 

@@ -14,6 +14,7 @@ from rltrain.common.checkpoint.opponent_files import (
     SELF,
     is_checkpoint,
     opponent_name,
+    played_in_tests,
 )
 from rltrain.common.files import drop_temporary
 from rltrain.config.schema import Settings
@@ -56,13 +57,11 @@ def with_opponents(settings: Settings, run_dir: Path | None = None) -> Settings:
 
 
 def tested_against(settings: Settings, run_dir: Path | None) -> str:
-    """``test.opponent``. In place of ``builtin``, where the environment has none, stands the
-    most frequent one of training, self-play first. The newest snapshot of a run that is over is a
-    checkpoint.
+    """Who plays the other side in tests, ``played_in_tests``. The newest snapshot of a run that is
+    over is a checkpoint.
     """
     tested, training = settings.run.test.opponent, settings.opponent_weights(training=True)
-    if tested == BUILTIN and settings.plain["env"].get("team") and BUILTIN not in training:
-        tested = SELF if SELF in training else max(training, key=training.__getitem__)
+    tested = played_in_tests(tested, training, bool(settings.plain["env"].get("team")))
     if tested == SELF and run_dir is not None:
         if not (steps := list_steps(run_dir / POOL)):
             raise UsageError(

@@ -19,9 +19,8 @@ from pydantic import TypeAdapter, ValidationError
 from safetensors.numpy import save
 
 from rltrain.buffer.fields import step_fields
-from rltrain.common.checked_json import first_problem
 from rltrain.common.files import digest, drop_temporary, get_json, put_text, replacing, sync
-from rltrain.common.json_text import entry_name
+from rltrain.common.json_text import entry_name, first_problem
 from rltrain.common.machine.places import require_writable
 from rltrain.common.number_types import Flag, Whole
 from rltrain.common.spec_record import agents_words, changes, excerpt, read_spec

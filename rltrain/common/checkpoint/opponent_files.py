@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from rltrain.common.files import expanded
@@ -43,6 +44,15 @@ def opponent_name(opponent: str) -> str:
         name = "-".join(parts[-2:]) if step else parts[-1]
     name = re.sub(r"[^\w.-]", "-", name)[-80:]
     return name.encode()[-MOST_BYTES:].decode(errors="ignore")
+
+
+def played_in_tests(tested: str, training: Mapping[str, float], two_teams: bool) -> str:
+    """``test.opponent``. In place of ``builtin``, which an environment of two teams has not, stands
+    the most frequent one of ``training``, given with their weights, self-play first.
+    """
+    if tested != BUILTIN or not two_teams or not training or BUILTIN in training:
+        return tested
+    return SELF if SELF in training else max(training, key=training.__getitem__)
 
 
 def kept_opponent(run_dir: Path, opponent: str) -> Path | None:

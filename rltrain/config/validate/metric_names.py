@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from rltrain.common.checkpoint.opponent_files import BUILTIN, opponent_name
+from rltrain.common.checkpoint.opponent_files import BUILTIN, opponent_name, played_in_tests
 from rltrain.common.metrics import METRICS, NAMED
 from rltrain.config.node import Node
 from rltrain.config.schema import OpponentSettings, RunSettings
@@ -53,10 +53,9 @@ def win_rates(
     """The win rates on each map of several, and against each opponent."""
     training = {} if opponents is None else opponents.weights
     env = nodes["env"]
-    two_teams = env is not None and env.kwargs.get("team") and BUILTIN not in training
-    stands_in = run.test.opponent == BUILTIN and two_teams  # one of training for ``builtin``
-    tested = training if stands_in else (run.test.opponent,)
-    for group, path, others in (("train", "env", training), ("test", "test.env", tested)):
+    two_teams = env is not None and bool(env.kwargs.get("team"))
+    tested = played_in_tests(run.test.opponent, training, two_teams)
+    for group, path, others in (("train", "env", training), ("test", "test.env", (tested,))):
         node = nodes[path]
         typed = None if node is None else node.kwargs.get("maps")
         maps = typed if isinstance(typed, Sequence) and not isinstance(typed, str) else ()

@@ -222,7 +222,7 @@ def pickled(answer: Answer) -> bytes:
     except Exception as error:
         text = (
             "hardware=process sends what environments return between processes, but pickle "
-            f"refuses it: {error}. Return plain values, or type hardware=local."
+            f"refuses it: {error}. Return plain values, or type hardware=auto."
         )
         return pickle.dumps(("raised", TypeError(text), *answer[2:]))
 

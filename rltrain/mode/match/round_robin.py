@@ -16,7 +16,6 @@ import numpy as np
 from pydantic import Field
 
 from rltrain.common import checkpoint
-from rltrain.common.checked_json import read_strictly
 from rltrain.common.checkpoint.opponent_files import BUILTIN
 from rltrain.common.files import (
     JsonObject,
@@ -26,7 +25,7 @@ from rltrain.common.files import (
     put_text,
     require_plain,
 )
-from rltrain.common.json_text import json_text
+from rltrain.common.json_text import json_text, read_strictly
 from rltrain.common.machine.places import ELSEWHERE, require_no_folders, require_writable
 from rltrain.common.seeding import SeedsOfTests
 from rltrain.config.overrides import typed_value

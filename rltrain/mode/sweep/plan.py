@@ -16,7 +16,6 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 import rltrain
-from rltrain.common.checked_json import read_strictly
 from rltrain.common.files import (
     JSON_BYTES,
     JsonObject,
@@ -27,7 +26,7 @@ from rltrain.common.files import (
     put_text,
     require_empty,
 )
-from rltrain.common.json_text import entry_name, is_number
+from rltrain.common.json_text import entry_name, is_number, read_strictly
 from rltrain.common.machine.places import require_writable
 from rltrain.common.metrics import read_test
 from rltrain.config.command_line import in_quotes
