@@ -21,7 +21,7 @@ from rltrain.config.mapping import Overrides, as_texts, require_load_step, requi
 from rltrain.config.overrides import typed_value
 from rltrain.config.python_objects import env_overrides, with_env, with_objects
 from rltrain.config.schema import Settings
-from rltrain.errors import UsageError, usage_errors
+from rltrain.errors import SIGNAL_CODES, UsageError, usage_errors
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
 from rltrain.mode import evaluate as evaluation
@@ -31,7 +31,6 @@ from rltrain.mode.match.request import requested
 from rltrain.mode.match.round_robin import match as play_match
 from rltrain.mode.messages.warnings import warn
 from rltrain.mode.run_folder import Journal, holds_run, new_run_dir
-from rltrain.mode.signals import SIGNAL_CODES
 from rltrain.mode.train import Result, built, complete_replacement, initialize, run_training
 from rltrain.mode.train import resume as continue_run
 from rltrain.stage import Stage

@@ -47,6 +47,10 @@ class UsageError(RltrainError):
     exit_code = 2
 
 
+SIGNAL_CODES = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129, "SIGUSR1": 85}
+"""Exit codes of commands that a signal has ended."""
+
+
 class NamesError(UsageError):
     """Names in a command that do not exist, a line for each, or several values for one."""
 

@@ -23,6 +23,7 @@ from rltrain.common.machine.streams import keep_streams, lost_output, say
 from rltrain.config.catalog import SHIPPED, Catalog
 from rltrain.config.command_line import CommandLine, read
 from rltrain.errors import (
+    SIGNAL_CODES,
     NamesError,
     NotTypedError,
     RltrainError,
@@ -35,7 +36,7 @@ from rltrain.errors import (
 def main() -> None:
     """Console entry: exits with the codes of the contract."""
     keep_streams()
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
         if signal.getsignal(number) is signal.SIG_DFL:  # not ignored, as nohup does
             signal.signal(number, leave)
     with suppress(FileNotFoundError):  # the current folder was deleted
@@ -51,7 +52,7 @@ def main() -> None:
 
 def leave(number: int, frame: FrameType | None) -> None:
     """End the command as Ctrl-C does, so that nothing half-written and no process is left."""
-    raise KeyboardInterrupt(128 + number)
+    raise KeyboardInterrupt(SIGNAL_CODES[signal.Signals(number).name])
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -100,6 +100,26 @@ def require_actions(exploration: object, given: object, available: np.ndarray) -
         )
 
 
+def require_probabilities(exploration: object, given: object, action: np.ndarray) -> np.ndarray:
+    """Check that an exploration gives a probability, or NaN, for every action [E, N] it chose.
+
+    Raises:
+        ValueError: what it returned.
+    """
+    returned = f"{type(exploration).__name__}.probability (algo.exploration) returned"
+    if not isinstance(given, np.ndarray) or (given.shape, given.dtype.kind) != (action.shape, "f"):
+        raise ValueError(
+            f"{returned} {described(given)}: expected an array of probabilities [E, N], "
+            f"{[*action.shape]}."
+        )
+    for e, n in np.argwhere(~(np.isnan(given) | ((given > 0) & (given <= 1 + 1e-6)))):
+        raise ValueError(
+            f"{returned} {given[e, n]} for action {action[e, n]} of agent {n} of environment {e}, "
+            "which choose has chosen: expected a number above 0, of at most 1, or NaN if unknown."
+        )
+    return given
+
+
 def _shapes(agents: Agents, spec: EnvSpec) -> list[tuple[int, ...]]:
     """Shapes of the values and hidden states of a time step."""
     team = WIDTH, spec.n_agents

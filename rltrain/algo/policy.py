@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rltrain.algo.exploration.choice import greedy
 from rltrain.algo.exploration.interface import Exploration
-from rltrain.algo.own_checks import require_actions
+from rltrain.algo.own_checks import require_actions, require_probabilities
 from rltrain.common.spec_record import action_parts
 from rltrain.errors import DivergedError
 from rltrain.interfaces import Agents
@@ -120,7 +120,8 @@ class Policy:
         q, available, action, clock = self._acted
         if self.noisy and self.agents.draws_noise:
             return np.full(action.shape, np.nan)
-        return self.exploration.probability(q, available, action, clock)
+        given = self.exploration.probability(q, available, action, clock)
+        return require_probabilities(self.exploration, given, action)
 
     # twin: kernels/acting.py
     def values(self, agents: Agents, obs: np.ndarray, hidden: Tensor) -> tuple[np.ndarray, Tensor]:

@@ -219,16 +219,16 @@ def test_metrics(returned: object) -> dict[str, float]:
     """The metrics that a test function returned, names without a group in the group ``test``.
 
     Raises:
-        ValueError: no metrics, or values that are not numbers.
+        UsageError: no metrics, or values that are not numbers.
     """
     if not isinstance(returned, Mapping) or not returned:
-        raise ValueError(
+        raise UsageError(
             "test.function: expected metrics by name, such as {'return_mean': 1.5}, got "
             f"{returned!r}."
         )
     for name, value in returned.items():
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
-            raise ValueError(f"test.function: {name} is {value!r}, expected a number.")
+            raise UsageError(f"test.function: {name} is {value!r}, expected a number.")
     return {k if "/" in k else f"test/{k}": float(v) for k, v in returned.items()}
 
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from types import FrameType
 
 from rltrain.common import checkpoint
+from rltrain.errors import SIGNAL_CODES
 from rltrain.logger.train_log import NOTICE
 from rltrain.trainer import Trainer
 
 log = logging.getLogger("rltrain")
-SIGNAL_CODES = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129, "SIGUSR1": 85}
 TYPED = {name: name for name in SIGNAL_CODES} | {"SIGINT": "Ctrl-C"}
 """Their names in messages."""
 

@@ -15,6 +15,7 @@ from rltrain.algo.exploration.epsilon import (
 )
 from rltrain.algo.exploration.interface import Exploration, ExplorationOfShare
 from rltrain.algo.exploration.parameter_noise import ParameterNoise, divergence
+from rltrain.algo.own_checks import require_probabilities
 from rltrain.algo.policy import Policy
 from rltrain.common import checkpoint
 from rltrain.types import Clock
@@ -116,6 +117,31 @@ def test_boltzmann_draws_from_the_softmax_of_the_available_actions():
     share = np.bincount(action[:, 0], minlength=4) / len(action)
     assert share == pytest.approx([1 / 6, 2 / 6, 3 / 6, 0], abs=0.01)
     assert share[3] == 0
+
+
+@pytest.mark.parametrize("temperature", [1e-30, 1e-10, 1e-6, 1.0, 1e6])
+def test_boltzmann_chooses_what_has_a_probability(temperature):
+    """Defect: choose divided in single precision, and rounding made the unlikely likely."""
+    rng = np.random.default_rng(0)
+    exploration = Boltzmann(start=temperature, end=temperature, env_steps=1)
+    q = np.full((2000, 1, 6), 1.0, np.float32) + rng.integers(0, 3, (2000, 1, 6)) * np.float32(1e-7)
+    available = np.ones(q.shape, bool)
+    action = exploration.choose(q, available, Clock(), rng)
+    assert (exploration.probability(q, available, action, Clock()).astype(np.float32) > 0).all()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [None, 0.5, np.zeros(2), np.ones((2, 2)), np.ones((2, 1), int), *np.array([[[0.0]], [[1.1]]])],
+)
+def test_probabilities_of_an_own_exploration_are_checked_where_they_are_recorded(given):
+    action = np.ones((2, 1), np.int64)
+    if isinstance(given, np.ndarray) and given.shape == (1, 1):
+        given = np.array([[0.5], given[0]])
+    with pytest.raises(ValueError, match=r"object\.probability \(algo\.exploration\) returned"):
+        require_probabilities(object(), given, action)
+    unknown = np.array([[np.nan], [1.0]])
+    assert require_probabilities(object(), unknown, action) is unknown
 
 
 def test_temperature_falls_with_the_env_steps():

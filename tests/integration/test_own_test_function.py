@@ -174,7 +174,7 @@ def test_what_cannot_be_called_as_a_test_is_refused_before_training(small, tmp_p
 
 @pytest.mark.parametrize("said", [None, {}, [1], {"a": True}, {"a": "high"}])
 def test_a_test_function_must_say_numbers(said):
-    with pytest.raises(ValueError, match=r"test\.function: .*expected"):
+    with pytest.raises(UsageError, match=r"test\.function: .*expected"):
         checked_metrics(said)
 
 

@@ -12,6 +12,7 @@ import pytest
 from rltrain import main as entry
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
+from rltrain.errors import SIGNAL_CODES
 from rltrain.logger.train_log import NOTICE
 from rltrain.mode import train
 from rltrain.mode.signals import Interrupts, handling
@@ -91,6 +92,29 @@ def test_before_there_is_a_trainer_a_signal_stops_at_once(
         entry.main()
     assert left.value.code == code
     assert nothing_written(own_folder)
+
+
+@pytest.mark.parametrize(("name", "code"), SIGNAL_CODES.items())
+@pytest.mark.parametrize(
+    ("moment", "overrides"),
+    [
+        ("rltrain.mode.dispatch.compose_single", ["env=two_step"]),
+        ("rltrain.mode.dispatch.compose_single", ["mode=report"]),
+        ("rltrain.mode.dispatch.compose_checked", ["-m", "env=two_step", "seed=1,2"]),
+        ("rltrain.mode.sweep.run.Task", ["-m", "env=two_step", "seed=1,2"]),
+        ("rltrain.mode.sweep.run.Local.launch", ["-m", "env=two_step", "seed=1,2"]),
+    ],
+)
+def test_a_signal_before_the_first_run_has_its_exit_code(
+    own_folder, monkeypatch, under_no_nohup, moment, overrides, name, code
+):
+    """Defect: SIGUSR1 killed the command, which no cluster requeues."""
+    monkeypatch.setattr(sys, "argv", ["rltrain", *overrides])
+    signalled = lambda *about, **more: os.kill(os.getpid(), signal.Signals[name])  # noqa: E731
+    monkeypatch.setattr(moment, signalled)
+    with pytest.raises(SystemExit) as left:
+        entry.main()
+    assert left.value.code == code
 
 
 class Twice(Callback):

@@ -21,10 +21,11 @@ class Boltzmann(Exploration):
     def choose(
         self, q: np.ndarray, available: np.ndarray, clock: Clock, rng: np.random.Generator
     ) -> np.ndarray:
-        temperature = self.temperature(clock)
+        # in double precision, as probability: divided by little, rounding makes the unlikely likely
+        x = q.astype(np.float64) / self.temperature(clock)
         # the argmax of q / temperature + Gumbel noise is a sample of the softmax
         noise = -np.log(-np.log1p(-rng.random(q.shape)) + 1e-300)
-        return np.where(available, q / temperature + noise, -np.inf).argmax(-1)
+        return np.where(available, x + noise, -np.inf).argmax(-1)
 
     def probability(
         self, q: np.ndarray, available: np.ndarray, action: np.ndarray, clock: Clock

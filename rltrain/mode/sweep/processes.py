@@ -22,8 +22,9 @@ from rich.console import Console
 from rltrain.assemble.env import n_threads
 from rltrain.common.imports import import_path
 from rltrain.config.schema import Settings
+from rltrain.errors import SIGNAL_CODES
 from rltrain.hardware.device import available_cores
-from rltrain.mode.signals import SIGNAL_CODES, TYPED, handling
+from rltrain.mode.signals import TYPED, handling
 from rltrain.mode.sweep.plan import SweepJob
 from rltrain.mode.sweep.record import record_failure
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,10 +18,10 @@ from rltrain.config.compose import compose_checked
 from rltrain.config.hydra_sweep import Task, other_launcher, sweeper_for
 from rltrain.config.overrides import typed_value
 from rltrain.config.schema import Settings, SweepSettings
-from rltrain.errors import RltrainError, UsageError
+from rltrain.errors import SIGNAL_CODES, RltrainError, UsageError
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.run_folder import holds_run
-from rltrain.mode.signals import SIGNAL_CODES, TYPED, Interrupts, handling
+from rltrain.mode.signals import TYPED, Interrupts, handling
 from rltrain.mode.sweep.plan import HOW, LAUNCHER, SweepJob, SweepPlan, plan_for, read_plan
 from rltrain.mode.sweep.processes import Processes, shares
 from rltrain.mode.sweep.record import record_failure
@@ -71,7 +71,7 @@ def begin(overrides: Sequence[str], settings: Sequence[Settings]) -> int:
         else:
             plan.write()
         if other is None:
-            with suppress(KeyboardInterrupt):
+            with local.stoppable():
                 run()
         else:
             local.run_elsewhere(run, other)
@@ -112,7 +112,7 @@ def resume_sweep(folder: Path, overrides: Sequence[str]) -> int:
                 "this machine. To continue the sweep as it began, type, when this command has "
                 f"ended:\n  {plan.command}"
             )
-        with suppress(KeyboardInterrupt):
+        with local.stoppable():
             local.run(jobs, others)
         return summarize(plan, local.stopped, local.refused)
 
@@ -142,6 +142,14 @@ class Local:
     stopped: str | None = None
     refused: Sequence[int] = ()
 
+    @contextmanager
+    def stoppable(self) -> Iterator[None]:
+        """End with the signal that stops the sweep, also before its first job."""
+        try:
+            yield
+        except KeyboardInterrupt as stop:
+            self.stopped = self.stopped or ended_by(stop)
+
     def launch(self, jobs: Sequence[tuple[Sequence[str], Path]]) -> None:
         """Run jobs that have not finished before; KeyboardInterrupt if the sweep was stopped."""
         waiting = [job for job in self.list_jobs(jobs) if not job.finished]
@@ -166,7 +174,7 @@ class Local:
             with handling(Interrupts().handle):
                 run()
         except KeyboardInterrupt as stop:
-            self.stopped = next((s for s, c in SIGNAL_CODES.items() if c in stop.args), "SIGINT")
+            self.stopped = ended_by(stop) or "SIGINT"
             status, code = "interrupted", SIGNAL_CODES[self.stopped]
             problem = f"{TYPED[self.stopped]} ended its launcher"
         except RltrainError:
@@ -207,6 +215,11 @@ class Local:
         self.stopped, self.refused = processes.stopped, processes.refused
         if processes.stopping:
             raise KeyboardInterrupt
+
+
+def ended_by(stop: KeyboardInterrupt) -> str | None:
+    """The signal whose exit code the exception holds; None for Ctrl-C and ``sweep.fail_fast``."""
+    return next((name for name, code in SIGNAL_CODES.items() if code in stop.args), None)
 
 
 def locked(folder: Path) -> AbstractContextManager[int | None]:

@@ -8,9 +8,9 @@ import numpy as np
 from rich.table import Column, Table
 
 from rltrain.common.files import put_text
+from rltrain.errors import SIGNAL_CODES
 from rltrain.logger.csv_file import csv_text, to_table
 from rltrain.logger.screen import Screen, shown
-from rltrain.mode.signals import SIGNAL_CODES
 from rltrain.mode.sweep.plan import SweepJob, SweepPlan
 from rltrain.mode.sweep.saved import resume_command
 from rltrain.report.statistics import estimate, mean, resampled_runs
@@ -25,6 +25,14 @@ def summarize(plan: SweepPlan, stopped: str | None = None, refused: Iterable[int
     write ``results.csv``, and return the sweep's exit code: the worst of its jobs and of the exit
     codes of ``refused`` ones, whose records say how they did before.
     """
+    try:
+        return show(plan, stopped, refused)
+    finally:  # Ctrl-C may end what is shown, but not lose the results
+        put_text(plan.folder / FILE, results_text(plan.known_jobs))
+
+
+def show(plan: SweepPlan, stopped: str | None, refused: Iterable[int]) -> int:
+    """Print tables and messages; returns the exit code."""
     console = Screen()
     jobs = plan.known_jobs
     console.print(job_table(jobs, f"Sweep in {shown(plan.folder)}"))
@@ -47,7 +55,6 @@ def summarize(plan: SweepPlan, stopped: str | None = None, refused: Iterable[int
         command = resume_command(plan)
         resumes = f", or {command}," if command else ""
         console.lines(f"The same command{resumes} continues with the runs that have not finished.")
-    put_text(plan.folder / FILE, results_text(jobs))
     return worst(codes, None if plan.finished else stopped)
 
 

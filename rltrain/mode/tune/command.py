@@ -19,9 +19,9 @@ from rltrain.common.machine.places import require_no_folders, require_writable
 from rltrain.common.machine.streams import keep_streams, say
 from rltrain.config.schema import RunSettings, Settings
 from rltrain.config.validate.constructor import show
-from rltrain.errors import RltrainError, UsageError, storage_errors
+from rltrain.errors import SIGNAL_CODES, RltrainError, UsageError, storage_errors
 from rltrain.logger.screen import Screen, plural, shown
-from rltrain.mode.signals import SIGNAL_CODES, Interrupts, handling
+from rltrain.mode.signals import Interrupts, handling
 from rltrain.mode.tune.space import validated_space
 from rltrain.mode.tune.study import open_study, require_optuna, require_trials
 from rltrain.mode.tune.study_results import RESULTS, write_results

@@ -15,11 +15,10 @@ from rltrain.callback.training import Training
 from rltrain.common.files import JsonObject, json_object
 from rltrain.config.compose import compose_checked
 from rltrain.config.schema import RunSettings
-from rltrain.errors import RltrainError, UsageError
+from rltrain.errors import SIGNAL_CODES, RltrainError, UsageError
 from rltrain.logger.jsonl import read_rows
 from rltrain.logger.screen import Screen
 from rltrain.mode.run_folder import holds_run
-from rltrain.mode.signals import SIGNAL_CODES
 from rltrain.mode.train import run_training
 from rltrain.mode.tune.space import Parameter
 from rltrain.mode.tune.study import next_trial, open_study, suggest, trial_dir

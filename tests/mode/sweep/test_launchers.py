@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rltrain.mode.signals import SIGNAL_CODES
+from rltrain.errors import SIGNAL_CODES
 from rltrain.mode.sweep.plan import read_plan
 
 BASIC = ("-m", "hydra/launcher=basic", "hydra.sweep.dir=s")

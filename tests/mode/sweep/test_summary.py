@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -75,6 +76,14 @@ def test_everything_is_shown_where_the_results_cannot_be_written(own_folder, cap
         summarize(plan)
     shown = capsys.readouterr().out
     assert all(each in shown for each in ("2.00", "failed: EnvError", "not started", "resume="))
+
+
+def test_ctrl_c_while_it_prints_does_not_lose_the_results(own_folder, monkeypatch):
+    plan = sweep(own_folder / "s", [("vdn", 1, 2.0), ("vdn", 2, None)])
+    monkeypatch.setattr(summary, "configuration_table", lambda groups: signal.raise_signal(2))
+    with pytest.raises(KeyboardInterrupt):
+        summarize(plan)
+    assert (own_folder / "s/results.csv").exists()
 
 
 def test_the_results_are_written_without_times(own_folder, capsys):
