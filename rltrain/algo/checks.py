@@ -64,6 +64,13 @@ def require_result(result: object, batch: Batch) -> None:
         raise ValueError(
             f"{returned}priority of the shape {found}: expected one per window [B], {expected}."
         )
+    priority = torch.as_tensor(result.priority)
+    wrong = priority[~((priority >= 0) & priority.isfinite())].tolist()
+    if wrong and torch.as_tensor(result.loss_sum).isfinite():  # else the update is undone
+        raise ValueError(
+            f"{returned}priority {wrong[0]}: expected finite numbers, none below 0, such as "
+            "absolute TD errors."
+        )
 
 
 class BatchCheck:

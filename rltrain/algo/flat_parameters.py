@@ -59,8 +59,19 @@ class FlatParameters:
 
 
 def flatten(model: nn.Module) -> Tensor:
-    """Move a model's weights into one flat tensor; its parameters become views."""
+    """Move a model's weights into one flat tensor; its parameters become views.
+
+    Raises:
+        ValueError: they have different dtypes, or one that cannot be trained.
+    """
     parameters = list(model.parameters())
+    names = {str(p.dtype).removeprefix("torch."): name for name, p in model.named_parameters()}
+    if len(names) > 1 or not names.keys() <= {"float32", "float64"}:
+        found = ", ".join(f"{name} is {dtype}" for dtype, name in names.items())
+        raise ValueError(
+            f"Parameters of the networks: expected all float32, or all float64, but {found}. "
+            "Convert modules with .float(), and register what is not trained as a buffer."
+        )
     flat = torch.cat([parameter.detach().flatten() for parameter in parameters])
     for parameter, view in zip(parameters, _views(flat, parameters), strict=True):
         parameter.data = view

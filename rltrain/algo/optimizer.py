@@ -307,7 +307,7 @@ class GradientStep:
         """Copies of the moments, the optimizer's other numbers, and changed options."""
         if not self.begun:  # a callback may have replaced the optimizer or its state
             self._begin()
-        state = self.optimizer.state[self.flat.values] if self.begun else {}
+        state = self.optimizer.state.get(self.flat.values, {}) if self.begun else {}
         kept = {name: x for name, x in state.items() if isinstance(x, Tensor | int | float)}
         kept |= {OPTION + name: x for name, x in self._changed_options().items()}
         return {name: _tensor(x) for name, x in kept.items()}

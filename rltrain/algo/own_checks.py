@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rltrain.algo.checks import described, stacked_shape
 from rltrain.interfaces import Agents, Mixer
-from rltrain.types import Batch, EnvSpec, Output, module_device
+from rltrain.types import Batch, Clock, EnvSpec, Output, module_device
 
 LENGTH, WIDTH = 3, 2
 """Transitions and windows of the test batch."""
@@ -73,6 +73,26 @@ def require_mixer(mixer: Mixer, spec: EnvSpec) -> None:
         [(LENGTH, WIDTH, mixer.n_streams)],
         f"{WIDTH} windows of {LENGTH} transitions: expected values [T, B, M]",
     )
+
+
+def require_facts(exploration: Any) -> None:
+    """Check what an exploration says about itself: its metrics, and when it stops changing.
+
+    Raises:
+        ValueError: what it returned.
+    """
+    name = type(exploration).__name__
+    metrics, end = exploration.metrics(Clock()), exploration.ends_at()
+    if not isinstance(metrics, Mapping) or not all(
+        isinstance(k, str) and isinstance(x, (int, float, np.number)) for k, x in metrics.items()
+    ):
+        raise ValueError(
+            f"{name}.metrics (algo.exploration) returned {metrics!r}: expected numbers by name."
+        )
+    if end is not None and not isinstance(end, int):
+        raise ValueError(
+            f"{name}.ends_at (algo.exploration) returned {end!r}: expected an env step, or None."
+        )
 
 
 def require_actions(exploration: object, given: object, available: np.ndarray) -> None:

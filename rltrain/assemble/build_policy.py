@@ -12,6 +12,7 @@ from rltrain import kernels
 from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.algo.exploration.interface import Exploration, ExplorationOfShare
 from rltrain.algo.loaded_policy import GreedyPolicy
+from rltrain.algo.own_checks import require_facts
 from rltrain.algo.policy import Policy
 from rltrain.assemble.build_learner import load_agents
 from rltrain.assemble.env import prepare_machine, recorded
@@ -31,8 +32,13 @@ from rltrain.types import EnvSpec
 
 def build_exploration(settings: Settings) -> Exploration:
     """The exploration of all environments of training."""
-    built = settings.nodes["algo.exploration"].build(n_envs=settings.hardware.n_envs)
-    return conform(built, Exploration, "algo.exploration")
+    node = settings.nodes["algo.exploration"]
+    exploration = conform(
+        node.build(n_envs=settings.hardware.n_envs), Exploration, "algo.exploration"
+    )
+    if not node.target.startswith("rltrain."):
+        require_facts(exploration)
+    return exploration
 
 
 def build_rollout(

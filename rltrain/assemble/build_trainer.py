@@ -34,7 +34,7 @@ from rltrain.logger.loggers import Loggers
 from rltrain.offline.dataset_recorder import DatasetRecorder, RecordedEnv
 from rltrain.periodic_tests import TestFunction
 from rltrain.trainer import Trainer
-from rltrain.types import EnvSpec
+from rltrain.types import EnvSpec, Plan
 
 
 def build_trainer(
@@ -145,6 +145,9 @@ def build_buffer(
         saves_steps=settings.run.save.replay_buffer,
     )
     buffer = conform(built, Buffer, "buffer")
+    if not isinstance(plan := buffer.plan(), Plan):
+        name = f"{type(buffer).__name__}.plan (buffer)"
+        raise ValueError(f"{name} returned {plan!r}: expected an rltrain.types.Plan.")
     n_envs, algo = settings.hardware.n_envs, settings.learning
     require_fit(
         "buffer",
@@ -154,7 +157,7 @@ def build_buffer(
         mixer=learner.online.mixer,
         spec=spec,
         replay=buffer,
-        capacity=buffer.plan().steps,
+        capacity=plan.steps,
         collected=algo.time_steps(n_envs) * n_envs,
     )
     buffer.check(algo.batch_size)

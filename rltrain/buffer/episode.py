@@ -9,7 +9,7 @@ from torch import Tensor
 from rltrain.buffer.disk_store import Place
 from rltrain.buffer.fields import bytes_per_step
 from rltrain.buffer.packed_obs import Precision
-from rltrain.buffer.priorities import Sampling
+from rltrain.buffer.priorities import Sampling, new_priorities
 from rltrain.buffer.sizes import episode_blocks, require_batch, require_first_blocks, require_free
 from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import BLOCK
@@ -173,7 +173,7 @@ class EpisodeBuffer:
         """
         if self.priorities is None:
             return
-        episode, new = index.cpu().numpy(), priority.double().cpu().numpy()
+        episode, new = new_priorities(index, priority)
         stored = episode >= self._oldest
         self.priorities.update(episode[stored] % self._size, new[stored])
 

@@ -60,6 +60,22 @@ class WindowSampling(Sampling):
             )
 
 
+def new_priorities(index: Tensor, priority: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """The arguments of a buffer's ``update_priority`` [B] as arrays.
+
+    Raises:
+        ValueError: priorities of another shape, or below 0.
+    """
+    item, new = index.cpu().numpy(), priority.double().cpu().numpy()
+    if new.shape != item.shape or (new < 0).any():
+        got = f"{new[new < 0][0]}" if new.shape == item.shape else f"the shape {new.shape}"
+        raise ValueError(
+            f"New priorities: expected one number for each window of the batch, {item.shape}, none "
+            f"below 0, from algo.loss and on_update of callbacks, got {got}."
+        )
+    return item, new
+
+
 class Priorities:
     """Items drawn in proportion to priority^alpha (Schaul et al., 2016, section 3.3).
 

@@ -17,7 +17,12 @@ from torch import Tensor
 from rltrain.buffer.disk_store import Place
 from rltrain.buffer.fields import bytes_per_step
 from rltrain.buffer.packed_obs import Precision
-from rltrain.buffer.priorities import ActedError, ActedPriorities, WindowSampling
+from rltrain.buffer.priorities import (
+    ActedError,
+    ActedPriorities,
+    WindowSampling,
+    new_priorities,
+)
 from rltrain.buffer.sizes import require_bytes, require_free, require_window, require_windows
 from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import BLOCK
@@ -199,8 +204,7 @@ class ReplayBuffer:
     def update_priority(self, index: Tensor, priority: Tensor) -> None:
         """Set the priorities [B] of the windows ``index`` [B], if sampling is proportional."""
         if self.starts.priorities is not None:
-            new = priority.double().cpu().numpy()
-            self.starts.priorities.update(index.cpu().numpy(), new)
+            self.starts.priorities.update(*new_priorities(index, priority))
 
     def _make_room(self, n_steps: int) -> None:
         """Remove the oldest steps of every environment to make room for ``n_steps`` new ones."""

@@ -307,7 +307,10 @@ def saving(
     errors: list[BaseException] = []
     for hook in hooks:
         try:
-            parts = pass_on([hook], trainer, dict(parts))
+            returned = pass_on([hook], trainer, dict(parts))
+            if lost := ", ".join(parts.keys() - returned.keys()):
+                raise UsageError(f"{hook} left out {lost}: expected all parts, changed or not.")
+            parts = returned
         except (Exception, SystemExit) as error:
             if hook.is_own:
                 raise

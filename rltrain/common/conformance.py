@@ -73,6 +73,8 @@ def require_savable(part: Any, name: str) -> None:
     except Exception:  # it may be made when training starts
         return
     try:
+        if not isinstance(state, Mapping):
+            raise TypeError(f"it is {state!r}")
         split(state)
     except TypeError as error:
         raise ValueError(

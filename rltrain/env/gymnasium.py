@@ -11,7 +11,7 @@ from rltrain.common.spec_record import action_parts
 from rltrain.env.actions import as_mask, numbered
 from rltrain.env.env_options import USUAL, EnvOptions
 from rltrain.env.spaces import require_numbers, to_record, viewed
-from rltrain.env.third_party import NO_STATE, ThirdPartyEnv
+from rltrain.env.third_party import NO_STATE, RESET, STEP, ThirdPartyEnv, unpacked
 from rltrain.env.vector import Observation
 from rltrain.errors import Containment, EnvError, reason
 from rltrain.types import EnvSpec, Info
@@ -68,11 +68,7 @@ class GymnasiumEnv(ThirdPartyEnv):
         self.begin_task()
         with Containment(message=lambda error: f"{self.where()} failed: {reset_reason(error)}"):
             returned = self.env.reset(seed=self.seed)
-        if not returns(returned, 2):
-            raise EnvError(
-                f"{self.where()}: reset must return (observation, info), got {returned!r}."
-            )
-        obs, info = returned
+        obs, info = unpacked(returned, RESET, self.where)
         return self._observation(obs, info, final=False)
 
     def step(self, action: np.ndarray) -> tuple[Observation, np.ndarray, bool, bool, Info]:
@@ -85,12 +81,7 @@ class GymnasiumEnv(ThirdPartyEnv):
         except BaseException:
             with Containment(message=lambda error: f"{self.where()} failed: {reason(error)}"):
                 raise
-        if not returns(happened, 5):
-            raise EnvError(
-                f"{self.where()}: step must return (observation, reward, terminated, truncated, "
-                f"info), got {happened!r}."
-            )
-        obs, reward, terminated, truncated, info = happened
+        obs, reward, terminated, truncated, info = unpacked(happened, STEP, self.where)
         reward = np.array([finite_reward(reward, self.where)], np.float32)
         terminated = flag(terminated, "terminated", self.where)
         truncated = flag(truncated, "truncated", self.where)
@@ -133,8 +124,3 @@ def need_spaces(env: gymnasium.Env, name: str) -> None:
                 f"{name} {has} {attribute}: expected a gymnasium.spaces.Space. Set "
                 f"self.{attribute} = gymnasium.spaces.{example} in its constructor."
             )
-
-
-def returns(returned: object, n: int) -> bool:
-    """Whether an environment returned ``n`` values, the last one an info dict."""
-    return isinstance(returned, tuple) and len(returned) == n and isinstance(returned[-1], dict)

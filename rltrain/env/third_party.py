@@ -14,6 +14,8 @@ from rltrain.errors import EnvError, reason
 
 NO_STATE = np.zeros(0, np.float32)
 FINITE = f"finite numbers, at most {LARGEST:.1g}"
+RESET = "reset must return (observation, info)"
+STEP = "step must return (observation, reward, terminated, truncated, info)"
 FRAMES_PER_SECOND = 30.0  # of videos, unless the environment defines it
 
 
@@ -92,6 +94,18 @@ class ThirdPartyEnv(Env):
 
     def close(self) -> None:
         self.env.close()
+
+
+def returns(returned: object, n: int) -> bool:
+    """Whether an environment returned ``n`` values, the last one an info dict."""
+    return isinstance(returned, tuple) and len(returned) == n and isinstance(returned[-1], dict)
+
+
+def unpacked(returned: Any, must: str, where: Callable[[], str]) -> Any:
+    """The values that ``must`` lists, as an environment returned them; EnvError for others."""
+    if not returns(returned, must.count(",") + 1):
+        raise EnvError(f"{where()}: {must}, got {returned!r}.")
+    return returned
 
 
 def shown_name(env: object) -> str:

@@ -1,18 +1,18 @@
-"""Mistakes in one's own parts, files and commands are named before anything is trained."""
+"""Mistakes in one's own parts are named, most of them before anything is trained."""
 
 from dataclasses import replace
 
-import gymnasium
 import numpy as np
 import pytest
-from gymnasium import spaces
+import torch
 from torch import nn
 
 import rltrain
+from rltrain.algo.exploration.epsilon import FixedEpsilon
+from rltrain.buffer import OnPolicyBuffer
 from rltrain.callback import Callback
-from rltrain.errors import EnvError, RltrainError, StorageError, UsageError
+from rltrain.errors import UsageError
 from rltrain.interfaces import Loss, Mixer
-from rltrain.mode import init, report
 from rltrain.types import LossResult, Output
 
 HERE = "tests.integration.test_own_parts_refused"
@@ -77,6 +77,25 @@ class HalfUnroll(Whole):
         return Output(super().unroll(batch).q.half(), batch.obs[..., :0])
 
 
+class Mixed(Whole):
+    """A float64 layer, converted in ``step``."""
+
+    def __init__(self, *, spec):
+        super().__init__(spec=spec)
+        self.head = nn.Linear(2, 2).double()
+
+    def given(self, q, hidden):
+        return self.head(q.double()).float(), hidden
+
+
+class Indexes(Whole):
+    """Whole numbers as a parameter."""
+
+    def __init__(self, *, spec):
+        super().__init__(spec=spec)
+        self.order = nn.Parameter(torch.arange(2), requires_grad=False)
+
+
 class Flat(Mixer):
     n_streams = 1
 
@@ -126,6 +145,47 @@ class Worded(MeanValue):
         return replace(result, metrics={"loss": "much"})
 
 
+class Signed(MeanValue):
+    def made(self, result):
+        return replace(result, priority=-1 - result.priority.abs())
+
+
+class Unknown(MeanValue):
+    def made(self, result):
+        return replace(result, priority=result.priority * np.nan)
+
+
+class TextMetric(FixedEpsilon):
+    """Chooses at random; ``metrics`` and ``ends_at`` return what subclasses say."""
+
+    said, until = {"epsilon": "much"}, None
+
+    def __init__(self):
+        super().__init__(epsilon=1.0)
+
+    def metrics(self, clock):
+        return self.said
+
+    def ends_at(self):
+        return self.until
+
+
+class NoMetrics(TextMetric):
+    said = None
+
+
+class TextEnd(TextMetric):
+    said, until = {}, "1000"
+
+
+class NoPlan(OnPolicyBuffer):
+    def __init__(self, *, spec, n_envs, device, rng):
+        super().__init__(spec=spec, n_envs=n_envs, device=device, rng=rng, targets=print)
+
+    def plan(self):
+        return None
+
+
 class NoInit(nn.Module):
     def __init__(self, *, spec):
         self.layer = nn.Linear(2, 2)
@@ -136,9 +196,9 @@ class Unsavable(Callback):
         return {"a": [object()]}
 
 
-class Says(Callback):
-    def on_log(self, trainer, value):
-        return {**value, "text": "much"}
+class NoStateDict(Callback):
+    def state_dict(self):
+        pass
 
 
 PARTS = {
@@ -182,6 +242,34 @@ PARTS = {
         f"algo.network={{_target_: {HERE}.NoInit}}",
         r"NoInit \(algo\.network\) cannot be built: AttributeError: cannot assign module",
     ),
+    "network=Mixed": (
+        f"algo.network={{_target_: {HERE}.Mixed}}",
+        r"all float32, or all float64, but agents.layer.bias is float32, .*head.* is float64",
+    ),
+    "network=Indexes": (
+        f"algo.network={{_target_: {HERE}.Indexes}}",
+        r"but agents\.order is int64, .*register what is not trained as a buffer",
+    ),
+    "exploration=TextMetric": (
+        f"algo.exploration={{_target_: {HERE}.TextMetric}}",
+        r"TextMetric\.metrics \(algo\.exploration\) returned {'epsilon': 'much'}: expected numbers",
+    ),
+    "exploration=NoMetrics": (
+        f"algo.exploration={{_target_: {HERE}.NoMetrics}}",
+        r"NoMetrics\.metrics \(algo\.exploration\) returned None: expected numbers by name",
+    ),
+    "exploration=TextEnd": (
+        f"algo.exploration={{_target_: {HERE}.TextEnd}}",
+        r"TextEnd\.ends_at \(algo\.exploration\) returned '1000': expected an env step",
+    ),
+    "buffer=NoPlan": (
+        f"buffer=on_policy; buffer._target_={HERE}.NoPlan",
+        r"NoPlan\.plan \(buffer\) returned None: expected an rltrain\.types\.Plan",
+    ),
+    "callback=NoStateDict": (
+        f"callbacks=[{{_target_: {HERE}.NoStateDict}}]",
+        r"state_dict of .*NoStateDict cannot be saved in checkpoints \(it is None\)",
+    ),
     "optimizer=LBFGS": (
         "algo.optimizer={_target_: torch.optim.LBFGS}",
         r"LBFGS computes the loss several times a step.*Type algo/optimizer=adam",
@@ -198,7 +286,7 @@ PARTS = {
 def test_a_part_that_cannot_work_is_named_before_anything_is_trained(own_folder, name):
     word, said = PARTS[name]
     with pytest.raises(UsageError, match=said):
-        rltrain.train([*CARTPOLE, word])
+        rltrain.train([*CARTPOLE, *word.split("; ")])
     assert not list(own_folder.glob("outputs/*/*/checkpoints"))
 
 
@@ -208,6 +296,8 @@ def test_a_part_that_cannot_work_is_named_before_anything_is_trained(own_folder,
         ("Bald", r"returned Tensor: expected an rltrain\.types\.LossResult"),
         ("PerStep", r"returned priority of the shape \(7, 64\): expected one per window"),
         ("Row", r"returned loss_sum of the shape \(1,\): expected one number"),
+        ("Signed", r"returned priority -.*: expected finite numbers, none below 0"),
+        ("Unknown", r"returned priority nan: expected finite numbers, none below 0"),
         ("Worded", r"returned metrics\['loss'\] = 'much': expected one number"),
     ],
 )
@@ -216,154 +306,3 @@ def test_a_loss_that_returns_something_else_is_named(tmp_path, name, said):
     trainer = rltrain.make_trainer(overrides, tmp_path)
     with pytest.raises(ValueError, match=said):
         trainer.train()
-
-
-def test_metrics_of_a_hook_must_be_numbers(tmp_path):
-    trainer = rltrain.make_trainer(CARTPOLE, tmp_path, callbacks=[Says()])
-    with pytest.raises(UsageError, match=r"Says\.on_log returned text='much': expected numbers"):
-        trainer.train()
-
-
-class Raises(Callback):
-    def on_iteration(self, trainer, value=None):
-        raise ValueError("on purpose")
-
-
-class Asks(Callback):
-    def on_step(self):
-        """Takes too little."""
-
-
-@pytest.mark.parametrize(("name", "hook"), [("Raises", "on_iteration"), ("Asks", "on_step")])
-def test_an_exception_in_a_hook_names_it(own_folder, name, hook):
-    with pytest.raises(RuntimeError, match=rf"\(in {HERE}\.{name}\.{hook}\)"):
-        rltrain.train([*CARTPOLE, f"callbacks=[{{_target_: {HERE}.{name}}}]"])
-
-
-class Ending(gymnasium.Env):
-    """One step, with a reward and a flag of any type."""
-
-    observation_space, action_space = spaces.Box(-1, 1, (1,)), spaces.Discrete(2)
-    reward, over = 1.0, True
-
-    def reset(self, *, seed=None, options=None):
-        return np.zeros(1, np.float32), {}
-
-    def step(self, action):
-        return np.zeros(1, np.float32), self.reward, self.over, False, {}
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"over": "False"}, r"returned terminated='False': expected True or False"),
-        ({"over": None}, r"returned terminated=None: expected True or False"),
-        ({"reward": "1.0"}, r"the reward '1\.0': expected one number, .*got text"),
-        ({"reward": 1e300}, r"the reward 1e\+300: expected a finite number, at most 3e\+38"),
-    ],
-    ids=lambda x: str(x)[:24],
-)
-def test_text_is_neither_a_reward_nor_a_flag(tmp_path, changes, said):
-    env = type("Own", (Ending,), changes)
-    overrides = [w for w in CARTPOLE if w != "env=cartpole"]
-    with pytest.raises(EnvError, match=said):
-        rltrain.make_trainer(["algo=dqn", *overrides], tmp_path, env=env).train()
-
-
-def test_an_observation_without_numbers_is_refused():
-    env = type("Own", (Ending,), {"observation_space": spaces.Box(-1, 1, (0,))})
-    (problem,) = rltrain.check_env(env).problems
-    assert "which have no numbers" in problem
-
-
-def test_an_export_replaces_no_other(tmp_path):
-    trainer = rltrain.make_trainer(CARTPOLE, tmp_path / "run")
-    folder = trainer.export(tmp_path / "agent")
-    with pytest.raises(UsageError, match="already exists and may belong to another agent"):
-        trainer.export(tmp_path / "agent")
-    assert trainer.export(tmp_path / "agent", replace=True) == folder
-    (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match="cannot be written"):
-        trainer.export(tmp_path / "file")
-    with pytest.raises(OSError, match="file"):  # a snapshot beside training: the run continues
-        trainer.export(tmp_path / "file", replace=True)
-    with pytest.raises(UsageError, match="A checkpoint is full or weights, got 'mine'"):
-        trainer.save("mine")
-
-
-@pytest.mark.parametrize("place", ["file/data", "/proc/data"])
-def test_a_dataset_that_cannot_be_written_is_refused_before_the_run(own_folder, place):
-    (own_folder / "file").touch()
-    with pytest.raises(UsageError, match=r"cannot be written.*dataset\.write=FOLDER"):
-        rltrain.train([*CARTPOLE, f"dataset.write={place}"])
-    assert not list(own_folder.glob("outputs"))
-
-
-def test_a_failure_is_told_where_the_console_is_off(own_folder, capsys):
-    env = type("Own", (Ending,), {"reward": float("nan")})
-    overrides = [w for w in CARTPOLE if w != "env=cartpole"]
-    with pytest.raises(RuntimeError):
-        rltrain.train(["algo=dqn", *overrides], env=env)
-    assert "returned the reward nan" in capsys.readouterr().err
-
-
-WHICH = r"win_rate/\w+: no map of env\.maps and no opponent of test is named \w+"
-
-
-@pytest.mark.parametrize(
-    ("overrides", "said"),
-    [
-        (["-m", "seed=1,2,1"], r"Two jobs of this sweep are the same, .*seed=1: .*Leave one out"),
-        (["-m", "seed=1,1.0"], r"Two jobs of this sweep are the same"),
-        (["-m", "env=cartpole,'cartpole'"], r"Two jobs of this sweep are the same"),
-        (["-m", "seed=1,2", "hydra.run.dir=x"], r"Type hydra\.sweep\.dir=FOLDER"),
-        (["mode=tune", "tune.metric=test/foo"], r"tune\.metric=test/foo: expected a metric"),
-        (["stop.metric=auto", "stop.value=1"], r"stop\.metric=auto: expected a metric"),
-        (["mode=tune", "tune.metric=return_mean"], r"Type tune\.metric=test/return_mean"),
-        (
-            ["mode=tune", "tune.metric=train/return_mean"],
-            r"of tests.*tune\.metric=test/return_mean",
-        ),
-        (["mode=tune", "tune.metric=learn/loss"], r"metric of tests, such as test/return_mean"),
-        (["mode=tune", "tune.metric=offline/is_return"], r"metric of tests"),
-        (["mode=tune", "tune.metric=time/env_share"], r"metric of tests"),
-        (["mode=tune", "tune.metric=episode_reward_mean"], r"Type tune\.metric=test/return_mean"),
-        (["stop.metric=test/win_rate/3m", "stop.value=1"], WHICH),
-        (["stop.metric=train/retrun_mean", "stop.value=1"], r"mean stop\.metric=train/return_mean"),
-        (["resume=file.py"], "there is a file, which is not a run folder, at"),
-    ],
-    ids=lambda x: str(x),
-)
-def test_a_command_that_would_come_to_nothing_is_refused(own_folder, command, overrides, said):
-    (own_folder / "file.py").touch()
-    with pytest.raises(RltrainError, match=said):
-        command(*([] if "resume" in overrides[0] else CARTPOLE), *overrides)
-
-
-def test_a_project_says_where_it_lies(own_folder):
-    said = init.write_project(own_folder / "a/b c", "gymnasium")
-    assert "make -C 'a/b c' train" in said
-
-
-def full(*arguments, **options):
-    raise OSError(28, "No space left on device")
-
-
-def test_a_full_disk_leaves_no_half_a_project(own_folder, command, monkeypatch):
-    monkeypatch.setattr(init, "put_text", full)
-    with pytest.raises(StorageError, match=r"No space left on device\. Free disk space"):
-        command("mode=init", "init.folder=project")
-    assert not list((own_folder / "project").iterdir())
-
-
-def test_a_result_stands_where_a_run_folder_is_expected(own_folder):
-    result = rltrain.train(CARTPOLE)
-    assert rltrain.load_policy(result).step >= 60
-    assert rltrain.evaluate(result, episodes=1).metrics
-
-
-def test_a_report_on_a_full_disk_says_so(own_folder, command, monkeypatch):
-    rltrain.train(CARTPOLE)
-    monkeypatch.setattr(report, "draw_all", full)
-    with pytest.raises(StorageError, match=r"report done cannot be written: .*Free disk space"):
-        command("mode=report", "runs=outputs", "report.dir=done")

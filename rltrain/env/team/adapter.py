@@ -17,7 +17,14 @@ from rltrain.env.team.drawn import has_particles, particle_drawing
 from rltrain.env.team.first_episode import first_episode, hides_state, saves_state
 from rltrain.env.team.gymnasium_team import GymnasiumTeam
 from rltrain.env.team.named import agents_record
-from rltrain.env.third_party import NO_STATE, ThirdPartyEnv, shown_name
+from rltrain.env.third_party import (
+    NO_STATE,
+    RESET,
+    STEP,
+    ThirdPartyEnv,
+    shown_name,
+    unpacked,
+)
 from rltrain.env.vector import Observation
 from rltrain.errors import Containment, EnvError, reason
 from rltrain.types import Drawing, EnvSpec, Info, StateDict
@@ -119,7 +126,7 @@ class TeamEnv(ThirdPartyEnv):
         self.seed, self.t = seed % 2**self._seed_bits, 0
         self.begin_task()
         with self._contained:
-            obs, infos = self.env.reset(seed=self.seed)
+            obs, infos = unpacked(self.env.reset(seed=self.seed), RESET, self.where)
         self._require_names("observations", obs)
         self._present, self._kept = [name for name in self._index if name in obs], set()
         if not self._present:
@@ -132,8 +139,11 @@ class TeamEnv(ThirdPartyEnv):
         acting = self._present
         given = self.given(action)
         with self._contained:
-            obs, rewards, terminated, truncated, infos = self.env.step(given)
-        self._require_by_agent(acting, (obs, rewards, terminated, truncated, infos))
+            happened: Any = self.env.step(given)
+        if not isinstance(happened, tuple) or len(happened) != len(PARTS):
+            raise EnvError(f"{self.where()}: {STEP}, got {happened!r}.")
+        self._require_by_agent(acting, happened)
+        obs, rewards, terminated, truncated, infos = happened
         self._require_names("observations", obs)
         self._require_names("agents", self.env.agents)
         reward = self._rewarded(rewards, acting)
@@ -229,7 +239,7 @@ class TeamEnv(ThirdPartyEnv):
             state = np.asarray(self.env.state(), np.float32).reshape(-1)
         if state.size != self.spec.state_dim or not is_finite(state):
             raise EnvError(
-                f"{self.where()} returned a state of {state.size} numbers: expected "
+                f"{self.where()} returned the state {state}, {state.size} numbers: expected "
                 f"{self.spec.state_dim} finite ones."
             )
         return state

@@ -18,6 +18,7 @@ from rltrain.env.actions import numbered
 from rltrain.env.env_options import Channels
 from rltrain.env.spaces import to_record, viewed
 from rltrain.env.team.agent_spaces import MASK
+from rltrain.env.third_party import RESET, STEP, unpacked
 from rltrain.types import Info
 
 Stepped = tuple[dict[str, Any], Any, dict[str, bool], dict[str, bool], dict[str, Any]]
@@ -41,13 +42,13 @@ class GymnasiumTeam(ParallelEnv):
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        obs, info = self.env.reset(seed=seed, options=options)
+        obs, info = unpacked(self.env.reset(seed=seed, options=options), RESET, self._name)
         self.agents = list(self.possible_agents)
         return self._seen(obs), self._infos(info)
 
     def _seen(self, obs: Any) -> dict[str, Any]:
         """The observation of each agent."""
-        return self._by_agent(obs)
+        return self._by_agent(obs, "the observation")
 
     def render(self) -> Any:
         return self.env.render()
@@ -55,17 +56,26 @@ class GymnasiumTeam(ParallelEnv):
     def close(self) -> None:
         self.env.close()
 
-    def _by_agent(self, values: Sequence[object]) -> dict[str, Any]:
-        return dict(zip(self.possible_agents, values, strict=True))
+    def _by_agent(self, values: object, what: str) -> dict[str, Any]:
+        names = self.possible_agents
+        if not isinstance(values, Sequence | np.ndarray) or len(values) != len(names):
+            raise ValueError(
+                f"{what} is {values!r}: expected a tuple of {len(names)}, one for each of {names}"
+            )
+        return dict(zip(names, values, strict=True))
 
-    def _has_each(self, given: Any) -> bool:
-        """Whether it is a sequence of one value for each agent, not one for all."""
-        return np.ndim(given) > 0 and len(given) == len(self.possible_agents)
+    def _has_several(self, given: Any) -> bool:
+        """Whether it is a value for each agent, not one for all."""
+        return np.size(given) > 1 or np.shape(given)[:1] == (len(self.possible_agents),)
 
     def _flags(self, given: Any, name: str) -> dict[str, bool]:
         """Truth values by agent."""
-        each = given if self._has_each(given) else [given] * len(self.possible_agents)
-        return self._by_agent([flag(one, name, lambda: "step()") for one in each])
+        each = given if self._has_several(given) else [given] * len(self.possible_agents)
+        flags = self._by_agent(each, name)
+        return {agent: flag(one, name, lambda: "step()") for agent, one in flags.items()}
+
+    def _name(self) -> str:
+        return type(self.unwrapped).__name__
 
     def _infos(self, info: Info) -> Info:
         """The info for each agent, with its own mask."""
@@ -73,12 +83,7 @@ class GymnasiumTeam(ParallelEnv):
         names = self.possible_agents
         if masks is None:
             return {name: dict(info) for name in names}
-        if not isinstance(masks, Sequence | np.ndarray) or len(masks) != len(names):
-            raise ValueError(
-                f"info['{MASK}'] is {masks}: expected a tuple of {len(names)} masks, one for each "
-                f"of {names}"
-            )
-        rows = self._by_agent(list(masks))
+        rows = self._by_agent(masks, f"info['{MASK}']")
         return {name: {**info, MASK: rows[name]} for name in names}
 
 
@@ -121,8 +126,8 @@ class TupleTeam(GymnasiumTeam):
         """All agents act; one that has left is given its first action."""
         joint = tuple(actions.get(name, self._first[name]) for name in self.possible_agents)
         reward: Any  # one number, or one for each agent
-        obs, reward, terminated, truncated, info = self.env.step(joint)
-        rewards = self._by_agent(reward) if self._has_each(reward) else reward
+        obs, reward, terminated, truncated, info = unpacked(self.env.step(joint), STEP, self._name)
+        rewards = self._by_agent(reward, "the reward") if self._has_several(reward) else reward
         ended, cut = self._flags(terminated, "terminated"), self._flags(truncated, "truncated")
         self.agents = [a for a in self.agents if not ended[a] and not cut[a]]
         return self._seen(obs), rewards, ended, cut, self._infos(info)
@@ -151,7 +156,8 @@ class FactoredActions(GymnasiumTeam):
     def __init__(self, env: gymnasium.Env, channels: Channels) -> None:
         parts = action_parts(to_record(env.action_space))
         super().__init__(env, [f"component_{i}" for i in range(len(parts))])
-        self._actions = self._by_agent([spaces.Discrete(n, start=first) for n, first in parts])
+        components = [spaces.Discrete(n, start=first) for n, first in parts]
+        self._actions = self._by_agent(components, "actions")
         self._view = viewed(env.observation_space, type(env.unwrapped).__name__, channels)
         self._obs: Any = None
 
@@ -168,7 +174,7 @@ class FactoredActions(GymnasiumTeam):
     def step(self, actions: dict[str, int]) -> Stepped:
         joint = np.array([actions[name] for name in self.possible_agents])
         joint = joint.astype(self.env.action_space.dtype)
-        obs, reward, terminated, truncated, info = self.env.step(joint)
+        obs, reward, terminated, truncated, info = unpacked(self.env.step(joint), STEP, self._name)
         everyone, where = self.possible_agents, lambda: "step()"
         ended, cut = flag(terminated, "terminated", where), flag(truncated, "truncated", where)
         self.agents = [] if ended or cut else list(everyone)

@@ -63,9 +63,9 @@ def run_in_process(settings: Settings, run_dir: Path, n_jobs: int) -> None:
         KeyboardInterrupt: the run was interrupted; with its exit code.
     """
     from rltrain.common.files import json_object
+    from rltrain.errors import SIGNAL_CODES
     from rltrain.mode.messages.banner import JobName
     from rltrain.mode.run_folder import holds_run
-    from rltrain.mode.signals import SIGNAL_CODES
     from rltrain.mode.train import run_training
 
     if json_object(run_dir / "run.json").get("status") == "finished":

@@ -299,6 +299,16 @@ def test_what_a_step_returns_by_agent_is_required(place, value, message):
         act(team, 0, 0)
 
 
+@pytest.mark.parametrize("returned", [None, (1, 2), "abcde"])
+def test_a_step_that_returns_other_than_five_values_is_named(returned):
+    """Defect: 'cannot unpack non-iterable NoneType object'."""
+    env = Scripted()
+    team, _ = begun(env)
+    env.step = lambda actions: returned
+    with pytest.raises(EnvError, match=r"seed 7: step must return \(observation, reward, .*, got"):
+        act(team, 0, 0)
+
+
 def test_spaces_that_are_not_defined_are_asked_for():
     class NoSpaces(Scripted):
         def action_space(self, agent):

@@ -1,5 +1,7 @@
 """Gymnasium environments of several agents, as parallel environments."""
 
+from functools import partial
+
 import gymnasium
 import numpy as np
 import pytest
@@ -70,7 +72,7 @@ class MaskedTuple(Leaving):
 
 @pytest.mark.parametrize(("make", "factored"), [(MaskedBoard, True), (MaskedTuple, False)])
 def test_masks_that_are_not_one_for_each_agent_are_refused(make, factored):
-    said = r"info\['action_mask'\] is .*: expected a tuple of 2 masks, one for each of \['"
+    said = r"info\['action_mask'\] is .*: expected a tuple of 2, one for each of \['"
     with pytest.raises(ValueError, match=said):
         adapted(make(), EnvOptions(factored=factored))
 
@@ -107,7 +109,7 @@ def test_a_team_in_one_environment_ends_where_it_says_so(env):
         assert team.step(np.zeros(2, int))[2:4] == (False, False)
     for ends in ([False], {"__all__": False}, float("nan"), None, [False] * 3):
         team.env.env.ends = ends
-        with pytest.raises(EnvError, match=r"step\(\) returned terminated=.* True or False"):
+        with pytest.raises(EnvError, match=r"terminated(=.* True or False| is .* a tuple)"):
             team.step(np.zeros(2, int))
     team.env.env.ends = np.array([True])
     assert team.step(np.zeros(2, int))[2:4] == (True, False)
@@ -121,3 +123,45 @@ def test_a_team_without_numbers_to_observe_is_refused():
 
     with pytest.raises(ValueError, match=r"Blind has observations .* which have no numbers"):
         adapted(Blind())
+
+
+SEEN = (0, 0), {}
+STEPPED = (0, 0), [0.0, 0.0], [False, False], [False, False], {}
+
+
+def stepped(place, value):
+    return (*STEPPED[:place], value, *STEPPED[place + 1 :])
+
+
+@pytest.mark.parametrize(
+    ("method", "returned", "said"),
+    [
+        ("reset", None, r"reset must return \(observation, info\), got None"),
+        ("reset", ((0, 0, 0), {}), r"the observation is \(0, 0, 0\): expected a tuple of 2, one"),
+        ("reset", (None, {}), r"the observation is None: expected a tuple of 2"),
+        ("step", None, r"step must return \(observation, reward, .*, got None"),
+        ("step", STEPPED[:4], r"step must return \(observation, reward, "),
+        ("step", stepped(0, (0,)), r"the observation is \(0,\): expected a tuple of 2"),
+        ("step", stepped(0, 1), r"the observation is 1: expected a tuple of 2"),
+        ("step", stepped(1, [0.0] * 3), r"the reward is .* expected a tuple of 2, one"),
+        ("step", stepped(1, None), r"the reward None: expected one number"),
+        (
+            "step",
+            stepped(2, [True] * 3),
+            r"terminated is .* expected a tuple of 2, one for each of",
+        ),
+        ("step", stepped(3, []), r"truncated=\[\]: expected True or False"),
+        ("step", stepped(4, None), r"step must return "),
+    ],
+)
+def test_what_is_not_of_each_agent_is_named(method, returned, said):
+    """Defect: errors of Python, such as 'zip() argument 2 is longer than argument 1'."""
+    methods = {"reset": lambda self, *, seed=None, options=None: SEEN}
+    methods["step"] = lambda self, action: STEPPED
+    wrong = {**methods, method: lambda self, *given, **named: returned}
+    env = type("Wrong", (Leaving,), methods)()
+    team = adapted(env)
+    team.reset(0)
+    vars(env).update({method: partial(wrong[method], env)})
+    with pytest.raises(EnvError, match=said):
+        team.reset(0) if method == "reset" else team.step(np.array([0, 1]))
