@@ -120,8 +120,11 @@ def require_actions(exploration: object, given: object, available: np.ndarray) -
         )
 
 
-def require_probabilities(exploration: object, given: object, action: np.ndarray) -> np.ndarray:
-    """Check that an exploration gives a probability, or NaN, for every action [E, N] it chose.
+def require_probabilities(
+    exploration: object, given: object, action: np.ndarray, available: np.ndarray
+) -> np.ndarray:
+    """Check that an exploration gives a probability, or NaN, for every action [E, N] that it chose
+    of ``available`` ones [E, N, A].
 
     Raises:
         ValueError: what it returned.
@@ -132,7 +135,7 @@ def require_probabilities(exploration: object, given: object, action: np.ndarray
             f"{returned} {described(given)}: expected an array of probabilities [E, N], "
             f"{[*action.shape]}."
         )
-    for e, n in np.argwhere(~(np.isnan(given) | ((given > 0) & (given <= 1 + 1e-6)))):
+    for e, n in np.argwhere(((given <= 0) | (given > 1 + 1e-6)) & available.any(-1)):
         raise ValueError(
             f"{returned} {given[e, n]} for action {action[e, n]} of agent {n} of environment {e}, "
             "which choose has chosen: expected a number above 0, of at most 1, or NaN if unknown."

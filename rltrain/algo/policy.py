@@ -121,7 +121,7 @@ class Policy:
         if self.noisy and self.agents.draws_noise:
             return np.full(action.shape, np.nan)
         given = self.exploration.probability(q, available, action, clock)
-        return require_probabilities(self.exploration, given, action)
+        return require_probabilities(self.exploration, given, action, available)
 
     # twin: kernels/acting.py
     def values(self, agents: Agents, obs: np.ndarray, hidden: Tensor) -> tuple[np.ndarray, Tensor]:

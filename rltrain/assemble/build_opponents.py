@@ -154,8 +154,7 @@ def scripted_policy(
         named = {(*near.get(one, ()), one)[0]: weight for one, weight in weights.items()}
         meant = f"'env.opponents={show(named)}'" if len(named) > 1 else f"{key}={min(named)}"
         raise ValueError(
-            f"{key}={name} is not a checkpoint, since there is no such folder here, and no scripted "
-            f"policy: expected one of {side.policies}."
+            f"{key}={name} is not a checkpoint, since there is no such folder here, and {error}."
             + (f" Did you mean {meant}?" if near[name] else "")
         ) from error
 

@@ -139,9 +139,9 @@ def test_probabilities_of_an_own_exploration_are_checked_where_they_are_recorded
     if isinstance(given, np.ndarray) and given.shape == (1, 1):
         given = np.array([[0.5], given[0]])
     with pytest.raises(ValueError, match=r"object\.probability \(algo\.exploration\) returned"):
-        require_probabilities(object(), given, action)
-    unknown = np.array([[np.nan], [1.0]])
-    assert require_probabilities(object(), unknown, action) is unknown
+        require_probabilities(object(), given, action, np.ones((2, 1, 3), bool))
+    fits, available = np.array([[np.nan], [0.0]]), np.array([[[True]], [[False]]])
+    assert require_probabilities(object(), fits, action, available) is fits
 
 
 def test_temperature_falls_with_the_env_steps():

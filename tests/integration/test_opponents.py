@@ -188,7 +188,7 @@ def test_opponents_are_refused_in_one_paragraph(name, opponent, tmp_path):
     ("words", "message"),
     [
         (["env.map_name=5m_vs_6m"], "3m, and this run is on smac 5m_vs_6m"),
-        (["env.opponent=closets"], r"here, and no scripted policy: expected one of random, stop, "),
+        (["env.opponent=closets"], r"unknown scripted policy 'closets': expected one of random, "),
         (["env.opponent=closst"], r"Did you mean env\.opponent=closest\?$"),
         (["test.opponent=focs"], r"Did you mean test\.opponent=focus\?$"),
         (

@@ -15,7 +15,7 @@ from rltrain.battles.engine.enemy_side import EnemySide, equal_teams
 from rltrain.battles.native import NativeBattles
 from rltrain.battles.option_checks import check_choice
 from rltrain.battles.options import Options, ProgramOptions, SmacOptions, StartOptions
-from rltrain.battles.scripted.policies import DECISIONS, BattleDecisions, find_policy
+from rltrain.battles.scripted.policies import DECISIONS, BattleDecisions
 from rltrain.battles.smaclite.maps import RULES, find_map_under
 from rltrain.common.number_types import Count, Flag
 from rltrain.common.seeding import SeedsOfTests
@@ -270,4 +270,6 @@ class SmacOtherSide:
 
     def scripted(self, name: str) -> BattleDecisions:
         """The decision function of a scripted policy. Raises ValueError for an unknown name."""
-        return BattleDecisions(self._side, find_policy(name))
+        if name not in DECISIONS:
+            raise ValueError(f"unknown scripted policy {name!r}: expected one of {self.policies}")
+        return BattleDecisions(self._side, DECISIONS[name])
