@@ -12,15 +12,7 @@ import copy
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
-from rltrain.config.catalog import (
-    ONE_OF,
-    PRESETS,
-    SHIPPED,
-    WHOLE_GROUPS,
-    Catalog,
-    Layer,
-    Tree,
-)
+from rltrain.config.catalog import ONE_OF, PRESETS, SHIPPED, WHOLE_GROUPS, Catalog, Layer, Tree
 from rltrain.config.combinations import together
 from rltrain.config.mapping import MAPPING_KEYS
 from rltrain.config.overrides import flat_keys, is_below, leaves, part_targets, pick, stacked

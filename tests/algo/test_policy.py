@@ -27,16 +27,17 @@ class Says(nn.Module):
         return self.q.expand(*last_action.shape, -1), hidden
 
 
-def make_policy(agents="gru", epsilon=0.0, n_envs=E, seed=0):
+def make_policy(agents="gru", epsilon=0.0, n_envs=E, seed=0, noisy=True, **changes):
     if isinstance(agents, str):
         torch.manual_seed(0)
-        agents = AGENTS[agents](spec=SPEC)
+        agents = AGENTS[agents](spec=SPEC, **changes)
     return Policy(
         agents=agents,
         exploration=FixedEpsilon(epsilon=epsilon),
         spec=SPEC,
         n_envs=n_envs,
         rng=np.random.default_rng(seed),
+        noisy=noisy,
     )
 
 
@@ -134,19 +135,6 @@ def test_nan_values_are_refused():
         policy.act(observe(), ALL, OPEN, Clock())
 
 
-def q_policy(noisy, **changes):
-    torch.manual_seed(0)
-    agents = AGENTS["mlp"](spec=SPEC, **changes)
-    return Policy(
-        agents=agents,
-        exploration=FixedEpsilon(epsilon=0.0),
-        spec=SPEC,
-        n_envs=E,
-        rng=np.random.default_rng(0),
-        noisy=noisy,
-    )
-
-
 UNSTEADY = {
     "noisy": {"noisy_sigma": 5.0},
     "implicit": {"distribution": DISTRIBUTIONS["implicit_quantile"]},
@@ -156,7 +144,7 @@ UNSTEADY = {
 @pytest.mark.parametrize("changes", UNSTEADY.values(), ids=UNSTEADY)
 def test_tests_act_without_noise_and_leave_the_random_stream_alone(changes):
     """Defects: noise was active in tests; tests changed what was trained."""
-    policy = q_policy(noisy=False, **changes)
+    policy = make_policy("mlp", noisy=False, **changes)
     policy.agents.train()
     state = torch.get_rng_state()
     first = policy.act(observe(), ALL, OPEN, Clock())
@@ -167,7 +155,7 @@ def test_tests_act_without_noise_and_leave_the_random_stream_alone(changes):
 
 @pytest.mark.parametrize("changes", UNSTEADY.values(), ids=UNSTEADY)
 def test_training_acts_with_noise_also_after_a_test(changes):
-    policy = q_policy(noisy=True, **changes)
+    policy = make_policy("mlp", noisy=True, **changes)
     policy.agents.eval()
     state = torch.get_rng_state()
     policy.act(observe(), ALL, OPEN, Clock())

@@ -10,6 +10,7 @@ from rltrain.battles.engine import teams
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.engine.world import M, Order, P, U
 from rltrain.battles.options import Options
+from rltrain.env.smac import StarCraft2Env
 from rltrain.env.smac.vector import SmacVectorEnv
 
 STOP, NORTH, SOUTH, EAST, WEST, ATTACK = range(1, 7)
@@ -94,3 +95,9 @@ def actions(battles: Battles, **chosen: int) -> np.ndarray:
 def random_legal(avail: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """[E, A] uniformly drawn available actions."""
     return np.where(avail == 1, rng.random(avail.shape), -1.0).argmax(-1)
+
+
+def env_of(map_name: str = "3m", **options) -> StarCraft2Env:
+    env = StarCraft2Env(map_name=map_name, seed=0, **options)
+    env.reset()
+    return env

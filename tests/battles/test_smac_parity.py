@@ -8,14 +8,8 @@ import torch
 from rltrain.battles.data.maps import map_names
 from rltrain.battles.engine.world import Outcome, U
 from rltrain.env.smac import StarCraft2Env
-from tests.battles.conftest import ATTACK, STOP, WEST, actions, enlist, place
+from tests.battles.conftest import ATTACK, STOP, WEST, actions, enlist, env_of, place
 from tests.marks import slow_except
-
-
-def env_of(map_name: str = "3m", **options) -> StarCraft2Env:
-    env = StarCraft2Env(map_name=map_name, seed=0, **options)
-    env.reset()
-    return env
 
 
 def test_recovered_shields_give_reward_by_absolute_value(battle) -> None:

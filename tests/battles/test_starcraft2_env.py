@@ -10,7 +10,7 @@ from rltrain.battles import StarCraftCapabilityEnv
 from rltrain.battles.engine.world import U
 from rltrain.battles.options import Options, block_layout
 from rltrain.env.smac import StarCraft2Env, parallel_env
-from tests.battles.conftest import ATTACK, STOP, place
+from tests.battles.conftest import ATTACK, STOP, env_of, place
 
 
 def stop_until_over(env: StarCraft2Env) -> tuple[float, dict]:
@@ -60,16 +60,14 @@ def test_do_nothing_loses_with_reward_zero_and_counts_once() -> None:
 
 
 def test_illegal_action_is_an_assertion_error() -> None:
-    env = StarCraft2Env(map_name="3m", seed=0)
-    env.reset()
+    env = env_of()
     with pytest.raises(AssertionError, match="agent 0 chose 0"):
         env.step([0, 1, 1])
 
 
 @pytest.mark.parametrize("continuing", [False, True])
 def test_episode_limit_is_in_info_only_for_continuing_episodes(continuing: bool) -> None:
-    env = StarCraft2Env(map_name="3m", seed=0, continuing_episode=continuing)
-    env.reset()
+    env = env_of(continuing_episode=continuing)
     env.battles.world.clock[0] = 59
     _, terminated, info = env.step([1, 1, 1])
     assert terminated
@@ -78,8 +76,7 @@ def test_episode_limit_is_in_info_only_for_continuing_episodes(continuing: bool)
 
 
 def test_state_dict_parts_make_up_the_state() -> None:
-    env = StarCraft2Env(map_name="3m", seed=0, state_timestep_number=True)
-    env.reset()
+    env = env_of(state_timestep_number=True)
     env.step([1, 2, 3])
     parts = env.get_state_dict()
     flat = [parts["allies"], parts["enemies"], parts["last_action"], parts["timestep"]]
@@ -88,8 +85,7 @@ def test_state_dict_parts_make_up_the_state() -> None:
 
 
 def test_visibility_matrix() -> None:
-    env = StarCraft2Env(map_name="3m", seed=0)
-    env.reset()
+    env = env_of()
     place(env.battles, {0: (10.0, 16.0), 1: (12.0, 16.0), 3: (20.0, 16.0)})
     assert np.argwhere(env.get_visibility_matrix()).tolist() == [[0, 1], [1, 0], [1, 3]]
 
@@ -148,8 +144,7 @@ def test_same_seed_same_episodes() -> None:
 
 @pytest.mark.parametrize("rest", [False, True])
 def test_heuristic_ai_replaces_the_actions_and_last_action_records_them(rest: bool) -> None:
-    env = StarCraft2Env(map_name="3m", seed=0, heuristic_ai=True, heuristic_rest=rest)
-    env.reset()
+    env = env_of(heuristic_ai=True, heuristic_rest=rest)
     total, _ = stop_until_over(env)
     assert total > 5
     assert set(env.last_action.argmax(1)) <= {0, STOP}
@@ -157,8 +152,7 @@ def test_heuristic_ai_replaces_the_actions_and_last_action_records_them(rest: bo
 
 @pytest.mark.parametrize("action", [-1, 9, 10**8])
 def test_actions_must_exist_with_heuristic_ai(action: int) -> None:
-    env = StarCraft2Env(map_name="3m", seed=0, heuristic_ai=True)
-    env.reset()
+    env = env_of(heuristic_ai=True)
     with pytest.raises(
         AssertionError, match=rf"agent 0 chose {action}, available are \[0, .*, 8\]"
     ):
@@ -224,8 +218,7 @@ def test_parallel_time_limit_truncates_and_missing_actions_are_named() -> None:
 
 
 def test_attack_is_carried_out() -> None:
-    env = StarCraft2Env(map_name="3m", seed=0)
-    env.reset()
+    env = env_of()
     place(env.battles, {0: (14.0, 16.0), 3: (19.0, 16.0)})
     reward, *_ = env.step([ATTACK, 0, 0])
     assert reward == pytest.approx(6 * 20 / 365)

@@ -9,7 +9,7 @@ import torch
 from rltrain.buffer.replay import ReplayBuffer
 from rltrain.common.seeding import generator
 from rltrain.types import Batch, Clock, Steps
-from tests.buffer.streams import SPEC, Stream
+from tests.buffer.streams import SPEC, Stream, add
 
 CLOCK = Clock()
 
@@ -169,8 +169,7 @@ class PlainBuffer:
 
 def filled(buffer: ReplayBuffer, stream: Stream, n_steps: int) -> PlainBuffer:
     plain, steps = PlainBuffer(buffer), stream.steps(n_steps)
-    buffer.add(steps)
-    plain.add(steps)
+    add(steps, buffer, plain)
     return plain
 
 

@@ -74,3 +74,9 @@ def stack_frames(obs: np.ndarray, last: np.ndarray, n_frames: int) -> np.ndarray
             steps.insert(0, steps[0] if begins else steps[0] - 1)
         stacks.append(np.concatenate([obs[step] for step in steps], axis=1))
     return np.stack(stacks)
+
+
+def add(steps: Steps, *buffers: Any) -> None:
+    """Add the same steps to all buffers."""
+    for buffer in buffers:
+        buffer.add(steps)

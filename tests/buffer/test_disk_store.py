@@ -10,7 +10,7 @@ from rltrain.buffer import disk_store
 from rltrain.common import checkpoint
 from rltrain.errors import CheckpointError, FullDiskError, UsageError
 from tests.buffer import episodes, replays
-from tests.buffer.streams import SPEC, Stream
+from tests.buffer.streams import SPEC, Stream, add
 from tests.marks import slow_except
 
 STACKED = replace(SPEC, frame_stack=3, obs_dtype="uint8")
@@ -63,9 +63,7 @@ def test_batches_are_those_of_memory_also_after_kills(pair, tmp_path, monkeypatc
     rng, (memory, disk) = np.random.default_rng(seed), pair()
     stream = Stream(seed, spec=memory.spec, shortest=seed % 2)
     for step in range(30):
-        steps = stream.steps(int(rng.integers(1, 40)), crash=0.2)
-        memory.add(steps)
-        disk.add(steps)
+        add(stream.steps(int(rng.integers(1, 40)), crash=0.2), memory, disk)
         np.testing.assert_equal(drawn(memory), drawn(disk))
         if rng.random() < 0.3:
             complete = bool(rng.random() < 0.7)  # else killed before anybody knows
@@ -84,9 +82,7 @@ def test_batches_are_those_of_memory_also_after_kills(pair, tmp_path, monkeypatc
 
 def test_a_checkpoint_of_steps_on_disk_is_small_and_is_not_read_elsewhere(pair, tmp_path):
     memory, disk = pair()
-    steps = Stream(0, spec=memory.spec).steps(90)
-    memory.add(steps)
-    disk.add(steps)
+    add(Stream(0, spec=memory.spec).steps(90), memory, disk)
     save(tmp_path / "m", memory, 1)
     save(tmp_path / "d", disk, 1)
     size = {n: sum(f.stat().st_size for f in (tmp_path / n / "1").iterdir()) for n in "md"}

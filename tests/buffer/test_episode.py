@@ -9,7 +9,7 @@ import torch
 from rltrain.buffer.store import BLOCK
 from rltrain.types import EnvSpec
 from tests.buffer.episodes import CLOCK, STEP_BYTES, PlainBuffer, assert_holds_the_newest, make
-from tests.buffer.streams import SPEC, Stream
+from tests.buffer.streams import SPEC, Stream, add
 from tests.marks import slow_except
 
 
@@ -19,9 +19,7 @@ def test_random_streams_are_stored_as_plain_lists_store_them(seed: int) -> None:
     capacity = int(rng.integers(1, 40))
     buffer, plain, stream = make(capacity=capacity), PlainBuffer(3), Stream(seed)
     for _ in range(60):
-        steps = stream.steps(int(rng.integers(1, 90)), crash=0.1)
-        buffer.add(steps)
-        plain.add(steps)
+        add(stream.steps(int(rng.integers(1, 90)), crash=0.1), buffer, plain)
         assert buffer.n_episodes == min(capacity, len(plain.episodes))
     assert_holds_the_newest(buffer, plain)
 
@@ -31,9 +29,7 @@ def test_a_byte_limit_keeps_the_newest_that_fit(seed: int) -> None:
     max_bytes = 14 * BLOCK * STEP_BYTES
     buffer, plain, stream = make(capacity=1000, max_bytes=max_bytes), PlainBuffer(3), Stream(seed)
     for _ in range(50):
-        steps = stream.steps(7, crash=0.05)
-        buffer.add(steps)
-        plain.add(steps)
+        add(stream.steps(7, crash=0.05), buffer, plain)
         assert buffer.store.bytes_in_use <= max_bytes
     assert_holds_the_newest(buffer, plain)
     assert 0 < buffer.n_episodes < len(plain.episodes)
@@ -43,9 +39,7 @@ def test_a_byte_limit_keeps_the_newest_that_fit(seed: int) -> None:
 def test_one_add_may_hold_more_steps_than_the_buffer() -> None:
     max_bytes = 14 * BLOCK * STEP_BYTES
     buffer, plain, stream = make(capacity=1000, max_bytes=max_bytes), PlainBuffer(3), Stream(0)
-    steps = stream.steps(2000)
-    buffer.add(steps)
-    plain.add(steps)
+    add(stream.steps(2000), buffer, plain)
     assert_holds_the_newest(buffer, plain)
     assert buffer.store.bytes_in_use <= max_bytes
 
@@ -150,18 +144,14 @@ def test_every_episode_is_equally_likely() -> None:
 
 def test_update_priority_changes_nothing() -> None:
     one, other, stream = make(), make(), Stream(0)
-    steps = stream.steps(100)
-    one.add(steps)
-    other.add(steps)
+    add(stream.steps(100), one, other)
     one.update_priority(torch.arange(3), torch.tensor([9.0, 0.0, 1.0]))
     assert torch.equal(one.sample(4, CLOCK).index, other.sample(4, CLOCK).index)
 
 
 def test_float16_rounds_obs_and_state_and_nothing_else() -> None:
     half, full, stream = make(precision="float16"), make(), Stream(3)
-    steps = stream.steps(60)
-    half.add(steps)
-    full.add(steps)
+    add(stream.steps(60), half, full)
     a, b = half.sample(4, CLOCK), full.sample(4, CLOCK)
     assert torch.equal(a.state, b.state.half().float())
     assert not torch.equal(a.state, b.state)
@@ -172,9 +162,7 @@ def test_float16_rounds_obs_and_state_and_nothing_else() -> None:
 def test_images_stay_bytes_and_come_back_as_the_same_numbers() -> None:
     spec = EnvSpec(n_agents=2, n_actions=3, obs_shape=(3, 4), obs_dtype="uint8", max_steps=12)
     buffer, plain, stream = make(spec=spec), PlainBuffer(3), Stream(0, spec=spec)
-    steps = stream.steps(60)
-    buffer.add(steps)
-    plain.add(steps)
+    add(stream.steps(60), buffer, plain)
     batch = buffer.sample(2, CLOCK)
     episode = plain.episodes[int(batch.index[0])]
     np.testing.assert_array_equal(batch.obs[:, 0], np.stack([s["obs"] for s in episode]))
@@ -189,9 +177,7 @@ def test_stacked_frames_repeat_the_first_of_their_episode_and_never_those_of_ano
     spec = replace(SPEC, frame_stack=n_frames)
     buffer, plain, stream = make(spec=spec), PlainBuffer(3), Stream(1, spec=spec)
     for _ in range(6):
-        steps = stream.steps(21, crash=0.2)
-        buffer.add(steps)
-        plain.add(steps)
+        add(stream.steps(21, crash=0.2), buffer, plain)
     assert buffer.sample(3, CLOCK).obs.shape[2:] == (2, 4 * n_frames)
     assert_holds_the_newest(buffer, plain)
 
@@ -200,9 +186,7 @@ def test_stacked_images_grow_along_their_channels_and_stay_bytes() -> None:
     shape = {"obs_shape": (2, 5, 5), "obs_dtype": "uint8"}
     spec = EnvSpec(n_agents=2, n_actions=3, n_rewards=2, frame_stack=3, **shape)
     buffer, plain, stream = make(spec=spec), PlainBuffer(3), Stream(2, spec=spec)
-    steps = stream.steps(60)
-    buffer.add(steps)
-    plain.add(steps)
+    add(stream.steps(60), buffer, plain)
     assert buffer.sample(3, CLOCK).obs.shape[2:] == (2, 6, 5, 5)
     assert_holds_the_newest(buffer, plain)
     assert buffer.store.arrays["obs"].dtype == np.uint8
@@ -210,8 +194,6 @@ def test_stacked_images_grow_along_their_channels_and_stay_bytes() -> None:
 
 def test_every_frame_of_a_stack_is_stored_once() -> None:
     single, stacked = make(), make(spec=replace(SPEC, frame_stack=8))
-    steps = Stream(0).steps(60)
-    single.add(steps)
-    stacked.add(steps)
+    add(Stream(0).steps(60), single, stacked)
     assert stacked.plan().bytes_per_step == single.plan().bytes_per_step == STEP_BYTES
     assert stacked.store.bytes_in_use == single.store.bytes_in_use

@@ -17,7 +17,7 @@ from tests.buffer.episodes import (
     make,
     saved,
 )
-from tests.buffer.streams import SPEC, Stream
+from tests.buffer.streams import SPEC, Stream, add
 
 
 @pytest.mark.parametrize("max_bytes", [None, 14 * BLOCK * STEP_BYTES])
@@ -33,9 +33,7 @@ def test_a_loaded_buffer_continues_bit_for_bit(max_bytes: int | None, shortest: 
     other.add(Stream(6).steps(33))  # what it held before is gone
     other.load_state_dict(state)
     for _ in range(60):
-        steps = stream.steps(5, crash=0.05)
-        one.add(steps)
-        other.add(steps)
+        add(stream.steps(5, crash=0.05), one, other)
         assert one.n_episodes == other.n_episodes
         assert one.store.bytes_in_use == other.store.bytes_in_use
         a, b = one.sample(4, CLOCK), other.sample(4, CLOCK)
@@ -66,9 +64,7 @@ def test_a_state_is_a_copy() -> None:
 
 def test_a_smaller_buffer_loads_the_newest_episodes() -> None:
     big, plain, stream = make(capacity=20), PlainBuffer(3), Stream(5)
-    steps = stream.steps(300)
-    big.add(steps)
-    plain.add(steps)
+    add(stream.steps(300), big, plain)
     small = make(capacity=6)
     small.load_state_dict(saved(big))
     assert small.n_episodes == 6

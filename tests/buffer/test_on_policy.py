@@ -12,7 +12,7 @@ from rltrain.common.conformance import conform
 from rltrain.common.seeding import generator
 from rltrain.interfaces import Buffer
 from rltrain.types import Batch, Clock, EnvSpec
-from tests.buffer.streams import SPEC, Stream, saved, stack_frames
+from tests.buffer.streams import SPEC, Stream, add, saved, stack_frames
 
 CLOCK = Clock()
 
@@ -188,9 +188,7 @@ def test_a_loaded_buffer_goes_on_exactly(n_sampled: int, n_frames: int) -> None:
         for name in ("obs", "last_action", "action", "reward", "index", "td_target"):
             assert torch.equal(getattr(a, name), getattr(b, name))
         if k == 3:
-            steps = stream.steps(4)
-            one.add(steps)
-            other.add(steps)
+            add(stream.steps(4), one, other)
 
 
 def test_an_empty_buffer_is_loaded() -> None:
@@ -263,8 +261,7 @@ def test_every_frame_of_a_stack_is_held_once() -> None:
     stream = Stream(0)
     for _ in range(3):
         steps = stream.steps(20)
-        single.add(steps)
-        stacked.add(steps)
+        add(steps, single, stacked)
     earlier = 3 * steps.obs[0].nbytes  # what the stack of the carried step looks back to
     assert held(stacked) == held(single) + earlier
     assert stacked.plan().bytes_per_step == single.plan().bytes_per_step

@@ -10,7 +10,7 @@ from rltrain.buffer.priorities import Priorities
 from rltrain.buffer.replay import ReplayBuffer
 from rltrain.types import Clock
 from tests.buffer.replays import CLOCK, PlainBuffer, filled, make
-from tests.buffer.streams import Stream
+from tests.buffer.streams import Stream, add
 
 
 def prioritized(**given: Any) -> tuple[ReplayBuffer, Priorities, Stream]:
@@ -112,7 +112,5 @@ def test_exactly_the_legal_starts_have_a_priority(chunk: int) -> None:
     buffer, stream = make(**given), Stream(1)
     plain = PlainBuffer(buffer)
     for _ in range(40):
-        steps = stream.steps(chunk, crash=0.1)
-        buffer.add(steps)
-        plain.add(steps)
+        add(stream.steps(chunk, crash=0.1), buffer, plain)
         assert len(items(buffer)) == len(plain.starts())

@@ -9,7 +9,7 @@ import torch
 
 from rltrain.types import Batch, EnvSpec, Steps
 from tests.buffer.replays import CLOCK, WINDOWS, PlainBuffer, filled, make, with_hidden
-from tests.buffer.streams import SPEC, Stream, saved
+from tests.buffer.streams import SPEC, Stream, add, saved
 from tests.marks import each_once
 
 
@@ -24,9 +24,7 @@ def test_windows_of_random_streams_are_those_of_plain_lists(
     plain = PlainBuffer(buffer)
     checked = 0
     for _ in range(40):
-        steps = stream.steps(int(rng.integers(1, 50)), crash=0.1)
-        buffer.add(steps)
-        plain.add(steps)
+        add(stream.steps(int(rng.integers(1, 50)), crash=0.1), buffer, plain)
         if not buffer.ready(1):
             continue
         batch = buffer.sample(8, CLOCK)
@@ -110,8 +108,7 @@ def test_when_nothing_follows_windows_begin_up_to_the_final_step(
         fields = ("obs", "avail_actions", "state", "last", "action", "reward", "terminated")
         steps = replace(steps, **{name: getattr(steps, name)[:n_steps] for name in fields})
         plain = PlainBuffer(buffer)
-        buffer.add(steps)
-        plain.add(steps)
+        add(steps, buffer, plain)
         buffer.finish()
         (ring,) = plain.rings
         ring.complete = [True] * n_steps
@@ -192,9 +189,7 @@ def test_stacked_frames_are_those_of_plain_lists(sampler: str) -> None:
     buffer, stream = make(spec=spec, capacity=90, sampler=sampler, n_step=2), Stream(1, spec=spec)
     plain = PlainBuffer(buffer)
     for _ in range(12):
-        steps = stream.steps(13, crash=0.05)
-        buffer.add(steps)
-        plain.add(steps)
+        add(stream.steps(13, crash=0.05), buffer, plain)
         batch = buffer.sample(30, CLOCK)
         assert batch.obs.shape[2:] == (2, 16)
         for b in range(30):
@@ -224,8 +219,7 @@ def test_a_stored_recurrent_state_is_that_of_the_first_step() -> None:
     buffer, stream = make(**given), Stream(0)
     assert buffer.keeps_hidden
     plain, steps = PlainBuffer(buffer), with_hidden(stream.steps(60))
-    buffer.add(steps)
-    plain.add(steps)
+    add(steps, buffer, plain)
     batch = buffer.sample(10, CLOCK)
     assert batch.hidden is not None
     for b in range(10):

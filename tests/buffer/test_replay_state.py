@@ -11,7 +11,7 @@ from rltrain.buffer.fields import bytes_per_step
 from rltrain.buffer.sizes import require_free
 from rltrain.common.seeding import generator
 from tests.buffer.replays import CLOCK, filled, make, with_hidden
-from tests.buffer.streams import SPEC, Stream, saved
+from tests.buffer.streams import SPEC, Stream, add, saved
 
 
 @pytest.mark.parametrize("sampler", ["uniform", "proportional"])
@@ -26,9 +26,7 @@ def test_a_loaded_buffer_continues_exactly(sampler: str, n_steps: int) -> None:
     other.add(Stream(99).steps(33))  # must leave no trace
     other.load_state_dict(saved(one))
     for _ in range(30):
-        steps = stream.steps(7, crash=0.1)
-        one.add(steps)
-        other.add(steps)
+        add(stream.steps(7, crash=0.1), one, other)
         a, b = one.sample(5, CLOCK), other.sample(5, CLOCK)
         for name in ("obs", "last_action", "action", "reward", "mask", "weight", "index"):
             assert torch.equal(getattr(a, name), getattr(b, name))

@@ -8,7 +8,7 @@ import torch
 
 from rltrain.types import Batch
 from tests.buffer.replays import CLOCK, PlainBuffer, filled, make, with_hidden
-from tests.buffer.streams import SPEC, Stream
+from tests.buffer.streams import SPEC, Stream, add
 
 
 def one_row(batch: Batch, plain: PlainBuffer, b: int) -> tuple[int, dict[str, np.ndarray]]:
@@ -22,8 +22,7 @@ def test_independent_windows_show_one_agent_and_its_own_reward(sampler: str) -> 
     given = {"hidden_dim": 6, "first_hidden": "stored", "sampler": sampler}
     buffer, stream = make(agents="independent", **given), Stream(0)
     plain, steps = PlainBuffer(buffer), with_hidden(stream.steps(60))
-    buffer.add(steps)
-    plain.add(steps)
+    add(steps, buffer, plain)
     batch = buffer.sample(40, CLOCK)
     assert batch.hidden is not None
     seen = set()

@@ -96,6 +96,12 @@ def seeds(copy: int, k: int) -> int:
     return 100 + 10 * copy + k
 
 
+def begun(**given: Any) -> AtariVectorEnv:
+    env = made(**given)
+    env.reset(seeds)
+    return env
+
+
 def play(env: AtariVectorEnv, n: int) -> list[tuple[int, float, bool, bool]]:
     """(pixel, reward, terminated, last) of copy 0 after each of n steps with action 2."""
     out = []
@@ -108,9 +114,7 @@ def play(env: AtariVectorEnv, n: int) -> list[tuple[int, float, bool, bool]]:
 @pytest.mark.usefixtures("stand_in")
 class TestLives:
     def test_a_lost_life_closes_an_episode_and_the_game_goes_on(self) -> None:
-        env = made()
-        env.reset(seeds)
-        assert play(env, 5) == [
+        assert play(begun(), 5) == [
             (1, 1, False, False),
             (2, 1, True, True),  # a life
             (3, 0, False, False),  # the next episode's first step
@@ -119,15 +123,12 @@ class TestLives:
         ]
 
     def test_fire_is_pressed_between_lives(self) -> None:
-        env = made()
-        env.reset(seeds)
+        env = begun()
         play(env, 3)
         assert env._ale.actions == [[2], [2], [1]]
 
     def test_tests_see_whole_games_and_raw_scores(self) -> None:
-        env = made(training=False)
-        env.reset(seeds)
-        assert play(env, 5) == [
+        assert play(begun(training=False), 5) == [
             (1, 5, False, False),
             (2, 1, False, False),
             (3, 0, False, False),
@@ -136,13 +137,11 @@ class TestLives:
         ]
 
     def test_lives_and_clipping_can_be_left_alone_in_training(self) -> None:
-        env = made(terminal_on_life_loss=False, reward_clip=None)
-        env.reset(seeds)
+        env = begun(terminal_on_life_loss=False, reward_clip=None)
         assert [x[1:] for x in play(env, 2)] == [(5, False, False), (1, False, False)]
 
     def test_only_finished_games_tell_their_score(self) -> None:
-        env = made()
-        env.reset(seeds)
+        env = begun()
         play(env, 2)
         assert env.infos[0] == {}
         play(env, 2)
@@ -152,43 +151,32 @@ class TestLives:
 
     def test_a_game_that_ends_between_lives_begins_anew(self, monkeypatch: Any) -> None:
         monkeypatch.setattr(StandIn, "plan", ((0, "life"), (7, "over")))
-        env = made()
-        env.reset(seeds)
+        env = begun()
         assert play(env, 3) == [(1, 0, True, True), (0, 0, False, False), (1, 0, True, True)]
         assert env._ale.seeds[-1] == ([True], None)
 
-    def test_in_training_only_first_games_are_seeded(self) -> None:
-        env = made(n_envs=2)
-        env.reset(seeds)
-        play(env, 9)
-        assert env._ale.seeds == [([True, True], [100, 110])]
-
-    def test_in_tests_every_game_is_seeded_by_its_number(self) -> None:
-        env = made(n_envs=2, training=False)
-        env.reset(seeds)
+    @pytest.mark.parametrize(("training", "n_seeded"), [(True, 1), (False, 3)])
+    def test_in_training_only_first_games_are_seeded(self, training: bool, n_seeded: int) -> None:
+        env = begun(n_envs=2, training=training)
         play(env, 11)
-        assert env._ale.seeds == [([True, True], [100 + k, 110 + k]) for k in range(3)]
+        assert env._ale.seeds == [([True, True], [100 + k, 110 + k]) for k in range(n_seeded)]
 
     @pytest.mark.parametrize(("limit", "ended"), [("bootstrap", False), ("terminal", True)])
     def test_a_time_limit_ends_the_game(self, limit: Any, ended: bool) -> None:
-        env = made(training=False, max_episode_steps=3, time_limit=limit)
-        env.reset(seeds)
+        env = begun(training=False, max_episode_steps=3, time_limit=limit)
         assert play(env, 4)[2:] == [(3, 0, ended, True), (0, 0, False, False)]
         assert env.spec.max_steps == 3
 
     def test_a_life_lost_at_the_limit_ends_the_game(self) -> None:
-        env = made(max_episode_steps=2)
-        env.reset(seeds)
+        env = begun(max_episode_steps=2)
         play(env, 2)
         assert env.infos[0] == {"metrics": {"game_return": 6.0}}
 
     def test_a_saved_state_goes_on_with_the_next_games(self) -> None:
-        env, other = made(n_envs=2), made(n_envs=2)
-        env.reset(seeds)
+        env, other = begun(n_envs=2), begun(n_envs=2)
         play(env, 6)
         state = env.state_dict()
         assert state["exact"] is False
-        other.reset(seeds)
         other.load_state_dict(state)
         assert other._ale.seeds[-1] == ([True, True], [102, 112])
         with pytest.raises(
@@ -202,8 +190,7 @@ class TestLives:
         assert spec.obs_scale == 1 / 255
 
     def test_films_show_the_frames(self) -> None:
-        env = made(n_envs=2)
-        env.reset(seeds)
+        env = begun(n_envs=2)
         play(env, 1)
         ((image,),) = env.render([1])
         assert (image.shape, image.dtype, image.max()) == ((84 * ZOOM, 84 * ZOOM, 3), np.uint8, 1)
@@ -240,13 +227,15 @@ def test_actions_of_a_game(full: bool, n_actions: int) -> None:
 @needs_package
 def test_a_test_game_depends_on_its_seed_alone() -> None:
     env = made("breakout", training=False, max_episode_steps=12)
+
+    def seen() -> list[np.ndarray]:
+        return [env.obs.copy() for _ in range(13) if env.step(np.array([[2]])) is not None]
+
     env.reset(lambda i, k: 5)
-    first = [env.obs.copy() for _ in range(13) if env.step(np.array([[2]])) is not None]
-    again = [env.obs.copy() for _ in range(13) if env.step(np.array([[2]])) is not None]
-    np.testing.assert_array_equal(first[:-1], again[:-1])
+    first = seen()
+    np.testing.assert_array_equal(first[:-1], seen()[:-1])
     env.reset(lambda i, k: 6)
-    other = [env.obs.copy() for _ in range(13) if env.step(np.array([[2]])) is not None]
-    assert not np.array_equal(first, other)
+    assert not np.array_equal(first, seen())
 
 
 @needs_package

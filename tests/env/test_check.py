@@ -36,12 +36,6 @@ class Outside(Good):
         return super().seen() + 5
 
 
-class Old(Good):
-    def step(self, action):
-        obs, reward, terminated, _, info = super().step(action)
-        return obs, reward, terminated, info
-
-
 class WithoutSeed(Good):
     def reset(self):
         return super().reset()[0]
@@ -57,11 +51,6 @@ class LongMask(Good):
         return (*super().step(action[1])[:4], {"action_mask": np.array([0, 0, 0, 1])})
 
 
-class LaterOutside(Good):
-    def step(self, action):
-        return super().step(action)[0][:1], *super().step(action)[1:]
-
-
 class WithoutInfo(Good):
     def reset(self, *, seed=None, options=None):
         return super().reset(seed=seed)[0]
@@ -69,12 +58,6 @@ class WithoutInfo(Good):
 
 class Continuous(Good):
     action_space = spaces.Box(-1, 1, (2,))
-
-
-class Numbered(Good):
-    def step(self, action):
-        obs, reward, terminated, truncated, info = super().step(action)
-        return obs, reward, int(terminated), truncated, info
 
 
 class KeepsNoRewards(Scripted):
@@ -96,73 +79,36 @@ class Late(Good):
         return np.array([0, 90 if self.t == 4 else 1])
 
 
-class Changed(Good):
-    """Returns something else from its fourth step on."""
+def stepping(name, change, base=Good, since=1):
+    """A class whose steps return what ``change`` makes of the values, from step ``since`` on."""
 
     def step(self, action):
-        returned = super().step(action)
-        return self.changed(*returned) if self.t == 4 else returned
+        returned = base.step(self, action)
+        return change(*returned) if self.t >= since else returned
+
+    return type(name, (base,), {"step": step})
 
 
-class NoInfo(Changed):
-    def changed(self, *returned):
-        return *returned[:4], None
+def measured(name, metric):
+    """A class that reports a metric at an episode's end."""
+    return stepping(name, lambda *returned: (*returned[:4], {"metrics": {metric: 1.0}}))
 
 
-class Text(Changed):
-    def changed(self, obs, *returned):
-        return np.array(["a", "b"]), *returned
-
-
-class Objects(Changed):
-    def changed(self, obs, *returned):
-        return np.array([None, None]), *returned
-
-
-class Listed(Changed):
-    def changed(self, obs, reward, terminated, *returned):
-        return obs, reward, [terminated], *returned
-
-
-class TeamWithoutInfos(Scripted):
-    def step(self, actions):
-        return *super().step(actions)[:4], None
-
-
-class TeamWithoutInfo(Scripted):
-    def step(self, actions):
-        return *super().step(actions)[:4], dict.fromkeys(actions)
-
-
-class Measured(Good):
-    """Reports a metric at an episode's end."""
-
-    metric = "profit"
-
-    def step(self, action):
-        return *super().step(action)[:4], {"metrics": {self.metric: 1.0}}
-
-
-class Reserved(Measured):
-    metric = "return"
-
-
-class Unnamed(Measured):
-    metric = ""
-
-
-class Unreadable(Measured):
-    metric = "\n"
-
-
-class Exhausted(Good):
-    def step(self, action):
-        return next(iter([]))
-
-
-class ExhaustedTeam(Scripted):
-    def step(self, actions):
-        return next(iter([]))
+Old = stepping("Old", lambda obs, reward, terminated, _, info: (obs, reward, terminated, info))
+Numbered = stepping("Numbered", lambda obs, reward, over, *rest: (obs, reward, int(over), *rest))
+LaterOutside = stepping("LaterOutside", lambda obs, *rest: (obs[:1], *rest))
+NoInfo = stepping("NoInfo", lambda *returned: (*returned[:4], None), since=4)
+Text = stepping("Text", lambda _, *rest: (np.array(["a", "b"]), *rest), since=4)
+Objects = stepping("Objects", lambda _, *rest: (np.array([None, None]), *rest), since=4)
+Listed = stepping("Listed", lambda obs, reward, over, *rest: (obs, reward, [over], *rest), since=4)
+Exhausted = stepping("Exhausted", lambda *returned: next(iter([])))
+ExhaustedTeam = stepping("ExhaustedTeam", lambda *returned: next(iter([])), Scripted)
+TeamWithoutInfos = stepping("TeamWithoutInfos", lambda *five: (*five[:4], None), Scripted)
+TeamWithoutInfo = stepping(
+    "TeamWithoutInfo", lambda *five: (*five[:4], dict.fromkeys(five[4])), Scripted
+)
+Measured, Reserved = measured("Measured", "profit"), measured("Reserved", "return")
+Unnamed, Unreadable = measured("Unnamed", ""), measured("Unreadable", "\n")
 
 
 class DrawnSpace(Good):
@@ -233,10 +179,7 @@ def test_nothing_is_said_against_an_environment_that_is_right(env):
     assert rltrain.check_env(env).problems == []
 
 
-class Endless(Good):
-    def step(self, action):
-        obs, *_ = super().step(action)
-        return 200 * obs, 0.0, False, False, {}
+Endless = stepping("Endless", lambda obs, *_: (200 * obs, 0.0, False, False, {}))
 
 
 def test_a_factory_that_returns_one_object_twice_is_found():

@@ -13,6 +13,14 @@ from rltrain.hardware.rollout import Rollout
 from rltrain.types import Clock, EnvSpec
 from tests.env.scripted import BROKEN_OBS, Counting, Scripted, Zeros, go, made
 
+IDLE = np.zeros((1, 1), int)
+
+
+def begun(id: str, **given: Any) -> Any:
+    env = made(id, **given)
+    env.reset(lambda i, k: k)
+    return env
+
 
 @pytest.mark.parametrize(
     ("clip", "seen"), [(None, [-3, 0.5, 9]), (1.0, [-1, 0.5, 1]), (4.0, [-3, 0.5, 4])]
@@ -71,19 +79,17 @@ def test_the_seed_that_is_named_is_the_one_that_was_given() -> None:
 def test_a_time_limit_ends_an_episode_without_terminating_it(
     time_limit: str, terminated: bool
 ) -> None:
-    env = made("Limited-v0", time_limit=time_limit)
+    env = begun("Limited-v0", time_limit=time_limit)
     assert env.spec.max_steps == 3
-    env.reset(lambda i, k: k)
-    found = [(env.step(np.zeros((1, 1), int))[1][0], env.last[0]) for _ in range(4)]
+    found = [(env.step(IDLE)[1][0], env.last[0]) for _ in range(4)]
     assert found == [(False, False), (False, False), (terminated, True), (False, False)]
 
 
 def test_the_limit_of_an_environment_can_be_set() -> None:
-    env = made("Limited-v0", max_episode_steps=2)
+    env = begun("Limited-v0", max_episode_steps=2)
     assert env.spec.max_steps == 2
-    env.reset(lambda i, k: k)
     for _ in range(2):
-        env.step(np.zeros((1, 1), int))
+        env.step(IDLE)
     assert env.last.tolist() == [True]
 
 
@@ -92,17 +98,15 @@ def test_an_environment_without_a_limit_says_so() -> None:
 
 
 def test_termination_counts_where_both_ends_meet() -> None:
-    env = made("Limited-v0", kwargs={"ends": ("", "", "terminated")})
-    env.reset(lambda i, k: k)
+    env = begun("Limited-v0", kwargs={"ends": ("", "", "terminated")})
     for _ in range(3):
-        _, terminated = env.step(np.zeros((1, 1), int))
+        _, terminated = env.step(IDLE)
     assert (terminated.tolist(), env.last.tolist()) == ([True], [True])
 
 
-def test_keywords_reach_the_environment() -> None:
-    env = made("Scripted-v0", kwargs={"rewards": (4.0,)})
-    env.reset(lambda i, k: k)
-    assert env.step(np.zeros((1, 1), int))[0].tolist() == [[4]]
+def test_keywords_reach_the_environment_and_tests_clip_no_rewards() -> None:
+    given = {"kwargs": {"rewards": (4.0,)}, "reward_clip": 1.0}
+    assert begun("Scripted-v0", **given, training=False).step(IDLE)[0].tolist() == [[4]]
 
 
 def test_equal_seeds_give_equal_episodes_and_environments_differ() -> None:
@@ -125,8 +129,7 @@ def test_call_reaches_the_environment_below_its_wrappers() -> None:
 
 
 def test_a_record_has_the_images_and_the_speed_of_the_environment() -> None:
-    env = made("Drawn-v0", n_envs=2, record=True)
-    env.reset(lambda i, k: k)
+    env = begun("Drawn-v0", n_envs=2, record=True)
     env.step(np.zeros((2, 1), int))
     ((image,),) = env.render([1])
     assert (env.frames_per_second, image.tolist()) == (20, np.ones((2, 2, 3)).tolist())
@@ -143,8 +146,7 @@ def test_what_drawing_lacks_is_said_before_anything_is_played() -> None:
 
 
 def test_a_task_changes_attributes_from_the_next_episode_on() -> None:
-    env = made("CartPole-v1", n_envs=2)
-    env.reset(lambda i, k: k)
+    env = begun("CartPole-v1", n_envs=2)
     env.call("set_task", {"gravity": 12.0})
     inner = env.envs[0].env.unwrapped
     assert inner.gravity == 9.8
@@ -167,9 +169,7 @@ def test_tasks_that_an_environment_does_not_have_are_refused() -> None:
 
 
 def test_a_task_is_part_of_the_state() -> None:
-    one, other = made("CartPole-v1"), made("CartPole-v1")
-    for env in (one, other):
-        env.reset(lambda i, k: k)
+    one, other = begun("CartPole-v1"), begun("CartPole-v1")
     one.call("set_task", {"gravity": 12.0})
     other.load_state_dict(one.state_dict())
     assert other.envs[0].env.unwrapped.gravity == 9.8  # until the open episode ends
@@ -182,8 +182,7 @@ def test_a_task_is_part_of_the_state() -> None:
 def test_a_restart_keeps_the_task_in_any_number_of_environments(
     n_envs: int, compiled: bool
 ) -> None:
-    one, other = made("CartPole-v1", n_envs=2), made("CartPole-v1", n_envs=n_envs)
-    one.reset(lambda i, k: k)
+    one = begun("CartPole-v1", n_envs=2)
     one.call("set_task", {"gravity": 12.0})
     for state in (one.state_dict(), one.carried()):
         other = made("CartPole-v1", n_envs=n_envs, compiled=compiled)
@@ -194,19 +193,11 @@ def test_a_restart_keeps_the_task_in_any_number_of_environments(
 
 def test_a_classic_environment_is_drawn_without_a_display(capfd: Any) -> None:
     pytest.importorskip("pygame")
-    env = made("CartPole-v1", record=True)
-    env.reset(lambda i, k: k)
+    env = begun("CartPole-v1", record=True)
     ((image,),) = env.render([0])
     assert image.shape == (400, 600, 3)
     assert len(np.unique(image.reshape(-1, 3), axis=0)) > 2
     assert capfd.readouterr().err == ""  # SDL and pygame say nothing
-
-
-def test_tests_clip_no_rewards() -> None:
-    clipped = {"kwargs": {"rewards": (5.0,)}, "reward_clip": 1.0}
-    env = made("Scripted-v0", **clipped, training=False)
-    env.reset(lambda i, k: i)
-    assert env.step(np.zeros((1, 1), np.int64))[0].tolist() == [[5]]
 
 
 class Failing(Scripted):

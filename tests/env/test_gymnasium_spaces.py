@@ -1,7 +1,7 @@
 """What becomes of the spaces of Gymnasium environments: observations, actions, masks."""
 
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -18,128 +18,64 @@ def one_hot(n: int, *at: int) -> list[float]:
 
 
 HWC = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
-SPACES: dict[str, tuple[spaces.Space, Any, tuple[int, ...], str, float, Any]] = {
-    # space, what the environment shows, shape, stored type, scale, what is stored
-    "box": (spaces.Box(-9, 9, (2,)), [1.5, -2], (2,), "float32", 1, [1.5, -2]),
-    "unbounded box": (spaces.Box(-np.inf, np.inf, (1,)), [7], (1,), "float32", 1, [7]),
-    "float64 box": (spaces.Box(0, 9, (1,), np.float64), np.array([0.5]), (1,), "float32", 1, [0.5]),
-    "scalar box": (spaces.Box(0, 9, ()), np.float32(3), (1,), "float32", 1, [3]),
-    "whole box": (spaces.Box(0, 9, (2,), np.int64), np.array([3, 4]), (2,), "float32", 1, [3, 4]),
-    "matrix": (spaces.Box(0, 9, (1, 2)), [[3, 4]], (1, 2), "float32", 1, [[3, 4]]),
-    "bytes": (
-        spaces.Box(0, 255, (2,), np.uint8),
-        np.array([9, 255], np.uint8),
-        (2,),
-        "uint8",
-        1,
-        [9, 255],
-    ),
-    "bits": (
-        spaces.Box(0, 1, (2,), np.uint8),
-        np.array([0, 1], np.uint8),
-        (2,),
-        "uint8",
-        1,
-        [0, 1],
-    ),
-    "discrete": (spaces.Discrete(4), 2, (4,), "float32", 1, one_hot(4, 2)),
-    "discrete from 5": (spaces.Discrete(3, start=5), 6, (3,), "float32", 1, one_hot(3, 1)),
-    "multi-binary": (spaces.MultiBinary(3), [1, 0, 1], (3,), "float32", 1, [1, 0, 1]),
-    "multi-discrete": (
-        spaces.MultiDiscrete([2, 3]),
-        np.array([1, 2]),
-        (5,),
-        "float32",
-        1,
-        one_hot(5, 1, 4),
-    ),
-    "tuple": (
-        spaces.Tuple((spaces.Discrete(2), spaces.Box(-9, 9, (2,)))),
+CHW = HWC.transpose(2, 0, 1)
+GRAY, CODES = HWC[..., 0], HWC[..., 0] % 18
+BYTES, BITS = np.array([9, 255], np.uint8), np.array([0, 1], np.uint8)
+Box, Choice = spaces.Box, spaces.Discrete
+
+
+class Case(NamedTuple):
+    """A space, what the environment shows, and what is stored."""
+
+    space: spaces.Space
+    shows: Any
+    stored: Any
+    dtype: str = "float32"
+    scale: float = 1
+
+
+SPACES = {
+    "box": Case(Box(-9, 9, (2,)), [1.5, -2], [1.5, -2]),
+    "unbounded box": Case(Box(-np.inf, np.inf, (1,)), [7], [7]),
+    "float64 box": Case(Box(0, 9, (1,), np.float64), np.array([0.5]), [0.5]),
+    "scalar box": Case(Box(0, 9, ()), np.float32(3), [3]),
+    "whole box": Case(Box(0, 9, (2,), np.int64), np.array([3, 4]), [3, 4]),
+    "matrix": Case(Box(0, 9, (1, 2)), [[3, 4]], [[3, 4]]),
+    "bytes": Case(Box(0, 255, (2,), np.uint8), BYTES, BYTES, "uint8"),
+    "bits": Case(Box(0, 1, (2,), np.uint8), BITS, BITS, "uint8"),
+    "discrete": Case(Choice(4), 2, one_hot(4, 2)),
+    "discrete from 5": Case(Choice(3, start=5), 6, one_hot(3, 1)),
+    "multi-binary": Case(spaces.MultiBinary(3), [1, 0, 1], [1, 0, 1]),
+    "multi-discrete": Case(spaces.MultiDiscrete([2, 3]), np.array([1, 2]), one_hot(5, 1, 4)),
+    "tuple": Case(
+        spaces.Tuple((Choice(2), Box(-9, 9, (2,)))),
         (1, np.array([3, 4], np.float32)),
-        (4,),
-        "float32",
-        1,
         [0, 1, 3, 4],
     ),
-    "dict": (
-        spaces.Dict({"b": spaces.Discrete(2), "a": spaces.Box(-9, 9, (1, 2))}),
+    "dict": Case(
+        spaces.Dict({"b": Choice(2), "a": Box(-9, 9, (1, 2))}),
         {"a": np.array([[3, 4]], np.float32), "b": 0},
-        (4,),
-        "float32",
-        1,
         [3, 4, 1, 0],  # by name
     ),
-    "picture in a dict": (
-        spaces.Dict({"a": spaces.Box(0, 255, (1, 2), np.uint8), "b": spaces.Discrete(2)}),
+    "picture in a dict": Case(
+        spaces.Dict({"a": Box(0, 255, (1, 2), np.uint8), "b": Choice(2)}),
         {"a": np.array([[51, 255]], np.uint8), "b": 1},
-        (4,),
-        "float32",
-        1,
         [np.float32(51) * np.float32(1 / 255), 1, 0, 1],
     ),
-    "codes": (
-        spaces.Box(0, 17, (4, 5), np.uint8),
-        HWC[..., 0] % 18,
-        (4, 5),
-        "uint8",
-        1,
-        HWC[..., 0] % 18,
-    ),
-    "image of codes": (
-        spaces.Box(0, 10, (4, 5, 3), np.uint8),
-        HWC % 11,
-        (3, 4, 5),
-        "uint8",
-        1 / 10,
-        (HWC % 11).transpose(2, 0, 1),
-    ),
-    "gray image": (
-        spaces.Box(0, 255, (4, 5), np.uint8),
-        HWC[..., 0],
-        (1, 4, 5),
-        "uint8",
-        1 / 255,
-        HWC[..., 0][None],
-    ),
-    "image": (
-        spaces.Box(0, 255, (4, 5, 3), np.uint8),
-        HWC,
-        (3, 4, 5),
-        "uint8",
-        1 / 255,
-        HWC.transpose(2, 0, 1),
-    ),
-    "image, channels first": (
-        spaces.Box(0, 255, (3, 4, 5), np.uint8),
-        HWC.transpose(2, 0, 1),
-        (3, 4, 5),
-        "uint8",
-        1 / 255,
-        HWC.transpose(2, 0, 1),
-    ),
-    "grid of bits": (
-        spaces.Box(0, 1, (4, 5, 3), np.bool_),
-        HWC % 2 == 1,
-        (3, 4, 5),
-        "uint8",
-        1,
-        (HWC % 2).transpose(2, 0, 1),
-    ),
-    "real image": (
-        spaces.Box(0, 1, (4, 5, 3)),
-        HWC.astype(np.float32),
-        (3, 4, 5),
-        "float32",
-        1,
-        HWC.transpose(2, 0, 1),
-    ),
+    "codes": Case(Box(0, 17, (4, 5), np.uint8), CODES, CODES, "uint8"),
+    "image of codes": Case(Box(0, 10, (4, 5, 3), np.uint8), HWC % 11, CHW % 11, "uint8", 1 / 10),
+    "gray image": Case(Box(0, 255, (4, 5), np.uint8), GRAY, GRAY[None], "uint8", 1 / 255),
+    "image": Case(Box(0, 255, (4, 5, 3), np.uint8), HWC, CHW, "uint8", 1 / 255),
+    "image, channels first": Case(Box(0, 255, (3, 4, 5), np.uint8), CHW, CHW, "uint8", 1 / 255),
+    "grid of bits": Case(Box(0, 1, (4, 5, 3), np.bool_), HWC % 2 == 1, CHW % 2, "uint8"),
+    "real image": Case(Box(0, 1, (4, 5, 3)), HWC.astype(np.float32), CHW),
 }
 
 
 @pytest.mark.parametrize("kind", SPACES)
 def test_observations_become_arrays(kind: str) -> None:
-    space, shows, shape, dtype, scale, stored = SPACES[kind]
-    env = GymnasiumEnv(Scripted(space, [shows]))
+    space, shows, stored, dtype, scale = SPACES[kind]
+    env, shape = GymnasiumEnv(Scripted(space, [shows])), np.shape(stored)
     spec = env.spec
     assert (spec.obs_shape, spec.obs_dtype, spec.obs_scale) == (shape, dtype, scale)
     assert (spec.n_agents, spec.n_actions, spec.state_dim, spec.n_rewards) == (1, 3, 0, 1)
@@ -151,7 +87,7 @@ def test_observations_become_arrays(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", SPACES)
 def test_a_checkpoint_can_convert_observations_without_the_environment(kind: str) -> None:
-    space, shows, *_, stored = SPACES[kind]
+    space, shows, stored, *_ = SPACES[kind]
     record = json.loads(json.dumps(GymnasiumEnv(Scripted(space)).spec.obs_space))
     view = recorded_view(record)
     assert view[1:] == viewed(space, kind)[1:]

@@ -51,26 +51,20 @@ class StandIn:
         return [0, 2, 5]
 
 
+OPTIONS: dict[str, Any] = {
+    **{"sticky_action_prob": 0.1, "difficulty_ramping": True, "minimal_action_set": False},
+    "max_episode_steps": None,
+}
+
+
 def stand_in(**given: Any) -> MinAtarGame:
-    values: dict[str, Any] = {
-        "sticky_action_prob": 0.0,
-        "difficulty_ramping": True,
-        "minimal_action_set": False,
-        "max_episode_steps": None,
-    }
-    return MinAtarGame(StandIn, **{**values, **given})
+    env = MinAtarGame(StandIn, **{**OPTIONS, "sticky_action_prob": 0.0, **given})
+    env.reset(0)
+    return env
 
 
 def made(game: str, **given: Any) -> SyncVectorEnv:
-    values: dict[str, Any] = {
-        "n_envs": 2,
-        "sticky_action_prob": 0.1,
-        "difficulty_ramping": True,
-        "minimal_action_set": False,
-        "time_limit": "bootstrap",
-        "max_episode_steps": None,
-    }
-    return minatar_env(game=game, **{**values, **given})
+    return minatar_env(game=game, **{**OPTIONS, "n_envs": 2, "time_limit": "bootstrap", **given})
 
 
 def go(env: MinAtarGame, action: int) -> tuple[Any, ...]:
@@ -84,7 +78,6 @@ def seeds(copy: int, k: int) -> int:
 def test_observations_are_bytes_with_channels_first() -> None:
     env = stand_in()
     assert (env.spec.obs_shape, env.spec.obs_dtype, env.spec.obs_scale) == ((2, 10, 10), "uint8", 1)
-    env.reset(0)
     envs = SyncVectorEnv(make=stand_in, n_envs=1)
     envs.reset(seeds)
     envs.step(np.array([[0]]))
@@ -94,14 +87,12 @@ def test_observations_are_bytes_with_channels_first() -> None:
 
 def test_a_minimal_action_set_numbers_the_useful_actions() -> None:
     env = stand_in(minimal_action_set=True)
-    env.reset(0)
     assert env.spec.n_actions == 3
     assert [go(env, a)[1].tolist() for a in range(3)] == [[0], [2], [5]]
 
 
 def test_a_sticky_action_repeats_what_was_done() -> None:
     env = stand_in(sticky_action_prob=1.0)
-    env.reset(0)
     assert [go(env, a)[1].item() for a in (3, 4)] == [0, 0]  # an episode begins as after action 0
     env.sticky_action_prob = 0.0
     assert [go(env, a)[1].item() for a in (3, 4)] == [3, 4]
@@ -115,7 +106,6 @@ def test_difficulty_ramping_is_passed_on() -> None:
 def test_a_time_limit_cuts_off(limit: int | None, ends: tuple[bool, bool]) -> None:
     env = stand_in(max_episode_steps=limit)
     assert env.spec.max_steps == limit
-    env.reset(0)
     go(env, 0)
     assert go(env, 0)[2:4] == ends
 
@@ -123,7 +113,6 @@ def test_a_time_limit_cuts_off(limit: int | None, ends: tuple[bool, bool]) -> No
 def test_a_game_that_ends_at_its_limit_is_not_cut_off(monkeypatch: Any) -> None:
     monkeypatch.setattr(StandIn, "ends_at", 1)
     env = stand_in(max_episode_steps=1)
-    env.reset(0)
     assert go(env, 0)[2:4] == (True, False)
 
 
@@ -138,7 +127,6 @@ def test_plain_values_are_copies() -> None:
 
 def test_films_show_the_last_channel_that_is_set() -> None:
     env = stand_in()
-    env.reset(0)
     image = env.render()
     assert (image.shape, image.dtype) == ((10 * CELL, 10 * CELL, 3), np.uint8)
     assert image[0, 0].tolist() == COLORS[2].tolist()

@@ -36,6 +36,12 @@ def game(path: str, **given: Any) -> StockTradingEnv:
     return StockTradingEnv(**{**values, **given})
 
 
+def begun(path: str, **given: Any) -> StockTradingEnv:
+    env = game(path, **given)
+    env.reset(seed=0)
+    return env
+
+
 def play(env: StockTradingEnv, *actions: int) -> tuple[list[float], dict[str, Any]]:
     """Rewards in doublings, and the last info."""
     rewards = []
@@ -58,21 +64,16 @@ def play(env: StockTradingEnv, *actions: int) -> tuple[list[float], dict[str, An
 def test_wealth_moves_with_the_price_while_the_share_is_held(
     doubling: str, actions: tuple[int, ...], rewards: list[float]
 ) -> None:
-    env = game(doubling)
-    env.reset(seed=0)
-    assert play(env, *actions)[0] == rewards
+    assert play(begun(doubling), *actions)[0] == rewards
 
 
 def test_a_purchase_and_a_sale_cost_a_share_of_the_wealth(doubling: str) -> None:
-    env = game(doubling, cost=0.5)
-    env.reset(seed=0)
-    assert play(env, BUY, SELL, HOLD)[0] == [0, -1, 0]
+    assert play(begun(doubling, cost=0.5), BUY, SELL, HOLD)[0] == [0, -1, 0]
 
 
 def test_buying_and_holding_is_what_the_excess_is_counted_from(doubling: str) -> None:
-    env = game(doubling)
-    env.reset(seed=0)
-    _, info = play(env, BUY, HOLD, SELL)  # two doublings; holding on would have kept one
+    # two doublings; holding on would have kept one
+    _, info = play(begun(doubling), BUY, HOLD, SELL)
     assert info["metrics"]["buy_and_hold"] == pytest.approx(100 * math.log(2))
     assert info["metrics"]["excess_over_buy_and_hold"] == pytest.approx(100 * math.log(2))
 
@@ -92,8 +93,7 @@ def test_only_what_changes_something_is_available(doubling: str) -> None:
 
 
 def test_an_episode_ends_as_a_time_limit_does(doubling: str) -> None:
-    env = game(doubling)
-    env.reset(seed=0)
+    env = begun(doubling)
     ends = [env.step(HOLD)[2:4] for _ in range(3)]
     assert ends == [(False, False), (False, False), (False, True)]
 

@@ -62,12 +62,18 @@ def seeds(copy: int, k: int) -> int:
     return 10 * copy + k
 
 
+def begun(make: Any) -> SyncVectorEnv:
+    """Two environments in their first episodes."""
+    env = SyncVectorEnv(make=make, n_envs=2)
+    env.reset(seeds)
+    return env
+
+
 ACTION = np.array([[0, 1], [1, 1]])
 
 
 def test_reset_begins_episode_0_of_every_copy() -> None:
-    env = SyncVectorEnv(make=Counting, n_envs=2)
-    env.reset(seeds)
+    env = begun(Counting)
     assert env.obs[:, 0].tolist() == [[0, 0], [10, 0]]
     assert env.avail_actions.tolist() == [[[1, 0], [0, 1]]] * 2
     assert (env.state.tolist(), env.last.tolist()) == ([[0], [0]], [False, False])
@@ -75,8 +81,7 @@ def test_reset_begins_episode_0_of_every_copy() -> None:
 
 
 def test_the_final_observation_owns_a_slot_and_the_next_step_begins_an_episode() -> None:
-    env = SyncVectorEnv(make=Counting, n_envs=2)  # copy 0: seed 0, 1 step; copy 1: seed 10, 2
-    env.reset(seeds)
+    env = begun(Counting)  # copy 0: seed 0, 1 step; copy 1: seed 10, 2
     reward, terminated = env.step(ACTION)
     assert reward.tolist() == [[1, 2], [2, 2]]
     assert (terminated.tolist(), env.last.tolist()) == ([True, False], [True, False])
@@ -101,8 +106,7 @@ def test_a_truncated_episode_is_last_and_terminated_only_if_the_limit_is_termina
 
 
 def test_call_reaches_every_copy_and_close_closes_them() -> None:
-    env = SyncVectorEnv(make=Counting, n_envs=2)
-    env.reset(seeds)
+    env = begun(Counting)
     assert env.call("where", 3) == [0, 30]
     env.close()
     assert env.call("__getattribute__", "closed") == [True, True]
@@ -140,27 +144,16 @@ def test_an_environment_made_to_look_at_may_fail_to_close(caplog: Any) -> None:
 
 
 @pytest.mark.parametrize("n_before", range(4))
-def test_a_loaded_state_goes_on_exactly(n_before: int) -> None:
-    one = SyncVectorEnv(make=Exact, n_envs=2)
-    one.reset(seeds)
+@pytest.mark.parametrize("make", [Exact, Counting])
+def test_a_loaded_state_goes_on_exactly(make: type[Counting], n_before: int) -> None:
+    """One without a state of its own repeats its actions."""
+    one, other = begun(make), begun(make)
     for _ in range(n_before):
         one.step(ACTION)
     state = one.state_dict()
-    json.dumps({k: v for k, v in state.items() if not isinstance(v, np.ndarray)})
-    other = SyncVectorEnv(make=Exact, n_envs=2)
-    other.reset(seeds)
+    if make is Exact:
+        json.dumps({k: v for k, v in state.items() if not isinstance(v, np.ndarray)})
     other.load_state_dict(state)
-    require_same_steps(one, other, [ACTION] * 6)
-
-
-@pytest.mark.parametrize("n_before", range(4))
-def test_without_a_state_of_its_own_an_environment_repeats_its_actions(n_before: int) -> None:
-    one, other = (SyncVectorEnv(make=Counting, n_envs=2) for _ in range(2))
-    one.reset(seeds)
-    for _ in range(n_before):
-        one.step(ACTION)
-    other.reset(seeds)
-    other.load_state_dict(one.state_dict())
     for _ in range(6):
         assert other.lost is not None
         assert not other.lost.any()
@@ -183,12 +176,10 @@ class Unseeded(Counting):
 
 
 def test_an_episode_that_is_not_repeated_gives_way_to_the_next_one(caplog: Any) -> None:
-    one = SyncVectorEnv(make=Unseeded, n_envs=2)
-    one.reset(seeds)
+    one = begun(Unseeded)
     one.step(ACTION)
     one.step(ACTION)  # copy 0 is in episode 1, copy 1 in episode 0
-    other = SyncVectorEnv(make=Unseeded, n_envs=2)
-    other.reset(seeds)
+    other = begun(Unseeded)
     other.load_state_dict(one.state_dict())
     assert other.obs[:, 0].tolist() == [[2, 0], [11, 0]]
     assert other.lost is not None
@@ -209,9 +200,7 @@ def test_an_episode_that_fails_when_it_is_repeated_gives_way(method: str, found:
             raise found
         return found if method == "reset" else (found, np.zeros(2), False, False, {})
 
-    one, other = (SyncVectorEnv(make=Counting, n_envs=2) for _ in range(2))
-    for env in (one, other):
-        env.reset(seeds)
+    one, other = begun(Counting), begun(Counting)
     one.step(ACTION)
     setattr(other.envs[1], method, fails)
     other.load_state_dict(one.state_dict())
@@ -244,20 +233,18 @@ class Raising(Counting):
         return super().step(action)
 
 
-def test_observations_of_another_shape_name_environment_field_and_seed() -> None:
-    env = SyncVectorEnv(make=Wrong, n_envs=2)
-    env.reset(seeds)
-    match = r"^Environment 1 in the episode with seed 10: .*obs.* step 1 .* \(\(1, 2\), .* expected"
-    with pytest.raises(EnvError, match=match):
+@pytest.mark.parametrize(
+    ("make", "n_before", "match"),  # two steps of a first episode, and the next one's beginning
+    [
+        (Wrong, 0, r"1 in the episode with seed 10: .*obs.* step 1 .* \(\(1, 2\), .* expected"),
+        (Raising, 3, r"1 .* with seed 11: KeyError: 'x'"),
+    ],
+)
+def test_what_fails_is_named_with_its_environment_and_seed(make, n_before, match) -> None:
+    env = begun(make)
+    for _ in range(n_before):
         env.step(ACTION)
-
-
-def test_an_environment_that_raises_is_named_with_its_seed() -> None:
-    env = SyncVectorEnv(make=Raising, n_envs=2)
-    env.reset(seeds)
-    for _ in range(3):  # two steps of its first episode, and the next one's beginning
-        env.step(ACTION)
-    with pytest.raises(EnvError, match=r"^Environment 1 .* with seed 11: KeyError: 'x'"):
+    with pytest.raises(EnvError, match=f"^Environment {match}"):
         env.step(ACTION)
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rltrain.algo.exploration.choice import greedy
 from rltrain.algo.exploration.epsilon import EpsilonGreedy
-from rltrain.algo.exploration.interface import AgentNoise
+from rltrain.algo.exploration.interface import AgentNoise, Exploration
 from rltrain.common.number_types import Count, Positive, Probability
 from rltrain.interfaces import Agents
 from rltrain.types import Clock, StateDict
@@ -50,11 +50,7 @@ class ParameterNoise(EpsilonGreedy):
     ) -> np.ndarray:
         return greedy(q, available)
 
-    def probability(
-        self, q: np.ndarray, available: np.ndarray, action: np.ndarray, clock: Clock
-    ) -> np.ndarray:
-        """NaN: the probability of an action under the noise is unknown."""
-        return np.full(action.shape, np.nan)
+    probability = Exploration.probability  # unknown under the noise
 
     def metrics(self, clock: Clock) -> dict[str, float]:
         return {**super().metrics(clock), "noise_stddev": self.stddev}

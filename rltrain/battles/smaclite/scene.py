@@ -46,19 +46,16 @@ SPAWN_GAP = 0.05
 def lite_points(map_data: MapData) -> list[Point]:
     """Start positions in the order of ids: agents sorted by (type, x, y) and enemies by type, or
     both in creation order."""
-    allies = _team(map_data, map_data.allies, 1)
+    allies, enemies = (  # types and points in creation order
+        [row for group in team for row in _spread(map_data, team, group, sign)]
+        for team, sign in ((map_data.allies, 1), (map_data.enemies, -1))
+    )
     if map_data.sorts_agents:
         order = list(dict.fromkeys(map_data.ally_types))
         allies.sort(key=lambda row: (order.index(row[0]), *row[1]))
-    enemies = _team(map_data, map_data.enemies, -1)
     if map_data.enemy_order:
         enemies.sort(key=lambda row: map_data.enemy_order.index(row[0]))
     return [point for _, point in allies + enemies]
-
-
-def _team(map_data: MapData, team: tuple[Group, ...], sign: int) -> list[tuple[str, Point]]:
-    """Types and points of a team in creation order."""
-    return [row for group in team for row in _spread(map_data, team, group, sign)]
 
 
 def _spread(

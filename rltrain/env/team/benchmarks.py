@@ -119,11 +119,7 @@ class NoTraces(gymnasium.Wrapper):
 
 
 @flat_keywords
-def lbf_env(
-    *,
-    id: str,
-    options: SharedOptions,
-) -> SyncVectorEnv:
+def lbf_env(*, id: str, options: SharedOptions) -> SyncVectorEnv:
     """``n_envs`` environments of Level-Based Foraging (Christianos et al., 2020). Its own time
     limit, which it reports as termination, is off: ``max_episode_steps`` truncates.
 
@@ -134,7 +130,7 @@ def lbf_env(
     from rltrain.env.team.drawn import Drawn, view_foraging
 
     def make() -> gymnasium.Env:
-        env = registered("lbforaging", id, options.max_episode_steps, options.kwargs)
+        env = registered("lbforaging", id, options)
         env.unwrapped._max_episode_steps = math.inf  # type: ignore[attr-defined]
         return Drawn(NoTraces(env), view_foraging)
 
@@ -142,11 +138,7 @@ def lbf_env(
 
 
 @flat_keywords
-def rware_env(
-    *,
-    id: str,
-    options: SharedOptions,
-) -> SyncVectorEnv:
+def rware_env(*, id: str, options: SharedOptions) -> SyncVectorEnv:
     """``n_envs`` multi-robot warehouses (Papoudakis et al., 2021). Their own time limit, which they
     report as termination, is off: ``max_episode_steps`` truncates.
 
@@ -157,18 +149,13 @@ def rware_env(
     from rltrain.env.team.drawn import Drawn, view_warehouse
 
     def make() -> gymnasium.Env:
-        env = registered(
-            "rware", id, options.max_episode_steps, {"max_steps": None, **options.kwargs}
-        )
-        return Drawn(env, view_warehouse)
+        return Drawn(registered("rware", id, options, max_steps=None), view_warehouse)
 
     return lockstep("rware", make, options)
 
 
-def registered(
-    package: str, id: str, max_episode_steps: int, kwargs: Mapping[str, Any]
-) -> gymnasium.Env:
-    """An environment that a package registers with Gymnasium.
+def registered(package: str, id: str, options: SharedOptions, **usual: Any) -> gymnasium.Env:
+    """An environment that a package registers with Gymnasium, with ``usual`` keywords.
 
     Raises:
         ValueError: there is no such id.
@@ -177,9 +164,8 @@ def registered(
     try:
         if ":" in id:
             raise gymnasium.error.UnregisteredEnv
-        return gymnasium.make(
-            id, max_episode_steps=max_episode_steps, disable_env_checker=True, **kwargs
-        )
+        limit, kwargs = options.max_episode_steps, {**usual, **options.kwargs}
+        return gymnasium.make(id, max_episode_steps=limit, disable_env_checker=True, **kwargs)
     except (gymnasium.error.Error, TypeError, AssertionError) as error:
         raise ValueError(f"env.id={id} cannot be created: {advice(id, error)}") from error
 
@@ -207,23 +193,22 @@ def make_teams(
 
     if options.team is not None and not options.two_sided:
         raise ValueError(needs_opponent(options.training, f"env.team={options.team}"))
-    maker, limit = importlib.import_module(module).parallel_env, options.max_episode_steps
+    maker = importlib.import_module(module).parallel_env
     drawn = {"render_mode": "rgb_array"} if options.record else {}
     own = options.team or usual
     scripted = getattr(opponents, policy) if policy and options.team is None else None
     teams = None if own is None else Teams(own, choose=scripted)
 
     def make() -> Any:
-        return maker(**{"max_cycles": limit, **drawn, **options.kwargs})
+        return maker(**{"max_cycles": options.max_episode_steps, **drawn, **options.kwargs})
 
-    return lockstep(name, make, options, limit, teams, options.two_sided)
+    return lockstep(name, make, options, teams, options.two_sided)
 
 
 def lockstep(
     name: str,
     make: Callable[[], object],
     options: SharedOptions,
-    max_episode_steps: int | None = None,
     teams: Teams | None = None,
     two_sided: bool = False,
 ) -> SyncVectorEnv:
@@ -247,7 +232,6 @@ def lockstep(
 
         return FixedOpponents(env, teams.others(env), teams.choose)
 
-    seen = EnvOptions(
-        time_limit=options.time_limit, max_episode_steps=max_episode_steps, reward=options.reward
-    )
+    limit, reward = options.max_episode_steps, options.reward  # Gymnasium's own have the same
+    seen = EnvOptions(time_limit=options.time_limit, max_episode_steps=limit, reward=reward)
     return in_lockstep(made, options.n_envs, seen, teams=teams if two_sided else None)

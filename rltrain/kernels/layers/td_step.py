@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -31,6 +31,7 @@ class CompiledLoss(ABC):
     compute a batch; else from PyTorch. All other attributes are those of the loss.
     """
 
+    knows_settings: Callable[[Any], bool]  # whether compiled code has the settings of a loss
     places: Sequence[str | type] = ()  # the plain code that it computes
     left = False  # that was replaced
 
@@ -69,7 +70,7 @@ class CompiledLoss(ABC):
         if watch is None or watch.modules[1] is not target:
             watch = self._watches[online] = ModuleWatch(online, target, learns=True)
         plain = watch.plain() and unreplaced(self.loss) and not self.left
-        return plain and self.knows_settings
+        return plain and self.knows_settings(self.loss)
 
     def leave(self) -> None:
         """Let PyTorch compute from now on."""
@@ -82,11 +83,6 @@ class CompiledLoss(ABC):
     @abstractmethod
     def compile_ahead(self) -> None:
         """Begin to compile it in another process, if that is of use."""
-
-    @property
-    @abstractmethod
-    def knows_settings(self) -> bool:
-        """Whether compiled code has the current settings of the loss."""
 
     @abstractmethod
     def computes(self, online: Model, target: Model, batch: Batch) -> bool:
@@ -127,6 +123,8 @@ class CompiledTDLoss(CompiledLoss):
     left to PyTorch and its threads.
     """
 
+    knows_settings = staticmethod(n_step_returns)
+
     def __init__(self, loss: TDLoss | CategoricalLoss | QuantileLoss) -> None:
         super().__init__(loss)
         self._stacks: dict[nn.Module, Stack | None] = {}  # by agents: online and target
@@ -146,11 +144,6 @@ class CompiledTDLoss(CompiledLoss):
             tau = loss.distribution.tau
             return 2, NO_POINTS if tau is None else tau.numpy()
         return output_kind(None if isinstance(loss, TDLoss) else loss.distribution)
-
-    @property
-    def knows_settings(self) -> bool:
-        """n-step returns of values as they are."""
-        return n_step_returns(self.loss)
 
     def computes(self, online: Model, target: Model, batch: Batch) -> bool:
         """One noise in all that is learned, and a small network."""

@@ -63,6 +63,7 @@ class CompiledSequenceLoss(CompiledLoss):
     """
 
     loss: TDLoss
+    knows_settings, misfit = staticmethod(plain_returns), staticmethod(misfit)
 
     def __init__(
         self,
@@ -74,10 +75,6 @@ class CompiledSequenceLoss(CompiledLoss):
         self.threads, self.target_values = threads, TargetValues(target_cache)
         self._weights: dict[Model, TeamWeights] = {}  # online and target
         self._gradients = np.empty((0, 0), np.float32)  # of shares, used again
-
-    def misfit(self, model: Model) -> str | None:
-        """See ``weights.misfit``."""
-        return misfit(model)
 
     def compile_ahead(self) -> None:
         """Begin to compile the step of recurrent teams."""
@@ -91,11 +88,6 @@ class CompiledSequenceLoss(CompiledLoss):
         others = batch.agent, batch.td_target, batch.hidden, batch.warm_up
         plain = all(field is None for field in others)
         return plain and weight.is_cpu and weight.dtype == torch.float32
-
-    @property
-    def knows_settings(self) -> bool:
-        """n-step or λ-returns of values as they are."""
-        return plain_returns(self.loss)
 
     def step(self, online: Model, target: Model, batch: Batch) -> LossResult:
         """All shares of the batch, on several threads."""

@@ -22,13 +22,7 @@ def test_a_path_that_names_of_files_cannot_be_written_in_is_refused(monkeypatch)
 @pytest.mark.parametrize(
     "text",
     [
-        b"{{bad",
-        b"- a",
-        b"text",
-        b"1: 2",
-        b"a: b: c",
-        b"\xff\xfe",
-        b"[\n" * 1000,
+        *(b"{{bad", b"- a", b"text", b"1: 2", b"a: b: c", b"\xff\xfe", b"[\n" * 1000),
         b"a: !!bool maybe",
     ],
 )

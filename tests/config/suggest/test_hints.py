@@ -84,24 +84,8 @@ def foreign():
 
 VALUES = (
     *("5", "1.5", "-1", "true", "null", "abc", "''", "[1]", "[1,2]", "[]", "{a: 1}", "'a b'"),
-    *(
-        "[null]",
-        "[null,1]",
-        "[a b,c]",
-        "1e30",
-        "inf",
-        "1:3",
-        "1-99999",
-        "0-2",
-        "7..9",
-        "1k",
-        "0.5M",
-        "50%",
-        "1/2",
-        "1/0",
-        "1 000",
-        "10**3",
-    ),
+    *("[null]", "[null,1]", "[a b,c]", "1e30", "inf", "1:3", "1-99999", "0-2", "7..9"),
+    *("1k", "0.5M", "50%", "1/2", "1/0", "1 000", "10**3"),
     *("none", "yes", "off", "2h", "30min", "1e19", "'5'", "'true'", "'null'", "[a,b]", "[true]"),
 )
 
@@ -233,6 +217,7 @@ def test_a_suggested_form_of_a_value_is_accepted(base):
     assert not [each for word in words for each in refused(base, word)]
 
 
+PER_EPISODE = ["algo.updates_per_episode=1", "algo.updates_per_env_step=null"]
 FORMS = {
     "trust='5'": ['trust=["5"]'],
     "report.ignore='true'": ['report.ignore=["true"]'],
@@ -244,14 +229,8 @@ FORMS = {
     "load_step=''": ["load_step=null"],
     "algo.max_grad_norm=inf": ["algo.max_grad_norm=null"],
     "stop.hours=1:30:00": ["stop.hours=1.5"],
-    "algo.updates_per_episode=[1]": [
-        "algo.updates_per_episode=1",
-        "algo.updates_per_env_step=null",
-    ],
-    "algo.updates_per_episode='1'": [
-        "algo.updates_per_episode=1",
-        "algo.updates_per_env_step=null",
-    ],
+    "algo.updates_per_episode=[1]": PER_EPISODE,
+    "algo.updates_per_episode='1'": PER_EPISODE,
 }
 
 
@@ -340,12 +319,8 @@ def test_one_command_is_accepted_and_leaves_nothing_out(words, own_folder):
     for job in entry.list_jobs(line).values() if one else ():
         compose_checked(job).settings()
     assert not ("multirun" in line.switches and re.search("mode=", one))
-    typed = {re.split("[=:]", word)[0] for word in words} & {
-        "algo",
-        "env",
-        "seed",
-        "algo.loss.gamma",
-    }
+    typed = {re.split("[=:]", word)[0] for word in words}
+    typed &= {"algo", "env", "seed", "algo.loss.gamma"}
     assert not one or typed <= {word.partition("=")[0] for word in line.overrides}
 
 

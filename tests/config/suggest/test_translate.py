@@ -92,14 +92,9 @@ COMMANDS = {
 
 
 OURS = [
-    *(
-        "logger=[]",
-        "logger=[csv,tensorboard]",
-        "env.opponents={builtin:0.5}",
-        "algo/network=gru",
-        "seed=3",
-    ),
+    *("logger=[]", "logger=[csv,tensorboard]", "env.opponents={builtin:0.5}", "seed=3"),
     *("+algo.optimizer.weight_decay=0.1", "algo.loss.double=false", "stop.hours=null"),
+    "algo/network=gru",
 ]
 
 

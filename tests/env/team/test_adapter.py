@@ -10,6 +10,7 @@ from rltrain.env.team.team_names import Teams
 from rltrain.env.team.two_teams import TwoTeamEnv
 from rltrain.errors import EnvError
 from tests.env.team.scripted import Scripted, Stateful
+from tests.env.team.test_masks import Masked
 
 
 def begun(env, **options):
@@ -76,19 +77,16 @@ def test_the_mean_is_over_the_agents_that_acted():
     assert act(team, 0, 1)[1].tolist() == [2]
 
 
-@pytest.mark.parametrize("cut", [False, True])
-def test_the_final_step_keeps_reward_observation_and_kind_of_end(cut):
-    team, _ = begun(Scripted(length=1, cut=cut))
+@pytest.mark.parametrize(
+    ("options", "first"),
+    [({}, [7, 1]), ({"cut": True}, [7, 1]), ({"cut": True, "leaves": {"a": 1}}, [0, 0])],
+    ids=["over", "cut", "terminated before others were cut"],
+)
+def test_the_final_step_keeps_reward_kind_of_end_and_what_has_a_value(options, first):
+    team, _ = begun(Scripted(length=1, **options))
     seen, reward, terminated, truncated, _ = act(team, 1, 0)
-    assert (reward.tolist(), terminated, truncated) == ([1], not cut, cut)
-    assert seen.obs.tolist() == [[7, 1], [7, 1]]
-
-
-def test_an_agent_that_terminated_before_others_were_truncated_has_no_value_to_bootstrap():
-    team, _ = begun(Scripted(length=1, cut=True, leaves={"a": 1}))
-    seen, _, terminated, truncated, _ = act(team, 1, 1)
-    assert (terminated, truncated) == (False, True)
-    assert seen.obs.tolist() == [[0, 0], [7, 1]]
+    assert (reward.tolist(), terminated, truncated) == ([1], not options, bool(options))
+    assert seen.obs.tolist() == [first, [7, 1]]
 
 
 def test_a_time_limit_of_ours_truncates():
@@ -109,18 +107,7 @@ def test_an_environment_that_never_empties_its_agents_ends_all_the_same():
 
 
 def test_masks_in_the_info_and_in_the_observation():
-    class Masked(Scripted):
-        def observation_space(self, agent):
-            own = {"observation": spaces.Box(-1, 99, (2,)), "action_mask": spaces.MultiBinary(2)}
-            return spaces.Dict(own)
-
-        def seen(self, agents):
-            mask = np.array([0, 1], np.int8)
-            return {
-                a: {"observation": x, "action_mask": mask} for a, x in super().seen(agents).items()
-            }
-
-    for env in (Masked(), Scripted(mask=np.array([0, 1], np.int8))):
+    for env in (Masked("observation", ()), Scripted(mask=np.array([0, 1], np.int8))):
         team, first = begun(env)
         assert team.spec.masks_actions
         assert first.obs.tolist() == [[7, 0], [7, 0]]

@@ -204,17 +204,16 @@ class Blind(Scripted):
     """Gives no observation to agents in their last step."""
 
     def step(self, actions):
-        obs, rewards, terminated, truncated, infos = super().step(actions)
-        return {a: obs[a] for a in self.agents}, rewards, terminated, truncated, infos
+        obs, *rest = super().step(actions)
+        return {a: obs[a] for a in self.agents}, *rest
 
 
 class Blank(Scripted):
     """Gives those that have left None."""
 
     def step(self, actions):
-        obs, rewards, terminated, truncated, infos = super().step(actions)
-        seen = {a: obs[a] if a in self.agents else None for a in obs}
-        return seen, rewards, terminated, truncated, infos
+        obs, *rest = super().step(actions)
+        return {a: obs[a] if a in self.agents else None for a in obs}, *rest
 
 
 @pytest.mark.parametrize("kind", [Blind, Blank])

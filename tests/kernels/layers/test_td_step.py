@@ -89,24 +89,24 @@ OTHER = {
     "noisy-dueling": {"noisy_sigma": 0.5, "head_sizes": [17], "dueling": True},
     "noisy-norm": {"noisy_sigma": 0.5, "head_sizes": [17], "dueling": True, "layer_norm": True},
 }
+SETTINGS = {"gamma": 0.9, "n_step": 2}
+
+
+def quantile(kind, kappa):
+    distribution = DISTRIBUTIONS[kind]
+    return lambda double: QuantileLoss(
+        **SETTINGS, double=double, kappa=kappa, distribution=distribution
+    )
+
+
 POINTS = {
-    "scalar": lambda double: TDLoss(gamma=0.9, double=double, n_step=2),
+    "scalar": lambda double: TDLoss(**SETTINGS, double=double),
     "categorical": lambda double: CategoricalLoss(
-        gamma=0.9, double=double, n_step=2, distribution=DISTRIBUTIONS["categorical"]
+        **SETTINGS, double=double, distribution=DISTRIBUTIONS["categorical"]
     ),
-    "quantile": lambda double: QuantileLoss(
-        gamma=0.9, double=double, n_step=2, kappa=1.0, distribution=DISTRIBUTIONS["quantile"]
-    ),
-    "implicit_quantile": lambda double: QuantileLoss(
-        gamma=0.9,
-        double=double,
-        n_step=2,
-        kappa=1.0,
-        distribution=DISTRIBUTIONS["implicit_quantile"],
-    ),
-    "plain-quantile": lambda double: QuantileLoss(
-        gamma=0.9, double=double, n_step=2, kappa=0.0, distribution=DISTRIBUTIONS["quantile"]
-    ),
+    "quantile": quantile("quantile", 1.0),
+    "implicit_quantile": quantile("implicit_quantile", 1.0),
+    "plain-quantile": quantile("quantile", 0.0),
 }
 
 
