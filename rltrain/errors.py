@@ -47,6 +47,10 @@ class UsageError(RltrainError):
     exit_code = 2
 
 
+class FolderError(UsageError):
+    """A folder that cannot be used now: it cannot be written, or another process holds it."""
+
+
 SIGNAL_CODES = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129, "SIGUSR1": 85}
 """Exit codes of commands that a signal has ended."""
 
@@ -153,6 +157,15 @@ def storage_errors(what: object = None) -> Iterator[None]:
         ) from error
 
 
+def is_of_machine(error: BaseException) -> bool:
+    """Whether an error comes from the machine or the moment and not from the configuration, so that
+    the same command may succeed later.
+    """
+    if isinstance(error, OSError):
+        return error.errno in UNWRITABLE + FORBIDDEN
+    return isinstance(error, (StorageError, FolderError))
+
+
 class FullDiskError(StorageError):
     """The steps of a buffer do not fit on the disk; the last checkpoint is kept."""
 
@@ -230,6 +243,11 @@ def reason(error: BaseException) -> str:
         if error.args and not (len(error.args) == 1 and error.args[0] is None):
             text += f": {error}"
     return text if isinstance(error, Exception) else f"{text} (it would have ended the program)"
+
+
+def failure(error: BaseException) -> str:
+    """The text about an exception that ended a run."""
+    return (memory_problem(error) or f"{type(error).__name__}: {error}") + joined_notes(error)
 
 
 def find_exit_code(error: BaseException) -> int:

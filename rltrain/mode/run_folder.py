@@ -42,7 +42,7 @@ from rltrain.config.overrides import pick
 from rltrain.config.saved_config import config_text
 from rltrain.config.schema import Settings
 from rltrain.config.trust import FILES
-from rltrain.errors import CheckpointError, UsageError
+from rltrain.errors import CheckpointError, FolderError, UsageError
 from rltrain.hardware.device import machine
 from rltrain.logger.screen import shown
 from rltrain.mode.find_opponents import keep_opponents
@@ -115,11 +115,11 @@ def clear_folder(run_dir: Path, settings: Settings) -> None:
 
 
 def run_lock(run_dir: Path) -> AbstractContextManager[int | None]:
-    """Hold a run folder; UsageError if another process holds it."""
+    """Hold a run folder; FolderError if another process holds it."""
 
     def refuse(_: str) -> None:
         process = json_object(run_dir / "run.json").get("process", "another")
-        raise UsageError(
+        raise FolderError(
             f"The run in {shown(run_dir)} is already running (process {process}). Wait until "
             "it has ended, stop it with Ctrl-C or close its trainer. Then resume it."
         )
@@ -174,6 +174,7 @@ class Record(Callback):
         typed = {key: pick(settings.plain, key) for key in FILES}
         self.sources = {key: absolute_path(path) for key, path in typed.items() if path}
         self.facts: dict[str, Any] = {}
+        self.error: BaseException | None = None  # that ended the run
         self.sums: dict[str, str] = {}  # SHA-256 of the files of the environment, by key
         self.named: dict[str, str] = {}  # their paths as they were typed
         self.best: dict[str, Any] = {"test": None, "untrained": True}

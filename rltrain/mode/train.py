@@ -30,9 +30,8 @@ from rltrain.config.validate.checker import check
 from rltrain.errors import (
     CheckpointError,
     UsageError,
+    failure,
     find_exit_code,
-    joined_notes,
-    memory_problem,
     usage_errors,
 )
 from rltrain.hardware.device import TorchRandom, set_allocator_policy
@@ -73,11 +72,12 @@ ALIKE = 10
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a run. ``metrics`` are the last values by name."""
+    """The result of a run. ``metrics`` are the last values by name, ``error`` is what ended it."""
 
     run_dir: Path
     metrics: Mapping[str, float] = field(default_factory=dict)
     exit_code: int = 0
+    error: BaseException | None = None
 
     @cached_property
     def history(self) -> dict[str, np.ndarray]:
@@ -174,7 +174,7 @@ def run_training(
         failed = record.facts["status"] == "failed"
         ending = Screen(stderr=True) if unseen and failed else screen
         ending.lines(conclusion(settings, trainer, record.facts, job))
-    return Result(run_dir, dict(trainer.latest), record.facts["exit_code"])
+    return Result(run_dir, dict(trainer.latest), record.facts["exit_code"], record.error)
 
 
 @contextmanager
@@ -190,10 +190,9 @@ def recorded(
     except KeyboardInterrupt:
         trainer.stop("KeyboardInterrupt", interrupted=True)
     except BaseException as error:  # SystemExit too: the run has ended, and its record says how
-        code, status = find_exit_code(error), "failed"
+        code, status, record.error = find_exit_code(error), "failed", error
         log.error("%s", traceback.format_exc())
-        problem = memory_problem(error) or f"{type(error).__name__}: {error}"
-        record.facts["error"] = problem + joined_notes(error)
+        record.facts["error"] = failure(error)
     finally:
         gc.unfreeze()  # the process may continue, and shall not keep what this run leaves
     if trainer.interrupted:

@@ -15,6 +15,7 @@ from rltrain.config.catalog import SHIPPED
 from rltrain.config.compose import compose_checked
 from rltrain.errors import RltrainError, UsageError
 from rltrain.mode.tune.command import begin
+from rltrain.mode.tune.trials import StudySetup, config_digest
 from rltrain.offline.shards import INDEX
 from tests.offline.hand_made import Env, play, writer
 from tests.offline.test_damaged_datasets import PAIR, changed, paths, read
@@ -102,10 +103,11 @@ def test_of_a_manifest_of_a_checkpoint(tmp_path):
 
 def test_of_a_study(own_folder):
     run = compose_checked([*RUN, "tune.space=[{key: seed, low: 1, high: 5}]"]).settings().run
-    begin(own_folder / "t", RUN, run)
+    job = StudySetup(own_folder / "t", RUN, (), run, config_digest(RUN))
+    begin(job)
     path = own_folder / "t/study.json"
     texts = [json.dumps(tree) for tree in damaged(json.loads(path.read_text()))]
-    require_short(path, texts, lambda: begin(path.parent, RUN, run))
+    require_short(path, texts, lambda: begin(job))
 
 
 def test_of_a_journal_of_a_study(tmp_path):

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
 
 from rltrain.common.files import get_text
-from rltrain.errors import UsageError, reason
+from rltrain.errors import FolderError, UsageError, reason
 
 MOST_SETTINGS = 1 << 20
 """Bytes of settings of Numba that are read."""
@@ -138,12 +138,12 @@ def refused_writes(
     ``require_writable``.
 
     Raises:
-        UsageError: with ``advice``, what to do instead.
+        FolderError: with ``advice``, what to do instead.
     """
     try:
         yield
     except OSError as error:
-        raise UsageError(
+        raise FolderError(
             f"The folder {folder} cannot be written: {error.strerror or error}. "
             + advice.format(key)
         ) from error

@@ -101,7 +101,7 @@ def _overview(catalog: Catalog) -> Iterator[str]:
 
 def _default(group: str, catalog: Catalog) -> str:
     """Return the default choice of a group; environments choose their algorithm."""
-    default = catalog.choices({}).get(group, "that of algo")
+    default = catalog.choices({}).get(group, "that of algo").replace("None", "null")
     if group != "algo":
         return default
     others = sorted({a for env in catalog.options("env") if (a := catalog.env_algo(env))})
@@ -143,6 +143,11 @@ def _group(group: str, catalog: Catalog) -> Iterator[str]:
         yield from _wrapped(part, ", ".join(catalog.options(part)), 26)
     if group not in PRESETS:
         yield f"\nKeys of a choice: rltrain --help {group}={catalog.options(group)[0]}"
+    own = {p: key for p, key in catalog.root.keys.items() if p.startswith(f"{group}.")}
+    if own:
+        yield f"\nOther keys of {group}:"
+    for path, key in own.items():
+        yield from _wrapped(f"{path}={key.value}", key.meaning, 40)
 
 
 def _choice(group: str, option: str, typed: Mapping[str, str], catalog: Catalog) -> Iterator[str]:

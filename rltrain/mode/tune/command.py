@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from multiprocessing import resource_tracker
 from pathlib import Path
 from types import FrameType
@@ -17,7 +18,7 @@ from rltrain.common.files import absolute_path, get_json, put_text, require_empt
 from rltrain.common.machine.child_processes import lead_group
 from rltrain.common.machine.places import require_no_folders, require_writable
 from rltrain.common.machine.streams import keep_streams, say
-from rltrain.config.schema import RunSettings, Settings
+from rltrain.config.schema import Settings
 from rltrain.config.validate.constructor import show
 from rltrain.errors import SIGNAL_CODES, RltrainError, UsageError, storage_errors
 from rltrain.logger.screen import Screen, plural, shown
@@ -25,7 +26,7 @@ from rltrain.mode.signals import Interrupts, handling
 from rltrain.mode.tune.space import validated_space
 from rltrain.mode.tune.study import open_study, require_optuna, require_trials
 from rltrain.mode.tune.study_results import RESULTS, write_results
-from rltrain.mode.tune.trials import StudySetup, work
+from rltrain.mode.tune.trials import StudySetup, config_digest, require_unchanged, work
 from rltrain.report.readers import STUDY
 
 HANDLED = tuple(signal.Signals[name] for name in SIGNAL_CODES)
@@ -49,7 +50,8 @@ def tune(settings: Settings, overrides: Sequence[str]) -> int:
     name = f"{settings.choices['algo']}-{settings.choices['env']}-{digest}"
     folder = absolute_path(run.tune.dir or Path("outputs", "tune", name))
     require_writable(folder, "tune.dir")
-    known = begin(folder, overrides, run)
+    job = StudySetup(folder, tuple(overrides), tuple(space), run, config_digest(overrides))
+    known = begin(job)
     require_trials(folder, run, space)
     study = open_study(folder, run)
     screen = Screen()
@@ -58,22 +60,19 @@ def tune(settings: Settings, overrides: Sequence[str]) -> int:
         f"Study {shown(folder)} {before}: {run.tune.trials} trials of {len(space)} keys, "
         f"{plural(run.tune.jobs, 'process')}."
     )
-    job = StudySetup(folder, tuple(overrides), tuple(space), run)
     code = start(job, run.tune.jobs)
     failed = write_results(job, screen)
     return code if code in SIGNAL_CODES.values() else failed or code
 
 
-def begin(folder: Path, overrides: Sequence[str], run: RunSettings) -> bool:
+def begin(job: StudySetup) -> bool:
     """Create the folder of a study; returns whether it already existed. UsageError if it holds
     another.
     """
-    about = {
-        "overrides": sorted(overrides),
-        "metric": run.tune.metric,
-        "mode": run.tune.mode,
-        "space": run.tune.space,
-    }
+    folder, identity = job.folder, asdict(job.run.tune)
+    for changeable in ("trials", "jobs", "dir"):
+        del identity[changeable]
+    about = {"overrides": sorted(job.overrides), **identity}
     path, advice = folder / STUDY, "Type tune.dir=FOLDER for a new one."
     if os.path.lexists(path):
         require_plain(folder)
@@ -90,11 +89,12 @@ def begin(folder: Path, overrides: Sequence[str], run: RunSettings) -> bool:
         ]
         if differ:
             raise UsageError(f"{folder} holds a study with {'; '.join(differ)}. {advice}")
+        require_unchanged(replace(job, config_sha256=str(before.get("config_sha256"))))
         return True
     advice = "Type tune.dir=FOLDER with a new or an empty folder, or leave it out."
     require_empty(folder, "a study", advice, (f".{STUDY}.*",))
     folder.mkdir(parents=True, exist_ok=True)
-    put_text(path, json.dumps(about, indent=1))
+    put_text(path, json.dumps({**about, "config_sha256": job.config_sha256}, indent=1))
     return False
 
 

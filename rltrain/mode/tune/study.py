@@ -86,7 +86,7 @@ def open_study(folder: Path, run: RunSettings) -> Study:
             load_if_exists=True,
             direction=direction,
             sampler=first,
-            pruner=pruner(run),
+            pruner=pruner(run, run.total_env_steps),
         )
         study.get_trials(deepcopy=False)
     return study
@@ -146,10 +146,12 @@ def sampler(run: RunSettings, *number: int) -> BaseSampler:
     return optuna.samplers.RandomSampler(seed=seed)
 
 
-def pruner(run: RunSettings) -> BasePruner:
-    """The pruner of ``tune.pruner``; a fifth of the training is never cut."""
+def pruner(run: RunSettings, total_env_steps: int) -> BasePruner:
+    """The pruner of ``tune.pruner`` for a trial of so many env steps, of which it never cuts the
+    first fifth.
+    """
     optuna = require_optuna()
-    pruners, start, end = optuna.pruners, run.total_env_steps // 5, run.total_env_steps
+    pruners, start, end = optuna.pruners, total_env_steps // 5, total_env_steps
     if run.tune.pruner == "median":
         return pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=start)
     if run.tune.pruner == "successive_halving":

@@ -22,7 +22,14 @@ from rltrain.logger.csv_file import csv_text, to_table
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.tune.space import OF_ALL_TRIALS
 from rltrain.mode.tune.study import open_study, require_trials, trial_dir
-from rltrain.mode.tune.trials import StudySetup, metric_name, read_tests, settings_text, trial_score
+from rltrain.mode.tune.trials import (
+    StudySetup,
+    metric_name,
+    read_tests,
+    require_unchanged,
+    settings_text,
+    trial_score,
+)
 from rltrain.report.figures import draw_history, draw_importance
 
 if TYPE_CHECKING:
@@ -60,6 +67,7 @@ def write_results(job: StudySetup, screen: Screen) -> int:
         f"Trial {best.number}, the best of {plural(len(trials), 'trial')}: {metric} {best.value:g},"
         f" mean of its last {plural(run.tune.last_tests, 'test')}, with seed {run.seed}."
     ]
+    require_unchanged(job)
     put_text(folder / PRESET, preset_text([*job.overrides, *best_overrides], about))
     history = [(t.number, score) for score, t in scored]
     draw_history(folder / HISTORY, history, run.tune.mode)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,16 +12,24 @@ import numpy as np
 
 from rltrain.callback import Callback
 from rltrain.callback.training import Training
-from rltrain.common.files import JsonObject, json_object
+from rltrain.common.files import JsonObject
 from rltrain.config.compose import compose_checked
 from rltrain.config.schema import RunSettings
-from rltrain.errors import SIGNAL_CODES, RltrainError, UsageError
+from rltrain.errors import (
+    SIGNAL_CODES,
+    CheckpointError,
+    RltrainError,
+    UsageError,
+    failure,
+    is_of_machine,
+)
 from rltrain.logger.jsonl import read_rows
 from rltrain.logger.screen import Screen
 from rltrain.mode.run_folder import holds_run
+from rltrain.mode.sweep.plan import digest
 from rltrain.mode.train import run_training
 from rltrain.mode.tune.space import Parameter
-from rltrain.mode.tune.study import next_trial, open_study, suggest, trial_dir
+from rltrain.mode.tune.study import next_trial, open_study, pruner, suggest, trial_dir
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -35,6 +43,23 @@ class StudySetup:
     overrides: tuple[str, ...]  # of training, without what is searched
     space: tuple[Parameter, ...]
     run: RunSettings
+    config_sha256: str  # of ``config_digest``
+
+
+def config_digest(overrides: Sequence[str]) -> str:
+    """SHA-256 of the configuration that overrides compose to, without the node ``tune``."""
+    settings = compose_checked(overrides).settings()
+    return digest([replace(settings, plain={**settings.plain, "tune": None})])
+
+
+def require_unchanged(job: StudySetup) -> None:
+    """UsageError if files of the configuration have changed since the study began."""
+    if config_digest(job.overrides) != job.config_sha256:
+        raise UsageError(
+            f"{job.folder} holds a study of the same overrides with other settings: files of the "
+            "configuration (a preset, those of --config-dir, or shipped ones) have changed since "
+            "it began. Put them back, or type tune.dir=FOLDER for a new study."
+        )
 
 
 class ReportTests(Callback):
@@ -88,6 +113,7 @@ def work(job: StudySetup) -> int:
     while (claimed := next_trial(study, job.folder, job.run)) is not None:
         trial, lock = claimed
         try:
+            require_unchanged(job)
             code = run_trial(job, study, trial, screen)
         finally:
             os.close(lock)
@@ -106,9 +132,11 @@ def run_trial(job: StudySetup, study: Study, trial: Trial, screen: Screen) -> in
     )
     try:
         composed = compose_checked([*job.overrides, *overrides])
+        settings = composed.settings()
+        study.pruner = pruner(job.run, settings.run.total_env_steps)
         report = ReportTests(trial, job.run.tune.metric)
         done = run_training(
-            composed.settings(),
+            settings,
             run_dir,
             files=composed.files(run_dir),
             resume=again,
@@ -116,6 +144,7 @@ def run_trial(job: StudySetup, study: Study, trial: Trial, screen: Screen) -> in
             callbacks=[report],
         )
     except RltrainError as error:
+        require_of_trial(error, again)
         failed(study, trial, str(error))
         if no_result(study):
             raise
@@ -123,13 +152,23 @@ def run_trial(job: StudySetup, study: Study, trial: Trial, screen: Screen) -> in
         return error.exit_code
     if done.exit_code in SIGNAL_CODES.values():
         screen.lines(f"trial {trial.number} is interrupted; the same command continues it.")
-    elif done.exit_code:
-        reason = str(json_object(run_dir / "run.json").get("error"))
-        failed(study, trial, reason)
-        screen.lines(f"trial {trial.number} failed: {reason}")
+    elif done.error is not None:
+        require_of_trial(done.error, again)
+        failed(study, trial, failure(done.error))
+        screen.lines(f"trial {trial.number} failed: {failure(done.error)}")
     else:
         tell(job, study, trial, report.pruned, screen)
     return done.exit_code
+
+
+def require_of_trial(error: BaseException, again: bool) -> None:
+    """Raise an error that does not come from the values of a trial, which stays interrupted.
+
+    Args:
+        again: the trial was interrupted before.
+    """
+    if is_of_machine(error) or (again and isinstance(error, CheckpointError)):
+        raise error
 
 
 def no_result(study: Study) -> bool:
@@ -158,18 +197,22 @@ def tell(job: StudySetup, study: Study, trial: Trial, pruned: bool, screen: Scre
     else:
         rows = read_tests(trial_dir(job.folder, trial.number))
         names = ", ".join(sorted({name for row in rows for name in row if "/" in name}))
-        reason = f"tune.metric={metric}: no test of trial {trial.number} reported it"
+        known = any(metric_name(metric, row) in row for row in rows)
+        problem = f"no test of trial {trial.number} reported it"
+        if known:
+            problem = "it was not a finite number in one of the last tests"
+        reason = f"tune.metric={metric}: {problem}"
         failed(study, trial, reason)
-        if no_result(study):
+        if not known and no_result(study):
             raise UsageError(f"{reason}. Expected one of {names}: type tune.metric=NAME.")
         screen.lines(f"trial {trial.number} failed: {reason}")
 
 
 def trial_score(run_dir: Path, run: RunSettings) -> float:
-    """The mean of the last tests of a trial; NaN if it has none."""
-    values = [row.get(metric_name(run.tune.metric, row)) for row in read_tests(run_dir)]
-    numbers = [value for value in values if value is not None][-run.tune.last_tests :]
-    return float(np.mean(numbers)) if numbers else np.nan
+    """The mean of the last tests of a trial; NaN if it has none, or one was not finite."""
+    pairs = [(metric_name(run.tune.metric, row), row) for row in read_tests(run_dir)]
+    values = [row[name] for name, row in pairs if name in row][-run.tune.last_tests :]
+    return float(np.mean(np.array(values, float))) if values else np.nan
 
 
 def read_tests(run_dir: Path) -> list[JsonObject]:

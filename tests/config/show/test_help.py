@@ -93,6 +93,13 @@ SAID = {
     ("env=minatar",): ["MinAtar's five arcade games", "env.game=breakout"],
     ("env.map_name",): ["25m", "2c_vs_64zg", "(set in env=smac, env=smaclite, env=smacv2)"],
     ("test",): ["test.interval=10_000", "test.epsilon=0.0"],
+    ("tune",): [
+        "tune=NAME, default null",
+        "Search space of DQN",
+        "tune.trials=50",
+        "tune.sampler=tpe",
+    ],
+    ("logger",): ["TensorBoard events", "logger.console=true"],
     ("buffer.alpha",): ["exponent of the priorities", "buffer=replay"],
     ("lr",): ["algo.optimizer.lr=5e-4", "learning rate"],
     ("experiment=zoo/cartpole",): ["It chooses algo=dqn env=cartpole and sets", "lr=2.3e-3"],

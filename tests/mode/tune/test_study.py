@@ -1,5 +1,6 @@
 import json
 import os
+from functools import partial
 
 import pytest
 
@@ -82,7 +83,7 @@ def test_values_depend_on_the_trial_and_not_on_what_ran_before(study, tmp_path):
 
 def test_pruners_by_name():
     names = ("median", "successive_halving", "hyperband", "none")
-    kinds = [type(pruner(run_settings(f"tune.pruner={name}"))).__name__ for name in names]
+    kinds = [type(pruner(run_settings(f"tune.pruner={name}"), 100)).__name__ for name in names]
     expected = ["MedianPruner", "SuccessiveHalvingPruner", "HyperbandPruner", "NopPruner"]
     assert kinds == expected
 
@@ -101,32 +102,44 @@ def test_the_table_has_the_score_that_was_printed(tmp_path, capsys, last_tests, 
     trial_dir(tmp_path, 0).mkdir()
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     (trial_dir(tmp_path, 0) / "metrics.jsonl").write_text(lines, encoding="utf-8")
-    tell(StudySetup(tmp_path, (), (), run), study, trial, pruned, Screen())
+    tell(StudySetup(tmp_path, (), (), run, ""), study, trial, pruned, Screen())
     assert f" {score}" in capsys.readouterr().out
     write_trials(tmp_path, run, study.get_trials())
     assert f",{score}," in (tmp_path / "trials.csv").read_text(encoding="utf-8")
 
 
+def end_trial(folder, run, study, *rows):
+    """Tell a study how a trial with these tests ended."""
+    trial, lock = next_trial(study, folder, run)
+    os.close(lock)
+    run_dir = trial_dir(folder, trial.number)
+    run_dir.mkdir()
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (run_dir / "metrics.jsonl").write_text(lines, encoding="utf-8")
+    tell(StudySetup(folder, (), (), run, ""), study, trial, False, Screen())
+
+
 def test_a_metric_that_no_test_reports_ends_the_study_with_its_first_trial(tmp_path, capsys):
     """Defect: every trial was trained to its end."""
     run = run_settings("tune.metric=test/win_rate")
-    study = open_study(tmp_path, run)
-    job = StudySetup(tmp_path, (), (), run)
-
-    def end_trial(row):
-        trial, lock = next_trial(study, tmp_path, run)
-        os.close(lock)
-        folder = trial_dir(tmp_path, trial.number)
-        folder.mkdir()
-        (folder / "metrics.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
-        tell(job, study, trial, False, Screen())
-
+    end = partial(end_trial, tmp_path, run, open_study(tmp_path, run))
     without = {"env_steps": 1, "test/return_mean": 2.0, "test/episode_length_mean": 3.0}
     with pytest.raises(UsageError, match=r"one of test/episode_length_mean, test/return_mean:"):
-        end_trial(without)
-    end_trial({**without, "test/win_rate": 0.5})
-    end_trial(without)
+        end(without)
+    end({**without, "test/win_rate": 0.5})
+    end(without)
     assert "trial 2 failed: tune.metric=test/win_rate: no test of" in capsys.readouterr().out
+
+
+def test_a_trial_whose_last_tests_are_not_finite_fails_with_that_reason(tmp_path, capsys):
+    """Defects: a metric that was NaN was named as missing, or the tests before made the score."""
+    run = run_settings("tune.last_tests=2", "tune.trials=9")
+    study = open_study(tmp_path, run)
+    for values in ([None], [9.0, None], [9.0, None, 1.0], [None, 1.0, 2.0]):
+        rows = [{"env_steps": i, "test/return_mean": value} for i, value in enumerate(values)]
+        end_trial(tmp_path, run, study, *rows)
+    assert [t.value for t in study.get_trials()] == [None, None, None, 1.5]
+    assert capsys.readouterr().out.count("auto: it was not a finite number in one of") == 3
 
 
 def test_run_folders_of_trials_sort(tmp_path):

@@ -14,6 +14,7 @@ from rltrain.main import run
 from rltrain.mode.tune.space import Parameter
 from rltrain.mode.tune.study import next_trial, open_study, require_trials, suggest, trial_dir
 from rltrain.mode.tune.study_results import RESULTS
+from rltrain.mode.tune.trials import config_digest
 from tests.marks import each_once
 from tests.mode.tune.test_study import run_settings
 
@@ -156,7 +157,10 @@ ENTRIES = [
     {"key": "algo.loss.double", "choices": [True, False]},
 ]
 OVERRIDES = ["algo=dqn", "env=cartpole", "total_env_steps=300"]
-ABOUT = {"overrides": OVERRIDES, "metric": "auto", "mode": "max", "space": ENTRIES}
+ABOUT = {
+    **{"overrides": OVERRIDES, "space": ENTRIES, "metric": "auto", "mode": "max", "last_tests": 3},
+    **{"sampler": "tpe", "pruner": "median", "config_sha256": config_digest(OVERRIDES)},
+}
 LR_ENTRY = "{key: algo.optimizer.lr, low: 1e-4, high: 1e-2, log: true}"
 DOUBLE_ENTRY = "{key: algo.loss.double, choices: [true, false]}"
 COMMAND = ["mode=tune", *OVERRIDES, "tune.dir=.", f"tune.space=[{LR_ENTRY}, {DOUBLE_ENTRY}]"]

@@ -149,6 +149,10 @@ WITHOUT = sorted(o for o in TINY if not o.startswith(("mode=", "tune.")))
         ({"overrides": ["algo=qmix"]}, r"a study with overrides \[algo=qmix\], not \[.*algo=dqn, "),
         ({"metric": "test/x", "mode": "min"}, "metric test/x, not auto; mode min, not max"),
         (
+            {"last_tests": 1, "sampler": "gp", "pruner": "none"},
+            "last_tests 1, not 3; sampler gp, not tpe; pruner none, not median. Type",
+        ),
+        (
             {"space": [{"key": "algo.batch_size", "low": 8, "high": 64}]},
             r"space \[\{key: algo.batch_size, low: 8, high: 64\}\], not "
             r"\[\{key: algo.batch_size, low: 8, high: 9\}\]\. Type tune\.dir",
@@ -156,10 +160,13 @@ WITHOUT = sorted(o for o in TINY if not o.startswith(("mode=", "tune.")))
     ],
 )
 def test_a_folder_keeps_its_study(tmp_path, monkeypatch, changed, says):
-    """Defect: a changed search space was named, and not shown."""
+    """Defects: a changed search space was named, and not shown; another number of last tests,
+    sampler or pruner was taken.
+    """
     monkeypatch.chdir(tmp_path)
     (tmp_path / "study").mkdir()
-    about = {"overrides": WITHOUT, "metric": "auto", "mode": "max", "space": [SPACE], **changed}
+    about = {"overrides": WITHOUT, "metric": "auto", "mode": "max", "space": [SPACE]}
+    about |= {"last_tests": 3, "sampler": "tpe", "pruner": "median", **changed}
     (tmp_path / "study/study.json").write_text(json.dumps(about), encoding="utf-8")
     with pytest.raises(UsageError, match=says):
         run([*TINY, "tune.space=[{key: algo.batch_size, low: 8, high: 9}]"])

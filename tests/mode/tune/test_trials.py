@@ -1,0 +1,161 @@
+"""Errors that fail a trial or end the search, and edited files of the configuration."""
+
+import errno
+import os
+
+import pytest
+
+pytest.importorskip("optuna")
+
+from optuna.trial import create_trial
+
+import rltrain.mode.tune.trials as worker
+from rltrain.common.files import locked
+from rltrain.errors import (
+    CheckpointError,
+    DivergedError,
+    EnvError,
+    FolderError,
+    FullDiskError,
+    RltrainError,
+    StorageError,
+    UsageError,
+    find_exit_code,
+)
+from rltrain.logger.screen import Screen
+from rltrain.main import run
+from rltrain.mode.train import Result
+from rltrain.mode.tune.study import next_trial, open_study, trial_dir
+from tests.mode.tune.test_study import run_settings
+
+CONTINUED = {
+    "StorageError": StorageError("full"),
+    "FullDiskError": FullDiskError("full"),
+    "FolderError": FolderError("is already running"),
+    "OSError": OSError(errno.EFBIG, "File too large"),
+    "CheckpointError, interrupted": CheckpointError("damaged"),
+}
+FAILED = {
+    "CheckpointError": CheckpointError("weights of another network"),
+    "UsageError": UsageError("wrong"),
+    "DivergedError": DivergedError("diverged"),
+    "EnvError": EnvError("broken"),
+    "RuntimeError": RuntimeError("mine"),
+    "MemoryError": MemoryError(),
+}
+
+
+def study_of(folder, *overrides):
+    base = ("algo=dqn", "env=cartpole", *overrides)
+    run = run_settings(*overrides)
+    return worker.StudySetup(folder, base, (), run, worker.config_digest(base))
+
+
+def run_trial(job, *, interrupted=False):
+    """Run the next trial; returns how it stands and its error."""
+    study = open_study(job.folder, job.run)
+    study.add_trial(create_trial(value=1.0))  # a failed one is not the first result
+    trial, lock = next_trial(study, job.folder, job.run)
+    if interrupted:
+        (trial_dir(job.folder, trial.number) / "checkpoints").mkdir(parents=True)
+    raised = None
+    try:
+        worker.run_trial(job, study, trial, Screen())
+    except Exception as error:
+        raised = error
+    finally:
+        os.close(lock)
+    told = study.get_trials()[trial.number]
+    return told.state.name, told.user_attrs.get("error"), raised
+
+
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("name", [*CONTINUED, *FAILED])
+def test_only_errors_of_its_values_fail_a_trial(tmp_path, monkeypatch, name, begun):
+    """Defects: a full disk failed every trial that was left, some with the error None."""
+    error = {**CONTINUED, **FAILED}[name]
+
+    def train(settings, run_dir, **_):
+        if not begun and isinstance(error, RltrainError):
+            raise error
+        return Result(run_dir, exit_code=find_exit_code(error), error=error)
+
+    monkeypatch.setattr(worker, "run_training", train)
+    state, text, raised = run_trial(study_of(tmp_path), interrupted="interrupted" in name)
+    if name in CONTINUED:
+        assert (state, raised) == ("RUNNING", error)
+    else:
+        assert (state, raised) == ("FAIL", None)
+        assert text != "None"
+        assert str(error) in text
+
+
+def test_a_trial_that_another_command_runs_is_left_to_it(tmp_path):
+    run_dir = trial_dir(tmp_path, 1)
+    run_dir.mkdir(parents=True)
+    with locked(run_dir):
+        state, _, raised = run_trial(study_of(tmp_path), interrupted=True)
+    assert state == "RUNNING"
+    assert isinstance(raised, FolderError)
+    assert "is already running" in str(raised)
+
+
+def test_a_pruner_knows_the_length_of_its_trial(tmp_path, monkeypatch):
+    """Defect: a trial with a searched total_env_steps was pruned in its first fifth."""
+    found = []
+    monkeypatch.setattr(
+        worker,
+        "run_training",
+        lambda settings, run_dir, callbacks, **_: (
+            found.append(callbacks[0].trial.study.pruner._n_warmup_steps)
+            or Result(run_dir, exit_code=130)
+        ),
+    )
+    for suggested in ([], ["total_env_steps=50_000"]):
+        monkeypatch.setattr(worker, "suggest", lambda *_, suggested=suggested: suggested)
+        run_trial(study_of(tmp_path, "total_env_steps=5000"))
+    assert found == [1_000, 10_000]
+
+
+PRESET = "# @package _global_\ndefaults:\n  - override /algo: dqn\n  - override /env: cartpole\n"
+SPACE = "tune.space=[{key: algo.batch_size, low: 8, high: 9}]"
+
+
+@pytest.mark.parametrize(
+    ("of", "moment"),
+    [
+        *(("experiment", moment) for moment in ("between", "meanwhile", "after")),
+        ("--config-dir", "between"),
+    ],
+)
+def test_edited_files_of_the_configuration_are_refused(own_folder, monkeypatch, of, moment):
+    """Defect: new trials ran with the new values, which were also claimed for old ones."""
+    path = own_folder / ("e.yaml" if of == "experiment" else "mine/experiment/e.yaml")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    words = ["experiment=e.yaml"] if of == "experiment" else ["--config-dir=mine", "experiment=e"]
+    words = ["mode=tune", *words, SPACE, "tune.dir=study", "tune.trials=2"]
+
+    def write(value, trials=5):
+        tune = f"tune:\n  trials: {trials}\n"
+        path.write_text(f"{PRESET}algo:\n  loss:\n    gamma: {value}\n{tune}", encoding="utf-8")
+        os.utime(path, ns=(0, len(begun) + trials))
+
+    def train(job, study, trial, screen):
+        begun.append(trial.number)
+        worker.suggest(study, trial, job.space, job.run)
+        study.tell(trial, 1.0)
+        if moment == "meanwhile" or (moment == "after" and len(begun) == 2):
+            write(0.5)
+        return 0
+
+    begun = []
+    write(0.9)
+    monkeypatch.setattr(worker, "run_trial", train)
+    if moment == "between":
+        assert run([*words[:-1], "tune.trials=1"]) == 0
+        write(0.9, trials=7)
+        assert run([*words[:-1], "tune.trials=2"]) == 0  # may change
+        write(0.5)
+    with pytest.raises(UsageError, match=r"other settings: files of the .* tune\.dir=FOLDER"):
+        run(words)
+    assert begun == {"between": [0, 1], "meanwhile": [0], "after": [0, 1]}[moment]
