@@ -91,9 +91,26 @@ def require_same_steps(one, other, actions):
 
 
 def contents(folder):
-    """The bytes of every file below a folder."""
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    return {path.relative_to(folder): path.read_bytes() for path in files}
+    """The bytes of every file below a folder; False for links and for all else."""
+    return {
+        path.relative_to(folder): path.is_file() and not path.is_symlink() and path.read_bytes()
+        for path in folder.rglob("*")
+    }
+
+
+def full(*given, **options):
+    """In place of what writes: the disk is full."""
+    raise OSError(28, "No space left on device")
+
+
+def read_only(*given, **options):
+    """In place of what writes: the disk is read-only."""
+    raise OSError(30, "Read-only file system")
+
+
+def stopped(*given, **options):
+    """In place of a function: Ctrl-C while it runs."""
+    raise KeyboardInterrupt
 
 
 def nothing_written(folder):

@@ -21,7 +21,7 @@ from rltrain.algo.reward_norm import RewardNorm
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import CONFIG, SPEC
 from rltrain.common.checkpoint.fit import check_fits
-from rltrain.common.conformance import conform
+from rltrain.common.conformance import Interface, conform
 from rltrain.common.seeding import NETWORK_STREAM, seed_key
 from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
@@ -69,7 +69,7 @@ def build_model(settings: Settings, spec: EnvSpec, device: torch.device) -> Mode
         if not settings.nodes["algo.network"].target.startswith("rltrain."):
             require_unroll(agents, spec)
         node = settings.nodes["algo.mixer"]
-        mixer = conform(module(node.build(spec=spec), "algo.mixer"), Mixer, "algo.mixer")
+        mixer = module(node.build(spec=spec), Mixer, "algo.mixer")
         if not node.target.startswith("rltrain."):
             require_mixer(mixer, spec)
         critic = settings.nodes["algo.critic"].build(
@@ -77,11 +77,9 @@ def build_model(settings: Settings, spec: EnvSpec, device: torch.device) -> Mode
             make_agents=partial(build_agents, settings, spec),
             hidden_dim=agents.hidden_dim,
         )
-    model = Model(
-        agents,
-        mixer,
-        None if critic is None else conform(module(critic, "algo.critic"), Critic, "algo.critic"),
-    )
+    if critic is not None:
+        critic = module(critic, Critic, "algo.critic")
+    model = Model(agents, mixer, critic)
     if not any(True for _ in model.parameters()):
         raise ValueError(
             f"{type(agents).__name__} (algo.network) and {type(mixer).__name__} (algo.mixer) have "
@@ -102,8 +100,8 @@ def build_agents(settings: Settings, spec: EnvSpec) -> Agents:
     distribution = build_distribution(settings)
 
     def make(spec: EnvSpec) -> Agents:
-        built = module(node.build(spec=spec, distribution=distribution), "algo.network")
-        agents = conform(built, Agents, "algo.network")
+        built = node.build(spec=spec, distribution=distribution)
+        agents = module(built, Agents, "algo.network")
         if not node.target.startswith("rltrain."):
             require_step(agents, spec)
         return agents
@@ -131,11 +129,12 @@ def build_distribution(settings: Settings) -> Any:
     return conform(settings.nodes["algo.distribution"].build(), Distribution, "algo.distribution")
 
 
-def module(part: object, name: str) -> nn.Module:
-    """A part that has parameters of its own.
+def module(part: object, kind: type[Interface], name: str) -> Interface:
+    """A part of a ``kind`` that has parameters of its own.
 
     Raises:
-        ValueError: it is not a ``torch.nn.Module``, or the sizes of its weights are not known yet.
+        ValueError: it is not a ``torch.nn.Module``, lacks something of its kind, or the sizes of
+            its weights are not known yet.
     """
     if not isinstance(part, nn.Module):
         raise ValueError(f"{type(part).__name__} ({name}): expected a torch.nn.Module.")
@@ -145,7 +144,7 @@ def module(part: object, name: str) -> nn.Module:
             "batch, as in nn.LazyLinear, but the target network is a copy that is made earlier. "
             "Compute sizes from spec, such as nn.Linear(spec.state_dim, 32)."
         )
-    return part
+    return conform(part, kind, name)
 
 
 def build_loss(settings: Settings, spec: EnvSpec, model: Model) -> Loss:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -47,25 +47,29 @@ def elsewhere(place: Path) -> Path:
     return results_folder()
 
 
+def written(place: Path, write: Callable[[Path], Path]) -> Path:
+    """What ``write`` writes into a folder, or elsewhere if that cannot be written."""
+    try:
+        return write(place)
+    except OSError:
+        with refused_writes(elsewhere(place), ELSEWHERE):
+            return write(elsewhere(place))
+
+
 def recordings_folder(place: Path, step: int | None = None) -> Path:
     """A new folder for videos, ``recordings/<env_steps>``, or that of pages, ``recordings``;
     elsewhere if that cannot be written.
     """
-    try:
-        return recordings_in(place, step)
-    except OSError:
-        with refused_writes(elsewhere(place), ELSEWHERE):
-            return recordings_in(elsewhere(place), step)
 
+    def make(place: Path) -> Path:
+        folder = place / "recordings"
+        folder.mkdir(parents=True, exist_ok=True)
+        if step is not None:
+            return made(folder / str(step))
+        with TemporaryFile(dir=folder):
+            return folder
 
-def recordings_in(place: Path, step: int | None) -> Path:
-    """``recordings_folder``; OSError if it cannot be written."""
-    folder = place / "recordings"
-    folder.mkdir(parents=True, exist_ok=True)
-    if step is not None:
-        return made(folder / str(step))
-    with TemporaryFile(dir=folder):
-        return folder
+    return written(place, make)
 
 
 def recording_remarks(recorder: Recording) -> tuple[str, ...]:
@@ -82,21 +86,15 @@ def write(place: Path | None, record: Mapping[str, object]) -> Path:
     Raises:
         UsageError: that cannot be written either.
     """
-    text, place = json_text(record), place or results_folder()
-    try:
-        return put_newest(place, text)
-    except OSError:
-        with refused_writes(elsewhere(place), ELSEWHERE):
-            return put_newest(elsewhere(place), text)
 
+    def put(place: Path) -> Path:
+        path = place / "evaluation.json"
+        place.mkdir(parents=True, exist_ok=True)
+        with locked(place / ".evaluation.lock"):
+            drop_temporary(place, path.name)
+            if path.exists():
+                path.rename(place / f"evaluation-{next_number(place, 'evaluation', '.json')}.json")
+            put_text(path, json_text(record))
+        return path
 
-def put_newest(place: Path, text: str) -> Path:
-    """Write ``evaluation.json``, after the one that is there was given a number."""
-    path = place / "evaluation.json"
-    place.mkdir(parents=True, exist_ok=True)
-    with locked(place / ".evaluation.lock"):
-        drop_temporary(place, path.name)
-        if path.exists():
-            path.rename(place / f"evaluation-{next_number(place, 'evaluation', '.json')}.json")
-        put_text(path, text)
-    return path
+    return written(place or results_folder(), put)

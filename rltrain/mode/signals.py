@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -68,13 +68,11 @@ class Interrupts:
 
 
 @contextmanager
-def handling(
-    handle: Callable[[int, FrameType | None], None], names: Iterable[str] = SIGNAL_CODES
-) -> Iterator[None]:
-    """Let ``handle`` handle signals, in the main thread only; not SIGHUP where it was switched off,
-    as ``nohup`` does.
+def handling(handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Let ``handle`` handle the signals of ``SIGNAL_CODES``, in the main thread only; not SIGHUP
+    where it was switched off, as ``nohup`` does.
     """
-    numbers = set(map(signal.Signals.__getitem__, names))
+    numbers = set(map(signal.Signals.__getitem__, SIGNAL_CODES))
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         numbers.discard(signal.SIGHUP)
     if threading.current_thread() is not threading.main_thread():

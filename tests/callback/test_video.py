@@ -17,10 +17,9 @@ from rltrain.logger.loggers import Logger, Loggers
 from rltrain.types import Clock
 from rltrain.video.gif import Gif
 from rltrain.video.viewer import page_data as viewer
-from tests.helpers import nothing_written, weights
+from tests.helpers import full, nothing_written, weights
 from tests.video.viewer import read_page
 
-FULL = OSError(28, "No space left on device")
 TINY = [
     *("env=cartpole", "total_env_steps=60", "test.interval=20", "test.episodes=2"),
     *("log.interval=20", "algo.learning_starts=8", "algo.batch_size=4", "hardware.n_envs=1"),
@@ -55,10 +54,7 @@ def test_videos_are_made_at_their_interval_and_change_nothing(tmp_path, no_ffmpe
 def test_a_run_goes_on_without_videos_that_do_not_fit(tmp_path, monkeypatch, no_ffmpeg, record):
     def half(gif, path):
         path.write_bytes(b"GIF")
-        raise FULL
-
-    def full(path, text):
-        raise FULL
+        full()
 
     monkeypatch.setattr(Gif, "write", half)
     monkeypatch.setattr(viewer, "put_text", full)

@@ -48,19 +48,13 @@ def test_an_unknown_time_to_go_is_not_mentioned():
     assert not any("left" in line or "…" in line for line in drawn(panel()))
 
 
-def test_speed_and_time_to_go():
+def test_speed_and_time_to_go_unless_the_run_stops():
     live = panel()
     for env_steps, seconds in ((250, 10.0), (300, 15.0)):
         live.pace.observe(live.run.at(env_steps, seconds))
     state = drawn(live)[1]
     assert state.startswith("learning, 10 env steps/s ")
     assert state.endswith("0:00:15, 70 s left")
-
-
-def test_a_run_that_stops_has_no_time_to_go():
-    live = panel()
-    for env_steps, seconds in ((250, 10.0), (300, 15.0)):
-        live.pace.observe(live.run.at(env_steps, seconds))
     live.run.stopping = "SIGINT"
     assert "left" not in drawn(live)[1]
     assert "env steps/s" not in drawn(live)[1]

@@ -49,16 +49,18 @@ def test_a_logger_that_keeps_failing_is_switched_off_with_one_warning(tmp_path, 
     assert len(lines.path.read_text().splitlines()) == 10
 
 
-class Hanging(Logger):
+class Quiet(Logger):
     def write(self, clock, seconds, row):
         pass
 
+
+class Hanging(Quiet):
     def close(self):
         raise KeyboardInterrupt  # Ctrl-C while it waits
 
 
 def test_a_logger_that_ends_the_program_ends_nothing():
-    leaving = Hanging()
+    leaving = Quiet()
     leaving.write = leaving.close = lambda *about: sys.exit(9)
     loggers = Loggers([leaving])
     loggers.write(Clock(1), 0.0, ROW)
@@ -67,13 +69,13 @@ def test_a_logger_that_ends_the_program_ends_nothing():
 
 def test_one_more_interrupt_leaves_a_logger_that_hangs_and_closes_the_others():
     closed = []
-    last = Hanging()
+    last = Quiet()
     last.close = lambda: closed.append(True)
     Loggers([Hanging(), last]).close()
     assert closed == [True]
 
 
-class Counting(Logger):
+class Counting(Quiet):
     def __init__(self, offset=None):
         self.at, self.cuts = offset, []
 
@@ -84,15 +86,12 @@ class Counting(Logger):
     def cut(self, offset):
         self.cuts.append(offset)
 
-    def write(self, clock, seconds, row):
-        pass
-
 
 def test_a_resumed_run_may_have_other_loggers():
     class Added(Counting):
         pass
 
-    state = Loggers([Hanging(), Counting(7)]).state_dict()
+    state = Loggers([Quiet(), Counting(7)]).state_dict()
     counting, added = Counting(), Added()
     loggers = Loggers([added, counting])
     loggers.load_state_dict(state)
@@ -103,33 +102,18 @@ def test_a_resumed_run_may_have_other_loggers():
 
 
 def test_loggers_get_the_summary_before_they_are_closed():
-    got = []
-
-    class Last(Hanging):
-        def summarize(self, summary):
-            got.append(summary)
-
-        def close(self):
-            got.append("closed")
-
-    Loggers([Last()]).close({"status": "finished"})
+    got, last = [], Quiet()
+    last.summarize, last.close = got.append, lambda: got.append("closed")
+    Loggers([last]).close({"status": "finished"})
     assert got == [{"status": "finished"}, "closed"]
 
 
 def test_what_a_logger_does_with_a_row_is_its_own():
     """Defect: a logger that took a metric out took it from the trainer and the other loggers."""
-
-    class Takes(Logger):
-        def write(self, clock, seconds, row):
-            row.clear()
-
-    row, seen = {"test/return_mean": 1.0}, []
-
-    class Keeps(Logger):
-        def write(self, clock, seconds, row):
-            seen.append(row)
-
-    Loggers([Takes(), Keeps()]).write(Clock(), 0.0, row)
+    row, seen, takes, keeps = {"test/return_mean": 1.0}, [], Quiet(), Quiet()
+    takes.write = lambda clock, seconds, row: row.clear()
+    keeps.write = lambda clock, seconds, row: seen.append(row)
+    Loggers([takes, keeps]).write(Clock(), 0.0, row)
     assert row == {"test/return_mean": 1.0}
     assert seen == [row]
 

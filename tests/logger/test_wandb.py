@@ -64,8 +64,10 @@ class FakeWandb:
 
 @pytest.fixture
 def fake(monkeypatch):
-    def install(failure=None):
+    def install(failure=None, waits=False):
         wandb = FakeWandb(failure)
+        if not waits:
+            wandb.go.set()
         monkeypatch.setitem(sys.modules, "wandb", wandb)
         monkeypatch.setenv("WANDB_API_KEY", "a key")
         return wandb
@@ -79,7 +81,7 @@ def write(logger, *returns):
 
 
 def test_rows_written_while_it_starts_are_logged_in_order(fake, tmp_path):
-    wandb, logger = fake(), made(tmp_path)
+    wandb, logger = fake(waits=True), made(tmp_path)
     write(logger, 1, 2)
     assert not wandb.inits  # and write has returned
     wandb.go.set()
@@ -92,7 +94,6 @@ def test_rows_written_while_it_starts_are_logged_in_order(fake, tmp_path):
 
 def test_a_run_has_the_folder_s_name_group_and_id_and_its_summary(fake, tmp_path):
     wandb, logger = fake(), made(tmp_path / "2026_sweep/0_seed-1", entity="team")
-    wandb.go.set()
     write(logger, 1)
     finish(logger, status="finished", best={"env_steps": 5, "test/return_mean": 9.0}, final=None)
     (options,) = wandb.inits
@@ -127,7 +128,7 @@ def test_the_id_of_a_run_is_one_of_wandb_whatever_its_folder_is_named(tmp_path, 
 
 
 def test_a_video_is_logged_once_it_has_started(fake, tmp_path):
-    wandb, logger = fake(), made(tmp_path)
+    wandb, logger = fake(waits=True), made(tmp_path)
     wandb.Video = lambda path, format: (path, format)
     logger.video(Clock(40), tmp_path / "a.gif")
     wandb.go.set()
@@ -143,7 +144,7 @@ def test_group_and_tags_can_be_typed(fake, tmp_path):
 
 
 def test_closing_waits_for_the_start(fake, tmp_path):
-    wandb, logger = fake(), made(tmp_path)
+    wandb, logger = fake(waits=True), made(tmp_path)
     write(logger, 1, 2)
     wandb.go.set()
     finish(logger)
@@ -158,7 +159,6 @@ def test_without_a_row_it_never_starts(fake, tmp_path):
 
 def test_a_start_that_fails_is_reported_once_and_the_run_goes_on(fake, tmp_path, caplog):
     wandb, logger = fake(ValueError("no such entity")), made(tmp_path, "online")
-    wandb.go.set()
     with caplog.at_level(logging.WARNING):
         write(logger, 1)
         write(logger, 2)
@@ -172,7 +172,6 @@ def test_a_start_that_fails_is_reported_once_and_the_run_goes_on(fake, tmp_path,
 
 def test_a_server_that_does_not_answer_means_offline(fake, tmp_path):
     wandb, logger = fake(ConnectionError()), made(tmp_path, "online")
-    wandb.go.set()
     write(logger, 1)
     finish(logger)
     assert [(options["mode"], options["resume"]) for options in wandb.inits] == [
@@ -212,7 +211,6 @@ def test_a_service_that_does_not_answer_costs_no_more_than_the_time_to_close(
     monkeypatch.setattr(logger, "CLOSING", 0.01)
     monkeypatch.setattr(logger, "abandon", lambda: ended.append(True))
     wandb.log = lambda row: answered.wait(10)
-    wandb.go.set()
     write(logger, 1, 2)
     finish(logger)
     answered.set()
@@ -229,7 +227,6 @@ def test_a_service_that_was_killed_is_reported_once(fake, tmp_path, caplog):
 
     wandb, logger = fake(), made(tmp_path)
     wandb.log = wandb.finish = gone
-    wandb.go.set()
     write(logger, 1, 2, 3, 4)
     finish(logger)
     warnings = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]

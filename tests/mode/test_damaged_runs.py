@@ -39,9 +39,10 @@ STATE = (
 
 
 def checkpoints(run_dir):
-    return [
-        run_dir / "checkpoints" / str(n) for n in checkpoint.list_steps(run_dir / "checkpoints")
-    ]
+    """Its checkpoints, each sealed again after the turn of a loop that changes it."""
+    for n in checkpoint.list_steps(run_dir / "checkpoints"):
+        yield run_dir / "checkpoints" / str(n)
+        seal(run_dir / "checkpoints" / str(n), "full")
 
 
 def change(file, path, value):
@@ -73,7 +74,6 @@ def contents(run_dir):
 def test_a_state_that_no_run_has_is_refused_before_a_file_is_changed(trained, path, value):
     for folder in checkpoints(trained):
         change(folder / "trainer.json", path, value)
-        seal(folder, "full")
     before = contents(trained)
     assert "checkpoints" in refused(f"resume={trained}", "total_env_steps=170")
     assert contents(trained) == before
@@ -103,7 +103,6 @@ def test_weights_of_other_shapes_or_types_are_named(trained, make, says):
     for folder in checkpoints(trained):
         file = folder / "model.safetensors"
         save_file({name: make(x) for name, x in load_file(file).items()}, file)
-        seal(folder, "full")
     for words in ([f"resume={trained}"], ["mode=evaluate", f"checkpoint={trained}"]):
         assert says in refused(*words)
 
@@ -117,10 +116,9 @@ def test_weights_of_other_shapes_or_types_are_named(trained, make, says):
     ],
 )
 def test_a_configuration_that_no_run_has_is_answered_in_a_few_lines(trained, path, value):
-    for folder in (trained, *checkpoints(trained)):
-        change(folder / "config.json", path, value)
+    change(trained / "config.json", path, value)
     for folder in checkpoints(trained):
-        seal(folder, "full")
+        change(folder / "config.json", path, value)
     with pytest.raises(RltrainError) as found:
         run([f"resume={trained}"])
     assert found.value.exit_code in (2, 3)
@@ -136,7 +134,6 @@ def test_types_of_numbers_without_an_array_are_refused(trained):
         torch_only = json.dumps({"x": {"dtype": "F8_E5M2", "shape": [1], "data_offsets": [0, 1]}})
         header = torch_only.encode()
         file.write_bytes(len(header).to_bytes(8, "little") + header + data[:1])
-        seal(folder, "full")
     assert "of a type that is not loaded" in refused("mode=evaluate", f"checkpoint={trained}")
 
 

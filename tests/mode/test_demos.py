@@ -22,23 +22,20 @@ def test_they_are_small():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_they_play_well(name, command, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_they_play_well(name, command, tmp_path):
     metrics = rltrain.evaluate(f"demo/{name}", episodes=20).metrics
     assert metrics.get("test/win_rate", metrics["test/return_mean"] / 500) >= 0.6
     assert list(tmp_path.glob("outputs/evaluate/*/evaluation.json"))
     assert {path: path.stat().st_mtime_ns for path in DEMOS.rglob("*")} == FILES
 
 
-def test_a_folder_of_that_name_wins(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_folder_of_that_name_wins(tmp_path):
     assert find_checkpoint("demo/3M").folder.is_relative_to(DEMOS / "3m")
     shutil.copytree(DEMOS / "cartpole", tmp_path / "demo/3m")
     assert find_checkpoint("demo/3m").folder.is_relative_to(tmp_path)
 
 
-def test_a_new_run_starts_from_one(small, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_new_run_starts_from_one(small, tmp_path):
     run = ["algo=dqn", "env=cartpole", "checkpoint=demo/cartpole", "total_env_steps=40"]
     trainer = rltrain.make_trainer(
         [*run, "hardware.threads=1", "logger=[]"], run_dir=tmp_path / "r"

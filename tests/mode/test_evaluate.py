@@ -18,6 +18,7 @@ from rltrain.mode import evaluate
 from rltrain.mode.evaluate import plain_info, played, return_texts, summary
 from rltrain.mode.evaluation_files import home, recordings_folder, write
 from rltrain.types import Episode
+from tests.helpers import full, stopped
 from tests.video.viewer import read_page
 
 
@@ -77,12 +78,12 @@ def test_what_cannot_be_written_to_a_run_is_in_one_folder(own_folder, monkeypatc
     """Defect: recordings were in another new folder than evaluation.json."""
     place, mkdir = own_folder / "run", Path.mkdir
 
-    def full(path, *given, **options):
+    def make(path, *given, **options):
         if path.is_relative_to(place):
-            raise OSError(28, "No space left on device")
+            full()
         mkdir(path, *given, **options)
 
-    monkeypatch.setattr(Path, "mkdir", full)
+    monkeypatch.setattr(Path, "mkdir", make)
     first = recordings_folder(place, 100)
     written = [write(place, {"n": n}) for n in range(2)]
     assert {path.parent for path in written} == {first.parent.parent}
@@ -141,8 +142,7 @@ def test_what_was_played_is_closed_whatever_ends_it(small, monkeypatch):
     assert closed == [True]
 
 
-def test_a_page_of_an_evaluation_has_its_episodes_and_values(command, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_page_of_an_evaluation_has_its_episodes_and_values(command, tmp_path):
     tiny = ["algo=qmix", "env=lbf", "env.max_episode_steps=9", "total_env_steps=60", "logger=[]"]
     tiny += ["test.episodes=2", "hardware.threads=1", "hardware.n_envs=2"]
     run_dir = rltrain.train(tiny).run_dir
@@ -185,9 +185,6 @@ MATCH = ("mode=match", "checkpoints=[closest, focus]", "match.battles=2", "env.m
 def test_recordings_that_cannot_be_written_end_with_the_table(
     command, own_folder, monkeypatch, capsys, words
 ):
-    def full(*given):
-        raise OSError(28, "No space left on device")
-
     for name in ("recorder.Recorder._write", "episode_recorder.EpisodeRecorder._write"):
         monkeypatch.setattr(f"rltrain.video.{name}", full)
     with pytest.raises(StorageError, match=r"recordings cannot be written\. Free disk space"):
@@ -200,9 +197,6 @@ def test_recordings_that_cannot_be_written_end_with_the_table(
 def test_an_evaluation_stopped_while_it_waits_to_write_prints_its_table(
     command, own_folder, monkeypatch, capsys
 ):
-    def stopped(*given):
-        raise KeyboardInterrupt
-
     monkeypatch.setattr("rltrain.mode.evaluation_files.locked", stopped)
     with pytest.raises(KeyboardInterrupt):
         command("mode=evaluate", "checkpoint=demo/cartpole", "test.episodes=2")

@@ -36,6 +36,24 @@ def loaded_script(folder):
     return module.OnnxPolicy()
 
 
+@pytest.fixture
+def exported_run(own_folder, monkeypatch):
+    """Exports an untrained run, also of an environment that is passed as an object.
+
+    Returns the folder of the export, the policy of its script and that of the run.
+    """
+
+    def done(overrides, env=None):
+        if env is not None:
+            opened = opened_with(env)
+            monkeypatch.setattr("rltrain.mode.export.network.open_checkpoint", opened)
+        run = saved(overrides, own_folder / "run", env)
+        folder = export(run, ["test.episodes=2"], None)
+        return folder, loaded_script(folder), rltrain.load_policy(run)
+
+    return done
+
+
 def record_in(folder):
     return json.loads((folder / "export.json").read_text())
 
@@ -92,10 +110,8 @@ def test_script_acts_as_the_policy_of_a_recurrent_team(command, small, own_folde
     ],
     ids=["dueling", "categorical-noisy", "quantile", "implicit-quantile", "recurrent-quantile"],
 )
-def test_every_kind_of_network_is_exported(overrides, own_folder):
-    run = saved([*ONE_AGENT, *overrides], own_folder / "run")
-    done = export(run, ["test.episodes=2"], None)
-    exported, policy = loaded_script(done), rltrain.load_policy(run)
+def test_every_kind_of_network_is_exported(overrides, own_folder, exported_run):
+    done, exported, policy = exported_run([*ONE_AGENT, *overrides])
     for obs in np.random.default_rng(0).normal(size=(20, 1, 4)).astype(np.float32):
         assert exported.act(obs) == policy.act(obs)
     exported.reset()
@@ -104,7 +120,7 @@ def test_every_kind_of_network_is_exported(overrides, own_folder):
     with (done / "act.py").open("a") as script:
         script.write("# mine")
     with pytest.raises(UsageError, match=r"is not empty \(act\.py\).* Move them elsewhere"):
-        export(run, ["test.episodes=2"], None)
+        export(own_folder / "run", ["test.episodes=2"], None)
 
 
 class Pictures(Images):
@@ -114,12 +130,9 @@ class Pictures(Images):
 
 
 @pytest.mark.slow
-def test_stacked_images_reach_the_network_as_bytes(own_folder, monkeypatch):
-    monkeypatch.setattr("rltrain.mode.export.network.open_checkpoint", opened_with(Pictures))
-    run = saved(["algo=dqn", *IMAGES], own_folder / "run", env=Pictures)
-    done = export(run, ["test.episodes=2"], None)
+def test_stacked_images_reach_the_network_as_bytes(exported_run):
+    done, exported, policy = exported_run(["algo=dqn", *IMAGES], Pictures)
     assert record_in(done)["inputs"]["obs"] == "uint8 [batch, 1, 2, 6, 6]"
-    exported, policy = loaded_script(done), rltrain.load_policy(run)
     for _ in range(2):
         exported.reset(), policy.reset()
         for obs in np.random.default_rng(0).integers(0, 256, (4, 1, 1, 6, 6), np.uint8):
@@ -127,12 +140,9 @@ def test_stacked_images_reach_the_network_as_bytes(own_folder, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_network_with_an_encoder_per_key_is_exported(own_folder, monkeypatch):
-    monkeypatch.setattr("rltrain.mode.export.network.open_checkpoint", opened_with(Keys))
+def test_a_network_with_an_encoder_per_key_is_exported(exported_run):
     overrides = [word.replace("conv", "multi_input") for word in IMAGES]
-    run = saved(["algo=dqn", *overrides], own_folder / "run", env=Keys)
-    done = export(run, ["test.episodes=2"], None)
-    exported, policy = loaded_script(done), rltrain.load_policy(run)
+    _, exported, policy = exported_run(["algo=dqn", *overrides], Keys)
     for obs in np.random.default_rng(0).random((6, 1, 37), np.float32):
         assert exported.act(obs) == policy.act(obs)
 
@@ -151,12 +161,9 @@ class OwnSpaces(Sampled):
 
 
 @pytest.mark.slow
-def test_the_record_says_how_observations_and_actions_are_converted(own_folder, monkeypatch):
-    monkeypatch.setattr("rltrain.mode.export.network.open_checkpoint", opened_with(OwnSpaces))
-    run = saved(["algo=dqn", "env=gymnasium"], own_folder / "run", env=OwnSpaces)
-    done = export(run, ["test.episodes=2"], None)
+def test_the_record_says_how_observations_and_actions_are_converted(exported_run):
+    done, exported, policy = exported_run(["algo=dqn", "env=gymnasium"], OwnSpaces)
     record = record_in(done)
-    exported, policy = loaded_script(done), rltrain.load_policy(run)
     n, first = zip(*record["action_components"], strict=True)
     space = OwnSpaces.observation_space
     for _ in range(8):
@@ -264,11 +271,10 @@ def test_the_script_plays_in_the_environment_of_the_run(own_folder):
 
 
 @pytest.mark.slow
-def test_the_script_plays_and_takes_an_observation_as_gymnasium_gives_it(own_folder):
-    run = saved(["algo=dqn", "env=cartpole", "env.frame_stack=2"], own_folder / "run")
-    folder = export(run, ["test.episodes=2"], None)
+def test_the_script_plays_and_takes_an_observation_as_gymnasium_gives_it(exported_run):
+    words = ["algo=dqn", "env=cartpole", "env.frame_stack=2"]
+    folder, exported, policy = exported_run(words)
     assert re.fullmatch(r"CartPole-v1: return \d+ in \d+ steps", script_prints(folder))
-    exported, policy = loaded_script(folder), rltrain.load_policy(run)
     for obs in np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32):
         action = exported.act(obs)
         assert isinstance(action, int)
@@ -285,12 +291,9 @@ def named_team():
 
 
 @pytest.mark.slow
-def test_the_script_numbers_actions_of_a_team_as_its_environment(own_folder, monkeypatch):
-    monkeypatch.setattr("rltrain.mode.export.network.open_checkpoint", opened_with(named_team))
-    run = saved(["algo=vdn", "env=pettingzoo"], own_folder / "run", env=named_team)
-    done = export(run, ["test.episodes=2"], None)
+def test_the_script_numbers_actions_of_a_team_as_its_environment(exported_run):
+    done, exported, policy = exported_run(["algo=vdn", "env=pettingzoo"], named_team)
     assert (record_in(done)["first_action"], len(record_in(done)["agents"])) == ("5,-1", 2)
-    exported, policy = loaded_script(done), rltrain.load_policy(run)
     obs, available = np.ones((2, 2), np.float32), np.array([[0, 1, 0], [0, 0, 1]])
     assert exported.act(obs, available).tolist() == [6, 1]
     assert policy.act(obs, available).tolist() == [6, 1]

@@ -7,11 +7,24 @@ import pytest
 
 from rltrain.errors import StorageError, UsageError
 from rltrain.mode.export.network import SHIPPED, export
+from tests.helpers import full
 from tests.mode.exports import ONE_AGENT, saved
 
 
-def test_a_file_in_the_place_of_the_folder_is_named_and_kept(own_folder):
-    run = saved([*ONE_AGENT, "algo=dqn"], own_folder / "run")
+@pytest.fixture
+def run(own_folder):
+    """A run whose weights can be exported."""
+    return saved([*ONE_AGENT, "algo=dqn"], own_folder / "run")
+
+
+@pytest.fixture
+def nothing_written(monkeypatch):
+    """Exports make their folder and put nothing into it."""
+    monkeypatch.setattr("rltrain.mode.export.network.written", lambda *_: {})
+    monkeypatch.setattr("rltrain.mode.export.network.show", lambda *shown: None)
+
+
+def test_a_file_in_the_place_of_the_folder_is_named_and_kept(run):
     (run / "onnx").mkdir()
     (run / "onnx/0").touch()
     with pytest.raises(UsageError, match=r"onnx/0 already exists and is not a folder"):
@@ -19,15 +32,13 @@ def test_a_file_in_the_place_of_the_folder_is_named_and_kept(own_folder):
     assert (run / "onnx/0").is_file()
 
 
-def test_a_folder_that_cannot_be_written_is_named_before_anything_is_built(own_folder):
-    run = saved([*ONE_AGENT, "algo=dqn"], own_folder / "run")
+def test_a_folder_that_cannot_be_written_is_named_before_anything_is_built(run):
     (run / "onnx").touch()  # a file where the folder belongs: not writable by root either
     with pytest.raises(UsageError, match=r"onnx/0 cannot be written.*copy the checkpoint"):
         export(run, [], None)
 
 
-def test_what_killed_exports_left_is_removed(own_folder, monkeypatch):
-    run = saved([*ONE_AGENT, "algo=dqn"], own_folder / "run")
+def test_what_killed_exports_left_is_removed(run, monkeypatch, nothing_written):
     (run / "onnx/.tmp-0-77/inner").mkdir(parents=True)
 
     def written(settings, source, folder):
@@ -35,7 +46,6 @@ def test_what_killed_exports_left_is_removed(own_folder, monkeypatch):
         return {}
 
     monkeypatch.setattr("rltrain.mode.export.network.written", written)
-    monkeypatch.setattr("rltrain.mode.export.network.show", lambda *shown: None)
     assert export(run, [], None) == run / "onnx/0"
     assert [path.name for path in (run / "onnx").iterdir()] == ["0"]
 
@@ -49,29 +59,26 @@ def test_what_killed_exports_left_is_removed(own_folder, monkeypatch):
     ],
 )
 @pytest.mark.parametrize("place", ["0", ".tmp-0-replaced"])
-def test_what_a_killed_export_left_of_another_is_replaced(own_folder, monkeypatch, left, place):
+@pytest.mark.usefixtures("nothing_written")
+def test_what_a_killed_export_left_of_another_is_replaced(run, left, place):
     """Defect: without export.json it was someone else's."""
-    run = saved([*ONE_AGENT, "algo=dqn"], own_folder / "run")
     (run / "onnx" / place).mkdir(parents=True)
     for name in left:
         (run / "onnx" / place / name).write_bytes(SHIPPED.read_bytes())
-    monkeypatch.setattr("rltrain.mode.export.network.written", lambda *_: {})
-    monkeypatch.setattr("rltrain.mode.export.network.show", lambda *shown: None)
     assert export(run, [], None) == run / "onnx/0"
     assert [path.name for path in (run / "onnx").iterdir()] == ["0"]
     assert not [*(run / "onnx/0").iterdir()]
 
 
-def test_an_export_that_cannot_take_the_place_of_another_leaves_it(own_folder, monkeypatch):
+@pytest.mark.usefixtures("nothing_written")
+def test_an_export_that_cannot_take_the_place_of_another_leaves_it(run, monkeypatch):
     """Defect: it was deleted first."""
-    run = saved([*ONE_AGENT, "algo=dqn"], own_folder / "run")
     (run / "onnx/0").mkdir(parents=True)
     (run / "onnx/0/policy.onnx").touch()
-    monkeypatch.setattr("rltrain.mode.export.network.written", lambda *_: {})
 
     def replace(path, target):
         if path.name.startswith(".tmp-"):
-            raise OSError(28, "No space left on device")
+            full()
         os.replace(path, target)
 
     monkeypatch.setattr(Path, "replace", replace)
@@ -80,8 +87,7 @@ def test_an_export_that_cannot_take_the_place_of_another_leaves_it(own_folder, m
     assert [path.name for path in (run / "onnx").rglob("*")] == ["0", "policy.onnx"]
 
 
-def test_files_beside_those_of_an_export_are_kept(own_folder):
-    run = saved([*ONE_AGENT, "algo=dqn"], own_folder / "run")
+def test_files_beside_those_of_an_export_are_kept(run):
     for name in ("policy.onnx", "export.json", "policy.onnx.mine"):
         (run / "onnx/0").mkdir(parents=True, exist_ok=True)
         (run / "onnx/0" / name).touch()

@@ -10,6 +10,7 @@ import pytest
 
 from rltrain.errors import CheckpointError, RltrainError
 from rltrain.main import run
+from tests.helpers import contents
 
 LINKED = (
     *("checkpoints", "checkpoints/latest", "checkpoints/best", "checkpoints/162"),
@@ -31,14 +32,6 @@ def outside(folder, name):
     (place / "inner" / "replay.json").write_text("kept")
     is_file = os.path.splitext(name)[1] or name.endswith(("latest", "best"))
     return place / "file" if is_file and not name.startswith("checkpoints/.") else place / "inner"
-
-
-def contents(folder):
-    """Every file below a folder, and its bytes."""
-    return {
-        path.relative_to(folder): path.is_file() and not path.is_symlink() and path.read_bytes()
-        for path in folder.rglob("*")
-    }
 
 
 def put_link(run_dir, name, target):

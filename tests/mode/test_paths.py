@@ -17,6 +17,7 @@ from rltrain.config.overrides import NAMES_OR_PATHS, SWEPT_PATHS, parse, swept_p
 from rltrain.errors import RltrainError, UsageError
 from rltrain.main import run
 from rltrain.report.readers import find_runs
+from tests.helpers import read_only
 from tests.marks import slow_except
 
 NAMES = (
@@ -200,9 +201,6 @@ def test_a_path_that_cannot_be_is_refused_in_one_paragraph(own_folder, tried):
 
 
 def test_the_advice_where_a_run_to_resume_cannot_be_written(trained, monkeypatch):
-    def read_only(**options):
-        raise OSError(30, "Read-only file system")
-
     monkeypatch.setattr(places, "TemporaryFile", read_only)
     with pytest.raises(UsageError, match=r"Read-only file system\. .* copy the run") as refused:
         run([f"resume={trained}"])
@@ -241,9 +239,8 @@ def test_ctrl_c_while_the_command_is_imported_is_quiet(own_folder, imported):
         ("data/a", None),
     ],
 )
-def test_a_sweep_takes_several_paths(key, typed, found, tmp_path, monkeypatch):
+def test_a_sweep_takes_several_paths(key, typed, found, tmp_path):
     """Defect: they were one path with a comma in it."""
-    monkeypatch.chdir(tmp_path)
     Path("there,is").mkdir()
     (override,) = parse([swept_paths(f"{key}={typed}")])
     assert override.is_sweep_override() == (found is not None)

@@ -1,7 +1,13 @@
 """Hand-made episodes for the tests of writer and dataset: observation = 100 episode + step."""
 
-import numpy as np
+import json
 
+import numpy as np
+from safetensors.numpy import load_file, save_file
+
+from rltrain.buffer.fields import n_bytes
+from rltrain.common.files import digest
+from rltrain.offline.shards import INDEX, shard_name, stored_fields
 from rltrain.offline.writer import Writer
 from rltrain.types import EnvSpec
 
@@ -19,14 +25,36 @@ ABOUT = {
 
 
 def writer(folder, *, n_envs=1, shard_steps=1000, **overrides):
-    from rltrain.buffer.fields import n_bytes
-    from rltrain.offline.shards import stored_fields
-
     settings = {"max_bytes": None, **overrides}
     size = shard_steps * n_bytes(stored_fields(SPEC))
     return Writer(
         folder=folder, spec=SPEC, n_envs=n_envs, about=ABOUT, shard_bytes=size, **settings
     )
+
+
+def written(folder, envs, stop=None, **options):
+    """The writer of a dataset of all episodes that ended."""
+    to = writer(folder, **options)
+    play(to, envs, stop=stop)
+    to.flush()
+    return to
+
+
+def change_index(folder, change):
+    """An index with what ``change`` makes of it, in place."""
+    index = json.loads((folder / INDEX).read_text())
+    change(index)
+    (folder / INDEX).write_text(json.dumps(index))
+
+
+def change_shard(folder, change, **listed):
+    """The first shard with arrays changed in place, and an index that vouches for it."""
+    path = folder / shard_name(0)
+    arrays = {k: v.copy() for k, v in load_file(path).items()}
+    change(arrays)
+    save_file(arrays, path)
+    facts = {"bytes": path.stat().st_size, "sha256": digest(path), **listed}
+    change_index(folder, lambda index: index["shards"][0].update(facts))
 
 
 class Env:

@@ -8,14 +8,12 @@ from functools import partial
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
 
-from rltrain.common.files import digest
 from rltrain.errors import DatasetError, UsageError
 from rltrain.offline.dataset import open_dataset
-from rltrain.offline.shards import INDEX, shard_name
+from rltrain.offline.shards import INDEX
 from tests.marks import each_once
-from tests.offline.hand_made import SPEC, Env, play, writer
+from tests.offline.hand_made import SPEC, Env, change_index, change_shard, play, writer
 
 BOX = {"box": [1], "dtype": "float32"}
 PAIR = replace(
@@ -58,12 +56,17 @@ def paths(tree, at=()):
         yield from paths(value, (*at, key))
 
 
-def changed(tree, at, change):
-    """A copy in which ``change`` was called with what holds the last of the keys ``at``, and it."""
-    tree = node = copy.deepcopy(tree)
+def change_at(node, at, change):
+    """Call ``change`` with what holds the last of the keys ``at`` in a tree, and that key."""
     for key in at[:-1]:
         node = node[key]
     change(node, at[-1])
+
+
+def changed(tree, at, change):
+    """A copy of a tree with a change."""
+    tree = copy.deepcopy(tree)
+    change_at(tree, at, change)
     return tree
 
 
@@ -125,9 +128,7 @@ SAYS = [
 
 @pytest.mark.parametrize(("at", "value", "says"), SAYS)
 def test_the_index_and_what_is_wrong_in_it_are_named(folder, at, value, says):
-    index = json.loads((folder / INDEX).read_text())
-    tree = changed(index, at, partial(replaced, value=value))
-    (folder / INDEX).write_text(json.dumps(tree))
+    change_index(folder, lambda index: change_at(index, at, partial(replaced, value=value)))
     with pytest.raises(DatasetError, match=rf"d/dataset\.json is damaged: {says}") as found:
         read(folder)
     assert found.value.exit_code == 3
@@ -140,17 +141,15 @@ KEYS += [("shards", 0, name) for name in ("file", "bytes", "sha256", "steps", "p
 
 @pytest.mark.parametrize("at", [("spec",), ("shards",), *KEYS])
 def test_what_is_missing_in_an_index_is_named(folder, at):
-    index = json.loads((folder / INDEX).read_text())
-    (folder / INDEX).write_text(json.dumps(changed(index, at, lambda node, key: node.pop(key))))
+    change_index(folder, lambda index: change_at(index, at, lambda node, key: node.pop(key)))
     name = r"\.".join(map(str, at))
     with pytest.raises(DatasetError, match=rf"d/dataset\.json is damaged: {name} is missing"):
         read(folder)
 
 
 def test_fields_of_a_later_version_are_passed_over(folder):
-    index = json.loads((folder / INDEX).read_text())
-    index["spec"]["of_a_later_version"] = index["of_a_later_version"] = 3
-    (folder / INDEX).write_text(json.dumps(index))
+    change_index(folder, lambda index: index["spec"].update(of_a_later_version=3))
+    change_index(folder, lambda index: index.update(of_a_later_version=3))
     assert answered(folder)
 
 
@@ -190,16 +189,14 @@ FIELDS = "obs avail_actions state last action reward terminated probability leng
 @each_once(28, name=FIELDS.split(), change=OTHERS)
 def test_a_shard_with_other_arrays_is_refused(folder, name, change):
     """Its checksum vouches for it."""
-    path = folder / shard_name(0)
-    arrays = {k: v.copy() for k, v in load_file(path).items()}
-    before = arrays.pop(name)
-    if OTHERS[change] is not None:
-        with np.errstate(invalid="ignore"):
-            arrays[name] = np.ascontiguousarray(OTHERS[change](before))
-    save_file(arrays, path)
-    index = json.loads((folder / INDEX).read_text())
-    index["shards"][0] |= {"bytes": path.stat().st_size, "sha256": digest(path)}
-    (folder / INDEX).write_text(json.dumps(index))
+
+    def replace(arrays):
+        before = arrays.pop(name)
+        if OTHERS[change] is not None:
+            with np.errstate(invalid="ignore"):
+                arrays[name] = np.ascontiguousarray(OTHERS[change](before))
+
+    change_shard(folder, replace)
     if (name, change) in HARMLESS:
         assert answered(folder)
         return
@@ -208,66 +205,46 @@ def test_a_shard_with_other_arrays_is_refused(folder, name, change):
     assert "\n" not in str(found.value)
 
 
-def rewritten(folder, change, **listed):
-    """The first shard with changed arrays, and an index that vouches for it."""
-    path = folder / shard_name(0)
-    arrays = {k: v.copy() for k, v in load_file(path).items()}
-    change(arrays)
-    save_file(arrays, path)
-    index = json.loads((folder / INDEX).read_text())
-    index["shards"][0] |= {"sha256": digest(path), **listed}
-    (folder / INDEX).write_text(json.dumps(index))
+WRONG_VALUES = [
+    *(("probability", x, "probabilities of actions") for x in (5, 1.001, -0.5, 0, np.inf, np.nan)),
+    *((name, np.nan, f"'{name}' has numbers that are not finite") for name in ("obs", "reward")),
+    *((name, np.inf, f"'{name}' has numbers that are not finite") for name in ("obs", "reward")),
+    ("avail_actions", 0, "without an available action"),
+    ("action", 7, "actions outside 0 … 2"),
+]
 
 
-@pytest.mark.parametrize("number", [5, 1.001, -0.5, 0, np.inf, np.nan])
-def test_probabilities_of_actions_are_probabilities(folder, number):
-    """Defect: estimates were wrong, or silently left out."""
+@pytest.mark.parametrize(("name", "value", "says"), WRONG_VALUES)
+def test_values_that_nothing_records_are_refused(folder, name, value, says):
+    """Defects: estimates were wrong, or the environment was said to be."""
+    change_shard(folder, lambda arrays: arrays[name].__setitem__(2, value), probabilities=True)
+    with pytest.raises(DatasetError, match=says):
+        read(folder)
 
-    def change(arrays):
-        arrays["probability"][2] = number
 
-    rewritten(folder, change, probabilities=True)
-    with pytest.raises(DatasetError, match="probabilities of actions"):
+def test_a_field_of_another_type_is_named_with_both(folder):
+    change_shard(folder, lambda arrays: arrays.update(reward=arrays["reward"].astype(np.float64)))
+    with pytest.raises(DatasetError, match=r"'reward' should be float32"):
         read(folder)
 
 
 def test_unknown_probabilities_and_rounded_ones_are_read(folder):
-    rewritten(folder, lambda arrays: arrays["probability"].fill(np.nan), probabilities=False)
+    change_shard(folder, lambda arrays: arrays["probability"].fill(np.nan), probabilities=False)
     read(folder)
-    rewritten(folder, lambda arrays: arrays["probability"].fill(1 + 1e-7), probabilities=True)
+    change_shard(folder, lambda arrays: arrays["probability"].fill(1 + 1e-7), probabilities=True)
     read(folder)
-
-
-def test_every_time_step_has_an_available_action(folder):
-    """Defect: the run failed later, as if the environment were wrong."""
-    rewritten(folder, lambda arrays: arrays["avail_actions"].fill(0))
-    with pytest.raises(DatasetError, match="without an available action"):
-        read(folder)
 
 
 def test_a_shard_is_listed_once(folder):
     """Defect: episodes counted twice, and held-out ones were trained on."""
-    index = json.loads((folder / INDEX).read_text())
-    index["shards"] *= 2
-    (folder / INDEX).write_text(json.dumps(index))
+    change_index(folder, lambda index: index.update(shards=index["shards"] * 2))
     with pytest.raises(DatasetError, match=r"lists 'shard-00000\.safetensors' twice"):
-        read(folder)
-
-
-@pytest.mark.parametrize("number", [np.nan, np.inf])
-@pytest.mark.parametrize("name", ["obs", "reward"])
-def test_numbers_that_are_not_finite_are_the_fault_of_the_dataset(folder, name, number):
-    """Defect: "Environment 0 gave …", exit code 4."""
-    rewritten(folder, lambda arrays: arrays[name].__setitem__(3, number))
-    with pytest.raises(DatasetError, match=rf"'{name}' has numbers that are not finite"):
         read(folder)
 
 
 def test_a_writer_goes_on_in_no_damaged_dataset(folder):
     to = writer(folder)
     play(to, [Env([2])])
-    index = json.loads((folder / INDEX).read_text())
-    del index["shards"][0]["bytes"]
-    (folder / INDEX).write_text(json.dumps(index))
+    change_index(folder, lambda index: index["shards"][0].pop("bytes"))
     with pytest.raises(DatasetError, match=r"shards\.0\.bytes is missing"):
         to.load_state_dict({**to.state_dict(), "shards": 1})

@@ -1,6 +1,5 @@
 """Learning from a dataset: the pace, what is read, resumption, refusals, a game that is solved."""
 
-import json
 import os
 import shutil
 from contextlib import closing
@@ -18,6 +17,7 @@ from rltrain.offline.shards import INDEX, shard_name
 from tests.conftest import SMALL
 from tests.helpers import Penalty, trained, weights
 from tests.offline.conftest import record, without
+from tests.offline.hand_made import change_index
 
 
 @pytest.fixture(scope="module")
@@ -270,16 +270,15 @@ def changed_byte(folder):
     path.write_bytes(content)
 
 
-def without_shards(folder):
-    index = json.loads((folder / INDEX).read_text())
-    (folder / INDEX).write_text(json.dumps(index | {"shards": []}))
-
-
 FAULTS = {
     "a changed byte": (changed_byte, "d", r"shard-00002.* is damaged: its checksum"),
     "a cut shard": (lambda d: os.truncate(d / shard_name(2), 9), "d", r"shard-00002.* is damaged"),
     "a missing shard": (lambda d: (d / shard_name(2)).unlink(), "d", r"shard-00002.* is missing"),
-    "no shards": (without_shards, "d", r"d/dataset\.json is damaged: it lists no shards"),
+    "no shards": (
+        lambda d: change_index(d, lambda index: index.update(shards=[])),
+        "d",
+        r"d/dataset\.json is damaged: it lists no shards",
+    ),
     "a cut index": (lambda d: os.truncate(d / INDEX, 99), "d", r"cannot be read .*line 5 column"),
     "an empty index": (lambda d: os.truncate(d / INDEX, 0), "d", r"cannot be read .*line 1 column"),
     "no index": (lambda d: (d / INDEX).unlink(), "d", r"no dataset at /.*/d\. .* one folder with"),

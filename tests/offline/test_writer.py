@@ -8,7 +8,8 @@ import pytest
 from rltrain.errors import DatasetError, EnvError, UsageError
 from rltrain.offline.dataset import open_dataset
 from rltrain.offline.shards import INDEX, shard_name
-from tests.offline.hand_made import SPEC, Env, play, writer
+from tests.helpers import full
+from tests.offline.hand_made import SPEC, Env, change_index, play, writer, written
 
 
 def first_numbers(folder):
@@ -18,17 +19,13 @@ def first_numbers(folder):
 
 
 def test_episodes_come_back_as_they_ended(tmp_path):
-    to = writer(tmp_path / "d", n_envs=2)
-    play(to, [Env([2, 3]), Env([4, 1], first=5)])
-    to.flush()
+    written(tmp_path / "d", [Env([2, 3]), Env([4, 1], first=5)], n_envs=2)
     expected = [[0, 1, 2], [500, 501, 502, 503, 504], [100, 101, 102, 103], [600, 601]]
     assert first_numbers(tmp_path / "d") == expected
 
 
 def test_a_final_slot_holds_no_transition(tmp_path):
-    to = writer(tmp_path / "d")
-    play(to, [Env([2])])
-    to.flush()
+    written(tmp_path / "d", [Env([2])])
     piece = open_dataset(tmp_path / "d", SPEC).piece(0)
     assert piece["last"].tolist() == [False, False, True]
     assert piece["reward"][:, 0].tolist() == [0, 1, 0]
@@ -37,9 +34,7 @@ def test_a_final_slot_holds_no_transition(tmp_path):
 
 
 def test_an_episode_that_is_not_over_is_not_written(tmp_path):
-    to = writer(tmp_path / "d")
-    play(to, [Env([2, 50])], stop=20)
-    to.flush()
+    written(tmp_path / "d", [Env([2, 50])], stop=20)
     assert first_numbers(tmp_path / "d") == [[0, 1, 2]]
 
 
@@ -53,9 +48,7 @@ def test_a_full_shard_is_written_without_being_asked(tmp_path):
 
 
 def test_an_episode_longer_than_a_shard_is_cut_into_pieces_that_share_an_observation(tmp_path):
-    to = writer(tmp_path / "d", shard_steps=4)
-    play(to, [Env([7, 2])])
-    to.flush()
+    written(tmp_path / "d", [Env([7, 2])], shard_steps=4)
     expected = [[0, 1, 2, 3], [3, 4, 5, 6], [6, 7], [100, 101, 102]]
     assert first_numbers(tmp_path / "d") == expected
     data = open_dataset(tmp_path / "d", SPEC)
@@ -83,9 +76,8 @@ def test_recording_ends_before_the_dataset_is_too_large(tmp_path, caplog):
 
 
 def test_the_first_episodes_are_kept_not_the_first_to_end(tmp_path):
-    to = writer(tmp_path / "d", n_envs=2, n_episodes=3)
-    play(to, [Env([6, 1, 1]), Env([1, 1, 1, 1, 1, 1], first=5)], stop=11)
-    to.flush()
+    envs = [Env([6, 1, 1]), Env([1, 1, 1, 1, 1, 1], first=5)]
+    written(tmp_path / "d", envs, stop=11, n_envs=2, n_episodes=3)
     expected = [[500, 501], [0, 1, 2, 3, 4, 5, 6], [100, 101]]
     assert first_numbers(tmp_path / "d") == expected
 
@@ -102,9 +94,7 @@ def test_the_open_episode_of_a_crashed_copy_is_forgotten(tmp_path):
 @pytest.mark.parametrize("stop", [1, 5, 12, 17])
 def test_a_writer_goes_on_from_its_state_as_if_nothing_had_happened(tmp_path, stop):
     envs = [Env([2, 9, 2, 2]), Env([3, 3, 9], first=5)]
-    whole = writer(tmp_path / "a", n_envs=2, shard_steps=6)
-    play(whole, envs)
-    whole.flush()
+    whole = written(tmp_path / "a", envs, n_envs=2, shard_steps=6)
     first = writer(tmp_path / "b", n_envs=2, shard_steps=6)
     play(first, envs, stop=stop)
     state = first.state_dict()
@@ -164,9 +154,7 @@ def test_a_writer_leaves_the_dataset_of_another_run_as_it_is(tmp_path, n_written
         folder.rename(tmp_path / "kept")
     play(other, [env])  # whose shards are the same, byte for byte
     if not identified:
-        index = json.loads((folder / INDEX).read_text())
-        del index["recording"]
-        (folder / INDEX).write_text(json.dumps(index))
+        change_index(folder, lambda index: index.pop("recording"))
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     resumed = writer(folder, shard_steps=6)
     with pytest.raises(DatasetError, match=r"was recorded by another run\. Move it"):
@@ -225,9 +213,6 @@ def test_of_two_that_began_at_once_the_first_to_write_keeps_the_folder(tmp_path)
 
 
 def test_a_disk_that_refuses_is_named_and_leaves_no_half_shard(tmp_path, monkeypatch):
-    def full(path):
-        raise OSError(28, "No space left on device")
-
     monkeypatch.setattr("rltrain.offline.shards.sync", full)
     to = writer(tmp_path / "d")
     play(to, [Env([2])])
@@ -243,10 +228,6 @@ def test_what_could_not_be_written_is_written_when_there_is_room(
     tmp_path, monkeypatch, n_written, failing, resumed
 ):
     """Defect: recording had ended without a message, also in a resumed run."""
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
     env = Env([2] * 5)
     to = writer(tmp_path / "d", shard_steps=6)
     start = 6 * n_written

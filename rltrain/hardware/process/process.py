@@ -20,10 +20,8 @@ from typing import Any, cast
 
 from rltrain.common.machine.child_processes import EXIT_TIMEOUT, kill_group, without_main
 from rltrain.errors import Interrupted
-from rltrain.hardware.env_share import Share
 from rltrain.hardware.process.shared_memory import SharedExchange
-from rltrain.hardware.process.worker import Answer, MakeRollout, serve
-from rltrain.types import StateDict
+from rltrain.hardware.process.worker import Answer, Beginning, MakeRollout, serve
 
 ENDS_WITH_RUN = "rltrain.hardware.process.fork_server"
 """Module that lets the fork server end with the thread that has started it."""
@@ -40,22 +38,14 @@ class WorkerProcess:
 
     Args:
         preload: module that the fork server imports before the first worker is forked.
-        make, exchange: arguments of ``Answers`` that are the same for all workers.
-        share, replaced, episodes, carried: … of this one.
+        make, exchange, begin: arguments of ``Answers``.
     """
 
     def __init__(
-        self,
-        preload: str,
-        make: MakeRollout,
-        exchange: SharedExchange,
-        share: Share,
-        replaced: int,
-        episodes: int,
-        carried: StateDict | None,
+        self, preload: str, make: MakeRollout, exchange: SharedExchange, begin: Beginning
     ) -> None:
         self.owes = True  # an answer that was not read; the first one comes without a question
-        self.seconds = exchange.seconds[share.number]
+        self.seconds = exchange.seconds[begin.share.number]
         context = get_context("forkserver")
         # a thread that ends before the run would take the fork server with it
         stays = threading.current_thread() is threading.main_thread()
@@ -63,8 +53,7 @@ class WorkerProcess:
         self.connection: Connection
         self.connection, theirs = context.Pipe()
         self.process = context.Process(
-            target=serve,
-            args=(theirs, exchange, pickle.dumps(carried), make, share, replaced, episodes),
+            target=serve, args=(theirs, exchange, make, pickle.dumps(begin))
         )  # no daemon: may have children
         with without_main():
             self.process.start()

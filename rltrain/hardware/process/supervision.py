@@ -14,6 +14,7 @@ from rltrain.common.machine.child_processes import EXIT_TIMEOUT
 from rltrain.errors import EnvError, Interrupted
 from rltrain.hardware.env_share import Share
 from rltrain.hardware.process.process import WorkerLost, WorkerProcess
+from rltrain.hardware.process.worker import Beginning
 from rltrain.types import StateDict
 
 if TYPE_CHECKING:
@@ -31,8 +32,7 @@ IN_A_ROW = 3
 
 WorkerHandle: TypeAlias = "WorkerProcess | WorkerActor"
 """A worker elsewhere, as the run uses it."""
-StartWorker: TypeAlias = "Callable[[Share, int, int, StateDict | None], WorkerHandle]"
-"""Starts a share's worker, given how many were replaced, its episodes, and what outlives them."""
+StartWorker: TypeAlias = "Callable[[Beginning], WorkerHandle]"
 
 
 class Supervision:
@@ -43,7 +43,7 @@ class Supervision:
     it was, and ``send`` drops the answers to the question before.
 
     Args:
-        start_worker: starts the worker of a share.
+        start_worker: starts a worker.
         timeout: seconds that a time step may take.
         max_restarts: workers replaced within an hour.
         advice: what to do where workers are lost again and again.
@@ -175,8 +175,8 @@ class Supervision:
 
     def _start(self, share: Share) -> None:
         number = share.number
-        before = self.replaced, self.episodes[number], self.carried[number]
-        self._processes[number] = self.start_worker(share, *before)
+        begin = Beginning(share, self.replaced, self.episodes[number], self.carried[number])
+        self._processes[number] = self.start_worker(begin)
         self._tried.discard(number)
 
     def _drop(self, share: Share, why: WorkerLost, attempt: int) -> None:

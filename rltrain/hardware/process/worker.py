@@ -14,7 +14,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -129,26 +129,20 @@ class CountedSeeds:
         return self.seeds(e, k)
 
 
+class Beginning(NamedTuple):
+    """What a worker begins with."""
+
+    share: Share
+    replaced: int  # workers of the run that were replaced before
+    episodes: int  # those that the worker before this one began in each environment
+    carried: StateDict | None  # what outlives them
+
+
 class Answers:
-    """The answers of a worker to the questions of a run; the first one makes the worker.
+    """The answers of a worker to the questions of a run; the first one makes the worker."""
 
-    Args:
-        replaced: workers of the run that were replaced before.
-        episodes: those that the worker before this one began in each environment.
-        carried: what outlives them.
-    """
-
-    def __init__(
-        self,
-        exchange: Exchange,
-        carried: StateDict | None,
-        make: MakeRollout,
-        share: Share,
-        replaced: int,
-        episodes: int,
-    ) -> None:
-        self.make, self.share, self.exchange = make, share, exchange
-        self.replaced, self.episodes, self.carried = replaced, episodes, carried
+    def __init__(self, exchange: Exchange, make: MakeRollout, begin: Beginning) -> None:
+        self.exchange, self.make, self.begin = exchange, make, begin
         self.carried_until = 0.0  # when it is sent again
         self.worker: Worker | None = None
         self.records: list[tuple[str, int, str]] = []
@@ -171,21 +165,22 @@ class Answers:
         except EnvError as error:
             answer = ("failed", str(error))
         except Exception as error:
-            error.add_note(f"in worker process {self.share.number}\n{traceback.format_exc()}")
+            error.add_note(f"in worker process {self.begin.share.number}\n{traceback.format_exc()}")
             answer = ("raised", sendable(error))
         records = tuple(self.records)
         self.records.clear()
         return (*answer, records, carried)
 
     def _made(self) -> Worker:
-        rollout, agents = self.make(self.share, self.replaced)
-        worker = Worker(rollout, agents, self.share, self.exchange)
-        if self.carried is not None:  # all but the random stream, which is new
-            kept = self.carried.get("policy", {})
+        share, replaced, episodes, carried = self.begin
+        rollout, agents = self.make(share, replaced)
+        worker = Worker(rollout, agents, share, self.exchange)
+        if carried is not None:  # all but the random stream, which is new
+            kept = carried.get("policy", {})
             policy = {**kept, "rng": rollout.policy.state_dict()["rng"]}
-            rollout.carry_on({**self.carried, "policy": policy})
-        if self.episodes:
-            rollout.abandon(self.episodes)
+            rollout.carry_on({**carried, "policy": policy})
+        if episodes:
+            rollout.abandon(episodes)
         return worker
 
     def close(self) -> None:
@@ -194,16 +189,16 @@ class Answers:
             self.worker.rollout.close()
 
 
-def serve(connection: Connection, exchange: Exchange, carried: bytes, *about: Any) -> None:
+def serve(connection: Connection, exchange: Exchange, make: MakeRollout, begin: bytes) -> None:
     """Run by a process: answer until the parent closes the pipe.
 
     Args:
-        exchange, carried, about: arguments of ``Answers``; ``carried`` pickled.
+        exchange, make, begin: arguments of ``Answers``; ``begin`` pickled.
     """
     end_with_parent()
     kill_with_parent()
     keep_streams()
-    answers = Answers(exchange, pickle.loads(carried), *about)
+    answers = Answers(exchange, make, pickle.loads(begin))
     question: tuple[Any, ...] = ("start",)
     while True:
         answer = answers(*question)

@@ -25,8 +25,7 @@ from rltrain.errors import Interrupted, UsageError
 from rltrain.hardware.device import available_cores
 from rltrain.hardware.env_share import Share
 from rltrain.hardware.process.process import POLL, WorkerLost
-from rltrain.hardware.process.worker import Answer, Answers
-from rltrain.types import StateDict
+from rltrain.hardware.process.worker import Answer, Answers, Beginning
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read when Ray is imported
 os.environ.setdefault("RAY_worker_niceness", "0")  # … is started here; 15 would starve the workers
@@ -61,7 +60,10 @@ def connect(address: str | None, asked: Mapping[str, float]) -> None:
                     **job_options(),
                 )
             else:
-                join(address)
+                if address != "auto":  # Ray itself would try for many minutes
+                    host, _, port = address.removeprefix("ray://").rpartition(":")
+                    socket.create_connection((host, int(port)), ANSWER_TIMEOUT).close()
+                ray.init(address=address, **job_options())
         except (OSError, ValueError) as error:
             raise UsageError(
                 f"hardware.address={address}: no Ray cluster answers there "
@@ -81,14 +83,6 @@ def connect(address: str | None, asked: Mapping[str, float]) -> None:
             "join it. Lower hardware.n_workers, hardware.worker_cpus or worker_resources.",
             ", ".join(lacking),
         )
-
-
-def join(address: str) -> None:
-    """Join a cluster."""
-    if address != "auto":  # Ray itself would try for many minutes
-        host, _, port = address.removeprefix("ray://").rpartition(":")
-        socket.create_connection((host, int(port)), timeout=ANSWER_TIMEOUT).close()
-    ray.init(address=address, **job_options())
 
 
 def job_options() -> dict[str, Any]:
@@ -161,7 +155,7 @@ class WorkerActor:
     Args:
         make, exchange: of the run.
         cpus, resources: that the actor asks the cluster for.
-        share, replaced, episodes, carried: arguments of ``Answers``.
+        begin: argument of ``Answers``.
     """
 
     def __init__(
@@ -170,15 +164,12 @@ class WorkerActor:
         exchange: RayExchange,
         cpus: float,
         resources: Mapping[str, float],
-        share: Share,
-        replaced: int,
-        episodes: int,
-        carried: StateDict | None,
+        begin: Beginning,
     ) -> None:
         self.exchange = exchange
         asked = {"num_cpus": cpus, "resources": dict(resources), "scheduling_strategy": "SPREAD"}
         remote: Any = ray.remote(max_restarts=0)(RayWorker).options(**asked)
-        self.actor = remote.remote(os.getcwd(), carried, make, share, replaced, episodes)
+        self.actor = remote.remote(os.getcwd(), make, begin)
         self.answer: Any = self.actor.ask.remote(None, "start")
         self.owes, self.n_steps = True, 1  # an answer, and the steps that it takes
         self.closed: Any = None

@@ -10,12 +10,12 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from rltrain.common import checkpoint
-from rltrain.common.files import json_object, put_text
+from rltrain.common.files import PAGES, json_object, newest, put_text
 from rltrain.common.metrics import read_test
 from rltrain.errors import UsageError
 from rltrain.mode.evaluate import open_checkpoint
 from rltrain.mode.hub.download import PREFIX, client
-from rltrain.mode.messages.card import card, describes_run, pages, videos
+from rltrain.mode.messages.card import VIDEOS, card, describes_run
 
 SENT = ("config.json", "run.json", "metrics.jsonl", "learning_curve.png")
 
@@ -45,7 +45,8 @@ def push(
         facts = json_object(run_dir / "run.json")
         if describes_run(facts):
             facts |= {name: read_test(facts.get(name)) for name in ("final_test", "best_test")}
-            for name in [*map(Path, SENT), *videos(run_dir), *pages(run_dir)]:
+            recorded = [path for form in (VIDEOS, PAGES) for path in newest(run_dir, form)]
+            for name in [*map(Path, SENT), *recorded]:
                 if (run_dir / name).is_file():
                     (folder / name).parent.mkdir(parents=True, exist_ok=True)
                     shutil.copy(run_dir / name, folder / name)

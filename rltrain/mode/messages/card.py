@@ -20,6 +20,8 @@ from rltrain.config.validate.mode_keys import ONLY_IN
 from rltrain.errors import UsageError, printable
 from rltrain.logger.screen import duration, shown
 
+VIDEOS = "recordings/*/*.gif"
+"""Videos in a run's folder."""
 COLUMNS = {
     "env_steps": ("env steps", ","),
     "test/return_mean": ("return", ",.2f"),
@@ -64,8 +66,8 @@ def card(
     if (run_dir / "learning_curve.png").exists():
         parts.append("![Learning curve](learning_curve.png)")
     parts += [table(facts)] if facts["final_test"] else []
-    parts += [f"![{path.stem}]({path.as_posix()})" for path in videos(run_dir)]
-    parts += [f"[Episodes to look into]({path.as_posix()})" for path in pages(run_dir)]
+    parts += [f"![{path.stem}]({path.as_posix()})" for path in newest(run_dir, VIDEOS)]
+    parts += [f"[Episodes to look into]({path.as_posix()})" for path in newest(run_dir, PAGES)]
     record = json_object(run_dir / "config.json") or settings.record
     if changed := differences(record, settings.typed):
         parts.append(
@@ -127,13 +129,3 @@ def table(facts: Mapping[str, Any]) -> str:
             cells = [format(test[n], COLUMNS[n][1]) if n in test else "" for n in names]
             lines.append(f"| {which} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
-
-
-def videos(run_dir: Path) -> list[Path]:
-    """The newest video of the run, relative to its folder."""
-    return newest(run_dir, "recordings/*/*.gif")
-
-
-def pages(run_dir: Path) -> list[Path]:
-    """The newest page of episodes, relative to the run's folder."""
-    return newest(run_dir, PAGES)

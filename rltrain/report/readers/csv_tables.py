@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from rltrain.common.files import JsonObject, open_plain
+from rltrain.common.files import open_plain
 from rltrain.common.json_text import LONGEST, bounded_lines
 from rltrain.report.run_data import to_columns
 
@@ -24,14 +22,10 @@ def csv_columns(path: Path, skip: int = 0) -> dict[str, np.ndarray]:
         whole = (line for line in islice(bounded_lines(file), skip, None) if line[-1:] == b"\n")
         lines = (line.decode("utf-8", "replace") for line in whole)
         try:
-            return to_columns(named_columns(csv.DictReader(lines)))
+            rows = csv.DictReader(lines)  # cells without a column have no name
+            return to_columns({k: v for k, v in row.items() if isinstance(k, str)} for row in rows)
         except csv.Error:
             return {}
-
-
-def named_columns(rows: Iterable[dict[str | Any, Any]]) -> Iterator[JsonObject]:
-    """The rows, one at a time, without cells that have no column."""
-    return ({k: v for k, v in row.items() if isinstance(k, str)} for row in rows)
 
 
 def header(path: Path) -> str:

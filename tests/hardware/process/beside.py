@@ -93,10 +93,10 @@ class Line:
 class Beside(WorkerProcess):
     """A worker at the other end of a ``Line``."""
 
-    def __init__(self, make, exchange, share, replaced, episodes, carried):
+    def __init__(self, make, exchange, begin):
         self.owes, self.seconds = True, np.zeros(2)
         self.process = SimpleNamespace(join=lambda timeout: None, exitcode=1)
-        self.connection = Line(Answers(exchange, carried, make, share, replaced, episodes))
+        self.connection = Line(Answers(exchange, make, begin))
 
     def kill(self, timeout=0.0):
         self.connection.close()

@@ -147,20 +147,18 @@ def test_an_error_in_every_worker_leaves_no_answers_behind(tmp_path):
 @pytest.mark.slow
 def test_a_broken_environment_ends_the_run_with_its_state_saved(tmp_path):
     words = [*SMALL, *PROCESS, "hardware.n_workers=1", "hardware.max_restarts=1"]
-    trainer = rltrain.make_trainer(words, run_dir=tmp_path / "run", env=faults.Broken)
-    with pytest.raises(EnvError, match=r"broken for good.*max_restarts") as caught:
+    with (
+        closing(rltrain.make_trainer(words, tmp_path / "run", env=faults.Broken)) as trainer,
+        pytest.raises(EnvError, match=r"broken for good.*max_restarts") as caught,
+    ):
         trainer.train()
-    trainer.close()
     assert caught.value.exit_code == 4
     env_steps = trainer.clock.env_steps
-    trainer = rltrain.make_trainer(words, run_dir=tmp_path / "run", env=faults.Numbered)
-    trainer.restore(tmp_path / "run")
-    try:
+    with closing(rltrain.make_trainer(words, tmp_path / "run", env=faults.Numbered)) as trainer:
+        trainer.restore(tmp_path / "run")
         assert trainer.clock.env_steps == env_steps > 0
         trainer.train()
         require_whole_episodes(trainer)
-    finally:
-        trainer.close()
 
 
 @pytest.mark.parametrize(
@@ -218,15 +216,12 @@ def always(trainer, action):
 def test_overlapping_workers_act_with_weights_of_one_iteration_before(tmp_path):
     words = [w for w in SMALL if not w.startswith("algo.exploration")]
     words += [*PROCESS, "hardware.overlap=true", "algo/exploration=greedy", "env=cartpole"]
-    trainer = rltrain.make_trainer(words, run_dir=tmp_path / "run")
     shown = []
-    try:
+    with closing(rltrain.make_trainer(words, run_dir=tmp_path / "run")) as trainer:
         for action in (0, 1, 0, 0):
             always(trainer, action)
             steps = trainer.rollout.collect(1, trainer.clock)
             shown.append(set(steps.action[~steps.last].ravel().tolist()))
-    finally:
-        trainer.close()
     assert shown == [{0}, {0}, {1}, {0}]
 
 

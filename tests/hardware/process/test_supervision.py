@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from rltrain.hardware.env_share import Share
-from rltrain.hardware.process.worker import Answers
+from rltrain.hardware.process.worker import Answers, Beginning
 from rltrain.types import Clock
 from tests.hardware.process import beside
 from tests.hardware.process.beside import (
@@ -275,7 +275,7 @@ def test_what_a_worker_raises_reaches_the_run(error, kind, message):
     def make(share, replaced):
         raise error
 
-    answers = Answers(None, None, make, Share(0, 0, 1, 1), 0, 0)
+    answers = Answers(None, make, Beginning(Share(0, 0, 1, 1), 0, 0, None))
     name, sent, *_ = pickle.loads(pickle.dumps(answers("start")))
     assert (name, type(sent)) == ("raised", kind)
     with pytest.raises(kind, match=f"^{message}") as raised:

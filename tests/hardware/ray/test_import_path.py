@@ -36,17 +36,15 @@ def test_the_present_folder_is_searched_only_where_the_user_chose_it(
     started, monkeypatch, tmp_path, address, chosen
 ):
     """Defect: that of a cluster that was joined was searched first."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [""] * chosen + [p for p in sys.path if p])
     calls, cluster = started
     cluster.connect(address, {"CPU": 1.0})
     assert [call["job_config"] for call in calls] == [{"_client_job": not chosen}]
 
 
-def test_a_worker_is_in_the_folder_of_the_run(started, monkeypatch, tmp_path):
+def test_a_worker_is_in_the_folder_of_the_run(started, tmp_path):
     """Typed modules may lie there."""
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "run").mkdir()
     for folder in ("run", "absent"):
-        started[1].RayWorker(str(tmp_path / folder), None, None, SimpleNamespace(number=0), 0, 0)
+        started[1].RayWorker(str(tmp_path / folder), None, None)
         assert (tmp_path / "run").samefile(".")

@@ -16,6 +16,7 @@ from rltrain.errors import CheckpointError, StorageError, UsageError
 from rltrain.main import run
 from rltrain.mode.match import round_robin
 from rltrain.mode.match.request import requested
+from tests.helpers import read_only
 from tests.integration.promises.states import BATTLE, COMMON, typed_words
 from tests.pages import read_page
 
@@ -285,9 +286,6 @@ def test_a_pairing_that_cannot_be_written_is_shown(teams, monkeypatch, capsys):
 
 
 def test_a_match_begins_where_it_can_be_written(teams, monkeypatch):
-    def read_only(**options):
-        raise OSError(30, "Read-only file system")
-
     monkeypatch.setattr(places, "TemporaryFile", read_only)
     monkeypatch.setattr(round_robin, "pairing", None)
     with pytest.raises(UsageError, match=r"match/.* cannot be written: Read-only .* a folder of"):

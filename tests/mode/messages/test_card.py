@@ -25,8 +25,7 @@ def settings(*overrides):
     return compose_checked(["algo=qmix", "env=smac", *overrides]).settings()
 
 
-def test_card_has_tests_settings_and_commands(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_card_has_tests_settings_and_commands(tmp_path):
     run_dir = tmp_path / "my run"
     run_dir.mkdir()
     text = card(run_dir, settings("algo.loss.gamma=0.95", "seed=3"), FACTS, COMMANDS)

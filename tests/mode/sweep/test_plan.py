@@ -13,6 +13,7 @@ from rltrain.config.hydra_sweep import job_overrides
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.mode.sweep.plan import SweepJob, plan_for, read_plan, require_own_datasets
 from rltrain.mode.sweep.run import Local, begin, resume_sweep
+from tests.helpers import stopped
 
 TYPED = ["env=two_step", "seed=1,2"]
 
@@ -86,9 +87,6 @@ def test_keys_in_another_order_continue_with_the_same_jobs(own_folder, monkeypat
     "how", [(), ("sweep.jobs=1",), ("hydra/launcher=basic",), ("hydra/sweeper=basic",)], ids=str
 )
 def test_resume_reopens_a_sweep_of_any_launcher(command, own_folder, monkeypatch, capfd, how):
-    def stopped(*given, **named):
-        raise KeyboardInterrupt
-
     words, launched = ["-m", "seed=2,1", "env=two_step", *how], []
     monkeypatch.setattr("rltrain.mode.sweep.job.run_in_process", stopped)
     monkeypatch.setattr(Local, "run", stopped)

@@ -13,6 +13,7 @@ from rltrain.mode.sweep import summary
 from rltrain.mode.sweep.plan import SweepJob, SweepPlan
 from rltrain.mode.sweep.summary import RESAMPLES, configurations, interval_text, summarize, worst
 from rltrain.report.analysis import analyze
+from tests.helpers import full
 from tests.marks import each_once
 from tests.report.runs import run, settings
 
@@ -67,9 +68,6 @@ def test_the_command_that_continues_trusts_what_the_sweep_trusted(own_folder, ca
 
 
 def test_everything_is_shown_where_the_results_cannot_be_written(own_folder, capsys, monkeypatch):
-    def full(path, text):
-        raise OSError(28, "No space left on device")
-
     plan = sweep(own_folder / "s", [("vdn", 1, 2.0), ("vdn", 2, None)], n_jobs=4)
     monkeypatch.setattr(summary, "put_text", full)
     with pytest.raises(OSError, match="No space left"):

@@ -15,6 +15,7 @@ from rltrain.mode.tune.space import Parameter
 from rltrain.mode.tune.study import next_trial, open_study, require_trials, suggest, trial_dir
 from rltrain.mode.tune.study_results import RESULTS
 from rltrain.mode.tune.trials import config_digest
+from tests.helpers import contents
 from tests.marks import each_once
 from tests.mode.tune.test_study import run_settings
 
@@ -41,11 +42,6 @@ def trial_of(values, kinds):
 def check(folder):
     require_trials(folder, run_settings(), SPACE)
     return open_study(folder, run_settings())
-
-
-def contents(folder):
-    """The bytes of every file below a folder."""
-    return {path: path.is_dir() or path.read_bytes() for path in folder.rglob("*")}
 
 
 FOREIGN = {

@@ -1,5 +1,6 @@
 import csv
 import json
+import re
 import sys
 from types import SimpleNamespace
 
@@ -25,7 +26,6 @@ def trials():
 
 @pytest.mark.slow
 def test_study_is_interrupted_and_continued_without_losing_a_trial(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
     begun = []
 
     def cut(*args, **kwargs):
@@ -56,8 +56,7 @@ def test_study_is_interrupted_and_continued_without_losing_a_trial(tmp_path, mon
 
 
 @pytest.mark.slow
-def test_two_processes_share_a_study(tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
+def test_two_processes_share_a_study(tmp_path, capfd):
     assert run([*TINY, "tune.trials=3", "tune.jobs=2", "tune.pruner=none"]) == 0
     assert [row["state"] for row in trials()] == ["complete"] * 3
     assert len({row["algo.optimizer.lr"] for row in trials()}) == 3
@@ -130,12 +129,10 @@ def test_a_trial_that_was_killed_before_it_was_pruned_is_pruned(event):
         (["hydra.run.dir=here"], "tune.dir=FOLDER chooses the folder"),
     ],
 )
-def test_what_is_wrong_is_said_and_nothing_written(overrides, answer, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_what_is_wrong_is_said_and_nothing_written(overrides, answer, tmp_path):
     base = ["mode=tune"] if "env=" in " ".join(overrides) else ["mode=tune", *TINY[1:3]]
-    with pytest.raises(UsageError) as error:
+    with pytest.raises(UsageError, match=re.escape(answer)):
         run([*base, *overrides])
-    assert answer in str(error.value)
     assert not list(tmp_path.iterdir())
 
 
@@ -159,11 +156,10 @@ WITHOUT = sorted(o for o in TINY if not o.startswith(("mode=", "tune.")))
         ),
     ],
 )
-def test_a_folder_keeps_its_study(tmp_path, monkeypatch, changed, says):
+def test_a_folder_keeps_its_study(tmp_path, changed, says):
     """Defects: a changed search space was named, and not shown; another number of last tests,
     sampler or pruner was taken.
     """
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "study").mkdir()
     about = {"overrides": WITHOUT, "metric": "auto", "mode": "max", "space": [SPACE]}
     about |= {"last_tests": 3, "sampler": "tpe", "pruner": "median", **changed}
@@ -173,15 +169,13 @@ def test_a_folder_keeps_its_study(tmp_path, monkeypatch, changed, says):
 
 
 def test_without_optuna_the_command_that_installs_it(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(UsageError, match=r"mode=tune needs optuna.*pip install"):
         run(TINY)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{"])
-def test_a_damaged_study_is_named(tmp_path, monkeypatch, text):
-    monkeypatch.chdir(tmp_path)
+def test_a_damaged_study_is_named(tmp_path, text):
     (tmp_path / "study").mkdir()
     (tmp_path / "study/study.json").write_text(text, encoding="utf-8")
     with pytest.raises(UsageError, match=r"study\.json is not a valid study: .* Type tune\.dir"):

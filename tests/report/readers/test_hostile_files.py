@@ -22,6 +22,7 @@ RESULTS = [
 ]
 SERIES = {"return_mean": {"steps": [1, 2], "values": [1.0, 2.0], "timestamps": []}}
 TABLE = "time/total_timesteps,rollout/ep_rew_mean\n1,1\n2,2\n"
+REPORT = ("mode=report", "runs=runs", "report.dir=out", "report.resamples=20")
 MONITOR = '#{"env_id": "CartPole-v1"}\nr,l,t\n1,2,3\n'
 
 
@@ -176,8 +177,7 @@ def test_a_report_of_other_values_is_written(command, tmp_path, kind, every):
     for number, (_, files) in enumerate(hostile(VALUES[kind])):
         if number % every == 0:
             write(tmp_path / f"runs/bad{number}", files)
-    words = ["mode=report", "runs=runs", "report.dir=out", "report.resamples=20"]
-    assert command(*words, "report.unfinished=true", "report.metric=return_mean") == 0
+    assert command(*REPORT, "report.unfinished=true", "report.metric=return_mean") == 0
     assert (tmp_path / "out/report.html").exists()
 
 
@@ -232,13 +232,12 @@ def test_long_names_leave_a_report_readable(request, command, tmp_path, capsys, 
     row = json.dumps({"env_steps": 30, text: 1.0})
     metrics = {"metrics.jsonl": f"{FILES['rltrain']['metrics.jsonl']}\n{row}"}
     write(tmp_path / "runs/good", FILES["rltrain"] | metrics)
-    words = ["mode=report", "runs=runs", "report.dir=out", "report.resamples=20"]
-    assert command(*words) == 0
+    assert command(*REPORT) == 0
     lines = capsys.readouterr().out.splitlines()
     assert all(len(line) < 1_000 for line in lines)
     assert len(lines) < 70
     with pytest.raises(UsageError) as found:
-        command(*words, "report.metric=other")
+        command(*REPORT, "report.metric=other")
     assert len(str(found.value)) < 3_000
 
 
@@ -253,7 +252,7 @@ def test_a_run_with_a_link_in_it_is_left_out_and_named(command, tmp_path, at, ki
     path.parent.mkdir(parents=True, exist_ok=True)
     place = tmp_path / ("elsewhere" if kind == "link" else "nowhere")
     os.mkfifo(path) if kind == "pipe" else path.symlink_to(place)
-    assert command("mode=report", "runs=runs", "report.dir=out", "report.resamples=20") == 0
+    assert command(*REPORT) == 0
     page = (tmp_path / "out/report.html").read_text(encoding="utf-8")
     assert "runs/bad is left out" in page
     assert f"bad/{at} is a" in page
@@ -263,13 +262,12 @@ def test_a_run_with_a_link_in_it_is_left_out_and_named(command, tmp_path, at, ki
 @pytest.mark.usefixtures("figures_not_drawn")
 def test_links_of_a_report_that_is_written_again_are_refused(command, tmp_path):
     write(tmp_path / "runs/good", FILES["rltrain"])
-    words = ["mode=report", "runs=runs", "report.dir=out", "report.resamples=20"]
-    assert command(*words) == 0
+    assert command(*REPORT) == 0
     (tmp_path / "mine").write_text("kept")
     (tmp_path / "out/tables/final_scores.csv").unlink()
     (tmp_path / "out/tables/final_scores.csv").symlink_to(tmp_path / "mine")
     with pytest.raises(CheckpointError, match="is a link to"):
-        command(*words)
+        command(*REPORT)
     assert (tmp_path / "mine").read_text() == "kept"
 
 
@@ -278,8 +276,7 @@ def test_a_run_that_is_left_out_is_named_in_the_report(command, tmp_path, capsys
     write(tmp_path / "runs/good", FILES["rltrain"])
     config = json.dumps({**CONFIG, "env": [1]})
     write(tmp_path / "runs/bad", {**FILES["rltrain"], "config.json": config})
-    words = ["mode=report", "runs=runs", "report.dir=out", "report.resamples=20"]
-    assert command(*words) == 0
+    assert command(*REPORT) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "runs/bad is left out, since it cannot be read: AttributeError" in said
     assert "is left out" in (tmp_path / "out/report.html").read_text(encoding="utf-8")

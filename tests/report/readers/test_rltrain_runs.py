@@ -92,6 +92,17 @@ def test_trials_of_a_study_are_read_only_where_it_is_named(tmp_path):
     assert len(find_runs([tmp_path / "tune"])) == 1
 
 
+EVALUATION = {"env_steps": 100, "episodes": [{}] * 20, "epsilon": 0.0}
+
+
+def best_at_100(tmp_path):
+    """A run folder whose best test was at 100 env steps."""
+    folder = write_run(tmp_path / "r", test={"episodes": 2, "epsilon": 0.0})
+    record = {"status": "finished", "best_test": {"env_steps": 100}}
+    (folder / "run.json").write_text(json.dumps(record), encoding="utf-8")
+    return folder
+
+
 @pytest.mark.parametrize(
     ("name", "changes", "value"),
     [
@@ -117,12 +128,8 @@ def test_trials_of_a_study_are_read_only_where_it_is_named(tmp_path):
 def test_the_absolute_metric_is_that_of_the_best_checkpoint_in_ten_times_the_episodes(
     name, changes, value, tmp_path
 ):
-    folder = write_run(tmp_path / "r", test={"episodes": 2, "epsilon": 0.0})
-    record = {"status": "finished", "best_test": {"env_steps": 100}}
-    (folder / "run.json").write_text(json.dumps(record), encoding="utf-8")
-    metrics = {"test/return_mean": 7.5}
-    usual = {"env_steps": 100, "episodes": [{}] * 20, "epsilon": 0.0}
-    found = {**usual, "metrics": metrics, **changes}
+    folder = best_at_100(tmp_path)
+    found = {**EVALUATION, "metrics": {"test/return_mean": 7.5}, **changes}
     (folder / name).write_text(json.dumps(found), encoding="utf-8")
     (run,) = find_runs([folder])
     read = run.series("absolute/return_mean")[1].tolist()
@@ -131,12 +138,9 @@ def test_the_absolute_metric_is_that_of_the_best_checkpoint_in_ten_times_the_epi
 
 
 def test_the_newest_evaluation_counts(tmp_path):
-    folder = write_run(tmp_path / "r", test={"episodes": 2, "epsilon": 0.0})
-    record = {"status": "finished", "best_test": {"env_steps": 100}}
-    (folder / "run.json").write_text(json.dumps(record), encoding="utf-8")
-    usual = {"env_steps": 100, "episodes": [{}] * 20, "epsilon": 0.0}
+    folder = best_at_100(tmp_path)
     for value, name in enumerate(["-1", "-2", "-10", ""]):
-        text = json.dumps({**usual, "metrics": {"test/return_mean": value}})
+        text = json.dumps({**EVALUATION, "metrics": {"test/return_mean": value}})
         (folder / f"evaluation{name}.json").write_text(text, encoding="utf-8")
         (run,) = find_runs([folder])
         assert run.series("absolute/return_mean")[1].tolist() == [value]
