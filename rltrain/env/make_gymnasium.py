@@ -145,7 +145,7 @@ def try_to_draw(env: gymnasium.Env, id: str) -> None:
     except (gymnasium.error.Error, ImportError) as error:
         needed = missing_packages(error)
         problem = f"it needs packages that are not installed. {needed}" if needed else str(error)
-        raise ValueError(f"record=video: env.id={id} cannot be rendered: {problem}") from error
+        raise ValueError(f"env.id={id} cannot be rendered: {problem}") from error
     finally:
         close_all("an environment", [env])
 

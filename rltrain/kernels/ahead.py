@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from rltrain.common.imports import import_path
-from rltrain.common.progress import compiling
+from rltrain.common.progress import COMPILING, compiling
 
 _begun: dict[str, subprocess.Popen[bytes]] = {}
 """Processes that have not been waited for, by what they compile."""
@@ -34,5 +34,5 @@ def compile_ahead(name: str, kernel: Any) -> None:
 def wait(name: str) -> None:
     """Wait until they are compiled; whatever the process did not compile, this one will."""
     if (process := _begun.pop(name, None)) is not None:
-        with compiling.during("compiling, once for this installation"):
+        with compiling.during(COMPILING):
             process.wait()

@@ -1,4 +1,4 @@
-"""Announces that Numba compiles: it takes up to two minutes, once for an installation."""
+"""Announces that Numba compiles, once for each kind of network and environment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import numba
 from numba.core import event
 
-from rltrain.common.progress import Progress, compiling
+from rltrain.common.progress import COMPILING, Progress, compiling
 
 log = logging.getLogger("rltrain")
 PERIOD = 10
@@ -49,10 +49,10 @@ class CompileListener(event.Listener):
         if not self.begin:
             self.begin = self.said = time.monotonic()
             log.warning(
-                "compiling machine code, once for this installation: about a minute. With "
-                "hardware.kernels=torch only the environment is compiled."
+                "compiling machine code, which is kept: about a minute for each kind of network. "
+                "With hardware.kernels=torch only the environment is compiled."
             )
-        self.open.append(self.progress.during("compiling, once for this installation"))
+        self.open.append(self.progress.during(COMPILING))
         self.open[-1].__enter__()
 
     def on_end(self, event: Any) -> None:

@@ -191,6 +191,13 @@ def common_ends(
         runs = [run for g in own for run in g.runs]
         ends = [curves[run.folder].end for run in runs]
         out[env] = end = min(ends)
+        tests = {run.folder.name: curves[run.folder] for run in runs}
+        if early := [name for name, c in tests.items() if end > 0 and c.before_training(end)]:
+            warn(
+                f"{env}: up to {end:,.0f} {axis.replace('_', ' ')}, where the runs are compared, "
+                f"{listed(early)} had only the test before training. Leave such runs out, or train "
+                "the others for longer."
+            )
         if axis != "minutes" and max(ends) > 1.1 * end:
             first = runs[ends.index(end)]
             went_on = np.nanmax(first.columns[AXES[axis]]) > 1.1 * end

@@ -160,6 +160,10 @@ class Curve:
         slack = np.median(np.diff(self.x)) / 10 if len(self.x) > 1 else 0.0
         return self.y[self.x <= end + slack]
 
+    def before_training(self, end: float) -> bool:
+        """Whether all values up to ``end`` are from before the first env step."""
+        return len(self.x) > 1 and not (self.x[: len(self.until(end))] > 0).any()
+
     def final(self, end: float, last: int) -> float:
         """Mean of the ``last`` values up to ``end``."""
         values = self.until(end)

@@ -11,7 +11,7 @@ import pytest
 from rltrain.algo.loss.distributional import CategoricalLoss
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.network.distribution import Categorical
-from rltrain.common.progress import compiling
+from rltrain.common.progress import COMPILING, compiling
 from rltrain.kernels import ahead
 from rltrain.kernels.layers import td_step
 
@@ -51,7 +51,7 @@ def test_what_is_not_compiled_is_begun_once_and_waited_for_once(tmp_path):
     assert Process.begun == [[sys.executable, "-m", "rltrain.kernels", "sequence_step"]]
     for _ in range(2):
         ahead.wait("sequence_step")
-    assert Process.activities == ["compiling, once for this installation"]
+    assert Process.activities == [COMPILING]
 
 
 def test_nothing_is_begun_that_is_compiled_or_cannot_be_shared_or_with_one_core(

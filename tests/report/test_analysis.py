@@ -64,6 +64,15 @@ def test_unfinished_runs_are_left_out_unless_asked_for():
     assert warning(every, "Final scores are those at 100")
 
 
+def test_a_score_from_before_training_is_warned_of():
+    """Defect: a trained run was compared by its test at step 0, without a word."""
+    seldom = run(Path("seldom"), "pqn", values=[9.0, 480.0])
+    seldom.columns["env_steps"] = np.array([0.0, 3000.0])
+    found = analyze([*team("dqn"), seldom], settings())
+    assert warning(found, "up to 200 env steps, where the runs are compared, seldom had only the")
+    assert not warning(analyze([*team("dqn"), *team("pqn")], settings()), "before training")
+
+
 def test_environments_are_not_averaged_without_normalization():
     runs = [*team("dqn"), *team("dqn", "Acrobot-v1")]
     found = analyze(runs, settings())

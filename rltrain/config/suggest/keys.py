@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from rltrain.config.catalog import FREE_FORM, ONE_OF, SEVERAL, Catalog, Tree
 from rltrain.config.command_line import shell_word
-from rltrain.config.suggest.aliases import Row, tables, value_aliases
+from rltrain.config.suggest.aliases import Row, names_of_settings, tables, value_aliases
 from rltrain.config.suggest.choices import Answer, Refusal, accepted, choose, for_choice, not_tried
 from rltrain.config.suggest.value_forms import duration
 from rltrain.errors import closest, one_edit
@@ -125,7 +126,13 @@ def _key_answers(key: str, value: str, known: Tree, catalog: Catalog) -> Iterato
     near_leaf = [k for end, k in leaves.items() if len(leaf) > 3 and one_edit(leaf, end)]
     if root in ("env", "stop", "test", "hardware"):  # of whatever node
         yield from foreign(leaf, value, known, catalog)
-    yield from typed(*(near_leaf or alike(name, [*values, *groups]))[:3], sure=False)
+    yield from typed(*near_leaf[:3], sure=False)
+    for theirs_too in sorted(names_of_settings()):
+        if len(leaf) > 5 and one_edit(leaf, theirs_too):
+            answers = foreign(theirs_too, value, known, catalog)
+            yield from (replace(answer, sure=False) for answer in answers if answer.typed)
+    if not near_leaf:
+        yield from typed(*alike(name, [*values, *groups])[:3], sure=False)
     if takes_any:
         yield Answer((keyword,), why="if the environment takes it")
     yield from (answer for answer in foreign(leaf, value, known, catalog) if not answer.typed)

@@ -32,6 +32,15 @@ NAMES = {
     "case": (["algo=QMIX"], "Type algo=qmix."),
     "case of three letters": (["algo=IQL"], "Type algo=iql."),
     "typo": (["algo=qmx"], "Did you mean algo=qmix?"),
+    "typo in another library's name": (
+        ["rnn_hiden_dim=64", "env=smac"],
+        "Did you mean algo.network.hidden_dim=64?",
+    ),
+    "two letters swapped in it": (
+        ["epsilon_anneal_tiem=500"],
+        "Did you mean algo.exploration.env_steps=500?",
+    ),
+    "one too few in it": (["bufer_size=100"], "Did you mean buffer.capacity=100?"),
     "last part": (["lr=0.001"], "Type algo.optimizer.lr=0.001."),
     "last part below its group": (["algo.lr=0.001"], "Type algo.optimizer.lr=0.001."),
     "last part and its parent": (["wandb.mode=online"], "Type logger.wandb.mode=online."),
