@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ from rltrain.common.imports import import_path
 from rltrain.common.machine.places import require_places
 from rltrain.common.machine.streams import keep_streams, lost_output, say
 from rltrain.config.catalog import SHIPPED, Catalog
-from rltrain.config.command_line import CommandLine, read
+from rltrain.config.command_line import CommandLine, read, shell_word
 from rltrain.errors import (
     SIGNAL_CODES,
     NamesError,
@@ -80,7 +79,7 @@ def run(arguments: Sequence[str]) -> int:
         with storage_errors(), memory_errors():
             return dispatch(line.overrides, multirun="multirun" in line.switches)
     except NotTypedError as error:
-        command = shlex.join(["rltrain", *arguments, *error.overrides])
+        command = " ".join(map(shell_word, ["rltrain", *arguments, *error.overrides]))
         raise UsageError(f"{error.reason} Type it all, if you know it:\n  {command}") from error
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from rltrain.callback import Callback
 from rltrain.callback.training import Training
+from rltrain.common.number_types import require_range
 from rltrain.interfaces import VectorEnv, Watch
 from rltrain.types import STEP_FIELDS, Episode, StateDict, Steps, StepView, Trajectory
 
@@ -70,8 +71,10 @@ class TrainingStepHooks:
         """Load what ``state_dict`` returned; from an empty state, start from scratch."""
         for name in ("open", "begun", "t") if state else ():
             saved = np.array(state[name])
-            if saved.ndim != 1 or saved.dtype != getattr(self, name).dtype:
+            fits = saved.ndim == 1 and (name == "open" or len(saved) == len(self.open))
+            if not fits or saved.dtype != getattr(self, name).dtype:
                 raise TypeError(f"step_hooks.{name} is no array of a number per environment")
+            require_range(f"step_hooks.{name}", saved, 0)
             setattr(self, name, saved)
 
 

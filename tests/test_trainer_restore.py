@@ -127,7 +127,8 @@ def test_without_a_saved_replay_the_environments_begin_new_episodes(small, tmp_p
     first = trained(small, tmp_path, 51)
     folder = first.save(with_replay=False)
     second = rltrain.make_trainer(small, run_dir=tmp_path)
-    first.step_hooks.open = np.ones(3, np.bool_)
+    hooks = first.step_hooks
+    hooks.open, hooks.begun, hooks.t = np.ones(3, np.bool_), *np.ones((2, 3), np.int64)
     folder = first.save(with_replay=False)
     first.close()
     found = second.restore(folder)

@@ -22,6 +22,8 @@ FEW_WEIGHTS = 1_000_000
 ZERO_AT_FIRST = torch.optim.Adam, torch.optim.AdamW, torch.optim.RAdam, torch.optim.RMSprop
 """Optimizers whose state starts at zero; others create theirs in the first step."""
 NUMBERS = bool, int, float, np.number, tuple, list, Tensor
+NOT_NEGATIVE = "step", "square_avg", "exp_avg_sq", "max_exp_avg_sq", "acc_delta", "exp_inf", "sum"
+"""States of optimizers: counts, and means of squares."""
 OPTION = "option."
 """Prefix of changed options in a saved state."""
 Betas = tuple[Decay, Decay]
@@ -316,7 +318,7 @@ class GradientStep:
         """Restore what ``state_dict`` returned.
 
         Raises:
-            ValueError: the state comes from another optimizer.
+            ValueError: the state comes from another optimizer, or holds what none computes.
         """
         known = {OPTION + name for name in self.optimizer.param_groups[0]}
         options = {name: x for name, x in state.items() if name in known}
@@ -335,12 +337,15 @@ class GradientStep:
                 f"the optimizer's state has {', '.join(sorted(state))}, but this optimizer keeps "
                 f"{', '.join(sorted(kept))}: set algo.optimizer as it was when the state was saved."
             )
-        for name in kept:
+        for name, mine in kept.items():
+            saved, low = state[name], 0 if name in NOT_NEGATIVE else -torch.inf
+            if (saved.shape, saved.dtype) != (mine.shape, mine.dtype) or not (saved >= low).all():
+                raise ValueError(f"the optimizer's {name} is no {list(mine.shape)} of its numbers")
             if name in self.moments:
-                self.moments[name].copy_(state[name])
+                self.moments[name].copy_(saved)
             else:
                 own = self.optimizer.state[self.flat.values]
-                own[name] = type(own[name])(state[name].item())
+                own[name] = type(own[name])(saved.item())
 
 
 def _tensor(x: object) -> Tensor:

@@ -13,6 +13,7 @@ from torch import Tensor
 from rltrain.algo.exploration.choice import greedy
 from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.own_checks import require_actions, require_probabilities
+from rltrain.common.number_types import saved_array, saved_form
 from rltrain.common.spec_record import action_parts
 from rltrain.errors import DivergedError
 from rltrain.interfaces import Agents
@@ -45,7 +46,7 @@ class Policy:
         self.exploration, self.rng = exploration, rng
         self._shipped = type(exploration).__module__.startswith("rltrain.")
         self._device = module_device(agents)
-        shape = (n_envs, spec.n_agents)
+        self._n_actions, shape = spec.n_actions, (n_envs, spec.n_agents)
         self._hidden = torch.zeros(*shape, agents.hidden_dim, device=self._device)
         self.last_action = np.full(shape, -1, np.int64)  # [E, N]
         self._frames = Frames(spec, n_envs) if spec.frame_stack > 1 else None
@@ -178,7 +179,10 @@ class Policy:
         return {**self.memory(), "rng": rng, "exploration": self.exploration.state_dict()}
 
     def load_state_dict(self, state: StateDict) -> None:
-        """Restore what ``state_dict`` returned."""
+        """Restore what ``state_dict`` returned; ValueError for what no agents remember."""
+        saved_array("policy.hidden", state["hidden"], self.hidden)
+        limits = -1, self._n_actions - 1
+        saved_array("policy.last_action", state["last_action"], self.last_action, *limits)
         self.remember(state)
         self.carry_on(state)
 
@@ -214,7 +218,8 @@ class Frames:
         return {"frames": self.frames.copy(), "fresh": self.fresh.copy()}
 
     def load_state_dict(self, state: StateDict) -> None:
-        self.frames[:], self.fresh[:] = state["frames"], state["fresh"]
+        self.frames[:] = saved_form("policy.frames", state["frames"], self.frames)
+        self.fresh[:] = saved_form("policy.fresh", state["fresh"], self.fresh)
 
 
 def own_actions(action: np.ndarray, spec: EnvSpec) -> np.ndarray:

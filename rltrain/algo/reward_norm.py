@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
@@ -9,6 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from rltrain.common.number_types import saved_array
 from rltrain.types import Batch
 
 Kind = Literal["scale", "standardize"]
@@ -73,6 +75,9 @@ class RewardNorm:
         return {name: getattr(self, name).clone() for name in ("count", "mean", "squares")}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from ``state_dict``."""
+        """Continue from ``state_dict``; ValueError for what are no moments."""
         for name in ("count", "mean", "squares"):
-            getattr(self, name).copy_(state[name])
+            own = getattr(self, name)
+            low = -math.inf if name == "mean" else 0
+            saved_array(f"reward_norm.{name}", state[name].cpu(), own.cpu().numpy(), low)
+            own.copy_(state[name])

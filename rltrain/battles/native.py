@@ -118,7 +118,7 @@ class NativeBattles(Battles):
         """Continue exactly where ``state_dict`` was taken."""
         self.load_state_dict(state)
         if self._heuristic is not None:
-            self._heuristic.memory[:] = state["targets"]
+            self._heuristic.load_state_dict({"memory": state["targets"]})
 
     def close(self) -> None:
         """Do nothing: there is no process and no file to close."""

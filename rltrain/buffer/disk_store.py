@@ -17,12 +17,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from rltrain.buffer.step_check import require_values
 from rltrain.buffer.store import BLOCK, Store, blocks_until, runs
 from rltrain.common.file_rows import FLAGS, map_file, move_rows
 from rltrain.common.files import absolute_path, require_empty, sync
 from rltrain.common.machine.free_memory import SHARE, available_memory, free_disk
 from rltrain.common.machine.places import require_writable
-from rltrain.common.number_types import Count
+from rltrain.common.number_types import MOST_COUNTED, Count, saved_array
 from rltrain.errors import CheckpointError, FullDiskError
 from rltrain.logger.train_log import NOTICE
 from rltrain.types import StateDict
@@ -180,11 +181,6 @@ class DiskStore(Store):
             CheckpointError: a file is missing or damaged.
             FullDiskError: the disk is full.
         """
-        if "disk" not in state:
-            raise ValueError(
-                "The steps of the saved buffer are in its checkpoint: use the "
-                "buffer.storage=memory that it was written with."
-            )
         saved, begin = state["disk"], state["begin"]
         for name, array in self.arrays.items():
             dtype, shape = saved["fields"][name]
@@ -208,7 +204,20 @@ class DiskStore(Store):
         self.table[env, number % self.table.shape[1]] = blocks
         for block, n, expected in zip(blocks.tolist(), n_rows.tolist(), sums, strict=True):
             self._check(block, n, expected)
+        for block, n, skipped in zip(blocks, n_rows, begin[env] - number * BLOCK, strict=True):
+            rows = self._read_rows(block, max(skipped, 0), n)
+            require_values(rows, self._n_actions, self._packed)
         self._sums[blocks], self._summed[blocks] = sums, n_rows == BLOCK
+
+    def saved_length(self, state: StateDict) -> int:
+        if "disk" not in state:
+            raise ValueError(
+                "The steps of the saved buffer are in its checkpoint: use the "
+                "buffer.storage=memory that it was written with."
+            )
+        begin = saved_array("the buffer's begin", state["begin"], self.begin, 0, MOST_COUNTED)
+        end = saved_array("the buffer's end", state["disk"]["end"], self.end, 0, MOST_COUNTED)
+        return int((end - begin).sum())
 
     def append_saved(self, e: int, state: StateDict, first: int, n_steps: int) -> None:
         if self.end[e] + n_steps > self._saved_end[e]:
@@ -262,12 +271,15 @@ class DiskStore(Store):
 
     def _sum(self, block: int, n_rows: int) -> list[int]:
         """Checksums of the first rows of a block, one per field."""
-        sums, rows = [], np.arange(block * BLOCK, block * BLOCK + n_rows)
+        return [zlib.crc32(rows.data) for rows in self._read_rows(block, 0, n_rows).values()]
+
+    def _read_rows(self, block: int, first: int, stop: int) -> dict[str, np.ndarray]:
+        """Rows ``first`` up to ``stop`` of a block, by field."""
+        rows, fields = np.arange(block * BLOCK + first, block * BLOCK + stop), {}
         for name, array in self.arrays.items():
-            written = np.empty((n_rows, array.shape[1]), array.dtype)
-            self._take(name, rows, written)
-            sums.append(zlib.crc32(written.data))
-        return sums
+            fields[name] = np.empty((len(rows), array.shape[1]), array.dtype)
+            self._take(name, rows, fields[name])
+        return fields
 
     def _check(self, block: int, n_rows: int, expected: np.ndarray) -> None:
         differing = np.flatnonzero(self._sum(block, n_rows) != expected)

@@ -10,11 +10,17 @@ from rltrain.buffer.disk_store import Place
 from rltrain.buffer.fields import bytes_per_step
 from rltrain.buffer.packed_obs import Precision
 from rltrain.buffer.priorities import Sampling, new_priorities
-from rltrain.buffer.sizes import episode_blocks, require_batch, require_first_blocks, require_free
+from rltrain.buffer.sizes import (
+    episode_blocks,
+    require_batch,
+    require_first_blocks,
+    require_free,
+    require_total,
+)
 from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import BLOCK
 from rltrain.common.keywords import flat_keywords
-from rltrain.common.number_types import Count
+from rltrain.common.number_types import MOST_COUNTED, Count, saved_array
 from rltrain.errors import require_n_envs
 from rltrain.types import Batch, Clock, EnvSpec, Plan, StateDict, Steps
 
@@ -219,18 +225,27 @@ class EpisodeBuffer:
         """Continue from ``state_dict``, dropping the oldest episodes if there is less room.
 
         Raises:
-            ValueError: the state has a different number of environments or belongs to another
-                environment.
+            ValueError: the state has a different number of environments, belongs to another
+                environment, or holds what no run stores.
             RuntimeError: the open episodes alone exceed ``max_bytes``.
         """
         require_n_envs("buffer", state["n_envs"], self.n_envs)
-        self.store.restore(state)
-        self._open[:] = state["begin"]
-        self._oldest = self._next = int(state["oldest"])
-        self.n_steps = 0
+        n_saved, n_episodes = self.store.saved_length(state), len(state["env"])
+        oldest = saved_array("the buffer's oldest", state["oldest"], np.array(0), 0, MOST_COUNTED)
+        sizes = {"env": (n_episodes, 0, self.n_envs - 1), "length": (n_episodes, 1, n_saved)}
+        sizes |= {"open_length": (self.n_envs, 0, n_saved)}
+        sizes |= {"before": (n_episodes + self.n_envs, 0, n_saved)}
+        state = {"before": np.zeros(n_episodes + self.n_envs, np.int64), **state}
+        for name, (n, low, high) in sizes.items():
+            saved_array(f"the buffer's {name}", state[name], np.empty(n, np.int64), low, high)
         env = [*state["env"].tolist(), *range(self.n_envs)]
         length = [*(state["length"] + 1).tolist(), *state["open_length"].tolist()]
-        before, first = state.get("before", np.zeros(len(env), np.int64)).tolist(), 0
+        before, first = state["before"].tolist(), 0
+        require_total(sum(before) + sum(length), n_saved)
+        self.store.restore(state)
+        self._open[:] = state["begin"]
+        self._oldest = self._next = int(oldest)
+        self.n_steps = 0
         for i, (e, n_steps, n_before) in enumerate(zip(env, length, before, strict=True)):
             self._restore(e, first, n_before + n_steps, state)
             self._open[e] += n_before
@@ -239,8 +254,11 @@ class EpisodeBuffer:
             first += n_before + n_steps
         if self.priorities is not None:
             row = np.arange(self._oldest, self._next) % self._size
-            self.priorities.tree.set(row, state["priority"][len(state["priority"]) - len(row) :])
-            self.priorities.largest = float(state["largest"])
+            priority = np.asarray(state["priority"])
+            if len(priority) != n_episodes or not (priority > 0).all():
+                raise ValueError("the buffer's priority is not above 0 for each episode")
+            self.priorities.load(row, priority[n_episodes - len(row) :], state["largest"])
+        self._require_ends()
         self.rng.bit_generator.state = state["rng"]
 
     def saved(self, with_steps: bool) -> None:
@@ -248,6 +266,18 @@ class EpisodeBuffer:
 
     def close(self) -> None:
         self.store.close()
+
+    def _require_ends(self) -> None:
+        """ValueError unless exactly the last steps of the finished episodes are final."""
+        row = np.arange(self._oldest, self._next) % self._size
+        env = np.concatenate([self._env[row], np.arange(self.n_envs)])
+        start = np.concatenate([self._start[row], self._open])
+        n_steps = np.concatenate([self._length[row] + 1, self.store.end - self._open])
+        last = self.store.arrays["last"][self.store.consecutive_rows(env, start, n_steps), 0]
+        final = np.zeros_like(last)
+        final[n_steps.cumsum()[: len(row)] - 1] = True
+        if (final != last).any():
+            raise ValueError("the buffer's last is not set where its episodes end")
 
     def _make_room(self, n_blocks: int) -> None:
         """Remove the oldest episodes until ``n_blocks`` blocks are free."""

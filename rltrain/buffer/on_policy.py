@@ -14,7 +14,8 @@ from rltrain.buffer import packed_batch
 from rltrain.buffer.fields import TRANSITION
 from rltrain.buffer.packed_batch import BatchMemory, array_form
 from rltrain.buffer.packed_obs import join_frames
-from rltrain.buffer.step_check import StepCheck
+from rltrain.buffer.step_check import StepCheck, require_values
+from rltrain.common.number_types import require_range, saved_array
 from rltrain.errors import require_n_envs
 from rltrain.types import STEP_FIELDS, Batch, Clock, EnvSpec, Plan, StateDict, Steps
 
@@ -52,8 +53,11 @@ class OnPolicyBuffer:
         self.spec, self.n_envs, self.device, self.rng = spec, n_envs, device, rng
         self.targets = targets
         self._step_check = StepCheck(spec, n_envs)
+        self._clear()
+
+    def _clear(self) -> None:
         self.steps: dict[str, np.ndarray] = {}  # [T+1, E, …]; obs begin frame_stack - 1 earlier
-        self.first = np.zeros((1, n_envs), np.int64)  # [T+1, E] first step of its episode
+        self.first = np.zeros((1, self.n_envs), np.int64)  # [T+1, E] first step of its episode
         self.last_action = np.empty(0)  # [T+1, E, N]
         self.td_target: Tensor | None = None  # [T, E, M]
         self.order = np.empty(0, np.int64)  # transitions t * E + e still to draw, shuffled
@@ -170,16 +174,43 @@ class OnPolicyBuffer:
         """Continue from ``state_dict``.
 
         Raises:
-            ValueError: the state has a different number of environments.
+            ValueError: the state has a different number of environments, or holds what no run has.
         """
         require_n_envs("buffer", state["n_envs"], self.n_envs)
-        held = [name for name in STEP_FIELDS if f"steps.{name}" in state]
-        self.steps = {name: np.asarray(state[f"steps.{name}"]) for name in held}
-        self.last_action, self.order = np.asarray(state["last_action"]), np.asarray(state["order"])
-        self.first = np.asarray(state["first"])
-        targets = np.asarray(state["td_target"])
-        self.td_target = torch.from_numpy(targets).to(self.device) if targets.size else None
+        self._clear()
+        if "steps.last" in state:
+            self._load_steps(state)
         self.rng.bit_generator.state = state["rng"]
+
+    def _load_steps(self, state: StateDict) -> None:
+        """Load the steps of ``state``, and what was made of them."""
+
+        def checked(name: str, dtype: str, shape: tuple[int, ...], *limits: float) -> np.ndarray:
+            like = np.broadcast_to(np.zeros((), dtype), shape)
+            return saved_array(f"the buffer's {name}", state[name], like, *limits)
+
+        n_steps, spec, steps = max(len(state["steps.last"]), 1), self.spec, {}
+        for name in STEP_FIELDS:
+            shape, kinds = self._step_check.fields[name]
+            kind = np.asarray(state[f"steps.{name}"]).dtype.name
+            n = n_steps + (spec.frame_stack - 1 if name == "obs" else 0)
+            steps[name] = checked(f"steps.{name}", kind if kind in kinds else kinds[0], (n, *shape))
+        require_values(steps, spec.n_actions)
+        every, last = (n_steps, self.n_envs), steps["last"][:-1].reshape(-1)
+        first = checked("first", "int64", every, 1 - spec.frame_stack)
+        require_range("the buffer's first", np.arange(n_steps)[:, None] - first, 0)
+        actions = (*every, spec.n_agents), -1, spec.n_actions - 1
+        last_action = checked("last_action", "int64", *actions)
+        order = checked("order", "int64", (len(state["order"]),), 0, len(last) - 1)
+        if last[order].any() or len(np.unique(order)) < len(order):
+            raise ValueError("the buffer's order has final steps, or a transition twice")
+        targets = np.asarray(state["td_target"])
+        if targets.size:
+            n_values = 1 if targets.shape[-1] == 1 else spec.n_agents
+            shape = n_steps - 1, self.n_envs, n_values
+            targets = checked("td_target", "float32", shape)
+        self.steps, self.first, self.last_action, self.order = steps, first, last_action, order
+        self.td_target = torch.from_numpy(targets).to(self.device) if targets.size else None
 
 
 def decode(name: str, stored: Tensor) -> Tensor:

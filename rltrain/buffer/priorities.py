@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from rltrain.buffer.store import Store
 from rltrain.common.numba_cache import njit
-from rltrain.common.number_types import Count, Positive, Probability
+from rltrain.common.number_types import Count, Positive, Probability, saved_array
 from rltrain.common.schedule import linear
 from rltrain.types import StateDict, inside
 
@@ -135,8 +136,21 @@ class Priorities:
         }
 
     def load_state_dict(self, state: StateDict) -> None:
-        self.tree.set(np.arange(self.tree.n), state["priority"])
-        self.largest = float(state["largest"][0])
+        """Continue from ``state_dict``; ValueError for what are no priorities."""
+        self.load(np.arange(self.tree.n), state["priority"], state["largest"])
+
+    def load(self, item: np.ndarray, priority: object, largest: Any) -> None:
+        """Set the saved priorities [B] of items [B], and the largest one so far.
+
+        Raises:
+            ValueError: they are not finite or below 0, or the largest one is not above 0.
+        """
+        limits = 0, float(np.finfo(np.float32).max)
+        own = saved_array("the buffer's priority", priority, np.zeros(len(item)), *limits)
+        most = np.atleast_1d(largest)
+        saved_array("the buffer's largest", most, np.zeros(1), math.ulp(0), limits[1])
+        self.tree.set(item, own)
+        self.largest = float(most[0])
 
 
 @dataclass(eq=False, repr=False)

@@ -23,13 +23,19 @@ from rltrain.buffer.priorities import (
     WindowSampling,
     new_priorities,
 )
-from rltrain.buffer.sizes import require_bytes, require_free, require_window, require_windows
+from rltrain.buffer.sizes import (
+    require_bytes,
+    require_free,
+    require_total,
+    require_window,
+    require_windows,
+)
 from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import BLOCK
 from rltrain.buffer.window_starts import WindowStarts
 from rltrain.buffer.windows import look_back, rows_seen_in, seen_in, windows
 from rltrain.common.keywords import flat_keywords
-from rltrain.common.number_types import Count, Whole
+from rltrain.common.number_types import MOST_COUNTED, Count, Whole, require_range, saved_array
 from rltrain.types import Batch, Clock, EnvSpec, Plan, StateDict, Steps
 
 
@@ -274,16 +280,24 @@ class ReplayBuffer:
         """Continue from ``state_dict``.
 
         Raises:
-            ValueError: the state belongs to another environment or to other settings.
+            ValueError: the state belongs to another environment or to other settings, or holds what
+                no run stores.
         """
         sizes = self.steps_per_env, self.length, self.starts.n_items
         require_windows(state, self.n_envs, *sizes)
+        n_saved = self.store.saved_length(state)
+        end = saved_array("the buffer's end", state["end"], self.store.end, 0, MOST_COUNTED)
+        n_steps = end - state["begin"]
+        require_range("the buffer's end - begin", n_steps, 0, self.steps_per_env)
+        begun = saved_array("the buffer's open", state["open"], self._open, 0)
+        require_range("the buffer's end - open", end - begun, 0)
+        require_total(int(n_steps.sum()), n_saved)
         self.store.restore(state)
         first = 0
-        for e, n_steps in enumerate((state["end"] - state["begin"]).tolist()):
-            self.store.append_saved(e, state, first, n_steps)
-            first += n_steps
-        self._open[:] = state["open"]
+        for e, n in enumerate(n_steps.tolist()):
+            self.store.append_saved(e, state, first, n)
+            first += n
+        self._open[:] = begun
         self.starts.load_state_dict(state)
         self.rng.bit_generator.state = state["rng"]
 

@@ -126,3 +126,13 @@ def require_windows(
                 f"The saved buffer has {saved} {what}, this one {here}: use the {keys} that it was "
                 "written with."
             )
+
+
+def require_total(n_steps: int, n_saved: int) -> None:
+    """Refuse a state that counts more or fewer steps than it has.
+
+    Raises:
+        ValueError: states both numbers.
+    """
+    if n_steps != n_saved:
+        raise ValueError(f"The saved buffer counts {n_steps} steps and has {n_saved}.")

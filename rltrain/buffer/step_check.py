@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from statistics import mode
 
 import numpy as np
+import torch
 
 from rltrain.buffer.fields import step_fields
-from rltrain.buffer.packed_obs import Precision
-from rltrain.common.number_types import is_finite
+from rltrain.buffer.packed_obs import PackedObs, Precision
+from rltrain.common.number_types import is_finite, require_range
 from rltrain.errors import EnvError, UsageError
 from rltrain.types import EnvSpec, Steps
 
@@ -110,6 +112,30 @@ class StepCheck:
                 f"Steps.action should be from 0 to {self.n_actions - 1}, got "
                 f"{steps.action[t, e, agent]} at time step {t} of environment {e}, agent {agent}."
             )
+
+
+def require_values(
+    fields: Mapping[str, np.ndarray], n_actions: int, packed: PackedObs | None = None
+) -> None:
+    """Refuse saved steps [n, …] with what a ``StepCheck`` does not let pass.
+
+    Args:
+        packed: how observations are stored, if they are packed.
+
+    Raises:
+        ValueError: the first field, and the number.
+    """
+    last, obs = fields["last"].reshape(-1), fields["obs"]
+    if packed is not None:
+        whole = np.array(obs).reshape(len(last), -1, packed.n_bytes)
+        obs = packed.unpack(torch.from_numpy(whole)).numpy()
+    for name, values in {**fields, "obs": obs}.items():
+        if name in ("obs", "state", "reward", "hidden"):
+            require_range(f"the buffer's {name}", values)
+    require_range("the buffer's action", fields["action"], 0, n_actions - 1)
+    available = fields["avail_actions"].reshape(len(last), -1, n_actions).any(-1)
+    if not (available | last[:, None]).all():
+        raise ValueError("the buffer's avail_actions has steps without an available action")
 
 
 def _require_finite(name: str, steps: Steps) -> None:

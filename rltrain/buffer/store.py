@@ -21,6 +21,8 @@ from rltrain.buffer.fields import TRANSITION, n_bytes, step_fields
 from rltrain.buffer.packed_batch import BatchMemory, array_form
 from rltrain.buffer.packed_obs import PackedObs, Precision, join_frames
 from rltrain.buffer.pages import zeroed
+from rltrain.buffer.step_check import require_values
+from rltrain.common.number_types import MOST_COUNTED, saved_array
 from rltrain.types import Batch, EnvSpec, Pieces, StateDict
 
 BLOCK = 32
@@ -259,20 +261,25 @@ class Store:
         """Remove everything; ``append_saved`` then adds the steps of ``state``.
 
         Raises:
-            ValueError: they have different shapes or types, or actions that are not there.
+            ValueError: they have different shapes or types, or hold what no run stores.
         """
+        for name, array in self.arrays.items():
+            saved = state[f"steps.{name}"]
+            self._require_field(name, saved.dtype, saved.shape[1:], array.dtype)
+        for i in range(0, len(state["steps.last"]), PIECE):
+            saved = {name: state[f"steps.{name}"][i : i + PIECE] for name in self.arrays}
+            require_values(saved, self._n_actions, self._packed)
+        self.restart(state["begin"])  # the same blocks as before, so they run out at the same time
+
+    def saved_length(self, state: StateDict) -> int:
+        """Steps of a saved state; ValueError if they are on disk, or begin where none can."""
         if "steps.obs" not in state:
             raise ValueError(
                 "The steps of the saved buffer are on disk: use the buffer.storage=disk that it "
                 "was written with."
             )
-        for name, array in self.arrays.items():
-            saved = state[f"steps.{name}"]
-            self._require_field(name, saved.dtype, saved.shape[1:], array.dtype)
-        action = state["steps.action"]
-        if action.size and not 0 <= action.min() <= action.max() < self._n_actions:
-            raise ValueError(f"the saved buffer has actions outside 0 … {self._n_actions - 1}")
-        self.restart(state["begin"])  # the same blocks as before, so they run out at the same time
+        saved_array("the buffer's begin", state["begin"], self.begin, 0, MOST_COUNTED)
+        return len(state["steps.last"])
 
     def append_saved(self, e: int, state: StateDict, first: int, n_steps: int) -> None:
         """Append the saved steps ``first … first + n_steps`` to environment ``e``."""

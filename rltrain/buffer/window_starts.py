@@ -9,6 +9,7 @@ import numpy as np
 from rltrain.buffer.priorities import Priorities
 from rltrain.buffer.store import BLOCK, Store, runs
 from rltrain.buffer.windows import take_starts
+from rltrain.common.number_types import require_range, saved_array
 from rltrain.types import Clock, StateDict
 
 Drawn = tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray, np.ndarray | None]
@@ -118,6 +119,23 @@ class WindowStarts:
         return {"stop": self.stop.copy(), **priorities}
 
     def load_state_dict(self, state: StateDict) -> None:
-        self.stop[:], self._edges = state["stop"], None
+        """Continue from ``state_dict``; the store was loaded before.
+
+        Raises:
+            ValueError: starts that are not stored, or without a priority.
+        """
+        store = self.store
+        stop = saved_array("the buffer's stop", state["stop"], self.stop, 0)
+        require_range("the buffer's end - stop", store.end - stop, 0)
+        env, step = runs(store.begin, store.end - store.begin)
+        last = store.arrays["last"][store.rows(env, step), 0]
+        self.stop[:], self._edges = stop, None
+        starts = ~last & (step >= self.oldest[env]) & (step < stop[env])
+        if self.any() and not starts.any():
+            raise ValueError("the buffer's last has final steps alone")  # none would be drawn
         if self.priorities is not None:
             self.priorities.load_state_dict(state)
+            drawable = np.zeros(self.n_items, np.bool_)
+            drawable[self._items(env[starts], step[starts])] = True
+            if ((np.asarray(state["priority"]) > 0) != drawable).any():
+                raise ValueError("the buffer's priority is not above 0 for its windows alone")

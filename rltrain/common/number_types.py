@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+MOST_COUNTED = 10**15
+"""Env steps, episodes and gradient steps that a run may have."""
+
+
 def _number(value: object) -> Any:
     """Booleans and text are not numbers, which a validator would take them for."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -55,3 +59,43 @@ def is_finite(x: np.ndarray) -> bool:
     import numpy as np  # commands are checked without it
 
     return math.isfinite(np.vdot(x, x)) or bool(np.isfinite(x).all())
+
+
+def require_range(
+    name: str, values: np.ndarray, low: float = -math.inf, high: float = math.inf
+) -> None:
+    """Refuse numbers of a saved state that no run has.
+
+    Raises:
+        ValueError: one that is not finite, or not from ``low`` to ``high``.
+    """
+    for value in (values.min().item(), values.max().item()) if values.size else ():
+        if not (low <= value <= high and math.isfinite(value)):
+            limits = "" if (low, high) == (-math.inf, math.inf) else f" from {low} to {high}"
+            raise ValueError(f"{name} has {value}: expected finite numbers{limits}")
+
+
+def saved_array(
+    name: str, saved: object, like: np.ndarray, low: float = -math.inf, high: float = math.inf
+) -> np.ndarray:
+    """An array of a saved state: ``saved_form``, with numbers that ``require_range`` lets pass."""
+    given = saved_form(name, saved, like)
+    require_range(name, given, low, high)
+    return given
+
+
+def saved_form(name: str, saved: object, like: np.ndarray) -> np.ndarray:
+    """An array of a saved state, with any numbers.
+
+    Raises:
+        ValueError: it has not the shape and type of ``like``.
+    """
+    import numpy as np  # commands are checked without it
+
+    given = np.asarray(saved)
+    if (given.shape, given.dtype) != (like.shape, like.dtype):
+        raise ValueError(
+            f"{name} should be {like.dtype} of shape {like.shape}, got {given.dtype} of shape "
+            f"{given.shape}"
+        )
+    return given

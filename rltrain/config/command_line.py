@@ -133,8 +133,12 @@ def intended(text: str) -> list[str]:
 
 
 def shell_word(text: str) -> str:
-    """An override as a shell takes it."""
-    return text if re.fullmatch(r"[\w@%+=:,./~-]*", text) else shlex.quote(text)
+    """An override as a shell takes it: with double quotes around a value with single ones."""
+    if re.fullmatch(r"[\w@%+=:,./~-]*", text):
+        return text
+    if pair := re.fullmatch(r"""([\w./+@-]+=)([^"$`\\!]*'[^"$`\\!]*)""", text):
+        return f'{pair[1]}"{pair[2]}"'
+    return shlex.quote(text)
 
 
 def as_text(choice: str) -> str:

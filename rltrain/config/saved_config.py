@@ -5,6 +5,7 @@ interpolation in it is resolved, and only classes that rltrain ships or the user
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -38,6 +39,7 @@ from rltrain.config.trust import (
     NOT_LOADED,
     acts,
     gate,
+    key_kind,
     leave_out,
     refuse_interpolations,
 )
@@ -129,6 +131,8 @@ def load_config(
             put(saved, "hardware.worker_resources", {})
     repeats = choices if learns and not resumes else None
     tree, changed = apply(overrides, saved, resumes=resumes, repeats=repeats)
+    if resumes:
+        changed = [key for key in changed if not same_place(key, pick(saved, key), pick(tree, key))]
     trust = tree["trust"]
     if not isinstance(trust, list) or not all(isinstance(name, str) for name in trust):
         typed_text = trust if isinstance(trust, str) else "my_package"
@@ -145,6 +149,18 @@ def load_config(
     leave_out(tree, left_out)
     picked: dict[str, Any] = {str(k): v if v is None else str(v) for k, v in choices.items()}
     return tree, picked, changed
+
+
+def same_place(key: str, *values: object) -> bool:
+    """Whether two values of a key are one path: typed absolute, and saved from the folder that the
+    run was begun in.
+    """
+    if key_kind(tuple(key.split("."))) not in ("file", "place") or not all(
+        isinstance(x, str) for x in values
+    ):
+        return False
+    one, other = (Path(str(value)).absolute() for value in values)
+    return os.path.normpath(one) == os.path.normpath(other)
 
 
 def use_kept_copies(tree: dict[str, Any], typed: Leaves, run_dir: Path) -> list[str]:

@@ -9,7 +9,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rltrain.common.number_types import Count, Flag, Positive, Probability, Whole
+from rltrain.common.number_types import (
+    MOST_COUNTED,
+    Count,
+    Flag,
+    Positive,
+    Probability,
+    Whole,
+    saved_array,
+)
 from rltrain.env.games.lockstep import GameEnv
 from rltrain.env.gymnasium_advice import require_game
 from rltrain.errors import require_n_envs
@@ -157,7 +165,8 @@ class AtariVectorEnv(GameEnv):
             ValueError: the state was written with a different number of environments.
         """
         require_n_envs("state", len(state["episode"]), self.n_envs)
-        self._episode[:] = np.asarray(state["episode"]) + 1
+        episode = saved_array("env.episode", state["episode"], self._episode, 0, MOST_COUNTED)
+        self._episode[:] = episode + 1
         self.last[:], self._over[:] = False, False
         self._start(np.arange(self.n_envs))
 

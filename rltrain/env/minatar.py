@@ -109,6 +109,8 @@ class MinAtarGame(Env):
         }
 
     def load_state_dict(self, state: StateDict) -> None:
+        if unknown := sorted(set(state["game"]) - set(vars(self.game))):
+            raise ValueError(f"the game has no {', '.join(unknown)}")
         vars(self.game).update(plain(state["game"]))
         key = np.asarray(state["random"]["key"]).astype(np.uint32)
         self.game.random.set_state(("MT19937", key, state["random"]["pos"]))

@@ -19,13 +19,13 @@ from rltrain.common.failures import close_all
 from rltrain.common.machine.streams import warnings_once
 from rltrain.common.spec_record import changes
 from rltrain.env.check_drawn import checked_drawing, checked_images
-from rltrain.errors import Containment, EnvError, reason, require_n_envs
+from rltrain.env.shown import ARRAYS, Teams, shown_arrays
+from rltrain.errors import Containment, EnvError, reason
 from rltrain.interfaces import EpisodeSeeds, VectorEnv, optional
 from rltrain.types import Drawing, EnvSpec, Info, StateDict
 
 log = logging.getLogger("rltrain")
 
-ARRAYS = ("obs", "avail_actions", "state", "last")
 LOST = (
     "The environments {} do not repeat their open episodes from the same seeds and actions, and "
     "cannot save their state: these episodes are dropped and restarted, so the run continues, but "
@@ -137,6 +137,7 @@ class SyncVectorEnv(VectorEnv):
                 )
         self._make_arrays()
         self.n_acting = spec.n_agents  # agents whose actions an ``Env.step`` takes
+        self.teams: Teams = [(spec.n_agents, 0, spec.n_actions - 1)]
         self.infos: list[Info] = [{} for _ in range(n_envs)]
         self._episode = np.zeros(n_envs, np.int64)  # k of each environment's current episode
         self._actions = [array("q") for _ in range(n_envs)]  # of this episode, [T * N]
@@ -233,9 +234,9 @@ class SyncVectorEnv(VectorEnv):
         ``lost`` is set.
 
         Raises:
-            ValueError: the state was written with a different number of environments.
+            ValueError: the state is of other environments, or holds what none has.
         """
-        require_n_envs("state", len(state["episode"]), self.n_envs)
+        shown = shown_arrays(self, state, self.teams)
         for e in range(self.n_envs):
             if state["envs"][e] is None:
                 self.lost[e] = not self._repeat(e, state)
@@ -244,9 +245,9 @@ class SyncVectorEnv(VectorEnv):
             self._set_task(e, self._tasks[e])
             self.envs[e].load_state_dict(state["envs"][e])
             self._set_task(e, self._tasks[e] if task is None else task)
-            self._episode[e] = state["episode"][e]
+            self._episode[e] = shown["episode"][e]
             for name in ARRAYS:
-                getattr(self, name)[e] = state[name][e]
+                getattr(self, name)[e] = shown[name][e]
             self.infos[e] = dict(state["infos"][e])
         self._warn_of_lost()
 

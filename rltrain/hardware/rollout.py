@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from rltrain.common.env_values import array_forms, read_outcome, require_ended, require_fields
+from rltrain.common.number_types import MOST_COUNTED, require_range, saved_array, saved_form
 from rltrain.common.seeding import SeedsOfTests
 from rltrain.errors import CONTAINED, Containment, Interrupted, require_n_envs
 from rltrain.hardware.env_share import Share
@@ -250,11 +251,18 @@ class Rollout:
         continue: its state has ``exact: False``, or it sets ``lost``.
 
         Raises:
-            ValueError: the state was written with a different number of environments.
+            ValueError: the state was written with a different number of environments, or holds what
+                no rollout does.
         """
         n_envs = self.env.n_envs
         require_n_envs("rollout", len(state["lengths"]), n_envs)
-        self._started, self._skip = bool(state["started"]), int(state.get("skip", 0))
+        skip = saved_array("rollout.skip", state.get("skip", 0), np.array(0), 0, MOST_COUNTED)
+        returns = saved_form("rollout.returns", state["returns"], self._returns)
+        if state["started"]:  # else a broken environment may have given any reward
+            require_range("rollout.returns", returns)
+        lengths = saved_array("rollout.lengths", state["lengths"], self._lengths, 0, MOST_COUNTED)
+        dropped = saved_array("rollout.lost", state["lost"], self._lost)
+        self._started, self._skip = bool(state["started"]), int(skip)
         with CONTAINED:
             if self._started:
                 self.env.reset(self._episode_seed)  # sets the seeds of later episodes
@@ -264,8 +272,7 @@ class Rollout:
         self.policy.load_state_dict(state["policy"])
         if self.opponents is not None:
             self.opponents.load_state_dict(state["opponents"])
-        self._returns[:], self._lengths[:] = state["returns"], state["lengths"]
-        self._lost[:] = state["lost"]
+        self._returns[:], self._lengths[:], self._lost[:] = returns, lengths, dropped
         if self._started:
             lost = np.zeros(n_envs, np.bool_) if self.env.lost is None else self.env.lost
             lost = lost | (not state["env"].get("exact", True))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rltrain.common.checkpoint.opponent_files import SELF
+from rltrain.common.number_types import MOST_COUNTED, saved_array
 from rltrain.hardware.self_play import SelfPlay
 from rltrain.interfaces import OtherSide, SidePolicy
 from rltrain.types import Clock, Info, StateDict
@@ -109,10 +110,20 @@ class Opponents:
 
     def load_state_dict(self, state: StateDict) -> None:
         """Continue from ``state_dict``; the environments keep whom they play against."""
-        self.names[:], self._episode[:] = state["names"], state["episode"]
-        self.snapshots[:] = state["snapshots"]
+        names, snapshots, n_envs = [*state["names"]], [*state["snapshots"]], self.side.n_envs
+        episode = saved_array("episode", state["episode"], self._episode, 0, MOST_COUNTED)
         if self.self_play is not None:
             self.self_play.load_state_dict(state["self_play"])
+        known = {(name, 0) for name in self.policies}
+        if self.self_play is not None:
+            known -= {(SELF, 0)}
+            known |= {(SELF, step) for step in self.self_play.policies}
+        playing = list(zip(names, snapshots, strict=True))
+        if len(playing) != n_envs or (
+            any(names) and not known.issuperset(playing)
+        ):  # "": not begun
+            raise ValueError(f"opponents are {playing}: expected {n_envs} of {sorted(known)}")
+        self.names[:], self._episode[:], self.snapshots[:] = names, episode, snapshots
         for rng, saved in zip(self._rng, state["rng"], strict=True):
             rng.bit_generator.state = saved
         for name, policy in self._named():

@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 import numpy as np
 from torch import nn
 
+from rltrain.common.number_types import require_range, saved_array
 from rltrain.common.seeding import weighted_index
 from rltrain.interfaces import SidePolicy
 from rltrain.types import Clock, StateDict
@@ -89,12 +90,26 @@ class SelfPlay:
             policy.load_state_dict(state["policies"][str(step)])
 
     def carry_on(self, state: StateDict) -> None:
-        """Load only what outlives an episode."""
-        self.pool = [int(step) for step in state["pool"]]
-        self.results = {int(step): [*map(float, r)] for step, r in state["results"].items()}
-        self.policies = {}
-        for step, weights in state["weights"].items():
-            self._add(int(step), weights)
+        """Load only what outlives an episode.
+
+        Raises:
+            ValueError: snapshots without weights or results, or with numbers that none has.
+        """
+        pool = [int(step) for step in state["pool"]]
+        results, weights = (
+            {int(step): x for step, x in state[name].items()} for name in ("results", "weights")
+        )
+        held = set(weights)
+        if set(results) != held or not set(pool) <= held or sorted(set(pool)) != pool:
+            raise ValueError(f"self_play.pool is {pool}, results and weights of {[*results]}")
+        for step, result in results.items():
+            saved_array(f"self_play.results.{step}", np.array(result, float), np.zeros(2), 0)
+            for name, weight in weights[step].items():
+                require_range(f"self_play.weights.{step}.{name}", np.asarray(weight.cpu()))
+        self.pool, self.policies = pool, {}
+        self.results = {step: [*map(float, r)] for step, r in results.items()}
+        for step, own in weights.items():
+            self._add(step, own)
 
     def _add(self, step: int, weights: Mapping[str, object]) -> None:
         policy = self.make()

@@ -17,9 +17,9 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor
 
-from rltrain.common.checkpoint.fit import MOST_COUNTED
 from rltrain.common.files import open_plain, whole_number
 from rltrain.common.json_text import is_number
+from rltrain.common.number_types import MOST_COUNTED
 from rltrain.errors import CheckpointError, UsageError
 
 AGENT, MIXER, OPTIMIZER = "agent.th", "mixer.th", "opt.th"

@@ -231,3 +231,22 @@ def test_restored_frames_go_on(tmp_path):
     folder = checkpoint.write(tmp_path, 1, {"policy": policy.state_dict()})
     other.load_state_dict(checkpoint.read(folder, "policy"))
     assert play(other, frame(5, 6)) == play(policy, frame(5, 6)) == [[5, 5, 5], [2, 4, 6]]
+
+
+def test_memories_that_no_agents_have_are_refused():
+    """Defect: an action that there is not was an index in compiled code."""
+    policy = make_policy()
+    policy.act(np.zeros((E, N, *SPEC.obs_shape), np.float32), ALL, OPEN, Clock())
+    whole = policy.state_dict()
+    make_policy().load_state_dict(whole)
+    for key, bad in (
+        *(("last_action", bad) for bad in (-2, A, 10**9)),
+        *(("hidden", bad) for bad in (np.nan, np.inf)),
+    ):
+        state = {**whole, key: whole[key].clone()}
+        state[key][-1] = bad
+        with pytest.raises(ValueError, match=rf"policy\.{key} has"):
+            make_policy().load_state_dict(state)
+        for wrong in (whole[key][:-1], whole[key].to(torch.float16)):
+            with pytest.raises(ValueError, match=rf"policy\.{key} should be"):
+                make_policy().load_state_dict({**whole, key: wrong})

@@ -116,3 +116,20 @@ def test_tests_play_the_newest_snapshot_of_a_pool_that_was_restored() -> None:
         pool.update(Clock(env_steps=100), [])
         newest = tests.draw(rng)
         assert weight(tests.policies[newest]) == trained_to
+
+
+def test_pools_that_no_run_has_are_refused() -> None:
+    """Defect: a result of one number ended the run at the next draw."""
+    whole = trained(self_play(), 100, 200).state_dict()
+    nan = {"weight": torch.full((1, 1), torch.nan)}
+    for key, bad in (
+        ("results", {"100": [0.0], "200": [0.0, 0.0]}),
+        ("results", {"100": [0.0, float("nan")], "200": [0.0, 0.0]}),
+        ("results", {"100": [0.0, -1.0], "200": [0.0, 0.0]}),
+        ("results", {"100": [0.0, 0.0]}),
+        ("weights", {**whole["weights"], "200": nan}),
+        ("pool", [100, 200, 300]),
+        ("pool", [200, 100]),
+    ):
+        with pytest.raises(ValueError, match=r"self_play\.(pool|results|weights)"):
+            self_play().load_state_dict({**whole, key: bad})

@@ -31,6 +31,19 @@ STATE = (
     ("latest", 7),
     ("latest.time/learning_share", []),
     ("usage", "x"),
+    ("clock.episodes", 10**14),
+    ("learner.target_update.done_at", 10**14),
+    ("learner.target_update.done_at", 1.5),
+    ("callbacks.*Test.due.at", 10**14),
+    ("callbacks.*Save.due.at", -1),
+    ("callbacks.*Log.due.at", 1.5),
+    ("callbacks.*Log.due.interval", 0),
+    ("callbacks.*Log.written_at", "x"),
+    ("callbacks.*Test.tested_at", 10**14),
+    ("callbacks.*Test.best", ["x"]),
+    ("metrics.counts.train/return_mean", 10**14),
+    ("metrics.counts.train/return_mean", 0),
+    ("rollout.skip", -1),
     ("rollout", []),
     ("callbacks", 7),
     ("learner", None),
@@ -46,10 +59,11 @@ def checkpoints(run_dir):
 
 
 def change(file, path, value):
-    """Set a value in a JSON file."""
+    """Set a value in a JSON file; ``*Test`` is the name with this in it."""
     tree = node = json.loads(file.read_text())
     *names, last = path.split(".")
     for name in names:
+        name = next((n for n in node if name[0] == "*" and name[1:] in n), name)
         node = node.setdefault(name, {})
     node[last] = value
     file.write_text(json.dumps(tree))

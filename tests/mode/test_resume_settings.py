@@ -1,6 +1,7 @@
 """Resuming refuses a config.json that differs from the checkpoint's, and nothing else."""
 
 import json
+import shlex
 import shutil
 
 import pytest
@@ -8,8 +9,10 @@ import pytest
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.locate import seal
 from rltrain.common.checkpoint.opponent_files import FOLDER, kept_opponent, opponent_name
-from rltrain.config.overrides import leaves, pick, put
-from rltrain.errors import CheckpointError, RltrainError
+from rltrain.config.overrides import leaves, pick, put, typed_value
+from rltrain.config.saved_config import load_config
+from rltrain.errors import CheckpointError, RltrainError, UsageError
+from rltrain.main import run
 from rltrain.mode.resume_settings import KEPT_ON_RESUME, kept_settings, require_saved_settings
 from tests.mode.test_damaged_runs import contents
 
@@ -120,3 +123,20 @@ def test_copies_of_opponents_are_the_opponents(opponent):
 def test_whatever_an_opponent_is_called_its_name_is_that_of_a_folder(tmp_path, name):
     assert kept_opponent(tmp_path, name) is None
     (tmp_path / opponent_name(name)).mkdir()
+
+
+def test_a_saved_folder_may_be_typed_absolute(trained, own_folder):
+    """Defect: one message said to leave it out, the next one to type it."""
+    edited(trained, "dataset.write", "data it's")
+    same, other = (f"{own_folder}/{name}" for name in ("data it's", "others"))
+    _, _, changed = load_config(
+        trained / "config.json", [f'dataset.write="{same}"'], learns=True, resumes=True
+    )
+    assert changed == []
+    with pytest.raises(UsageError, match=r"keeps its dataset\.write") as refused:
+        run([f"resume={trained}", f"dataset.write='{other}'"])
+    assert f"leave out dataset.write=\"'{other}'\"." in str(refused.value)
+    with pytest.raises(UsageError, match="Type it all") as again:
+        run([f"resume={trained}"])
+    command = str(again.value).split("\n")[-1]
+    assert typed_value(shlex.split(command)[1:], "dataset.write") == "data it's"

@@ -13,7 +13,13 @@ from torch import Tensor
 from rltrain.algo.exploration.choice import greedy
 from rltrain.algo.exploration.epsilon import EpsilonGreedy
 from rltrain.algo.exploration.interface import AgentNoise, Exploration
-from rltrain.common.number_types import Count, Positive, Probability
+from rltrain.common.number_types import (
+    Count,
+    Positive,
+    Probability,
+    require_range,
+    saved_array,
+)
 from rltrain.interfaces import Agents
 from rltrain.types import Clock, StateDict
 
@@ -102,8 +108,13 @@ class ParameterNoise(EpsilonGreedy):
         }
 
     def load_state_dict(self, state: StateDict) -> None:
+        for name in ("stddev", "divergence"):
+            require_range(name, np.array(float(state[name])), 0)
+        for name, weight in state["noisy"].items():
+            require_range(name, np.asarray(weight))
+        counts = state["n_compared"]
         self.stddev, self.divergence = float(state["stddev"]), float(state["divergence"])
-        self.n_compared = np.array(state["n_compared"])
+        self.n_compared = saved_array("n_compared", counts, np.zeros(np.shape(counts)[:1], int), 0)
         self.noisy, self.weights = None, dict(state["noisy"])
 
 

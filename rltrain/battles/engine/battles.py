@@ -23,8 +23,9 @@ from rltrain.battles.engine import env_step, teams
 from rltrain.battles.engine.compile_cache import MAX_THREADS
 from rltrain.battles.engine.enemy_side import EnemySide
 from rltrain.battles.engine.episode import reset_battle
+from rltrain.battles.engine.saved_state import AROUND, ON_MAP, load_world
 from rltrain.battles.engine.tables import build_reward, build_scene, build_view
-from rltrain.battles.engine.world import Outcome, U, World, build_frame, build_world
+from rltrain.battles.engine.world import Outcome, U, build_frame, build_world
 from rltrain.battles.option_checks import COUNT, SEED, Range
 from rltrain.battles.options import Options, compute_sizes, max_reward_against
 from rltrain.battles.smaclite import env_step as smaclite
@@ -308,15 +309,12 @@ class Battles:
         return {**other, **{name: array.copy() for name, array in self.world._asdict().items()}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue exactly where ``state_dict`` was taken."""
-        for name in World._fields:
-            mine, given = getattr(self.world, name), np.asarray(state[name])
-            if mine.shape != given.shape:
-                raise ValueError(
-                    f"battle state {name!r} does not fit: expected shape {mine.shape}, got "
-                    f"{given.shape}; use the map and the number of environments it was saved with"
-                )
-            mine[...] = given
+        """Continue exactly where ``state_dict`` was taken. Raises ValueError for a state that no
+        such battles have."""
+        n_kinds = 1 if self.roster is None else len(self.roster.order)
+        sizes = {"n_actions": self.sizes.n_actions, "n_steps": self.scene.limit}
+        place = AROUND if self.scene.smaclite else ON_MAP
+        load_world(self.world, state, n_kinds=n_kinds, place=place, **sizes)
         if self.roster is not None:
             teams.fit_all(self.roster, self.scene, self.world)
         if self.other is not None:

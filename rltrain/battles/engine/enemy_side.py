@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from rltrain.battles.data.map_data import MapData
+from rltrain.battles.data.map_data import SIZE, MapData
 from rltrain.battles.engine import reflection, teams
 from rltrain.battles.engine.episode import number_enemies
 from rltrain.battles.engine.field_of_view import forget_all
 from rltrain.battles.engine.kernel import seed_stream
+from rltrain.battles.engine.saved_state import checked_array, load_world, require_each
 from rltrain.battles.engine.tables import build_view
 from rltrain.battles.engine.teams import Roster
 from rltrain.battles.engine.world import Scene, U, View, World, build_frame, build_world
@@ -120,10 +121,16 @@ class EnemySide:
         return {**arrays, "order": self._order.copy()}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Continue exactly where ``state_dict`` was taken; the battles were loaded before."""
-        self._order[:] = state["order"]
-        for name, array in self.world._asdict().items():
-            array[...] = state[name]
+        """Continue exactly where ``state_dict`` was taken; the battles were loaded before. Raises
+        ValueError for a state that no such battles have."""
+        order, n_agents = checked_array("order", state["order"], self._order), self.scene.n_agents
+        units = order.shape[1]
+        require_each("order", order[:, :n_agents], range(units - n_agents, units))
+        require_each("order", order[:, n_agents:], range(units - n_agents))
+        n_kinds = 1 if self.roster is None else len(self.roster.order)
+        sizes = {"n_actions": self.sizes.n_actions, "n_steps": self.scene.limit}
+        load_world(self.world, state, n_kinds=n_kinds, place=(0, SIZE), **sizes)
+        self._order[:] = order
         self._fit()
         self.observe(again=True)
 

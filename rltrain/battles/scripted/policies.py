@@ -15,6 +15,7 @@ import numpy as np
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.engine.enemy_side import EnemySide
 from rltrain.battles.engine.observe import FIRST_ATTACK, STOP
+from rltrain.battles.engine.saved_state import checked_array, require_range
 from rltrain.battles.scripted.observation import (
     NO_TARGET,
     BattleObservation,
@@ -116,5 +117,8 @@ class BattleDecisions:
         return {"memory": self.memory.copy()}
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
-        """Load what ``state_dict`` returned."""
-        self.memory[:] = state["memory"]
+        """Load what ``state_dict`` returned. Raises ValueError for what are no targets."""
+        memory = checked_array("memory", state["memory"], self.memory)
+        n_targets = self.battles.avail.shape[2] - self.battles.shown.first_attack
+        require_range("memory", memory, NO_TARGET, n_targets - 1)
+        self.memory[:] = memory

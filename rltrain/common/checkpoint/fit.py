@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from shlex import quote
@@ -11,6 +11,8 @@ from typing import Any
 import torch
 
 from rltrain.common.checkpoint.storage import CONFIG, REPLAY, SPEC, TRAINER, has, read
+from rltrain.common.metrics import METRICS
+from rltrain.common.number_types import MOST_COUNTED
 from rltrain.common.spec_record import agents_words, changes, excerpt
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.types import Clock, StateDict
@@ -26,8 +28,10 @@ LEFT_OUT = ".nowhere"
 """How the class of a part ends that an evaluation does not build."""
 SAME = ("optimizer", "updates_per_episode", "updates_per_env_step")
 """Settings of an algorithm that a restored trainer keeps."""
-MOST_COUNTED = 10**15
-"""Env steps, episodes and gradient steps that a run may have."""
+
+
+COUNTERS = "env_restarts", "newest"
+"""Of callbacks, besides those whose names end in ``_at``."""
 
 
 def require_resumable(folder: Path, run_dir: Path, clock: Clock) -> bool:
@@ -60,7 +64,8 @@ def require_resumable(folder: Path, run_dir: Path, clock: Clock) -> bool:
 
 
 def require_counts(state: StateDict, unit: int, folder: Path) -> None:
-    """Refuse counters and metrics that no run has: it would run forever, or end immediately.
+    """Refuse counters and metrics that no run has: it would run forever, or end immediately, or no
+    longer test, save or update its target network.
 
     Args:
         unit: of ``owed``, which is less than it.
@@ -68,20 +73,45 @@ def require_counts(state: StateDict, unit: int, folder: Path) -> None:
     Raises:
         CheckpointError: the first of them.
     """
-    clock = state.get("clock")
-    counts = {f"clock.{f.name}": f.name for f in fields(Clock)}
-    numbers = {k: clock.get(n) if isinstance(clock, dict) else None for k, n in counts.items()}
-    numbers |= {"iterations": state.get("iterations"), "owed": state.get("owed")}
-    for name, value in numbers.items():
-        most = unit - 1 if name == "owed" else MOST_COUNTED
-        if type(value) is not int or not 0 <= value <= most:
+    for name, value, least, most in counters(state, unit, read(folder, CONFIG)):
+        if type(value) is not int or not least <= value <= most:
             raise CheckpointError(
-                f"{folder} is damaged: {name} is {value!a:.40}, expected a whole number from 0 to "
-                f"{most:,}."
+                f"{folder} is damaged: {name} is {value!a:.40}, expected a whole number from "
+                f"{least} to {most:,}."
             )
     latest = state.get("latest")
     if not isinstance(latest, dict) or any(type(x) not in (int, float) for x in latest.values()):
         raise CheckpointError(f"{folder} is damaged: not all of its latest metrics are numbers.")
+
+
+def counters(
+    state: StateDict, unit: int, config: Mapping[str, Any]
+) -> Iterator[tuple[str, object, int, int]]:
+    """The counters of a trainer's state: name, value, least and largest number; each is checked
+    before the next one. ``config`` is that of the checkpoint.
+    """
+    saved: Any = state.get("clock")
+    saved = saved if isinstance(saved, dict) else {}
+    clock = {f.name: saved.get(f.name) for f in fields(Clock)}
+    for name, value in clock.items():
+        yield f"clock.{name}", value, 0, MOST_COUNTED
+    yield "clock.episodes", clock["episodes"], 0, clock["env_steps"]
+    yield "iterations", state.get("iterations"), 0, MOST_COUNTED
+    yield "owed", state.get("owed"), 0, unit - 1
+    updates = config["algo"].get("target_update") or {}
+    period = [name for name in clock if updates.get(name) is not None]
+    most = clock[period[0]] if period else max(clock.values())
+    yield "target_update.done_at", state["learner"]["target_update"].get("done_at", 0), 0, most
+    for key, count in state["metrics"]["counts"].items():
+        own = clock["updates" if key.startswith("learn/") else "episodes"]
+        yield f"metrics.counts.{key}", count, 1, own if key in METRICS else MOST_COUNTED
+    for name, own in state["callbacks"].items():
+        for key, value in {"": own, **own}.items() if name.startswith("rltrain.") else ():
+            if isinstance(value, dict) and value.keys() == {"at", "interval"}:
+                yield f"{name}.{key}.interval", value["interval"], 1, MOST_COUNTED
+                yield f"{name}.{key}.at", value["at"], 0, clock["env_steps"] + value["interval"]
+            elif (key.endswith("_at") or key in COUNTERS) and value is not None:
+                yield f"{name}.{key}", value, -1, max(clock.values())
 
 
 def check_fits(

@@ -16,9 +16,11 @@ import numpy as np
 from gymnasium.envs.classic_control import AcrobotEnv, CartPoleEnv, MountainCarEnv
 from gymnasium.wrappers import OrderEnforcing, TimeLimit
 
+from rltrain.common.number_types import saved_array
 from rltrain.env.gymnasium import GymnasiumEnv
-from rltrain.env.vector import ARRAYS, Env, SyncVectorEnv
-from rltrain.errors import EnvError, require_n_envs
+from rltrain.env.shown import ARRAYS, shown_arrays
+from rltrain.env.vector import Env, SyncVectorEnv
+from rltrain.errors import EnvError
 from rltrain.types import Drawing, StateDict
 
 log = logging.getLogger("rltrain")
@@ -275,17 +277,20 @@ class ClassicControl(SyncVectorEnv):
         set outside a task begin their next episode.
 
         Raises:
-            ValueError: the state was written with a different number of environments.
+            ValueError: the state was written with a different number of environments, or holds what
+                no such environments have.
         """
-        require_n_envs("state", len(state["episode"]), self.n_envs)
+        shown = shown_arrays(self, state)
+        t = saved_array("env.t", state["t"], self._t, 0, self._limit)
+        states = saved_array("env.states", state["states"], self._states)
         for e in range(self.n_envs):
             began_with, task = state["began_with"][e], state["tasks"][e]
             self._set_task(e, began_with)
-            self._begin(e, int(state["episode"][e]))
+            self._begin(e, int(shown["episode"][e]))
             self._set_task(e, began_with if task is None else task)
         for name in ARRAYS:
-            getattr(self, name)[...] = state[name]
-        self._t[:], self._states[:] = state["t"], state["states"]
+            getattr(self, name)[...] = shown[name]
+        self._t[:], self._states[:] = t, states
         self.lost[:] = (self._values != state.get("values", self._values)).any(1)
         for e in np.flatnonzero(self.lost).tolist():
             self._begin(e, int(self._episode[e]) + 1)

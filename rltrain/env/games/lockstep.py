@@ -6,12 +6,14 @@ file to name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from rltrain.errors import require_n_envs
+from rltrain.common.number_types import saved_array
+from rltrain.env.shown import ARRAYS, shown_arrays
 from rltrain.interfaces import EpisodeSeeds, VectorEnv
 from rltrain.types import EnvSpec, Info, StateDict
 
@@ -27,6 +29,7 @@ class GameEnv(VectorEnv):
     """
 
     remembers: Sequence[str] = ()  # names of the state arrays
+    limits: Mapping[str, tuple[float, float]] = {}  # least and largest number of them
 
     def __init__(self, spec: EnvSpec, n_envs: int, time_limit: str = "bootstrap") -> None:
         self.spec, self.n_envs, self.time_limit = spec, n_envs, time_limit
@@ -76,7 +79,7 @@ class GameEnv(VectorEnv):
 
     def state_dict(self) -> StateDict:
         """Copies of all arrays, and ``infos``."""
-        names = ("obs", "avail_actions", "state", "last", "_episode", *self.remembers)
+        names = (*ARRAYS, "_episode", *self.remembers)
         arrays = {name.lstrip("_"): getattr(self, name).copy() for name in names}
         return {**arrays, "infos": [dict(info) for info in self.infos]}
 
@@ -84,11 +87,16 @@ class GameEnv(VectorEnv):
         """Continue exactly where ``state_dict`` was taken, after ``reset`` with the same seeds.
 
         Raises:
-            ValueError: the state was written with a different number of environments.
+            ValueError: the state was written with a different number of environments, or holds what
+                the game does not have.
         """
-        require_n_envs("state", len(state["episode"]), self.n_envs)
-        for name in ("obs", "avail_actions", "state", "last", "_episode", *self.remembers):
-            getattr(self, name)[...] = state[name.lstrip("_")]
+        arrays = shown_arrays(self, state)
+        for name in self.remembers:
+            own, key = getattr(self, name), name.lstrip("_")
+            limits = self.limits.get(name, (-math.inf, math.inf))
+            arrays[key] = saved_array(f"env.{key}", state[key], own, *limits)
+        for name in (*ARRAYS, "_episode", *self.remembers):
+            getattr(self, name)[...] = arrays[name.lstrip("_")]
         self.infos[:] = [dict(info) for info in state.get("infos", self.infos)]
 
     def close(self) -> None:

@@ -45,6 +45,7 @@ class MatrixGames(GameEnv):
         super().__init__(spec, n_envs)
         self.payoff, self.length = np.array(payoff, np.float32), length
         self.obs[:], self.state[:] = 1, 1
+        self.limits = {"_t": (0, length)}
         self._t = np.zeros(n_envs, np.int64)
 
     def _begin(self, envs: np.ndarray, seeds: np.ndarray) -> None:
@@ -66,7 +67,7 @@ class TwoStepGames(GameEnv):
     and state are the one-hot state, all zero after the end.
     """
 
-    remembers = ("_place",)
+    remembers, limits = ("_place",), {"_place": (0, 3)}
     PAYOFF = np.array([[[0, 0], [0, 0]], [[7, 7], [7, 7]], [[0, 1], [1, 8]]], np.float32)
     END = 3
     SHOWN = np.eye(4, 3, dtype=np.float32)

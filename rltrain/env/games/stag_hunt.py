@@ -68,6 +68,11 @@ class StagHunt(GameEnv):
         self._n_stags, self._sight, self._penalty = n_stags, sight, miscapture
         self._limit = max_episode_steps
         self._rewards = np.array([reward_stag, reward_hare])
+        self.limits = {
+            "_t": (0, max_episode_steps),
+            **dict.fromkeys(("_agents", "_prey"), (0, size - 1)),
+            **dict.fromkeys(("_free", "_alive"), (0, 1)),
+        }
         self._t = np.zeros(n_envs, np.int64)
         self._agents = np.zeros((n_envs, n_agents, 2), np.int64)
         self._prey = np.zeros((n_envs, n_prey, 2), np.int64)

@@ -14,7 +14,7 @@ from rltrain.battles.engine.world import Outcome
 from rltrain.battles.native import NativeBattles
 from rltrain.battles.options import Options, block_layout, columns, largest
 from rltrain.battles.render.drawing import BattleDrawing
-from rltrain.common.number_types import Positive
+from rltrain.common.number_types import Positive, saved_array
 from rltrain.common.seeding import generator, weighted_index
 from rltrain.env.smac.backend import BackendOptions
 from rltrain.env.smac.spec import make_spec
@@ -212,7 +212,9 @@ class SeveralMaps:
 
     def resume(self, state: StateDict, seed_of: Callable[[int], int]) -> None:
         """Continue exactly where ``state_dict`` was taken."""
-        self.which[:], self.wins[:] = state["which"], state["wins"]
+        last = len(self.names) - 1
+        self.which[:] = saved_array("env.which", state["which"], self.which, 0, last)
+        self.wins[:] = saved_array("env.wins", state["wins"], self.wins, 0, 1)
         for name, part in zip(self.names, self.parts, strict=True):
             part.resume(state["parts"][name], seed_of)
         self._show(range(self.n_envs))

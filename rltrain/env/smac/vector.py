@@ -17,7 +17,7 @@ from rltrain.battles.option_checks import check_choice
 from rltrain.battles.options import Options, ProgramOptions, SmacOptions, StartOptions
 from rltrain.battles.scripted.policies import DECISIONS, BattleDecisions
 from rltrain.battles.smaclite.maps import RULES, find_map_under
-from rltrain.common.number_types import Count, Flag
+from rltrain.common.number_types import MOST_COUNTED, Count, Flag, saved_array
 from rltrain.common.seeding import SeedsOfTests
 from rltrain.env.smac.backend import BackendOptions, open_battles
 from rltrain.env.smac.checked_keywords import checked_keywords
@@ -205,7 +205,8 @@ class SmacVectorEnv:
                 "plays here: install or hide StarCraft II as it was (SC2PATH), or start a new run "
                 "from these weights"
             )
-        self.episode[:] = state["episode"] if exact else state["episode"] + 1
+        episode = saved_array("env.episode", state["episode"], self.episode, 0, MOST_COUNTED)
+        self.episode[:] = episode if exact else episode + 1
         self.battles.resume(state, self._seed)
         self.last[:] = self.battles.ended
         self.infos[:] = [{} for _ in range(self.n_envs)]
@@ -228,7 +229,8 @@ class SmacVectorEnv:
     def restart(self, state: StateDict) -> None:
         """Load the win rate on each map."""
         if isinstance(self.battles, SeveralMaps):
-            self.battles.wins[:] = state["wins"]
+            wins = self.battles.wins
+            wins[:] = saved_array("env.wins", state["wins"], wins, 0, 1)
 
     def _seed(self, e: int) -> int:
         assert self._seeds is not None, "an episode before reset"

@@ -7,6 +7,7 @@ from typing import Any, NoReturn, cast
 
 import numpy as np
 
+from rltrain.common.number_types import saved_array
 from rltrain.env.env_options import TeamOptions
 from rltrain.env.team.adapter import TeamEnv
 from rltrain.env.team.opponents import FixedOpponents
@@ -102,7 +103,9 @@ class TwoTeamVectorEnv(SyncVectorEnv):
         self.other_side: OtherTeamSide = OtherTeamSide(self._games[0], self.n_envs)
         for game in self._games[1:]:
             game.other.order_agents([str(name) for name, *_ in self.other_side.spec.agents or ()])
-        self.n_acting += self.other_side.spec.n_agents
+        spec = self.other_side.spec
+        self.n_acting += spec.n_agents
+        self.teams = [*self.teams, (spec.n_agents, -1, spec.n_actions - 1)]  # -1: its own opponent
 
     @property
     def _games(self) -> list[TwoTeamEnv]:
@@ -118,7 +121,8 @@ class TwoTeamVectorEnv(SyncVectorEnv):
         return {**super().state_dict(), "commanded": self.other_side.commanded.copy()}
 
     def load_state_dict(self, state: StateDict) -> None:
-        self.other_side.commanded[:] = state["commanded"]
+        commanded = self.other_side.commanded
+        commanded[:] = saved_array("env.commanded", state["commanded"], commanded)
         super().load_state_dict(state)
 
     def _show(self, e: int, observation: Observation, *, last: bool, info: Info) -> None:
