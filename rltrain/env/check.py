@@ -30,8 +30,7 @@ from rltrain.errors import CONTAINED, STOPS, EnvError
 from rltrain.interfaces import VectorEnv
 from rltrain.types import EnvSpec, Episode, Info
 
-N_STEPS = 500
-"""Time steps that are played, twice."""
+N_STEPS = 500  # that are played, twice
 LARGE = 100.0
 """Observations beyond this are hardly learned from."""
 SMALL = 0.1
