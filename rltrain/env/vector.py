@@ -18,8 +18,7 @@ from rltrain.common.conformance import conform
 from rltrain.common.failures import close_all
 from rltrain.common.machine.streams import warnings_once
 from rltrain.common.spec_record import changes
-from rltrain.env.check_drawn import checked_drawing, checked_images
-from rltrain.env.shown import ARRAYS, Teams, shown_arrays
+from rltrain.env.shown import ARRAYS, Teams, checked_drawing, checked_images, shown_arrays
 from rltrain.errors import Containment, EnvError, reason
 from rltrain.interfaces import EpisodeSeeds, VectorEnv, optional
 from rltrain.types import Drawing, EnvSpec, Info, StateDict
