@@ -7,17 +7,18 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeGuard
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeGuard, TypeVar
 
-from rltrain.common.files import JsonObject, open_plain, parsed
+from rltrain.common.files import JsonObject, open_plain, parsed, unique_keys
 from rltrain.common.machine.places import LONGEST_NAME
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
+Row = TypeVar("Row")
 LONGEST = 1 << 24
 """Bytes of a line that are read."""
 NAMED = 5
@@ -92,34 +93,49 @@ def bounded_lines(file: BinaryIO) -> Iterator[bytes]:
         yield line if rest is line else line + b"\n"
 
 
-def json_lines(path: Path, damaged: list[int]) -> Iterator[JsonObject]:
-    """The objects of a file, which may be missing; a half-written last line is left out.
+def json_lines(
+    path: Path,
+    problems: list[str],
+    read: Callable[[JsonObject], JsonObject | None],
+    limit: int | None = None,
+) -> Iterator[JsonObject]:
+    """The rows of a file, which may be missing; a half-written last line is left out.
 
     Args:
-        damaged: takes the numbers of the first lines, from 1, that are left out.
+        problems: takes a remark about damaged lines.
+        read: makes a row of an object; None if it is damaged.
+        limit: largest size of the file, in bytes; ValueError if it is larger.
     """
-    if not path.is_file():
-        return
-    with open_plain(path) as file:
-        for at, line in enumerate(bounded_lines(file), 1):
-            row = None
-            with suppress(ValueError):
-                row = parsed(line.decode("utf-8")) if len(line) <= LONGEST else None
-            if isinstance(row, dict):
-                yield row
-            elif line.endswith(b"\n") and len(damaged) <= NAMED:
-                damaged.append(at)
+
+    def read_line(line: bytes) -> JsonObject | None:
+        with suppress(ValueError):
+            if len(line) <= LONGEST:
+                row = parsed(line.decode("utf-8"), object_pairs_hook=unique_keys)
+                return read(row) if isinstance(row, dict) else None
+        return None if line.endswith(b"\n") else {}
+
+    if path.is_file():
+        with open_plain(path, limit) as file:
+            rows = map(read_line, bounded_lines(file))
+            yield from filter(None, intact(enumerate(rows, 1), f"lines of {path.name}", problems))
 
 
-def left_out(path: Path, damaged: list[int]) -> str:
-    """The remark about damaged lines."""
-    named = ", ".join(map(str, damaged[:NAMED])) + (", …" if len(damaged) > NAMED else "")
-    return f"lines of {path.name} that cannot be read are left out: {named}"
+def intact(rows: Iterable[tuple[int, Row | None]], what: str, problems: list[str]) -> Iterator[Row]:
+    """The rows without the damaged ones, which are None; the numbers of these become a problem."""
+    damaged: list[int] = []
+    for at, row in rows:
+        if row is not None:
+            yield row
+        elif len(damaged) <= NAMED:
+            damaged.append(at)
+    if damaged:
+        named = ", ".join(map(str, damaged[:NAMED])) + (", …" if len(damaged) > NAMED else "")
+        problems.append(f"{what} that cannot be read are left out: {named}")
 
 
-def read_row(row: Mapping[str, object] | None) -> JsonObject | None:
+def read_row(row: JsonObject) -> JsonObject | None:
     """The row in an object: its numbers and nulls; None if it has no env steps."""
-    if row is None or not is_number(row.get("env_steps")):
+    if not is_number(row.get("env_steps")):
         return None
     return {name: v for name, v in row.items() if v is None or is_number(v)}
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rltrain.common.files import JsonObject, sync
-from rltrain.common.json_text import json_lines, left_out, read_row, without_nan
+from rltrain.common.json_text import json_lines, read_row, without_nan
 from rltrain.logger.loggers import Logger
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ def read_rows(path: Path) -> Iterator[JsonObject]:
     """The rows of a ``metrics.jsonl``, one at a time. Damaged lines are left out, with one warning;
     a half-written last line without one.
     """
-    damaged: list[int] = []
-    yield from filter(None, map(read_row, json_lines(path, damaged)))
-    if damaged and path not in WARNED:
+    problems: list[str] = []
+    yield from json_lines(path, problems, read_row)
+    if problems and path not in WARNED:
         WARNED.add(path)
-        log.warning("%s: %s", path.parent, left_out(path, damaged))
+        log.warning("%s: %s", path.parent, *problems)
 
 
 @dataclass(eq=False)

@@ -59,12 +59,13 @@ def analyze(
         if not metrics:
             others = (a for a in AXES if any(len(run.series(name, a)[0]) for run, name in columns))
             typed = [f"report.axis={axis}" for axis in others]
+        damage = [f"{run.folder}: {problem}" for run in own for problem in run.problems]
         has = listed([f"{name:.{LONGEST}}" for name in metrics], 4 * SHOWN)
         raise UsageError(
             f"report.metric={metric}: none of the {len(own)} runs reports it over "
             f"{settings.axis}. They have {has or 'no metrics over it'}."
             + (f" Type {typed[0]}." if typed else "")
-            + "".join(f" {run.folder}: {problem}." for run in own for problem in run.problems)
+            + (f" {listed(damage)}." if damage else "")
         )
     kept = beside_runs(run for run in runs if run.folder in curves)
     groups = grouped(kept, settings.ignore, settings.rename)

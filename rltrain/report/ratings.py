@@ -8,6 +8,7 @@ that 10 points are won for 1 that is lost. Their mean is 0.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rltrain.common.checkpoint.opponent_files import RESULTS
-from rltrain.common.files import json_object, whole_number
+from rltrain.common.files import get_json, whole_number
 from rltrain.report.statistics import Interval, interval
 
 SCALE = 400 / np.log(10)
@@ -28,8 +29,10 @@ K = 16.0
 ORDERS = 50
 """Random orders of the battles that Elo is averaged over."""
 RESAMPLES, ELO_RESAMPLES = 1_000, 100
-MOST_INTERVALS = 1_000
+MOST_INTERVALS = 500
 """Intervals of a run of self-play that are rated: time grows as their cube."""
+MOST_SNAPSHOTS = 600
+"""That it may have met in them: one for each, and the pool before them."""
 NORMAL = 1.96
 """95% of a normal distribution are within so many standard deviations."""
 MOST_BATTLES = 10**9
@@ -202,30 +205,45 @@ def held_back(results: Results, n: int) -> tuple[float, float]:
     return float(np.abs(scores[i, j] / battles[i, j] - p).mean()), float(noise.mean())
 
 
+def battles(path: Path) -> np.ndarray:
+    """Counts of a run of self-play, [P, 5]: env steps of an interval and of a snapshot, wins, draws
+    and losses. Of long runs, those of the newest ``MOST_INTERVALS``.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it has no such counts, or too many snapshots.
+    """
+    found = get_json(path) if path.exists() else {}
+    with suppress(AttributeError, TypeError):
+        rows: list[tuple[Any, ...]] = [
+            (whole_number(now), whole_number(snapshot), *counts)
+            for now, each in found.items()
+            for snapshot, counts in each.items()
+        ]
+        whole = all(len(row) == 5 and {*map(type, row)} == {int} for row in rows)
+        if whole and all(0 <= x <= MOST_BATTLES for row in rows for x in row[2:]):
+            table = np.array([row for row in rows if sum(row[2:])], np.int64).reshape(-1, 5)
+            table = table[np.isin(table[:, 0], np.unique(table[:, 0])[-MOST_INTERVALS:])]
+            if len(np.unique(table[:, 1])) <= MOST_SNAPSHOTS:
+                return table
+            raise ValueError(f"more than {MOST_SNAPSHOTS:,} snapshots")
+    raise ValueError("it does not count battles")
+
+
 @cache
 def ratings_over_time(run_dir: Path) -> tuple[np.ndarray, Interval] | None:
     """Env steps [K] of snapshots, and Bradley-Terry ratings [K] of the agents while each was the
-    newest one; the snapshot of the first battles has 0. None without such battles.
+    newest one; the snapshot of the first battles has 0. None without such ``battles``.
 
-    Agents of an interval and snapshots are different players, since agents explore. Of long runs,
-    the newest ``MOST_INTERVALS`` are rated. Intervals (95%) are those of the normal distribution
-    whose inverse covariance is the information.
+    Agents of an interval and snapshots are different players, since agents explore. Intervals (95%)
+    are those of the normal distribution whose inverse covariance is the information.
     """
     try:
-        rows: list[tuple[Any, ...]] = [
-            (whole_number(now), whole_number(snapshot), *counts)
-            for now, each in json_object(run_dir / RESULTS).items()
-            for snapshot, counts in each.items()
-        ]
-    except (AttributeError, TypeError, ValueError):
+        table = battles(run_dir / RESULTS)
+    except (OSError, ValueError):
         return None
-    numbers = [x for row in rows for x in row[2:]]
-    if {len(row) for row in rows} != {5} or any(None in row for row in rows):
+    if not len(table):
         return None
-    if not all(type(x) is int and 0 <= x <= MOST_BATTLES for x in numbers) or not any(numbers):
-        return None
-    table = np.array([row for row in rows if sum(row[2:])], np.int64)
-    table = table[table[:, 0] >= np.unique(table[:, 0])[-MOST_INTERVALS:][0]]
     steps, first = np.unique(table[:, 0], return_inverse=True)
     snapshots, second = np.unique(table[:, 1], return_inverse=True)
     n = len(steps)

@@ -4,6 +4,8 @@ placed so that runs can be compared.
 
 from __future__ import annotations
 
+import math
+import re
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.common.json_text import LARGEST, flat
+from rltrain.common.json_text import LARGEST, NAMED, flat, is_number
 
 CLOCK = ("env_steps", "updates", "episodes", "seconds")
 """Columns that place a row of metrics; every other column is a metric."""
@@ -21,6 +23,10 @@ AXES = {"env_steps": "env_steps", "updates": "updates", "minutes": "seconds"}
 """The axes that curves can be drawn over, and the column of each."""
 CELLS = 100_000_000
 """Numbers that the table of a run's metrics may have, empty ones too."""
+METRICS_BYTES = 1 << 30
+"""A larger file of metrics is not read; after 20 million steps one of PyMARL has 16 MiB."""
+RATE = re.compile(r"\w+/(win|draw)_rate(/|$)")
+"""Metrics between 0 and 1."""
 NAN = array("d", [np.nan])
 POINTS = 200
 """Points of a curve, at most."""
@@ -117,6 +123,32 @@ def to_columns(rows: Iterable[Mapping[str, object]]) -> dict[str, np.ndarray]:
     for column in columns.values():
         column.extend(NAN * (n - len(column)))
     return {name: np.frombuffer(column) for name, column in columns.items()}
+
+
+def possible(columns: Mapping[str, np.ndarray], problems: list[str]) -> dict[str, np.ndarray]:
+    """The rows of columns by our names that can have been measured; others become a problem. Clock
+    and lengths are not negative, counts are whole, rates are between 0 and 1.
+    """
+    wrong, found = np.zeros(len(next(iter(columns.values()), ())), bool), []
+    for name, column in columns.items():
+        is_rate = RATE.match(name) is not None
+        from_zero = is_rate or name in CLOCK or name.endswith("/episode_length_mean")
+        low, high = 0 if from_zero else -LARGEST, 1.000001 if is_rate else LARGEST
+        bad = (column < low) | (column > high)
+        if name in CLOCK[:3]:
+            bad |= np.floor(column) < column
+        found += [f"{name:.80}={value:g}" for value in column[bad][: NAMED + 1]]
+        wrong |= bad
+    if found:
+        more = ", …" if len(found) > NAMED else ""
+        problems.append(f"rows that are impossible are left out: {', '.join(found[:NAMED])}{more}")
+    return {name: column[~wrong] for name, column in columns.items()}
+
+
+def is_value(value: object) -> bool:
+    """Whether ``number`` loses nothing: a number, null, NaN or infinity."""
+    is_nan = isinstance(value, float) and not math.isfinite(value)
+    return value is None or is_nan or is_number(value)
 
 
 def number(value: Any) -> float:

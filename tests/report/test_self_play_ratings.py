@@ -7,6 +7,8 @@ import pytest
 
 from rltrain.report import ratings
 from rltrain.report.ratings import SCALE, expected, ratings_over_time
+from rltrain.report.readers import find_runs
+from tests.report.runs import write_run
 
 TRUE = np.array([0.0, 150.0, 280.0, 390.0, 470.0])
 """Of the agents of five intervals; snapshots are 40 points stronger, since they do not explore."""
@@ -87,3 +89,19 @@ def test_other_files_have_no_ratings(tmp_path, content):
     (tmp_path / "self_play.json").write_text(content)
     assert ratings_over_time(tmp_path) is None
     assert ratings_over_time(tmp_path / "nowhere") is None
+
+
+@pytest.mark.parametrize(
+    ("results", "reason"),
+    [
+        ({"1": {str(n): [1, 0, 1] for n in range(601)}}, "more than 600 snapshots"),
+        ({"1": {"0": [1, 0]}}, "it does not count battles"),
+    ],
+)
+def test_ratings_that_are_left_out_are_named(tmp_path, results, reason):
+    """Defect: 200,000 snapshots in a file of 4 MB ended a report."""
+    folder = write_run(tmp_path / "r")
+    (folder / "self_play.json").write_text(json.dumps(results))
+    assert ratings_over_time(folder) is None
+    (run,) = find_runs([folder], [])
+    assert run.problems == [f"self_play.json is left out ({reason})"]

@@ -10,6 +10,7 @@ import glob
 import logging
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rltrain.common.json_text import is_number
@@ -17,7 +18,7 @@ from rltrain.common.machine.places import LONGEST_NAME
 from rltrain.errors import UsageError
 from rltrain.report.readers import cleanrl, rllib, rltrain_runs, sacred, stable_baselines3
 from rltrain.report.readers.published import PREFIX, published_runs
-from rltrain.report.run_data import Run, beside_runs
+from rltrain.report.run_data import Run, beside_runs, possible
 
 log = logging.getLogger("rltrain")
 READERS = (rltrain_runs, sacred, stable_baselines3, rllib, cleanrl)
@@ -62,6 +63,8 @@ def find_runs(places: Sequence[str | Path], problems: list[str] | None = None) -
             what = "holds no runs" if roots else "matches nothing"
             why = "".join(f"{problem}. " for problem in left)
             raise UsageError(f"runs={place} {what}. {why}{EXPECTED}, such as runs='outputs/*'.")
+    if problems is None:  # else who asks names those of runs
+        left += [f"{run.folder}: {each}" for run in by_folder.values() for each in run.problems]
     for problem in left:
         (problems.append if problems is not None else log.warning)(problem)
     return beside_runs(by_folder.values())
@@ -96,6 +99,8 @@ def readable(folder: Path, names: Sequence[str], left: list[str]) -> Run | None:
         else:
             if len(set(map(len, run.columns.values()))) > 1:
                 raise ValueError("its arrays have different lengths")
+            problems = list(run.problems)
+            run = replace(run, columns=possible(run.columns, problems), problems=problems)
             if len(long := max(run.algo, run.env, key=len)) > LONGEST_NAME:
                 raise ValueError(f"the name {long!a:.40}… has {len(long):,} characters")
             if not is_number(run.seed or 0):

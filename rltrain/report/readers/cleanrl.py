@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import re
+import struct
 from collections import defaultdict
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
+from rltrain.common.files import open_plain
+from rltrain.common.json_text import LONGEST, intact
 from rltrain.common.machine.install import require_extra
 from rltrain.errors import usage_errors
 from rltrain.report.readers.csv_tables import algo_in, env_in, seed_in
-from rltrain.report.run_data import Run, distinguishing, to_columns
+from rltrain.report.run_data import METRICS_BYTES, Run, distinguishing, to_columns
 
 EVENTS = "events.out.tfevents"
 NAMES = {
@@ -28,8 +33,8 @@ NAMES = {
 ALGOS = ("dqn", "c51", "rainbow", "ppo", "sac", "td3", "ddpg", "pqn", "qdagger")
 NAME = re.compile(r"(?P<env>.+?)__(?P<algo>.+?)__(?P<seed>\d+)__(?P<time>\d+)$")
 """CleanRL's name of a run: ``CartPole-v1__dqn__1__1700000000``."""
-LARGE = {"scalars": 0, "tensors": 0, "images": 1, "histograms": 1, "audio": 1}
-"""How many events of a kind are kept; 0 is all."""
+RECORD_BYTES = 1 << 12
+"""Of an event with a metric; the check sums of larger ones would take long."""
 NO_SETTINGS = ("exp_name", "seed", "env_id", "track", "wandb_", "capture_video", "cuda", "save_")
 
 
@@ -40,17 +45,26 @@ def read(folder: Path, files: set[str]) -> Run | None:
     named = NAME.match(folder.name)
     if find_spec("tensorboard") is None and named is None:
         return None  # events of another program, for all that is known
-    events = load(folder)
-    scalars = [name for name in events.Tags()["scalars"] if name in NAMES]
-    if not any(name.startswith("charts/") for name in scalars):
+    problems: list[str] = []
+    points: list[tuple[int, str, float, float]] = []
+    settings: dict[str, str] = {}
+    for event in load(folder, files, problems):
+        if event.session_log.status == event.session_log.START:  # what follows replaces it
+            points = [point for point in points if point[0] < event.step]
+        for value in event.summary.value:
+            if value.tag in NAMES and value.HasField("simple_value"):
+                points.append((event.step, value.tag, value.simple_value, event.wall_time))
+            elif value.tag.startswith("hyperparameters"):
+                settings = settings or hyperparameters(value.tensor)
+    if not any(tag.startswith("charts/") for _, tag, *_ in points):
+        if problems:
+            raise ValueError("; ".join(problems))
         return None
-    points = [(NAMES[name], event) for name in scalars for event in events.Scalars(name)]
-    began = min(event.wall_time for _, event in points)
+    began = min(moment for *_, moment in points)
     values: dict[int, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for name, event in points:  # episodes that end at the same step have events of their own
-        values[event.step][name].append(event.value)
-        values[event.step]["seconds"].append(event.wall_time - began)
-    settings = hyperparameters(events)
+    for step, tag, value, moment in points:  # episodes that end at the same step have their own
+        values[step][NAMES[tag]].append(value)
+        values[step]["seconds"].append(moment - began)
     return Run(
         folder=folder,
         library="CleanRL",
@@ -62,25 +76,50 @@ def read(folder: Path, files: set[str]) -> Run | None:
             for step, at in sorted(values.items())
         ),
         settings=distinguishing(settings, NO_SETTINGS),
+        problems=problems,
     )
 
 
-def load(folder: Path) -> Any:
+def load(folder: Path, files: set[str], problems: list[str]) -> Iterator[Any]:
     """The events of a folder; UsageError if the package tensorboard is not installed."""
     with usage_errors():
         require_extra("report", "tensorboard", f"{folder} (TensorBoard events)")
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    events = EventAccumulator(str(folder), size_guidance=LARGE)
-    events.Reload()
-    return events
+    for name in sorted(name for name in files if name.startswith(EVENTS)):
+        with open_plain(folder / name, METRICS_BYTES) as file:
+            yield from intact(enumerate(records(file), 1), f"records of {name}", problems)
 
 
-def hyperparameters(events: Any) -> dict[str, str]:
+def records(file: BinaryIO) -> Iterator[Any]:
+    """The events of a file, None for one that is damaged; a half-written last one is left out.
+
+    Raises:
+        ValueError: no more can be found, since a length is damaged.
+    """
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
+
+    while len(head := file.read(12)) == 12:
+        size, check = struct.unpack("<QI", head)
+        if masked_crc32c(head[:8]) != check:
+            raise ValueError(f"a record that ends at byte {file.tell():,} of its events is damaged")
+        if size > LONGEST:
+            file.seek(min(size, METRICS_BYTES) + 4, os.SEEK_CUR)
+            yield None
+            continue
+        body, end = file.read(size), file.read(4)
+        if len(end) < 4:
+            return
+        is_small = size <= RECORD_BYTES
+        if is_small and struct.pack("<I", masked_crc32c(body)) != end:
+            yield None
+        else:
+            event = Event.FromString(body)
+            measured = any(value.HasField("simple_value") for value in event.summary.value)
+            yield event if is_small or not measured else None
+
+
+def hyperparameters(tensor: Any) -> dict[str, str]:
     """CleanRL's table of hyperparameters, a text in Markdown."""
-    tag = next((t for t in events.Tags()["tensors"] if t.startswith("hyperparameters")), None)
-    if tag is None:
-        return {}
-    text = b" ".join(np.array(events.Tensors(tag)[0].tensor_proto.string_val)).decode("utf-8")
+    text = b" ".join(tensor.string_val).decode("utf-8")
     cells = [line.strip("|").split("|") for line in text.splitlines()[2:]]
     return {row[0]: row[1] for row in cells if len(row) == 2}

@@ -3,29 +3,57 @@
 from __future__ import annotations
 
 import csv
+import math
 import re
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from rltrain.common.files import open_plain
-from rltrain.common.json_text import LONGEST, bounded_lines
-from rltrain.report.run_data import to_columns
+from rltrain.common.json_text import LONGEST, bounded_lines, intact
+from rltrain.report.run_data import METRICS_BYTES, is_value, to_columns
 
 
-def csv_columns(path: Path, skip: int = 0) -> dict[str, np.ndarray]:
-    """The columns of a CSV file whose header follows ``skip`` lines, NaN where a cell is not a
-    number; a half-written last line is left out.
+def csv_columns(
+    path: Path, names: Sequence[str], problems: list[str], skip: int = 0, *, full: bool = False
+) -> dict[str, np.ndarray]:
+    """Columns of a CSV file whose header follows ``skip`` lines, NaN where a cell is empty; a
+    half-written last line is left out, and damaged ones, which become a problem.
+
+    Args:
+        names: of the columns.
+        full: whether a row without a finite number in each of them is damaged.
     """
-    with open_plain(path) as file:
+    with open_plain(path, METRICS_BYTES) as file:
         whole = (line for line in islice(bounded_lines(file), skip, None) if line[-1:] == b"\n")
-        lines = (line.decode("utf-8", "replace") for line in whole)
-        try:
-            rows = csv.DictReader(lines)  # cells without a column have no name
-            return to_columns({k: v for k, v in row.items() if isinstance(k, str)} for row in rows)
-        except csv.Error:
-            return {}
+        table = map(cells_of, whole)
+        head = next(table, [])
+        rows = (row_of(head, cells, names, full) for cells in table)
+        return to_columns(intact(enumerate(rows, skip + 2), f"lines of {path.name}", problems))
+
+
+def cells_of(line: bytes) -> list[str]:
+    """The cells of a line; none if a quote is not closed."""
+    try:
+        return next(csv.reader([line.decode("utf-8", "replace")], strict=True), [])
+    except csv.Error:
+        return []
+
+
+def row_of(
+    head: Sequence[str], cells: Sequence[str], names: Sequence[str], full: bool
+) -> dict[str, float] | None:
+    """The numbers of a line, NaN for empty cells; None if it is damaged."""
+    line = dict(zip(head, cells, strict=False))
+    try:
+        row = {name: float(line[name] or "nan") for name in names if name in line}
+    except ValueError:
+        return None
+    numbers = len(row) == len(names) and all(map(math.isfinite, row.values()))
+    fits = len(line) == len(head) == len(cells) and all(map(is_value, row.values()))
+    return row if fits and (numbers or not full) else None
 
 
 def header(path: Path) -> str:

@@ -8,11 +8,20 @@ from pathlib import Path
 
 import numpy as np
 
+from rltrain.common.checkpoint.opponent_files import RESULTS
 from rltrain.common.files import get_json, json_object, require_plain
-from rltrain.common.json_text import flat, json_lines, left_out, read_row
+from rltrain.common.json_text import flat, json_lines, read_row
 from rltrain.common.metrics import METRICS
 from rltrain.config.schema import scenario_name
-from rltrain.report.run_data import Run, distinguishing, number, to_columns
+from rltrain.report.ratings import battles
+from rltrain.report.run_data import (
+    METRICS_BYTES,
+    Run,
+    distinguishing,
+    number,
+    possible,
+    to_columns,
+)
 
 SCENARIO = ("maps", "map_file", "map_name", "game", "maker", "id")
 """Keys of an environment that name what is played in it."""
@@ -41,6 +50,10 @@ def read(folder: Path, files: set[str]) -> Run | None:
     require_plain(folder)
     problems: list[str] = []
     columns = read_metrics(folder / "metrics.jsonl", problems)
+    try:
+        battles(folder / RESULTS)
+    except (OSError, ValueError) as error:
+        problems.append(f"{RESULTS} is left out ({error})")
     record = json_object(folder / "run.json")
     if len(columns.get("env_steps", ())):
         evaluations = [folder / name for name in sorted(files) if name.startswith("evaluation")]
@@ -128,10 +141,8 @@ def read_metrics(path: Path, problems: list[str]) -> dict[str, np.ndarray]:
     """The columns of a ``metrics.jsonl``. A half-written last line is left out; other lines that
     cannot be read are reported, as are rows that were written before the clock went back.
     """
-    damaged: list[int] = []
-    columns = to_columns(filter(None, map(read_row, json_lines(path, damaged))))
-    if damaged:
-        problems.append(left_out(path, damaged))
+    columns = to_columns(json_lines(path, problems, read_row, METRICS_BYTES))
+    columns = possible(columns, problems)
     steps = columns.get("env_steps", np.zeros(0))
     if (back := np.flatnonzero(np.diff(steps) < 0)).size:
         problems.append(

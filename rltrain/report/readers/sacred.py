@@ -5,17 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
 
 from rltrain.common.files import JsonObject, get_json, json_object
-from rltrain.report.run_data import Run, distinguishing, number, to_columns
+from rltrain.common.json_text import intact, is_number
+from rltrain.report.run_data import (
+    METRICS_BYTES,
+    Run,
+    distinguishing,
+    is_value,
+    number,
+    to_columns,
+)
 
 NAMES = {"return": "return_mean", "ep_length": "episode_length_mean", "battle_won": "win_rate"}
 LEARN = ("loss", "grad_norm", "td_error_abs", "q_taken_mean", "target_mean")
-METRICS_BYTES = 1 << 30
-"""A larger file of metrics is not read; after 20 million steps it has 16 MiB."""
 ENVS = {"sc2": "smac", "sc2v2": "smacv2", "sc2wrapped": "smacv2"}
 """Environments that have another name here."""
 NO_SETTINGS = (
@@ -47,8 +54,9 @@ def read(folder: Path, files: set[str]) -> Run | None:
         return None
     about = json_object(folder / "run.json")
     problems: list[str] = []
-    series = measured(content(folder / "metrics.json", problems), about)
-    series = series or measured(as_metrics(content(folder / "info.json", problems)), {})
+    series = measured(content(folder / "metrics.json", problems), about, problems)
+    info = {} if series else as_metrics(content(folder / "info.json", problems))
+    series = series or measured(info, {}, problems)
     series |= mean_returns(series)
     rows: dict[float, dict[str, float]] = {}
     for name, points in series.items():
@@ -93,12 +101,14 @@ def content(path: Path, problems: list[str]) -> JsonObject:
     found: object = {}
     try:
         found = get_json(path, METRICS_BYTES) if path.exists() else {}
+        if not isinstance(found, dict):
+            raise ValueError("it is not a JSON object")
     except (OSError, ValueError) as error:
         problems.append(f"{path.name} cannot be read ({error})")
     return found if isinstance(found, dict) else {}
 
 
-def measured(metrics: JsonObject, about: Mapping[str, object]) -> Points:
+def measured(metrics: JsonObject, about: Mapping[str, object], problems: list[str]) -> Points:
     """``metrics.json``, which newer versions write: with times, of which others have NaN."""
     began = moment(about.get("start_time"))
     out: Points = {}
@@ -107,10 +117,14 @@ def measured(metrics: JsonObject, about: Mapping[str, object]) -> Points:
             times = metric.get("timestamps") or [None] * len(metric["steps"])
             seconds = [moment(t) - began for t in times]
             steps, values = (
-                [number(x.get("value") if isinstance(x, dict) else x) for x in metric[key]]
+                [x.get("value", "") if isinstance(x, dict) else x for x in metric[key]]
                 for key in ("steps", "values")  # jsonpickle wraps numbers of NumPy
             )
-            out[name] = list(zip(steps, seconds, values, strict=False))
+            points = (
+                (number(x), number(t), number(y)) if is_number(x) and is_value(y) else None
+                for x, t, y in zip_longest(steps, seconds, values, fillvalue="")
+            )
+            out[name] = list(intact(enumerate(points, 1), f"values of {name:.80}", problems))
     return out
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from rltrain.common.files import open_plain
 from rltrain.errors import reason
 from rltrain.report.readers.csv_tables import algo_in, csv_columns, env_in, header, name_in, seed_in
-from rltrain.report.run_data import Run, renamed
+from rltrain.report.run_data import METRICS_BYTES, Run, possible, renamed
 
 ALGOS = ("dqn", "qrdqn", "ppo_lstm", "ppo", "a2c", "sac", "td3", "ddpg", "tqc", "trpo", "ars")
 NAMES = {
@@ -29,6 +29,7 @@ NAMES = {
     "test/win_rate": ["eval/success_rate"],
     "learn/loss": ["train/loss"],
 }
+MONITOR = {"env_steps": ["l"], "seconds": ["t"], "train/return_mean": ["r"]}
 LARGEST_ARRAY = 1 << 28  # bytes
 TESTS, EPISODES = "evaluations.npz", 20
 """File of the evaluation callback; episodes of a monitor that one point is the mean of."""
@@ -41,12 +42,12 @@ def read(folder: Path, files: set[str]) -> Run | None:
     table = "progress.csv" in files and "time/total_timesteps" in header(folder / "progress.csv")
     if not (table or monitors or TESTS in files):
         return None
-    parts = []
+    parts, problems = [], list[str]()
     if table:
-        parts.append(renamed(csv_columns(folder / "progress.csv"), NAMES))
+        read = [name for names in NAMES.values() for name in names]
+        parts.append(renamed(csv_columns(folder / "progress.csv", read, problems), NAMES))
     elif monitors:
-        parts.append(episodes([folder / name for name in monitors]))
-    problems = []
+        parts.append(episodes([folder / name for name in monitors], problems))
     if TESTS in files:
         try:
             parts.append(evaluations(folder / TESTS))
@@ -78,13 +79,13 @@ def monitored_env(paths: list[Path]) -> str | None:
     return None
 
 
-def episodes(paths: list[Path]) -> dict[str, np.ndarray]:
+def episodes(paths: list[Path], problems: list[str]) -> dict[str, np.ndarray]:
     """Training episodes of all environments in the order in which they ended, as means of 20."""
-    tables = [csv_columns(path, skip=1) for path in paths]
-    tables = [table for table in tables if {"r", "l", "t"} <= table.keys()]
-    if not tables:
+    tables = [csv_columns(path, "rlt", problems, 1, full=True) for path in paths]
+    tables = [possible(renamed(table, MONITOR), problems) for table in tables if table]
+    if not any(table["seconds"].size for table in tables):
         return {}
-    r, length, t = (np.concatenate([table[name] for table in tables]) for name in "rlt")
+    length, t, r = (np.concatenate([table[name] for table in tables]) for name in MONITOR)
     order = np.argsort(t, kind="stable")
     steps = np.cumsum(length[order])
     ends = np.unique([*range(EPISODES, len(r) + 1, EPISODES), len(r)])
@@ -98,17 +99,20 @@ def episodes(paths: list[Path]) -> dict[str, np.ndarray]:
     }
 
 
+@np.errstate(all="ignore")
 def evaluations(path: Path) -> dict[str, np.ndarray]:
     """Tests of the evaluation callback; refused are pickled objects, and arrays that are larger
     than their files say, or than tests are.
     """
-    with open_plain(path) as raw, np.load(raw, allow_pickle=False) as file:
+    with open_plain(path, METRICS_BYTES) as raw, np.load(raw, allow_pickle=False) as file:
         for about in file.zip.infolist():
             with file.zip.open(about) as member:
                 np.lib.format.read_magic(member)
                 shape, _, dtype = np.lib.format.read_array_header_1_0(member)
             if math.prod(shape) * dtype.itemsize > min(about.file_size, LARGEST_ARRAY):
                 raise ValueError(f"{about.filename} is too large")
+            if dtype.kind not in ("iu" if about.filename == "timesteps.npy" else "iufb"):
+                raise ValueError(f"{about.filename} does not have numbers of its kind")
         steps, results = file["timesteps"], file["results"]
         out = {
             "env_steps": steps.astype(float),
