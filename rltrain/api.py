@@ -21,7 +21,7 @@ from rltrain.config.mapping import Overrides, as_texts, require_load_step, requi
 from rltrain.config.overrides import typed_value
 from rltrain.config.python_objects import env_overrides, with_env, with_objects
 from rltrain.config.schema import Settings
-from rltrain.errors import SIGNAL_CODES, UsageError, usage_errors
+from rltrain.errors import SIGNAL_CODES, UsageError, memory_errors, usage_errors
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
 from rltrain.mode import evaluate as evaluation
@@ -186,6 +186,7 @@ def evaluate(
 ) -> dict[int, Result]: ...
 
 
+@memory_errors()
 def evaluate(
     path: str | PathLike[str],
     episodes: int | None = None,
@@ -226,6 +227,7 @@ def evaluate(
     return Result(done.path.parent, done.metrics)
 
 
+@memory_errors()
 def match(
     checkpoints: Sequence[str | PathLike[str]],
     battles: int | None = None,
@@ -333,6 +335,7 @@ def make_learner(overrides: Overrides, spec: EnvSpec) -> Learner:
     return build_learner(settings, spec, prepare_machine(settings))
 
 
+@memory_errors()
 def load_policy(
     path: str | PathLike[str],
     load_step: int | Literal["best"] | None = None,

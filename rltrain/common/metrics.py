@@ -63,6 +63,8 @@ what an environment counts, a map or an opponent.
 """
 NAMED = re.compile(r"(train|test)/(\w+_mean|win_rate/.+)")
 """Metrics of episodes that are named after one of these."""
+RATE = re.compile(r"test/(win|draw)_rate(/.+)?")
+"""Metrics of tests from 0 to 1."""
 Z95 = 1.959964
 """97.5% quantile of the normal distribution."""
 T95 = (12.7062, 4.3027, 3.1824, 2.7764)
@@ -254,12 +256,16 @@ def beats(
 
 def read_test(value: object) -> dict[str, float] | None:
     """The result of a test in a ``run.json``: numbers by name, with its env steps. What is null
-    there was NaN or infinite, and is NaN; None for anything else.
+    there was NaN or infinite, and is NaN; None for anything else, such as a win rate above 1.
     """
     if not isinstance(value, dict) or "env_steps" not in value:
         return None
     test = {name: math.nan if without_nan(x) is None else x for name, x in value.items()}
-    return test if all(x is math.nan or is_number(x) for x in test.values()) else None
+    fits = all(
+        x is math.nan or (is_number(x) and (0 <= x <= 1 or not RATE.fullmatch(name)))
+        for name, x in test.items()
+    )
+    return test if fits and not test["env_steps"] < 0 else None
 
 
 def by_opponent(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from fractions import Fraction
@@ -26,6 +27,10 @@ from rltrain.types import EnvSpec
 
 SHOWN = 300
 """Characters of a text that a message shows."""
+LARGEST = 1 << 22
+"""Largest size in a spec that is read; networks for a larger one are not built."""
+NUMBER_TYPE = re.compile("bool|u?int(8|16|32|64)|float(16|32|64|128)|[<>][iuf][248]")
+"""Names of the types of numbers that spaces have."""
 
 
 def read_spec(record: Mapping[str, object]) -> EnvSpec:
@@ -40,12 +45,45 @@ def read_spec(record: Mapping[str, object]) -> EnvSpec:
         spec = TypeAdapter(EnvSpec).validate_python(record)
     except ValidationError as error:
         raise ValueError(first_problem(error)) from error
-    for name, words in FACTS.items():
+    for name, words in {**FACTS, "sizes": lambda _: require_sizes(spec)}.items():
         try:
             words(record)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise ValueError(f"{name} are invalid ({reason(error):.200})") from error
     return spec
+
+
+def require_sizes(spec: EnvSpec) -> None:
+    """ValueError for sizes that no environment has, which memory may have no room for, and for
+    actions of no type of numbers.
+    """
+    spaces = [one for _, *each in spec.agents or () for one in each]
+    spaces.append(spec.obs_space or {"tuple": []})
+    parts = [part for part in (spec.layout or {}).values() if isinstance(part, Mapping)]
+    blocks = [each for part in parts for each in part.values() if isinstance(each, Mapping)]
+    names = ("n_agents", "n_actions", "n_rewards", "frame_stack")
+    counts = {name: getattr(spec, name) for name in names}
+    counts["obs_shape"] = min(spec.obs_shape, default=1)
+    counts["max_steps"] = 1 if spec.max_steps is None else min(spec.max_steps, 1)
+    sizes = {
+        "frame_stack times obs_shape": spec.frame_stack * math.prod(spec.obs_shape),
+        "state_dim per agent": spec.state_dim // max(spec.n_agents, 1),
+        "a space": max(map(flat_size, spaces), default=0),
+        "a block": max((int(b.get("count", 1)) * int(b.get("size", 1)) for b in blocks), default=0),
+    }
+    for name, size in {**counts, **sizes}.items():
+        if not (name in counts) <= size <= LARGEST:
+            raise ValueError(f"{name}: {size!a:.40} is not in {int(name in counts)} … {LARGEST:,}")
+    types = [one["dtype"] for one in spaces if "dtype" in one]
+    for name in types + [spec.action_dtype] * bool(spec.action_components or spec.joint):
+        number_type(name)
+
+
+def number_type(name: object) -> np.dtype:
+    """The type of numbers of this name; ValueError for anything else that NumPy could parse."""
+    if not isinstance(name, str) or not NUMBER_TYPE.fullmatch(name):
+        raise ValueError(f"expected a type of numbers, such as float32, got {name!a:.40}")
+    return np.dtype(name)
 
 
 def flat_size(record: Mapping[str, Any]) -> int:
@@ -150,7 +188,7 @@ def space_words(record: Mapping[str, Any]) -> str:
         case {"box": shape, "dtype": dtype}:
             facts = ("channels", "high") if dtype == "uint8" else ("channels",)
             rest = [f"{name} {record[name]}" for name in facts if name in record]
-            return " ".join([f"Box{tuple(map(index, shape))} {np.dtype(dtype).name}", *rest])
+            return " ".join([f"Box{tuple(map(index, shape))} {number_type(dtype).name}", *rest])
         case {"discrete": n, "start": start}:
             return f"Discrete({n}, start={start})" if start else f"Discrete({n})"
         case {"multi_binary": shape}:
@@ -219,8 +257,8 @@ def require_alike(training: EnvSpec, tests: EnvSpec, *, options: bool = False) -
 
 def stored_words(spec: Mapping[str, Any]) -> str:
     """Type and scale of observations, as networks get them."""
-    scale = Fraction(spec.get("obs_scale", 1.0)).limit_denominator(1_000_000)
-    return f"{np.dtype(spec.get('obs_dtype', 'float32')).name} × {scale}"
+    scale = Fraction(float(spec.get("obs_scale", 1.0))).limit_denominator(1_000_000)
+    return f"{number_type(spec.get('obs_dtype', 'float32')).name} × {scale}"
 
 
 def action_words(spec: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rltrain.common.env_values import EXACT, warn_of_rounding
-from rltrain.common.spec_record import channel_side, flat_size
+from rltrain.common.spec_record import channel_side, flat_size, number_type
 from rltrain.env.env_options import Channels
 
 Convert = Callable[[Any], np.ndarray]
@@ -95,7 +95,7 @@ def recorded_view(record: Mapping[str, Any]) -> ObsView:
         for start, stop, scale in columns:
             scales[start:stop] = scale
         return ObsView(lambda obs: read(obs) * scales, (n,), "float32", 1.0, columns)
-    shape, dtype = tuple(record["box"]), np.dtype(record["dtype"])
+    shape, dtype = tuple(record["box"]), number_type(record["dtype"])
     name = "uint8" if dtype in (np.uint8, np.bool_) else "float32"
     stored, channels, bounds = np.dtype(name), record.get("channels"), recorded_bounds(record)
 
@@ -125,7 +125,7 @@ def flat(record: Mapping[str, Any]) -> Convert:
     """From an observation of a recorded space to its numbers one after the other, not scaled."""
     match record:
         case {"box": shape} | {"multi_binary": shape}:
-            shape, dtype = tuple(shape), np.dtype(record.get("dtype", np.bool_))
+            shape, dtype = tuple(shape), number_type(record.get("dtype", "bool"))
             bounds, stored = recorded_bounds(record), np.dtype(np.float32)
             return lambda obs: cast_to(numbers(obs, shape, dtype, bounds), stored).reshape(-1)
         case {"discrete": n, "start": start}:
@@ -326,7 +326,7 @@ def from_record(record: Mapping[str, Any]) -> spaces.Space[Any]:
     """
     match record:
         case {"box": shape, "dtype": dtype}:
-            kind: Any = np.dtype(dtype)
+            kind: Any = number_type(dtype)
             whole = kind.kind in "iu" and "high" not in record
             usual = type_bounds(kind) if whole else (0, record.get("high", 1))
             low, high = (
@@ -339,7 +339,7 @@ def from_record(record: Mapping[str, Any]) -> spaces.Space[Any]:
         case {"multi_binary": shape}:
             return spaces.MultiBinary(shape)
         case {"multi_discrete": nvec, "start": start}:
-            kind = np.dtype(record.get("dtype", np.int64))
+            kind = number_type(record.get("dtype", "int64"))
             return spaces.MultiDiscrete(nvec, dtype=kind.type, start=start)
         case {"tuple": inner}:
             return spaces.Tuple([from_record(one) for one in inner])

@@ -8,21 +8,25 @@ import math
 import pickle
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import Any, TypeGuard
+from zipfile import ZipFile, is_zipfile
 
 import torch
 from torch import Tensor
 
+from rltrain.common.checkpoint.storage import NUMBERS
 from rltrain.common.files import open_plain, whole_number
 from rltrain.common.json_text import is_number
 from rltrain.common.number_types import MOST_COUNTED
 from rltrain.errors import CheckpointError, UsageError
 
 AGENT, MIXER, OPTIMIZER = "agent.th", "mixer.th", "opt.th"
+LONGEST = 200
+"""Characters of a name."""
 LAYOUT = (
     "Expected a folder with agent.th (and mixer.th and opt.th, where there are any), such as "
     "results/models/<run>/<env_steps>, or the folder of a run, results/models/<run>."
@@ -105,16 +109,22 @@ def tensors(file: Path) -> dict[str, Tensor]:
         CheckpointError: the file has something else in it, or weights that are not finite.
     """
     weights = loaded(file)
-    if not isinstance(weights, Mapping) or not all(map(is_plain, weights.values())):
-        raise CheckpointError(f"{file} is not a state_dict: expected dense tensors by name.")
-    bad = next((name for name, tensor in weights.items() if not tensor.isfinite().all()), None)
+    named = weights if isinstance(weights, Mapping) else {"": weights}
+    odd = [x for x, tensor in named.items() if len(str(x)) > LONGEST or not is_plain(tensor)]
+    if odd or not is_whole(file, named.values()):
+        what = f" ({odd[0]!a:.80} is none)" if odd else ", no larger than the file"
+        raise CheckpointError(
+            f"{file} is not a state_dict: expected dense tensors of numbers by name, each stored "
+            f"whole{what}."
+        )
+    bad = next((str(x) for x, tensor in named.items() if not tensor.isfinite().all()), None)
     if bad is not None:
         raise CheckpointError(
             f"{file} has NaN or infinite weights ({bad}): training had diverged when it was "
             f"saved. Type checkpoint={quote(str(file.parent.parent))} load_step=N for an earlier "
             "one."
         )
-    return {str(name): tensor for name, tensor in weights.items()}
+    return {str(name): tensor for name, tensor in named.items()}
 
 
 def optimizer_state(file: Path) -> dict[str, Any]:
@@ -131,7 +141,7 @@ def optimizer_state(file: Path) -> dict[str, Any]:
         and isinstance(group.get("lr"), int | float)
         for group in groups
     )
-    if not has_options or not has_moments(state["state"]):
+    if not has_options or not has_moments(state["state"], file):
         raise CheckpointError(
             f"{file} is not an optimizer's state_dict: expected state and param_groups, finite "
             "moments of the same names for each parameter. Without it the optimizer starts anew."
@@ -139,19 +149,27 @@ def optimizer_state(file: Path) -> dict[str, Any]:
     return dict(state)
 
 
-def has_moments(state: object) -> bool:
+def has_moments(state: object, file: Path) -> bool:
     """Whether it is finite tensors of the same names for each parameter; steps may be numbers."""
     if not isinstance(state, Mapping) or not all(isinstance(x, Mapping) for x in state.values()):
         return False
-    return len({frozenset(each) for each in state.values()}) <= 1 and all(
-        is_step(x) if name == "step" else is_moment(name, x)
-        for each in state.values()
-        for name, x in each.items()
+    entries = [entry for each in state.values() for entry in each.items()]
+    return (
+        len({frozenset(each) for each in state.values()}) <= 1
+        and is_whole(file, (x for _, x in entries))
+        and all(is_step(x) if name == "step" else is_moment(name, x) for name, x in entries)
     )
 
 
-def is_moment(name: str, value: object) -> bool:
+def is_whole(file: Path, values: Iterable[object]) -> bool:
+    """Whether the dense tensors among the values are together no larger than their file."""
+    return sum(x.nbytes for x in values if is_plain(x)) <= file.stat().st_size
+
+
+def is_moment(name: object, value: object) -> bool:
     """Whether it is a finite tensor, and not negative if it is an average of squares."""
+    if not isinstance(name, str) or len(name) > LONGEST:
+        return False
     least = 0.0 if "sq" in name else -math.inf
     return is_plain(value) and bool(value.isfinite().all() and (value >= least).all())
 
@@ -163,8 +181,11 @@ def is_step(value: object) -> bool:
 
 
 def is_plain(value: object) -> TypeGuard[Tensor]:
-    """Whether it is a dense tensor of real numbers."""
-    return isinstance(value, Tensor) and value.layout == torch.strided and not value.is_complex()
+    """Whether it is a dense tensor of real numbers, all of them in memory."""
+    if not isinstance(value, Tensor) or value.is_nested or value.layout != torch.strided:
+        return False
+    is_number = NUMBERS.fullmatch(str(value.dtype).removeprefix("torch."))
+    return is_number is not None and value.is_cpu and value.is_contiguous()
 
 
 def loaded(file: Path) -> Any:
@@ -175,6 +196,10 @@ def loaded(file: Path) -> Any:
     """
     try:
         with open_plain(file) as raw, warnings.catch_warnings(action="ignore"):
+            entries = ZipFile(raw).infolist() if is_zipfile(raw) else []
+            if any(entry.compress_type for entry in entries):
+                raise ValueError("it is compressed, which torch.save never does")
+            raw.seek(0)
             return torch.load(raw, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         named = re.search(r"GLOBAL (\S+)", str(error))

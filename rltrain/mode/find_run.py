@@ -16,6 +16,7 @@ import rltrain
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.locate import MANIFEST
 from rltrain.common.files import TRIALS, expanded, json_object, require_plain
+from rltrain.config.validate.constructor import brief
 from rltrain.errors import CheckpointError, UsageError
 
 LATEST = "latest"
@@ -229,6 +230,7 @@ def other_rules(checkpoint_folder: Path, about: Mapping[str, object]) -> tuple[s
     if before == now:
         return ()
     return (
-        f"This checkpoint was trained under version {before} of the battle rules and plays under "
-        f"version {now}: win rates of the two cannot be compared. Train again to compare them.",
+        f"This checkpoint was trained under version {brief(before)} of the battle rules and plays "
+        f"under version {now}: win rates of the two cannot be compared. Train again to compare "
+        "them.",
     )

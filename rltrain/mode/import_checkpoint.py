@@ -186,7 +186,7 @@ def other_options(ours: Mapping[str, object], theirs: Mapping[str, object]) -> I
     """Settings of the optimizer that are not those it was trained with."""
     for name in ("lr", "alpha", "betas", "eps"):
         if name in ours and name in theirs and ours[name] != theirs[name]:
-            value = str(theirs[name]).replace("(", "[").replace(")", "]").replace(" ", "")
+            value = f"{theirs[name]!s:.80}".replace("(", "[").replace(")", "]").replace(" ", "")
             yield (
                 f"It was trained with {name}={value}, this run continues with {ours[name]}: type "
                 f"algo.optimizer.{name}={value} to keep it."

@@ -105,6 +105,9 @@ def checked(
             raise damaged(path, "its pieces do not add up")
         if digest(path) != entry["sha256"]:
             raise damaged(path, "its checksum is not the index's")
+        counts = {"pieces": len(n), "episodes": whole.sum(), "transitions": n.sum()}
+        if wrong := [name for name, count in counts.items() if entry[name] != count]:
+            raise damaged(path, f"its number of {wrong[0]} is not the index's")
         for name, (shape, dtype) in stored_fields(spec).items():
             stored = file.get_slice(name)[:0]
             if (*stored.shape[1:],) != shape or stored.dtype != dtype:
@@ -118,6 +121,7 @@ def checked(
         final = np.zeros_like(last)
         final[np.cumsum(n + 1) - 1] = True
         available, probability = (file.get_tensor(k) for k in ("avail_actions", "probability"))
+        terminated = file.get_tensor("terminated")
     except UNREADABLE as error:
         raise damaged(path, str(error)) from error
     if action.min(initial=0) < 0 or action.max(initial=0) >= spec.n_actions:
@@ -131,6 +135,11 @@ def checked(
         raise damaged(path, "it has time steps without an available action")
     if (final != last).any():
         raise damaged(path, "its episodes do not end where they should")
+    if (terminated[:-1] & ~(last[:-1] | last[1:])).any():
+        raise damaged(path, "it has episodes that go on after they terminated")
+    chosen = np.take_along_axis(available, action[..., None].astype(np.int64), -1)
+    if not (chosen.all((1, 2)) | last).all():
+        raise damaged(path, "it has actions that were not available")
     return file, n, whole
 
 

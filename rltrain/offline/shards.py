@@ -188,6 +188,10 @@ def require_index(path: Path, index: Mapping[str, Any]) -> None:
             raise damaged(path, f"spec.{missing[0]} is missing")
         if twice := next((name for name, n in names.items() if n > 1), None):
             raise damaged(path, f"it lists {twice!a:.40} twice")
+        for name in ("episodes", "transitions"):
+            total = sum(getattr(shard, name) for shard in checked.shards)
+            if checked.shards and index.get(name, total) != total:
+                raise damaged(path, f"{name} is not the sum of those of its shards")
     except ValidationError as error:
         raise damaged(path, first_problem(error)) from error
     known = {field.name for field in fields(EnvSpec)}  # a newer version may have more

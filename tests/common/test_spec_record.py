@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rltrain.common.spec_record import changes
+from rltrain.common.spec_record import LARGEST, changes, read_spec
 from rltrain.env.gymnasium import GymnasiumEnv
 from rltrain.types import EnvSpec
 from tests.env.scripted import Scripted
@@ -80,3 +80,46 @@ def test_of_large_spaces_what_is_near_the_difference_is_shown(place: int) -> Non
     assert f"key{place:02}: Discrete(3)" in found.partition(", here ")[0]
     assert f"key{place:02}: Discrete(2)" in found.partition(", here ")[2]
     assert len(found) < 900
+
+
+NONE = [
+    *({name: 0} for name in ("n_agents", "n_actions", "n_rewards", "frame_stack", "max_steps")),
+    *({name: -5} for name in ("n_agents", "state_dim", "max_steps")),
+    *({name: 10**9} for name in ("n_agents", "n_actions", "n_rewards", "frame_stack", "state_dim")),
+    *({"obs_shape": shape} for shape in ([0], [-3, -3], [10**9], [3000, 3000], [10**4000] * 2)),
+    {"frame_stack": 2, "obs_shape": [LARGEST - 1]},
+    {"obs_space": {"dict": [["x", {"box": [10**10], "dtype": "float32"}]]}},
+    {"agents": [["a", {"discrete": 2, "start": 0}, {"multi_binary": [10**9]}]]},
+    {"layout": {"obs": {"own": {"count": 10**9, "size": 10**9}}}},
+    *({"obs_dtype": name} for name in ("9" * 5000, "(2,)f4", "f4,f4", "object", "floaty", "")),
+    {"obs_space": {"box": [1], "dtype": "9" * 5000}},
+    {"action_components": [[2, 0]], "action_dtype": "9" * 5000},
+    {
+        "agents": [
+            [
+                "a",
+                {"discrete": 2, "start": 0},
+                {"multi_discrete": [2], "start": [0], "dtype": "9" * 5000},
+            ]
+        ]
+    },
+    *({"obs_scale": scale} for scale in ("1e999999999", float("inf"), None)),
+]
+"""Fields that no environment has."""
+
+
+@pytest.mark.parametrize("wrong", NONE, ids=lambda wrong: str(wrong)[:60])
+def test_a_spec_that_no_environment_has_is_refused_at_once(wrong) -> None:
+    """Defect: a syntax error, hours of arithmetic, or networks that took all memory."""
+    record = EnvSpec(n_agents=1, n_actions=2, obs_shape=(3,)).record
+    assert read_spec(record).record == record
+    with pytest.raises(ValueError, match=r"is|are") as found:
+        read_spec({**record, **wrong})
+    assert len(str(found.value)) < 300
+
+
+def test_large_specs_of_environments_are_read() -> None:
+    large = EnvSpec(
+        n_agents=20, n_actions=100_000, obs_shape=(3, 512, 512), frame_stack=4, state_dim=10**7
+    )
+    assert read_spec(large.record) == large

@@ -3,6 +3,7 @@
 import os
 import pickle
 import warnings
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
 import torch
@@ -29,6 +30,7 @@ def test_an_optimizers_state_is_read(tmp_path):
         {"state": {0: {**MOMENTS, "square_avg": 1.0}}, "param_groups": [GROUP]},
         {"state": {0: {**MOMENTS, "square_avg": -torch.ones(2)}}, "param_groups": [GROUP]},
         *({"state": {0: MOMENTS}, "param_groups": [{**GROUP, "params": [n]}]} for n in ([0], "0")),
+        {"state": {0: {5: torch.ones(2)}}, "param_groups": [GROUP]},
         {"state": {}, "param_groups": 5},
         {"state": {}, "param_groups": [{"lr": 5e-4}]},
         {"state": {}, "param_groups": [{"params": [0]}]},
@@ -38,6 +40,50 @@ def test_something_else_than_an_optimizers_state_is_refused(tmp_path, saved):
     torch.save(saved, tmp_path / "opt.th")
     with pytest.raises(CheckpointError, match=r"opt\.th is not an optimizer's state_dict"):
         optimizer_state(tmp_path / "opt.th")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.zeros(2, 2).to(torch.float8_e4m3fn),
+        lambda: torch.zeros(2, device="meta"),
+        lambda: torch.quantize_per_tensor(torch.zeros(2), 0.1, 0, torch.qint8),
+        lambda: torch.zeros(2, dtype=torch.complex64),
+        lambda: torch.zeros(2).to_sparse(),
+        lambda: torch.nested.nested_tensor([torch.zeros(1), torch.zeros(2)]),
+        lambda: torch.zeros(1).expand(40_000, 40_000),
+        lambda: torch.zeros(4, 4).T[:2],
+        lambda: "text",
+    ],
+)
+def test_tensors_that_are_not_stored_whole_are_refused(tmp_path, make):
+    """Defect: tracebacks, and a file of 2 KB that took all memory."""
+    agent, optimizer = tmp_path / "agent.th", tmp_path / "opt.th"
+    for name in ("fc1.weight", None):
+        torch.save({name: make()}, agent)
+        with pytest.raises(CheckpointError, match=rf"agent\.th is not .*{name}' is none|None is"):
+            tensors(agent)
+    torch.save({"state": {0: {"square_avg": make()}}, "param_groups": [GROUP]}, optimizer)
+    with pytest.raises(CheckpointError, match="is not an optimizer's state_dict"):
+        optimizer_state(optimizer)
+
+
+def test_what_is_larger_than_its_file_is_refused(tmp_path):
+    shared, file = torch.zeros(1000), tmp_path / "agent.th"
+    torch.save({str(i): shared for i in range(100)}, file)
+    with pytest.raises(CheckpointError, match="no larger than the file"):
+        tensors(file)
+    torch.save({"x" * 1000: shared}, file)
+    with pytest.raises(CheckpointError, match=r"x{60}") as found:
+        tensors(file)
+    assert len(str(found.value)) < 400
+    torch.save({"weight": shared}, file)
+    with ZipFile(file) as plain, ZipFile(tmp_path / "mixer.th", "w", ZIP_DEFLATED) as packed:
+        for name in plain.namelist():
+            packed.writestr(name, plain.read(name))
+    with pytest.raises(CheckpointError, match="compressed"):
+        tensors(tmp_path / "mixer.th")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("-inf")])

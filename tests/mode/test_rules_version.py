@@ -23,6 +23,12 @@ def test_another_version_is_remarked_with_both_numbers(tmp_path: Path, trained) 
     assert "version 4" in remark
 
 
+def test_of_a_long_version_the_beginning_is_shown(tmp_path: Path) -> None:
+    trained = {**NOW, "rules_version": "A" * 300_000}
+    (remark,) = other_rules(checkpoint_of(tmp_path, trained), NOW)
+    assert len(remark) < 500
+
+
 @pytest.mark.parametrize("trained", [NOW, {"backend": "sc2", "package": "smac"}, None])
 def test_the_same_version_the_game_and_unknown_runs_are_not_remarked(tmp_path, trained) -> None:
     assert other_rules(checkpoint_of(tmp_path, trained), NOW) == ()

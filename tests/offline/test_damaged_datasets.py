@@ -121,6 +121,8 @@ SAYS = [
     (("spec", "action_components"), 3, r"spec\.action_components is 3"),
     (("spec", "agents"), 3, r"spec\.agents is 3"),
     (("spec", "obs_scale"), float("inf"), r"spec\.stored observations are invalid"),
+    (("spec", "max_steps"), -5, r"spec\.sizes are invalid"),
+    *(((name,), 7, f"{name} is not the sum") for name in ("episodes", "transitions")),
     (("shards", 0, "steps"), None, r"shards\.0\.steps is None"),
     (("shards", 0, "sha256"), None, r"shards\.0\.sha256 is None"),
 ]
@@ -176,9 +178,6 @@ HARMLESS = {
     *(("avail_actions", one) for one in ("negative", "large", "largest")),
     *(("state", one) for one in ("negative", "large", "largest")),  # of no columns
     *((name, one) for name in ("obs", "reward") for one in ("negative", "large", "largest")),
-    ("terminated", "negative"),
-    ("terminated", "large"),
-    ("terminated", "largest"),
     ("state", "nan"),
 }
 
@@ -233,6 +232,37 @@ def test_unknown_probabilities_and_rounded_ones_are_read(folder):
     read(folder)
     change_shard(folder, lambda arrays: arrays["probability"].fill(1 + 1e-7), probabilities=True)
     read(folder)
+
+
+@pytest.mark.parametrize("name", ["pieces", "episodes", "transitions"])
+def test_counts_of_a_shard_are_those_of_the_index(folder, name):
+    """Defect: a million episodes of a dataset of six."""
+    index = json.loads((folder / INDEX).read_text())
+    index["shards"][0][name] = 10**6
+    index = {key: value for key, value in index.items() if key != name}
+    (folder / INDEX).write_text(json.dumps(index))
+    with pytest.raises(DatasetError, match=f"number of {name} is not the index's"):
+        read(folder)
+
+
+def test_actions_were_available_and_episodes_end_where_they_terminate(folder):
+    """Defect: what contradicts itself was learned from."""
+
+    def masked(arrays):
+        arrays["avail_actions"][2, 1, arrays["action"][2, 1]] = False
+
+    def goes_on(arrays):
+        arrays["terminated"][2] = True  # of an episode from step 2 to 4
+
+    def ends(arrays):
+        arrays["terminated"][3] = True
+
+    change_shard(folder, ends)
+    read(folder)
+    for change, says in ((masked, "not available"), (goes_on, "go on after they terminated")):
+        change_shard(folder, change)
+        with pytest.raises(DatasetError, match=says):
+            read(folder)
 
 
 def test_a_shard_is_listed_once(folder):

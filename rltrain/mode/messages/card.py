@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import yaml
 
 from rltrain.common.files import PAGES, JsonObject, json_object, newest
 from rltrain.common.json_text import is_number
+from rltrain.common.number_types import MOST_COUNTED
 from rltrain.config.overrides import leaves
 from rltrain.config.schema import Settings
 from rltrain.config.show.deviations import deviations
@@ -59,20 +62,22 @@ def card(
     of += " and changes" if of and facts.get("git_dirty") else ""
     parts = [
         f"---\n{yaml.safe_dump(about, sort_keys=False)}---",
-        f"# {settings.title}",
+        f"# {plain(settings.title)}",
         f"Trained for {steps:,} env steps ({facts['updates']:,} updates) in {seconds} with rltrain "
         f"{facts['version']}{of}.",
     ]
     if (run_dir / "learning_curve.png").exists():
         parts.append("![Learning curve](learning_curve.png)")
     parts += [table(facts)] if facts["final_test"] else []
-    parts += [f"![{path.stem}]({path.as_posix()})" for path in newest(run_dir, VIDEOS)]
-    parts += [f"[Episodes to look into]({path.as_posix()})" for path in newest(run_dir, PAGES)]
+    for video in newest(run_dir, VIDEOS):
+        parts.append(f"![{plain(video.stem)}]({quote(os.fsencode(video))})")
+    for page in newest(run_dir, PAGES):
+        parts.append(f"[Episodes to look into]({quote(os.fsencode(page))})")
     record = json_object(run_dir / "config.json") or settings.record
     if changed := differences(record, settings.typed):
         parts.append(
             "Settings that differ from those of the chosen algorithm and environment "
-            "(`config.json` has all):\n\n" + "\n".join(f"* `{each}`" for each in changed)
+            "(`config.json` has all):\n\n" + "\n".join(f"* {code(each)}" for each in changed)
         )
     path = address or shown(run_dir)
     typed_next = [command for command in commands if command.startswith(("rltrain ", "torchrun "))]
@@ -83,11 +88,24 @@ def card(
         )
         if any((run_dir / "wandb").glob("offline-run-*")):
             typed_next.append(f"wandb sync {shlex.quote(path)}/wandb/offline-run-*")
-    parts.append("\n".join(["```bash", *typed_next, "```"]))
+    parts.append(code("\n".join(["bash", *typed_next, ""]), 3))
     python = ["import rltrain", "", f"policy = rltrain.load_policy({path!r})  # greedy"]
     python += [command for command in commands if command.startswith("rltrain.")]
-    parts.append("\n".join(["```python", *python, "```"]))
+    parts.append(code("\n".join(["python", *python, ""]), 3))
     return printable("\n\n".join(parts) + "\n")
+
+
+def plain(text: str) -> str:
+    """Text in Markdown that has no markup."""
+    escaped = re.sub(r"[][\\`*<>&!|~$:#]|(?<![^\W_])_|_(?![^\W_])|(?<=www)\.", r"\\\g<0>", text)
+    return " ".join(escaped.split())
+
+
+def code(text: str, ticks: int = 1) -> str:
+    """Text between so many backticks, or as many as it takes to have none in it that end it."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    marks, space = "`" * max(ticks, longest + 1), " " * (ticks == 1 and longest > 0)
+    return marks + space + text + space + marks
 
 
 def differences(record: JsonObject, typed: Set[str]) -> list[str]:
@@ -109,10 +127,13 @@ def differences(record: JsonObject, typed: Set[str]) -> list[str]:
 
 def describes_run(facts: Mapping[str, Any]) -> bool:
     """Whether ``run.json``, which anyone may have written, has what a card tells of it."""
-    numbers = (facts.get(name) for name in ("env_steps", "updates", "seconds"))
+    numbers = [facts.get(name) for name in ("env_steps", "updates", "seconds")]
+    counted = all(is_number(n) and 0 <= n <= MOST_COUNTED for n in numbers)
     names = facts.get("version"), facts.get("git_commit") or "none"
-    return all(map(is_number, numbers)) and all(
-        isinstance(name, str) and re.fullmatch(r"[\w.+-]{1,80}", name) for name in names
+    return (
+        counted
+        and type(numbers[0]) is type(numbers[1]) is int
+        and all(isinstance(name, str) and re.fullmatch(r"[\w.+-]{1,80}", name) for name in names)
     )
 
 

@@ -3,10 +3,11 @@ import sys
 
 import pytest
 import yaml
+from markdown_it import MarkdownIt
 
 from rltrain.config.compose import compose_checked
 from rltrain.errors import UNPRINTABLE
-from rltrain.mode.messages.card import card, differences
+from rltrain.mode.messages.card import card, describes_run, differences
 
 FACTS = {
     "env_steps": 50_000,
@@ -107,6 +108,57 @@ def test_a_card_has_no_character_that_moves_the_cursor(tmp_path):
     text = card(run_dir, settings(), FACTS, [f"rltrain resume='{run_dir}'"])
     assert not UNPRINTABLE.search(text)
     assert r"a\x1b[31m\u202e" in text
+
+
+MARKUP = (
+    "<img src=x>",
+    "[a](http://b)",
+    "![a](b)",
+    "`",
+    "``` `` `",
+    "**b** __c__",
+    "# d\n\n# e",
+    "|",
+)
+
+
+@pytest.mark.parametrize("text", [*MARKUP, "x](y)\n\n<b>`z` " + " ".join(MARKUP)])
+def test_names_in_a_run_are_no_markup(tmp_path, text):
+    """Defect: file names and settings of a stranger's run put links and HTML into its card."""
+    name = text.replace("/", "-")
+    for file in (f"500/{name}.gif", f"{name}-1.html", "\udcff-0.html"):
+        (tmp_path / "recordings" / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "recordings" / file).touch()
+    run = settings()
+    run.nodes["env"].kwargs["map_name"] = text
+    (tmp_path / "config.json").write_text(json.dumps({**run.record, "name": text, text: text}))
+    written = card(tmp_path, run, FACTS, [f"rltrain resume={text}"]).split("---\n", 2)[2]
+    blocks = MarkdownIt("commonmark").enable("table").parse(written)
+    inline = [one for block in blocks for one in block.children or ()]
+    assert {one.type for one in inline} <= {
+        *("text", "code_inline", "image", "link_open", "link_close", "softbreak")
+    }
+    assert [one.attrs["href"].partition("/")[0] for one in inline if one.type == "link_open"] == [
+        "recordings"
+    ]
+    assert [block.type for block in blocks if block.type[:4] in ("html", "head", "fenc")] == [
+        *("heading_open", "heading_close", "fence", "fence")
+    ]
+    spans = [one.content for one in inline if one.type == "code_inline"]
+    assert f"name={' '.join(text.split())}" in [" ".join(one.split()) for one in spans]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({name: -3} for name in ("env_steps", "updates", "seconds")),
+        *({name: 1e99} for name in ("env_steps", "updates", "seconds")),
+        *({"env_steps": steps} for steps in (3.5, True, None)),
+    ],
+)
+def test_a_run_with_counters_that_no_run_has_gets_no_card(wrong):
+    assert describes_run(FACTS)
+    assert not describes_run({**FACTS, **wrong})
 
 
 def test_pictures_are_shown_where_there_are_any(tmp_path):
