@@ -53,10 +53,12 @@ def test_sigterm_is_announced_alike(tmp_path, caplog):
 
 @pytest.fixture
 def under_no_nohup():
-    """SIGHUP as it is unless ``nohup`` runs the tests."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    """SIGHUP and SIGINT as they are unless ``nohup`` or a background job runs the tests."""
+    usual = {signal.SIGHUP: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
     yield
-    signal.signal(signal.SIGHUP, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize(
