@@ -127,8 +127,8 @@ def _key_answers(key: str, value: str, known: Tree, catalog: Catalog) -> Iterato
     if root in ("env", "stop", "test", "hardware"):  # of whatever node
         yield from foreign(leaf, value, known, catalog)
     yield from typed(*near_leaf[:3], sure=False)
-    for theirs_too in sorted(names_of_settings()):
-        if len(leaf) > 5 and one_edit(leaf, theirs_too):
+    for theirs_too in sorted(names_of_settings()) if "." not in name else ():
+        if len(name) > 5 and one_edit(name, theirs_too):
             answers = foreign(theirs_too, value, known, catalog)
             yield from (replace(answer, sure=False) for answer in answers if answer.typed)
     if not near_leaf:

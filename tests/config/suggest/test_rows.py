@@ -9,7 +9,7 @@ from rltrain import main as entry
 from rltrain.config.catalog import SHIPPED
 from rltrain.config.command_line import read
 from rltrain.config.compose import compose_checked
-from rltrain.config.suggest.aliases import tables
+from rltrain.config.suggest.aliases import choice_aliases, tables
 from rltrain.errors import UsageError
 from tests.marks import slow_except
 
@@ -70,3 +70,16 @@ def test_a_typed_lambda_stays_beside_q_lambda(typed, first):
         assert "algo.loss.trace=0.8 algo.loss.corrected=true" in text
     else:
         assert "Type algo.loss.corrected=true (" in text
+
+
+def test_every_part_of_a_row_is_text():
+    """Defect: a note with a colon became a mapping."""
+    sections = [rows for library in tables().values() for rows in library.values()]
+    odd = [
+        row
+        for rows in [*sections, *choice_aliases().values()]
+        for row in rows
+        for x in (row.theirs, row.ours, row.note, row.convert, *row.values.values())
+        if not isinstance(x, str)
+    ]
+    assert odd == []
