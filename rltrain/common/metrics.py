@@ -63,8 +63,8 @@ what an environment counts, a map or an opponent.
 """
 NAMED = re.compile(r"(train|test)/(\w+_mean|win_rate/.+)")
 """Metrics of episodes that are named after one of these."""
-RATE = re.compile(r"test/(win|draw)_rate(/.+)?")
-"""Metrics of tests from 0 to 1."""
+RATE = re.compile(r"\w+/(win|draw)_rate(/|$)")
+"""Metrics from 0 to 1."""
 Z95 = 1.959964
 """97.5% quantile of the normal distribution."""
 T95 = (12.7062, 4.3027, 3.1824, 2.7764)
@@ -262,7 +262,7 @@ def read_test(value: object) -> dict[str, float] | None:
         return None
     test = {name: math.nan if without_nan(x) is None else x for name, x in value.items()}
     fits = all(
-        x is math.nan or (is_number(x) and (0 <= x <= 1 or not RATE.fullmatch(name)))
+        x is math.nan or (is_number(x) and (0 <= x <= 1 or not RATE.match(name)))
         for name, x in test.items()
     )
     return test if fits and not test["env_steps"] < 0 else None

@@ -5,7 +5,6 @@ placed so that runs can be compared.
 from __future__ import annotations
 
 import math
-import re
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from rltrain.common.json_text import LARGEST, NAMED, flat, is_number
+from rltrain.common.metrics import RATE
 
 CLOCK = ("env_steps", "updates", "episodes", "seconds")
 """Columns that place a row of metrics; every other column is a metric."""
@@ -25,8 +25,6 @@ CELLS = 100_000_000
 """Numbers that the table of a run's metrics may have, empty ones too."""
 METRICS_BYTES = 1 << 30
 """A larger file of metrics is not read; after 20 million steps one of PyMARL has 16 MiB."""
-RATE = re.compile(r"\w+/(win|draw)_rate(/|$)")
-"""Metrics between 0 and 1."""
 NAN = array("d", [np.nan])
 POINTS = 200
 """Points of a curve, at most."""

@@ -65,8 +65,8 @@ def run_trial(job, *, interrupted=False):
         raised = error
     finally:
         os.close(lock)
-    told = study.get_trials()[trial.number]
-    return told.state.name, told.user_attrs.get("error"), raised
+    ended = study.get_trials()[trial.number]
+    return ended.state.name, ended.user_attrs.get("error"), raised
 
 
 @pytest.mark.parametrize("begun", [False, True])
