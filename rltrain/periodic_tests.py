@@ -14,6 +14,7 @@ from rltrain.callback import Callbacks
 from rltrain.callback.training import Training
 from rltrain.common.metrics import summarize, test_metrics
 from rltrain.common.progress import Progress
+from rltrain.common.seeding import TEST_STREAM, seed_key
 from rltrain.errors import Interrupted, UsageError
 from rltrain.interfaces import VectorEnv, Watch
 from rltrain.step_hooks import TestStepHooks
@@ -35,6 +36,7 @@ class Tested(Training, Protocol):
     test_function: TestFunction | None
     test_episodes: int
     test_seed: int
+    resample_tests: bool
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,14 @@ class PeriodicTests:
                 self.recorder, self.counts = None, True
         return {}
 
+    @property
+    def seed(self) -> int:
+        """Of the test episodes at the current env step."""
+        trainer = self.trainer
+        if not trainer.resample_tests:
+            return trainer.test_seed
+        return seed_key(trainer.test_seed, TEST_STREAM, trainer.clock.env_steps)
+
     def begin(self) -> None:
         """Begin a test, and finish it unless it is played apart."""
         trainer, apart = self.trainer, self.trainer.test_rollout.apart
@@ -103,7 +113,7 @@ class PeriodicTests:
             return
         self.finish()
         trainer.callbacks.on_test_start(trainer)
-        apart.begin_episodes(trainer.test_episodes, trainer.test_seed, trainer.clock)
+        apart.begin_episodes(trainer.test_episodes, self.seed, trainer.clock)
         learner = trainer.learner.state_dict()
         weights = {name: learner[name] for name in ("online", "target")}
         self.pending = Pending(trainer.clock, weights, apart)
@@ -143,7 +153,7 @@ class PeriodicTests:
             watches.append(TestStepHooks(trainer, trainer.callbacks, n))
         return trainer.test_rollout.run_episodes(
             n,
-            trainer.test_seed,
+            self.seed,
             trainer.clock,
             Watches(watches) if watches else None,
             stop=lambda: trainer.interrupted,

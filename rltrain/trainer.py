@@ -66,6 +66,7 @@ class Trainer:
     log_interval: int
     test_episodes: int
     test_seed: int
+    resample_tests: bool
     keep_last: int
     about: Mapping[str, Any]
     test_function: TestFunction | None = None

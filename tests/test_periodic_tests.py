@@ -197,7 +197,7 @@ def test_episodes_are_played_after_the_pending_test(tmp_path):
 class Beside:
     """A trainer whose tests are played elsewhere; keeps what a callback sees of their results."""
 
-    test_episodes, test_seed, test_function = 2, 5, None
+    test_episodes, test_seed, resample_tests, test_function = 2, 5, False, None
     watch_tests = False
 
     def __init__(self):
@@ -266,3 +266,26 @@ def test_a_closed_trainer_plays_no_episodes(small, tmp_path):
     for play in (trainer.test, trainer.play):
         with pytest.raises(UsageError, match="This trainer is closed"):
             play(2)
+
+
+def results_of_tests(folder):
+    rows = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+    return [row["test/return_mean"] for row in rows if "test/return_mean" in row]
+
+
+@pytest.mark.parametrize("resample", [False, True])
+def test_tests_begin_with_the_same_states_unless_resampled(tmp_path, resample):
+    """An agent that does not learn gets the same returns in all tests, or other ones in each; a
+    resumed run and tests beside training draw the same.
+    """
+    words = [w for w in BESIDE if w not in ("test.n_workers=1", "total_env_steps=350")]
+    words += [f"test.resample={resample}", "algo.learning_starts=1000", "test.episodes=8"]
+    runs = {name: tmp_path / name for name in ("whole", "beside", "cut")}
+    for name, more in (("whole", ()), ("beside", ["test.n_workers=1"])):
+        rltrain.train([*words, *more, "total_env_steps=200", f"hydra.run.dir={runs[name]}"])
+    rltrain.train([*words, "total_env_steps=100", f"hydra.run.dir={runs['cut']}"])
+    rltrain.resume(runs["cut"], 200)
+    whole, beside, cut = map(results_of_tests, runs.values())
+    assert whole == beside == cut
+    assert len(whole) == 3
+    assert len(set(whole)) == (3 if resample else 1)

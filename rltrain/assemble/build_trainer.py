@@ -210,6 +210,7 @@ def trainer_settings(settings: Settings, spec: EnvSpec) -> dict[str, Any]:
         "keep_last": run.save.keep_last,
         "test_episodes": run.test.episodes,
         "test_seed": run.seed,
+        "resample_tests": run.test.resample,
         "test_function": build_test_function(settings),
         "about": about(settings, spec),
     }

@@ -36,6 +36,7 @@ class TestSettings:
     interval: Count
     episodes: Count
     epsilon: Probability
+    resample: Flag
     n_envs: Envs
     n_workers: Count | None
     opponent: str

@@ -52,7 +52,6 @@ Examples
   rltrain env=cartpole                                  one agent, and dqn, which is for one agent
   rltrain -m algo=vdn,qmix env=smac seed=1,2,3          six runs and a table
   rltrain mode=watch checkpoint=latest                  episodes in the terminal, and their videos
-  rltrain checkpoint=outputs/… env=smac                 a new run that starts from trained weights
 Tab completion: eval "$(rltrain -sc install=bash)\""""
 
 
