@@ -117,6 +117,9 @@ def load_config(
                 f"{file}: its choice of {group} is {error}. Expected a name as in mode=list."
             ) from error
     shipped = SHIPPED.tree("config")
+    for name, default in shipped.items():  # keys that an earlier version did not have
+        if isinstance(default, dict) and isinstance(saved.get(name), dict):
+            saved[name] = default | saved[name]
     saved |= {name: shipped[name] for name in (*NOT_LOADED, *(() if learns else OF_TRAINING))}
     if not learns:
         if isinstance(saved.get("test"), dict):

@@ -38,6 +38,7 @@ from rltrain.mode.evaluation_files import (
     recording_remarks,
     recordings_folder,
     results_folder,
+    unwritten,
     write,
 )
 from rltrain.mode.find_opponents import with_opponents
@@ -157,10 +158,7 @@ def require_recordings(done: Sequence[Evaluation]) -> None:
     """StorageError unless every recording was written."""
     for one in done:
         if one.place is not None and not one.complete:
-            raise StorageError(
-                f"{one.place / 'recordings'} cannot be written. Free disk space, then run the "
-                "command again."
-            )
+            raise unwritten(one.place / "recordings")
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from rltrain.common.checkpoint.opponent_files import FOLDER
 from rltrain.common.files import dated, drop_temporary, locked, made, next_number, put_text
 from rltrain.common.json_text import json_text
 from rltrain.common.machine.places import ELSEWHERE, refused_writes
+from rltrain.errors import StorageError
 from rltrain.logger.screen import shown
 from rltrain.mode.find_run import DEMOS
 from rltrain.mode.hub import download
@@ -77,6 +78,11 @@ def recording_remarks(recorder: Recording) -> tuple[str, ...]:
     files = {path for paths in recorder.files.values() for path in paths}
     place = shown(files.copy().pop() if len(files) == 1 else recorder.folder)
     return (*([f"The recordings are in {place}."] if files else []), *recorder.remarks)
+
+
+def unwritten(folder: Path) -> StorageError:
+    """The error of recordings that were not all written."""
+    return StorageError(f"{folder} cannot be written. Free disk space, then run the command again.")
 
 
 def write(place: Path | None, record: Mapping[str, object]) -> Path:

@@ -15,7 +15,13 @@ from rltrain.config.schema import Settings
 from rltrain.interfaces import VectorEnv, Watch
 from rltrain.logger.screen import Screen
 from rltrain.mode.evaluate import build
-from rltrain.mode.evaluation_files import home, recording_remarks, recordings_folder, results_folder
+from rltrain.mode.evaluation_files import (
+    home,
+    recording_remarks,
+    recordings_folder,
+    results_folder,
+    unwritten,
+)
 from rltrain.mode.messages.warnings import unread_in_tests
 from rltrain.periodic_tests import Watches
 from rltrain.types import Clock, Episode
@@ -32,6 +38,7 @@ def watch(settings: Settings, source: Found | None) -> None:
 
     Raises:
         UsageError: an environment that cannot be drawn.
+        StorageError: not every video was written.
     """
     rollout, screen = build(settings, source), Screen()
     try:
@@ -52,6 +59,8 @@ def watch(settings: Settings, source: Found | None) -> None:
     finally:
         rollout.close()
     screen.lines(*recording_remarks(recorder), *unread_in_tests(settings, rollout))
+    if recorder.disk.degraded:
+        raise unwritten(recorder.folder)
 
 
 class UnitCamera:

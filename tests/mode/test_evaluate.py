@@ -180,6 +180,7 @@ MATCH = ("mode=match", "checkpoints=[closest, focus]", "match.battles=2", "env.m
         (*EVALUATE, "record=html"),
         (*EVALUATE, "record=html", "load_step=all"),
         (*MATCH, "env=smac", "record=html"),
+        ("mode=watch", *EVALUATE[1:]),
     ],
 )
 def test_recordings_that_cannot_be_written_end_with_the_table(

@@ -9,6 +9,7 @@ import pytest
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.locate import seal
 from rltrain.common.checkpoint.opponent_files import FOLDER, kept_opponent, opponent_name
+from rltrain.config.catalog import SHIPPED
 from rltrain.config.overrides import leaves, pick, put, typed_value
 from rltrain.config.saved_config import load_config
 from rltrain.errors import CheckpointError, RltrainError, UsageError
@@ -103,6 +104,20 @@ OPPONENTS = [
     *("latest", "300", "foo", "closest", "self", "builtin", "outputs/qmix-3m/opponents-x"),
     *("runs/a", "runs/a/checkpoints/best", "runs/a/checkpoints/300", "~/b c", "opponents/latest"),
 ]
+
+
+def test_an_option_that_an_older_version_did_not_save_has_its_default(trained):
+    """Defect: runs from before ``test.resample`` could not be loaded."""
+    file = trained / "config.json"
+    config = json.loads(file.read_text())
+    nodes = {
+        n: default for n, default in SHIPPED.tree("config").items() if isinstance(default, dict)
+    }
+    for node in nodes.keys() & config.keys():
+        config[node] = {}
+    file.write_text(json.dumps(config))
+    loaded, _, _ = load_config(file, [], learns=True, resumes=True)
+    assert {node: loaded[node] for node in nodes} == nodes
 
 
 @pytest.mark.parametrize("opponent", OPPONENTS)

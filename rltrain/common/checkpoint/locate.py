@@ -211,7 +211,8 @@ def find(
             remarks.append(f"Skipped checkpoint {step}: {error}")
     override = f"checkpoint={quote(str(path))}"
     weights = f"It holds weights only: start a new run from them with {override}."
-    text = [f"{path} holds no checkpoint to resume from.", *(first_remarks(remarks) or [weights])]
+    use = "to resume from" if full else "that can be read"
+    text = [f"{path} holds no checkpoint {use}.", *(first_remarks(remarks) or [weights])]
     raise CheckpointError("\n".join(text))
 
 
