@@ -123,17 +123,6 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
         )
         for race in ("terran", "protoss", "zerg")
     },
-    "smacv2_lambda": {
-        f"smacv2_lambda-{scenario}": Task(
-            f"experiment=pymarl2/smacv2 env.map_name={scenario} total_env_steps=2_000_000 "
-            "algo.loss.trace=0.6",
-            "test/win_rate",
-            last=10,
-            published=published,
-            seeds=seeds,
-        )
-        for scenario, published, seeds in (("terran_10_vs_10", "60%", 2),)
-    },
     "maps": {
         **{
             f"maps-{name}": Task(
