@@ -29,7 +29,7 @@ from rltrain.types import (
     Steps,
 )
 
-Method = TypeVar("Method", bound=Callable[..., Any])
+Method = TypeVar("Method", bound=Callable[..., object])
 EpisodeSeeds = Callable[[int, int], int]
 """Function of e and k: the seed of episode k = 0, 1, … of environment e."""
 
@@ -82,7 +82,7 @@ class VectorEnv(Protocol):
     state: np.ndarray  # [E, S] float32
     last: np.ndarray  # [E] bool
     infos: Sequence[Info]  # [E]; if last is set: {"win": bool, "metrics": {…}}
-    about: Mapping[str, Any] = MappingProxyType({})  # for records: {"backend": …}
+    about: Mapping[str, object] = MappingProxyType({})  # for records: {"backend": …}
     lost: np.ndarray | None = None  # [E] bool
     unclipped: np.ndarray | None = None  # [E, R] float32: rewards of the last step before clipping
     frames_per_second: float | None = None  # of its videos; None: cannot be rendered
@@ -97,7 +97,7 @@ class VectorEnv(Protocol):
         hold the next time step.
         """
 
-    def call(self, method: str, *args: Any) -> list[Any]:
+    def call(self, method: str, *args: object) -> list[Any]:
         """Call a method of every environment."""
 
     @optional
@@ -261,7 +261,7 @@ class Optimizer(Protocol):
     param_groups: Annotated[list[dict[str, Any]], "where a schedule sets the learning rate"]
     state: Annotated[Any, "by parameter, its tensors; saved in checkpoints"]
 
-    def step(self) -> Any: ...
+    def step(self) -> object: ...
 
 
 class TargetUpdates(Stateful):
@@ -325,7 +325,7 @@ class RolloutPolicy(SidePolicy, Protocol):
 class Rollouts(Protocol):
     """A policy in environments, in this process or elsewhere."""
 
-    about: Mapping[str, Any]  # of the environments: {"backend": …}
+    about: Mapping[str, object]  # of the environments: {"backend": …}
     seconds: np.ndarray  # [..., 2] spent collecting: acting, in the environment
 
     def collect(self, n_steps: int, clock: Clock) -> Steps:
@@ -337,7 +337,7 @@ class Rollouts(Protocol):
     def abandon(self, episodes: int) -> None:
         """Drop the open episodes and begin those after the first ``episodes``."""
 
-    def call(self, method: str, *args: Any) -> list[Any]: ...
+    def call(self, method: str, *args: object) -> list[Any]: ...
     def state_dict(self) -> StateDict: ...
     def load_state_dict(self, state: StateDict) -> None: ...
     def close(self) -> None: ...

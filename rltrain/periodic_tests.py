@@ -18,7 +18,7 @@ from rltrain.common.seeding import TEST_STREAM, seed_key
 from rltrain.errors import Interrupted, UsageError
 from rltrain.interfaces import VectorEnv, Watch
 from rltrain.step_hooks import TestStepHooks
-from rltrain.types import Clock, Episode
+from rltrain.types import Clock, Episode, StateDict
 
 if TYPE_CHECKING:
     from rltrain.hardware.process.tests import ProcessTests
@@ -44,7 +44,7 @@ class Pending:
     """A test that other processes play."""
 
     clock: Clock  # when it began
-    weights: Mapping[str, Any]  # states of the networks by "online" and "target"
+    weights: StateDict  # states of the networks by "online" and "target"
     apart: ProcessTests
 
 
@@ -69,7 +69,7 @@ class PeriodicTests:
         return self.trainer.clock if self.reported is None else self.reported.clock
 
     @property
-    def weights(self) -> Mapping[str, Any] | None:
+    def weights(self) -> StateDict | None:
         """States of the networks of the test that is reported; None: they are the current ones."""
         return None if self.reported is None else self.reported.weights
 

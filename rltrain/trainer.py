@@ -201,7 +201,7 @@ class Trainer:
             self.end()
         return dict(self.latest)
 
-    def iterate(self) -> dict[str, Any]:
+    def iterate(self) -> dict[str, object]:
         """Run for ``log.interval`` more env steps, up to ``total_env_steps``; return the results.
 
         ``done``: the run has reached ``total_env_steps`` or was stopped (``stopped`` is the
@@ -364,7 +364,7 @@ class Trainer:
         parts = self._to_act(self.learner.state_dict())
         return checkpoint.write_new(Path(folder), self.clock.env_steps, parts, replace)
 
-    def _to_act(self, learner: Mapping[str, object]) -> dict[str, Mapping[str, Any]]:
+    def _to_act(self, learner: Mapping[str, object]) -> dict[str, StateDict]:
         """The parts of a checkpoint needed to act, given the learner's state."""
         model = {name: learner[name] for name in ("online", "target")}
         return {MODEL: model, SPEC: self.about[SPEC], CONFIG: self.about[CONFIG]}

@@ -21,6 +21,8 @@ from torch import Tensor, nn
 
 Info = dict[str, Any]
 """Auxiliary information of an environment, as in Gymnasium."""
+SpecRecord = Mapping[str, Any]
+"""An ``EnvSpec``, a space or a part of one as JSON-compatible values by name."""
 StateDict = dict[str, Any]
 """Returned by ``state_dict`` and passed to ``load_state_dict``: arrays, tensors and plain values by
 name, in nested dicts and lists.
@@ -41,8 +43,8 @@ class EnvSpec:
     obs_scale: float = 1.0  # the networks' input is obs * obs_scale
     frame_stack: int = 1
     reports_win: bool = False  # episodes have info["win"]
-    layout: Mapping[str, Any] | None = None  # named entity blocks of obs and state
-    obs_space: Mapping[str, Any] | None = None  # the environment's own, if converted
+    layout: SpecRecord | None = None  # named entity blocks of obs and state
+    obs_space: SpecRecord | None = None  # the environment's own, if converted
     obs_bytes: tuple[tuple[int, int, float], ...] = ()  # images in flat observations: columns
     # [start, stop) hold scale * (0 … 255)
     channels: Literal["auto", "first", "last"] = "auto"  # configured channel axis of images
@@ -51,7 +53,7 @@ class EnvSpec:
         None  # (number of values, first value) of each, if actions are numbered combinations
     )
     action_dtype: str = "int64"  # of the environment's own actions that have components
-    agents: tuple[tuple[str | int, Mapping[str, Any], Mapping[str, Any]], ...] | None = (
+    agents: tuple[tuple[str | int, SpecRecord, SpecRecord], ...] | None = (
         None  # PettingZoo: name, observation space and action space of each
     )
     joint: Literal["tuple", "components"] | None = None  # agents are the entries of a
@@ -98,7 +100,7 @@ class Drawing(NamedTuple):
     """
 
     world: Mapping[str, Any]
-    looks: Sequence[Mapping[str, Any]]
+    looks: Sequence[Mapping[str, object]]
     columns: Mapping[str, np.ndarray]
 
 
@@ -215,7 +217,7 @@ class Batch:
     eta: float = 0.0  # window priority: eta * largest + (1 - eta) * mean error of its steps
     whole: bool = False  # True: no padding
     arrays: ClassVar[Mapping[str, np.ndarray] | None] = None  # of an ``ArrayBatch``
-    layout: ClassVar[tuple[Any, ...] | None] = None  # of a ``PackedBatch``
+    layout: ClassVar[tuple[object, ...] | None] = None  # of a ``PackedBatch``
 
     # twin: kernels/recurrent/team_step.py, kernels/layers/td_step.py
     @cached_property

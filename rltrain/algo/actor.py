@@ -34,7 +34,7 @@ class Actor:
         exploration: Exploration,
         spec: EnvSpec,
         rng: np.random.Generator,
-        view: Callable[[Any], np.ndarray] | None = None,
+        view: Callable[[object], np.ndarray] | None = None,
     ) -> None:
         self.agents, self.exploration, self.spec, self.rng = agents, exploration, spec, rng
         self.view = view or np.asarray

@@ -92,7 +92,7 @@ class BatchCheck:
     ) -> None:
         self.spec, self.hidden_dim, self.n_streams = spec, hidden_dim, n_streams
         self.device = device
-        self._known: set[tuple[Any, ...]] = set()
+        self._known: set[tuple[object, ...]] = set()
         self._unchecked = True  # no result of the newest layout yet
 
     def __call__(self, batch: Batch) -> None:
@@ -204,7 +204,7 @@ def _length_and_width(batch: Batch) -> tuple[int, int]:
     return max(mode(lengths), 1), max(mode(widths), 1)
 
 
-def batch_layout(batch: Batch) -> tuple[Any, ...]:
+def batch_layout(batch: Batch) -> tuple[object, ...]:
     """Shapes and dtypes of a batch's fields, and its settings; runs in every update."""
     if batch.layout is not None:
         return batch.layout

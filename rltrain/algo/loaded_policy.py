@@ -17,15 +17,15 @@ from rltrain.types import Clock, EnvSpec
 class AgentsByName(Protocol):
     """Conversion of a team's observations and actions by agent name."""
 
-    def whole(self, obs: Any, masks: Any) -> tuple[Mapping[Any, Any], Any] | None: ...
+    def whole(self, obs: object, masks: object) -> tuple[Mapping[Any, object], Any] | None: ...
 
-    def joined(self, actions: Mapping[Any, Any]) -> Any: ...
+    def joined(self, actions: Mapping[Any, object]) -> Any: ...
 
     def seen(
         self, obs: Mapping[Any, object], masks: Mapping[Any, object] | None
     ) -> tuple[np.ndarray, np.ndarray]: ...
 
-    def actions(self, action: np.ndarray, names: Sequence[Any]) -> dict[Any, Any]: ...
+    def actions(self, action: np.ndarray, names: Sequence[Any]) -> dict[Any, object]: ...
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -43,14 +43,14 @@ class GreedyPolicy:
     policy: Policy
     spec: EnvSpec
     step: int
-    view: Callable[[Any], np.ndarray] | None
+    view: Callable[[object], np.ndarray] | None
     named: AgentsByName | None
 
     def reset(self) -> None:
         """Begin an episode: clear the hidden state and previous actions."""
         self.policy.reset()
 
-    def act(self, obs: Any, avail_actions: Any = None) -> Any:
+    def act(self, obs: object, avail_actions: Any = None) -> Any:
         """Return greedy actions, numbered as in the environment; keeps the hidden state.
 
         Args:
@@ -82,7 +82,7 @@ class GreedyPolicy:
         own = own_actions(action, spec)
         return (own[0] if own.ndim > 1 else int(own[0])) if single else own
 
-    def _by_name(self, named: AgentsByName, obs: Any, masks: Any) -> Any:
+    def _by_name(self, named: AgentsByName, obs: Any, masks: Any) -> object:
         """Actions for observations by name, or as returned by a team's Gymnasium environment; None
         for an array.
         """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -156,7 +155,7 @@ class Policy:
         """Forget every environment."""
         self.forget(np.ones(len(self.last_action), bool))
 
-    def memory(self) -> dict[str, Any]:
+    def memory(self) -> StateDict:
         """Copies of the state that is carried between steps."""
         state: StateDict = {
             "hidden": torch.from_numpy(self.hidden),

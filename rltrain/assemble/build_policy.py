@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -145,7 +144,7 @@ def build_greedy_policy(settings: Settings, folder: Path, step: int) -> GreedyPo
     return GreedyPolicy(policy=policy, spec=spec, step=step, view=view, named=named)
 
 
-def obs_view(spec: EnvSpec) -> Callable[[Any], np.ndarray] | None:
+def obs_view(spec: EnvSpec) -> Callable[[object], np.ndarray] | None:
     """From an observation as the environment returns it to [N, *O]; None without conversion."""
     if spec.obs_space is None:
         return None

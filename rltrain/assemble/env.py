@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from rltrain.hardware.device import available_cores, prepare_gpu, resolve_device
 from rltrain.interfaces import RolloutPolicy, VectorEnv
 from rltrain.offline.dataset_recorder import RecordedEnv
 from rltrain.offline.writer import Writer
+from rltrain.types import SpecRecord
 
 
 def prepare_machine(settings: Settings) -> torch.device:
@@ -119,7 +119,7 @@ def recorded(
     return RecordedEnv(env=env, policy=policy, writer=writer)
 
 
-def ordered_as(settings: Settings, record: Mapping[str, Any]) -> Settings:
+def ordered_as(settings: Settings, record: SpecRecord) -> Settings:
     """The settings whose environments have their agents in the order of a spec.
 
     Args:

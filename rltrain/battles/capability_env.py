@@ -64,7 +64,7 @@ def _scenario_name(map_name: str, config: Mapping[str, Any]) -> str:
     return name
 
 
-def _differing(config: Mapping[str, Any], published: Mapping[str, Any]) -> Iterator[str]:
+def _differing(config: Mapping[str, object], published: Mapping[str, object]) -> Iterator[str]:
     """The keys whose values are not the published ones."""
     for key, value in config.items():
         expected = published.get(key, [])

@@ -76,7 +76,7 @@ class NativeBattles(Battles):
             if self._painters.pop(e, None):
                 self.painter(e)
 
-    def call(self, method: str, *args: Any) -> list[Any]:
+    def call(self, method: str, *args: object) -> list[Any]:
         """Call a method of ``BattleView`` on every battle."""
         return [getattr(BattleView(self, e), method)(*args) for e in range(self.n_envs)]
 

@@ -80,7 +80,7 @@ class Options(SmacOptions):
     zero_enemy_block: Flag = False  # SMACv2 as published: see field_of_view.register
     fixed_max_reward: Flag = False  # SMACv2 as published: rewards are scaled by the first team
 
-    def smacv2_options(self) -> dict[str, Any]:
+    def smacv2_options(self) -> dict[str, object]:
         """Those that the ``smacv2`` package has: all but the switches for its bugs."""
         bugs = ("zero_enemy_block", "fixed_max_reward")
         return {name: value for name, value in asdict(self).items() if name not in bugs}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -61,8 +62,8 @@ class SmacParallelEnv(ParallelEnv):
         return self.action_spaces[agent]
 
     def reset(
-        self, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        self, seed: int | None = None, options: dict[str, object] | None = None
+    ) -> tuple[dict[str, object], dict[str, object]]:
         """A new episode; ``seed`` determines it and those that follow it."""
         if seed is None:
             self.env.reset()
@@ -71,7 +72,7 @@ class SmacParallelEnv(ParallelEnv):
         self.agents = list(self.possible_agents)
         return self._observe(self.agents), {agent: {} for agent in self.agents}
 
-    def step(self, actions: dict[str, int]) -> tuple[dict[str, Any], ...]:
+    def step(self, actions: dict[str, int]) -> tuple[Mapping[str, object], ...]:
         """Actions of the living agents by name; an absent or unavailable one raises
         AssertionError."""
         missing = [agent for agent in self.agents if agent not in actions]
@@ -94,7 +95,7 @@ class SmacParallelEnv(ParallelEnv):
             {a: dict(info) for a in present},
         )
 
-    def _observe(self, agents: list[str]) -> dict[str, Any]:
+    def _observe(self, agents: list[str]) -> dict[str, object]:
         battles = self.env.battles
         each = zip(self.possible_agents, battles.obs[0], battles.avail[0], strict=True)
         return {

@@ -129,7 +129,7 @@ class StarCraft2Env(BattleView):
         self.battles.start({0: seed})
         self.reward = 0.0
 
-    def step(self, actions: Sequence[int]) -> tuple[float, bool, dict[str, Any]]:
+    def step(self, actions: Sequence[int]) -> tuple[float, bool, dict[str, object]]:
         """One env step with one action per agent: (reward, terminated, info).
 
         After the end of an episode the state stays as it is, with reward 0 and terminated True,
@@ -146,7 +146,7 @@ class StarCraft2Env(BattleView):
         (result,) = self.battles.results([0])
         terminated = bool(self.battles.ended[0])
         self.reward = float(self.battles.reward[0])
-        info: dict[str, Any] = {
+        info: dict[str, object] = {
             "battle_won": result["win"] and not already_over,
             "dead_allies": result["dead_allies"],
             "dead_enemies": result["dead_enemies"],
@@ -159,7 +159,7 @@ class StarCraft2Env(BattleView):
             self.timeouts += result["timeout"]
         return self.reward, terminated, info
 
-    def get_env_info(self) -> dict[str, Any]:
+    def get_env_info(self) -> dict[str, object]:
         """Sizes and feature names; works before the first reset."""
         return {
             "state_shape": self.get_state_size(),

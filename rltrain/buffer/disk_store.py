@@ -155,7 +155,7 @@ class DiskStore(Store):
                     array[new * BLOCK :][:n] = array[old * BLOCK :][:n]
                 self._free_block(old)
 
-    def saved_steps(self, rows: np.ndarray) -> dict[str, Any]:
+    def saved_steps(self, rows: np.ndarray) -> StateDict:
         env, number, n_rows = _blocks(self.begin, self.end)
         blocks = self._at(env, number)
         for block, n in zip(blocks.tolist(), n_rows.tolist(), strict=True):

@@ -61,7 +61,7 @@ class BatchMemory:
             self.arrays[name][...] = x
         return self
 
-    def batch(self, decode: Decode, settings: Mapping[str, Any]) -> PackedBatch:
+    def batch(self, decode: Decode, settings: Mapping[str, object]) -> PackedBatch:
         """The batch on the device, without waiting for the transfer."""
         packed = self.memory.to(self.device, non_blocking=True)
         return PackedBatch.of(packed, self.places, decode, settings)
@@ -83,7 +83,7 @@ class PackedBatch(Batch):
         packed: Tensor,
         places: tuple[FieldBytes, ...],
         decode: Decode,
-        settings: Mapping[str, Any],
+        settings: Mapping[str, object],
     ) -> PackedBatch:
         """A batch with the fields at ``places`` and the unpacked ``settings``."""
         batch = cls.__new__(cls)
@@ -117,5 +117,5 @@ class PackedBatch(Batch):
                 self.settings[name].copy_(x)
 
 
-def _described(settings: Mapping[str, Any]) -> list[Any]:
+def _described(settings: Mapping[str, object]) -> list[tuple[object, ...]]:
     return [(n, x.shape, x.dtype) if isinstance(x, Tensor) else (n, x) for n, x in settings.items()]

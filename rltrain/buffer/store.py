@@ -200,7 +200,7 @@ class Store:
 
     def batch(
         self,
-        fields: Mapping[str, Any],
+        fields: Mapping[str, np.ndarray],
         rows: Mapping[str, np.ndarray],
         settings: Mapping[str, Any],
     ) -> Batch:
@@ -243,7 +243,7 @@ class Store:
         frame_rows[rows == self.padding] = self.padding
         return frame_rows
 
-    def saved_steps(self, rows: np.ndarray) -> dict[str, Any]:
+    def saved_steps(self, rows: np.ndarray) -> StateDict:
         """The part of a state with the steps ``rows``: every field as ``Pieces``, read lazily from
         the arrays.
         """
@@ -293,7 +293,7 @@ class Store:
     def close(self) -> None:
         """Remove files that nothing refers to."""
 
-    def _require_field(self, name: str, dtype: Any, shape: Any, here: np.dtype) -> None:
+    def _require_field(self, name: str, dtype: object, shape: Any, here: np.dtype) -> None:
         if tuple(shape) != self.shapes[name] or dtype != here:
             raise ValueError(
                 f"The saved buffer does not fit: '{name}' of a step should be {here} "

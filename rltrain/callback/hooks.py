@@ -100,7 +100,7 @@ class Callback(Stateful):
         """The metrics of a test."""
         return value
 
-    def on_save(self, trainer: Training, value: dict[str, Any]) -> dict[str, Any]:
+    def on_save(self, trainer: Training, value: StateDict) -> StateDict:
         """The parts of a checkpoint, before they are written."""
         return value
 
@@ -158,7 +158,7 @@ class Hook(NamedTuple):
 
     name: str
     callback: Callback
-    call: Callable[..., Any]  # of the trainer and the value, however it was defined
+    call: Callable[..., object]  # of the trainer and the value, however it was defined
 
     def __str__(self) -> str:
         text = f"{class_name(self.callback)}.{self.name}"
@@ -282,7 +282,7 @@ def pass_on_batch(hooks: Sequence[Hook], trainer: Training, value: Batch) -> Any
     return replace(batch) if changing and getattr(batch, "layout", None) is not None else batch
 
 
-def call_all(hooks: Sequence[Hook], trainer: Training, value: Any = None) -> Any:
+def call_all(hooks: Sequence[Hook], trainer: Training, value: object = None) -> Any:
     """Call the hooks of a run's end, each whatever others raise: the last checkpoint is one of
     them. The first exception ends the run, that of ``on_exception`` before all; others are logged.
     """
@@ -300,9 +300,7 @@ def call_all(hooks: Sequence[Hook], trainer: Training, value: Any = None) -> Any
 
 
 @contextmanager
-def saving(
-    hooks: Sequence[Hook], trainer: Training, parts: dict[str, Any]
-) -> Iterator[dict[str, Any]]:
+def saving(hooks: Sequence[Hook], trainer: Training, parts: StateDict) -> Iterator[StateDict]:
     """Context for writing what ``on_save`` makes of parts; what users' hooks raise waits for it."""
     errors: list[BaseException] = []
     for hook in hooks:

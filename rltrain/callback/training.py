@@ -12,7 +12,7 @@ from rltrain.common.failures import Disk
 from rltrain.common.machine.usage import Stopwatch, Usage
 from rltrain.common.metrics import Metrics
 from rltrain.interfaces import Buffer, Rollouts
-from rltrain.types import Clock
+from rltrain.types import Clock, StateDict
 
 if TYPE_CHECKING:
     from rltrain.hardware.process.tests import ProcessTests
@@ -38,7 +38,7 @@ class Tests(Protocol):
         """The clock of the test reported to ``on_test_end``; otherwise that of training."""
 
     @property
-    def weights(self) -> Mapping[str, Any] | None:
+    def weights(self) -> StateDict | None:
         """States of the tested networks; None = the current ones."""
 
     def begin(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -71,7 +70,7 @@ def read_outcome(info: object, where: Where) -> Info:
     """
     if not isinstance(info, Mapping):
         raise EnvError(f"{where()} returned the info {info!r}: expected a dictionary.")
-    outcome: dict[str, Any] = {}
+    outcome: Info = {}
     if "win" in info:
         outcome["win"] = flag(info["win"], "info['win']", where)
     if "metrics" in info:

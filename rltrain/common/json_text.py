@@ -41,11 +41,11 @@ def without_nan(value: object) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def flat(tree: object, separator: str = ".", prefix: str = "") -> dict[str, Any]:
+def flat(tree: object, separator: str = ".", prefix: str = "") -> JsonObject:
     """The values of a nested mapping by their paths; empty mappings have none."""
     if not isinstance(tree, Mapping):
         return {prefix.removesuffix(separator): tree}
-    out: dict[str, Any] = {}
+    out: JsonObject = {}
     for name, value in tree.items():
         out |= flat(value, separator, f"{prefix}{name}{separator}")
     return out

@@ -47,7 +47,7 @@ def flat_keywords(
             parameters.append(parameter.replace(annotation=hints.get(name, parameter.annotation)))
 
     @wraps(function)
-    def flat(*args: Any, **keywords: Any) -> Made:
+    def flat(*args: object, **keywords: Any) -> Made:
         for name, record in records.items():
             values = {field: keywords.pop(field) for field in names[name] if field in keywords}
             keywords[name] = record(**values)

@@ -16,14 +16,14 @@ from dataclasses import fields
 from fractions import Fraction
 from functools import reduce
 from operator import index
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from rltrain.common.json_text import first_problem
 from rltrain.errors import reason
-from rltrain.types import EnvSpec
+from rltrain.types import EnvSpec, SpecRecord
 
 SHOWN = 300
 """Characters of a text that a message shows."""
@@ -86,7 +86,7 @@ def number_type(name: object) -> np.dtype:
     return np.dtype(name)
 
 
-def flat_size(record: Mapping[str, Any]) -> int:
+def flat_size(record: SpecRecord) -> int:
     """Numbers in a flattened observation of a recorded space."""
     match record:
         case {"box": shape} | {"multi_binary": shape}:
@@ -109,12 +109,12 @@ def by_component(mask: object) -> bool:
     return isinstance(mask, tuple) and not all(map(np.isscalar, mask))
 
 
-def combined(masks: Sequence[Any]) -> np.ndarray:
+def combined(masks: Sequence[np.ndarray]) -> np.ndarray:
     """The mask of the combinations of components whose masks are given."""
     return np.ravel(reduce(np.multiply.outer, masks))
 
 
-def action_parts(record: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
+def action_parts(record: SpecRecord) -> tuple[tuple[int, int], ...]:
     """The number of values and the first value of a recorded Discrete, or of each component.
 
     Raises:
@@ -153,18 +153,18 @@ def channel_side(shape: Sequence[int]) -> tuple[Literal["first", "last"], bool]:
     return ("last" if abs(math.log(a / b)) <= abs(math.log(b / c)) else "first"), False
 
 
-def channel_text(spec: Mapping[str, Any]) -> str:
+def channel_text(spec: SpecRecord) -> str:
     """Where images of a spec have their channels, "channels last", and in doubt what to type."""
     seen = [spec.get("obs_space") or {}, *(each[1] for each in spec.get("agents") or ())]
     return ", ".join(dict.fromkeys(words for one in seen for words in side_words(spec, "", one)))
 
 
-def mask_entries(space: Mapping[str, Any]) -> list[str]:
+def mask_entries(space: SpecRecord) -> list[str]:
     """Entries of a recorded Dict that look like masks of available actions."""
     return [name for name, _ in space.get("dict", []) if str(name).lower() in MASKS]
 
 
-def side_words(spec: Mapping[str, Any], name: str, space: Mapping[str, Any]) -> Iterator[str]:
+def side_words(spec: SpecRecord, name: str, space: SpecRecord) -> Iterator[str]:
     """The words of each image in a recorded space.
 
     Args:
@@ -182,7 +182,7 @@ def side_words(spec: Mapping[str, Any], name: str, space: Mapping[str, Any]) -> 
         yield f"channels{name} {side}{guess}"
 
 
-def space_words(record: Mapping[str, Any]) -> str:
+def space_words(record: SpecRecord) -> str:
     """A recorded space in a few words; the keys of a Dict in the order of their names."""
     match record:
         case {"box": shape, "dtype": dtype}:
@@ -255,13 +255,13 @@ def require_alike(training: EnvSpec, tests: EnvSpec, *, options: bool = False) -
         )
 
 
-def stored_words(spec: Mapping[str, Any]) -> str:
+def stored_words(spec: SpecRecord) -> str:
     """Type and scale of observations, as networks get them."""
     scale = Fraction(float(spec.get("obs_scale", 1.0))).limit_denominator(1_000_000)
     return f"{number_type(spec.get('obs_dtype', 'float32')).name} × {scale}"
 
 
-def action_words(spec: Mapping[str, Any]) -> str:
+def action_words(spec: SpecRecord) -> str:
     """The actions of one agent."""
     components = spec.get("action_components")
     if components is None:
@@ -270,13 +270,13 @@ def action_words(spec: Mapping[str, Any]) -> str:
     return space_words({"multi_discrete": list(sizes), "start": list(starts)})
 
 
-def agents_words(spec: Mapping[str, Any]) -> str | None:
+def agents_words(spec: SpecRecord) -> str | None:
     """The names of a team's agents in their order; None where they have none."""
     each = spec.get("agents")
     return None if each is None else ", ".join(str(name) for name, *_ in each)
 
 
-def spaces_words(spec: Mapping[str, Any]) -> str | None:
+def spaces_words(spec: SpecRecord) -> str | None:
     """Observations and actions of a team's agents."""
     each = spec.get("agents")
     if each is None:
@@ -287,7 +287,7 @@ def spaces_words(spec: Mapping[str, Any]) -> str | None:
     return ", ".join(f"{name} {own[name]}" for name in sorted(own, key=str))
 
 
-FACTS: Mapping[str, Callable[[Mapping[str, Any]], str | None]] = {
+FACTS: Mapping[str, Callable[[SpecRecord], str | None]] = {
     "observations": lambda spec: spec.get("obs_space") and space_words(spec["obs_space"]),
     "stored observations": stored_words,
     "actions": action_words,

@@ -23,6 +23,8 @@ from rltrain.errors import UsageError
 
 Tree = Mapping[str, Any]
 """A configuration, or a node of one, in plain containers; or its values by their dotted paths."""
+MutableTree = dict[str, Any]
+"""One that may be changed."""
 PRESETS = ("tuned", "experiment")
 """Groups whose choices set keys of other groups and have none of their own."""
 SEVERAL = ("logger",)
@@ -167,7 +169,7 @@ class Catalog:
             and (path := self.path(layer.file))
         )
 
-    def known(self, typed: Mapping[str, str]) -> dict[str, Any]:
+    def known(self, typed: Mapping[str, str]) -> MutableTree:
         """Every key of that composition with its value."""
         keys = self.keys(typed).items()
         return {path: yaml.load(key.value, Loader=LOADER) for path, key in keys}

@@ -47,7 +47,7 @@ class Facts(Formatter):
         facts: parts that were built, and what else a row may name.
     """
 
-    def __init__(self, plain: Mapping[str, object], **facts: Any) -> None:
+    def __init__(self, plain: Mapping[str, object], **facts: object) -> None:
         self.plain, self.facts = plain, facts
 
     def value(self, name: str) -> Any:
@@ -74,10 +74,10 @@ class Facts(Formatter):
         other = int(name) if name.isdecimal() else other
         return value is not None and other is not None and bool(COMPARED[sign](value, other))
 
-    def get_field(self, field_name: str, args: Any, kwargs: Any) -> Any:
+    def get_field(self, field_name: str, args: object, kwargs: Mapping[str, object]) -> Any:
         return kwargs[field_name] if field_name in kwargs else self.value(field_name), field_name
 
-    def convert_field(self, value: object, conversion: object) -> Any:
+    def convert_field(self, value: object, conversion: object) -> object:
         return type(value).__name__ if conversion == "t" else value
 
     def format_field(self, value: object, format_spec: str) -> str:
@@ -103,7 +103,7 @@ class Facts(Formatter):
                 yield self.vformat(text, (), row)
 
 
-def require_fit(stage: str, settings: Settings, **facts: Any) -> None:
+def require_fit(stage: str, settings: Settings, **facts: object) -> None:
     """Refuse settings and parts that do not fit each other.
 
     Raises:

@@ -24,7 +24,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from rltrain.common.files import absolute_path
-from rltrain.config.catalog import SEVERAL, SHIPPED, WHOLE_GROUPS, Catalog, Tree
+from rltrain.config.catalog import SEVERAL, SHIPPED, WHOLE_GROUPS, Catalog, MutableTree, Tree
 from rltrain.config.overrides import (
     flat_keys,
     jobs,
@@ -61,9 +61,9 @@ class Composition:
         env_chose_algo: the algorithm is that of the environment's file; none was typed.
     """
 
-    tree: dict[str, Any]
+    tree: MutableTree
     choices: dict[str, str]
-    untyped: dict[str, Any]
+    untyped: MutableTree
     overrides: tuple[str, ...]
     catalog: Catalog = SHIPPED
     remarks: tuple[str, ...] = ()
@@ -81,7 +81,7 @@ class Composition:
         return config
 
     @property
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> MutableTree:
         """The configuration, resolved."""
         return resolved(self.tree, lambda: self.hydra)
 
@@ -258,7 +258,7 @@ def repeated(overrides: Sequence[str]) -> Composition:
 class Choices:
     """The composition of ``group=name`` overrides."""
 
-    tree: dict[str, Any]  # without Hydra's own part, interpolations as they stand
+    tree: MutableTree  # without Hydra's own part, interpolations as they stand
     picked: dict[str, str]  # the option of every group
     wrong: Mapping[str, list[str]]  # problems of the overrides that are left out, by group
     remarks: Sequence[str] = ()
@@ -313,7 +313,7 @@ def are_names(choices: Sequence[Override], catalog: Catalog) -> bool:
     return len({o.key_or_group for o in choices}) == len(choices)
 
 
-def resolved(tree: Tree, hydra: Callable[[], DictConfig]) -> dict[str, Any]:
+def resolved(tree: Tree, hydra: Callable[[], DictConfig]) -> MutableTree:
     """A composition with its interpolations resolved.
 
     Args:

@@ -10,9 +10,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence, Set
-from typing import Any
 
-from rltrain.config.catalog import ONE_OF, PRESETS, SHIPPED, WHOLE_GROUPS, Catalog, Layer, Tree
+from rltrain.config.catalog import (
+    ONE_OF,
+    PRESETS,
+    SHIPPED,
+    WHOLE_GROUPS,
+    Catalog,
+    Layer,
+    MutableTree,
+    Tree,
+)
 from rltrain.config.combinations import together
 from rltrain.config.mapping import MAPPING_KEYS
 from rltrain.config.overrides import flat_keys, is_below, leaves, part_targets, pick, stacked
@@ -28,7 +36,7 @@ TASK_KEYS = {"algo.loss": ("gamma", "n_step")}
 
 def exchanged(
     picked: Mapping[str, str], chosen: Mapping[str, str], custom: Set[str], catalog: Catalog
-) -> tuple[dict[str, Any], dict[str, str], list[str], list[str]]:
+) -> tuple[MutableTree, dict[str, str], list[str], list[str]]:
     """The composition in which options that only work together are chosen together, and every part
     has the values that were written for it.
 
@@ -113,7 +121,7 @@ def sets_values(layer: Layer) -> bool:
     return layer.group in SETTERS
 
 
-def fitting_values(catalog: Catalog, overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+def fitting_values(catalog: Catalog, overrides: Sequence[str]) -> tuple[MutableTree, list[str]]:
     """The composition of ``group=option`` overrides, in which every part has the values of its own
     file and those that were written for its class.
 
@@ -181,7 +189,7 @@ def alone(file: str) -> list[str]:
     return [f"{group}={name}"]
 
 
-def leave_out(tree: dict[str, Any], written_for: Mapping[str, str], chosen: Tree) -> list[str]:
+def leave_out(tree: MutableTree, written_for: Mapping[str, str], chosen: Tree) -> list[str]:
     """Remove a file's values for parts of another class than it was written for.
 
     Args:
@@ -206,9 +214,7 @@ def leave_out(tree: dict[str, Any], written_for: Mapping[str, str], chosen: Tree
     return out
 
 
-def leave_out_counts(
-    tree: dict[str, Any], written_for: Mapping[str, str], chosen: Tree
-) -> list[str]:
+def leave_out_counts(tree: MutableTree, written_for: Mapping[str, str], chosen: Tree) -> list[str]:
     """Remove a preset's counts of what another kind of buffer holds; returns which, in words."""
     algo, buffer = tree.get("algo"), dict(part_targets(chosen)).get("buffer")
     if not isinstance(algo, dict) or written_for.get("buffer") == buffer:
@@ -220,7 +226,7 @@ def leave_out_counts(
     return [f"{named} for {written_for['buffer']}: not used with {buffer}."] if named else []
 
 
-def only_one(tree: dict[str, Any]) -> None:
+def only_one(tree: MutableTree) -> None:
     """Where a file sets one of several keys of which only one can be set, set the others to null:
     they may come from the file of an algorithm that the preset was not written for.
     """

@@ -17,7 +17,7 @@ from rltrain.config.overrides import parse
 from rltrain.config.validate.mode_keys import require_read
 from rltrain.errors import UsageError
 
-Overrides = Sequence[str] | Mapping[str, Any]
+Overrides = Sequence[str] | Mapping[str, object]
 MAPPING_KEYS = (*FREE_FORM, "test.function", "env.opponents")
 """Keys whose value is a mapping itself."""
 BARE = re.compile(r"[A-Za-z_][\w./:-]*")
@@ -122,7 +122,7 @@ def require_load_step(load_step: object, names: Sequence[str]) -> None:
         )
 
 
-def flat(tree: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flat(tree: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
     """Dotted keys and values of a nested mapping."""
     for name, value in tree.items():
         key = f"{prefix}{name}"

@@ -18,7 +18,7 @@ from omegaconf import OmegaConf
 
 from rltrain.common.files import expanded
 from rltrain.common.machine.places import require_possible
-from rltrain.config.catalog import FREE_FORM, RECOMMENDED, SHIPPED, Tree
+from rltrain.config.catalog import FREE_FORM, RECOMMENDED, SHIPPED, MutableTree, Tree
 from rltrain.config.command_line import MOST_JOBS, STRANGE, as_text, in_quotes, intended, shell_word
 from rltrain.errors import NamesError, UsageError
 
@@ -250,7 +250,7 @@ def typed_leaves(overrides: Sequence[Override]) -> Leaves:
     }
 
 
-def with_targets(tree: Tree, custom: Mapping[str, str]) -> dict[str, Any]:
+def with_targets(tree: Tree, custom: Mapping[str, str]) -> MutableTree:
     """A tree in which every part with another ``_target_`` than before has no keywords yet."""
     out = copy.deepcopy(dict(tree))
     for path, target in custom.items():
@@ -262,7 +262,7 @@ def with_targets(tree: Tree, custom: Mapping[str, str]) -> dict[str, Any]:
     return out
 
 
-def set_value(tree: dict[str, Any], o: Override) -> None:
+def set_value(tree: MutableTree, o: Override) -> None:
     """Do what Hydra does with an override that ``key_problem`` let pass; {} empties FREE_FORM."""
     key, value = o.key_or_group.replace("/", "."), contained(o.value())
     before, (parent, _, leaf) = pick(tree, key), key.rpartition(".")
@@ -294,7 +294,7 @@ def is_below(path: str, parts: Collection[str]) -> bool:
     return any(path == part or path.startswith(f"{part}.") for part in parts)
 
 
-def put(tree: dict[str, Any], path: str, value: object) -> None:
+def put(tree: MutableTree, path: str, value: object) -> None:
     """Set the value at a dotted path; what is no mapping on the way becomes one."""
     *parents, leaf = path.split(".")
     for part in parents:
@@ -304,7 +304,7 @@ def put(tree: dict[str, Any], path: str, value: object) -> None:
     tree[leaf] = value
 
 
-def overlaid(tree: Tree, above: Tree, at: str = "") -> dict[str, Any]:
+def overlaid(tree: Tree, above: Tree, at: str = "") -> MutableTree:
     """``tree`` with ``above`` over it, key by key. Another ``_target_`` replaces the whole node; in
     free-form nodes (``at`` is the dotted path of both) {} empties what has no ``_target_``.
     """
@@ -322,9 +322,9 @@ def overlaid(tree: Tree, above: Tree, at: str = "") -> dict[str, Any]:
     return out
 
 
-def stacked(trees: Iterable[Tree]) -> dict[str, Any]:
+def stacked(trees: Iterable[Tree]) -> MutableTree:
     """Trees over one another, the last one on top."""
-    return reduce(overlaid, trees, dict[str, Any]())
+    return reduce(overlaid, trees, MutableTree())
 
 
 def part_targets(tree: Tree, prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -337,9 +337,9 @@ def part_targets(tree: Tree, prefix: str = "") -> Iterator[tuple[str, str]]:
                 yield from part_targets(value, f"{prefix}{name}.")
 
 
-def flat_keys(tree: Tree, prefix: str = "") -> dict[str, Any]:
+def flat_keys(tree: Tree, prefix: str = "") -> MutableTree:
     """Every dotted path of a tree and what is there, inner nodes included."""
-    out: dict[str, Any] = {}
+    out: MutableTree = {}
     for name, value in tree.items():
         out[f"{prefix}{name}"] = value
         if isinstance(value, dict):

@@ -18,7 +18,7 @@ OWN = "own"
 """The choice of ``env`` in the records of runs whose environment was passed as an object."""
 KINDS = ("gymnasium", "pettingzoo")
 """The choices of ``env`` whose keys hold for environments that are passed as objects."""
-OWN_OPTIONS: Mapping[str, Any] = {"kwargs": {}, **asdict(EnvOptions())}
+OWN_OPTIONS: Mapping[str, object] = {"kwargs": {}, **asdict(EnvOptions())}
 """Its options and their defaults; ``env.NAME=VALUE`` sets them."""
 
 
@@ -26,7 +26,7 @@ OWN_OPTIONS: Mapping[str, Any] = {"kwargs": {}, **asdict(EnvOptions())}
 class OwnEnv(Node):
     """An environment that was passed; the keyword ``maker`` only names it."""
 
-    maker: Callable[..., Any]
+    maker: Callable[..., object]
 
     def build(self, **facts: Any) -> Any:
         """``n_envs`` environments in lockstep."""
@@ -40,7 +40,7 @@ class OwnCallback:
 
     callback: Callback
 
-    def build(self, **_: Any) -> Callback:
+    def build(self, **_: object) -> Callback:
         """The object itself."""
         return self.callback
 

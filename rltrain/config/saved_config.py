@@ -18,7 +18,7 @@ from rltrain.common.checkpoint.kept_files import kept_file
 from rltrain.common.checkpoint.opponent_files import BUILTIN, kept_opponent
 from rltrain.common.files import JsonObject, get_json, json_object
 from rltrain.common.json_text import entry_name
-from rltrain.config.catalog import PRESETS, SHIPPED, Tree
+from rltrain.config.catalog import PRESETS, SHIPPED, MutableTree, Tree
 from rltrain.config.command_line import shell_word
 from rltrain.config.overrides import (
     Leaves,
@@ -86,7 +86,7 @@ def read_config(path: Path) -> JsonObject:
 
 def load_config(
     file: Path, overrides: Sequence[str], *, learns: bool, env: bool = True, resumes: bool = False
-) -> tuple[dict[str, Any], dict[str, str], list[str]]:
+) -> tuple[MutableTree, dict[str, str], list[str]]:
     """Read a run's configuration and apply the typed overrides; only classes that may be built
     remain. The ``trust`` in the file does not count, only the typed one.
 
@@ -166,7 +166,7 @@ def same_place(key: str, *values: object) -> bool:
     return os.path.normpath(one) == os.path.normpath(other)
 
 
-def use_kept_copies(tree: dict[str, Any], typed: Leaves, run_dir: Path) -> list[str]:
+def use_kept_copies(tree: MutableTree, typed: Leaves, run_dir: Path) -> list[str]:
     """Put the copies in a run's folder in place of files and opponents that were not typed; returns
     their keys.
     """
@@ -197,7 +197,7 @@ def config_text(settings: Settings, run_dir: Path) -> str:
     named |= {kept_opponent(run_dir, one): one for one in opponents if isinstance(one, str)}
     typed = {str(copy.resolve()): original for copy, original in named.items() if copy is not None}
 
-    def original(value: object) -> Any:
+    def original(value: object) -> object:
         return typed.get(str(Path(value).resolve()), value) if isinstance(value, str) else value
 
     for key in (*FILES, *OPPONENTS):
@@ -213,8 +213,8 @@ def apply(
     saved: Tree,
     *,
     resumes: bool = False,
-    repeats: Mapping[str, Any] | None = None,
-) -> tuple[dict[str, Any], list[str]]:
+    repeats: Mapping[str, object] | None = None,
+) -> tuple[MutableTree, list[str]]:
     """Apply typed ``key=value`` overrides to a saved configuration.
 
     Args:
@@ -261,7 +261,7 @@ def find_choice(key: str, tree: Tree) -> str | None:
 
 
 def choice_problem(
-    overrides: Sequence[str], group: str, resumes: bool, repeats: Mapping[str, Any] | None
+    overrides: Sequence[str], group: str, resumes: bool, repeats: Mapping[str, object] | None
 ) -> str:
     """Return the message about another option for a loaded run, with what to type instead."""
     typed = " ".join(map(shell_word, overrides))

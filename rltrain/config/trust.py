@@ -21,7 +21,7 @@ from hydra.core.override_parser.types import Override
 
 from rltrain.common.checkpoint.opponent_files import NAMED
 from rltrain.common.metrics import METRICS
-from rltrain.config.catalog import CONF, FREE_FORM, RECOMMENDED, SEVERAL, SHIPPED, Tree
+from rltrain.config.catalog import CONF, FREE_FORM, RECOMMENDED, SEVERAL, SHIPPED, MutableTree, Tree
 from rltrain.config.mapping import typed as as_typed
 from rltrain.config.overrides import Leaves, contained, is_below, leaves, pick, put, sets_hydra
 from rltrain.config.yaml_files import LOADER
@@ -305,7 +305,7 @@ def free_options(callback: object) -> Any:
     return {k: v for k, v in callback.items() if k == "tasks" or not (shipped or k == "_target_")}
 
 
-def nowhere(**options: Any) -> None:
+def nowhere(**options: object) -> None:
     """In place of a part that is not to be built; its options are kept for titles."""
     raise ValueError(f"this configuration was loaded to act, without the part that had {options}.")
 
@@ -315,7 +315,7 @@ def acts(part: str, target: str) -> bool:
     return part in ACTING or (part == "algo.mixer" and target in shipped_parts()[part])
 
 
-def leave_out(tree: dict[str, Any], parts: Collection[str]) -> None:
+def leave_out(tree: MutableTree, parts: Collection[str]) -> None:
     """Put ``nowhere`` in place of the classes of parts, and of what is not a part."""
     for path in parts:
         if path != "test.env":  # options over those of env

@@ -36,7 +36,7 @@ class File:
 
     about: tuple[str, ...]  # the comment lines at its top
     is_global: bool  # its keys are paths from the root, not below its group
-    defaults: tuple[Any, ...]  # Hydra's defaults list
+    defaults: tuple[object, ...]  # Hydra's defaults list
     keys: Mapping[str, Key]
 
 

@@ -143,7 +143,7 @@ class AtariVectorEnv(GameEnv):
         ended = terminated | (truncated & (self.time_limit == "terminal"))
         return reward, ended & ~begun
 
-    def call(self, method: str, *args: Any) -> list[Any]:
+    def call(self, method: str, *args: object) -> list[Any]:
         """Raises ValueError: the environments are inside the emulator and have no methods."""
         raise ValueError(
             f"env=atari has no method {method!r} that could be called in its environments."

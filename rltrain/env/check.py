@@ -316,13 +316,13 @@ def check_team(env: Any, masked: MaskUse) -> Iterator[str]:
         masked["step"].append(has_masks(step[4]))
 
 
-def has_masks(infos: Any) -> bool:
+def has_masks(infos: object) -> bool:
     """Whether the info of an agent has a mask; False of infos that are no dictionaries."""
     each = infos.values() if isinstance(infos, Mapping) else ()
     return any(isinstance(info, Mapping) and MASK in info for info in each)
 
 
-def allowed(env: Any, name: str, obs: Any, info: Any) -> Any:
+def allowed(env: Any, name: str, obs: Any, info: Any) -> object:
     """An available action of an agent."""
     space = env.action_space(name)
     space.seed(0)
@@ -340,7 +340,7 @@ def available(mask: object, actions: Actions) -> np.ndarray:
     return np.arange(actions.n) if fits is None or not fits.any() else np.flatnonzero(fits)
 
 
-def outside(obs: Any, space: Any, what: str, declared: Any = None) -> Iterator[str]:
+def outside(obs: object, space: Any, what: str, declared: Any = None) -> Iterator[str]:
     """An observation that is not in its space, of which ``declared`` has narrower bounds."""
     if not space.contains(obs):
         yield (

@@ -113,7 +113,7 @@ def in_lockstep(
     return env
 
 
-def own_maker(id: str) -> Callable[..., Any] | None:
+def own_maker(id: str) -> Callable[..., object] | None:
     """The class or function ``module:Name``; None for a registered id, with or without a module."""
     module, _, name = id.rpartition(":")
     if not module or name in gymnasium.registry:
@@ -215,7 +215,7 @@ def from_class(
             )
         return batch
 
-    def make() -> Any:
+    def make() -> object:
         env = made()
         if isinstance(env, gymnasium.Env) and options.max_episode_steps is not None:
             env = gymnasium.wrappers.TimeLimit(env, options.max_episode_steps)
@@ -225,7 +225,7 @@ def from_class(
     return in_lockstep(make, n_envs, limits, classic=single and maker in RULES, teams=teams)
 
 
-def draws(maker: Callable[..., Any], given: Mapping[str, Any]) -> bool:
+def draws(maker: Callable[..., object], given: Mapping[str, object]) -> bool:
     """Whether a class or factory ``given`` these keywords takes a ``render_mode``, directly or by
     passing keywords on.
     """
@@ -241,7 +241,7 @@ def draws(maker: Callable[..., Any], given: Mapping[str, Any]) -> bool:
     return True
 
 
-def named(maker: str) -> Callable[..., Any]:
+def named(maker: str) -> Callable[..., object]:
     """The class or factory ``module:Name``.
 
     Raises:
@@ -250,7 +250,7 @@ def named(maker: str) -> Callable[..., Any]:
     module, _, name = maker.partition(":")
     try:
         with beside_user(module):
-            imported: Callable[..., Any] = getattr(importlib.import_module(module), name)
+            imported: Callable[..., object] = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(
             f"The environment {maker} was passed from Python and cannot be found by that name "

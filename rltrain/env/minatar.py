@@ -123,7 +123,7 @@ class MinAtarGame(Env):
         return Observation(self.game.state().transpose(2, 0, 1)[None], self._all, self._nothing)
 
 
-def plain(value: object) -> Any:
+def plain(value: object) -> object:
     """Copy nested dicts and lists, with numbers as Python types and arrays as NumPy arrays."""
     if isinstance(value, Mapping):
         return {k: plain(v) for k, v in value.items()}

@@ -16,6 +16,7 @@ from gymnasium import spaces
 from rltrain.common.env_values import EXACT, warn_of_rounding
 from rltrain.common.spec_record import channel_side, flat_size, number_type
 from rltrain.env.env_options import Channels
+from rltrain.types import SpecRecord
 
 Convert = Callable[[Any], np.ndarray]
 """From an observation to an array; ValueError for what is not in the space."""
@@ -35,7 +36,7 @@ class ObsView(NamedTuple):
     byte_columns: tuple[tuple[int, int, float], ...] = ()  # EnvSpec.obs_bytes
 
 
-def viewed(space: spaces.Space[Any], name: str, channels: Channels = "auto") -> ObsView:
+def viewed(space: spaces.Space[object], name: str, channels: Channels = "auto") -> ObsView:
     """The view of a space.
 
     Args:
@@ -73,7 +74,7 @@ def require_numbers(shape: tuple[int, ...], name: str, space: object) -> None:
         )
 
 
-def categories(record: Mapping[str, Any]) -> int:
+def categories(record: SpecRecord) -> int:
     """Categories of all entries of a recorded space."""
     match record:
         case {"discrete": _} | {"multi_discrete": _}:
@@ -85,7 +86,7 @@ def categories(record: Mapping[str, Any]) -> int:
     return 0
 
 
-def recorded_view(record: Mapping[str, Any]) -> ObsView:
+def recorded_view(record: SpecRecord) -> ObsView:
     """The view of a recorded space: numbers as they are, images with their channels first (gray
     ones with one channel), categories one-hot, several entries one after the other.
     """
@@ -111,7 +112,7 @@ def recorded_view(record: Mapping[str, Any]) -> ObsView:
 class StoredView:
     """From an observation of a recorded space to [1, *O]; pickled as the record."""
 
-    def __init__(self, record: Mapping[str, Any]) -> None:
+    def __init__(self, record: SpecRecord) -> None:
         self.record, self.convert = record, recorded_view(record).convert
 
     def __call__(self, obs: object) -> np.ndarray:
@@ -121,7 +122,7 @@ class StoredView:
         return StoredView, (self.record,)
 
 
-def flat(record: Mapping[str, Any]) -> Convert:
+def flat(record: SpecRecord) -> Convert:
     """From an observation of a recorded space to its numbers one after the other, not scaled."""
     match record:
         case {"box": shape} | {"multi_binary": shape}:
@@ -224,13 +225,13 @@ def cast_to(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
         return array.astype(dtype)
 
 
-def type_bounds(dtype: Any) -> tuple[int, int]:
+def type_bounds(dtype: np.dtype) -> tuple[int, int]:
     """The smallest and the largest number of a type of whole numbers."""
     known = np.iinfo(dtype)
     return int(known.min), int(known.max)
 
 
-def recorded_bounds(record: Mapping[str, Any]) -> Bounds | None:
+def recorded_bounds(record: SpecRecord) -> Bounds | None:
     """Bounds of a recorded Box; None: those of its type, or it has real numbers."""
     if "bounds" not in record:
         return None
@@ -238,13 +239,13 @@ def recorded_bounds(record: Mapping[str, Any]) -> Bounds | None:
     return low, high
 
 
-def recorded_scale(record: Mapping[str, Any]) -> float:
+def recorded_scale(record: SpecRecord) -> float:
     """The factor that a recorded Box is multiplied by: images of bytes are scaled to 0 … 1."""
     is_image = record["dtype"] == "uint8" and "channels" in record
     return 1 / max(record["high"], 1) if is_image else 1.0
 
 
-def byte_columns(record: Mapping[str, Any], start: int) -> Iterator[tuple[int, int, float]]:
+def byte_columns(record: SpecRecord, start: int) -> Iterator[tuple[int, int, float]]:
     """``EnvSpec.obs_bytes`` of a space whose flattened observation begins at column ``start``."""
     match record:
         case {"tuple": inner}:
@@ -271,7 +272,7 @@ def unbounded(space: Any) -> Any:
     return spaces.Box(-np.inf, np.inf, space.shape, space.dtype) if real else space
 
 
-def to_record(space: spaces.Space[Any], channels: Channels = "auto") -> dict[str, Any]:
+def to_record(space: spaces.Space[object], channels: Channels = "auto") -> SpecRecord:
     """A space that can be viewed as plain data; a Dict in the order of its keys' names.
 
     Raises:
@@ -295,7 +296,7 @@ def to_record(space: spaces.Space[Any], channels: Channels = "auto") -> dict[str
     raise ValueError(f"{space} has no fixed shape.")
 
 
-def box_record(space: spaces.Box, channels: Channels) -> dict[str, Any]:
+def box_record(space: spaces.Box, channels: Channels) -> SpecRecord:
     """A Box as plain data. Images, which have ``channels``, are those with three axes, and with two
     those of bytes or bits.
     """
@@ -318,7 +319,7 @@ def box_record(space: spaces.Box, channels: Channels) -> dict[str, Any]:
     return record
 
 
-def from_record(record: Mapping[str, Any]) -> spaces.Space[Any]:
+def from_record(record: SpecRecord) -> spaces.Space[object]:
     """The space of a record; real numbers have no bounds.
 
     Raises:

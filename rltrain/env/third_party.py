@@ -37,7 +37,7 @@ class ThirdPartyEnv(Env):
         """The environment's image, if it was made with ``render_mode: rgb_array``."""
         return self.env.render()
 
-    def call(self, method: str, *args: Any) -> Any:
+    def call(self, method: str, *args: object) -> Any:
         """Call a method of the unwrapped environment; ``set_task`` is the one below."""
         return getattr(self if method == "set_task" else self.inner, method)(*args)
 
@@ -66,7 +66,7 @@ class ThirdPartyEnv(Env):
 
     def converted(
         self,
-        convert: Callable[[Any], np.ndarray],
+        convert: Callable[[object], np.ndarray],
         obs: object,
         agent: object = None,
         shape: tuple[int, ...] | None = None,

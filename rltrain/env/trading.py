@@ -20,6 +20,7 @@ from rltrain.common.number_types import Count, Fraction, Probability, Whole
 from rltrain.env.gymnasium import GymnasiumEnv
 from rltrain.env.trading_chart import draw_chart
 from rltrain.env.vector import SyncVectorEnv
+from rltrain.types import Info
 
 HOLD, BUY, SELL = range(3)
 PERCENT = 100.0
@@ -100,8 +101,8 @@ class StockTradingEnv(gymnasium.Env):
         self.gains = [0.0]  # after each step, and before the first
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
+        self, *, seed: int | None = None, options: Info | None = None
+    ) -> tuple[np.ndarray, Info]:
         super().reset(seed=seed)
         last_start = len(self.returns) - self.length
         self.start = int(self.np_random.integers(self.window, last_start + 1))
@@ -109,7 +110,7 @@ class StockTradingEnv(gymnasium.Env):
         self.held, self.gains = [], [0.0]
         return self._seen(), self._info()
 
-    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, Info]:
         traded = action == (SELL if self.holds else BUY)
         self.holds ^= traded
         change = self.holds * self.returns[self.now] - traded * self.fee
@@ -138,7 +139,7 @@ class StockTradingEnv(gymnasium.Env):
         seen = self.seen_returns[self.now - self.window : self.now]
         return np.append(seen, np.float32(self.holds))
 
-    def _info(self) -> dict[str, Any]:
+    def _info(self) -> Info:
         return {"action_mask": np.array([1, not self.holds, self.holds], np.uint8)}
 
 

@@ -70,7 +70,7 @@ class Env(Protocol):
         raise AttributeError(f"{type(self).__name__} has no method set_task")
 
     @optional
-    def call(self, method: str, *args: Any) -> Any:
+    def call(self, method: str, *args: object) -> Any:
         """Call a method of the environment, or of the environment it wraps."""
         return getattr(self, method)(*args)
 
@@ -140,7 +140,7 @@ class SyncVectorEnv(VectorEnv):
         self.infos: list[Info] = [{} for _ in range(n_envs)]
         self._episode = np.zeros(n_envs, np.int64)  # k of each environment's current episode
         self._actions = [array("q") for _ in range(n_envs)]  # of this episode, [T * N]
-        self._tasks: list[Any] = [None] * n_envs  # at the start of this episode
+        self._tasks: list[object] = [None] * n_envs  # at the start of this episode
         self._seeds: EpisodeSeeds | None = None
 
     def _make_arrays(self) -> None:
@@ -194,7 +194,7 @@ class SyncVectorEnv(VectorEnv):
             self.unclipped, reward = reward, reward.clip(-self.reward_clip, self.reward_clip)
         return reward, terminated
 
-    def call(self, method: str, *args: Any) -> list[Any]:
+    def call(self, method: str, *args: object) -> list[Any]:
         """Call a method of every environment."""
         return [env.call(method, *args) for env in self.envs]
 

@@ -196,7 +196,7 @@ class Rollout:
         require_ended(self.env, terminated, last)
         return reward, terminated
 
-    def _policies(self) -> dict[str, Any]:
+    def _policies(self) -> StateDict:
         """The states of the policies of both sides."""
         sides = {"policy": self.policy.state_dict()}
         return (
@@ -227,7 +227,7 @@ class Rollout:
             with CONTAINED:
                 self.env.restart(states[0])
 
-    def call(self, method: str, *args: Any) -> list[Any]:
+    def call(self, method: str, *args: object) -> list[Any]:
         """Call a method of every environment."""
         with CONTAINED:
             return self.env.call(method, *args)

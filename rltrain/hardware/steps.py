@@ -43,7 +43,7 @@ def first_steps(steps: Steps, n: int) -> Steps:
     return replace(steps, **cut)
 
 
-def saved_steps(steps: Steps) -> dict[str, Any]:
+def saved_steps(steps: Steps) -> StateDict:
     """Steps as a checkpoint holds them."""
     episodes = [[each.episode_return, each.length, each.info] for each in steps.episodes]
     return {"arrays": {**step_arrays(steps), "lost": steps.lost}, "episodes": episodes}

@@ -23,7 +23,7 @@ from rltrain.kernels.recurrent.weights import agent_weights, recurrent_only
 from rltrain.types import Clock
 
 
-def compiled_step(agents: FeedForward | GRUAgents) -> Callable[..., Any] | None:
+def compiled_step(agents: FeedForward | GRUAgents) -> Callable[..., object] | None:
     """The counterpart of ``step`` of agents that are nothing but layers, or layers and a cell."""
     compiled = RecurrentStep(agents) if recurrent_only(agents) else Stack.of(agents)
     return None if compiled is None else partial(agents_step, compiled)
@@ -45,7 +45,7 @@ def agents_step(
     return torch.from_numpy(q), torch.from_numpy(after)
 
 
-def values_of_layers(policy: Policy) -> Callable[..., Any] | None:
+def values_of_layers(policy: Policy) -> Callable[..., object] | None:
     """The counterpart of ``Policy.values`` of agents that are nothing but layers."""
     stack = Stack.of(policy.agents)
     if stack is None or not obs_alone(cast(FeedForward, policy.agents).input):
@@ -53,7 +53,7 @@ def values_of_layers(policy: Policy) -> Callable[..., Any] | None:
     return partial(compiled_values, stack)
 
 
-def values_of_cells(policy: Policy) -> Callable[..., Any] | None:
+def values_of_cells(policy: Policy) -> Callable[..., object] | None:
     """The counterpart of ``Policy.values`` of agents that are nothing but layers and a cell."""
     agents = policy.agents
     return partial(compiled_values, RecurrentStep(agents)) if recurrent_only(agents) else None
@@ -101,7 +101,7 @@ def normalized(
     return np.minimum(np.maximum(out, -clip, out=out), clip, out=out)
 
 
-def compiled_choose(exploration: EpsilonGreedy) -> Callable[..., Any]:
+def compiled_choose(exploration: EpsilonGreedy) -> Callable[..., object]:
     """The counterpart of ``EpsilonGreedy.choose``."""
     return choose
 

@@ -134,7 +134,7 @@ def names_read(
     are among them.
     """
     members = (x for kind in classes for x in vars(kind).values())
-    waiting: list[Any] = [*members, *functions]
+    waiting: list[object] = [*members, *functions]
     found: dict[str, dict[str, None]] = {}
     seen: set[int] = set()
     while waiting:

@@ -93,7 +93,7 @@ class Captures:
         return Captures(self.what, self.required)
 
     def get(
-        self, layout: Hashable, parts: Callable[[], Parts], capture: Callable[[Any], Any]
+        self, layout: Hashable, parts: Callable[[], Parts], capture: Callable[[object], object]
     ) -> Any:
         """The graph of a layout, captured now if there is none; None where it cannot be.
 
@@ -120,7 +120,7 @@ class Captures:
             self._n_captures = 0
         return self._graphs[layout]
 
-    def _captured(self, parts: Callable[[], Parts], capture: Callable[[Any], Any]) -> Any:
+    def _captured(self, parts: Callable[[], Parts], capture: Callable[[object], object]) -> Any:
         if self._n_captures > MOST_CAPTURES:
             raise CannotCapture(f"they were captured {MOST_CAPTURES} times in a row")
         before, random = self._parts or parts(), RandomStates()
@@ -153,7 +153,7 @@ class Captures:
 class StepGraph:
     """One captured gradient step, with memory for its batch and its results."""
 
-    def __init__(self, learner: Learner, batch: Batch, pool: Any) -> None:
+    def __init__(self, learner: Learner, batch: Batch, pool: object) -> None:
         self.batch = copied(batch)
         clock: Any = NoClock()
         state = learner.state_dict()
@@ -210,7 +210,7 @@ class ValuesGraph:
     """One captured step of acting, with memory for what it reads and computes."""
 
     def __init__(
-        self, agents: Agents, obs: np.ndarray, last_action: np.ndarray, hidden: Tensor, pool: Any
+        self, agents: Agents, obs: np.ndarray, last_action: np.ndarray, hidden: Tensor, pool: object
     ) -> None:
         form = array_form({"obs": obs, "last_action": last_action})
         self.block = BatchMemory(form, hidden.device)

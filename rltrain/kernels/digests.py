@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from torch import nn
 
+from rltrain.common.files import JsonObject
 from rltrain.common.machine.streams import say
 from rltrain.interfaces import Loss
 from rltrain.kernels.module_watch import COMPILED, computes_plainly
@@ -120,7 +121,7 @@ def source_file(place: str | type) -> str:
     return f"{module.replace('.', '/')}.py"
 
 
-def current() -> dict[str, dict[str, Any]]:
+def current() -> dict[str, JsonObject]:
     """The contents of the file that ``known`` reads, for the present code."""
     digests: dict[str, dict[str, str]] = {}
     twins: dict[str, list[str]] = {}
@@ -143,7 +144,7 @@ def known(section: str) -> Mapping[str, Any]:
     """The code that the counterparts were written for: ``digests`` by file and name, or the plain
     code of each of their files, ``twins``.
     """
-    sections: dict[str, dict[str, Any]] = json.loads(FILE.read_text())
+    sections: dict[str, JsonObject] = json.loads(FILE.read_text())
     return sections[section]
 
 
@@ -251,7 +252,7 @@ def live(module: ModuleType, name: str, code: Code) -> bool:
     """Whether the object in memory is the one of the source: neither it nor what its module
     imported or defines as a constant was replaced.
     """
-    value: Any = module
+    value: object = module
     for part in name.split("."):
         value = vars(value).get(part)
     for here, there, original in code.imported:
@@ -271,7 +272,7 @@ def live(module: ModuleType, name: str, code: Code) -> bool:
     return own and value.__code__.co_qualname == name
 
 
-def undecorated(value: Any) -> Any:
+def undecorated(value: object) -> object:
     """The function of a property or of a class method; anything else itself."""
     for attribute in ("fget", "func", "__func__"):
         value = getattr(value, attribute, value)

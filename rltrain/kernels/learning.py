@@ -4,7 +4,7 @@ compiled call after the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from operator import is_
 from typing import Any, cast
 
@@ -27,7 +27,7 @@ from rltrain.kernels.module_watch import CompiledMethod, unreplaced
 from rltrain.types import UpdateResult
 
 
-def bypassed(trainer: Any) -> Iterator[Any]:
+def bypassed(trainer: Any) -> Iterator[object]:
     """The objects whose methods are not called, or once for several steps."""
     learner, step = trainer.learner, trainer.learner.gradient_step
     yield from (learner, step, step.flat, learner.loss, trainer.buffer, trainer.metrics)
@@ -127,7 +127,7 @@ class CompiledLearning:
             trainer.stopwatch.lap("learning")
         self._report(trainer, np.array(rows, np.float32), shown)
 
-    def _report(self, trainer: Any, rows: np.ndarray, shown: dict[str, Any]) -> None:
+    def _report(self, trainer: Any, rows: np.ndarray, shown: Mapping[str, np.float32]) -> None:
         """Add the metrics of all updates, and let callbacks count those that were undone."""
         names = NAMES if self.loss.outputs[0] == 1 else NAMES[:-1]
         columns = {"loss": rows[:, 0], **dict(zip(names, rows[:, 2:].T, strict=False))}

@@ -69,7 +69,7 @@ class ModuleWatch:
     def __init__(self, *modules: nn.Module, learns: bool = False) -> None:
         self.modules, self.learns = modules, learns
         self._made = contents(modules)
-        self._hooks: list[Any] | None = None
+        self._hooks: list[object] | None = None
 
     def plain(self) -> bool:
         """Whether PyTorch would call nothing but the classes' own code; logs why not, once."""
@@ -120,7 +120,7 @@ class ModuleWatch:
         for reason in self._replaced:
             computes_plainly(reason)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> ModuleWatch:
+    def __deepcopy__(self, memo: dict[int, object]) -> ModuleWatch:
         other = ModuleWatch(learns=self.learns)  # of modules that are incomplete as yet
         other.modules, other._made = copy.deepcopy((self.modules, self._made), memo)
         return other
@@ -132,7 +132,7 @@ def contents(modules: Sequence[nn.Module]) -> list[object]:
     return [*own, *map(type, own)]
 
 
-def form(module: nn.Module) -> tuple[Any, ...]:
+def form(module: nn.Module) -> tuple[object, ...]:
     """The classes of a module's parts, and the shapes of its parameters."""
     return *map(type, module.modules()), *(tuple(p.shape) for p in module.parameters())
 

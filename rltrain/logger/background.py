@@ -57,7 +57,7 @@ class InBackground(Logger):
         self.own_id = state["own_id"]
 
     @abstractmethod
-    def begin(self) -> Any:
+    def begin(self) -> object:
         """Start the run; called in the thread, as are all below."""
 
     @abstractmethod

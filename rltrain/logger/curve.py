@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rltrain.common.files import replacing
+from rltrain.common.files import JsonObject, replacing
 from rltrain.common.metrics import METRICS
 from rltrain.logger.jsonl import read_rows
 
@@ -38,7 +38,7 @@ def history(path: Path) -> dict[str, np.ndarray]:
     """Every metric of a ``metrics.jsonl`` as an array, with ``env_steps`` and the rest of the
     clock; lines of one env step are one row, and a row without a metric has NaN there.
     """
-    merged: dict[int, dict[str, Any]] = {}
+    merged: dict[int, JsonObject] = {}
     for row in read_rows(path):
         merged.setdefault(row["env_steps"], {}).update(row)
     names = dict.fromkeys(name for row in merged.values() for name in row)
@@ -89,7 +89,7 @@ def draw(run_dir: Path, title: str) -> None:
     save(run_dir / "learning_curve.png", lines, title)
 
 
-def drawn(row: Mapping[str, object]) -> dict[str, Any]:
+def drawn(row: Mapping[str, object]) -> JsonObject:
     """The part of a row that may be drawn, a tenth of its memory: a long run has thousands."""
     return {sys.intern(name): row[name] for name in row if name.startswith(DRAWN)}
 

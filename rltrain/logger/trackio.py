@@ -53,7 +53,7 @@ class Trackio(InBackground):
 
         self.run.log({VIDEO: trackio.Video(path)}, step=clock.env_steps)
 
-    def begin(self) -> Any:
+    def begin(self) -> object:
         import trackio
 
         with redirect_stdout(StringIO()):

@@ -80,7 +80,7 @@ class Wandb(InBackground):
 
         self.run.log({VIDEO: wandb.Video(str(path), format="gif"), **asdict(clock)})
 
-    def begin(self) -> Any:
+    def begin(self) -> object:
         import wandb
 
         mode = self.mode

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +18,7 @@ from rltrain.algo.learner import Learner
 from rltrain.algo.network.grouped import GroupedAgents
 from rltrain.interfaces import Model
 
-Weights = Mapping[str, Any]
+Weights = Mapping[str, Tensor]
 FEED_FORWARD = ("torso.0", "torso.2", "head.advantage.0")
 """The layers of agents without memory (fc1, rnn, fc2 in EPyMARL with use_rnn: False; fc1, fc2, fc3
 in PyMARL2), as ``algo/network=mlp`` calls them."""
@@ -127,11 +126,11 @@ def renamed(weights: Weights, module: nn.Module | None = None) -> dict[str, Tens
     return ours
 
 
-def by_agent(weights: Weights) -> dict[int, dict[str, Any]]:
+def by_agent(weights: Weights) -> dict[int, dict[str, Tensor]]:
     """The weights of each agent's own network (EPyMARL's ``mac: non_shared_mac``), by the agent's
     number; empty if all agents share one.
     """
-    networks: dict[int, dict[str, Any]] = {}
+    networks: dict[int, dict[str, Tensor]] = {}
     for name, value in weights.items():
         if (own := re.fullmatch(r"agents\.(\d+)\.(.+)", name)) is not None:
             networks.setdefault(int(own[1]), {})[own[2]] = value

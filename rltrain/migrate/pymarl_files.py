@@ -23,6 +23,7 @@ from rltrain.common.files import open_plain, whole_number
 from rltrain.common.json_text import is_number
 from rltrain.common.number_types import MOST_COUNTED
 from rltrain.errors import CheckpointError, UsageError
+from rltrain.types import StateDict
 
 AGENT, MIXER, OPTIMIZER = "agent.th", "mixer.th", "opt.th"
 LONGEST = 200
@@ -41,7 +42,7 @@ class PymarlFiles:
     env_steps: int  # the folder's name
     agent: Mapping[str, Tensor]
     mixer: Mapping[str, Tensor]  # empty where there is none (IQL, VDN)
-    optimizer: Mapping[str, Any] | None  # ``state`` and ``param_groups``
+    optimizer: StateDict | None  # ``state`` and ``param_groups``
     remarks: tuple[str, ...] = ()
 
 
@@ -127,7 +128,7 @@ def tensors(file: Path) -> dict[str, Tensor]:
     return {str(name): tensor for name, tensor in named.items()}
 
 
-def optimizer_state(file: Path) -> dict[str, Any]:
+def optimizer_state(file: Path) -> StateDict:
     """The ``state_dict`` of a torch optimizer; CheckpointError if the file has something else in
     it.
     """

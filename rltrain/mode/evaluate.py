@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
 import torch
@@ -60,7 +60,7 @@ class Evaluation:
     step: int
     episodes: tuple[Episode, ...]
     metrics: Mapping[str, float]
-    record: Mapping[str, Any]
+    record: JsonObject
     place: Path | None
     remarks: tuple[str, ...] = ()
     complete: bool = True  # every recording was written
@@ -247,7 +247,7 @@ def episode_recorder(
     return EpisodeRecorder(folder, n, title, rollout.policy, mixer, remarks=remarks)
 
 
-def plain_info(episode: Episode) -> dict[str, Any]:
+def plain_info(episode: Episode) -> JsonObject:
     """An episode's ``info`` as JSON, which has no NaN and no infinity: null."""
     plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in episode.info.items()}
     return dict(without_nan(plain))

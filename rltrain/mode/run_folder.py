@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import rltrain
 from rltrain.callback import Callback
@@ -25,6 +24,7 @@ from rltrain.common import checkpoint
 from rltrain.common.checkpoint.kept_files import keep_file
 from rltrain.common.files import (
     TRIALS,
+    JsonObject,
     absolute_path,
     dated,
     digest,
@@ -173,11 +173,11 @@ class Record(Callback):
         self.path, self.settings = run_dir / "run.json", settings
         typed = {key: pick(settings.plain, key) for key in FILES}
         self.sources = {key: absolute_path(path) for key, path in typed.items() if path}
-        self.facts: dict[str, Any] = {}
+        self.facts: JsonObject = {}
         self.error: BaseException | None = None  # that ended the run
         self.sums: dict[str, str] = {}  # SHA-256 of the files of the environment, by key
         self.named: dict[str, str] = {}  # their paths as they were typed
-        self.best: dict[str, Any] = {"test": None, "untrained": True}
+        self.best: JsonObject = {"test": None, "untrained": True}
 
     def initialize(self, about: Mapping[str, object]) -> None:
         """Record what is known before the first step; ``about`` describes the environments, which
@@ -260,7 +260,7 @@ class Record(Callback):
         self.write(trainer)
         return value
 
-    def write(self, trainer: Training, **facts: Any) -> None:
+    def write(self, trainer: Training, **facts: object) -> None:
         """Write ``run.json``, unless it cannot be written now."""
         used = {name: round(value, 1) for name, value in trainer.usage.state_dict().items()}
         self.facts |= {**asdict(trainer.clock), **used, "degraded": trainer.disk.degraded, **facts}
@@ -297,7 +297,7 @@ class Journal(Record):
         self.on_train_start(trainer)  # the first test comes before
         return super().on_test_end(trainer, value)
 
-    def on_save(self, trainer: Training, value: dict[str, Any]) -> dict[str, Any]:
+    def on_save(self, trainer: Training, value: StateDict) -> StateDict:
         self.hold(trainer)
         if self.facts:
             self.write(trainer)

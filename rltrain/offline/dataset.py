@@ -12,7 +12,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from rltrain.buffer.packed_obs import PackedObs
-from rltrain.common.files import digest
+from rltrain.common.files import JsonObject, digest
 from rltrain.common.number_types import is_finite
 from rltrain.offline.shards import (
     INDEX,
@@ -37,7 +37,7 @@ class Dataset:
 
     folder: Path
     spec: EnvSpec
-    shards: Sequence[Mapping[str, Any]]
+    shards: Sequence[JsonObject]
     shard: np.ndarray  # [pieces] the shard that a piece is in
     start: np.ndarray  # [pieces] its first time step there
     length: np.ndarray  # [pieces] transitions
@@ -90,9 +90,7 @@ def open_dataset(folder: Path, spec: EnvSpec) -> Dataset:
     )
 
 
-def checked(
-    path: Path, entry: Mapping[str, Any], spec: EnvSpec
-) -> tuple[Any, np.ndarray, np.ndarray]:
+def checked(path: Path, entry: JsonObject, spec: EnvSpec) -> tuple[Any, np.ndarray, np.ndarray]:
     """A shard, mapped into memory, with the length of its pieces and whether they are whole, after
     comparing it with the index and the environment; DatasetError if it differs.
     """
@@ -205,7 +203,7 @@ class Reader:
     def abandon(self, episodes: int) -> None:
         """Do nothing: its episodes are whole."""
 
-    def call(self, method: str, *args: Any) -> list[Any]:
+    def call(self, method: str, *args: object) -> list[Any]:
         """There are no environments."""
         return []
 

@@ -12,20 +12,27 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 from safetensors.numpy import save
 
 from rltrain.buffer.fields import step_fields
-from rltrain.common.files import digest, drop_temporary, get_json, put_text, replacing, sync
+from rltrain.common.files import (
+    JsonObject,
+    digest,
+    drop_temporary,
+    get_json,
+    put_text,
+    replacing,
+    sync,
+)
 from rltrain.common.json_text import entry_name, first_problem
 from rltrain.common.machine.places import require_writable
 from rltrain.common.number_types import Flag, Whole
 from rltrain.common.spec_record import agents_words, changes, excerpt, read_spec
 from rltrain.errors import DatasetError, EnvError, UsageError, reason
-from rltrain.types import EnvSpec
+from rltrain.types import EnvSpec, SpecRecord
 
 
 @dataclass(frozen=True)
@@ -47,7 +54,7 @@ class Index:
     """Fields that an index must have."""
 
     format: Whole
-    spec: dict[str, Any]
+    spec: JsonObject
     shards: list[ShardEntry]
 
 
@@ -80,7 +87,7 @@ def shard_name(number: int) -> str:
 
 def write_shard(
     folder: Path, number: int, arrays: Mapping[str, np.ndarray], room: int | None
-) -> dict[str, Any] | None:
+) -> JsonObject | None:
     """Write one shard and give its line of the index; None where it needs more than ``room`` bytes.
 
     Args:
@@ -119,7 +126,7 @@ def write_shard(
     return entry
 
 
-def write_index(folder: Path, facts: Mapping[str, object], shards: list[dict[str, Any]]) -> None:
+def write_index(folder: Path, facts: Mapping[str, object], shards: list[JsonObject]) -> None:
     """List the shards, with their sums and ``facts`` such as spec and origin.
 
     Raises:
@@ -134,7 +141,7 @@ def write_index(folder: Path, facts: Mapping[str, object], shards: list[dict[str
         raise EnvError(f"The dataset {folder} cannot be written: {error}.") from error
 
 
-def read_index(folder: Path) -> dict[str, Any]:
+def read_index(folder: Path) -> JsonObject:
     """``dataset.json``, after looking at every file that it lists.
 
     Raises:
@@ -179,7 +186,7 @@ def name_in(index: Path, listed: str) -> str:
     raise damaged(index, f"it lists {listed!a:.40}, which is not a regular file there")
 
 
-def require_index(path: Path, index: Mapping[str, Any]) -> None:
+def require_index(path: Path, index: JsonObject) -> None:
     """DatasetError for an index with anything missing or of a different type."""
     try:
         checked: Index = TypeAdapter(Index).validate_python(index)
@@ -201,12 +208,12 @@ def require_index(path: Path, index: Mapping[str, Any]) -> None:
         raise damaged(path, f"spec.{error}") from error
 
 
-def list_sums(shards: Sequence[Mapping[str, Any]]) -> list[str]:
+def list_sums(shards: Sequence[JsonObject]) -> list[str]:
     """The SHA-256 sums of shards, in their order."""
     return [shard["sha256"] for shard in shards]
 
 
-def require_same(folder: Path, sums: object, shards: Sequence[Mapping[str, Any]]) -> None:
+def require_same(folder: Path, sums: object, shards: Sequence[JsonObject]) -> None:
     """Refuse to continue with another dataset than a run has saved the ``sums`` of.
 
     Args:
@@ -239,7 +246,7 @@ def require_free(folder: Path) -> None:
     require_writable(folder.absolute(), "dataset.write")
 
 
-def sizes_text(record: Mapping[str, Any]) -> str:
+def sizes_text(record: SpecRecord) -> str:
     """An environment's sizes as text."""
     names = agents_words(record)
     agents = "agents" if names is None else f"agents {names}"

@@ -10,12 +10,12 @@ import logging
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from rltrain.buffer.fields import n_bytes
 from rltrain.buffer.packed_obs import PackedObs
+from rltrain.common.files import JsonObject
 from rltrain.errors import DatasetError, require_n_envs
 from rltrain.offline.shards import (
     INDEX,
@@ -62,7 +62,7 @@ class Writer:
         self.packed = PackedObs(spec, "float32") if spec.obs_bytes else None
         self.per_shard = max(2, shard_bytes // n_bytes(self.fields))  # time steps
         self.recording: str | None = secrets.token_hex(8)  # tells datasets apart; None = an old one
-        self.shards: list[dict[str, Any]] = []
+        self.shards: list[JsonObject] = []
         self.is_new, self.stopped = True, False
         self.open = self._rows(min(64, self.per_shard))  # [E, time steps, …] of the open episodes
         self.n = np.zeros(n_envs, np.int64)  # [E] time steps of the open episode
@@ -210,7 +210,7 @@ class Writer:
         self.pending.append(piece)
         self.pending_steps += n
 
-    def _list(self, shards: list[dict[str, Any]]) -> None:
+    def _list(self, shards: list[JsonObject]) -> None:
         write_index(self.folder, {**self.about, "recording": self.recording}, shards)
 
     def _joined(self) -> dict[str, np.ndarray]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from rltrain.common.files import JsonObject
 from rltrain.common.json_text import LARGEST, NAMED, flat, is_number
 from rltrain.common.metrics import RATE
 
@@ -84,7 +85,7 @@ class Run:
         return next((o for o in options if np.isfinite(self.columns.get(o, np.nan)).any()), None)
 
 
-def distinguishing(config: Mapping[str, object], left_out: Iterable[str]) -> dict[str, Any]:
+def distinguishing(config: Mapping[str, object], left_out: Iterable[str]) -> JsonObject:
     """The values of a configuration by their dotted paths, without those in ``left_out`` and below;
     ``save_`` stands for all names that begin so.
     """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Any
 
 import numpy as np
 import torch
@@ -84,5 +83,5 @@ class RunningNorm(nn.Module):
         other._buffers = {name: copy.deepcopy(buffer) for name, buffer in self._buffers.items()}
         return other
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> RunningNorm:
+    def __deepcopy__(self, memo: dict[int, object]) -> RunningNorm:
         return self

@@ -28,7 +28,7 @@ def units_near(unit, start, end, x, y, reach2):
 
 
 @intrinsic
-def lowest(typingctx: Any, bits: Any) -> Any:
+def lowest(typingctx: object, bits: Any) -> Any:
     """Number of the lowest bit of int64 ``bits`` that is set; there must be one."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -38,7 +38,7 @@ def lowest(typingctx: Any, bits: Any) -> Any:
 
 
 @intrinsic
-def _eight(typingctx: Any, unit: Any, start: Any, x: Any, y: Any, reach2: Any) -> Any:
+def _eight(typingctx: object, unit: Any, start: Any, x: Any, y: Any, reach2: Any) -> Any:
     """``units_near`` without an end. It reads up to seven columns behind the last one: those are
     the first ones of the next row, and HEALTH is not the last row."""
     number = types.float32

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from rltrain.battles.engine.field_of_view import SEEN
 from rltrain.battles.engine.world import NO_ONE, M, Order, P, U
 from rltrain.battles.render.canvas import FINE, make_canvas
 
-BattleDrawing = tuple[dict[str, Any], list[dict[str, Any]], dict[str, np.ndarray]]
+BattleDrawing = tuple[dict[str, object], list[dict[str, object]], dict[str, np.ndarray]]
 """Constants of an episode: looks of the units; numbers by name, [units] or [A, units]."""
 ACTIONS = ("no-op", "stop", "north", "south", "east", "west")
 LARGEST = {"health": P.HEALTH, "shield": P.SHIELD, "energy": P.ENERGY, "cooldown": P.PERIOD}
@@ -59,7 +58,7 @@ def battle_drawing(battles: Battles, index: int) -> BattleDrawing:
 
 
 @cache
-def shown_field(name: str) -> dict[str, Any]:
+def shown_field(name: str) -> dict[str, object]:
     """The part of a terrain that is shown, and its cells: blocked, or their heights 0 to 9."""
     pathable, levels = terrain.pathable_cells(name), terrain.ground_levels(name)
     x0, y0, x1, y1 = terrain.layer_boxes(pathable)["ground"]

@@ -11,11 +11,12 @@ from typing import Any
 import torch
 
 from rltrain.common.checkpoint.storage import CONFIG, REPLAY, SPEC, TRAINER, has, read
+from rltrain.common.files import JsonObject
 from rltrain.common.metrics import METRICS
 from rltrain.common.number_types import MOST_COUNTED
 from rltrain.common.spec_record import agents_words, changes, excerpt
 from rltrain.errors import CheckpointError, UsageError
-from rltrain.types import Clock, StateDict
+from rltrain.types import Clock, SpecRecord, StateDict
 
 UNFIT = (
     *(ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError),
@@ -85,7 +86,7 @@ def require_counts(state: StateDict, unit: int, folder: Path) -> None:
 
 
 def counters(
-    state: StateDict, unit: int, config: Mapping[str, Any]
+    state: StateDict, unit: int, config: JsonObject
 ) -> Iterator[tuple[str, object, int, int]]:
     """The counters of a trainer's state: name, value, least and largest number; each is checked
     before the next one. ``config`` is that of the checkpoint.
@@ -114,9 +115,7 @@ def counters(
                 yield f"{name}.{key}", value, -1, max(clock.values())
 
 
-def check_fits(
-    have: Mapping[str, Any], model: Mapping[str, Any], folder: Path, about: Mapping[str, Any]
-) -> None:
+def check_fits(have: StateDict, model: StateDict, folder: Path, about: Mapping[str, Any]) -> None:
     """Compare weights (names, shapes, types) and spaces with those of a checkpoint.
 
     Args:
@@ -153,7 +152,7 @@ def check_fits(
         )
 
 
-def require_same_settings(folder: Path, config: Mapping[str, Any]) -> None:
+def require_same_settings(folder: Path, config: JsonObject) -> None:
     """Refuse to continue with settings that give a saved state another meaning: the moments of two
     optimizers may have the same names, as those of Adam and RAdam have, and a part of a gradient
     step that is owed is counted in parts of the ratio.
@@ -186,7 +185,7 @@ def weights(model: Mapping[str, object], networks: Sequence[str]) -> dict[str, s
     return kinds
 
 
-def difference(saved: Mapping[str, Any], about: Mapping[str, Any]) -> str:
+def difference(saved: JsonObject, about: Mapping[str, Any]) -> str:
     """Why a checkpoint's networks do not fit this run, and what to type; "" if they do."""
     there, here = saved[CONFIG]["choices"], about[CONFIG]["choices"]
     type_ = " ".join(f"{key}={there[key]}" for key in ("algo", "env") if there[key] != here[key])
@@ -210,7 +209,7 @@ def difference(saved: Mapping[str, Any], about: Mapping[str, Any]) -> str:
     return f"its networks have different settings ({settings}). Type them as they are there."
 
 
-def flat(algo: Mapping[str, Any], parts: Sequence[str]) -> dict[str, Any]:
+def flat(algo: JsonObject, parts: Sequence[str]) -> dict[str, object]:
     """The settings of some parts of an algorithm by dotted key."""
     return {
         f"algo.{part}.{name}": value
@@ -219,7 +218,7 @@ def flat(algo: Mapping[str, Any], parts: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def size_words(spec: Mapping[str, Any]) -> str:
+def size_words(spec: SpecRecord) -> str:
     """3 agents, 9 actions, observation 30, state 48; the agents by name if they have names."""
     many = "agent" if spec["n_agents"] == 1 else "agents"
     names = agents_words(spec)

@@ -22,7 +22,7 @@ from rltrain.common.checkpoint.locate import listed_files, own_digest, seal, sto
 from rltrain.common.files import DEEPEST, get_json, open_plain, sync, whole_number
 from rltrain.common.machine.places import require_writable
 from rltrain.errors import CheckpointError, UsageError
-from rltrain.types import Pieces
+from rltrain.types import Pieces, StateDict
 
 MODEL, TRAINER, REPLAY, SPEC, CONFIG = PARTS = ("model", "trainer", "replay", "spec", "config")
 """The parts of a checkpoint."""
@@ -149,7 +149,7 @@ def restore_replaced(checkpoints: Path) -> None:
             os.replace(aside, checkpoints / step)
 
 
-def read(folder: Path, part: str) -> dict[str, Any]:
+def read(folder: Path, part: str) -> StateDict:
     """The state of one part: torch tensors on the CPU, large arrays mapped from their files.
 
     Raises:
@@ -174,7 +174,7 @@ def read(folder: Path, part: str) -> dict[str, Any]:
     return out
 
 
-def read_networks(folder: Path) -> dict[str, Any]:
+def read_networks(folder: Path) -> StateDict:
     """The networks of a checkpoint, to act or to start a run: weights of half precision become
     single, and a target network that is not there is as the online one.
 

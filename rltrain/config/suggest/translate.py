@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from os.path import exists
 from pathlib import Path
-from typing import Any
 
 from rltrain.battles.data.maps import MAPS
 from rltrain.config.catalog import FREE_FORM, Catalog, Tree
@@ -143,7 +142,7 @@ def translated(
     return done
 
 
-def _known(done: Translation, catalog: Catalog) -> dict[str, Any]:
+def _known(done: Translation, catalog: Catalog) -> Tree:
     """Every key besides the choices in a command, and the length of the run."""
     chosen = {k: done.value(k) for k in done.overrides}
     known = catalog.known({k: v for k, v in chosen.items() if v in catalog.options(k)})

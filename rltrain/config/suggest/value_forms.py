@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from rltrain.common.machine.install import install_command
 from rltrain.config.catalog import SHIPPED
@@ -47,7 +46,7 @@ UNITS = {"s(ec(ond)?s?)?": 1, "m(in(ute)?s?)?": 60, "h((ou)?rs?)?": 3600, "d(ays
 
 
 def for_value(
-    path: str, value: object, choices: Sequence[str], accepts: Callable[[Any], bool]
+    path: str, value: object, choices: Sequence[str], accepts: Callable[[object], bool]
 ) -> Answer:
     """Suggest overrides for a value that a key cannot have.
 
@@ -86,7 +85,7 @@ def for_value(
     return Answer()
 
 
-def _other_forms(value: object, text: str) -> Iterator[tuple[Any, str]]:
+def _other_forms(value: object, text: str) -> Iterator[tuple[object, str]]:
     """The same value as it may be written here, and how."""
     if number := re.fullmatch(rf"({NUMBER})\s*([kKmM])", re.sub(r"(?<=\d)[,_](?=\d)", "", text)):
         shown = f"{number[1]}e{3 if number[2] in 'kK' else 6}"

@@ -17,7 +17,7 @@ from pydantic_core import to_jsonable_python
 
 from rltrain.common.json_text import without_nan
 from rltrain.common.number_types import Whole
-from rltrain.config.catalog import Tree
+from rltrain.config.catalog import MutableTree, Tree
 from rltrain.config.combinations import Facts
 from rltrain.config.node import Node, part_facts, typed_node
 from rltrain.config.overrides import flat_keys, overlaid, pick, put
@@ -140,14 +140,14 @@ def check(plain: Tree, choices: Mapping[str, str], defaults: Tree) -> Settings:
     )
 
 
-def gathered(*records: Any) -> dict[str, Any]:
+def gathered(*records: Any) -> MutableTree:
     """The values of those records that there are."""
     return {k: v for each in records if each is not None for k, v in asdict(each).items()}
 
 
 def converted(
     plain: Tree, values: Tree, of_env: Tree, nodes: Mapping[str, Node | None]
-) -> dict[str, Any]:
+) -> MutableTree:
     """``plain`` with the values as converted: 1e6 has become 1000000."""
     out = overlaid(plain, values)
     test_env = nodes["test.env"]

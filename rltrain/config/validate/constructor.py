@@ -40,7 +40,7 @@ from rltrain.errors import UsageError
 
 FILE = Path(__file__).with_name("signatures.json")
 PACKAGE = Path(__file__).parents[2]
-NAMES: Mapping[str, Any] = {
+NAMES: Mapping[str, object] = {
     **{name: getattr(typing, name) for name in ("Annotated", "Any", "Literal")},
     **{name: getattr(collections.abc, name) for name in ("Mapping", "Sequence")},
     **{name: value for name, value in vars(number_types).items() if name[0].isupper()},
@@ -57,8 +57,8 @@ WRITTEN = re.compile(
 class Constructor:
     """The keywords of a class or function."""
 
-    annotations: Mapping[str, Any]  # Any where there is none that can be read
-    defaults: Mapping[str, Any]  # of the keywords that can be left out
+    annotations: Mapping[str, object]  # Any where there is none that can be read
+    defaults: Mapping[str, object]  # of the keywords that can be left out
     free: bool  # it takes any other keyword too
 
 
@@ -86,7 +86,7 @@ def digest(module: str) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
 
 
-EXPECTED: tuple[tuple[Any, str], ...] = (
+EXPECTED: tuple[tuple[object, str], ...] = (
     (Whole, "a whole number, 0 or more"),
     (Count, "a whole number, 1 or more"),
     (Real, "a finite number between -3e38 and 3e38"),
@@ -143,12 +143,12 @@ def read_constructor(call: Callable[..., object], n_given: int = 0) -> Construct
     )
 
 
-def read_hints(call: Callable[..., object]) -> dict[str, Any]:
+def read_hints(call: Callable[..., object]) -> dict[str, object]:
     """The annotations of the arguments of a class or function, without those that name what its
     module imports for type checkers only.
     """
     function = call.__init__ if inspect.isclass(call) else call
-    hints: dict[str, Any] = {}
+    hints: dict[str, object] = {}
     for name, annotation in inspect.get_annotations(function).items():
         one = types.SimpleNamespace(__annotations__={name: annotation})
         try:

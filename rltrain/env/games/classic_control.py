@@ -241,7 +241,7 @@ class ClassicControl(SyncVectorEnv):
         if self.time_limit == "terminal":
             terminated |= truncated
 
-    def call(self, method: str, *args: Any) -> list[Any]:
+    def call(self, method: str, *args: object) -> list[Any]:
         """Call a method of every environment; attributes that it sets take effect immediately."""
         if self._seeds is None:
             return super().call(method, *args)

@@ -73,7 +73,7 @@ class GameEnv(VectorEnv):
             terminated = terminated | truncated
         return (reward * playing).astype(np.float32)[:, None], terminated & playing
 
-    def call(self, method: str, *args: Any) -> list[Any]:
+    def call(self, method: str, *args: object) -> list[Any]:
         """Raises AttributeError: there is no object for each environment."""
         raise AttributeError(f"{type(self).__name__} has no method {method} to call")
 

@@ -24,7 +24,7 @@ def checked_keywords(function: Callable[..., None]) -> Callable[..., None]:
     flat = flat_keywords(function, NUMBERS)
 
     @wraps(flat)
-    def checked(*args: Any, **keywords: Any) -> None:
+    def checked(*args: object, **keywords: Any) -> None:
         try:
             flat(*args, **keywords)
         except ValueError as error:

@@ -175,7 +175,7 @@ class SeveralMaps:
         which = [(e, int(self.which[e])) for e in envs]
         return [{**self.parts[m].results([e])[0], "map": self.names[m]} for e, m in which]
 
-    def call(self, method: str, *args: Any) -> list[Any]:
+    def call(self, method: str, *args: object) -> list[Any]:
         """Call a method of ``BattleView`` on every battle."""
         found = [part.call(method, *args) for part in self.parts]
         return [found[m][e] for e, m in enumerate(self.which)]

@@ -167,7 +167,7 @@ class TeamEnv(ThirdPartyEnv):
         observation = self._observation(obs, infos, shown, final=final)
         return observation, reward, over and not cut, (over and bool(cut)) or timeout, outcome
 
-    def given(self, action: np.ndarray) -> dict[str, Any]:
+    def given(self, action: np.ndarray) -> dict[str, object]:
         """``action`` [N] of the agents that are there, as the environment takes them."""
         each = {name: int(action[self._index[name]]) for name in self._present}
         return {name: self._agents[name].actions.own(chosen) for name, chosen in each.items()}
@@ -260,7 +260,7 @@ class TeamEnv(ThirdPartyEnv):
             )
         return mask if mask.any() else np.ones_like(mask)
 
-    def _info(self, infos: Mapping[str, object], name: str) -> Mapping[str, Any]:
+    def _info(self, infos: Mapping[str, object], name: str) -> Mapping[str, object]:
         info = infos.get(name, {})
         if isinstance(info, Mapping):
             return info
@@ -300,7 +300,7 @@ def outcome_of_team(infos: list[Mapping[str, object]], where: Callable[[], str])
     """``win`` (SMAC's ``battle_won`` as well) and ``metrics`` of the first agent whose final info
     has them; EnvError for what is neither a truth value nor numbers.
     """
-    outcome: dict[str, Any] = {}
+    outcome: Info = {}
     for info in infos:
         won = {"win": info["battle_won"]} if "battle_won" in info else {}
         outcome = {**read_outcome({**won, **info}, where), **outcome}

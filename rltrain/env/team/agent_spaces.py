@@ -25,7 +25,7 @@ class Agent(NamedTuple):
 
     name: str
     view: ObsView
-    convert: Callable[[Any], np.ndarray]  # from its observation to its row, without padding
+    convert: Callable[[object], np.ndarray]  # from its observation to its row, without padding
     actions: Actions
     has_mask: bool  # its observations are a Dict with "action_mask"
 
@@ -104,6 +104,6 @@ def without_mask(space: spaces.Dict, whose: str, channels: Channels) -> ObsView:
     return view._replace(convert=lambda obs: view.convert(obs[name]))
 
 
-def scaled(view: ObsView) -> Callable[[Any], np.ndarray]:
+def scaled(view: ObsView) -> Callable[[object], np.ndarray]:
     """The conversion of a view, with its scale applied."""
     return lambda obs: np.asarray(view.convert(obs), np.float32) * np.float32(view.scale)

@@ -21,7 +21,7 @@ from rltrain.env.team.agent_spaces import MASK
 from rltrain.env.third_party import RESET, STEP, unpacked
 from rltrain.types import Info
 
-Stepped = tuple[dict[str, Any], Any, dict[str, bool], dict[str, bool], dict[str, Any]]
+Stepped = tuple[dict[str, object], object, dict[str, bool], dict[str, bool], Info]
 
 
 class GymnasiumTeam(ParallelEnv):
@@ -41,16 +41,16 @@ class GymnasiumTeam(ParallelEnv):
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+    ) -> tuple[dict[str, object], Info]:
         obs, info = unpacked(self.env.reset(seed=seed, options=options), RESET, self._name)
         self.agents = list(self.possible_agents)
         return self._seen(obs), self._infos(info)
 
-    def _seen(self, obs: Any) -> dict[str, Any]:
+    def _seen(self, obs: object) -> dict[str, object]:
         """The observation of each agent."""
         return self._by_agent(obs, "the observation")
 
-    def render(self) -> Any:
+    def render(self) -> object:
         return self.env.render()
 
     def close(self) -> None:
@@ -79,7 +79,7 @@ class GymnasiumTeam(ParallelEnv):
 
     def _infos(self, info: Info) -> Info:
         """The info for each agent, with its own mask."""
-        masks: Any = info.get(MASK)
+        masks = info.get(MASK)
         names = self.possible_agents
         if masks is None:
             return {name: dict(info) for name in names}
@@ -116,13 +116,13 @@ class TupleTeam(GymnasiumTeam):
             for name, space in self.action_spaces.items()
         }
 
-    def observation_space(self, agent: str) -> spaces.Space[Any]:
+    def observation_space(self, agent: str) -> spaces.Space[object]:
         return self.observation_spaces[agent]
 
-    def action_space(self, agent: str) -> spaces.Space[Any]:
+    def action_space(self, agent: str) -> spaces.Space[object]:
         return self.action_spaces[agent]
 
-    def step(self, actions: dict[str, Any]) -> Stepped:
+    def step(self, actions: dict[str, object]) -> Stepped:
         """All agents act; one that has left is given its first action."""
         joint = tuple(actions.get(name, self._first[name]) for name in self.possible_agents)
         reward: Any  # one number, or one for each agent
@@ -159,15 +159,15 @@ class FactoredActions(GymnasiumTeam):
         components = [spaces.Discrete(n, start=first) for n, first in parts]
         self._actions = self._by_agent(components, "actions")
         self._view = viewed(env.observation_space, type(env.unwrapped).__name__, channels)
-        self._obs: Any = None
+        self._obs: object = None
 
-    def observation_space(self, agent: str) -> spaces.Space[Any]:
+    def observation_space(self, agent: str) -> spaces.Space[object]:
         return self.env.observation_space
 
     def action_space(self, agent: str) -> spaces.Discrete:
         return self._actions[agent]
 
-    def _seen(self, obs: Any) -> dict[str, Any]:
+    def _seen(self, obs: object) -> dict[str, object]:
         self._obs = obs
         return dict.fromkeys(self.possible_agents, obs)
 

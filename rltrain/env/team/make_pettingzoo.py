@@ -70,7 +70,7 @@ def needs_opponent(training: bool, why: str) -> str:
     )
 
 
-def find_maker(id: str) -> Callable[..., Any]:
+def find_maker(id: str) -> Callable[..., object]:
     """Return the function that makes the environments of an id.
 
     Raises:

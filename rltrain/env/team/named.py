@@ -12,7 +12,7 @@ from rltrain.env.env_options import Channels
 from rltrain.env.spaces import from_record, to_record
 from rltrain.env.team.agent_spaces import MASK, Agent, team_spaces
 from rltrain.errors import reason
-from rltrain.types import EnvSpec
+from rltrain.types import EnvSpec, SpecRecord
 
 Name = str | int
 """Name of an agent."""
@@ -75,13 +75,13 @@ class NamedAgents:
             masks = dict(zip(names, masks, strict=True))
         return dict(zip(names, parts, strict=True)), masks
 
-    def joined(self, actions: Mapping[Name, Any]) -> tuple[Any, ...] | np.ndarray:
+    def joined(self, actions: Mapping[Name, object]) -> tuple[object, ...] | np.ndarray:
         """Actions by name as the Gymnasium environment takes them."""
         each, spec = [actions[name] for name in self.names], self._spec
         return tuple(each) if spec.joint == "tuple" else np.array(each, spec.action_dtype)
 
     def seen(
-        self, obs: Mapping[Name, Any], masks: Mapping[Name, Any] | None
+        self, obs: Mapping[Name, Any], masks: Mapping[Name, object] | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Observations [N, *O] and available actions [N, A]. Agents that are not in ``obs`` see
         zeros and can only choose action 0.
@@ -129,14 +129,14 @@ class NamedAgents:
             available[i, :n] = own
         return rows, available
 
-    def actions(self, action: np.ndarray, names: Sequence[Name]) -> dict[Name, Any]:
+    def actions(self, action: np.ndarray, names: Sequence[Name]) -> dict[Name, object]:
         """The actions [N] of these agents, as the environment takes them."""
         own = zip(self.names, self._agents, action, strict=True)
         each = {name: agent.actions.own(int(a)) for name, agent, a in own if name in names}
         return {name: int(a) if np.ndim(a) == 0 else a for name, a in each.items()}
 
 
-def converted(agent: Agent, obs: Any) -> np.ndarray:
+def converted(agent: Agent, obs: object) -> np.ndarray:
     """An agent's observation; ValueError, which names the agent, for what is not in its space."""
     try:
         return agent.convert(obs)
@@ -151,7 +151,7 @@ def agents_record(
     observation_space: Callable[[Any], Any],
     action_space: Callable[[Any], Any],
     channels: Channels,
-) -> tuple[tuple[Name, dict[str, Any], dict[str, Any]], ...] | None:
+) -> tuple[tuple[Name, SpecRecord, SpecRecord], ...] | None:
     """Names and spaces of a team as plain data; None if agents are named by something other than
     text or whole numbers.
     """

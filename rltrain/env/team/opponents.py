@@ -21,8 +21,8 @@ class FixedOpponents(BaseParallelWrapper):
     def __init__(self, env: Any, names: Collection[str], choose: Choose | None) -> None:
         super().__init__(env)
         self._names, self._choose = frozenset(names), choose
-        self.given: dict[str, Any] | None = None
-        self.of_others: tuple[Any, ...] = ()
+        self.given: dict[str, object] | None = None
+        self.of_others: tuple[object, ...] = ()
         self.possible_agents = [a for a in env.possible_agents if a not in self._names]
         self._rng, self._kept = np.random.default_rng(0), set[str]()
 
@@ -33,7 +33,7 @@ class FixedOpponents(BaseParallelWrapper):
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+    ) -> tuple[dict[str, object], dict[str, object]]:
         if seed is not None:
             self._rng = np.random.default_rng(seed)
         self._kept = set()
@@ -41,7 +41,7 @@ class FixedOpponents(BaseParallelWrapper):
         self.of_others = self._others(obs), self._others(infos)
         return self._team(obs), self._team(infos)
 
-    def step(self, actions: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+    def step(self, actions: dict[str, object]) -> tuple[dict[str, object], ...]:
         others = [a for a in self.env.agents if a in self._names and a not in self._kept]
         chosen = self.given
         if chosen is None:
@@ -53,10 +53,10 @@ class FixedOpponents(BaseParallelWrapper):
         self._kept = (self._kept | ended).intersection(self.env.agents)
         return tuple(self._team(each) for each in returned)
 
-    def _team(self, returned: dict[str, Any]) -> dict[str, Any]:
+    def _team(self, returned: dict[str, object]) -> dict[str, object]:
         return {agent: value for agent, value in returned.items() if agent not in self._names}
 
-    def _others(self, returned: dict[str, Any]) -> dict[str, Any]:
+    def _others(self, returned: dict[str, object]) -> dict[str, object]:
         return {agent: value for agent, value in returned.items() if agent in self._names}
 
 

@@ -31,11 +31,11 @@ class OtherTeam:
     def agents(self) -> list[str]:
         return [agent for agent in self.game.env.agents if agent in self.possible_agents]
 
-    def reset(self, seed: int) -> tuple[Any, ...]:
+    def reset(self, seed: int) -> tuple[object, ...]:
         """The return value of the game's last ``reset``."""
         return self.game.of_others
 
-    def step(self, actions: Mapping[str, object]) -> tuple[Any, ...]:
+    def step(self, actions: Mapping[str, object]) -> tuple[object, ...]:
         """The return value of the game's last ``step``."""
         return self.game.of_others
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from typing import Any, cast
+from typing import cast
 
 from rltrain.common.machine.child_processes import EXIT_TIMEOUT, kill_group, without_main
 from rltrain.errors import Interrupted
@@ -59,7 +59,7 @@ class WorkerProcess:
             self.process.start()
         theirs.close()
 
-    def send(self, *question: Any) -> None:
+    def send(self, *question: object) -> None:
         """Ask a question, a method of ``Worker`` and its arguments. Raises WorkerLost if the worker
         is gone.
         """

@@ -72,7 +72,7 @@ class ProcessRollout:
             self._begin(n_steps, clock.after(steps))
         return steps
 
-    def call(self, method: str, *args: Any) -> list[Any]:
+    def call(self, method: str, *args: object) -> list[Any]:
         """Call a method of every environment; the results are in their order."""
         self._settle()
         return [one for each in self._ask("call", method, *args) for one in each]
@@ -173,7 +173,7 @@ class ProcessRollout:
         self._ready, self._asked, self._lost[:] = steps, None, False
         return steps
 
-    def _ask(self, method: str, *args: Any) -> list[Any]:
+    def _ask(self, method: str, *args: object) -> list[Any]:
         return self._ask_each(method, [args] * len(self.shares))
 
     def _ask_each(self, method: str, args: Sequence[tuple[object, ...]]) -> list[Any]:

@@ -47,7 +47,7 @@ class SharedArrays:
     def __getitem__(self, name: str) -> np.ndarray:
         return self.arrays[name]
 
-    def __reduce__(self) -> tuple[type[SharedArrays], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[type[SharedArrays], tuple[object, ...]]:
         return SharedArrays, (self.layout, reduction.DupFd(self.fd))
 
     def __del__(self) -> None:

@@ -68,7 +68,7 @@ class Supervision:
         self._lost = np.zeros(shares[0].total, np.bool_)  # [E] environments of replaced workers
         self._processes: dict[int, WorkerHandle] = {}
         self._tried: set[int] = set()  # workers that have collected, so their kernels are loaded
-        self._question: list[tuple[Any, ...]] = []  # of each worker
+        self._question: list[tuple[object, ...]] = []  # of each worker
         self._answers: dict[int, Any] = {}  # to it, as far as they were read
         self._undelivered: dict[int, WorkerLost] = {}  # why a worker did not get it
         Finalize(self, _kill_all, (self._processes,), exitpriority=0)  # before they are joined

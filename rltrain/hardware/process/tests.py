@@ -99,7 +99,7 @@ class ProcessTests:
             report(n)
         return episodes
 
-    def call(self, method: str, *args: Any) -> list[Any]:
+    def call(self, method: str, *args: object) -> list[Any]:
         """Call a method of every environment; the results are in their order."""
         if self._asked is not None:
             self._ready = self.finish_episodes()

@@ -42,7 +42,7 @@ class Exchange(Protocol):
     def read(self, agents: nn.Module) -> None:
         """Load the weights of the run."""
 
-    def write(self, fields: Mapping[str, np.ndarray], share: Share) -> Any:
+    def write(self, fields: Mapping[str, np.ndarray], share: Share) -> object:
         """Give steps [T, E, …] to the run; returns what the answer has to contain."""
 
     def worker_seconds(self, share: Share) -> np.ndarray:
@@ -69,7 +69,7 @@ class Worker:
 
     def collect(
         self, n_steps: int, clock: Clock
-    ) -> tuple[tuple[Episode, ...], np.ndarray, int, Any]:
+    ) -> tuple[tuple[Episode, ...], np.ndarray, int, object]:
         """Give the next ``n_steps`` time steps to the run.
 
         Returns:
@@ -108,7 +108,7 @@ class Worker:
         self.rollout.restart(state["rollout"], episodes)
         torch.set_rng_state(state["torch_rng"])
 
-    def call(self, method: str, *args: Any) -> list[Any]:
+    def call(self, method: str, *args: object) -> list[Any]:
         """Call a method of every environment."""
         return self.rollout.call(method, *args)
 
@@ -150,7 +150,7 @@ class Answers:
         logger.handlers, logger.propagate = [Collect(self.records)], False
         logger.setLevel(logging.INFO)
 
-    def __call__(self, method: str, *args: Any) -> Answer:
+    def __call__(self, method: str, *args: object) -> Answer:
         """The answer of a method of the worker; ``start`` only makes it."""
         carried = None
         try:
@@ -161,7 +161,7 @@ class Answers:
             if method != "collect" or now >= self.carried_until:
                 carried = self.worker.rollout.carried()
                 self.carried_until = now + CARRIED_INTERVAL
-            answer: tuple[str, Any] = ("value", value)
+            answer: tuple[str, object] = ("value", value)
         except EnvError as error:
             answer = ("failed", str(error))
         except Exception as error:

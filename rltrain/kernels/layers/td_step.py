@@ -242,7 +242,7 @@ def loss_options(loss: TDLoss | CategoricalLoss | QuantileLoss, eta: float) -> A
 
 def draw(
     online: Stack, target: Stack, sizes: tuple[int, int, int], mask_end: int, double: bool
-) -> tuple[tuple[Any, ...], tuple[np.ndarray | None, ...], np.ndarray]:
+) -> tuple[tuple[object, ...], tuple[np.ndarray | None, ...], np.ndarray]:
     """Networks and quantile levels of ``td_step_kernel.step``, drawn in the order of the losses,
     and the noise of the network that learns.
 

@@ -126,7 +126,7 @@ def environment(agent: MatchAgent) -> Leaves:
     """The name of the environment of tests and its options, without those of opponents."""
     assert agent.settings is not None
     plain = agent.settings.plain
-    options: Mapping[str, Any] = {"env": plain["env"], "test": {"env": plain["test"]["env"]}}
+    options: Mapping[str, object] = {"env": plain["env"], "test": {"env": plain["test"]["env"]}}
     return {KIND: agent.settings.choices["env"]} | {
         names: value
         for names, value in leaves(options)

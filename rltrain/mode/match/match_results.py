@@ -8,7 +8,6 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -44,12 +43,12 @@ class Match:
     folder: Path
     title: str
     names: tuple[str, ...]
-    pairings: Sequence[dict[str, Any]]
+    pairings: Sequence[JsonObject]
     ratings: Ratings
     typed: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def sides(self) -> list[dict[str, Any]]:
+    def sides(self) -> list[JsonObject]:
         """The battles of each pairing and side."""
         return [one for each in self.pairings for one in each["sides"]]
 
@@ -79,7 +78,7 @@ class Match:
 
 
 def counted(
-    sides: Iterable[Mapping[str, Any]], name: str, enemy: str | None = None
+    sides: Iterable[JsonObject], name: str, enemy: str | None = None
 ) -> tuple[int, int, int]:
     """Wins, draws and losses of an agent in battles, against one other or against all."""
     won, drawn, lost = 0, 0, 0
@@ -91,7 +90,7 @@ def counted(
     return won, drawn, lost
 
 
-def as_json(rated: Ratings, names: Sequence[str]) -> dict[str, Any]:
+def as_json(rated: Ratings, names: Sequence[str]) -> JsonObject:
     """Ratings by agent with their intervals, and what they cannot say."""
     kinds = {"bradley_terry": rated.bradley_terry, "elo": rated.elo}
     by_name = {kind: np.array(found).T.tolist() for kind, found in kinds.items()}

@@ -136,14 +136,14 @@ def title(agents: Sequence[MatchAgent]) -> str:
     return f"{scenario}: match of {len(agents)} agents"
 
 
-def require_able(agents: Sequence[MatchAgent], battles: int) -> dict[str, Any]:
+def require_able(agents: Sequence[MatchAgent], battles: int) -> JsonObject:
     """Build every agent once on each side; returns what the environment says of itself. Typed keys
     that nothing reads are warned of.
 
     Raises:
         UsageError: an agent that cannot play a side, or an environment without wins.
     """
-    about: dict[str, Any] = {}
+    about: JsonObject = {}
     unread: dict[str, None] = {}
     for first, second in zip(agents, [*agents[1:], agents[0]], strict=True):
         for one, other in ((first, second), (second, first)):
@@ -178,8 +178,8 @@ def identity(agent: MatchAgent) -> JsonObject:
 
 
 def begun(
-    request: dict[str, Any], every: Sequence[tuple[MatchAgent, MatchAgent]]
-) -> tuple[Path | None, list[dict[str, Any]]]:
+    request: JsonObject, every: Sequence[tuple[MatchAgent, MatchAgent]]
+) -> tuple[Path | None, list[JsonObject]]:
     """The folder of a match that this request has started, if any, and which of ``every`` pairing
     are finished. A file that is not JSON is skipped.
 
@@ -199,7 +199,7 @@ def begun(
 
 def read_pairings(
     path: Path, record: JsonObject, every: Sequence[tuple[MatchAgent, MatchAgent]], battles: int
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """The finished pairings in the ``record`` of a match, which are the first of ``every``, with
     all of their battles.
 
@@ -236,7 +236,7 @@ def pairing_sides(first: MatchAgent, second: MatchAgent) -> list[tuple[MatchAgen
     return [(a, b) for a, b in ((first, second), (second, first)) if a.settings is not None]
 
 
-def pairing(first: MatchAgent, second: MatchAgent, battles: int, folder: Path) -> dict[str, Any]:
+def pairing(first: MatchAgent, second: MatchAgent, battles: int, folder: Path) -> JsonObject:
     """Play the battles of two agents, half of them on each side; of one without settings all."""
     sides = pairing_sides(first, second)
     return {
@@ -246,7 +246,7 @@ def pairing(first: MatchAgent, second: MatchAgent, battles: int, folder: Path) -
     }
 
 
-def side(agent: MatchAgent, enemy: MatchAgent, battles: int, folder: Path) -> dict[str, Any]:
+def side(agent: MatchAgent, enemy: MatchAgent, battles: int, folder: Path) -> JsonObject:
     """Play battles of an agent against another one, and with ``record`` the first one again."""
     done = played(playing(agent, enemy, battles, record=False), agent.source, folder)
     infos = [episode.info for episode in done.episodes]

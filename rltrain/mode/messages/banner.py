@@ -6,7 +6,6 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from rich.filesize import decimal
@@ -16,16 +15,14 @@ from rich.text import Text
 
 import rltrain
 from rltrain.common.checkpoint.opponent_files import opponent_name
-from rltrain.common.files import whole_number
+from rltrain.common.files import JsonObject, whole_number
 from rltrain.common.spec_record import channel_text
 from rltrain.config.schema import Settings
 from rltrain.logger.screen import plural, shown
 from rltrain.trainer import Trainer
 
 
-def banner(
-    settings: Settings, trainer: Trainer, plan: Mapping[str, Any], origin: str | None
-) -> Panel:
+def banner(settings: Settings, trainer: Trainer, plan: JsonObject, origin: str | None) -> Panel:
     """Return the panel with a run's settings and resources."""
     facts = {
         "run": f"{settings.title}: {schedule(settings)}",
@@ -111,7 +108,7 @@ def opponents(settings: Settings) -> dict[str, str]:
     return {"opponents": f"{names}; in tests {opponent_name(settings.run.test.opponent)}"}
 
 
-def networks(plan: Mapping[str, Any]) -> str:
+def networks(plan: JsonObject) -> str:
     """Parameters of every network that has some, and the memory for all copies of them."""
     parts = [f"{name} {n:,}" for name, n in plan["parameters"].items() if n]
     return f"{', '.join(parts)} parameters; {decimal(plan['network_bytes'])} with their copies"
@@ -133,7 +130,7 @@ def environment(trainer: Trainer, n_envs: Mapping[str, int]) -> str:
     return f"{', '.join(sizes)}; {counts}{n_envs['tests']} for tests"
 
 
-def device(plan: Mapping[str, Any]) -> str:
+def device(plan: JsonObject) -> str:
     """Device, threads, worker processes and, of the real StarCraft II, processes of games."""
     workers, testers = plan["workers"], plan["test_workers"]
     games = plan["processes"] - 1 - workers - testers
@@ -144,7 +141,7 @@ def device(plan: Mapping[str, Any]) -> str:
     return words + (f", {plural(games, 'game process')}" if games else "")
 
 
-def replay_text(plan: Mapping[str, Any], available: int) -> str:
+def replay_text(plan: JsonObject, available: int) -> str:
     """5,000 episodes of 1,234 bytes a step, up to 1.5 GB; with the folder on disk, or the free
     memory where it may be short.
     """

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import yaml
@@ -42,7 +41,7 @@ LEFT_OUT = ("choices", "mode", "resume", "load_step", "trust", "record", *ONLY_I
 def card(
     run_dir: Path,
     settings: Settings,
-    facts: Mapping[str, Any],
+    facts: JsonObject,
     commands: Sequence[str],
     address: str | None = None,
 ) -> str:
@@ -125,7 +124,7 @@ def differences(record: JsonObject, typed: Set[str]) -> list[str]:
     return [" ".join(printable(line).splitlines()) for line in lines]
 
 
-def describes_run(facts: Mapping[str, Any]) -> bool:
+def describes_run(facts: JsonObject) -> bool:
     """Whether ``run.json``, which anyone may have written, has what a card tells of it."""
     numbers = [facts.get(name) for name in ("env_steps", "updates", "seconds")]
     counted = all(is_number(n) and 0 <= n <= MOST_COUNTED for n in numbers)
@@ -137,7 +136,7 @@ def describes_run(facts: Mapping[str, Any]) -> bool:
     )
 
 
-def table(facts: Mapping[str, Any]) -> str:
+def table(facts: JsonObject) -> str:
     """The last and the best test."""
     tests = {"last": facts["final_test"], "best": facts["best_test"] or {}}
     names = [name for name in COLUMNS if name in tests["last"]]

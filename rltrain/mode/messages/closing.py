@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rltrain.common import checkpoint
-from rltrain.common.files import put_text
+from rltrain.common.files import JsonObject, put_text
 from rltrain.common.metrics import student, wilson
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
@@ -22,7 +21,7 @@ from rltrain.mode.messages.card import card
 from rltrain.trainer import Trainer
 
 
-def closing_text(facts: Mapping[str, object], trainer: Trainer, trust: str | None) -> str:
+def closing_text(facts: JsonObject, trainer: Trainer, trust: str | None) -> str:
     """The result, where the curve is, and one command each to watch, to evaluate and to continue,
     with the package that a loaded run must ``trust``.
     """
@@ -32,7 +31,7 @@ def closing_text(facts: Mapping[str, object], trainer: Trainer, trust: str | Non
     return "\n".join([*result(facts, trainer), *(f"  {line}" for line in next_lines)])
 
 
-def result(facts: Mapping[str, Any], trainer: Trainer) -> list[str]:
+def result(facts: JsonObject, trainer: Trainer) -> list[str]:
     """How a run with these ``facts`` of ``run.json`` ended, with its last and best test."""
     env_steps, status = trainer.clock.env_steps, facts["status"]
     verb = {"finished": "Finished", "interrupted": "Stopped", "failed": "Failed"}[status]
@@ -57,7 +56,7 @@ def one_line(lines: Sequence[str]) -> str:
     return " ".join(line if line.endswith(".") else f"{line}." for line in lines)
 
 
-def score_text(test: Mapping[str, Any], n_episodes: int = 0) -> str:
+def score_text(test: JsonObject, n_episodes: int = 0) -> str:
     """win rate 50% [25%, 75%], return 12.34; with the 95% interval of the first if ``n_episodes``
     are known.
     """
@@ -88,7 +87,7 @@ def kept_text(checkpoints: Path, env_steps: int) -> str:
     return "Nothing is kept: there was no checkpoint yet."
 
 
-def next_commands(facts: Mapping[str, object], trainer: Trainer, trust: str | None) -> list[str]:
+def next_commands(facts: JsonObject, trainer: Trainer, trust: str | None) -> list[str]:
     """List the commands that can be typed next: to watch, to evaluate, to continue."""
     run_dir, path = trainer.run_dir, shown(trainer.run_dir)
     checkpoints = run_dir / "checkpoints"
@@ -159,9 +158,7 @@ def resume_command(
     return " ".join(filter(None, words))
 
 
-def conclusion(
-    settings: Settings, trainer: Trainer, facts: Mapping[str, object], job: JobName | None
-) -> str:
+def conclusion(settings: Settings, trainer: Trainer, facts: JsonObject, job: JobName | None) -> str:
     """The last text about a run; a finished one gets its ``README.md``."""
     run_dir, trust = trainer.run_dir, to_trust(settings)
     if facts["status"] == "finished":

@@ -4,16 +4,15 @@ buffer; shown by the banner and kept in ``run.json``.
 
 from __future__ import annotations
 
-from typing import Any
-
 from rltrain.assemble.env import n_threads
 from rltrain.callback.training import Training
+from rltrain.common.files import JsonObject
 from rltrain.common.machine.free_memory import available_memory
 from rltrain.config.schema import Settings
 from rltrain.types import Plan, module_device
 
 
-def resource_plan(settings: Settings, trainer: Training) -> dict[str, Any]:
+def resource_plan(settings: Settings, trainer: Training) -> JsonObject:
     """The plan in plain numbers; bytes are those of a full replay and of all copies of the
     weights.
     """

@@ -19,7 +19,7 @@ from rltrain.config.combinations import Facts
 from rltrain.config.overrides import is_below, overlaid
 from rltrain.config.schema import Settings
 from rltrain.trainer import Trainer
-from rltrain.types import Clock
+from rltrain.types import Clock, SpecRecord
 
 log = logging.getLogger("rltrain")
 
@@ -131,12 +131,12 @@ def opponent_facts(
     }
 
 
-def has_images(spec: Mapping[str, Any]) -> bool:
+def has_images(spec: SpecRecord) -> bool:
     """Whether observations, or parts of them, are images."""
     return "'channels'" in str((spec["obs_space"], spec["agents"]))
 
 
-def observation_facts(settings: Settings, spec: Mapping[str, Any]) -> dict[str, object]:
+def observation_facts(settings: Settings, spec: SpecRecord) -> dict[str, object]:
     """Return which observations there are, and what the network makes of them."""
     network, shape = settings.nodes["algo.network"].target, spec["obs_shape"]
     space = spec["obs_space"] or {}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rltrain.common.json_text import is_number
+from rltrain.config.catalog import Tree
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import is_below
 from rltrain.config.validate.constructor import show
@@ -74,9 +75,7 @@ class Parameter:
         return f"{self.key}={values[min(place, len(values) - 1)]}"
 
 
-def validated_space(
-    entries: Sequence[Mapping[str, Any]], overrides: Sequence[str]
-) -> list[Parameter]:
+def validated_space(entries: Sequence[Tree], overrides: Sequence[str]) -> list[Parameter]:
     """The parameters of ``tune.space``, of which every choice and both ends are valid with
     ``overrides``.
 
@@ -104,7 +103,7 @@ def in_whole_numbers(
     return parameter
 
 
-def read_space(entries: Sequence[Mapping[str, Any]]) -> list[Parameter]:
+def read_space(entries: Sequence[Tree]) -> list[Parameter]:
     """The parameters of ``tune.space``; UsageError for every entry that is wrong."""
     problems = [p for e in entries if (p := problem(e))]
     keys = [e.get("key") for e in entries]

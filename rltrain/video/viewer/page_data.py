@@ -11,15 +11,14 @@ import json
 import struct
 import zlib
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from rltrain.common.files import put_text
+from rltrain.common.files import JsonObject, put_text
 from rltrain.common.json_text import without_nan
 from rltrain.common.page import filled
 
@@ -34,9 +33,7 @@ Entry = tuple[str, Sequence[int], int, float, float]
 """Name, shape, bytes of a number, smallest number and step."""
 
 
-def write_viewer(
-    path: Path, page: Mapping[str, object], episodes: Sequence[Mapping[str, Any]]
-) -> None:
+def write_viewer(path: Path, page: JsonObject, episodes: Sequence[JsonObject]) -> None:
     """Write the page; ``page`` and ``episodes`` as ``packed_page`` takes them."""
     script = files(__package__).joinpath("viewer.js").read_text(encoding="utf-8")
     fields = {
@@ -47,7 +44,7 @@ def write_viewer(
     put_text(path, filled(__package__, "viewer", fields))
 
 
-def packed_page(page: Mapping[str, Any], episodes: Sequence[Mapping[str, Any]]) -> str:
+def packed_page(page: JsonObject, episodes: Sequence[JsonObject]) -> str:
     """A page's data as text (base64).
 
     Args:

@@ -131,11 +131,11 @@ class Games:
             for e, info, restarts in ((e, self._info[e], int(self.restarts[e])) for e in envs)
         ]
 
-    def call(self, method: str, *args: Any) -> list[Any]:
+    def call(self, method: str, *args: object) -> list[Any]:
         """Call a method of SMAC's environment in every game; ``get_stats`` counts the restarts."""
         return [self.call_one(e, method, *args) for e in range(self.n_envs)]
 
-    def call_one(self, e: int, method: str, *args: Any) -> Any:
+    def call_one(self, e: int, method: str, *args: object) -> Any:
         """Call a method of SMAC's environment in game e.
 
         Raises:
@@ -314,7 +314,7 @@ class GameProcess:
             self.process.start()
         theirs.close()
 
-    def send(self, *message: Any) -> None:
+    def send(self, *message: object) -> None:
         """Raises Crash if the worker is gone."""
         try:
             self.connection.send(message)

@@ -104,7 +104,7 @@ class Game:
             [u.unit_type, u.pos.x, u.pos.y, u.health, u.shield, u.weapon_cooldown] for u in units
         ]
 
-    def get_stats(self) -> dict[str, Any]:
+    def get_stats(self) -> dict[str, float]:
         """SMAC's statistics; its own method divides by zero before the first finished battle."""
         if self.inner.battles_game == 0:
             return {"battles_won": 0, "battles_game": 0, "win_rate": 0.0, "restarts": 0}
@@ -122,7 +122,7 @@ class Game:
             raise
         return sorted(str(p) for p in set(Path(folder).glob("*.SC2Replay")) - before)
 
-    def call(self, method: str, *args: Any) -> Any:
+    def call(self, method: str, *args: object) -> Any:
         return getattr(self if hasattr(self, method) else self.env, method)(*args)
 
 
@@ -150,7 +150,7 @@ def play(connection: Connection, recipe: Recipe, seed: int) -> None:
         game.env.close()
 
 
-def answer(game: Game, method: str, *args: Any) -> tuple[str, Any]:
+def answer(game: Game, method: str, *args: object) -> tuple[str, Any]:
     """Carry out one message."""
     episode = method in ("reset", "step")
     try:
