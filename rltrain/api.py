@@ -15,13 +15,13 @@ from rltrain.assemble.build_learner import build_learner
 from rltrain.assemble.build_policy import build_greedy_policy
 from rltrain.assemble.env import prepare_machine
 from rltrain.callback import Callback
-from rltrain.common.files import absolute_path, json_object, require_empty
+from rltrain.common.files import absolute_path, require_empty
 from rltrain.config.compose import compose_checked
 from rltrain.config.mapping import Overrides, as_texts, require_load_step, require_path, texts_for
 from rltrain.config.overrides import typed_value
 from rltrain.config.python_objects import env_overrides, with_env, with_objects
 from rltrain.config.schema import Settings
-from rltrain.errors import SIGNAL_CODES, UsageError, memory_errors, usage_errors
+from rltrain.errors import SIGNAL_CODES, UsageError, failure, memory_errors, usage_errors
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
 from rltrain.mode import evaluate as evaluation
@@ -153,7 +153,7 @@ def succeeded(result: Result) -> Result:
     if result.exit_code in SIGNAL_CODES.values():
         raise SystemExit(result.exit_code)
     if result.exit_code:
-        cause = json_object(result.run_dir / "run.json").get("error")
+        cause = "one of several processes did." if result.error is None else failure(result.error)
         raise RuntimeError(
             f"The run failed: {cause} The traceback is in {result.run_dir / 'train.log'}."
         )

@@ -15,6 +15,7 @@ import pytest
 from gymnasium import spaces
 
 import rltrain
+from rltrain.api import Result, succeeded
 from rltrain.callback import Callback
 from rltrain.errors import UsageError
 from rltrain.report.readers.rltrain_runs import changes_task
@@ -350,3 +351,10 @@ def test_paths_of_a_match_may_have_commas_and_quotes(monkeypatch):
 def test_the_runs_of_a_report_may_be_results(small):
     result = rltrain.train([*small, "total_env_steps=20"])
     assert rltrain.load_runs(result)["run"].unique().tolist() == [str(result.run_dir)]
+
+
+def test_a_failed_run_says_why_whatever_is_in_its_folder(tmp_path):
+    """Defect: "The run failed: None" where its record was gone."""
+    for error, said in ((ValueError("too hot"), "ValueError: too hot"), (None, "one of several")):
+        with pytest.raises(RuntimeError, match=f"The run failed: {said}"):
+            succeeded(Result(tmp_path, exit_code=1, error=error))

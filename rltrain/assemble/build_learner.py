@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,7 @@ from rltrain.common.conformance import Interface, conform
 from rltrain.common.seeding import NETWORK_STREAM, seed_key
 from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
+from rltrain.errors import CheckpointError
 from rltrain.hardware.device import available_cores, seed_networks
 from rltrain.interfaces import Agents, Critic, Loss, Mixer, Model, Optimizer, TargetUpdates
 from rltrain.types import EnvSpec, module_device
@@ -63,7 +65,10 @@ def build_model(settings: Settings, spec: EnvSpec, device: torch.device) -> Mode
 
     Raises:
         ValueError: there is nothing to learn in them.
+        UsageError: the weights of the run that is resumed have other sizes.
     """
+    if settings.resumes_from is not None:
+        require_saved_sizes(settings, spec, settings.resumes_from)
     with seed_networks(seed_key(settings.run.seed, NETWORK_STREAM)):
         agents = build_agents(settings, spec)
         if not settings.nodes["algo.network"].target.startswith("rltrain."):
@@ -86,6 +91,25 @@ def build_model(settings: Settings, spec: EnvSpec, device: torch.device) -> Mode
             "no parameters, so nothing can be learned."
         )
     return model.to(device)
+
+
+def require_saved_sizes(settings: Settings, spec: EnvSpec, checkpoints: Path) -> None:
+    """Compare networks with the weights of a run, whose configuration may be a stranger's, before
+    there is memory for them; UsageError where their sizes differ.
+    """
+    if all(is_shipped(settings, part) for part in ("network", "mixer", "critic")):
+        with torch.device("meta") as nowhere:
+            model = build_model(replace(settings, resumes_from=None), spec, nowhere)
+        have = {"online": model.state_dict()}
+        for folder in (checkpoints / str(step) for step in checkpoint.list_steps(checkpoints)):
+            with suppress(CheckpointError):  # the restore reports it
+                check_fits(have, checkpoint.read_networks(folder), folder, about(settings, spec))
+                return
+
+
+def is_shipped(settings: Settings, part: str) -> bool:
+    """Whether the class of a part of ``algo`` is one of rltrain's."""
+    return settings.nodes[f"algo.{part}"].target.startswith("rltrain.")
 
 
 def build_agents(settings: Settings, spec: EnvSpec) -> Agents:
@@ -181,11 +205,8 @@ def load_mixer(settings: Settings, spec: EnvSpec, device: torch.device, folder: 
     Raises:
         ValueError: it is the user's own class, which an evaluation does not build.
     """
-    mixer: Mixer = settings.nodes["algo.mixer"].build(spec=spec)
-    saved = checkpoint.read_networks(folder)["online"].items()
-    mixer.load_state_dict(
-        {name.removeprefix("mixer."): t for name, t in saved if name.startswith("mixer.")}
-    )
+    build = partial(settings.nodes["algo.mixer"].build, spec=spec)
+    mixer: Mixer = load("mixer", build, settings, spec, folder)
     return mixer.to(device)
 
 
@@ -196,11 +217,25 @@ def load_agents(settings: Settings, spec: EnvSpec, device: torch.device, folder:
         UsageError: the weights belong to another environment or network.
     """
     with seed_networks(seed_key(settings.run.seed, NETWORK_STREAM)):
-        agents = build_agents(settings, spec).to(device)
+        build = partial(build_agents, settings, spec)
+        agents: Agents = load("agents", build, settings, spec, folder)
+    return agents.to(device)
+
+
+def load(
+    name: str, build: Callable[[], Any], settings: Settings, spec: EnvSpec, folder: Path
+) -> Any:
+    """A part of the networks with the weights of a checkpoint, whose configuration may be a
+    stranger's: sizes are compared before there is memory for it. UsageError where they differ.
+    """
     saved = checkpoint.read_networks(folder).get("online", {})
     tensors = saved if isinstance(saved, Mapping) else {}
-    own = {name: tensor for name, tensor in tensors.items() if name.startswith("agents.")}
-    have = {f"agents.{name}": tensor for name, tensor in agents.state_dict().items()}
-    check_fits({"online": have}, {"online": own}, folder, about(settings, spec))
-    agents.load_state_dict({name.removeprefix("agents."): t for name, t in own.items()})
-    return agents
+    own = {key: tensor for key, tensor in tensors.items() if key.startswith(f"{name}.")}
+    shipped = is_shipped(settings, "network" if name == "agents" else name)
+    for device in ("meta", "cpu") if shipped else ("cpu",):
+        with torch.device(device):
+            part = build()
+        have = {f"{name}.{key}": tensor for key, tensor in part.state_dict().items()}
+        check_fits({"online": have}, {"online": own}, folder, about(settings, spec))
+    part.load_state_dict({key.removeprefix(f"{name}."): t for key, t in own.items()})
+    return part

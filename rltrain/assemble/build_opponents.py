@@ -23,12 +23,12 @@ from rltrain.common.seeding import (
     seed_key,
     weighted_index,
 )
-from rltrain.common.spec_record import read_spec
+from rltrain.common.spec_record import excerpt, read_spec
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.validate.checker import check
 from rltrain.config.validate.constructor import show
-from rltrain.errors import closest
+from rltrain.errors import CheckpointError, closest
 from rltrain.hardware.device import resolve_device, seed_networks
 from rltrain.hardware.env_share import Share
 from rltrain.hardware.rollout_opponents import Opponents
@@ -164,6 +164,7 @@ def checkpoint_policy(settings: Settings, opponent: str, side: OtherSide, traini
 
     Raises:
         ValueError: it belongs to another environment, map or team.
+        CheckpointError: its spec is damaged.
     """
     folder, key = settings.opponent_folders[opponent], f"{opponent_key(training)}={opponent}"
     trust = f"trust=[{','.join(settings.run.trust)}]"
@@ -171,7 +172,10 @@ def checkpoint_policy(settings: Settings, opponent: str, side: OtherSide, traini
     own = check(tree, choices, {})
     if own.algo is None:
         raise ValueError(f"{key} is a scripted policy without weights: type its name instead.")
-    spec = read_spec(checkpoint.read(folder, SPEC))
+    try:
+        spec = read_spec(checkpoint.read(folder, SPEC))
+    except ValueError as error:
+        raise CheckpointError(f"{folder} has a damaged spec.json: {error!s:.300}") from error
     require_team(settings, own, spec, side, key)
     agents = load_agents(own, spec, resolve_device(settings.hardware.device), folder)
     return greedy(settings, agents, spec, side)
@@ -190,8 +194,9 @@ def require_team(
     trained, here = played(own), played(settings)
     if trained != here:
         raise ValueError(
-            f"{key} was trained on {trained}, and this run is on {here}: expected a checkpoint of "
-            f"the same map or game. A scripted policy ({side.policies}) plays on every one."
+            f"{key} was trained on {excerpt(trained, here)}, and this run is on {here}: expected a "
+            "checkpoint of the same map or game. A scripted policy "
+            f"({side.policies}) plays on every one."
         )
     theirs = [name for name, *_ in spec.agents or ()]
     if not theirs or theirs != [name for name, *_ in side.spec.agents or ()]:
@@ -200,7 +205,7 @@ def require_team(
     if differing:
         name = differing[0]
         raise ValueError(
-            f"{key} has {name} {getattr(spec, name)}, and the other side of this run "
+            f"{key} has {name} {getattr(spec, name)!s:.80}, and the other side of this run "
             f"{getattr(side.spec, name)}: expected a checkpoint that was trained with the same "
             "options of observations and actions (env.obs_…, env.conic_fov, env.kwargs)."
         )
@@ -220,4 +225,4 @@ def played(settings: Settings) -> str:
     """The environment, and what is played in it: a map, a game or an id."""
     options = settings.plain["env"]
     names = (options[key] for key in ("map_name", "game", "id") if options.get(key))
-    return " ".join([str(settings.choices["env"]), *names])
+    return " ".join(" ".join([str(settings.choices["env"]), *names]).split())

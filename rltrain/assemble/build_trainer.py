@@ -18,7 +18,7 @@ from rltrain.assemble.build_learner import about, build_learner
 from rltrain.assemble.build_opponents import build_opponents
 from rltrain.assemble.build_policy import build_exploration, build_rollout, obs_view
 from rltrain.assemble.callbacks import build_callbacks, obs_statistics, snapshots, video_recorder
-from rltrain.assemble.env import build_env, ordered_as, prepare_machine
+from rltrain.assemble.env import build_env, closed_unless_built, ordered_as, prepare_machine
 from rltrain.assemble.evaluation import build_test_env, build_tests
 from rltrain.callback import Callback, Callbacks, Health, ReplacedCode
 from rltrain.common.conformance import conform
@@ -37,6 +37,7 @@ from rltrain.trainer import Trainer
 from rltrain.types import EnvSpec, Plan
 
 
+@closed_unless_built()
 def build_trainer(
     settings: Settings, run_dir: Path, loggers: Loggers, callbacks: Sequence[Callback] = ()
 ) -> Trainer:

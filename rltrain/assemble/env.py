@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ import rltrain
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import SPEC
 from rltrain.common.conformance import conform
+from rltrain.common.failures import closed_on_error
 from rltrain.common.files import absolute_path
 from rltrain.config.schema import Settings
 from rltrain.errors import CONTAINED, CheckpointError
@@ -53,6 +57,22 @@ def n_threads(settings: Settings) -> int:
     return min(2 if "hidden_dim" in keywords or convolutions > 1 else 1, available_cores())
 
 
+BUILT: ContextVar[list[VectorEnv]] = ContextVar("BUILT")
+"""The environments of what is built now."""
+
+
+@contextmanager
+def closed_unless_built() -> Iterator[None]:
+    """Context, or decorator, of what builds environments: those are closed if it raises."""
+    made: list[VectorEnv] = []
+    token = BUILT.set(made)
+    try:
+        with closed_on_error("an environment", made):
+            yield
+    finally:
+        BUILT.reset(token)
+
+
 def build_env(
     settings: Settings, n_envs: int, *, training: bool, scripted: bool = False
 ) -> VectorEnv:
@@ -87,6 +107,7 @@ def build_env(
             "makes a single one, or pass that to rltrain.make_trainer(…, env=…)."
         )
     made = conform(env, VectorEnv, "env")
+    BUILT.get([]).append(made)
     made.order_agents(settings.agent_order)
     return made
 

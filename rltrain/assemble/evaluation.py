@@ -7,7 +7,13 @@ from pathlib import Path
 from rltrain.assemble.build_learner import load_agents
 from rltrain.assemble.build_opponents import build_opponents
 from rltrain.assemble.build_policy import build_test_rollout, n_test_envs
-from rltrain.assemble.env import build_env, ordered_as_saved, prepare_machine, recorded
+from rltrain.assemble.env import (
+    build_env,
+    closed_unless_built,
+    ordered_as_saved,
+    prepare_machine,
+    recorded,
+)
 from rltrain.callback.training import EvaluationRollouts
 from rltrain.common.seeding import TEST_POLICY_STREAM, generator
 from rltrain.config.combinations import require_fit
@@ -50,6 +56,7 @@ def build_tests(
     return build_process_tests(settings, agents, env, watched=watched)
 
 
+@closed_unless_built()
 def build_evaluation(settings: Settings, folder: Path | None) -> EvaluationRollouts:
     """Environments and a policy: that of the checkpoint in ``folder``, here or in
     ``test.n_workers`` processes, or the scripted one of ``algo``. What is played here is recorded

@@ -14,7 +14,7 @@ from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.assemble.build_learner import build_learner
 from rltrain.assemble.build_trainer import build_actor, build_buffer, trainer_settings
 from rltrain.assemble.callbacks import build_callbacks, obs_statistics, video_recorder
-from rltrain.assemble.env import ordered_as, prepare_machine
+from rltrain.assemble.env import closed_unless_built, ordered_as, prepare_machine
 from rltrain.assemble.evaluation import build_test_env, build_tests
 from rltrain.callback import Callback
 from rltrain.common.files import absolute_path
@@ -39,6 +39,7 @@ class NoExploration:
         return {}
 
 
+@closed_unless_built()
 def build_offline_trainer(
     settings: Settings, run_dir: Path, loggers: Loggers, callbacks: Sequence[Callback] = ()
 ) -> OfflineTrainer:

@@ -23,7 +23,7 @@ from rltrain.assemble.build_policy import (
     build_test_rollout,
     n_test_envs,
 )
-from rltrain.assemble.env import build_env
+from rltrain.assemble.env import build_env, closed_unless_built
 from rltrain.common.checkpoint.opponent_files import SELF
 from rltrain.common.machine.install import require_extra
 from rltrain.common.seeding import NOISE_STREAM, seed_key
@@ -117,6 +117,7 @@ def build_process_rollout(
     )
 
 
+@closed_unless_built()
 def make_rollout(
     settings: Settings, keeps: Mapping[str, bool] | None, spec: EnvSpec, share: Share, replaced: int
 ) -> tuple[Rollout, Agents]:

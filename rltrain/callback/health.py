@@ -9,6 +9,7 @@ from typing import Any
 from rltrain.callback.hooks import Callback
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
+from rltrain.common.number_types import saved_number
 from rltrain.errors import DivergedError
 from rltrain.types import StateDict, UpdateResult
 
@@ -35,6 +36,7 @@ class Health(Callback):
     """
 
     only_counts = True
+    state_names = ("read_at", "warned_of_support", "warned_of_undone")
     undone: Any = 0.0  # consecutive; a tensor after the first update
     read_at: int = 0  # updates
     warned_of_support: bool = False
@@ -89,14 +91,8 @@ class Health(Callback):
         return value
 
     def state_dict(self) -> StateDict:
-        return {
-            "undone": float(self.undone),
-            "read_at": self.read_at,
-            "warned_of_support": self.warned_of_support,
-            "warned_of_undone": self.warned_of_undone,
-        }
+        return {**super().state_dict(), "undone": float(self.undone)}
 
     def load_state_dict(self, state: StateDict) -> None:
-        self.undone, self.read_at = float(state["undone"]), int(state["read_at"])
-        self.warned_of_support = bool(state["warned_of_support"])
-        self.warned_of_undone = bool(state["warned_of_undone"])
+        super().load_state_dict(state)
+        self.undone = saved_number("undone", state["undone"], 0.0)

@@ -19,6 +19,7 @@ from weakref import WeakSet
 import numpy as np
 
 from rltrain.callback.training import Training
+from rltrain.common.number_types import saved_number
 from rltrain.common.stateful import Stateful, class_name, named
 from rltrain.errors import UsageError, did_you_mean, reason
 from rltrain.types import Batch, Clock, StateDict, Steps, StepView, Trajectory, UpdateResult
@@ -47,11 +48,13 @@ class Callback(Stateful):
         return {k: v.state_dict() if hasattr(v, "state_dict") else deepcopy(v) for k, v in own}
 
     def load_state_dict(self, state: StateDict) -> None:
-        """Restore what ``state_dict`` returned."""
+        """Restore what ``state_dict`` returned; ValueError for another type of rltrain's values."""
         for name in self.state_names:
-            own = getattr(self, name)
+            own, kind = getattr(self, name), type(state[name])
             if hasattr(own, "load_state_dict"):
                 own.load_state_dict(state[name])
+            elif kind is not type(own) and is_own(self):
+                raise ValueError(f"{name} is {state[name]!a:.80}: expected {type(own).__name__}")
             else:
                 setattr(self, name, deepcopy(state[name]))
 
@@ -139,7 +142,7 @@ class Due(Stateful):
         return {"at": self.at, "interval": self.interval}
 
     def load_state_dict(self, state: StateDict) -> None:
-        self.at, before = int(state["at"]), int(state["interval"])
+        self.at, before = (saved_number(f"due.{name}", state[name]) for name in ("at", "interval"))
         if before != self.interval:
             self.at = self.after(self.at - before)
 
@@ -169,8 +172,12 @@ class Hook(NamedTuple):
     @property
     def is_own(self) -> bool:
         """Whether it is one of rltrain's."""
-        own = type(self.callback).__module__.startswith("rltrain.")
-        return own and self.name not in vars(self.callback)
+        return is_own(self.callback) and self.name not in vars(self.callback)
+
+
+def is_own(callback: Callback) -> bool:
+    """Whether the class of a callback is one of rltrain's."""
+    return type(callback).__module__.startswith("rltrain.")
 
 
 class Callbacks(Callback):

@@ -7,13 +7,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
+
 from rltrain.callback.hooks import Callback, Due
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.opponent_files import RESULTS
 from rltrain.common.files import put_text
+from rltrain.common.number_types import saved_array
 from rltrain.common.stateful import all_or_nothing
-from rltrain.types import Steps
+from rltrain.types import StateDict, Steps
 
 POOL = "pool"
 """The pool's folder in the run folder."""
@@ -30,6 +33,12 @@ class SaveSnapshots(Callback):
     def __init__(self, *, interval: int, pool_size: int) -> None:
         self.due, self.pool_size, self.newest = Due(interval), pool_size, 0
         self.results: dict[str, dict[str, list[int]]] = {}
+
+    def load_state_dict(self, state: StateDict) -> None:
+        super().load_state_dict(state)
+        for of_now in self.results.values():
+            for counts in of_now.values():
+                saved_array("results", counts, np.zeros(3, np.int64), 0)
 
     def on_train_start(self, trainer: Training, value: None = None) -> None:
         now, pool = trainer.clock.env_steps, trainer.run_dir / POOL

@@ -100,5 +100,6 @@ class Test(Callback):
     def load_state_dict(self, state: StateDict) -> None:
         if not all(type(score) in (int, float) for score in state["best"]):
             raise ValueError(f"the best test is {state['best']!a:.80}: expected numbers")
+        self.best_at = state["best_at"]  # of either type
         super().load_state_dict(state)
         self.began_at = -1  # a test by hand is not one that began before

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +46,16 @@ class Disk:
             self.failing.remove(what)
             log.warning("%s could be written again", what)
         return True
+
+
+@contextmanager
+def closed_on_error(name: str, parts: Iterable[Any]) -> Iterator[None]:
+    """Context in which parts are made: ``close_all`` of them if an exception leaves it."""
+    try:
+        yield
+    except BaseException:
+        close_all(name, parts)
+        raise
 
 
 def close_all(name: str, parts: Iterable[Any]) -> None:

@@ -84,6 +84,17 @@ def saved_array(
     return given
 
 
+def saved_number(name: str, saved: object, low: float = 0, high: float = MOST_COUNTED) -> Any:
+    """A whole number of a saved state, or, with a limit that is none, a number with a fraction.
+
+    Raises:
+        ValueError: it is not one, or out of range.
+    """
+    import numpy as np  # commands are checked without it
+
+    return saved_array(name, saved, np.array(low), low, high).item()
+
+
 def saved_form(name: str, saved: object, like: np.ndarray) -> np.ndarray:
     """An array of a saved state, with any numbers.
 

@@ -321,6 +321,7 @@ class Settings:
     typed: frozenset[str] = frozenset()
     agent_order: tuple[str, ...] = ()  # of a team's agents, if it is known
     opponent_folders: Mapping[str, Path] = field(default_factory=dict)  # checkpoints, as typed
+    resumes_from: Path | None = None  # the checkpoints/ of the run that is resumed
 
     def opponent_weights(self, *, training: bool) -> Mapping[str, float]:
         """Who plays the other side in training or in tests, as typed, and how often."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping
+from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -13,11 +14,18 @@ from typing import Any, Literal
 import numpy as np
 
 from rltrain.common.machine.install import install_extra
-from rltrain.common.number_types import Count, Flag, Probability
+from rltrain.common.number_types import (
+    Count,
+    Flag,
+    Probability,
+    saved_array,
+    saved_number,
+)
 from rltrain.env.vector import Env, Observation, SyncVectorEnv
 from rltrain.types import EnvSpec, Info, StateDict
 
 CONSTANT = ("channels", "action_map", "random", "ramping")  # not the state of a game
+NUMBERS = (-10, 10_000)  # positions, directions and timers of a game are between these
 CELL = 32  # pixels per grid cell in videos
 COLORS = np.array(
     [
@@ -109,12 +117,22 @@ class MinAtarGame(Env):
         }
 
     def load_state_dict(self, state: StateDict) -> None:
-        if unknown := sorted(set(state["game"]) - set(vars(self.game))):
-            raise ValueError(f"the game has no {', '.join(unknown)}")
-        vars(self.game).update(plain(state["game"]))
-        key = np.asarray(state["random"]["key"]).astype(np.uint32)
-        self.game.random.set_state(("MT19937", key, state["random"]["pos"]))
-        self._t, self._last_action = state["t"], state["last_action"]
+        """Continue from ``state_dict``; ValueError, IndexError or TypeError for no state of it."""
+        given, own = plain(state["game"]), self.state_dict()["game"]
+        if other := sorted(given.keys() ^ own.keys()):
+            raise ValueError(f"env.game has other values than the game: {', '.join(other):.80}")
+        for name, value in own.items():
+            require_values(f"env.{name}", given[name], value)
+        vars(self.game).update(given)
+        self.game.state()
+        deepcopy(self.game).act(0)  # an exception for what lies elsewhere or lacks a part
+        like = np.zeros(624, np.int64)
+        words = saved_array("env.random", state["random"]["key"], like, 0, 2**32 - 1)
+        place = saved_number("env.random.pos", state["random"]["pos"], 0, len(words))
+        self.game.random.set_state(("MT19937", words.astype(np.uint32), place))
+        self._t = saved_number("env.t", state["t"])
+        last = len(self.game.action_map) - 1
+        self._last_action = saved_number("env.last_action", state["last_action"], 0, last)
 
     def close(self) -> None:
         """Nothing to close."""
@@ -123,7 +141,21 @@ class MinAtarGame(Env):
         return Observation(self.game.state().transpose(2, 0, 1)[None], self._all, self._nothing)
 
 
-def plain(value: object) -> object:
+def require_values(name: str, saved: object, own: object) -> None:
+    """ValueError unless a game that has ``own`` in a place may have a saved value there: an array
+    of 0 and 1 of the same form, a list of numbers, lists and None, or a whole number.
+    """
+    if isinstance(own, np.ndarray):
+        saved_array(name, saved, own, 0, 1)
+    elif isinstance(own, list) and isinstance(saved, list):
+        for each in saved:
+            if each is not None:
+                require_values(name, each, [] if isinstance(each, list) else 0)
+    else:
+        saved_number(name, int(saved) if isinstance(saved, bool) else saved, *NUMBERS)
+
+
+def plain(value: Any) -> Any:
     """Copy nested dicts and lists, with numbers as Python types and arrays as NumPy arrays."""
     if isinstance(value, Mapping):
         return {k: plain(v) for k, v in value.items()}

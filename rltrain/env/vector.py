@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 
 from rltrain.common.conformance import conform
-from rltrain.common.failures import close_all
+from rltrain.common.failures import close_all, closed_on_error
 from rltrain.common.machine.streams import warnings_once
 from rltrain.common.spec_record import changes
 from rltrain.env.shown import ARRAYS, Teams, checked_drawing, checked_images, shown_arrays
@@ -120,20 +120,21 @@ class SyncVectorEnv(VectorEnv):
         reward_clip: float | None = None,
     ) -> None:
         self._make = lambda: conform(make(), Env, "env")
-        with warnings_once():
-            self.envs: list[Env] = [self._make() for _ in range(n_envs)]
+        self.envs: list[Env] = []
+        with warnings_once(), closed_on_error("an environment", self.envs):
+            self.envs += (self._make() for _ in range(n_envs))  # each as soon as it is made
+            self.spec = spec = self.envs[0].spec
+            for env in self.envs[1:]:
+                env.order_agents([str(name) for name, *_ in spec.agents or ()])
+                if env.spec != spec and (changed := changes(env.spec.record, spec.record)):
+                    raise ValueError(
+                        f"Environments of one run have different spaces ({changed} in the first "
+                        "one): expected the same in all. Their constructor must not draw them."
+                    )
         self.n_envs, self.time_limit, self.reward_clip = n_envs, time_limit, reward_clip
         self.lost: np.ndarray = np.zeros(n_envs, np.bool_)  # only after load_state_dict
         self.frames_per_second = self.envs[0].frames_per_second
         self.has_drawing = self.envs[0].has_drawing
-        self.spec = spec = self.envs[0].spec
-        for env in self.envs[1:]:
-            env.order_agents([str(name) for name, *_ in spec.agents or ()])
-            if env.spec != spec and (changed := changes(env.spec.record, spec.record)):
-                raise ValueError(
-                    f"Environments of one run have different spaces ({changed} in the first one): "
-                    "expected the same in all. Their constructor must not draw them."
-                )
         self._make_arrays()
         self.n_acting = spec.n_agents  # agents whose actions an ``Env.step`` takes
         self.teams: Teams = [(spec.n_agents, 0, spec.n_actions - 1)]

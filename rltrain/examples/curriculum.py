@@ -10,7 +10,7 @@ from typing import Any
 from rltrain.callback import Callback
 from rltrain.callback.training import Training
 from rltrain.common.metrics import METRICS, NAMED
-from rltrain.common.number_types import Flag, Real
+from rltrain.common.number_types import Flag, Real, saved_number
 from rltrain.types import StateDict
 
 
@@ -89,4 +89,5 @@ class Curriculum(Callback):
         return {"present": self.present, "settled": self.settled}
 
     def load_state_dict(self, state: StateDict) -> None:
-        self.present, self.settled = int(state["present"]), bool(state["settled"])
+        self.present = saved_number("present", state["present"], 0, len(self.tasks) - 1)
+        self.settled = bool(state["settled"])

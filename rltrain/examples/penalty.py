@@ -8,7 +8,7 @@ import numpy as np
 
 from rltrain.callback import Callback
 from rltrain.callback.training import Training
-from rltrain.common.number_types import NonNegative, Probability, Whole
+from rltrain.common.number_types import NonNegative, Probability, Whole, saved_number
 from rltrain.types import StateDict, Steps
 
 
@@ -60,4 +60,4 @@ class ActionPenalty(Callback):
         return {"weight": self.weight}
 
     def load_state_dict(self, state: StateDict) -> None:
-        self.weight = float(state["weight"])
+        self.weight = saved_number("weight", float(state["weight"]), 0.0)

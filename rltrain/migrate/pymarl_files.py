@@ -125,7 +125,13 @@ def tensors(file: Path) -> dict[str, Tensor]:
             f"saved. Type checkpoint={quote(str(file.parent.parent))} load_step=N for an earlier "
             "one."
         )
-    return {str(name): tensor for name, tensor in named.items()}
+    return {str(name): single(tensor) for name, tensor in named.items()}
+
+
+def single(value: Any) -> Any:
+    """Brain floats, which NumPy does not have, in single precision; anything else as it is."""
+    is_brain = isinstance(value, Tensor) and value.dtype == torch.bfloat16
+    return value.float() if is_brain else value
 
 
 def optimizer_state(file: Path) -> StateDict:
@@ -147,7 +153,8 @@ def optimizer_state(file: Path) -> StateDict:
             f"{file} is not an optimizer's state_dict: expected state and param_groups, finite "
             "moments of the same names for each parameter. Without it the optimizer starts anew."
         )
-    return dict(state)
+    moments = {n: {k: single(x) for k, x in each.items()} for n, each in state["state"].items()}
+    return {**state, "state": moments}
 
 
 def has_moments(state: object, file: Path) -> bool:
@@ -185,7 +192,7 @@ def is_plain(value: object) -> TypeGuard[Tensor]:
     """Whether it is a dense tensor of real numbers, all of them in memory."""
     if not isinstance(value, Tensor) or value.is_nested or value.layout != torch.strided:
         return False
-    is_number = NUMBERS.fullmatch(str(value.dtype).removeprefix("torch."))
+    is_number = NUMBERS.fullmatch(str(value.dtype).removeprefix("torch.").replace("bf", "f"))
     return is_number is not None and value.is_cpu and value.is_contiguous()
 
 

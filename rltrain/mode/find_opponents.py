@@ -7,7 +7,7 @@ from pathlib import Path
 from shlex import quote
 
 from rltrain.callback.snapshots import POOL
-from rltrain.common.checkpoint import copy_weights, list_steps, weights_digest
+from rltrain.common.checkpoint import checked_manifest, copy_weights, list_steps, weights_digest
 from rltrain.common.checkpoint.opponent_files import (
     BUILTIN,
     FOLDER,
@@ -18,7 +18,7 @@ from rltrain.common.checkpoint.opponent_files import (
 )
 from rltrain.common.files import drop_temporary
 from rltrain.config.schema import Settings
-from rltrain.errors import UsageError
+from rltrain.errors import CheckpointError, UsageError
 from rltrain.mode.find_run import find_checkpoint
 
 
@@ -63,12 +63,20 @@ def tested_against(settings: Settings, run_dir: Path | None) -> str:
     tested, training = settings.run.test.opponent, settings.opponent_weights(training=True)
     tested = played_in_tests(tested, training, bool(settings.plain["env"].get("team")))
     if tested == SELF and run_dir is not None:
-        if not (steps := list_steps(run_dir / POOL)):
+        snapshots = [run_dir / POOL / str(step) for step in list_steps(run_dir / POOL)]
+        if not snapshots:
             raise UsageError(
                 f"test.opponent=self: there is no snapshot of the agents in {run_dir / POOL}. Type "
                 "test.opponent=builtin, a scripted policy or the path of a checkpoint."
             )
-        tested = str(run_dir / POOL / str(steps[0]))
+        try:
+            checked_manifest(snapshots[0])
+        except CheckpointError as error:
+            other = quote(str(snapshots[1])) if snapshots[1:] else BUILTIN
+            raise CheckpointError(
+                f"test.opponent=self: {error} Type test.opponent={other} instead."
+            ) from error
+        tested = str(snapshots[0])
     return tested
 
 

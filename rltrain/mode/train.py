@@ -236,7 +236,8 @@ def resume(
     refuse_changes(changed, overrides)
     require_saved_settings(run_dir)
     require_writable(run_dir, advice=COPY)
-    settings = handed_over(replace(check(tree, choices, {}), typed=frozenset(changed)))
+    saved = replace(check(tree, choices, {}), resumes_from=run_dir / "checkpoints")
+    settings = handed_over(replace(saved, typed=frozenset(changed)))
     return run_training(settings, run_dir, resume=True, loud=loud, job=job)
 
 

@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 
 from rltrain.buffer.packed_obs import PackedObs
 from rltrain.common.files import JsonObject, digest
-from rltrain.common.number_types import is_finite
+from rltrain.common.number_types import MOST_COUNTED, is_finite, saved_form, saved_number
 from rltrain.offline.shards import (
     INDEX,
     damaged,
@@ -223,7 +223,7 @@ class Reader:
 
         Raises:
             DatasetError: the dataset is another one.
-            ValueError: other pieces of it are held out.
+            ValueError: other pieces of it are held out, or the state holds what no reader has.
         """
         require_same(self.dataset.folder, state.get("shards"), self.dataset.shards)
         if state["n_chosen"] != len(self.chosen):
@@ -231,8 +231,12 @@ class Reader:
                 f"{self.dataset.folder} had {state['n_chosen']} pieces to learn from and has "
                 f"{len(self.chosen)} now."
             )
-        self.order = np.asarray(state["order"])
-        self.passes, self.ahead = int(state["passes"]), int(state["ahead"])
+        order = np.asarray(state["order"])
+        self.order = saved_form("order", order, np.empty(order.size, np.int64))
+        if len(np.unique(order)) < len(order) or not np.isin(order, self.chosen).all():
+            raise ValueError("order is not of different pieces to learn from")
+        self.passes = saved_number("passes", state["passes"])
+        self.ahead = saved_number("ahead", state["ahead"], -MOST_COUNTED)
         self.rng.bit_generator.state = state["rng"]
 
     def close(self) -> None:

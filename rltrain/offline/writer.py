@@ -16,7 +16,15 @@ import numpy as np
 from rltrain.buffer.fields import n_bytes
 from rltrain.buffer.packed_obs import PackedObs
 from rltrain.common.files import JsonObject
+from rltrain.common.number_types import (
+    MOST_COUNTED,
+    require_range,
+    saved_array,
+    saved_form,
+    saved_number,
+)
 from rltrain.errors import DatasetError, require_n_envs
+from rltrain.offline.dataset import PROBABILITY_ERROR
 from rltrain.offline.shards import (
     INDEX,
     list_sums,
@@ -57,6 +65,7 @@ class Writer:
         n_episodes: int | None = None,
     ) -> None:
         self.folder, self.n_envs, self.about = folder, n_envs, about
+        self.n_actions = spec.n_actions
         self.max_bytes, self.n_episodes = max_bytes, n_episodes
         self.fields = stored_fields(spec)
         self.packed = PackedObs(spec, "float32") if spec.obs_bytes else None
@@ -163,11 +172,24 @@ class Writer:
         """Continue from ``state_dict``: shards written after it are forgotten.
 
         Raises:
-            ValueError: the state has a different number of environments.
+            ValueError: the state has a different number of environments, or holds what no writer
+                does.
             DatasetError: shards are missing, or of another dataset.
         """
         require_n_envs("dataset", state["n_envs"], self.n_envs)
-        recording, n_shards = state.get("recording"), state["shards"]
+        recording, n_shards = state.get("recording"), saved_number("shards", state["shards"])
+        longest = np.asarray(state["open"]["last"]).shape[1]
+        counts = {
+            "n": saved_array("n", state["n"], self.n, 0, longest),
+            "cut": saved_form("cut", state["cut"], self.cut),
+            "episode": saved_array("episode", state["episode"], self.episode, 0, MOST_COUNTED),
+        }
+        opened, pieces = self._checked(state["open"], self.n_envs, longest), {}
+        if pending := state["pending"]:
+            n = np.asarray(pending["length"])
+            saved_array("length", n, np.empty(n.size, np.int64), 1, MOST_COUNTED)
+            whole = saved_form("whole", pending["whole"], np.empty(n.size, np.bool_))
+            pieces = self._checked(pending, int((n + 1).sum())) | {"length": n, "whole": whole}
         listed = n_shards or (self.folder / INDEX).is_file()
         index = read_index(self.folder) if listed else {}
         if index and (index.get("recording") != recording or not (recording or n_shards)):
@@ -188,14 +210,23 @@ class Writer:
         self.stopped = bool(state["stopped"])
         if len(shards) > n_shards:
             self._list(self.shards)
-        self.n[:], self.cut[:], self.episode[:] = state["n"], state["cut"], state["episode"]
-        longest = state["open"]["last"].shape[1]
+        self.n[:], self.cut[:], self.episode[:] = counts.values()
         self.open = self._rows(longest + 1)  # a shard may be smaller now
         for name, array in self.open.items():
-            array[:, :longest] = state["open"][name]
-        pieces = {name: np.asarray(array) for name, array in state["pending"].items()}
+            array[:, :longest] = opened[name]
         self.pending = [pieces] if pieces else []
         self.pending_steps = len(pieces.get("last", ()))
+
+    def _checked(self, saved: StateDict, *shape: int) -> dict[str, np.ndarray]:
+        """The fields [*shape, …] of a saved state; ValueError for what no environment gives."""
+        limits = {"action": (0, self.n_actions - 1), "probability": (0, 1 + PROBABILITY_ERROR)}
+        given = {}
+        for name, (own, dtype) in self.fields.items():
+            like = np.broadcast_to(dtype.type(), (*shape, *own))
+            given[name] = array = saved_form(name, saved[name], like)
+            numbers = np.nan_to_num(array) if name == "probability" else array  # NaN: unknown
+            require_range(name, numbers, *limits.get(name, ()))
+        return given
 
     def _keep(self, e: int, *, whole: bool) -> None:
         """Turn the open time steps of an environment into a piece; its last step is final."""

@@ -12,8 +12,9 @@ import pytest
 import torch
 
 from rltrain.buffer.packed_batch import BatchMemory, array_form
-from rltrain.callback import Callback, Callbacks
+from rltrain.callback import Callback, Callbacks, SaveSnapshots
 from rltrain.callback.hooks import STEP_HOOKS, TEST_HOOKS, VALUES, Due
+from rltrain.common.checkpoint.fit import UNFIT
 from rltrain.errors import UsageError
 
 UNUSED = ("obs", "avail_actions", "state", "last_action", "last", "action", "terminated")
@@ -243,3 +244,12 @@ def test_named_attributes_are_the_state_of_a_callback():
     assert (after.count, after.best, after.wins, after.due.at) == (3, 0.5, {"3m": [1, 2]}, 30)
     before.load_state_dict(Counting().state_dict())
     assert (before.count, before.best, before.wins, before.due.at) == (0, None, {}, 0)
+
+
+@pytest.mark.parametrize("results", [7, {"1": 7}, {"1": {"0": [1, 2]}}, {"1": {"0": [0, -1, 2]}}])
+def test_results_of_snapshots_that_no_run_has_are_refused(results):
+    """Defect: a traceback at the end of the first battle."""
+    callback = SaveSnapshots(interval=10, pool_size=2)
+    callback.load_state_dict({**callback.state_dict(), "results": {"1": {"0": [1, 2, 3]}}})
+    with pytest.raises(UNFIT):
+        callback.load_state_dict({**callback.state_dict(), "results": results})

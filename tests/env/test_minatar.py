@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from rltrain.common import checkpoint
+from rltrain.common.checkpoint.fit import UNFIT
 from rltrain.env.minatar import CELL, COLORS, MinAtarGame, minatar_env, plain
 from rltrain.env.vector import SyncVectorEnv
 from tests.helpers import require_same_steps
@@ -169,6 +170,43 @@ def test_a_saved_game_goes_on_exactly(game: str, tmp_path: Any) -> None:
     other.reset(seeds)
     other.load_state_dict(checkpoint.read(tmp_path / "0", "env"))
     require_same_steps(env, other, actions[150:])
+
+
+WRONG: dict[str, Any] = {
+    "game.done": [7, [[0, 1]] * 10**4 + [[0, 10**9]], [["x"]], [[float("nan")]], {"a": 1}],
+    "game": [7, {}, {"done": [], "random": 1}],
+    "random.pos": [-1, 625, 1.5, True, None],
+    "random.key": [np.zeros(623, np.int64), np.zeros(624), np.full(624, 2**32), "x"],
+    "t": [-1, 10**18, "x"],
+    "last_action": [-1, 6, None, True],
+}
+
+
+@pytest.mark.parametrize(("path", "value"), [(p, v) for p, each in WRONG.items() for v in each])
+def test_a_state_that_no_game_has_is_refused(path: str, value: object) -> None:
+    """Defect: numbers of a stranger's checkpoint were taken as they were."""
+    env, (*parts, name) = stand_in(), path.split(".")
+    state = go(env, 3) and env.state_dict()
+    stand_in().load_state_dict(state)
+    (state[parts[0]] if parts else state)[name] = value
+    with pytest.raises(UNFIT):
+        stand_in().load_state_dict(state)
+
+
+@needs_package
+@pytest.mark.parametrize("game", GAMES)
+def test_no_value_of_a_game_is_taken_unchecked(game: str) -> None:
+    env = made(game, n_envs=1)
+    env.reset(seeds)
+    for action in np.random.default_rng(2).integers(0, 6, (60, 1, 1)):
+        env.step(action)
+    for name, value in env.envs[0].state_dict()["game"].items():
+        low = np.full_like(value, -99) if isinstance(value, np.ndarray) else -99
+        for wrong in (None, "x", 10**9, low, [[1]], [[10**9] * 5]):
+            state = env.envs[0].state_dict()
+            state["game"][name] = wrong
+            with pytest.raises(UNFIT):
+                made(game).envs[0].load_state_dict(state)
 
 
 @needs_package

@@ -128,3 +128,10 @@ def test_presets_name_shipped_classes():
     assert {"rltrain.examples.Curriculum", "rltrain.examples.ActionPenalty"} <= shipped_parts()[
         "callbacks"
     ]
+
+
+@pytest.mark.parametrize("present", [-1, 3, 0.5, "x", None])
+def test_a_task_that_is_not_in_the_list_is_refused(present):
+    """Defect: a traceback when the run continued."""
+    with pytest.raises(ValueError, match="present"):
+        Curriculum(**GRAVITY).load_state_dict({"present": present, "settled": True})

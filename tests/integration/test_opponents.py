@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import rltrain
+from rltrain.common.checkpoint.locate import seal, stored_manifest
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.trainer import Trainer
 from tests.integration.promises.checks import resume, workers
@@ -133,6 +134,50 @@ def test_the_pool_of_self_play_lies_in_the_run_folder_and_can_be_played(tmp_path
     shutil.rmtree(tmp_path / "run" / "pool")
     with pytest.raises(UsageError, match="there is no snapshot of the agents in"):
         rltrain.evaluate(result.run_dir, episodes=2, overrides=["test.opponent=self"])
+
+
+def test_a_broken_newest_snapshot_is_named_with_another_to_play(tmp_path):
+    """Defect: nothing told that the one before could be played."""
+    run_dir = trained(tmp_path / "run", *SELF).run_dir
+    first, last = sorted((run_dir / "pool").iterdir(), key=lambda path: int(path.name))
+    (last / "model.safetensors").write_bytes(b"")
+    with pytest.raises(
+        CheckpointError, match=f"{last}/model.* is damaged.* Type test.opponent={first} instead"
+    ):
+        rltrain.evaluate(run_dir, episodes=2, overrides=["test.opponent=self"])
+    shutil.rmtree(first)
+    with pytest.raises(CheckpointError, match=r"Type test\.opponent=builtin instead"):
+        rltrain.evaluate(run_dir, episodes=2, overrides=["test.opponent=self"])
+
+
+@pytest.mark.parametrize("key", ["env.opponent", "test.opponent"])
+@pytest.mark.parametrize(
+    ("file", "name", "value", "message"),
+    [
+        ("spec.json", "n_actions", -1, "has a damaged spec.json: "),
+        ("spec.json", "obs_shape", "x", "has a damaged spec.json: "),
+        ("spec.json", "none", 1, "has a damaged spec.json: unknown field none"),
+        ("config.json", "map_name", "3m\n\x1b[31m" + 2000 * "x", r"was trained on smac 3m \\x1b"),
+    ],
+)
+def test_what_an_opponents_files_hold_is_refused_in_one_paragraph(
+    opponent, tmp_path, file, name, value, message, key
+):
+    """Defect: a traceback, and a stranger's text at any length."""
+    folder = shutil.copytree(opponent, tmp_path / "other")
+    for path in folder.glob(f"checkpoints/*/{file}"):
+        tree = json.loads(path.read_text())
+        (tree["env"] if file == "config.json" else tree)[name] = value
+        path.write_text(json.dumps(tree))
+        seal(path.parent, stored_manifest(path.parent)["kind"])
+    for play in (
+        lambda: made(tmp_path / "run", f"{key}={folder}"),
+        lambda: rltrain.evaluate(opponent, 1, overrides=[f"test.opponent={folder}"]),
+    ):
+        with pytest.raises((UsageError, CheckpointError), match=message) as refused:
+            play()
+        assert len(str(refused.value).replace(str(folder), "")) < 800
+        assert str(refused.value).isprintable()
 
 
 @pytest.mark.parametrize(

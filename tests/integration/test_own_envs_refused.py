@@ -6,7 +6,7 @@ import pytest
 from gymnasium import spaces
 
 import rltrain
-from rltrain.errors import EnvError
+from rltrain.errors import EnvError, RltrainError
 from tests.integration.test_own_parts_refused import CARTPOLE
 
 
@@ -52,3 +52,51 @@ def test_a_failure_is_told_where_the_console_is_off(own_folder, capsys):
     with pytest.raises(RuntimeError):
         rltrain.train(["algo=dqn", *overrides], env=env)
     assert "returned the reward nan" in capsys.readouterr().err
+
+
+class Counted(Ending):
+    """Remembers all objects of a test, and whether they were closed."""
+
+    most, changes_at = 99, 99
+
+    def __init__(self):
+        if len(self.made) == self.most:
+            raise ValueError("no more of them")
+        n_numbers = 2 if len(self.made) >= self.changes_at else 1
+        self.observation_space, self.closed = spaces.Box(-1, 1, (n_numbers,)), False
+        self.made.append(self)
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        *(({"most": n}, []) for n in (1, 2)),
+        *(({"changes_at": n}, []) for n in (1, 2)),
+        ({}, ["algo=qmix"]),
+        ({}, ["env.opponent=random"]),
+        ({}, ["buffer.capacity=1", "algo.batch_size=64"]),
+    ],
+)
+def test_environments_are_closed_where_what_is_built_later_is_refused(tmp_path, changes, words):
+    """Defect: they stayed open, such as games in processes of their own."""
+    env = type("Own", (Counted,), {"made": [], **changes})
+    overrides = [w for w in CARTPOLE if w != "env=cartpole"]
+    overrides += ["algo=dqn", "hardware.n_envs=2", "test.n_envs=2", *words]
+    with pytest.raises(RltrainError):
+        rltrain.make_trainer(overrides, tmp_path, env=env)
+    assert all(each.closed for each in env.made)
+
+
+def test_environments_of_a_refused_evaluation_are_closed(tmp_path):
+    overrides = [w for w in CARTPOLE if w != "env=cartpole"]
+    trainer = rltrain.make_trainer(["algo=dqn", *overrides], tmp_path / "run", env=Ending)
+    folder = trainer.export(tmp_path / "weights")
+    trainer.close()
+    env = type("Own", (Counted,), {"made": [], "changes_at": 0})
+    with pytest.raises(RltrainError, match="does not fit"):
+        rltrain.evaluate(folder, 1, env=env)
+    assert [each.closed for each in env.made] == [True] * len(env.made)
+    assert env.made

@@ -69,6 +69,19 @@ def test_tensors_that_are_not_stored_whole_are_refused(tmp_path, make):
         optimizer_state(optimizer)
 
 
+def test_brain_floats_become_single_precision(tmp_path):
+    """Defect: they were refused as no numbers."""
+    half = torch.tensor([1.5, -2.0], dtype=torch.bfloat16)
+    torch.save({"fc1.weight": half}, tmp_path / "agent.th")
+    torch.save({"state": {0: {"square_avg": half.abs()}}, "param_groups": [GROUP]}, tmp_path / "o")
+    (moment,) = optimizer_state(tmp_path / "o")["state"][0].values()
+    read = tensors(tmp_path / "agent.th")["fc1.weight"], moment
+    assert [(x.dtype, x.tolist()) for x in read] == [
+        (torch.float32, [1.5, -2.0]),
+        (torch.float32, [1.5, 2.0]),
+    ]
+
+
 def test_what_is_larger_than_its_file_is_refused(tmp_path):
     shared, file = torch.zeros(1000), tmp_path / "agent.th"
     torch.save({str(i): shared for i in range(100)}, file)

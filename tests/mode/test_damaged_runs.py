@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
+from torch import nn
 
 from rltrain import errors
 from rltrain.common import checkpoint
@@ -48,6 +49,22 @@ STATE = (
     ("callbacks", 7),
     ("learner", None),
     ("torch_rng", "x"),
+    ("torch_rng", {"__tensor__": "rollout.policy.hidden", "torch": True}),
+    *((f"usage.{name}", -1.0) for name in ("seconds", "cpu_seconds", "peak_memory_bytes")),
+    ("usage.seconds", {"__float__": "nan"}),
+    ("rollout.policy.rng", 7),
+    ("rollout.policy.rng.bit_generator", "MT19937"),
+    ("rollout.policy.rng.state", {}),
+    ("rollout.policy.rng.state.state", -1),
+    ("rollout.policy.rng.uinteger", "x"),
+    ("callbacks.*Test.best_untrained", "x"),
+    ("callbacks.*Test.best", 7),
+    ("callbacks.*Test.tested_at", None),
+    ("callbacks.*Save.saved_at", None),
+    ("callbacks.*Log.written_at", None),
+    ("callbacks.*Log.due", {"at": -5, "interval": 25, "x": 0}),
+    *((f"callbacks.*Health.{name}", "x") for name in ("undone", "read_at", "warned_of_undone")),
+    ("callbacks.*Health.undone", -1.0),
 )
 
 
@@ -192,6 +209,32 @@ def test_numbers_that_no_machine_has_are_refused(small, word):
 
 def test_networks_that_no_machine_holds_are_refused(small):
     assert "memory" in refused(*small, "algo.network.hidden_dim=1000000000")
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(
+    ("path", "command"),
+    [
+        ("algo.network.hidden_dim", "mode=evaluate checkpoint={}"),
+        ("algo.network.hidden_dim", "mode=export checkpoint={}"),
+        *((f"algo.{x}", "resume={}") for x in ("network.hidden_dim", "mixer.embed_dim")),
+    ],
+)
+def test_networks_of_other_sizes_than_the_weights_take_no_memory(
+    trained, monkeypatch, path, command
+):
+    """Defect: networks of a stranger's sizes were made before their weights were compared."""
+    register = nn.Module.register_parameter
+
+    def small_or_without_memory(self, name, param):
+        assert param is None or param.is_meta or param.numel() < 100_000
+        register(self, name, param)
+
+    monkeypatch.setattr(nn.Module, "register_parameter", small_or_without_memory)
+    change(trained / "config.json", path, 100_000)
+    for folder in checkpoints(trained):
+        change(folder / "config.json", path, 100_000)
+    assert ", here [" in refused(*command.format(trained).split())
 
 
 @pytest.mark.parametrize(

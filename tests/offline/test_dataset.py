@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rltrain.common.checkpoint.fit import UNFIT
 from rltrain.errors import DatasetError, UsageError
 from rltrain.offline.dataset import Reader, open_dataset
 from rltrain.offline.shards import INDEX, shard_name
@@ -136,6 +137,21 @@ def test_a_reader_goes_on_from_its_state(folder):
     second.load_state_dict(first.state_dict())
     for _ in range(10):
         assert numbers(whole.collect(7, Clock())) == numbers(second.collect(7, Clock()))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("order", x) for x in ([0.0], [[0]], [-1], [99], [0, 0], [True], "x", None)),
+        *((name, x) for name in ("passes", "ahead") for x in (0.5, 10**18, "x", None)),
+        *(("rng", x) for x in (None, {}, {"bit_generator": "PCG64", "state": {"state": -1}})),
+    ],
+)
+def test_a_state_that_no_reader_has_is_refused(folder, name, value):
+    """Defect: it read what was held out, or failed at the first batch."""
+    given = np.array(value) if name == "order" and value is not None else value
+    with pytest.raises(UNFIT):
+        reader(folder).load_state_dict({**reader(folder).state_dict(), name: given})
 
 
 def test_a_reader_does_not_go_on_with_another_dataset(folder, tmp_path):

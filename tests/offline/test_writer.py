@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from rltrain.common.checkpoint.fit import UNFIT
 from rltrain.errors import DatasetError, EnvError, UsageError
 from rltrain.offline.dataset import open_dataset
 from rltrain.offline.shards import INDEX, shard_name
@@ -109,6 +110,35 @@ def test_a_writer_goes_on_from_its_state_as_if_nothing_had_happened(tmp_path, st
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
     assert whole.shards == second.shards
     assert json.loads((tmp_path / "b" / INDEX).read_text())["shards"] == whole.shards
+
+
+WRONG = [("n",), ("cut",), ("episode",), ("shards",)]
+WRONG += [("open", name) for name in ("obs", "action", "reward", "probability", "last")]
+WRONG += [("pending", name) for name in ("obs", "action", "avail_actions", "length", "whole")]
+
+
+@pytest.mark.parametrize("path", WRONG)
+def test_a_state_that_no_writer_has_is_refused(tmp_path, path):
+    """Defect: a stranger's arrays were written as they were, or failed only then."""
+    first = writer(tmp_path / "d")
+    play(first, [Env([2, 9])], stop=6)
+    writer(tmp_path / "e").load_state_dict(first.state_dict())
+    *parts, name = path
+    for change in (
+        lambda own: np.asarray(own)[..., None],
+        lambda own: np.asarray(own, complex),
+        lambda own: None,
+        lambda own: (
+            np.full_like(own, np.nan if name in ("obs", "reward") else -7)
+            if np.asarray(own).dtype != np.bool_
+            else np.zeros(0, np.bool_)
+        ),
+    ):
+        state = first.state_dict()
+        node = state[parts[0]] if parts else state
+        node[name] = change(node[name])
+        with pytest.raises(UNFIT):
+            writer(tmp_path / "e").load_state_dict(state)
 
 
 def test_a_writer_goes_on_with_smaller_shards(tmp_path):

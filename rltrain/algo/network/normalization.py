@@ -36,10 +36,9 @@ class RunningNorm(nn.Module):
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
         for name in ("mean", "squares"):
             self.register_buffer(name, torch.zeros(n_features, dtype=torch.float64))
-        for name in ("shift", "scale"):
-            empty = torch.empty(n_features * self.n_frames)
-            self.register_buffer(name, empty, persistent=False)
-        self._refresh()
+        for name, value in (("shift", 0.0), ("scale", 1 / np.sqrt(1 + EPSILON))):
+            full = torch.full((n_features * self.n_frames,), value)
+            self.register_buffer(name, full, persistent=False)
         self.register_load_state_dict_post_hook(RunningNorm._refresh)
 
     # twin: kernels/acting.py

@@ -108,7 +108,7 @@ def counters(
         yield f"metrics.counts.{key}", count, 1, own if key in METRICS else MOST_COUNTED
     for name, own in state["callbacks"].items():
         for key, value in {"": own, **own}.items() if name.startswith("rltrain.") else ():
-            if isinstance(value, dict) and value.keys() == {"at", "interval"}:
+            if isinstance(value, dict) and value.keys() >= {"at", "interval"}:
                 yield f"{name}.{key}.interval", value["interval"], 1, MOST_COUNTED
                 yield f"{name}.{key}.at", value["at"], 0, clock["env_steps"] + value["interval"]
             elif (key.endswith("_at") or key in COUNTERS) and value is not None:

@@ -12,6 +12,8 @@ from typing import Literal
 
 import numpy as np
 
+from rltrain.common.number_types import saved_number
+
 
 class Usage:
     """Time and memory that a run has used, those before a resume included.
@@ -45,9 +47,10 @@ class Usage:
         }
 
     def load_state_dict(self, state: Mapping[str, float]) -> None:
-        self.seconds_before = float(state["seconds"])
-        self.cpu_seconds_before = float(state["cpu_seconds"])
-        self.peak_before = int(state["peak_memory_bytes"])
+        """Continue from ``state_dict``; ValueError for anything but its numbers."""
+        self.seconds_before = saved_number("usage.seconds", state["seconds"], 0.0)
+        self.cpu_seconds_before = saved_number("usage.cpu_seconds", state["cpu_seconds"], 0.0)
+        self.peak_before = saved_number("usage.peak_memory_bytes", state["peak_memory_bytes"])
         self.begin()
 
 
