@@ -163,7 +163,7 @@ class Metrics:
 
     def load_state_dict(self, state: StateDict) -> None:
         """Continue with the sums of ``state_dict``; TypeError for anything but numbers."""
-        self.sums = {name: one_number(value) for name, value in state["sums"].items()}
+        self.sums = {name: float(one_number(value)) for name, value in state["sums"].items()}
         self.counts = {name: operator.index(state["counts"][name]) for name in self.sums}
         self._rows = {}
 

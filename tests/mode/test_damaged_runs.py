@@ -65,6 +65,7 @@ STATE = (
     ("callbacks.*Log.due", {"at": -5, "interval": 25, "x": 0}),
     *((f"callbacks.*Health.{name}", "x") for name in ("undone", "read_at", "warned_of_undone")),
     ("callbacks.*Health.undone", -1.0),
+    ("metrics.sums.train/return_mean", 10**400),
 )
 
 
