@@ -17,6 +17,8 @@ def command() -> None:
         main()
     except KeyboardInterrupt:
         sys.exit(130)
+    finally:  # the exit code is known: a later Ctrl-C would change it while the interpreter ends
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,14 @@ def test_a_run_goes_on_with_its_own_optimizer_only(small, tmp_path, before):
         assert torch.equal(weights(trainer), initial)
 
 
+@pytest.mark.parametrize("typed", ["latest", "best"])
+def test_a_name_in_place_of_a_path_is_answered_with_the_path(small, tmp_path, typed):
+    """Defect: commands take it, and the answer did not say what a trainer takes."""
+    trainer = rltrain.make_trainer(small, run_dir=tmp_path / "run")
+    with pytest.raises(CheckpointError, match=r"no checkpoint at .*That of a trainer is trainer"):
+        trainer.restore(typed)
+
+
 BEGUN = {
     "iterated": lambda make: iterated(make()),
     "tested": lambda make: with_a_test(make()),

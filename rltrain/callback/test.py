@@ -80,15 +80,20 @@ class Test(Callback):
 
     def name_best(self, trainer: Training) -> None:
         """Let ``best`` refer to the weights that it did when the state was saved, rather than to
-        those of a lost end of the run.
+        those of a lost end of the run; where they are gone, to those of its last test.
         """
         folder = trainer.run_dir / "checkpoints"
         if checkpoint.pointed(folder, "best") == self.best_at:
             return
-        if self.best_at is None or checkpoint.read_kind(folder / str(self.best_at)) == "broken":
+        tests = [] if self.best_at is None else [self.best_at, self.tested_at]
+        there = (at for at in tests if checkpoint.read_kind(folder / str(at)) != "broken")
+        if (at := next(there, None)) is None:
             (folder / "best").unlink(missing_ok=True)
-        else:
-            checkpoint.name_pointer(folder, "best", self.best_at)
+            return
+        checkpoint.name_pointer(folder, "best", at)
+        if at != self.best_at:
+            self.best, self.best_at = test_score(trainer.latest), at
+            self.best_untrained = trainer.untrained
 
     def keep(self, trainer: Training) -> None:
         """Make ``best`` refer to the tested weights."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,10 +21,11 @@ from hydra.types import HydraContext, RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
+from rltrain.common.files import absolute_path, expanded
 from rltrain.config.catalog import RECOMMENDED
 from rltrain.config.command_line import in_quotes
 from rltrain.config.compose import compose_checked, problem_line
-from rltrain.config.overrides import contained, jobs, parse, sets_hydra
+from rltrain.config.overrides import SWEPT_PATHS, contained, is_file, jobs, parse, sets_hydra
 from rltrain.config.schema import Settings
 from rltrain.config.suggest.value_forms import for_plugin
 from rltrain.config.user_yaml import own_catalog
@@ -77,6 +79,24 @@ class JobLoader(ConfigLoaderImpl):
         )
         OmegaConf.copy_cache(from_config=master_config, to_config=config)
         return config
+
+
+def in_any_folder(override: str) -> str:
+    """An override that means the same in every folder: absolute paths for those of files that are
+    there, unless several are swept over, and for ``hydra.searchpath``.
+    """
+    key, _, typed = override.partition("=")
+    is_preset = key == "experiment" and is_file(typed.strip("'\""))
+    if not is_preset and key not in ("hydra.searchpath", "config", *SWEPT_PATHS):
+        return override
+    value = parse([override])[0].value()
+    if key == "hydra.searchpath":
+        listed = map(str, value if isinstance(value, list) else [value])
+        paths = (path if "://" in path else str(absolute_path(path)) for path in listed)
+        return f"{key}=[{','.join(map(in_quotes, paths))}]"
+    if isinstance(value, str) and os.path.exists(expanded(value)):
+        return f"{key}={absolute_path(value)}"
+    return override
 
 
 def job_overrides(overrides: Sequence[str]) -> list[list[str]]:

@@ -18,6 +18,7 @@ from rltrain.config.combinations import Facts
 from rltrain.config.compose import compose_checked, compose_single
 from rltrain.config.overrides import require_once, require_one_value, swept_paths, typed_value
 from rltrain.config.schema import Settings
+from rltrain.config.suggest.value_forms import comma_hint
 from rltrain.config.validate.mode_keys import require_read
 from rltrain.errors import UsageError, did_you_mean
 from rltrain.mode.find_run import find_run, require_any
@@ -60,9 +61,15 @@ def new_mode(overrides: Sequence[str]) -> int:
 
 def sweep_mode(overrides: Sequence[str]) -> int:
     """Run every combination of values, after all of them were composed and checked."""
-    from rltrain.config.hydra_sweep import job_overrides
+    from rltrain.config.hydra_sweep import in_any_folder, job_overrides
 
-    settings = [compose_checked(job).settings() for job in job_overrides(overrides)]
+    overrides = [in_any_folder(override) for override in overrides]
+    try:
+        settings = [compose_checked(job).settings() for job in job_overrides(overrides)]
+    except UsageError as error:
+        if hint := comma_hint(overrides, str(error)):
+            error.args = (f"{error}{hint}",)
+        raise
     for each in settings:
         require_training(each)
     from rltrain.mode.sweep.run import begin  # imports torch

@@ -236,9 +236,11 @@ def damaged(path: Path, why: str) -> DatasetError:
 
 def require_free(folder: Path) -> None:
     """UsageError where there are files already, or none can be created: a dataset is written into a
-    new folder.
+    new folder. What a killed process was writing does not count.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    begun = (".shard-", f".{INDEX}.")
+    found = folder.is_dir() and any(not p.name.startswith(begun) for p in folder.iterdir())
+    if found or (folder.exists() and not folder.is_dir()):
         raise UsageError(
             f"dataset.write={folder} already exists: a dataset is written into a new folder. "
             "Choose another name."

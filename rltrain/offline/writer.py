@@ -23,7 +23,7 @@ from rltrain.common.number_types import (
     saved_form,
     saved_number,
 )
-from rltrain.errors import DatasetError, require_n_envs
+from rltrain.errors import DatasetError, EnvError, require_n_envs
 from rltrain.offline.dataset import PROBABILITY_ERROR
 from rltrain.offline.shards import (
     INDEX,
@@ -134,7 +134,6 @@ class Writer:
         if not self.pending or self.stopped:
             return
         self.begin()  # another run may have started to write there
-        self.is_new = False
         written = sum(shard["bytes"] for shard in self.shards)
         room = None if self.max_bytes is None else self.max_bytes - written
         shard = write_shard(self.folder, len(self.shards), self._joined(), room)
@@ -148,7 +147,12 @@ class Writer:
                 self.max_bytes,
             )
         else:
-            self._list([*self.shards, shard])
+            try:
+                self._list([*self.shards, shard])
+            except EnvError:  # it would be refused, as that of another run
+                (self.folder / shard["file"]).unlink()
+                raise
+            self.is_new = False
             self.shards.append(shard)
         self.pending, self.pending_steps = [], 0
 
@@ -206,7 +210,7 @@ class Writer:
             )
         require_same(self.folder, state.get("sums"), shards[:n_shards])
         self.recording, self.shards = recording, shards[:n_shards]
-        self.is_new = not listed and not (self.folder.is_dir() and any(self.folder.iterdir()))
+        self.is_new = not listed
         self.stopped = bool(state["stopped"])
         if len(shards) > n_shards:
             self._list(self.shards)

@@ -76,6 +76,39 @@ def test_a_resumed_run_names_the_best_of_its_own_tests(tmp_path, kept):
     assert checkpoint.pointed(tmp_path / "checkpoints", "best") == (10 if kept else None)
 
 
+@pytest.mark.parametrize("lost", [True, False])
+@pytest.mark.parametrize("after", [1.0, 2.0, 9.0])
+def test_after_a_rewind_the_best_is_not_worse_than_the_test_that_it_began_with(
+    tmp_path, lost, after
+):
+    """Defect: with the weights of the best test gone, any test was the best, and those of a better
+    one in the checkpoint were not named.
+    """
+    trainer, tests = Trainer(tmp_path), callback.Test(interval=10, loggers=Loggers([]))
+    trainer.untrained = False
+
+    def test(at, value):
+        trainer.clock, trainer.latest = Clock(env_steps=at), {"test/return_mean": value}
+        tests.on_test_end(trainer, trainer.latest)
+
+    test(10, 3.0)
+    test(20, 2.0)
+    trainer.save("full")
+    state, latest = tests.state_dict(), trainer.latest
+    test(30, 5.0)
+    checkpoints = tmp_path / "checkpoints"
+    if lost:
+        shutil.rmtree(checkpoints / "10")
+    checkpoint.drop_later(checkpoints, 20)
+    tests.load_state_dict(state)
+    trainer.latest, trainer.clock = latest, Clock(env_steps=20)
+    tests.name_best(trainer)
+    assert checkpoint.pointed(checkpoints, "best") == (20 if lost else 10)
+    test(30, after)
+    kept = {1.0: 20, 2.0: 30, 9.0: 30} if lost else {1.0: 10, 2.0: 10, 9.0: 30}
+    assert checkpoint.pointed(checkpoints, "best") == kept[after]
+
+
 def test_of_untrained_tests_the_latest_equal_one_is_the_best(tmp_path):
     assert best_of(tmp_path, [5.0, 5.0, 4.0], untrained=3) == 10
 

@@ -53,6 +53,23 @@ def test_what_a_command_does_is_typed_once(command, own_folder, overrides):
     assert nothing_written(own_folder)
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("lr=0,001", "algo.optimizer.lr=0.001"),
+        ("algo.optimizer.lr=0,0005", "algo.optimizer.lr=0.0005"),
+        ("algo.loss.gamma=0,99", "algo.loss.gamma=0.99"),
+        ("algo.loss.gamma=2,0.9", ""),
+        ("hardware.n_envs=0,8", ""),
+    ],
+)
+def test_a_comma_in_a_number_of_a_sweep_is_explained(command, own_folder, typed, meant):
+    with pytest.raises(UsageError, match=r"expected") as refused:
+        command("-m", "algo=dqn", "env=cartpole", typed)
+    hint = f" A comma separates the values of a sweep: for one number type {meant}."
+    assert str(refused.value).endswith(hint) if meant else "comma" not in str(refused.value)
+
+
 @pytest.mark.parametrize("mode", ["evaluate", "watch", "tune"])
 def test_a_dataset_to_learn_from_names_the_mode_that_does_not_learn(command, mode):
     algo = "algo=dqn" if mode == "tune" else "algo=scripted"

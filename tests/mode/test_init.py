@@ -1,5 +1,7 @@
 """mode=init: the project that it writes trains and passes its test."""
 
+import os
+import signal
 import subprocess
 import sys
 
@@ -55,21 +57,31 @@ def test_what_a_project_does_not_have_is_refused(command, own_folder, word, mess
     assert list(own_folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
-def test_what_was_begun_is_removed_and_the_same_command_works(
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt, "kill -9"])
+def test_what_was_begun_is_removed_or_finished_and_the_same_command_works(
     error, command, own_folder, monkeypatch
 ):
-    """Defect: after Ctrl-C the same command refused the files of the first one."""
+    """Defect: after Ctrl-C or kill -9 the same command refused the files of the first one."""
 
     def second(path, text):
+        if path.name == FILES[1] and error == "kill -9":
+            path.with_name(f".{path.name}.{os.getpid()}").write_text("half")
+            os.kill(os.getpid(), signal.SIGKILL)
         if path.name == FILES[1]:
             raise error
         put_text(path, text)
 
     with monkeypatch.context() as patch:
         patch.setattr(init, "put_text", second)
-        with pytest.raises((error, RltrainError)):
-            command("mode=init", "init.folder=mine")
+        if error == "kill -9":
+            child = os.fork()
+            if child == 0:
+                command("mode=init", "init.folder=mine")
+            assert os.waitpid(child, 0)[1] == signal.SIGKILL
+            assert len(list((own_folder / "mine").iterdir())) == 2
+        else:
+            with pytest.raises((error, RltrainError)):
+                command("mode=init", "init.folder=mine")
     assert command("mode=init", "init.folder=mine") == 0
     assert sorted(path.name for path in (own_folder / "mine").iterdir()) == FILES
 

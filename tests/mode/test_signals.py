@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 from types import SimpleNamespace
@@ -117,6 +118,33 @@ def test_a_signal_before_the_first_run_has_its_exit_code(
     with pytest.raises(SystemExit) as left:
         entry.main()
     assert left.value.code == code
+
+
+LATE = """
+import atexit, os, sys
+kill = lambda kill=os.kill, pid=os.getpid(): kill(pid, 2)
+class Last:
+    def __del__(self, kill=kill):
+        kill()
+last = Last()  # deleted when Python no longer handles signals
+atexit.register(kill)
+sys.argv = ["rltrain", *sys.argv[1:]]
+import rltrain.main
+from rltrain.__main__ import command
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "typed", "code"),
+    [("", "--version", 0), ("", "lr=0", 2), ("rltrain.main.read = lambda _: kill()", "x=1", 130)],
+)
+def test_ctrl_c_while_the_command_ends_does_not_change_its_exit_code(
+    own_folder, before, typed, code
+):
+    """Defect: of a second one in that moment the exit code was -2, or there was a traceback."""
+    words = [sys.executable, "-c", f"{LATE}{before}\ncommand()", typed]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False)
 
 
 class Twice(Callback):

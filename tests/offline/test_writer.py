@@ -212,6 +212,27 @@ def test_a_writer_that_went_on_without_a_shard_writes_into_a_new_folder_only(tmp
     assert (tmp_path / "d" / INDEX).read_bytes() == index
 
 
+@pytest.mark.parametrize("resumed", [False, True])
+@pytest.mark.parametrize("there", [[shard_name(0)], ["notes.txt"], [f".{shard_name(0)}.77"]])
+def test_what_no_index_lists_is_not_written_over(tmp_path, there, resumed):
+    """Defect: a run that was resumed wrote over it."""
+    to = writer(tmp_path / "d", shard_steps=6)
+    if resumed:
+        state, to = to.state_dict(), writer(tmp_path / "d", shard_steps=6)
+    (tmp_path / "d").mkdir()
+    for name in there:
+        (tmp_path / "d" / name).write_text("mine")
+    if resumed:
+        to.load_state_dict(state)
+    if there[0].startswith("."):  # of this run, which was killed
+        play(to, [Env([2] * 5)])
+        assert {p.name for p in (tmp_path / "d").glob("[!.]*")} >= {INDEX, shard_name(0)}
+        return
+    with pytest.raises(UsageError, match="already exists"):
+        play(to, [Env([2] * 5)])
+    assert [(tmp_path / "d" / name).read_text() for name in there] == ["mine"]
+
+
 def test_a_writer_goes_on_in_a_dataset_without_an_identity(tmp_path):
     to = writer(tmp_path / "d", shard_steps=6)
     to.recording = None  # as it was recorded before

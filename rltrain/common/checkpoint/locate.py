@@ -189,9 +189,10 @@ def find(
     checkpoints = checkpoints_folder(path)
     steps = list_steps(checkpoints)
     if not steps:
+        name = " That of a trainer is trainer.run_dir." if str(path) in ("best", "latest") else ""
         raise CheckpointError(
             f"There is no checkpoint at {path}. Expected a run folder "
-            "(outputs/<algo>-<env>/<run>), its checkpoints/ or one checkpoint in it."
+            f"(outputs/<algo>-<env>/<run>), its checkpoints/ or one checkpoint in it.{name}"
         )
     if load_step == "best":
         return single(checkpoints / "best")

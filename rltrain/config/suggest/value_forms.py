@@ -155,6 +155,15 @@ def numbers(override: str) -> str:
     return str(for_value(key, value, (), lambda meant: type(meant) is int))
 
 
+def comma_hint(overrides: Sequence[str], problem: str) -> str:
+    """A hint for a sweep such as ``lr=0,001``, of which the problem names a value."""
+    values = [override.partition("=")[2] for override in overrides if "," in override]
+    found = re.findall(r"([\w./]+)=(\S+): ", problem)  # by the key's own name
+    wrong = [f"{key}={value}" for key, x in found for value in values if x in value.split(",")]
+    start = " A comma separates the values of a sweep: for one number type"
+    return "".join(map(numbers, dict.fromkeys(wrong))).replace(" Type", start)
+
+
 def for_plugin(problem: str) -> str:
     """How to get a launcher or sweeper of Hydra that Hydra could not find."""
     missing = re.search(r"hydra/(launcher|sweeper)/(\w+)", problem)

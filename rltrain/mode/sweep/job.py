@@ -98,4 +98,6 @@ def stop_with_the_sweep() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    exit_code = main(sys.argv[1:])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as at the end of a command
+    sys.exit(exit_code)

@@ -19,7 +19,6 @@ import rltrain
 from rltrain.common.files import (
     JSON_BYTES,
     JsonObject,
-    absolute_path,
     dated,
     get_text,
     json_object,
@@ -29,8 +28,6 @@ from rltrain.common.files import (
 from rltrain.common.json_text import entry_name, is_number, read_strictly
 from rltrain.common.machine.places import require_writable
 from rltrain.common.metrics import read_test
-from rltrain.config.command_line import in_quotes
-from rltrain.config.overrides import parse
 from rltrain.config.schema import Settings
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.logger.screen import shown
@@ -224,7 +221,7 @@ def plan_for(
     require_own_datasets(settings)
     wanted = SweepPlan(
         folder=typed or dated("multirun", settings[0].run.name),
-        typed=tuple(in_any_folder(o) for o in overrides if not o.startswith("hydra.sweep.dir=")),
+        typed=tuple(o for o in overrides if not o.startswith("hydra.sweep.dir=")),
         digest=digest(settings),
         n_jobs=len(settings),
         started=now(),
@@ -264,16 +261,6 @@ def plan_for(
         require_empty(typed, "a sweep", advice, (".lock*", f".{FILE}.*"))
     require_writable(wanted.folder, "hydra.sweep.dir")
     return wanted, False
-
-
-def in_any_folder(override: str) -> str:
-    """An override that means the same in every folder: ``hydra.searchpath`` of absolute paths."""
-    if not override.startswith("hydra.searchpath="):
-        return override
-    value = parse([override])[0].value()
-    listed = map(str, value if isinstance(value, list) else [value])
-    paths = (path if "://" in path else str(absolute_path(path)) for path in listed)
-    return f"hydra.searchpath=[{','.join(map(in_quotes, paths))}]"
 
 
 def plans_below(root: Path) -> list[SweepPlan]:

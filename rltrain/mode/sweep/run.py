@@ -66,6 +66,7 @@ def begin(overrides: Sequence[str], settings: Sequence[Settings]) -> int:
         require_plain(plan.folder)
         require_no_folders(plan.folder, RESULTS)
     with locked(plan.folder) as local.lock:
+        require_unchanged(plan.folder, plan if continues else None)
         if continues:
             say(continued(plan))
         else:
@@ -90,7 +91,7 @@ def resume_sweep(folder: Path, overrides: Sequence[str]) -> int:
     """
     require_plain(folder)
     require_no_folders(folder, RESULTS)
-    plan = read_plan(folder)
+    plan = before = read_plan(folder)
     if plan is None:
         raise UsageError(f"{shown(folder)} holds no sweep. Run the command of the sweep again.")
     if not plan.jobs:
@@ -104,6 +105,7 @@ def resume_sweep(folder: Path, overrides: Sequence[str]) -> int:
     others = [override for override in overrides if override not in own]
     local = Local(plan, compose_checked(own).settings().run.sweep)
     with locked(folder) as local.lock:
+        require_unchanged(folder, before)
         jobs = saved_jobs(plan, others)
         say(continued(plan))
         if not plan.complete or any(o.startswith(LAUNCHER) for o in plan.typed):
@@ -115,6 +117,15 @@ def resume_sweep(folder: Path, overrides: Sequence[str]) -> int:
         with local.stoppable():
             local.run(jobs, others)
         return summarize(plan, local.stopped, local.refused)
+
+
+def require_unchanged(folder: Path, plan: SweepPlan | None) -> None:
+    """UsageError if another command has changed the plan of a sweep before its lock was taken."""
+    if read_plan(folder) != plan:
+        raise UsageError(
+            f"Another command has changed the sweep in {shown(folder)} meanwhile. Run this command "
+            "again."
+        )
 
 
 def continued(plan: SweepPlan) -> str:

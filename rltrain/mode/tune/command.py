@@ -14,7 +14,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from rltrain.common.files import absolute_path, get_json, put_text, require_empty, require_plain
+from rltrain.common.files import (
+    absolute_path,
+    get_json,
+    locked,
+    put_text,
+    require_empty,
+    require_plain,
+)
 from rltrain.common.machine.child_processes import lead_group
 from rltrain.common.machine.places import require_no_folders, require_writable
 from rltrain.common.machine.streams import keep_streams, say
@@ -24,7 +31,7 @@ from rltrain.errors import SIGNAL_CODES, RltrainError, UsageError, storage_error
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.signals import Interrupts, handling
 from rltrain.mode.tune.space import validated_space
-from rltrain.mode.tune.study import open_study, require_optuna, require_trials
+from rltrain.mode.tune.study import LOCK, open_study, require_optuna, require_trials
 from rltrain.mode.tune.study_results import RESULTS, write_results
 from rltrain.mode.tune.trials import StudySetup, config_digest, require_unchanged, work
 from rltrain.report.readers import STUDY
@@ -73,29 +80,33 @@ def begin(job: StudySetup) -> bool:
     for changeable in ("trials", "jobs", "dir"):
         del identity[changeable]
     about = {"overrides": sorted(job.overrides), **identity}
-    path, advice = folder / STUDY, "Type tune.dir=FOLDER for a new one."
-    if os.path.lexists(path):
+    path = folder / STUDY
+    if not os.path.lexists(path):
+        advice = "Type tune.dir=FOLDER with a new or an empty folder, or leave it out."
+        require_empty(folder, "a study", advice, (STUDY, f".{STUDY}.*", LOCK))
+        folder.mkdir(parents=True, exist_ok=True)
         require_plain(folder)
-        require_no_folders(folder, *RESULTS)
-        try:
-            before = {**get_json(path)}
-        except (OSError, ValueError, TypeError) as error:
-            raise UsageError(f"{path} is not a valid study: {error!s:.300}. {advice}") from error
-        pairs = {key: without_common(before.get(key), value) for key, value in about.items()}
-        differ = [
-            f"{key} {show(theirs):.80}, not {show(ours):.80}"
-            for key, (theirs, ours) in pairs.items()
-            if theirs != ours
-        ]
-        if differ:
-            raise UsageError(f"{folder} holds a study with {'; '.join(differ)}. {advice}")
-        require_unchanged(replace(job, config_sha256=str(before.get("config_sha256"))))
-        return True
-    advice = "Type tune.dir=FOLDER with a new or an empty folder, or leave it out."
-    require_empty(folder, "a study", advice, (f".{STUDY}.*",))
-    folder.mkdir(parents=True, exist_ok=True)
-    put_text(path, json.dumps({**about, "config_sha256": job.config_sha256}, indent=1))
-    return False
+        with locked(folder / LOCK):
+            if not os.path.lexists(path):  # else of a command that was typed at the same time
+                put_text(path, json.dumps({**about, "config_sha256": job.config_sha256}, indent=1))
+                return False
+    require_plain(folder)
+    require_no_folders(folder, *RESULTS)
+    advice = "Type tune.dir=FOLDER for a new one."
+    try:
+        before = {**get_json(path)}
+    except (OSError, ValueError, TypeError) as error:
+        raise UsageError(f"{path} is not a valid study: {error!s:.300}. {advice}") from error
+    pairs = {key: without_common(before.get(key), value) for key, value in about.items()}
+    differ = [
+        f"{key} {show(theirs):.80}, not {show(ours):.80}"
+        for key, (theirs, ours) in pairs.items()
+        if theirs != ours
+    ]
+    if differ:
+        raise UsageError(f"{folder} holds a study with {'; '.join(differ)}. {advice}")
+    require_unchanged(replace(job, config_sha256=str(before.get("config_sha256"))))
+    return True
 
 
 def without_common(one: Any, other: Any) -> tuple[Any, Any]:
@@ -150,3 +161,5 @@ def exit_with(job: StudySetup) -> None:
     except RltrainError as error:
         say(f"rltrain: {error}", error=True)
         raise SystemExit(error.exit_code) from None
+    finally:  # as at the end of a command
+        signal.signal(signal.SIGINT, signal.SIG_IGN)

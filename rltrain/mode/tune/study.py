@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 JOURNAL = "journal.log"
+LOCK = "lock"
+"""Held while a study or one of its trials begins."""
 JOURNAL_BYTES = 1 << 30
 FIRST = b'{"op_code":0,'
 """How a journal begins."""
@@ -166,7 +168,7 @@ def next_trial(study: Study, folder: Path, run: RunSettings) -> tuple[Trial, int
     if there are enough trials already.
     """
     optuna = require_optuna()
-    with locked(folder / "lock"):
+    with locked(folder / LOCK):
         trials = study.get_trials(deepcopy=False)
         running = [t for t in trials if t.state == optuna.trial.TrialState.RUNNING]
         for left in running:

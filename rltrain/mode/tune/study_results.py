@@ -18,6 +18,7 @@ from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import is_below, stacked
 from rltrain.config.schema import RunSettings
 from rltrain.config.show.deviations import deviations
+from rltrain.errors import UsageError
 from rltrain.logger.csv_file import csv_text, to_table
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.tune.space import OF_ALL_TRIALS
@@ -68,17 +69,22 @@ def write_results(job: StudySetup, screen: Screen) -> int:
         f" mean of its last {plural(run.tune.last_tests, 'test')}, with seed {run.seed}."
     ]
     require_unchanged(job)
-    put_text(folder / PRESET, preset_text([*job.overrides, *best_overrides], about))
+    seeds, others = "seed=range(100,105)", [o for o in job.overrides if not o.startswith("seed=")]
+    try:
+        put_text(folder / PRESET, preset_text([*job.overrides, *best_overrides], about))
+        again = [f"experiment={shown(folder / PRESET)}", seeds]
+    except UsageError as error:  # the algorithm or the environment is of the user's own files
+        screen.lines(f"{PRESET} is not written: {error}")
+        again = [*others, *best_overrides, seeds]
     history = [(t.number, score) for score, t in scored]
     draw_history(folder / HISTORY, history, run.tune.mode)
     importance = importances(study) if len(scored) > 3 else {}
     if importance:
         draw_importance(folder / IMPORTANCE, importance)
     screen.print(best_table(scored, run))
-    preset = shlex.quote(f"experiment={shown(folder / PRESET)}")
     screen.lines(
         f"Best: trial {best.number} with {best.value:g}. Confirm it on other seeds:",
-        f"  rltrain -m {preset} 'seed=range(100,105)'",
+        f"  {shlex.join(['rltrain', '-m', *again])}",
     )
     return 0
 

@@ -34,6 +34,9 @@ from rltrain.mode.tune.study import next_trial, open_study, pruner, suggest, tri
 if TYPE_CHECKING:
     from optuna import Study, Trial
 
+MOST_KILLS = 3
+"""Processes of one trial that are killed before it counts as failed."""
+
 
 @dataclass(frozen=True)
 class StudySetup:
@@ -112,10 +115,18 @@ def work(job: StudySetup) -> int:
     screen = Screen()
     while (claimed := next_trial(study, job.folder, job.run)) is not None:
         trial, lock = claimed
+        kills = os.fstat(lock).st_size  # one byte for each process that was killed
         try:
             require_unchanged(job)
+            if kills >= MOST_KILLS:
+                problem = f"{kills} of its processes were killed (is there too little memory?)"
+                failed(study, trial, problem)
+                screen.lines(f"trial {trial.number} failed: {problem}. It is not tried again.")
+                continue
+            os.pwrite(lock, b"k", kills)
             code = run_trial(job, study, trial, screen)
         finally:
+            os.ftruncate(lock, kills)
             os.close(lock)
         if code in SIGNAL_CODES.values():
             return code

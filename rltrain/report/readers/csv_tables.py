@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -14,6 +15,9 @@ import numpy as np
 from rltrain.common.files import open_plain
 from rltrain.common.json_text import LONGEST, bounded_lines, intact
 from rltrain.report.run_data import METRICS_BYTES, is_value, to_columns
+
+MOST_LINES = 100
+"""Lines that a row may have; a quote that is still open there is damage of its own line."""
 
 
 def csv_columns(
@@ -28,14 +32,36 @@ def csv_columns(
     """
     with open_plain(path, METRICS_BYTES) as file:
         whole = (line for line in islice(bounded_lines(file), skip, None) if line[-1:] == b"\n")
-        table = map(cells_of, whole)
-        head = next(table, [])
-        rows = (row_of(head, cells, names, full) for cells in table)
-        return to_columns(intact(enumerate(rows, skip + 2), f"lines of {path.name}", problems))
+        table = numbered_rows(whole, skip + 1)
+        _, head = next(table, (0, []))
+        rows = ((at, row_of(head, cells, names, full)) for at, cells in table)
+        return to_columns(intact(rows, f"lines of {path.name}", problems))
+
+
+def numbered_rows(lines: Iterator[bytes], at: int) -> Iterator[tuple[int, list[str]]]:
+    """The cells of each row and the number of its first line, from ``at``; no cells for a line that
+    is damaged. In quotes a cell may span lines.
+    """
+    ahead, width = deque[bytes](), 0
+    while ahead or (ahead := deque(islice(lines, 1))):
+        n, quotes = 1, ahead[0].count(b'"')
+        while quotes % 2 and n < MOST_LINES:
+            ahead.extend(islice(lines, int(n == len(ahead))))
+            if n == len(ahead):
+                break
+            quotes += ahead[n].count(b'"')
+            n += 1
+        cells = cells_of(b"".join(islice(ahead, n)))
+        if n > 1 and len(cells) != (width or len(cells) or -1):
+            n, cells = 1, []
+        yield at, cells
+        at, width = at + n, width or len(cells)
+        for _ in range(n):
+            ahead.popleft()
 
 
 def cells_of(line: bytes) -> list[str]:
-    """The cells of a line; none if a quote is not closed."""
+    """The cells of a row; none if a quote is not closed."""
     try:
         return next(csv.reader([line.decode("utf-8", "replace")], strict=True), [])
     except csv.Error:

@@ -9,10 +9,11 @@ from dataclasses import replace
 import pytest
 
 from rltrain.config.compose import compose_checked
-from rltrain.config.hydra_sweep import job_overrides
+from rltrain.config.hydra_sweep import in_any_folder, job_overrides
 from rltrain.errors import CheckpointError, UsageError
+from rltrain.mode.sweep import run as sweep_run
 from rltrain.mode.sweep.plan import SweepJob, plan_for, read_plan, require_own_datasets
-from rltrain.mode.sweep.run import Local, begin, resume_sweep
+from rltrain.mode.sweep.run import Local, begin, locked, resume_sweep
 from tests.helpers import stopped
 
 TYPED = ["env=two_step", "seed=1,2"]
@@ -216,11 +217,54 @@ def test_the_dataset_that_two_jobs_would_write_is_named():
 def test_a_path_of_configuration_may_be_written_otherwise(own_folder, settings, monkeypatch):
     """Defect: the command that was printed worked in one folder only."""
     typed = [*TYPED, "hydra.searchpath=['my conf',pkg://mine]"]
-    plan = begun(plan_for(typed, settings, own_folder / "s")[0])
+    here = [in_any_folder(override) for override in typed]
+    plan = begun(plan_for(here, settings, own_folder / "s")[0])
     same = [*TYPED, f"hydra.searchpath=['{own_folder}/my conf','pkg://mine']"]
     (own_folder / "other").mkdir()
     monkeypatch.chdir("other")
     assert plan_for(same, settings, own_folder / "s") == (plan, True)
     assert all(override in shlex.split(plan.command) for override in same)
+    there = [in_any_folder(override) for override in typed]
     with pytest.raises(UsageError, match="holds another sweep"):
-        plan_for(typed, settings, own_folder / "s")
+        plan_for(there, settings, own_folder / "s")
+
+
+def test_the_command_and_the_jobs_of_a_sweep_hold_in_other_folders(
+    command, own_folder, monkeypatch
+):
+    """Defect: relative paths of presets, checkpoints and the like were others there."""
+    launched = []
+    monkeypatch.setattr(Local, "run", lambda _, jobs, others=(): launched.append(list(jobs)))
+    (own_folder / "my preset.yaml").write_text("name: mine\n")
+    (own_folder / "a=b,c").mkdir()
+    paths = ["experiment=my preset.yaml", "checkpoint=a=b,c", "dataset.read=a=b,c"]
+    assert command("-m", "algo=dqn", "env=cartpole", "seed=1,2", *paths) == 130
+    (folder,) = own_folder.glob("outputs/multirun/*")
+    (own_folder / "other").mkdir()
+    monkeypatch.chdir("other")
+    plan = read_plan(folder)
+    assert command(*shlex.split(plan.command)[1:]) == 130
+    assert launched[1] == launched[0]
+    assert read_plan(folder) == plan
+    settings = compose_checked(launched[0][0].overrides).settings()
+    assert settings.run.checkpoint == settings.run.dataset.read == str(own_folder / "a=b,c")
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_a_plan_that_another_command_has_changed_is_not_replaced(
+    own_folder, settings, monkeypatch, resumed
+):
+    """Defect: what had been read before the lock was taken was written, or carried out."""
+    folder = own_folder / "s"
+    other = plan_for(["env=two_step", "seed=1,2,3"], settings, folder)[0]
+    if resumed:
+        begun(plan_for(TYPED, settings, folder)[0])
+
+    def late(at):
+        other.write()
+        return locked(at)
+
+    monkeypatch.setattr(sweep_run, "locked", late)
+    with pytest.raises(UsageError, match="Another command has changed the sweep in s meanwhile"):
+        resume_sweep(folder, []) if resumed else begin([*TYPED, "hydra.sweep.dir=s"], settings)
+    assert read_plan(folder) == other

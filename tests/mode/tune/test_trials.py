@@ -1,7 +1,10 @@
 """Errors that fail a trial or end the search, and edited files of the configuration."""
 
 import errno
+import multiprocessing
 import os
+import shlex
+import signal
 
 import pytest
 
@@ -11,6 +14,8 @@ from optuna.trial import create_trial
 
 import rltrain.mode.tune.trials as worker
 from rltrain.common.files import locked
+from rltrain.config.command_line import read
+from rltrain.config.compose import compose_checked
 from rltrain.errors import (
     CheckpointError,
     DivergedError,
@@ -23,7 +28,7 @@ from rltrain.errors import (
     find_exit_code,
 )
 from rltrain.logger.screen import Screen
-from rltrain.main import run
+from rltrain.main import list_jobs, run
 from rltrain.mode.train import Result
 from rltrain.mode.tune.study import next_trial, open_study, trial_dir
 from tests.mode.tune.test_study import run_settings
@@ -100,6 +105,30 @@ def test_a_trial_that_another_command_runs_is_left_to_it(tmp_path):
     assert "is already running" in str(raised)
 
 
+def test_a_trial_whose_processes_are_killed_fails_after_the_third(tmp_path, monkeypatch, capfd):
+    """Defect: it was begun again without limit. Processes that end by themselves do not count."""
+
+    def end(job, study, trial, screen):
+        if trial.number == 1:
+            study.tell(trial, 1.0)
+        elif ending == "SIGKILL":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif ending == "error":
+            raise StorageError("full")
+        return 0 if trial.number == 1 else 130
+
+    monkeypatch.setattr(worker, "run_trial", end)
+    job = study_of(tmp_path, "tune.trials=2")
+    for ending in ("SIGKILL", "interrupted", "SIGKILL", "error", "SIGKILL", "interrupted"):
+        process = multiprocessing.get_context("fork").Process(target=worker.work, args=(job,))
+        process.start()
+        process.join()
+        assert (process.exitcode == -signal.SIGKILL) == (ending == "SIGKILL")
+        states = [t.state.name for t in open_study(tmp_path, job.run).get_trials()]
+    assert states == ["FAIL", "COMPLETE"]
+    assert "trial 0 failed: 3 of its processes were killed" in capfd.readouterr().out
+
+
 def test_a_pruner_knows_the_length_of_its_trial(tmp_path, monkeypatch):
     """Defect: a trial with a searched total_env_steps was pruned in its first fifth."""
     found = []
@@ -115,6 +144,31 @@ def test_a_pruner_knows_the_length_of_its_trial(tmp_path, monkeypatch):
         monkeypatch.setattr(worker, "suggest", lambda *_, suggested=suggested: suggested)
         run_trial(study_of(tmp_path, "total_env_steps=5000"))
     assert found == [1_000, 10_000]
+
+
+def test_of_an_algorithm_of_ones_own_the_command_is_printed(own_folder, monkeypatch, capsys):
+    """Defect: after all trials the search ended with an error in place of its results."""
+
+    def train(job, study, trial, screen):
+        worker.suggest(study, trial, job.space, job.run)
+        study.tell(trial, 1.0)
+        return 0
+
+    monkeypatch.setattr(worker, "run_trial", train)
+    (own_folder / "my conf/algo").mkdir(parents=True)
+    own = own_folder / "my conf/algo/mine.yaml"
+    own.write_text("defaults:\n  - dqn\n", encoding="utf-8")
+    words = ["--config-dir=my conf", "algo=mine", "env=cartpole", "seed=7"]
+    assert run(["mode=tune", *words, SPACE, "tune.dir=study", "tune.trials=1"]) == 0
+    printed = capsys.readouterr().out
+    assert "best.yaml is not written: The algorithm or the environment is not one that" in printed
+    (line,) = (line for line in printed.splitlines() if line.startswith("  rltrain -m "))
+    jobs = list_jobs(read(shlex.split(line)[1:]))
+    assert len(jobs) == 5
+    for job in jobs.values():
+        settings = compose_checked(job).settings()
+        assert settings.choices["algo"] == "mine"
+        assert settings.algo.batch_size in (8, 9)
 
 
 PRESET = "# @package _global_\ndefaults:\n  - override /algo: dqn\n  - override /env: cartpole\n"

@@ -8,9 +8,13 @@ import pytest
 
 pytest.importorskip("optuna")
 
+import rltrain.mode.tune.command as command_file
 import rltrain.mode.tune.trials as worker
+from rltrain.common.files import require_empty
 from rltrain.errors import UsageError
 from rltrain.main import run
+from rltrain.mode.tune.command import begin
+from tests.mode.tune.test_trials import study_of
 
 TINY = [
     *("mode=tune", "algo=dqn", "env=cartpole", "total_env_steps=300", "test.interval=100"),
@@ -166,6 +170,30 @@ def test_a_folder_keeps_its_study(tmp_path, changed, says):
     (tmp_path / "study/study.json").write_text(json.dumps(about), encoding="utf-8")
     with pytest.raises(UsageError, match=says):
         run([*TINY, "tune.space=[{key: algo.batch_size, low: 8, high: 9}]"])
+
+
+@pytest.mark.parametrize("other", [[], ["seed=7"]])
+def test_of_two_commands_at_once_the_second_finds_the_study_of_the_first(
+    own_folder, monkeypatch, other
+):
+    """Defect: it was refused, or replaced the study by its own."""
+    overrides = ["algo=dqn", "env=cartpole"]
+    jobs = [study_of(own_folder / "study", *words) for words in (other, [])]
+    assert list(jobs[1].overrides) == overrides
+
+    def meanwhile(*about):
+        if jobs[1:]:
+            assert not begin(jobs.pop())
+        require_empty(*about)
+
+    monkeypatch.setattr(command_file, "require_empty", meanwhile)
+    if other:
+        with pytest.raises(UsageError, match=r"holds a study with overrides .*, not \[seed=7\]"):
+            begin(jobs[0])
+    else:
+        assert begin(jobs[0])
+    about = json.loads((own_folder / "study/study.json").read_text())
+    assert about["overrides"] == overrides
 
 
 def test_without_optuna_the_command_that_installs_it(tmp_path, monkeypatch):

@@ -66,6 +66,27 @@ def test_a_damaged_row_is_named_and_left_out(tmp_path, name, damage):
     assert episodes[-1] == N - 1
 
 
+NOTES = ['"a\nb"', '"\n\n"', '"say ""a,b""\n"', '"a\r\nb"']
+"""Cells of more than one line."""
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_cells_may_span_lines(tmp_path, damaged):
+    """Defect: their rows were named as damaged."""
+    path = tmp_path / "sb3/progress.csv"
+    path.parent.mkdir()
+    rows = [f"{n},1,{NOTES[n % len(NOTES)] if n % 3 else 'plain'}" for n in range(1, N + 1)]
+    at = 2 + sum(row.count("\n") + 1 for row in rows[:16])
+    if damaged:
+        rows[16] = '17,1,"open'
+    text = "\n".join(["time/total_timesteps,rollout/ep_rew_mean,notes", *rows, ""])
+    path.write_text(text, encoding="utf-8", newline="")
+    (run,) = find_runs([tmp_path], [])
+    expected = f"lines of progress.csv that cannot be read are left out: {at}"
+    assert run.problems == [expected] * damaged
+    assert len(run.series("train/return_mean")[0]) == N - damaged
+
+
 def record(body, size=None):
     from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 
