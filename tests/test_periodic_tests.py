@@ -273,19 +273,25 @@ def results_of_tests(folder):
     return [row["test/return_mean"] for row in rows if "test/return_mean" in row]
 
 
-@pytest.mark.parametrize("resample", [False, True])
-def test_tests_begin_with_the_same_states_unless_resampled(tmp_path, resample):
+@pytest.mark.parametrize("beside", [[], pytest.param(["test.n_workers=1"], marks=pytest.mark.slow)])
+def test_tests_begin_with_the_same_states_unless_resampled(tmp_path, beside):
     """An agent that does not learn gets the same returns in all tests, or other ones in each; a
     resumed run and tests beside training draw the same.
     """
-    words = [w for w in BESIDE if w not in ("test.n_workers=1", "total_env_steps=350")]
-    words += [f"test.resample={resample}", "algo.learning_starts=1000", "test.episodes=8"]
-    runs = {name: tmp_path / name for name in ("whole", "beside", "cut")}
-    for name, more in (("whole", ()), ("beside", ["test.n_workers=1"])):
-        rltrain.train([*words, *more, "total_env_steps=200", f"hydra.run.dir={runs[name]}"])
-    rltrain.train([*words, "total_env_steps=100", f"hydra.run.dir={runs['cut']}"])
-    rltrain.resume(runs["cut"], 200)
-    whole, beside, cut = map(results_of_tests, runs.values())
-    assert whole == beside == cut
-    assert len(whole) == 3
-    assert len(set(whole)) == (3 if resample else 1)
+    words = [w for w in BESIDE if not w.startswith(("test.", "total_env_steps="))]
+    words += ["algo.learning_starts=1000", "test.episodes=4", "test.n_envs=2", "test.interval=20"]
+    found = {}
+    for name, more, steps in (
+        ("same", ["test.resample=false"], (40,)),
+        ("whole", ["test.resample=true"], (40,)),
+        ("cut", ["test.resample=true", *beside], (20, 40)),
+    ):
+        folder = tmp_path / name
+        rltrain.train([*words, *more, f"total_env_steps={steps[0]}", f"hydra.run.dir={folder}"])
+        if steps[1:]:
+            rltrain.resume(folder, *steps[1:])
+        found[name] = results_of_tests(folder)
+    assert {len(results) for results in found.values()} == {3}
+    assert len(set(found["same"])) == 1
+    assert len(set(found["whole"])) == 3
+    assert found["whole"] == found["cut"]
