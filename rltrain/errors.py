@@ -247,6 +247,8 @@ def reason(error: BaseException) -> str:
 
 def failure(error: BaseException) -> str:
     """The text about an exception that ended a run."""
+    if isinstance(error.__cause__, StopIteration):  # Python replaces it in a generator
+        error = error.__cause__
     return (memory_problem(error) or f"{type(error).__name__}: {error}") + joined_notes(error)
 
 

@@ -10,6 +10,7 @@ import torch
 
 import rltrain
 from rltrain import main as entry
+from rltrain.callback import Callback
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import flat_keys
 from rltrain.errors import (
@@ -188,3 +189,16 @@ def test_other_errors_are_no_lack_of_memory(error):
         usage_errors(),
     ):
         raise error
+
+
+@pytest.mark.parametrize("hook", ["on_iteration", "on_save", "on_collect", "on_log"])
+def test_an_exception_of_a_hook_is_named_although_a_generator_replaces_it(hook, single, tmp_path):
+    """Defect: StopIteration became "generator raised StopIteration", without the hook."""
+
+    def stop(trainer, value=None):
+        return next(iter(()))
+
+    callback = Callback()
+    setattr(callback, hook, stop)
+    with pytest.raises(RuntimeError, match=rf"failed: StopIteration: .*{hook}"):
+        rltrain.train([*single, f"hydra.run.dir={tmp_path / 'run'}"], callbacks=[callback])

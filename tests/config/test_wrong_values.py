@@ -99,8 +99,14 @@ def test_a_number_as_text_says_how_it_becomes_a_number(key, monkeypatch):
         compose_checked([*CARTPOLE, f"{key}=${{oc.env:NUMBER}}"]).settings()
 
 
-@pytest.mark.parametrize("text", ["true", "False", "null", "3", "1e-3"])
-@pytest.mark.parametrize("key", ["algo.loss.double", "algo.max_grad_norm", "seed"])
+@pytest.mark.parametrize("text", ["true", "False", "null", "3", "1e-3", "[3,4]", "[[0,1],[9,0.1]]"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("algo.loss.double", "algo.max_grad_norm", "seed"),
+        *("algo.network.hidden_sizes", "algo.lr_factors"),
+    ],
+)
 def test_a_text_that_looks_like_a_value_is_called_text(key, text):
     with pytest.raises(UsageError, match=f"^{key}=") as caught:
         compose_checked([*CARTPOLE, f"{key}='{text}'"]).settings()
