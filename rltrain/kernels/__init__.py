@@ -9,6 +9,7 @@ or an object, is no longer what they compute.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import is_dataclass
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -80,14 +81,15 @@ def compile_loss(
     Raises:
         ValueError: no counterpart of this loss keeps them.
     """
-    from rltrain.kernels.module_watch import computes_plainly
+    from rltrain.kernels.module_watch import computes_plainly, form
 
-    options = model, most_threads, target_cache
-    _, compiled, places = _counterpart(loss, model.modules(), choice, *options)
+    options, settings = (model, most_threads, target_cache), getattr(loss, "__dict__", {}).values()
+    objects = [*model.modules(), *filter(is_dataclass, settings)]
+    _, compiled, places = _counterpart(loss, objects, choice, *options)
     if compiled is not None and (reason := compiled.misfit(model)) is not None:
         computes_plainly(reason, choice == "compiled")
     elif compiled is not None:
-        compiled.places = places
+        compiled.places, compiled.form = places, form(model)
         compiled.compile_ahead()
         loss = compiled
     if target_cache is not None and not hasattr(loss, "target_values"):

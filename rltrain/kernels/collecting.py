@@ -34,6 +34,7 @@ class CompiledCollecting:
     def __init__(self, rollout: Any) -> None:
         self.parts = rollout.env, rollout.policy, *replaced_methods(rollout)
         self.stack = replaced_methods(rollout)[0].args[0]
+        self.kinds = [type(rollout), *map(type, self.parts[:2]), type(rollout.policy.exploration)]
 
     @staticmethod
     def fits(rollout: Any) -> bool:
@@ -104,7 +105,7 @@ class CompiledCollecting:
         """Whether nothing was replaced since this object was made."""
         parts = rollout.env, rollout.policy, *replaced_methods(rollout)
         same = all(x is y for x, y in zip(parts, self.parts, strict=True))
-        plain = unreplaced(rollout, *parts[:2], rollout.policy.exploration)
+        plain = unreplaced([rollout, *parts[:2], rollout.policy.exploration], self.kinds)
         return same and plain and self.fits(rollout) and self.stack.compiles
 
 

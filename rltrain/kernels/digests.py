@@ -9,17 +9,19 @@ module that the code names. ``python -m rltrain.kernels.digests`` writes those o
 from __future__ import annotations
 
 import ast
+import builtins
 import hashlib
 import importlib
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from functools import cache
 from itertools import chain, starmap
-from operator import call, eq
+from operator import attrgetter, eq
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple, TypeVar
 
 from torch import nn
@@ -35,12 +37,14 @@ TWIN = "# twin: "
 ROOT = Path(__file__).parents[2]
 _made_for: dict[str, dict[str, Code]] = {}
 """The plain code that was compared last, by place."""
-_watched: list[tuple[Callable[[str], object], str]] = []
-"""Where ``live`` looks for it: getters of modules, classes and functions, and names."""
-_seen: list[object] = []
-"""The values at the last look."""
-_classes: list[tuple[Mapping[str, object], Mapping[str, object]]] = []
-"""Attributes of the classes of objects, now and at the last look."""
+_tables: list[tuple[Mapping[str, object], Mapping[str, object]]] = []
+"""Attributes of the modules and classes where ``live`` looks for it, now and at the last look."""
+_functions: list[FunctionType] = []
+_codes: list[CodeType] = []
+"""The code of its functions at the last look."""
+KNOWN = {"rltrain", "torch", *sys.stdlib_module_names}
+"""Packages of the code that counterparts compute."""
+code_of = attrgetter("__code__")
 SKIPPED = {"annotation", "returns", "ctx", "type_comment", "lineno", "kind"}
 
 
@@ -49,8 +53,8 @@ class Code(NamedTuple):
 
     digest: str
     n_decorators: int
-    imported: tuple[tuple[str, str, str], ...]  # name here, module and name there; of rltrain
-    constants: tuple[tuple[str, object], ...]  # literals of the module that it names
+    imported: tuple[tuple[str, str, str], ...]  # name here, module and name there; "": the module
+    constants: tuple[tuple[str, object], ...]  # literals of the module that it names; None: builtin
     twins: tuple[str, ...]  # files below rltrain/kernels that the comment above it names
 
 
@@ -86,14 +90,15 @@ def leave_replaced(required: bool) -> None:
     Raises:
         ValueError: something was, and counterparts are required.
     """
-    same = all(type(each.part) is each.made_for for each in COMPILED) and all(starmap(eq, _classes))
-    if same and not required and _watched and [*starmap(call, _watched)] == _seen:
+    same = all(type(each.part) is each.made_for for each in COMPILED) and all(starmap(eq, _tables))
+    if same and not required and _codes and [*map(code_of, _functions)] == _codes:
         return
     compiled = list(COMPILED)
     replaced = {place: changed(place) for place in {x for each in compiled for x in each.places}}
-    _watched[:] = dict.fromkeys(chain.from_iterable(map(list_reads, replaced)))
-    _seen[:] = starmap(call, _watched)
-    _classes[:] = [(vars(kind), dict(vars(kind))) for kind in replaced if isinstance(kind, type)]
+    watched = dict.fromkeys(chain.from_iterable(map(list_watched, replaced)))
+    _functions[:] = [x for x in watched if isinstance(x, FunctionType)]
+    _codes[:] = map(code_of, _functions)
+    _tables[:] = [(vars(x), {**vars(x)}) for x in watched if not isinstance(x, FunctionType)]
     for each in compiled:
         names = [(source_file(place), name) for place in each.places for name in replaced[place]]
         for file, name in names:
@@ -150,17 +155,15 @@ def known(section: str) -> Mapping[str, Any]:
 
 def changed(place: str | type) -> list[str]:
     """The functions of a piece of plain code that are not those its counterparts compute, on disk
-    or, replaced while the program runs, in memory; of a class those that are neither of its own
-    package nor of this one, PyTorch or Python.
+    or, replaced while the program runs, in memory; of a class those that are neither of this
+    package, PyTorch or Python, and of one of PyTorch's those of other classes.
     """
     if isinstance(place, type):
-        own = {place.__module__.partition(".")[0], "rltrain", "torch", *sys.stdlib_module_names}
-        globals_of = {n: getattr(undecorated(x), "__globals__", {}) for n, x in vars(place).items()}
-        packages = {n: x.get("__name__", "torch").partition(".")[0] for n, x in globals_of.items()}
-        return [f"{place.__name__}.{n}" for n, package in packages.items() if package not in own]
+        other = [name for name, value in vars(place).items() if not known_in(place, name, value)]
+        return [f"{place.__name__}.{name}" for name in other]
     file, module = source_file(place), find_module(place)
     codes = _made_for[place] = {}
-    _watched.clear()
+    _codes.clear()
     try:
         codes |= pieces(parsed(Path(module.__file__ or "").read_text(), file), place)
     except (OSError, SyntaxError, UnicodeDecodeError):
@@ -170,6 +173,23 @@ def changed(place: str | type) -> list[str]:
     differ += [n for n in before.keys() & codes.keys() if codes[n].digest != before[n]]
     differ += [n for n, code in codes.items() if n not in differ and not live(module, n, code)]
     return sorted(differ)
+
+
+def known_in(kind: type, name: str, value: object) -> bool:
+    """Whether an attribute of a class is no function, or one that counterparts may compute."""
+    of_torch = kind.__module__.startswith("torch.")
+    if not isinstance(value := undecorated(value), FunctionType):
+        return not (of_torch and name == "forward")
+    wrapped = [value]
+    while isinstance(inner := vars(wrapped[-1]).get("__wrapped__"), FunctionType):
+        wrapped.append(inner)
+    packages = {f.__globals__.get("__name__", "torch").partition(".")[0] for f in wrapped}
+    if not (of_torch and packages <= KNOWN):
+        return packages <= KNOWN
+    code = wrapped[-1].__code__
+    here = code.co_filename == sys.modules[kind.__module__].__file__
+    own = here and code.co_qualname.rpartition(".")[0] in ("", kind.__qualname__)
+    return own and (len(wrapped) == 1 or name != "forward")
 
 
 def find_module(place: str) -> ModuleType:
@@ -195,15 +215,17 @@ def parsed(source: str, file: str) -> Mapping[str, Code]:
             there = getattr(node, "module", None) or ""
             for alias in node.names:
                 here = alias.asname or alias.name.partition(".")[0]
-                live = (here, there, alias.name) if there.startswith("rltrain.") else None
+                module = alias.name if alias.asname else here
+                live = (here, there, alias.name) if there else (here, module, "")
                 outer[here] = f"{there}.{alias.name}", live
         elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 for part in ast.walk(target):
                     if isinstance(part, ast.Name):
                         outer[part.id] = "".join(canonical(node.value, set())), None
-                if isinstance(target, ast.Name) and isinstance(node.value, ast.Constant):
-                    literals[target.id] = node.value.value
+                if isinstance(target, ast.Name):
+                    with suppress(ValueError, TypeError):  # no literal
+                        literals[target.id] = ast.literal_eval(node.value)
 
     def code(node: Any, *more: str) -> Code:
         names: set[str] = set()
@@ -211,7 +233,8 @@ def parsed(source: str, file: str) -> Mapping[str, Code]:
         text += [outer[n][0] for n in sorted(names & outer.keys())]
         imported = tuple(x for n in sorted(names & outer.keys()) if (x := outer[n][1]) is not None)
         digest = hashlib.sha256("\n".join(text).encode()).hexdigest()[:12]
-        constants = tuple((n, literals[n]) for n in sorted(names & literals.keys()))
+        own = names & (literals.keys() | (vars(builtins).keys() - outer.keys()))
+        constants = tuple((n, literals.get(n)) for n in sorted(own))
         first = min(part.lineno for part in (node, *node.decorator_list))
         comment = lines[first - 2].strip()
         twins = comment.removeprefix(TWIN).split(", ") if comment.startswith(TWIN) else []
@@ -256,8 +279,8 @@ def live(module: ModuleType, name: str, code: Code) -> bool:
     for part in name.split("."):
         value = vars(value).get(part)
     for here, there, original in code.imported:
-        imported = importlib.import_module(there)
-        if vars(module).get(here) is not getattr(imported, original, None):
+        found: Any = importlib.import_module(there)
+        if vars(module).get(here) is not (getattr(found, original, None) if original else found):
             return False
     if any(vars(module).get(constant) != literal for constant, literal in code.constants):
         return False
@@ -279,17 +302,16 @@ def undecorated(value: object) -> object:
     return value
 
 
-def list_reads(place: Any) -> Iterator[tuple[Callable[[str], object], str]]:
-    """Where ``live`` reads: getters of modules, classes and functions, and names."""
+def list_watched(place: Any) -> Iterator[Any]:
+    """The modules and classes whose attributes ``live`` reads, and the functions whose code."""
+    read = [place, vars(place).get("forward")] if isinstance(place, type) else []
     for name, code in _made_for.get(place, {}).items():
         module, (outer, _, own) = find_module(place), name.rpartition(".")
-        of_owner = vars(vars(module).get(outer, module)).get
-        yield of_owner, own
-        if isinstance(function := undecorated(of_owner(own)), FunctionType):
-            yield function.__getattribute__, "__code__"
-        yield from ((vars(module).get, here) for here, _, _ in code.imported)
-        yield from ((vars(module).get, constant) for constant, _ in code.constants)
-        yield from ((vars(importlib.import_module(there)).get, x) for _, there, x in code.imported)
+        owner = vars(module).get(outer, module)
+        read += [module, owner, undecorated(vars(owner).get(own))]
+        names = (there for _, there, _ in code.imported if there.startswith("rltrain."))
+        read += map(importlib.import_module, names)
+    return (x for x in read if isinstance(x, (ModuleType, type, FunctionType)))
 
 
 if __name__ == "__main__":

@@ -78,8 +78,7 @@ class CompiledLearning:
         parts = [*bypassed(trainer)]
         return (
             all(map(is_, parts, self.parts))
-            and [*map(type, parts)] == self.kinds
-            and unreplaced(*parts)
+            and unreplaced(parts, self.kinds)
             and not (trainer.callbacks.changes_batches or trainer.callbacks.changes_updates)
             and self.fits(self.learner, self.buffer)
             and plain_adam(self.learner.gradient_step)

@@ -12,13 +12,14 @@ from operator import attrgetter, is_
 from typing import Any
 from weakref import WeakSet
 
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
 log = logging.getLogger("rltrain")
 HOOKS = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
 training = attrgetter("requires_grad", "_backward_hooks", "_post_accumulate_grad_hooks")
 PLAIN_TRAINING = True, None, None
+version = attrgetter("_version")
 
 
 class CompiledMethod(partial[Any]):
@@ -58,17 +59,19 @@ def replace_method(
 
 
 class ModuleWatch:
-    """Notices hooks, parametrizations and replaced methods, parts and parameters of modules, also
-    later ones; a look takes a few microseconds.
+    """Notices hooks, parametrizations and replaced methods, parts, parameters and constants of
+    modules, also later ones; a look takes a few microseconds.
 
     Args:
         modules: all of one form.
         learns: all parameters of the first module are trained; those that are frozen are noticed.
+        expected: the ``form`` that compiled code computes; None: that of the modules now.
     """
 
-    def __init__(self, *modules: nn.Module, learns: bool = False) -> None:
+    def __init__(self, *modules: nn.Module, learns: bool = False, expected: object = None) -> None:
         self.modules, self.learns = modules, learns
         self._made = contents(modules)
+        self._forms = {*map(form, modules)} if expected is None else {expected}
         self._hooks: list[object] | None = None
 
     def plain(self) -> bool:
@@ -92,6 +95,7 @@ class ModuleWatch:
             len(now) == len(self._seen)
             and all(map(is_, now, self._seen))
             and sum(map(len, self._attributes)) == self._size
+            and [*map(version, self._constants)] == self._versions
         )
 
     def _state(self) -> list[object]:
@@ -108,6 +112,10 @@ class ModuleWatch:
         self._trainings = [PLAIN_TRAINING] * len(self._trained)
         self._tables: list[dict[str, Any]] = []
         self._tables += [table for part in parts for table in (part._parameters, part._modules)]
+        self._tables += [part._buffers for part in parts if part._buffers]
+        held = (x for part in self.modules for x in constants(part))
+        self._constants = [x for x in held if not x.is_inference()]  # which have no version
+        self._versions = [*map(version, self._constants)]
         self._attributes = [*map(vars, parts)]
         self._size = sum(map(len, self._attributes))
         self._methods = [(vars(part), name) for part in parts for name in own_methods(part)]
@@ -115,7 +123,7 @@ class ModuleWatch:
         self._replaced = [reason for part in parts for reason in replaced(part)]
         made, now = self._made, contents(self.modules)
         same = len(made) == len(now) and all(map(is_, made, now))
-        if not self._replaced and not (same and len({*map(form, self.modules)}) == 1):
+        if not self._replaced and not (same and len({*map(form, self.modules)} | self._forms) == 1):
             self._replaced = [f"a part of {self._name} was replaced"]
         for reason in self._replaced:
             computes_plainly(reason)
@@ -123,6 +131,7 @@ class ModuleWatch:
     def __deepcopy__(self, memo: dict[int, object]) -> ModuleWatch:
         other = ModuleWatch(learns=self.learns)  # of modules that are incomplete as yet
         other.modules, other._made = copy.deepcopy((self.modules, self._made), memo)
+        other._forms = self._forms
         return other
 
 
@@ -133,8 +142,16 @@ def contents(modules: Sequence[nn.Module]) -> list[object]:
 
 
 def form(module: nn.Module) -> tuple[object, ...]:
-    """The classes of a module's parts, and the shapes of its parameters."""
-    return *map(type, module.modules()), *(tuple(p.shape) for p in module.parameters())
+    """The classes of a module's parts, the shapes of its parameters, and its constants."""
+    shapes = (tuple(p.shape) for p in module.parameters())
+    return *map(type, module.modules()), *shapes, *(str(x.tolist()) for x in constants(module))
+
+
+def constants(module: nn.Module) -> list[Tensor]:
+    """The buffers of this package's parts on the CPU; not running statistics, which are saved."""
+    parts = [x for x in module.modules() if type(x).__module__.startswith("rltrain.")]
+    parts = [x for x in parts if x._buffers.keys() <= x._non_persistent_buffers_set]
+    return [x for part in parts for x in part._buffers.values() if x is not None and x.is_cpu]
 
 
 def own_methods(part: object) -> list[str]:
@@ -158,9 +175,13 @@ def replaced(part: object) -> list[str]:
     return reasons
 
 
-def unreplaced(*parts: object) -> bool:
-    """Whether objects compute as their classes say; logs why not, once."""
-    for reason in (reasons := [x for part in parts for x in replaced(part)]):
+def unreplaced(parts: Sequence[object], kinds: Sequence[type]) -> bool:
+    """Whether objects compute as these classes, theirs, say; logs why not, once."""
+    reasons = []
+    for part, kind in zip(parts, kinds, strict=True):
+        other = [] if type(part) is kind else [f"the class of {kind.__name__} was replaced"]
+        reasons += other or replaced(part)
+    for reason in reasons:
         computes_plainly(reason)
     return not reasons
 
@@ -178,6 +199,11 @@ def computes_plainly(reason: str, required: bool = False) -> None:
         )
     if parent_process() is None:  # workers of a run have the same reasons
         _log_once(reason)
+
+
+def forget_reasons() -> None:
+    """A run begins: what an earlier one logged is logged again."""
+    _log_once.cache_clear()
 
 
 @cache

@@ -11,7 +11,8 @@ import torch
 import rltrain
 from rltrain.callback import Callback
 from rltrain.kernels import module_watch
-from tests.kernels.run_edits import BUILT, COMMON, EDITS, SAID
+from tests.kernels.own_networks import BUILT
+from tests.kernels.run_edits import COMMON, EDITS, SAID
 from tests.marks import each_once, slow_except
 
 CLOSE = {"rtol": 1e-2, "atol": 1e-3}
@@ -72,7 +73,10 @@ def unedited(tmp_path_factory):
 
 
 TRIED = [(name, at) for name in EDITS for at in (None, 40)]
-QUICK = (("td.huber", None), *((name, 40) for name in ("step", "store.batch", "mixer class")))
+QUICK = (
+    *((name, None) for name in ("td.huber", "agents class", "returns")),
+    *((name, 40) for name in ("step", "store.batch", "qmix.F", "numbers", "ReLU.forward")),
+)
 
 
 @pytest.mark.sampled(1)
@@ -124,7 +128,10 @@ def test_a_patch_of_a_class_acts_from_the_next_update_on(
     torch.testing.assert_close(found["auto"], found["torch"], **CLOSE)
 
 
-EARLY = "Store.batch", "ArrayBatch.of", "Linear.forward", "Adam.step", "QMix.__call__"
+EARLY = (
+    *("Store.batch", "ArrayBatch.of", "Linear.forward", "Adam.step", "QMix.__call__"),
+    *("ReLU.forward", "builtin forward", "wrapped forward", "qmix.F", "range"),
+)
 
 
 @pytest.mark.parametrize("name", slow_except(["Store.batch"], EARLY))
@@ -139,7 +146,7 @@ def test_a_patch_from_before_a_run_is_trained_with(name, tmp_path, monkeypatch, 
     torch.testing.assert_close(*found, **CLOSE)
 
 
-@pytest.mark.parametrize("name", slow_except(("tied",), BUILT))
+@pytest.mark.parametrize("name", slow_except(("tied", "with_own_head"), BUILT))
 def test_networks_and_optimizers_of_ones_own_train_as_without_compiled_code(name, tmp_path):
     found = [trained(BUILT[name], k, tmp_path / k) for k in ("torch", "auto")]
     torch.testing.assert_close(*found, **CLOSE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import is_dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -33,6 +34,7 @@ class CompiledLoss(ABC):
 
     knows_settings: Callable[[Any], bool]  # whether compiled code has the settings of a loss
     places: Sequence[str | type] = ()  # the plain code that it computes
+    form: object = None  # of the model that it was chosen for
     left = False  # that was replaced
 
     def __new__(cls, *loss: object, **options: object) -> CompiledLoss:
@@ -43,6 +45,7 @@ class CompiledLoss(ABC):
     def __init__(self, loss: TDLoss | CategoricalLoss | QuantileLoss) -> None:
         self.loss = self.part = loss
         self.made_for = type(loss)
+        self._kinds = {name: type(x) for name, x in vars(loss).items() if is_dataclass(x)}
         self._watches: dict[Model, ModuleWatch] = {}  # by online model
 
     def __getattr__(self, name: str) -> Any:
@@ -68,9 +71,12 @@ class CompiledLoss(ABC):
         """
         watch = self._watches.get(online)
         if watch is None or watch.modules[1] is not target:
-            watch = self._watches[online] = ModuleWatch(online, target, learns=True)
-        plain = watch.plain() and unreplaced(self.loss) and not self.left
-        return plain and self.knows_settings(self.loss)
+            watch = self._watches[online] = ModuleWatch(
+                online, target, learns=True, expected=self.form
+            )
+        parts = self.loss, *map(vars(self.loss).get, self._kinds)
+        same = unreplaced(parts, (self.made_for, *self._kinds.values()))
+        return watch.plain() and same and not self.left and self.knows_settings(self.loss)
 
     def leave(self) -> None:
         """Let PyTorch compute from now on."""
