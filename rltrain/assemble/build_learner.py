@@ -34,6 +34,7 @@ from rltrain.types import EnvSpec, module_device
 
 def build_learner(settings: Settings, spec: EnvSpec, device: torch.device) -> Learner:
     """Model, loss, optimizer and target update, joined."""
+    kernels.begin_run()
     nodes, algo = settings.nodes, settings.learning
     model = build_model(settings, spec, device)
     target_update = nodes["algo.target_update"].build()

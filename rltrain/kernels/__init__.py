@@ -26,6 +26,13 @@ if TYPE_CHECKING:
 Kernels = Literal["auto", "compiled", "torch"]
 
 
+def begin_run() -> None:
+    """Let a line in the log say again what PyTorch computes, and why."""
+    from rltrain.kernels.module_watch import forget_reasons
+
+    forget_reasons()
+
+
 def compile_agents(agents: nn.Module, choice: Kernels = "auto") -> None:
     """Let the parts of a network that have a counterpart compute with it.
 

@@ -56,7 +56,7 @@ def trained(
 @pytest.fixture(autouse=True)
 def lines(caplog):
     """The lines that are logged, each for the first time."""
-    module_watch._log_once.cache_clear()
+    module_watch.forget_reasons()
     caplog.set_level(logging.WARNING, "rltrain")
     return caplog
 

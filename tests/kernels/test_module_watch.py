@@ -28,7 +28,7 @@ TINY = ["hardware.threads=1", "logger=[]", "algo.max_grad_norm=null"]
 @pytest.fixture(autouse=True)
 def lines(caplog):
     """The lines that are logged, each for the first time."""
-    module_watch._log_once.cache_clear()
+    module_watch.forget_reasons()
     caplog.set_level(logging.WARNING, "rltrain")
     return caplog
 
@@ -334,7 +334,6 @@ def test_a_changed_class_is_named_and_left_to_pytorch(
     wanted = f"{file}.py: {cls.__name__}.{name} was changed: PyTorch computes it"
     assert len([line for line in said if line.startswith(wanted)]) == 1
     update(learner, spec)
-    learner_of(algo)
     assert len(lines.records) == len(said)  # once
     with pytest.raises(UsageError, match=rf"{cls.__name__}\.{name} was changed"):
         learner_of(algo, "compiled")
@@ -346,3 +345,13 @@ def test_edits_of_what_a_run_does_not_use_are_no_matter(monkeypatch, lines):
         learner, _ = learner_of(algo, "compiled")
         assert type(learner.loss) in (CompiledTDLoss, CompiledSequenceLoss)
     assert not lines.records
+
+
+def test_every_run_of_a_process_says_what_pytorch_computes(lines):
+    """Defect: only the first run did."""
+    for _ in range(2):
+        lines.clear()
+        learner, spec = learner_of("qmix")
+        learner.online.mixer.register_forward_hook(double)
+        update(learner, spec)
+        assert [r.message for r in lines.records if "a hook of Model" in r.getMessage()]
