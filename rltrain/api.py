@@ -26,6 +26,7 @@ from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
 from rltrain.mode import evaluate as evaluation
 from rltrain.mode.find_opponents import require_kept, with_opponents
+from rltrain.mode.find_run import chosen_again
 from rltrain.mode.match.match_results import Match
 from rltrain.mode.match.request import requested
 from rltrain.mode.match.round_robin import match as play_match
@@ -49,7 +50,6 @@ __all__ = [
     "resume",
     "train",
 ]
-
 
 log = logging.getLogger("rltrain")
 
@@ -187,6 +187,7 @@ def evaluate(
 
 
 @memory_errors()
+@chosen_again
 def evaluate(
     path: str | PathLike[str],
     episodes: int | None = None,
@@ -215,8 +216,7 @@ def evaluate(
     """
     path = require_path(path, "path")
     require_load_step(load_step, ("best", "all"))
-    arguments = {"test.episodes": episodes, "seed": seed}
-    typed = texts_for("evaluate", overrides, trust, arguments)
+    typed = texts_for("evaluate", overrides, trust, {"test.episodes": episodes, "seed": seed})
     handed = None if env is None else partial(with_env, env=env)
     if load_step == "all":
         every = evaluation.evaluate_all(path, typed, handed)
@@ -336,6 +336,7 @@ def make_learner(overrides: Overrides, spec: EnvSpec) -> Learner:
 
 
 @memory_errors()
+@chosen_again
 def load_policy(
     path: str | PathLike[str],
     load_step: int | Literal["best"] | None = None,
@@ -350,9 +351,8 @@ def load_policy(
     Raises:
         CheckpointError: no trusted checkpoint at ``path``.
     """
-    path = require_path(path, "path")
+    path, typed = require_path(path, "path"), texts_for("evaluate", (), trust)
     require_load_step(load_step, ("best",))
-    typed = texts_for("evaluate", (), trust)
     found, settings = evaluation.open_checkpoint(path, typed, load_step, plays=False)
     log_remarks(found.remarks)
     if settings.hardware.device == "cuda":  # where it was trained

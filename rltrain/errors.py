@@ -116,6 +116,10 @@ class CheckpointError(RltrainError):
     exit_code = 3
 
 
+class RemovedError(CheckpointError):
+    """A checkpoint that was removed between its choice and its use."""
+
+
 class DatasetError(RltrainError):
     """A dataset that cannot be trusted or read."""
 

@@ -168,7 +168,9 @@ def checkpoint_policy(settings: Settings, opponent: str, side: OtherSide, traini
     """
     folder, key = settings.opponent_folders[opponent], f"{opponent_key(training)}={opponent}"
     trust = f"trust=[{','.join(settings.run.trust)}]"
-    tree, choices, _ = load_config(folder / f"{CONFIG}.json", [trust], learns=False, env=False)
+    file = folder / f"{CONFIG}.json"
+    with checkpoint.unless_removed(folder):
+        tree, choices, _ = load_config(file, [trust], learns=False, env=False)
     own = check(tree, choices, {})
     if own.algo is None:
         raise ValueError(f"{key} is a scripted policy without weights: type its name instead.")

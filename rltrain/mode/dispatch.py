@@ -21,7 +21,7 @@ from rltrain.config.schema import Settings
 from rltrain.config.suggest.value_forms import comma_hint
 from rltrain.config.validate.mode_keys import require_read
 from rltrain.errors import UsageError, did_you_mean
-from rltrain.mode.find_run import find_run, require_any
+from rltrain.mode.find_run import chosen_again, find_run, require_any
 
 
 def dispatch(overrides: Sequence[str], *, multirun: bool) -> int:
@@ -101,6 +101,7 @@ def doctor_mode(overrides: Sequence[str]) -> int:
     return 0 if runs(findings) else UsageError.exit_code
 
 
+@chosen_again
 def evaluate_mode(overrides: Sequence[str]) -> None:
     """Evaluate a checkpoint or a scripted policy."""
     path, load_step, others = loaded(overrides, ("best", "all"))
@@ -115,6 +116,7 @@ def evaluate_mode(overrides: Sequence[str]) -> None:
         evaluate.show(evaluate.evaluate(str(path), others, load_step))
 
 
+@chosen_again
 def watch_mode(overrides: Sequence[str]) -> None:
     """Show test episodes of a checkpoint, or of a scripted policy, in the terminal."""
     path, load_step, others = loaded(overrides)

@@ -28,7 +28,7 @@ from rltrain.common.seeding import SeedsOfTests
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.validate.checker import check
-from rltrain.errors import CheckpointError, StorageError, UsageError, usage_errors
+from rltrain.errors import CheckpointError, RemovedError, StorageError, UsageError, usage_errors
 from rltrain.hardware.device import machine
 from rltrain.hardware.rollout import Rollout
 from rltrain.logger import curve
@@ -42,8 +42,8 @@ from rltrain.mode.evaluation_files import (
     write,
 )
 from rltrain.mode.find_opponents import with_opponents
-from rltrain.mode.find_run import find_checkpoint, find_checkpoints, other_rules
-from rltrain.mode.messages.warnings import unread_in_tests
+from rltrain.mode.find_run import find_checkpoint, find_checkpoints
+from rltrain.mode.messages.warnings import remarks_on_tests
 from rltrain.types import Clock, Episode
 from rltrain.video.episode_recorder import EpisodeRecorder, require_drawing
 from rltrain.video.recorder import Recording, make_recorder, require_drawable
@@ -84,15 +84,20 @@ def open_checkpoint(
         UsageError: overrides that name no key of the saved configuration.
     """
     source = find_checkpoint(path, load_step)
-    tree, choices, changed = load_config(
-        source.folder / "config.json", overrides, learns=False, env=plays
-    )
+    return source, settings_of(source, overrides, plays=plays)
+
+
+def settings_of(source: checkpoint.Found, overrides: Sequence[str], *, plays: bool) -> Settings:
+    """The settings of a checkpoint that was found; arguments and errors as ``open_checkpoint``."""
+    file = source.folder / "config.json"
+    with checkpoint.unless_removed(source.folder):
+        tree, choices, changed = load_config(file, overrides, learns=False, env=plays)
     tree["mode"] = "evaluate"
     settings = replace(check(tree, choices, {}), typed=frozenset(changed))
     settings = with_opponents(settings, home(source)) if plays else settings
     if settings.algo is None:
         raise CheckpointError(f"{source.folder} has a policy without weights: nothing to load.")
-    return source, settings
+    return settings
 
 
 def evaluate(
@@ -119,16 +124,22 @@ def evaluate_all(
     """
     every = find_checkpoints(path)
     plays = handed is None
-    opened = [open_checkpoint(source.folder, overrides, None, plays=plays)[1] for source in every]
+    opened = [settings_of(source, overrides, plays=plays) for source in every]
     if (dataset := opened[0].run.dataset.write) is not None:
         raise UsageError(
             f"dataset.write={dataset} records the episodes of one checkpoint: leave it out, or "
             "name one with load_step=N."
         )
-    place, done = home(every[0]), []
+    place, done, removed = home(every[0]), [], []
     for source, own in zip(every, opened, strict=True):
-        done.append(played(handed(own) if handed else own, source, place))
-        place = done[-1].place
+        try:
+            done.append(played(handed(own) if handed else own, source, place))
+            place = done[-1].place
+        except RemovedError as error:  # the others are kept
+            removed += [*source.remarks, f"Skipped checkpoint {source.step}: {error}"]
+    if not done:
+        raise RemovedError(removed[-1])
+    done[-1] = replace(done[-1], remarks=(*done[-1].remarks, *removed))
     common = ("what", "environment", "seed", "seeds", "epsilon", "n_envs", "machine")
     record = {name: done[0].record[name] for name in common} | {"overrides": [*overrides]}
     record["checkpoints"] = [
@@ -201,7 +212,10 @@ def played(settings: Settings, source: checkpoint.Found | None, place: Path | No
         rollout.close()
     metrics = summary(episodes)
     two_sided = settings.opponents is not None or settings.is_two_sided(training=False)
-    opponent = {"opponent": opponent_name(settings.run.test.opponent)} if two_sided else {}
+    tested = settings.run.test.opponent
+    opponent = {"opponent": opponent_name(tested)} if two_sided else {}
+    if tested in settings.opponent_folders:
+        opponent["opponent_checkpoint"] = str(settings.opponent_folders[tested])
     seed_of = SeedsOfTests(settings.run.seed, n_envs=1)
     record: JsonObject = {
         "checkpoint": str(source.folder) if source else None,
@@ -221,8 +235,7 @@ def played(settings: Settings, source: checkpoint.Found | None, place: Path | No
             for i, e in enumerate(episodes)
         ],
     }
-    remarks = source.remarks + other_rules(source.folder, rollout.about) if source else ()
-    remarks += tuple(unread_in_tests(settings, rollout))
+    remarks = remarks_on_tests(settings, source, rollout)
     if recorder is not None:
         for row in record["episodes"]:
             files = recorder.files[row["episode"]]

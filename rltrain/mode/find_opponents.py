@@ -44,7 +44,8 @@ def with_opponents(settings: Settings, run_dir: Path | None = None) -> Settings:
             "An opponent has no name: expected a policy such as closest, the path of a checkpoint, "
             "builtin or self. Type it in env.opponent and test.opponent, or leave them out."
         )
-    folders = {one: find_checkpoint(one).folder for one in sorted(named) if is_checkpoint(one)}
+    found = {one: find_checkpoint(one) for one in sorted(named) if is_checkpoint(one)}
+    folders = {one: each.folder for one, each in found.items()}
     by_name: dict[str, str] = {}
     for one in sorted(named):
         other = by_name.setdefault(opponent_name(one), one)
@@ -53,7 +54,8 @@ def with_opponents(settings: Settings, run_dir: Path | None = None) -> Settings:
                 f"{other} and {one} have the same name in metrics and in the folder of the run, "
                 f"{opponent_name(one)}. Give the folder of one of them another name, and type that."
             )
-    return replace(settings, opponent_folders=folders)
+    remarks = settings.remarks + tuple(text for each in found.values() for text in each.remarks)
+    return replace(settings, opponent_folders=folders, remarks=remarks)
 
 
 def tested_against(settings: Settings, run_dir: Path | None) -> str:

@@ -6,19 +6,24 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 from shlex import quote
-from typing import Literal
+from typing import Literal, ParamSpec, TypeVar
 
 import rltrain
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.locate import MANIFEST
 from rltrain.common.files import TRIALS, expanded, json_object, require_plain
 from rltrain.config.validate.constructor import brief
-from rltrain.errors import CheckpointError, UsageError
+from rltrain.errors import CheckpointError, RemovedError, UsageError
+from rltrain.logger.screen import shown
 
+P = ParamSpec("P")
+T = TypeVar("T")
 LATEST = "latest"
 """Stands for the newest run below ``outputs/``."""
 DEMO, DEMOS = "demo/", Path(rltrain.__file__).resolve().parent / "demos"
@@ -102,6 +107,21 @@ def checkpoint_run(path: Path) -> Path:
     )
 
 
+def chosen_again(use: Callable[P, T]) -> Callable[P, T]:
+    """Decorator of what chooses a checkpoint and loads it: a training may remove it in between, in
+    which case another one is chosen, at most twice.
+    """
+
+    @wraps(use)
+    def repeated(*args: P.args, **kwargs: P.kwargs) -> T:
+        for _ in range(2):
+            with suppress(RemovedError):
+                return use(*args, **kwargs)
+        return use(*args, **kwargs)
+
+    return repeated
+
+
 def find_checkpoint(
     typed: str | Path, load_step: int | Literal["best", "all"] | None = None
 ) -> checkpoint.Found:
@@ -173,6 +193,8 @@ def find_checkpoints(typed: str | Path) -> list[checkpoint.Found]:
                 checkpoints.append(checkpoint.single(newest.folder.with_name(str(step))))
         except CheckpointError as error:
             skipped.append(f"Skipped checkpoint {step}: {error}")
+    if not checkpoints:
+        raise RemovedError(skipped[-1])
     remarks = (*newest.remarks, *checkpoint.first_remarks(skipped))
     return [replace(checkpoints[0], remarks=remarks), *checkpoints[1:]]
 
@@ -230,7 +252,7 @@ def other_rules(checkpoint_folder: Path, about: Mapping[str, object]) -> tuple[s
     if before == now:
         return ()
     return (
-        f"This checkpoint was trained under version {brief(before)} of the battle rules and plays "
-        f"under version {now}: win rates of the two cannot be compared. Train again to compare "
-        "them.",
+        f"{shown(checkpoint_folder)} was trained under version {brief(before)} of the battle rules "
+        f"and plays under version {now}: win rates of the two cannot be compared. Train again to "
+        "compare them.",
     )

@@ -13,13 +13,14 @@ from rltrain.common import checkpoint
 from rltrain.common.checkpoint import CONFIG
 from rltrain.common.checkpoint.locate import list_steps, read_kind, stored_manifest
 from rltrain.common.checkpoint.opponent_files import FOLDER, opponent_name
-from rltrain.common.files import digest
-from rltrain.config.catalog import Tree
+from rltrain.common.files import digest, json_object
+from rltrain.config.catalog import PRESETS, Tree
 from rltrain.config.command_line import shell_word
-from rltrain.config.overrides import Leaves, leaves, parse
+from rltrain.config.overrides import Leaves, leaves, parse, parse_one, typed_leaves
 from rltrain.config.saved_config import NEW_RUN, read_config
 from rltrain.config.trust import HANDED_OVER, key_kind
 from rltrain.errors import CheckpointError, UsageError
+from rltrain.logger.screen import shown
 
 KEPT_ON_RESUME = (
     "seed",
@@ -35,6 +36,8 @@ KEPT_ON_RESUME = (
     "hardware.overlap",
 )
 """Keys that a resume cannot change: it would no longer be the same run."""
+LONGEST = 10_000
+"""Characters of an override that is taken from a file: a longer one takes minutes to parse."""
 MOVES = ("file", "place", "command")
 """Kinds of keys whose values lead to what may have moved."""
 
@@ -71,6 +74,31 @@ def require_saved_settings(run_dir: Path) -> None:
             raise CheckpointError(
                 f"{path} says {'.'.join(names)}={here}, the run's checkpoint {step} says {there}: "
                 f"put it back. {NEW_RUN}"
+            )
+
+
+def require_run_of(overrides: Sequence[str], run_dir: Path) -> None:
+    """Refuse a folder whose ``config.json`` has other values of the keys of these overrides that a
+    resume keeps, if they are of the type that was typed.
+
+    Raises:
+        CheckpointError: the first key that differs, with both values.
+    """
+    config = json_object(run_dir / "config.json")
+    groups = config["choices"].items() if isinstance(config.get("choices"), dict) else ()
+    saved = {**kept_settings(config)}
+    saved |= {(group,): one for group, one in groups if group not in (*PRESETS, "logger")}
+    short = (parse_one(text) for text in overrides if len(text) <= LONGEST)
+    for names, typed in typed_leaves([o for o in short if o and not o.is_delete()]).items():
+        there, key = saved.get(names, typed), ".".join(names)
+        alike = type(typed) is type(there) or None in (typed, there)
+        alike = alike or {type(typed), type(there)} == {int, float}
+        resolved = "${" in str(typed) or key.startswith("env.opponent")
+        if alike and typed != there and not resolved:
+            raise CheckpointError(
+                f"{shown(run_dir)} holds another run: its config.json says {key}="
+                f"{json.dumps(there)[:200]}, and {key}={json.dumps(typed)[:200]} belongs into this "
+                "folder. Put the right folder there, or move it away to begin its run again."
             )
 
 

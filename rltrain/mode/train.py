@@ -43,7 +43,7 @@ from rltrain.logger.loggers import Loggers
 from rltrain.logger.screen import Screen
 from rltrain.logger.train_log import TrainLog, train_log
 from rltrain.mode.find_opponents import require_kept, with_opponents
-from rltrain.mode.find_run import find_checkpoint, find_run, other_rules
+from rltrain.mode.find_run import chosen_again, find_checkpoint, find_run, other_rules
 from rltrain.mode.messages.banner import JobName, banner, job_line, restart_note
 from rltrain.mode.messages.closing import conclusion
 from rltrain.mode.messages.warnings import warn
@@ -91,6 +91,7 @@ class Result:
         return str(self.run_dir)
 
 
+@chosen_again
 def run_training(
     settings: Settings,
     run_dir: Path,
@@ -335,14 +336,13 @@ def other_rank() -> bool:
 def run_rank(settings: Settings, run_dir: Path, *, resume: bool) -> int:
     """Learn with the process that writes the files of the run; returns the exit code."""
     log.setLevel(logging.ERROR)  # the first process has the same to say
-    interrupts = Interrupts()
+    interrupts, code = Interrupts(), 0
     with handling(interrupts.handle):
         try:
             trainer = built(settings, run_dir)
         except UsageError:
             time.sleep(ALIKE)
             raise
-        code = 0
         try:
             (restore if resume else initialize)(trainer, settings)
             interrupts.follow(trainer)

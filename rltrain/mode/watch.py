@@ -22,7 +22,7 @@ from rltrain.mode.evaluation_files import (
     results_folder,
     unwritten,
 )
-from rltrain.mode.messages.warnings import unread_in_tests
+from rltrain.mode.messages.warnings import remarks_on_tests
 from rltrain.periodic_tests import Watches
 from rltrain.types import Clock, Episode
 from rltrain.video.blocks import Blocks
@@ -58,7 +58,7 @@ def watch(settings: Settings, source: Found | None) -> None:
             rollout.run_episodes(n, settings.run.seed, Clock(), Watches([recorder, stage]))
     finally:
         rollout.close()
-    screen.lines(*recording_remarks(recorder), *unread_in_tests(settings, rollout))
+    screen.lines(*recording_remarks(recorder), *remarks_on_tests(settings, source, rollout))
     if recorder.disk.degraded:
         raise unwritten(recorder.folder)
 

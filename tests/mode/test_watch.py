@@ -31,7 +31,7 @@ def watched(folder, screen, monkeypatch):
         "home": lambda _: folder,
         "Screen": lambda: screen,
         "sleep": waited.append,
-        "unread_in_tests": lambda *_: (),
+        "remarks_on_tests": lambda *_: (),
     }
     for name, fake in fakes.items():
         monkeypatch.setattr(f"rltrain.mode.watch.{name}", fake)

@@ -16,6 +16,7 @@ from rltrain.common.checkpoint.locate import resumable as resumable
 from rltrain.common.checkpoint.locate import seal as seal
 from rltrain.common.checkpoint.locate import single as single
 from rltrain.common.checkpoint.locate import stored_manifest as stored_manifest
+from rltrain.common.checkpoint.locate import unless_removed as unless_removed
 from rltrain.common.checkpoint.retention import drop_later as drop_later
 from rltrain.common.checkpoint.retention import make_latest as make_latest
 from rltrain.common.checkpoint.retention import prune as prune

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
@@ -27,7 +28,7 @@ from rltrain.common.files import (
     sync,
     whole_number,
 )
-from rltrain.errors import CheckpointError, UsageError
+from rltrain.errors import CheckpointError, RemovedError, UsageError
 
 FORMAT = 1
 """Version of the folder's layout; readers refuse a newer one."""
@@ -80,6 +81,25 @@ def stored_manifest(folder: Path) -> JsonObject:
     if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), dict):
         raise ValueError(f"{MANIFEST} lists no files")
     return manifest
+
+
+@contextmanager
+def unless_removed(folder: Path) -> Iterator[None]:
+    """Context that reads a checkpoint which was found.
+
+    Raises:
+        RemovedError: in place of other errors, if its folder is no longer there.
+    """
+    try:
+        yield
+    except Exception as error:
+        if folder.is_dir() and not isinstance(error, FileNotFoundError):  # it may be half removed
+            raise
+        raise RemovedError(
+            f"{folder} is no longer there: a training removes all but its best and its newest "
+            "checkpoints (save.keep_last). Run the command again, or type "
+            f"{quote(str(folder.parent / 'best'))} in place of the run."
+        ) from error
 
 
 def listed_files(folder: Path) -> JsonObject:
@@ -214,7 +234,8 @@ def find(
     weights = f"It holds weights only: start a new run from them with {override}."
     use = "to resume from" if full else "that can be read"
     text = [f"{path} holds no checkpoint {use}.", *(first_remarks(remarks) or [weights])]
-    raise CheckpointError("\n".join(text))
+    with unless_removed(checkpoints / str(steps[0])):
+        raise CheckpointError("\n".join(text))
 
 
 def first_remarks(skipped: Sequence[str]) -> tuple[str, ...]:
@@ -236,7 +257,8 @@ def single(path: Path) -> Found:
         path = path.with_name(str(step))
     if not path.is_dir():
         raise CheckpointError(f"There is no checkpoint at {path}.")
-    checked_manifest(path)
+    with unless_removed(path):
+        checked_manifest(path)
     return Found(path, whole_number(path.name) or 0)
 
 

@@ -18,7 +18,13 @@ import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from rltrain.common.checkpoint.locate import listed_files, own_digest, seal, stored_manifest
+from rltrain.common.checkpoint.locate import (
+    listed_files,
+    own_digest,
+    seal,
+    stored_manifest,
+    unless_removed,
+)
 from rltrain.common.files import DEEPEST, get_json, open_plain, sync, whole_number
 from rltrain.common.machine.places import require_writable
 from rltrain.errors import CheckpointError, UsageError
@@ -112,9 +118,10 @@ def copy_weights(source: Path, folder: Path) -> None:
     temporary = folder.with_name(f".tmp-{folder.name}-{os.getpid()}")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
-    for name in stored_manifest(source)["files"]:
-        if name.partition(".")[0] in ACTING:
-            shutil.copy(source / name, temporary / name)
+    with unless_removed(source):
+        for name in stored_manifest(source)["files"]:
+            if name.partition(".")[0] in ACTING:
+                shutil.copy(source / name, temporary / name)
     seal(temporary, "weights")
     os.replace(temporary, folder)
 
@@ -156,16 +163,17 @@ def read(folder: Path, part: str) -> StateDict:
         CheckpointError: unreadable files.
     """
     try:
-        listed = stored_manifest(folder)["files"]
-        if f"{part}.json" not in listed:
-            raise CheckpointError(f"{folder} holds no '{part}'.")
-        tree = get_json(folder / f"{part}.json", PART_BYTES)
-        file = f"{part}.safetensors"
-        tensors = get_tensors(folder / file) if file in listed else {}
-        for name in listed:
-            if name.startswith(f"{part}.") and name.endswith(".npy"):
-                path = name.removeprefix(f"{part}.").removesuffix(".npy")
-                tensors[path] = get_array(folder / name)
+        with unless_removed(folder):
+            listed = stored_manifest(folder)["files"]
+            if f"{part}.json" not in listed:
+                raise CheckpointError(f"{folder} holds no '{part}'.")
+            tree = get_json(folder / f"{part}.json", PART_BYTES)
+            file = f"{part}.safetensors"
+            tensors = get_tensors(folder / file) if file in listed else {}
+            for name in listed:
+                if name.startswith(f"{part}.") and name.endswith(".npy"):
+                    path = name.removeprefix(f"{part}.").removesuffix(".npy")
+                    tensors[path] = get_array(folder / name)
         out = join(tree, tensors)
     except (OSError, ValueError, TypeError, RecursionError, MemoryError, SafetensorError) as error:
         raise CheckpointError(f"{folder}: '{part}' cannot be read ({error!s:.300}).") from error

@@ -31,6 +31,7 @@ from rltrain.interfaces import Agents
 from rltrain.logger.screen import Screen, shown
 from rltrain.mode.evaluate import open_checkpoint
 from rltrain.mode.evaluation_files import home, results_folder
+from rltrain.mode.find_run import chosen_again
 from rltrain.types import Batch, Clock, EnvSpec, Output
 
 POLICY, SCRIPT, RECORD = "policy.onnx", "act.py", "export.json"
@@ -118,6 +119,7 @@ class ComparedAgents(Agents):
         return q, after
 
 
+@chosen_again
 def export(
     path: str | Path, overrides: Sequence[str], load_step: int | Literal["best"] | None
 ) -> Path:

@@ -13,13 +13,16 @@ from rltrain.common import checkpoint
 from rltrain.common.files import PAGES, json_object, newest, put_text
 from rltrain.common.metrics import read_test
 from rltrain.errors import UsageError
+from rltrain.logger.screen import Screen
 from rltrain.mode.evaluate import open_checkpoint
+from rltrain.mode.find_run import chosen_again
 from rltrain.mode.hub.download import PREFIX, client
 from rltrain.mode.messages.card import VIDEOS, card, describes_run
 
 SENT = ("config.json", "run.json", "metrics.jsonl", "learning_curve.png")
 
 
+@chosen_again
 def push(
     path: str | Path, overrides: Sequence[str], load_step: int | Literal["best"] | None
 ) -> str:
@@ -61,4 +64,5 @@ def push(
                 f"{error}). Check the network, the name, and the login: type hf auth login, or set "
                 "HF_TOKEN."
             ) from error
+    Screen().lines(*source.remarks)
     return address

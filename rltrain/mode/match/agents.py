@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from rltrain.common import checkpoint
@@ -43,6 +44,13 @@ class MatchAgent:
     def opponent(self) -> str:
         """Its name as ``test.opponent``."""
         return str(self.source.folder) if self.source else self.name
+
+    def copied(self, parent: Path) -> MatchAgent:
+        """The same with a copy of its weights in a folder, where no training removes them."""
+        if self.source is None:
+            return self
+        checkpoint.copy_weights(self.source.folder, parent / self.name)
+        return replace(self, source=replace(self.source, folder=parent / self.name))
 
 
 def open_agents(typed: Sequence[str], overrides: Sequence[str]) -> list[MatchAgent]:

@@ -38,6 +38,7 @@ class Match:
         names: of the agents, as in the arrays [N] of ``ratings``.
         pairings: as in ``match.json``: agents, and by side wins, draws and losses.
         typed: the names by what the match was asked for, ``demo/3m``.
+        chosen: remarks on the checkpoints and on typed keys, which were logged before it.
     """
 
     folder: Path
@@ -46,6 +47,7 @@ class Match:
     pairings: Sequence[JsonObject]
     ratings: Ratings
     typed: Mapping[str, str] = field(default_factory=dict)
+    chosen: Sequence[str] = ()
 
     @property
     def sides(self) -> list[JsonObject]:
@@ -183,7 +185,7 @@ def pairing_row(pairing: JsonObject) -> str:
 
 def write_page(match: Match) -> None:
     """Write ``match.html``."""
-    texts = "".join(f"<p>{html.escape(text)}</p>" for text in remarks(match))
+    texts = "".join(f"<p>{html.escape(text)}</p>" for text in (*match.chosen, *remarks(match)))
     tables = "\n".join(map(section, match_tables(match, wide=True)))
     fields = {"mode": "match", "title": html.escape(match.title), "summary": "", "figures": ""}
     fields |= {"warnings": texts, "tables": tables, "episodes": recordings(match)}

@@ -10,13 +10,13 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
 
 from rltrain.common import checkpoint
-from rltrain.common.checkpoint.opponent_files import BUILTIN
 from rltrain.common.files import (
     JsonObject,
     drop_temporary,
@@ -27,15 +27,15 @@ from rltrain.common.files import (
 )
 from rltrain.common.json_text import json_text, read_strictly
 from rltrain.common.machine.places import ELSEWHERE, require_no_folders, require_writable
-from rltrain.common.seeding import SeedsOfTests
 from rltrain.config.overrides import typed_value
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.evaluate import build, played, require_recordings
 from rltrain.mode.evaluation_files import results_folder
+from rltrain.mode.find_run import chosen_again
 from rltrain.mode.match.agents import MatchAgent, open_agents, playing
 from rltrain.mode.match.match_results import PAGE, Match, as_json, pairing_row, write_page
-from rltrain.mode.messages.warnings import unread_in_tests
+from rltrain.mode.messages.warnings import remarks_on_tests
 from rltrain.mode.sweep.plan import digest
 from rltrain.report.ratings import Results, rate
 
@@ -69,6 +69,7 @@ class SavedPairing:
     sides: tuple[SavedSide, ...]
 
 
+@chosen_again
 def match(
     typed: Sequence[str], number: int, overrides: Sequence[str], *, loud: bool = True
 ) -> Match:
@@ -79,17 +80,16 @@ def match(
         UsageError: agents that cannot play each other; before anything is played.
     """
     agents = open_agents(typed, overrides)
+    about, chosen = require_able(agents, number)
     request: JsonObject = {
         "agents": {agent.name: identity(agent) for agent in agents},
         "battles": number,
         "overrides": sorted(overrides),
         "seed": typed_value(overrides, "seed") or 0,
-        "environment": require_able(agents, number),
+        "environment": about,
     }
     every = list(itertools.combinations(agents, 2))
-    longest = number if BUILTIN in typed else number // 2  # battles of a side
-    seed_of = SeedsOfTests(request["seed"], n_envs=1)
-    record: JsonObject = {"request": request, "seeds": [seed_of(0, i) for i in range(longest)]}
+    record: JsonObject = {"request": request}
     folder, pairings = begun(request, every)
     if folder is None:
         new = results_folder("match")
@@ -116,14 +116,16 @@ def match(
         drop_temporary(folder, FILE)
         pairings = begun(request, every)[1]
         record["pairings"] = pairings
-        for first, second in every[len(pairings) :]:
-            pairings.append(pairing(first, second, number, folder))
-            screen.lines(pairing_row(pairings[-1]))
-            put_text(folder / FILE, json_text(record))
+        with TemporaryDirectory(prefix=".tmp-", dir=folder) as copies:
+            kept = [agent.copied(Path(copies)) for agent in agents]
+            for first, second in [*itertools.combinations(kept, 2)][len(pairings) :]:
+                pairings.append(pairing(first, second, number, folder))
+                screen.lines(pairing_row(pairings[-1]))
+                put_text(folder / FILE, json_text(record))
     names = tuple(agent.name for agent in agents)
     found = rate(results(names, pairings), len(names), np.random.default_rng(0))
     by_typed = dict(zip(typed, names, strict=True))
-    done = Match(folder, title(agents), names, pairings, found, by_typed)
+    done = Match(folder, title(agents), names, pairings, found, by_typed, chosen)
     put_text(folder / FILE, json_text(record | {"ratings": as_json(found, names)}))
     write_page(done)
     return done
@@ -136,15 +138,15 @@ def title(agents: Sequence[MatchAgent]) -> str:
     return f"{scenario}: match of {len(agents)} agents"
 
 
-def require_able(agents: Sequence[MatchAgent], battles: int) -> JsonObject:
-    """Build every agent once on each side; returns what the environment says of itself. Typed keys
-    that nothing reads are warned of.
+def require_able(agents: Sequence[MatchAgent], battles: int) -> tuple[JsonObject, list[str]]:
+    """Build every agent once on each side; returns what the environment says of itself, and
+    ``remarks_on_tests``, which are logged.
 
     Raises:
         UsageError: an agent that cannot play a side, or an environment without wins.
     """
     about: JsonObject = {}
-    unread: dict[str, None] = {}
+    remarks: dict[str, None] = {}
     for first, second in zip(agents, [*agents[1:], agents[0]], strict=True):
         for one, other in ((first, second), (second, first)):
             if one.settings is None:
@@ -154,7 +156,8 @@ def require_able(agents: Sequence[MatchAgent], battles: int) -> JsonObject:
             except UsageError as error:
                 raise UsageError(f"{one.name} cannot play {other.name}: {error}") from error
             about, counts = dict(rollout.about), rollout.env.spec.reports_win
-            unread |= dict.fromkeys(unread_in_tests(playing(one, other, battles), rollout))
+            tests = playing(one, other, battles)
+            remarks |= dict.fromkeys(remarks_on_tests(tests, one.source, rollout))
             rollout.close()
             if not counts:
                 raise UsageError(
@@ -162,9 +165,9 @@ def require_able(agents: Sequence[MatchAgent], battles: int) -> JsonObject:
                     "report: expected env=smac or env=smacv2. For the returns against another "
                     "agent type mode=evaluate checkpoint=PATH test.opponent=NAME."
                 )
-    for message in unread:
+    for message in remarks:
         log.warning("%s", message)
-    return about
+    return about, [*remarks]
 
 
 def identity(agent: MatchAgent) -> JsonObject:

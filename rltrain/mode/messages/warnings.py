@@ -12,12 +12,13 @@ from itertools import islice
 from typing import Any
 
 from rltrain.callback.training import EvaluationRollouts
-from rltrain.common.checkpoint import SPEC
+from rltrain.common.checkpoint import SPEC, Found
 from rltrain.common.checkpoint.opponent_files import BUILTIN, SELF
 from rltrain.common.spec_record import mask_entries
 from rltrain.config.combinations import Facts
 from rltrain.config.overrides import is_below, overlaid
 from rltrain.config.schema import Settings
+from rltrain.mode.find_run import other_rules
 from rltrain.trainer import Trainer
 from rltrain.types import Clock, SpecRecord
 
@@ -53,6 +54,16 @@ def warnings(settings: Settings, trainer: Trainer) -> Iterator[str]:
     if settings.run.stop.metric is not None and not settings.callbacks:
         yield from islice(facts.messages("stopping", "warned"), 1)
     yield from facts.messages("network", "warned")
+
+
+def remarks_on_tests(
+    settings: Settings, source: Found | None, rollout: EvaluationRollouts
+) -> tuple[str, ...]:
+    """The remarks on the choice and the rules of the checkpoints that play, and on typed keys."""
+    folders = [*([source.folder] if source else []), *settings.opponent_folders.values()]
+    rules = (text for folder in folders for text in other_rules(folder, rollout.about))
+    chosen = (*(source.remarks if source else ()), *settings.remarks)
+    return (*chosen, *rules, *unread_in_tests(settings, rollout))
 
 
 def unread_in_tests(settings: Settings, rollout: EvaluationRollouts) -> Iterator[str]:

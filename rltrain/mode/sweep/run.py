@@ -20,6 +20,7 @@ from rltrain.config.overrides import typed_value
 from rltrain.config.schema import Settings, SweepSettings
 from rltrain.errors import SIGNAL_CODES, RltrainError, UsageError
 from rltrain.logger.screen import Screen, plural, shown
+from rltrain.mode.resume_settings import require_run_of
 from rltrain.mode.run_folder import holds_run
 from rltrain.mode.signals import TYPED, Interrupts, handling
 from rltrain.mode.sweep.plan import HOW, LAUNCHER, SweepJob, SweepPlan, plan_for, read_plan
@@ -167,11 +168,13 @@ class Local:
         self.run({job: compose_checked(job.overrides).settings() for job in waiting})
 
     def list_jobs(self, jobs: Sequence[tuple[Sequence[str], Path]]) -> list[SweepJob]:
-        """Add jobs to the plan and its file."""
+        """Add jobs to the plan and its file; CheckpointError if the folder of one holds another."""
         new_jobs = [
             SweepJob(folder, tuple(o for o in typed if not o.startswith("sweep.")))
             for typed, folder in jobs
         ]
+        for job in new_jobs:
+            require_run_of(job.overrides, job.folder)
         self.plan = self.plan.with_jobs(new_jobs)
         self.plan.write()
         return new_jobs

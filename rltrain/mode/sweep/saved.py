@@ -16,12 +16,9 @@ from rltrain.config.trust import as_overrides, chooses_or_sets, gate, outside, p
 from rltrain.config.validate.checker import check
 from rltrain.errors import CheckpointError, NotTypedError, RltrainError, UsageError
 from rltrain.logger.screen import shown
-from rltrain.mode.resume_settings import refuse_changes
+from rltrain.mode.resume_settings import LONGEST, refuse_changes, require_run_of
 from rltrain.mode.run_folder import holds_run
 from rltrain.mode.sweep.plan import FILE, SweepJob, SweepPlan
-
-LONGEST = 10_000
-"""Characters of an override that is taken from a file: a longer one takes minutes to parse."""
 
 TRIED = 50
 """Jobs of which it is tried whether they can be resumed from the file."""
@@ -34,7 +31,8 @@ def saved_jobs(plan: SweepPlan, others: Sequence[str]) -> dict[SweepJob, Setting
         others: overrides for every job; a ``trust`` among them.
 
     Raises:
-        CheckpointError: a job names classes that are not trusted, or files of configuration.
+        CheckpointError: a job names classes that are not trusted, or files of configuration, or the
+            run in its folder is another one.
         UsageError: overrides that a resumed run cannot change, or keys that must be typed.
     """
     jobs = {}
@@ -42,6 +40,13 @@ def saved_jobs(plan: SweepPlan, others: Sequence[str]) -> dict[SweepJob, Setting
         try:
             if holds_run(job.folder):
                 config = job.folder / "config.json"
+                if not json_object(config):
+                    raise CheckpointError(
+                        f"{config} is missing or damaged. Put it back (each of the run's "
+                        f"checkpoints has a copy), or move {shown(job.folder)} away: "
+                        f"resume={shlex.quote(shown(plan.folder))} begins this run again."
+                    )
+                require_run_of(job.overrides, job.folder)
                 tree, choices, changed = load_config(config, others, learns=True, resumes=True)
                 refuse_changes(changed, others)
                 if not job.finished or set(changed) - {"trust"}:

@@ -25,6 +25,7 @@ from rltrain.errors import (
 )
 from rltrain.logger.jsonl import read_rows
 from rltrain.logger.screen import Screen
+from rltrain.mode.resume_settings import require_run_of
 from rltrain.mode.run_folder import holds_run
 from rltrain.mode.sweep.plan import digest
 from rltrain.mode.train import run_training
@@ -142,6 +143,7 @@ def run_trial(job: StudySetup, study: Study, trial: Trial, screen: Screen) -> in
         f"trial {trial.number} {'continues' if again else 'begins'}: {settings_text(trial.params)}"
     )
     try:
+        require_run_of([*job.overrides, *overrides], run_dir)
         composed = compose_checked([*job.overrides, *overrides])
         settings = composed.settings()
         study.pruner = pruner(job.run, settings.run.total_env_steps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from rltrain.common.checkpoint.opponent_files import RESULTS
-from rltrain.common.files import get_json, json_object, require_plain
+from rltrain.common.files import JsonObject, get_json, json_object, require_plain
 from rltrain.common.json_text import flat, json_lines, read_row
 from rltrain.common.metrics import METRICS
 from rltrain.config.schema import scenario_name
@@ -54,9 +55,10 @@ def read(folder: Path, files: set[str]) -> Run | None:
         battles(folder / RESULTS)
     except (OSError, ValueError) as error:
         problems.append(f"{RESULTS} is left out ({error})")
-    record = json_object(folder / "run.json")
+    record = named_object(folder / "run.json", problems)
     if len(columns.get("env_steps", ())):
-        evaluations = [folder / name for name in sorted(files) if name.startswith("evaluation")]
+        names = sorted(fnmatch.filter(files, "evaluation*.json"), key=age, reverse=True)
+        evaluations = (named_object(folder / name, problems) for name in names)
         columns |= absolute_metrics(evaluations, record, config, len(columns["env_steps"]))
     choices = {k: str(v) for k, v in config.pop("choices").items() if v not in (None, "none")}
     settings, own = distinguishing(config, NO_SETTINGS), flat(config).get("env.id")
@@ -100,10 +102,13 @@ def env_name(choice: str, env: Mapping[str, object]) -> str:
 
 
 def absolute_metrics(
-    evaluations: Iterable[Path], record: Mapping[str, object], config: Mapping[str, object], n: int
+    evaluations: Iterable[JsonObject],
+    record: Mapping[str, object],
+    config: Mapping[str, object],
+    n: int,
 ) -> dict[str, np.ndarray]:
     """Columns ``absolute/NAME`` [n], whose last value is that of the best checkpoint in at least
-    ten times the episodes of a test (Gorsane et al., 2022), by the newest evaluation with the
+    ten times the episodes of a test (Gorsane et al., 2022), by the first evaluation with the
     exploration of the tests in the run's own environment; none unless it was evaluated so.
     """
     keys = flat(config)
@@ -111,10 +116,7 @@ def absolute_metrics(
     if not isinstance(best, dict) or not isinstance(episodes, int):
         return {}
 
-    def place(path: Path) -> tuple[bool, int, str]:
-        return "-" not in path.stem, len(path.stem), path.stem  # the newest has no number
-
-    for found in map(json_object, sorted(evaluations, key=place, reverse=True)):
+    for found in evaluations:
         played, metrics = found.get("episodes"), found.get("metrics")
         enough = isinstance(played, list) and len(played) >= 10 * episodes
         alike = found.get("epsilon") == keys.get("test.epsilon")
@@ -130,6 +132,19 @@ def absolute_metrics(
                 if test.startswith("test/") and test in metrics
             }
     return {}
+
+
+def age(name: str) -> tuple[bool, int, str]:
+    """A key that sorts files of evaluations, oldest first."""
+    return "-" not in name, len(name), name  # the newest has no number
+
+
+def named_object(path: Path, problems: list[str]) -> JsonObject:
+    """``json_object``, with a problem if there is one that cannot be read."""
+    found = json_object(path)
+    if not found and path.exists():
+        problems.append(f"{path.name} is left out (it is not a JSON object that can be read)")
+    return found
 
 
 def changes_task(override: object) -> bool:

@@ -80,9 +80,9 @@ def test_what_no_match_writes_is_refused(file, monkeypatch):
     from rltrain.mode.match import round_robin
 
     agents = round_robin.open_agents(("closest", "focus", "builtin"), MAP)
-    about = round_robin.require_able(agents, 2)
+    able = round_robin.require_able(agents, 2)
     monkeypatch.setattr(round_robin, "open_agents", lambda *_: agents)
-    monkeypatch.setattr(round_robin, "require_able", lambda *_: about)
+    monkeypatch.setattr(round_robin, "require_able", lambda *_: able)
     whole = file.read_text()
     for at, value in DAMAGE:
         damage(file, at, value)

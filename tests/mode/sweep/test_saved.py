@@ -7,7 +7,8 @@ import pytest
 
 from rltrain.config.compose import compose_checked
 from rltrain.errors import CheckpointError, UsageError
-from rltrain.mode.sweep.plan import SweepJob, SweepPlan
+from rltrain.mode.sweep.plan import FILE, SweepJob, SweepPlan
+from rltrain.mode.sweep.run import Local
 from rltrain.mode.sweep.saved import job_command, saved_jobs
 
 OWN = "callbacks=[{_target_: tests.helpers.Failing}]"
@@ -89,3 +90,58 @@ def test_a_job_begins_in_its_folder_and_goes_on_with_the_classes_that_were_typed
     assert job_command(job, settings, [], threads) == ["resume=s/0_seed-1", "trust=[tests]"]
     typed = ["trust=[tests,other]"]
     assert job_command(job, settings, typed, threads) == ["resume=s/0_seed-1", *typed]
+
+
+JOBS = [
+    (("seed=1",), ("seed=2",)),
+    (("algo.loss.gamma=0.9",), ("algo.loss.gamma=0.95",)),
+    (("algo=qmix",), ("algo=vdn",)),
+    (("algo=qmix", "algo/network=gru"), ("algo=qmix", "algo/network=mlp")),
+    (("algo.lr_factors=[[0,1],[9,2]]",), ("algo.lr_factors=[[0,1],[9,3]]",)),
+    (("algo.lr_factors=[[0,1],[9,2]]",), ("algo.lr_factors=null",)),
+]
+
+
+def two_jobs(folder, first, second):
+    common = ("env=two_step", "trust=[tests]", "name=x", "logger.console=False", "save.keep_last=2")
+    jobs = [
+        SweepJob(folder / f"{n}_x", (*common, *words)) for n, words in enumerate((first, second))
+    ]
+    return SweepPlan(folder, ("env=two_step",), "", 2, "", tuple(jobs))
+
+
+@pytest.mark.parametrize("status", ["interrupted", "finished"])
+@pytest.mark.parametrize(("first", "second"), JOBS)
+def test_the_run_of_another_job_is_refused_by_name(own_folder, first, second, status):
+    """Defect: of folders that had been swapped, each run counted as the other one."""
+    found = two_jobs(own_folder / "s", first, second)
+    for job in found.jobs:
+        begun(job, status, save={"keep_last": 7})  # which a resume may have changed
+    settings = compose_checked([]).settings().run.sweep
+    sweep = [(job.overrides, job.folder) for job in found.jobs]
+    assert len(saved_jobs(found, [])) == (0 if status == "finished" else 2)
+    Local(found, settings).list_jobs(sweep)
+    written = (found.folder / FILE).read_bytes()
+    one, other = (job.folder for job in found.jobs)
+    one.rename(own_folder / "aside")
+    other.rename(one)
+    (own_folder / "aside").rename(other)
+    for go_on in (lambda: saved_jobs(found, []), lambda: Local(found, settings).list_jobs(sweep)):
+        with pytest.raises(CheckpointError, match=r"s/0_x holds another run: .*move it away"):
+            go_on()
+    assert (found.folder / FILE).read_bytes() == written
+
+
+@pytest.mark.parametrize("harm", ["missing", "{", "[]", "a folder"])
+def test_without_its_configuration_what_to_type_is_said(own_folder, harm):
+    found = plan("seed=1")
+    begun(found.jobs[0])
+    (found.jobs[0].folder / "checkpoints").mkdir()
+    config = found.jobs[0].folder / "config.json"
+    config.unlink()
+    if harm == "a folder":
+        config.mkdir()
+    elif harm != "missing":
+        config.write_text(harm)
+    with pytest.raises(CheckpointError, match=r"config\.json.*0_seed-1 away.* resume=s begins"):
+        saved_jobs(found, [])

@@ -1,6 +1,7 @@
 """Errors that fail a trial or end the search, and edited files of the configuration."""
 
 import errno
+import json
 import multiprocessing
 import os
 import shlex
@@ -62,7 +63,7 @@ def run_trial(job, *, interrupted=False):
     study.add_trial(create_trial(value=1.0))  # a failed one is not the first result
     trial, lock = next_trial(study, job.folder, job.run)
     if interrupted:
-        (trial_dir(job.folder, trial.number) / "checkpoints").mkdir(parents=True)
+        (trial_dir(job.folder, trial.number) / "checkpoints").mkdir(parents=True, exist_ok=True)
     raised = None
     try:
         worker.run_trial(job, study, trial, Screen())
@@ -103,6 +104,29 @@ def test_a_trial_that_another_command_runs_is_left_to_it(tmp_path):
     assert state == "RUNNING"
     assert isinstance(raised, FolderError)
     assert "is already running" in str(raised)
+
+
+def test_the_run_of_another_trial_is_refused_by_name(tmp_path, monkeypatch):
+    """Defect: a trial whose folder held a copy of another one got the score of that."""
+    monkeypatch.setattr(worker, "suggest", lambda *_: ["algo.optimizer.lr=0.001", "seed=7"])
+    trained = []
+    monkeypatch.setattr(
+        worker,
+        "run_training",
+        lambda settings, run_dir, **_: trained.append(1) or Result(run_dir, exit_code=130),
+    )
+    job = study_of(tmp_path)
+    for lr, refused in ((0.001, False), (0.01, True)):
+        words = [*job.overrides, f"algo.optimizer.lr={lr}", "seed=7"]
+        record = compose_checked(words).settings().record
+        run_dir = trial_dir(tmp_path, 1)
+        run_dir.mkdir(parents=True, exist_ok=True)
+        (run_dir / "config.json").write_text(json.dumps(record))
+        state, _, raised = run_trial(job, interrupted=not refused)
+        assert state == "RUNNING"
+        assert ("trials/0001 holds another run" in str(raised)) == refused
+        assert ("algo.optimizer.lr=0.01" in str(raised)) == refused
+    assert trained == [1]
 
 
 def test_a_trial_whose_processes_are_killed_fails_after_the_third(tmp_path, monkeypatch, capfd):

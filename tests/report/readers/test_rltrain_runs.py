@@ -146,6 +146,24 @@ def test_the_newest_evaluation_counts(tmp_path):
         assert run.series("absolute/return_mean")[1].tolist() == [value]
 
 
+@pytest.mark.parametrize("name", ["evaluation.json", "run.json"])
+@pytest.mark.parametrize("text", ["{", "", "[1]", "null", "[" * 9_999, '{"a": 1, "a": 2}', "\\xff"])
+def test_a_damaged_file_of_results_is_named(tmp_path, name, text):
+    """Defect: an older evaluation was taken silently."""
+    folder = best_at_100(tmp_path)
+    for file in ("evaluation-1.json", "evaluation.json"):
+        found = {**EVALUATION, "metrics": {"test/return_mean": 7.5}}
+        (folder / file).write_text(json.dumps(found), encoding="utf-8")
+    (folder / "evaluation_curve.png").write_bytes(b"an image")
+    problems = []
+    (run,) = find_runs([folder], problems)
+    assert not problems
+    assert not run.problems
+    (folder / name).write_text(text, encoding="utf-8")
+    (run,) = find_runs([folder], problems)
+    assert [f"{name} is left out" in problem for problem in [*problems, *run.problems]] == [True]
+
+
 CONFIGURATIONS = {
     "missing": lambda path: path.unlink(),
     "a folder": lambda path: (path.unlink(), path.mkdir()),
