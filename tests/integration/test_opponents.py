@@ -150,6 +150,7 @@ def test_a_broken_newest_snapshot_is_named_with_another_to_play(tmp_path):
         rltrain.evaluate(run_dir, episodes=2, overrides=["test.opponent=self"])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("key", ["env.opponent", "test.opponent"])
 @pytest.mark.parametrize(
     ("file", "name", "value", "message"),

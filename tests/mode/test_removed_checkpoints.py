@@ -31,6 +31,7 @@ def read(name, command):
         assert command(*READERS[name][0]) == 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", READERS)
 def test_in_place_of_one_that_was_removed_the_newest_is_read(
     run_dir, name, command, monkeypatch, own_folder

@@ -134,6 +134,7 @@ from rltrain.__main__ import command
 """
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("before", "typed", "code"),
     [("", "--version", 0), ("", "lr=0", 2), ("rltrain.main.read = lambda _: kill()", "x=1", 130)],

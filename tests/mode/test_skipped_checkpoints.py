@@ -42,6 +42,7 @@ def damaged(own_folder):
     return int(newest.name)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_skipped_checkpoint_and_other_rules_are_named(
     damaged, name, command, capsys, caplog, monkeypatch, own_folder
