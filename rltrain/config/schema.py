@@ -97,6 +97,7 @@ class SweepSettings:
     """The node ``sweep``: how the runs of -m are run; no run's own record has it."""
 
     jobs: Count | Literal["auto"]
+    batch_seeds: Flag
     retries: Whole
     fail_fast: Flag
 

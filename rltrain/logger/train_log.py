@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from itertools import chain
 from logging.handlers import MemoryHandler
 from pathlib import Path
@@ -21,6 +22,8 @@ from rltrain.types import Clock
 log = logging.getLogger("rltrain")
 NOTICE = logging.INFO + 5
 """Level of messages that are shown although they are not warnings."""
+CURRENT = ContextVar[logging.Handler | None]("CURRENT", default=None)
+"""Of the run whose turn it is, where several take turns; threads log for all of them."""
 
 
 class TrainLog(Logger):
@@ -41,23 +44,30 @@ def train_log(screen: RichConsole, job: str | None = None) -> Iterator[Callable[
     waiting = MemoryHandler(capacity=10_000, flushLevel=logging.CRITICAL + 1)
     handlers: list[logging.Handler] = [waiting, ScreenHandler(screen, job)]
 
+    def of_run(record: logging.LogRecord) -> bool:
+        return CURRENT.get() in (None, waiting)
+
     def keep_in(run_dir: Path) -> None:
         file = LogFile(run_dir / "train.log", encoding="utf-8", errors="backslashreplace")
         file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         for record in waiting.buffer:
             file.handle(record)
         log.removeHandler(waiting)
+        file.addFilter(of_run)
         log.addHandler(file)
         handlers.append(file)
 
-    level, propagate = log.level, log.propagate
+    level, propagate, outer = log.level, log.propagate, CURRENT.get()
     log.setLevel(logging.INFO)
     log.propagate = False
+    CURRENT.set(waiting)
     for handler in handlers:
+        handler.addFilter(of_run)
         log.addHandler(handler)
     try:
         yield keep_in
     finally:
+        CURRENT.set(outer)
         for handler in handlers:
             log.removeHandler(handler)
             handler.close()

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from threading import Lock
 from typing import Any, Literal
 
 from rltrain.common.files import expanded
@@ -18,6 +19,8 @@ from rltrain.logger.loggers import VIDEO
 from rltrain.types import Clock
 
 log = logging.getLogger("rltrain")
+STARTING = Lock()
+"""Two threads at once would see no run of the other one."""
 
 
 class Wandb(InBackground):
@@ -89,13 +92,18 @@ class Wandb(InBackground):
             mode = "offline"
         settings = wandb.Settings(init_timeout=self.TIMEOUT, console="off", silent=True)
         start: dict[str, Any] = {"settings": settings, "id": self.own_id, **self.options}
-        if mode == "online":
-            try:
-                return wandb.init(mode="online", **{"resume": "allow", **start})
-            except wandb.errors.CommError:
-                log.warning("wandb: the server does not answer, so this run is recorded offline")
-                mode = "offline"
-        return wandb.init(mode=mode, **{**start, "resume": None})
+        with STARTING:
+            if wandb.run is not None:  # of another trainer of this process: it would be returned
+                start = {"reinit": "create_new", **start}
+            if mode == "online":
+                try:
+                    return wandb.init(mode="online", **{"resume": "allow", **start})
+                except wandb.errors.CommError:
+                    log.warning(
+                        "wandb: the server does not answer, so this run is recorded offline"
+                    )
+                    mode = "offline"
+            return wandb.init(mode=mode, **{**start, "resume": None})
 
 
 def has_key(environment: Mapping[str, str]) -> bool:

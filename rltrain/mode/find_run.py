@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
+from inspect import isgeneratorfunction
 from pathlib import Path
 from shlex import quote
-from typing import Literal, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 
 import rltrain
 from rltrain.common import checkpoint
@@ -119,7 +120,31 @@ def chosen_again(use: Callable[P, T]) -> Callable[P, T]:
                 return use(*args, **kwargs)
         return use(*args, **kwargs)
 
-    return repeated
+    @wraps(use)
+    def begun_again(*args: Any, **kwargs: Any) -> Any:
+        generators: Callable[..., Any] = use
+        for _ in range(2):
+            with suppress(RemovedError):
+                return (yield from generators(*args, **kwargs))
+        return (yield from generators(*args, **kwargs))
+
+    return begun_again if isgeneratorfunction(use) else repeated
+
+
+def to_its_end(begin: Callable[P, Generator[None, None, T]]) -> Callable[P, T]:
+    """Decorator that turns a generator into a function with its result."""
+
+    @wraps(begin)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        generator = begin(*args, **kwargs)
+        while True:
+            try:
+                next(generator)
+            except StopIteration as ended:
+                result: T = ended.value
+                return result
+
+    return run
 
 
 def find_checkpoint(

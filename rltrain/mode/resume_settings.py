@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,18 @@ from rltrain.common.checkpoint import CONFIG
 from rltrain.common.checkpoint.locate import list_steps, read_kind, stored_manifest
 from rltrain.common.checkpoint.opponent_files import FOLDER, opponent_name
 from rltrain.common.files import digest, json_object
+from rltrain.common.machine.places import require_writable
 from rltrain.config.catalog import PRESETS, Tree
 from rltrain.config.command_line import shell_word
 from rltrain.config.overrides import Leaves, leaves, parse, parse_one, typed_leaves
-from rltrain.config.saved_config import NEW_RUN, read_config
+from rltrain.config.saved_config import NEW_RUN, load_config, read_config
+from rltrain.config.schema import Settings
 from rltrain.config.trust import HANDED_OVER, key_kind
+from rltrain.config.validate.checker import check
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.logger.screen import shown
+from rltrain.mode.find_run import find_run
+from rltrain.mode.run_folder import COPY
 
 KEPT_ON_RESUME = (
     "seed",
@@ -40,6 +46,20 @@ LONGEST = 10_000
 """Characters of an override that is taken from a file: a longer one takes minutes to parse."""
 MOVES = ("file", "place", "command")
 """Kinds of keys whose values lead to what may have moved."""
+
+
+def resumed_settings(
+    path: str | Path, overrides: Sequence[str], *, env: bool = True
+) -> tuple[Settings, Path]:
+    """The settings and the folder of a run that continues; arguments as of ``resume``."""
+    run_dir = find_run(path)
+    config = run_dir / "config.json"
+    tree, choices, changed = load_config(config, overrides, learns=True, env=env, resumes=True)
+    refuse_changes(changed, overrides)
+    require_saved_settings(run_dir)
+    require_writable(run_dir, advice=COPY)
+    saved = replace(check(tree, choices, {}), resumes_from=run_dir / "checkpoints")
+    return replace(saved, typed=frozenset(changed)), run_dir
 
 
 def refuse_changes(changed: Sequence[str], overrides: Sequence[str]) -> None:

@@ -22,12 +22,13 @@ TYPED = {name: name for name in SIGNAL_CODES} | {"SIGINT": "Ctrl-C"}
 
 @dataclass
 class Interrupts:
-    """The first signal ends the run after the current iteration, the second immediately.
+    """The first signal ends the runs of this process after the current iteration, the second
+    immediately.
 
     Before there is a trainer the first one stops it immediately: nothing has been learned yet.
     """
 
-    trainer: Trainer | None = None
+    trainers: list[Trainer] = field(default_factory=list)
     caught: list[str] = field(default_factory=list)
 
     @property
@@ -38,7 +39,7 @@ class Interrupts:
         """Stop this trainer from now on; at once if a signal came before, and what it raised was
         dropped, as Python does in a ``__del__``.
         """
-        self.trainer = trainer
+        self.trainers.append(trainer)
         if self.caught:
             trainer.stop(self.caught[0], interrupted=True)
 
@@ -48,22 +49,24 @@ class Interrupts:
         """
         name = signal.Signals(number).name
         self.caught.append(name)
-        if self.trainer is None or len(self.caught) > 1:
+        if not self.trainers or len(self.caught) > 1:
             raise KeyboardInterrupt(self.exit_code)
-        self.trainer.stop(name, interrupted=True)
-        threading.Thread(target=self.announce, args=(name, self.trainer), name="signal").start()
+        for trainer in self.trainers:
+            trainer.stop(name, interrupted=True)
+        threading.Thread(target=self.announce, args=[name], name="signal").start()
 
-    def announce(self, name: str, trainer: Trainer) -> None:
+    def announce(self, name: str) -> None:
         """Print what happens now, and what a second signal does."""
-        kept = checkpoint.newest_full(trainer.run_dir / "checkpoints")
+        steps = [checkpoint.newest_full(each.run_dir / "checkpoints") for each in self.trainers]
+        kept = [step for step in steps if step is not None]
         log.log(
             NOTICE,
             "%s: stopping after this iteration and saving. %s again: exit immediately, %s.",
             TYPED[name],
             TYPED[name],
-            "with no checkpoint, since there is none yet"
-            if kept is None
-            else f"keeping the last checkpoint (env step {kept:,})",
+            f"keeping the last checkpoint (env step {min(kept):,})"
+            if kept
+            else "with no checkpoint, since there is none yet",
         )
 
 

@@ -9,9 +9,9 @@ import logging
 import os
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -23,10 +23,8 @@ from rltrain.assemble.env import ordered_as_saved
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.common.files import absolute_path, json_object
-from rltrain.common.machine.places import OTHER_FOLDER, refused_writes, require_writable
-from rltrain.config.saved_config import load_config
+from rltrain.common.machine.places import OTHER_FOLDER, refused_writes
 from rltrain.config.schema import Settings
-from rltrain.config.validate.checker import check
 from rltrain.errors import (
     CheckpointError,
     UsageError,
@@ -43,11 +41,11 @@ from rltrain.logger.loggers import Loggers
 from rltrain.logger.screen import Screen
 from rltrain.logger.train_log import TrainLog, train_log
 from rltrain.mode.find_opponents import require_kept, with_opponents
-from rltrain.mode.find_run import chosen_again, find_checkpoint, find_run, other_rules
+from rltrain.mode.find_run import chosen_again, find_checkpoint, other_rules, to_its_end
 from rltrain.mode.messages.banner import JobName, banner, job_line, restart_note
 from rltrain.mode.messages.closing import conclusion
 from rltrain.mode.messages.warnings import warn
-from rltrain.mode.resume_settings import refuse_changes, require_saved_settings
+from rltrain.mode.resume_settings import resumed_settings
 from rltrain.mode.run_folder import (
     COPY,
     NEW_FOLDER,
@@ -92,7 +90,7 @@ class Result:
 
 
 @chosen_again
-def run_training(
+def training(
     settings: Settings,
     run_dir: Path,
     *,
@@ -101,7 +99,9 @@ def run_training(
     loud: bool = True,
     job: JobName | None = None,
     callbacks: Sequence[Callback] = (),
-) -> Result:
+    interrupts: Interrupts | None = None,
+    train: Callable[[Trainer], Iterable[None]] | None = None,
+) -> Generator[None, None, Result]:
     """One whole run in ``run_dir``. Everything is built before the folder is created; failures
     after that are recorded there and become an exit code.
 
@@ -111,6 +111,8 @@ def run_training(
         loud: show banner, progress and result.
         job: of a sweep; its lines begin with its name, since several may run at once.
         callbacks: without state, not named in the configuration.
+        interrupts: of several runs that take turns; None for signals that are handled here.
+        train: trains, with breaks in which the others do; None for ``Trainer.train``.
 
     Raises:
         RltrainError: the run could not begin; the folder is as it was.
@@ -127,8 +129,9 @@ def run_training(
     loud = loud and settings.logger.console
     screen = Screen(quiet=not loud)
     name = None if job is None else job.name
-    interrupts = Interrupts()
-    with ExitStack() as stack, train_log(screen, name) as keep_log, handling(interrupts.handle):
+    interrupts, handled = interrupts or Interrupts(), interrupts is not None
+    handler = nullcontext() if handled else handling(interrupts.handle)
+    with ExitStack() as stack, train_log(screen, name) as keep_log, handler:
         live = screen.is_terminal and job is None
         display = LivePanel(screen, settings.title) if live else PlainLines(screen, name)
         loggers = Loggers(
@@ -171,11 +174,17 @@ def run_training(
             if loud:
                 display.follow(trainer)
             gc.freeze()  # what there is by now stays to the end of the run: it is not garbage
-            trainer.train()
+            if train is None:
+                trainer.train()
+            else:
+                yield from train(trainer)
         failed = record.facts["status"] == "failed"
         ending = Screen(stderr=True) if unseen and failed else screen
         ending.lines(conclusion(settings, trainer, record.facts, job))
     return Result(run_dir, dict(trainer.latest), record.facts["exit_code"], record.error)
+
+
+run_training = to_its_end(training)
 
 
 @contextmanager
@@ -217,7 +226,6 @@ def resume(
     loud: bool = True,
     env: bool = True,
     handed_over: Callable[[Settings], Settings] = lambda settings: settings,
-    job: JobName | None = None,
 ) -> Result:
     """Continue a run in its own folder.
 
@@ -226,20 +234,12 @@ def resume(
         overrides: what changes; not what makes it this run.
         env: build the environment that its configuration names.
         handed_over: puts objects from Python in place of names in the configuration.
-        job: of a sweep.
 
     Raises:
         RltrainError: the run cannot continue; the folder is as it was.
     """
-    run_dir = find_run(path)
-    config = run_dir / "config.json"
-    tree, choices, changed = load_config(config, overrides, learns=True, env=env, resumes=True)
-    refuse_changes(changed, overrides)
-    require_saved_settings(run_dir)
-    require_writable(run_dir, advice=COPY)
-    saved = replace(check(tree, choices, {}), resumes_from=run_dir / "checkpoints")
-    settings = handed_over(replace(saved, typed=frozenset(changed)))
-    return run_training(settings, run_dir, resume=True, loud=loud, job=job)
+    settings, run_dir = resumed_settings(path, overrides, env=env)
+    return run_training(handed_over(settings), run_dir, resume=True, loud=loud)
 
 
 def complete_replacement(run_dir: Path) -> None:
@@ -350,7 +350,7 @@ def run_rank(settings: Settings, run_dir: Path, *, resume: bool) -> int:
         except KeyboardInterrupt:
             trainer.stop("KeyboardInterrupt", interrupted=True)
         except Exception as error:
-            if interrupts.trainer is None:
+            if not interrupts.trainers:
                 time.sleep(ALIKE)
                 raise
             code = find_exit_code(error)

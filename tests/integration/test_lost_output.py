@@ -220,7 +220,7 @@ def test_jobs_are_stopped_and_not_killed_when_the_display_fails(tmp_path):
         program=(sys.executable, "-c", program),
     )
     with pytest.raises(ValueError, match="a bug"):
-        processes.run([job])
+        processes.run([(job,)])
     assert (tmp_path / "0_job.saved").exists()
     assert (job.record["status"], job.record["exit_code"]) == ("failed", 143)
 

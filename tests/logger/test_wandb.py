@@ -4,6 +4,7 @@ import logging
 import os
 import subprocess
 import sys
+from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ import pytest
 
 from rltrain.logger.wandb import Wandb
 from rltrain.types import Clock
+from tests.conftest import ROOT
 
 ROW = {"test/return_mean": 12.5, "test/win_rate": 0.5}
 
@@ -42,6 +44,7 @@ class FakeWandb:
     """In place of the package; ``init`` waits until it is let go."""
 
     errors = SimpleNamespace(CommError=ConnectionError)
+    run = None
     Settings = staticmethod(lambda **settings: settings)
 
     def __init__(self, failure: Exception | None = None) -> None:
@@ -231,3 +234,25 @@ def test_a_service_that_was_killed_is_reported_once(fake, tmp_path, caplog):
     finish(logger)
     warnings = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
     assert warnings == ["wandb could not write a row (gone); the run continues"]
+
+
+def log_two_runs():
+    """Two trainers of a process, the second of which begins later."""
+    loggers = [made(Path(name)) for name in ("a", "b")]
+    for logger in loggers:
+        started = Event()
+        write(logger, 1)
+        logger._send(started.set)
+        started.wait()
+    assert loggers[0].run is not loggers[1].run
+    for logger in loggers:
+        finish(logger)
+
+
+@pytest.mark.slow
+def test_two_trainers_of_a_process_have_a_run_each(tmp_path):
+    """Defect: the rows of the second one went to the run of the first, as wandb returned it."""
+    program = "from tests.logger import test_wandb; test_wandb.log_two_runs()"
+    there = {**os.environ, "WANDB_MODE": "offline", "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=there, check=True)
+    assert all(len([*tmp_path.glob(f"{name}/wandb/offline-run-*")]) == 1 for name in ("a", "b"))

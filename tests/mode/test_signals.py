@@ -28,7 +28,7 @@ class FakeTrainer(SimpleNamespace):
 def raised(number: int, run_dir, caplog) -> tuple[FakeTrainer, str]:
     """A trainer after a signal, and what was said."""
     trainer = FakeTrainer(run_dir=run_dir)
-    interrupts = Interrupts(trainer)
+    interrupts = Interrupts([trainer])
     with handling(interrupts.handle), caplog.at_level(NOTICE, logger="rltrain"):
         os.kill(os.getpid(), number)
         for thread in threading.enumerate():
@@ -67,7 +67,7 @@ def under_no_nohup():
 )
 def test_every_signal_has_its_exit_code(tmp_path, name, code, under_no_nohup):
     trainer = FakeTrainer(run_dir=tmp_path)
-    interrupts = Interrupts(trainer)
+    interrupts = Interrupts([trainer])
     with handling(interrupts.handle):
         os.kill(os.getpid(), signal.Signals[name])
     assert (trainer.why, interrupts.exit_code) == (name, code)

@@ -1,7 +1,8 @@
 """One job of a sweep in its own process: ``python -m rltrain.mode.sweep.job N KEY=VALUE …``.
 
 It is the single run ``rltrain KEY=VALUE …`` as one of N, whose lines begin with its name. When
-standard input is closed, because the sweep's own process has ended, it stops as on SIGTERM.
+standard input is closed, because the sweep's own process has ended, it stops as on SIGTERM. Several
+jobs, with ``--`` between them, take turns; with ``--fail-fast``, one that fails ends the others.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rltrain.common.machine.streams import keep_streams, say
@@ -21,6 +24,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rltrain.config.schema import Settings
+    from rltrain.mode.signals import Interrupts
+    from rltrain.trainer import Trainer
+
+BETWEEN, FAIL_FAST = "--", "--fail-fast"
+"""Arguments that are not overrides."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -34,25 +42,59 @@ def main(arguments: Sequence[str]) -> int:
         return next(iter(stopped.args), 130)
 
 
-def train(n_jobs: int, overrides: Sequence[str]) -> int:
-    """Begin the run or, with ``resume=``, continue it; returns its exit code."""
+def train(n_jobs: int, arguments: Sequence[str]) -> int:
+    """Carry out one job, or several in turns; returns the exit code."""
+    from rltrain.mode.find_run import to_its_end
+
+    overrides = [each for each in arguments if each != FAIL_FAST]
+    ends = [i for i, each in enumerate(overrides) if each == BETWEEN] + [len(overrides)]
+    commands = [overrides[i + 1 : j] for i, j in pairwise([-1, *ends])]
+    if len(commands) == 1:
+        return to_its_end(run_job)(n_jobs, commands[0])
+    from rltrain.mode.sweep.turns import run_in_turns, train_in_turns
+
+    begin = [partial(run_job, n_jobs, command, train_in_turns) for command in commands]
+    return run_in_turns(begin, FAIL_FAST in arguments)
+
+
+def run_job(
+    n_jobs: int,
+    overrides: Sequence[str],
+    train: Callable[[Trainer], Iterable[None]] | None = None,
+    interrupts: Interrupts | None = None,
+) -> Generator[None, None, int]:
+    """Begin the run or, with ``resume=``, continue it; returns its exit code. Arguments as of
+    ``training``.
+    """
     from rltrain.common.files import absolute_path
     from rltrain.config.compose import compose_single
     from rltrain.config.overrides import typed_value
     from rltrain.mode.messages.banner import JobName
-    from rltrain.mode.train import resume, run_training
+    from rltrain.mode.resume_settings import resumed_settings
+    from rltrain.mode.train import training
 
-    resumed = typed_value(overrides, "resume")
-    run_dir = absolute_path(str(resumed or typed_value(overrides, "hydra.run.dir")))
-    job = JobName(run_dir.name, n_jobs)
+    path = typed_value(overrides, "resume")
+    run_dir = absolute_path(str(path or typed_value(overrides, "hydra.run.dir")))
+    files = None
     try:
-        if resumed is not None:
+        if path is not None:
             others = [override for override in overrides if not override.startswith("resume=")]
-            return resume(run_dir, others, job=job).exit_code
-        composed, settings = compose_single(overrides)
-        return run_training(settings, run_dir, files=composed.files(run_dir), job=job).exit_code
+            settings, run_dir = resumed_settings(run_dir, others)
+        else:
+            composed, settings = compose_single(overrides)
+            files = composed.files(run_dir)
+        result = yield from training(
+            settings,
+            run_dir,
+            files=files,
+            resume=path is not None,
+            job=JobName(run_dir.name, n_jobs),
+            interrupts=interrupts,
+            train=train,
+        )
     except Exception as error:
         return report_failure(run_dir, error)
+    return result.exit_code
 
 
 def run_in_process(settings: Settings, run_dir: Path, n_jobs: int) -> None:

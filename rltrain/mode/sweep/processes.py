@@ -1,5 +1,5 @@
 """The jobs of a sweep as processes, several at once, and how the cores or GPUs of a machine are
-divided among them.
+divided among them. A process has one job, or a batch of jobs that take turns.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import subprocess
 import sys
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from types import FrameType
 from typing import IO, Literal
 
@@ -25,9 +26,11 @@ from rltrain.config.schema import Settings
 from rltrain.errors import SIGNAL_CODES
 from rltrain.hardware.device import available_cores
 from rltrain.mode.signals import TYPED, handling
+from rltrain.mode.sweep.job import BETWEEN, FAIL_FAST
 from rltrain.mode.sweep.plan import SweepJob
 from rltrain.mode.sweep.record import record_failure
 
+Batch = tuple[SweepJob, ...]
 CRASHES = (1, 4)
 """Exit codes of jobs that are tried again, as those that a signal has killed."""
 THREADS = "hardware.threads"
@@ -61,16 +64,16 @@ class Processes:
     program: Sequence[str] = (sys.executable, "-m", "rltrain.mode.sweep.job")
     lock: int | None = None
     stopped: str | None = None
-    running: dict[SweepJob, subprocess.Popen[str]] = field(default_factory=dict)
+    running: dict[Batch, subprocess.Popen[str]] = field(default_factory=dict)
     signals: list[int] = field(default_factory=list)
     failed_fast: bool = False
     broken: Exception | None = None
     refused: list[int] = field(default_factory=list)
     guard: threading.RLock = field(default_factory=threading.RLock)
 
-    def run(self, jobs: Sequence[SweepJob]) -> None:
-        """Run the jobs in order, ``at_once`` of them side by side."""
-        waiting, tries = deque(jobs), Counter[SweepJob]()
+    def run(self, batches: Iterable[Batch]) -> None:
+        """Run the batches in order, ``at_once`` of them side by side."""
+        waiting, tries = deque(batches), Counter[SweepJob]()
         with handling(self.forward), ThreadPoolExecutor(self.at_once) as threads:
             places = range(self.at_once)
             futures = [threads.submit(self.work, place, waiting, tries) for place in places]
@@ -87,31 +90,37 @@ class Processes:
     def stopping(self) -> bool:
         return self.failed_fast or self.stopped is not None
 
-    def work(self, place: int, waiting: deque[SweepJob], tries: Counter[SweepJob]) -> None:
-        """Run by a thread: one waiting job after the other, in its place."""
+    def work(self, place: int, waiting: deque[Batch], tries: Counter[SweepJob]) -> None:
+        """Run by a thread: one waiting batch after the other, in its place."""
         while True:
             with self.guard:
                 if self.stopping or not waiting:
                     return
-                job = waiting.popleft()
-                tries[job] += 1
-                process = self.start(job, place)
-            code = self.wait(job, process)
-            crashed = code in CRASHES or code < 0
-            if crashed and tries[job] <= self.retries and not self.stopping:
-                self.note(f"{job.name}: {reason(job, code)}. It is tried again.")
-                waiting.appendleft(job)
-            else:
-                self.close(job, code, process.pid)
+                batch = waiting.popleft()
+                tries.update(batch)
+                process = self.start(batch, place)
+            code, again = self.wait(batch, process), []
+            for job in batch:
+                own = code if len(batch) == 1 else code_of(job, code)
+                crashed = own in CRASHES or own < 0
+                if crashed and tries[job] <= self.retries and not self.stopping:
+                    self.note(f"{job.name}: {reason(job, own)}. It is tried again.")
+                    again.append(job)
+                else:
+                    self.close(job, own, process.pid)
+            if again:
+                waiting.appendleft(tuple(again))
 
-    def start(self, job: SweepJob, place: int) -> subprocess.Popen[str]:
-        """Start a job in a process group of its own, so that Ctrl-C reaches it through us only, and
-        not before it can handle it.
+    def start(self, batch: Batch, place: int) -> subprocess.Popen[str]:
+        """Start a batch in a process group of its own, so that Ctrl-C reaches it through us only,
+        and not before it can handle it.
         """
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the job inherits this
+        commands = chain.from_iterable((BETWEEN, *self.command(job)) for job in batch)
+        options = [FAIL_FAST] if self.fail_fast and len(batch) > 1 else []
         try:
-            self.running[job] = process = subprocess.Popen(
-                [*self.program, str(self.n_jobs), *self.command(job)],
+            self.running[batch] = process = subprocess.Popen(
+                [*self.program, str(self.n_jobs), *islice(commands, 1, None), *options],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -126,8 +135,8 @@ class Processes:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return process
 
-    def wait(self, job: SweepJob, process: subprocess.Popen[str]) -> int:
-        """Pass on what a job prints until it has ended; returns its exit code."""
+    def wait(self, batch: Batch, process: subprocess.Popen[str]) -> int:
+        """Pass on what a batch prints until it has ended; returns its exit code."""
         streams = ((process.stdout, self.screen), (process.stderr, self.errors))
         readers = [
             threading.Thread(target=self.pass_on, args=each, daemon=True) for each in streams
@@ -140,7 +149,7 @@ class Processes:
         assert process.stdin is not None
         process.stdin.close()
         with self.guard:
-            del self.running[job]
+            del self.running[batch]
         return code
 
     def pass_on(self, stream: IO[str], console: Console) -> None:
@@ -198,6 +207,11 @@ class Processes:
                 "immediately, keeping their last checkpoint"
             )
         self.note(f"{typed}: the runs {what}.")
+
+
+def code_of(job: SweepJob, code: int) -> int:
+    """The exit code of a job of a batch, given that of the process."""
+    return code if job.status in ("not started", "running") else job.exit_code
 
 
 def reason(job: SweepJob, code: int) -> str:

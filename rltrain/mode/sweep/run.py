@@ -29,6 +29,7 @@ from rltrain.mode.sweep.record import record_failure
 from rltrain.mode.sweep.saved import job_command, saved_jobs, type_again
 from rltrain.mode.sweep.summary import FILE as RESULTS
 from rltrain.mode.sweep.summary import summarize
+from rltrain.mode.sweep.turns import batches, require_batches
 
 
 def begin(overrides: Sequence[str], settings: Sequence[Settings]) -> int:
@@ -43,6 +44,8 @@ def begin(overrides: Sequence[str], settings: Sequence[Settings]) -> int:
             "another launcher are hydra.launcher.NAME=VALUE."
         )
     sweep = settings[0].run.sweep
+    if sweep.batch_seeds:
+        require_batches(settings)
     typed = typed_value(overrides, "hydra.sweep.dir")
     folder = None if typed is None else absolute_path(str(typed))
     plan, continues = plan_for(overrides, settings, folder)
@@ -207,11 +210,13 @@ class Local:
         if not jobs:
             return
         settings = list(jobs.values())
-        share = shares(self.settings.jobs, settings)
+        together = batches(jobs) if self.settings.batch_seeds else [(job,) for job in jobs]
+        share = shares(self.settings.jobs, [jobs[batch[0]] for batch in together])
         screen = Screen(quiet=not any(each.logger.console for each in settings))
         where = f", on {plural(len(share.gpus), 'GPU')}" if share.gpus else ""
+        by = f" by {plural(len(together), 'process')}" if self.settings.batch_seeds else ""
         screen.lines(
-            f"{plural(len(jobs), 'run')}, {share.at_once} at once{where}, in "
+            f"{plural(len(jobs), 'run')}{by}, {share.at_once} at once{where}, in "
             f"{shown(self.plan.folder)}"
         )
         processes = Processes(
@@ -225,7 +230,7 @@ class Local:
             environment=share.environment,
             lock=self.lock,
         )
-        processes.run(list(jobs))
+        processes.run(together)
         self.stopped, self.refused = processes.stopped, processes.refused
         if processes.stopping:
             raise KeyboardInterrupt

@@ -33,8 +33,11 @@ class Printed(list):
 class Watched(Processes):
     """Processes that remember which jobs have ended, and how many ran at once."""
 
-    def start(self, job, place):
-        process = super().start(job, place)
+    def run(self, jobs):
+        super().run([(job,) for job in jobs])
+
+    def start(self, batch, place):
+        process = super().start(batch, place)
         self.most = max(getattr(self, "most", 0), len(self.running))
         return process
 

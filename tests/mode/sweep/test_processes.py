@@ -75,7 +75,7 @@ def test_ctrl_c_while_a_job_starts_prints_no_traceback(own_folder):
     """Defect: until Python's own handler was replaced, the imports of the job ended in one."""
     (job,) = jobs(own_folder, "finish")
     ours = processes(1, program=Processes.program)
-    with ours.start(job, 0) as process:
+    with ours.start((job,), 0) as process:
         process.send_signal(signal.SIGINT)
         assert process.wait() == 130
         assert process.stdout.read() + process.stderr.read() == ""

@@ -1,0 +1,228 @@
+"""``sweep.batch_seeds``: runs that take turns in one process are those that have it alone."""
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+from functools import partial
+
+import pytest
+
+import rltrain
+from benchmarks.faults.runs import result_of
+from rltrain.callback import Callback
+from rltrain.common.machine import usage
+from rltrain.config.compose import compose_checked
+from rltrain.errors import UsageError
+from rltrain.mode.sweep import turns
+from rltrain.mode.sweep.job import run_job
+from rltrain.mode.sweep.plan import SweepJob
+from tests.conftest import ROOT, SMALL
+
+OVERRIDES = [o for o in SMALL if not o.startswith(("algo.exploration", "buffer."))]
+
+
+@pytest.fixture(autouse=True)
+def shortest_turns(monkeypatch):
+    """Of one iteration; the logger as it was afterwards."""
+    monkeypatch.setattr(turns, "TURN", 0.0)
+    log = logging.getLogger("rltrain")
+    before = log.level, log.propagate
+    yield
+    log.level, log.propagate = before
+
+
+def in_turns(folders, *overrides, fail_fast=False):
+    """Runs with the seeds 1, 2, … in one process; those that exist are resumed."""
+    commands = [
+        [f"resume={folder}", "trust=[tests]", *(o for o in overrides if o.startswith("callbacks"))]
+        if (folder / "run.json").exists()
+        else [*OVERRIDES, *overrides, f"seed={seed}", f"hydra.run.dir={folder}"]
+        for seed, folder in enumerate(folders, 1)
+    ]
+    begin = [partial(run_job, len(commands), each, turns.train_in_turns) for each in commands]
+    return turns.run_in_turns(begin, fail_fast)
+
+
+def alone(folder, *overrides):
+    rltrain.train([*OVERRIDES, *overrides, f"hydra.run.dir={folder}"], progress=False)
+
+
+def of_runs(folders):
+    return [*map(result_of, folders)]
+
+
+def record(folder, *keys):
+    facts = json.loads((folder / "run.json").read_text())
+    return tuple(facts.get(key) for key in keys)
+
+
+METHODS = {
+    "noise of PyTorch's generator": ["algo=rainbow", "algo.learning_starts=20"],
+    "sampled quantiles": ["algo=iqn", "algo.learning_starts=20"],
+    "a team": ["algo=qmix"],
+    "stored states": ["algo=r2d2", "buffer.capacity=128", "algo.learning_starts=60"],
+    "weighted losses": ["algo=ow_qmix"],
+    "plain PyTorch": ["algo=vdn", "hardware.kernels=torch"],
+    "workers": ["algo=vdn", "hardware=process", "hardware.n_workers=2"],
+    "collecting ahead": [
+        "algo=vdn",
+        "hardware=process",
+        "hardware.n_workers=3",
+        "hardware.overlap=true",
+    ],
+    "no replay": ["algo=pqn"],
+    "test environments that go on": ["algo=iql", "test.resample=true"],
+}
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", METHODS)
+def test_every_run_is_the_one_that_it_would_be_alone(own_folder, name):
+    overrides = [*METHODS[name], "total_env_steps=90"]
+    together = [own_folder / f"together/{seed}" for seed in (1, 2)]
+    assert in_turns(together, *overrides) == 0
+    for seed in (1, 2):
+        alone(own_folder / f"alone/{seed}", *overrides, f"seed={seed}")
+    assert of_runs(together) == of_runs([own_folder / f"alone/{seed}" for seed in (1, 2)])
+
+
+class Does(Callback):
+    """At 50 env steps of the run with the seed 1, once."""
+
+    def __init__(self, what):
+        self.what = what
+
+    def on_iteration(self, trainer, value=None):
+        text = (trainer.run_dir / "run.json").read_text()
+        first = trainer.about["config"]["seed"] == 1 and not json.loads(text)["resumes"]
+        if not first or trainer.clock.env_steps < 50:
+            return
+        if self.what == "raises":
+            raise ZeroDivisionError("on purpose")
+        if self.what == "stops":
+            trainer.stop("enough")
+        elif self.what == "warns":
+            trainer.stop("enough", interrupted=True)
+            logging.getLogger("rltrain").warning("I am the first")
+        else:
+            for name in self.what.split():
+                os.kill(os.getpid(), signal.Signals[name])
+
+
+def does(what):
+    return f"callbacks=[{{_target_: {__name__}.Does, what: {what}}}]"
+
+
+CODES = {
+    "raises": (1, ("failed", 1), ("finished", 0)),
+    "stops": (0, ("finished", 0), ("finished", 0)),
+    "SIGTERM": (143, ("interrupted", 143), ("interrupted", 143)),
+    "SIGUSR1": (85, ("interrupted", 85), ("interrupted", 85)),
+    "SIGTERM SIGINT": (143, ("interrupted", 143), ("interrupted", 143)),
+}
+
+
+@pytest.mark.parametrize("what", CODES)
+def test_what_ends_one_run_ends_all_if_it_is_a_signal_and_they_resume(own_folder, what):
+    folders = [own_folder / "1", own_folder / "2"]
+    code, *records = CODES[what]
+    overrides = ("algo=vdn", does(what), "save.interval=20")
+    assert in_turns(folders, *overrides) == code
+    assert [record(folder, "status", "exit_code") for folder in folders] == records
+    if what != "stops":
+        unfinished = [folder for folder in folders if record(folder, "status") != ("finished",)]
+        assert in_turns(unfinished, *overrides) == 0
+        alone(own_folder / "alone", "algo=vdn", "seed=2", does(what), "save.interval=20")
+        assert result_of(folders[1]) == result_of(own_folder / "alone")
+
+
+def test_with_fail_fast_the_others_stop_and_save(own_folder):
+    folders = [own_folder / "1", own_folder / "2"]
+    assert in_turns(folders, "algo=vdn", does("raises"), fail_fast=True) == 1
+    assert record(folders[0], "status", "exit_code") == ("failed", 1)
+    assert record(folders[1], "status", "exit_code") == ("interrupted", 143)
+
+
+def test_one_that_cannot_begin_leaves_the_others_alone(own_folder, capsys):
+    folders = [own_folder / "1", own_folder / "2"]
+    folders[0].mkdir()
+    (folders[0] / "note.txt").touch()
+    assert in_turns(folders, "algo=vdn") == 2
+    assert "rltrain: 1: " in capsys.readouterr().err
+    assert record(folders[1], "status") == ("finished",)
+
+
+def test_every_run_has_its_own_log(own_folder, capsys):
+    folders = [own_folder / "1", own_folder / "2"]
+    in_turns(folders, "algo=vdn", does("warns"))
+    texts = [(folder / "train.log").read_text() for folder in folders]
+    assert ["I am the first" in text for text in texts] == [True, False]
+    first, second = (text.count("env steps: test return") for text in texts)
+    assert first == 1  # the warning ended it
+    assert second == 4
+    error = capsys.readouterr().err
+    assert "[1] warning: I am the first" in error
+    assert "[2] warning: I am the first" not in error
+
+
+def test_cpu_time_is_that_of_the_run_s_own_turns(own_folder, monkeypatch):
+    calls = iter(range(1_000_000))
+    monkeypatch.setattr(turns, "cpu_seconds", lambda: float(next(calls)))
+    monkeypatch.setattr(usage, "cpu_seconds", lambda: 0.0)
+    in_turns([own_folder / "1", own_folder / "2"], "algo=vdn")
+    for folder in ("1", "2"):
+        (seconds,) = record(own_folder / folder, "cpu_seconds")
+        assert seconds < 0  # every break was subtracted
+
+
+def settings(*rows):
+    return [compose_checked([*OVERRIDES, *row]).settings() for row in rows]
+
+
+REFUSED = {
+    "one run": ([["seed=1"]], "but there is one run."),
+    "no two of a kind": (
+        [["algo=vdn", "seed=1"], ["algo=vdn", "algo.batch_size=9", "seed=2"]],
+        "but the runs differ in algo.batch_size.",
+    ),
+    "many differences": ([["algo=vdn", "seed=1"], ["algo=qmix", "seed=2"]], "but the runs differ"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_sweep_without_runs_that_differ_in_their_seed_alone_is_refused(name):
+    rows, reason = REFUSED[name]
+    with pytest.raises(UsageError) as refused:
+        turns.require_batches(settings(*rows))
+    assert reason in str(refused.value)
+    assert "Type several seeds, such as seed=1,2,3, or sweep.batch_seeds=false." in str(
+        refused.value
+    )
+
+
+def test_runs_of_one_configuration_are_a_batch(tmp_path):
+    rows = [[f"algo={algo}", f"seed={seed}"] for algo in ("vdn", "iql") for seed in (1, 2, 3)]
+    jobs = [SweepJob(tmp_path / str(number), tuple(row)) for number, row in enumerate(rows)]
+    found = settings(*rows)
+    turns.require_batches(found)
+    batches = turns.batches(dict(zip(jobs, found, strict=True)))
+    assert batches == [tuple(jobs[:3]), tuple(jobs[3:])]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kill", [False, True])
+def test_a_sweep_of_batches_is_the_sweep_without(own_folder, kill):
+    """Also if the process of a batch was killed: its runs are resumed."""
+    words = [*OVERRIDES, "algo=vdn,iql", "seed=1,2"]
+    words += [does("SIGKILL")] if kill else []
+    there = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for folder, batch in (("together", "true"), ("apart", "false")):
+        command = [sys.executable, "-m", "rltrain", "-m", *words, f"hydra.sweep.dir={folder}"]
+        subprocess.run([*command, f"sweep.batch_seeds={batch}"], env=there, check=True)
+    names = sorted(path.parent.name for path in own_folder.glob("apart/*/run.json"))
+    assert len(names) == 4
+    for name in names:
+        assert result_of(own_folder / "together" / name) == result_of(own_folder / "apart" / name)
