@@ -74,7 +74,9 @@ class GreedyPolicy:
             if actions is not None:
                 return actions
         seen, single = self._seen(obs)
-        available = available_or_all(self._combined(avail_actions), shape, spec)
+        if spec.action_components is not None and by_component(avail_actions):
+            avail_actions = combined(avail_actions)  # Gymnasium's tuple of masks
+        available = available_or_all(avail_actions, shape, spec)
         if spec.action_sizes is not None:  # rows have the largest number of actions
             own = np.arange(spec.n_actions) < np.array(spec.action_sizes)[:, None]
             available = require_available(available & own, shape)
@@ -97,11 +99,6 @@ class GreedyPolicy:
         available = require_available(mask, (spec.n_agents, spec.n_actions))
         actions = named.actions(self._chosen(seen, available), list(each))
         return actions if whole is None else named.joined(actions)
-
-    def _combined(self, mask: Any) -> Any:
-        """Convert Gymnasium's tuple of component masks to one mask over combinations."""
-        several = self.spec.action_components is not None and by_component(mask)
-        return combined(mask) if several else mask
 
     def _chosen(self, seen: np.ndarray, available: np.ndarray) -> np.ndarray:
         """Action numbers [N] for observations [N, *O] and available actions [N, A]."""

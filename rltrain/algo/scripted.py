@@ -12,6 +12,7 @@ import numpy as np
 
 from rltrain.algo.exploration.choice import explore, likelihood
 from rltrain.common.number_types import Probability
+from rltrain.common.stateful import Stateful
 from rltrain.interfaces import VectorEnv
 from rltrain.types import Clock, StateDict
 
@@ -83,7 +84,7 @@ class Scripted:
         self.rng.bit_generator.state = state["rng"]
 
 
-class NoDecisions:
+class NoDecisions(Stateful):
     """Zeros [E, N], which a random policy overwrites."""
 
     def __init__(self, env: VectorEnv) -> None:
@@ -91,9 +92,3 @@ class NoDecisions:
 
     def __call__(self) -> np.ndarray:
         return np.zeros(self._shape, np.int64)
-
-    def state_dict(self) -> StateDict:
-        return {}
-
-    def load_state_dict(self, state: StateDict) -> None:
-        """Do nothing: there is no state."""

@@ -29,12 +29,13 @@ from rltrain.config.schema import Settings
 from rltrain.errors import CheckpointError
 from rltrain.hardware.device import available_cores, seed_networks
 from rltrain.interfaces import Agents, Critic, Loss, Mixer, Model, Optimizer, TargetUpdates
+from rltrain.kernels.module_watch import forget_reasons
 from rltrain.types import EnvSpec, module_device
 
 
 def build_learner(settings: Settings, spec: EnvSpec, device: torch.device) -> Learner:
     """Model, loss, optimizer and target update, joined."""
-    kernels.begin_run()
+    forget_reasons()
     nodes, algo = settings.nodes, settings.learning
     model = build_model(settings, spec, device)
     target_update = nodes["algo.target_update"].build()
@@ -56,7 +57,7 @@ def build_learner(settings: Settings, spec: EnvSpec, device: torch.device) -> Le
         and RewardNorm(kind=algo.reward_norm, n_rewards=spec.n_rewards, device=device),
         target_update=target_update,
     )
-    kernels.compile_gradient_step(learner.gradient_step, settings.hardware.kernels)
+    kernels.compile_part(learner.gradient_step, settings.hardware.kernels)
     kernels.capture_steps(learner, settings.hardware.kernels)
     return learner
 

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from rich.filesize import decimal
 from torch import Tensor
 
 from rltrain.buffer.disk_store import Place
 from rltrain.buffer.fields import bytes_per_step
 from rltrain.buffer.packed_obs import Precision
 from rltrain.buffer.priorities import Sampling, new_priorities
-from rltrain.buffer.sizes import (
-    episode_blocks,
-    require_batch,
-    require_first_blocks,
-    require_free,
-    require_total,
-)
+from rltrain.buffer.sizes import require_free, require_total
 from rltrain.buffer.step_check import StepCheck
-from rltrain.buffer.store import BLOCK
+from rltrain.buffer.store import BLOCK, blocks_until
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import MOST_COUNTED, Count, saved_array
 from rltrain.errors import require_n_envs
@@ -74,7 +69,12 @@ class EpisodeBuffer:
         n_blocks = cap // (BLOCK * step_bytes)
         if spec.max_steps is not None:  # do not reserve more than capacity can fill
             n_blocks = min(n_blocks, episode_blocks(capacity, spec.max_steps, n_envs))
-        require_first_blocks(n_blocks, cap, n_envs, step_bytes)
+        if n_blocks < 2 * n_envs:
+            raise ValueError(
+                f"buffer.max_bytes={cap} is too little: {n_envs} environments need "
+                f"{2 * n_envs * BLOCK * step_bytes} bytes to begin with. Set buffer.max_bytes to "
+                "at least that."
+            )
         require_free(n_blocks * BLOCK * step_bytes, capacity, place)
         self.store = place.store(
             spec=spec, n_envs=n_envs, n_blocks=n_blocks, precision=precision, device=device
@@ -118,8 +118,22 @@ class EpisodeBuffer:
         Raises:
             ValueError: states the required and available sizes and what to type.
         """
-        sizes = self.store.n_blocks, self.spec, self.n_envs, self._step_bytes
-        require_batch(batch_size, self.capacity, *sizes)
+        if self.capacity < batch_size:
+            raise ValueError(
+                f"buffer.capacity={self.capacity} episodes cannot hold one batch of "
+                f"algo.batch_size={batch_size} episodes: set buffer.capacity={batch_size} or more."
+            )
+        longest, n_envs, step_bytes = self.spec.max_steps, self.n_envs, self._step_bytes
+        needed = 0 if longest is None else episode_blocks(batch_size, longest, n_envs)
+        cap_bytes, needed_bytes = (n * BLOCK * step_bytes for n in (self.store.n_blocks, needed))
+        if cap_bytes < needed_bytes:
+            raise ValueError(
+                f"The buffer may use {decimal(cap_bytes, precision=2)}, but one batch of "
+                f"{batch_size} episodes of {longest} steps, besides the {n_envs} open episodes, "
+                f"needs {decimal(needed_bytes, precision=2)} ({step_bytes} bytes a step): set "
+                f"buffer.max_bytes={needed_bytes}, or buffer.precision=float16, or a smaller "
+                "algo.batch_size."
+            )
 
     def add(self, steps: Steps) -> None:
         """Store T steps of all E environments; an episode can be sampled once its final step is
@@ -155,8 +169,9 @@ class EpisodeBuffer:
         index = episode % self._size
         env, start, length = self._env[index], self._start[index], self._length[index]
         store, longest = self.store, -(-int(length[0]) // self._multiple) * self._multiple  # T
-        rows = store.window_rows(env, start, length, longest)  # [T+1, B]
-        mask = np.arange(longest)[:, None] < length  # [T, B]
+        t = np.arange(longest + 1)[:, None]  # [T+1, 1]
+        rows = np.where(t <= length, store.rows(env, start + t), store.padding)  # [T+1, B]
+        mask = t[:-1] < length  # [T, B]
         last_action = np.full((longest + 1, len(index), self.spec.n_agents), -1)
         taken = store.arrays["action"][rows[:-1]].astype(np.int64)  # [T, B, N]
         last_action[1:] = np.where(mask[:, :, None], taken, -1)
@@ -319,3 +334,8 @@ class EpisodeBuffer:
         """Append the steps ``first … first + n_steps`` of a saved state to environment ``e``."""
         self._make_room(self.store.blocks_to_append(n_steps, np.array([e])))
         self.store.append_saved(e, state, first, n_steps)
+
+
+def episode_blocks(n_episodes: int, max_steps: int, n_envs: int) -> int:
+    """Blocks that always hold ``n_episodes`` full-length episodes besides the open ones."""
+    return blocks_until((n_episodes + n_envs) * (max_steps + 1)) + 3 * n_envs

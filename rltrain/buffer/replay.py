@@ -23,19 +23,14 @@ from rltrain.buffer.priorities import (
     WindowSampling,
     new_priorities,
 )
-from rltrain.buffer.sizes import (
-    require_bytes,
-    require_free,
-    require_total,
-    require_window,
-    require_windows,
-)
+from rltrain.buffer.sizes import require_bytes, require_free, require_total
 from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import BLOCK
 from rltrain.buffer.window_starts import WindowStarts
 from rltrain.buffer.windows import look_back, rows_seen_in, seen_in, windows
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import MOST_COUNTED, Count, Whole, require_range, saved_array
+from rltrain.errors import require_n_envs
 from rltrain.types import Batch, Clock, EnvSpec, Plan, StateDict, Steps
 
 
@@ -111,7 +106,12 @@ class ReplayBuffer:
         require_free(needed, capacity, place)
         looks_back = max(spec.frame_stack - 1, 1)
         least = self.length + looks_back + 2  # two starts, at most one of them final
-        require_window(self.length, least, capacity, n_envs)
+        if self.steps_per_env < least:
+            raise ValueError(
+                f"buffer.capacity={capacity} steps over {n_envs} environments cannot hold one "
+                f"window of {self.length} transitions in each: set buffer.capacity="
+                f"{least * n_envs} or more."
+            )
         self.store = place.store(
             spec=spec,
             n_envs=n_envs,
@@ -283,8 +283,24 @@ class ReplayBuffer:
             ValueError: the state belongs to another environment or to other settings, or holds what
                 no run stores.
         """
-        sizes = self.steps_per_env, self.length, self.starts.n_items
-        require_windows(state, self.n_envs, *sizes)
+        require_n_envs("buffer", state["n_envs"], self.n_envs)
+        window = "algo.loss.n_step, buffer.sequence_length and buffer.burn_in"
+        items, sampler = len(state.get("priority", ())), "buffer.sampler and buffer.agents"
+        for what, saved, here, keys in (
+            (
+                "steps per environment",
+                state["steps_per_env"],
+                self.steps_per_env,
+                "buffer.capacity",
+            ),
+            ("transitions in a window", state["length"], self.length, window),
+            ("priorities", items, self.starts.n_items, sampler),
+        ):
+            if saved != here:
+                raise ValueError(
+                    f"The saved buffer has {saved} {what}, this one {here}: use the {keys} that it "
+                    "was written with."
+                )
         n_saved = self.store.saved_length(state)
         end = saved_array("the buffer's end", state["end"], self.store.end, 0, MOST_COUNTED)
         n_steps = end - state["begin"]

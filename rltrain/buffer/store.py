@@ -154,15 +154,6 @@ class Store:
         block = self.table[env, step // BLOCK % self.table.shape[1]]
         return block * BLOCK + step % BLOCK
 
-    def window_rows(
-        self, env: np.ndarray, start: np.ndarray, length: np.ndarray, longest: int
-    ) -> np.ndarray:
-        """Rows [T+1, B] of windows of ``length`` [B] transitions that begin at step ``start`` [B]
-        of environment ``env`` [B], padded to T = ``longest``.
-        """
-        t = np.arange(longest + 1)[:, None]  # [T+1, 1]
-        return np.where(t <= length, self.rows(env, start + t), self.padding)
-
     def consecutive_rows(
         self, env: np.ndarray, start: np.ndarray, n_steps: np.ndarray
     ) -> np.ndarray:

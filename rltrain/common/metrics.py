@@ -18,45 +18,19 @@ if TYPE_CHECKING:
 
     from rltrain.types import Episode, StateDict
 
-METRICS = (
-    "train/return_mean",
-    "train/episode_length_mean",
-    "train/win_rate",
-    "train/draw_rate",
-    "train/epsilon",
-    "train/temperature",
-    "train/noise_stddev",
-    "test/return_mean",
-    "test/return_std",
-    "test/episode_length_mean",
-    "test/win_rate",
-    "test/draw_rate",
-    "learn/loss",
-    "learn/td_error_abs",
-    "learn/q_taken_mean",
-    "learn/target_mean",
-    "learn/td_loss",
-    "learn/opt_loss",
-    "learn/nopt_loss",
-    "learn/v_mean",
-    "learn/qmix_loss",
-    "learn/central_loss",
-    "learn/weight_mean",
-    "learn/grad_norm",
-    "learn/skipped_updates",
-    "learn/clipped_target_mass",
-    "learn/lr",
-    "offline/is_return",
-    "offline/wis_return",
-    "offline/behavior_return",
-    "offline/effective_sample_size",
-    "time/env_steps_per_s",
-    "time/updates_per_s",
-    "time/env_share",
-    "time/acting_share",
-    "time/sampling_share",
-    "time/learning_share",
-    "time/env_restarts",
+METRICS = tuple(
+    f"{group}/{name}"
+    for group, names in {
+        "train": "return_mean episode_length_mean win_rate draw_rate epsilon temperature "
+        "noise_stddev",
+        "test": "return_mean return_std episode_length_mean win_rate draw_rate",
+        "learn": "loss td_error_abs q_taken_mean target_mean td_loss opt_loss nopt_loss v_mean "
+        "qmix_loss central_loss weight_mean grad_norm skipped_updates clipped_target_mass lr",
+        "offline": "is_return wis_return behavior_return effective_sample_size",
+        "time": "env_steps_per_s updates_per_s env_share acting_share sampling_share "
+        "learning_share env_restarts",
+    }.items()
+    for name in names.split()
 )
 """Every metric that a run can report, besides those of callbacks and those that are named after
 what an environment counts, a map or an opponent.

@@ -18,7 +18,7 @@ from rltrain.common.seeding import SeedsOfTests
 from rltrain.errors import CONTAINED, Containment, Interrupted, require_n_envs
 from rltrain.hardware.env_share import Share
 from rltrain.hardware.rollout_opponents import Opponents
-from rltrain.hardware.steps import first_steps, step_layout
+from rltrain.hardware.steps import step_arrays, step_layout
 from rltrain.interfaces import EpisodeSeeds, RolloutPolicy, VectorEnv, Watch
 from rltrain.types import Clock, Episode, StateDict, Steps
 
@@ -98,7 +98,8 @@ class Rollout:
             if self.keeps_values:
                 values.append(self.policy.acted_values)
             if self._lost.any():
-                steps = first_steps(steps, t)
+                made: dict[str, Any] = {n: array[:t] for n, array in step_arrays(steps).items()}
+                steps = replace(steps, **made)
                 break
         in_env = float(self.seconds[ENV]) - in_env
         self.seconds[ACTING] += time.perf_counter() - begun - in_env

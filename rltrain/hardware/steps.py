@@ -1,9 +1,8 @@
-"""Collected steps in parts: their arrays and sizes, their beginning, their form in a checkpoint."""
+"""Collected steps in parts: their arrays and sizes, their form in a checkpoint."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,12 +34,6 @@ def step_arrays(steps: Steps) -> dict[str, np.ndarray]:
     """The arrays [T, E, …] that there are, by name."""
     arrays = {name: getattr(steps, name) for name in (*STEP_FIELDS, *OPTIONAL_FIELDS)}
     return {name: array for name, array in arrays.items() if array is not None}
-
-
-def first_steps(steps: Steps, n: int) -> Steps:
-    """The first ``n`` time steps of ``steps``."""
-    cut: dict[str, Any] = {name: array[:n] for name, array in step_arrays(steps).items()}
-    return replace(steps, **cut)
 
 
 def saved_steps(steps: Steps) -> StateDict:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from torch import nn
 
-from rltrain.algo.optimizer import GradientStep
 from rltrain.algo.policy import Policy
 from rltrain.interfaces import Loss, Model
+from rltrain.kernels.module_watch import COMPILED, computes_plainly, form, replace_method
+from rltrain.kernels.table import COUNTERPARTS
 from rltrain.types import module_device
 
 if TYPE_CHECKING:
@@ -26,11 +27,18 @@ if TYPE_CHECKING:
 Kernels = Literal["auto", "compiled", "torch"]
 
 
-def begin_run() -> None:
-    """Let a line in the log say again what PyTorch computes, and why."""
-    from rltrain.kernels.module_watch import forget_reasons
+def compile_part(part: object, choice: Kernels = "auto", calls: Iterable[object] = ()) -> None:
+    """Replace a method of an object, such as ``GradientStep``, if it has a counterpart.
 
-    forget_reasons()
+    Args:
+        calls: other objects whose methods that method calls.
+
+    Raises:
+        ValueError: its plain code was changed, and compiled code is required.
+    """
+    method, compiled, places = _counterpart(part, calls, choice)
+    if compiled is not None:
+        replace_method(part, method, compiled, places)
 
 
 def compile_agents(agents: nn.Module, choice: Kernels = "auto") -> None:
@@ -40,31 +48,24 @@ def compile_agents(agents: nn.Module, choice: Kernels = "auto") -> None:
         ValueError: their plain code was changed, and compiled code is required.
     """
     for part in list(agents.modules()):
-        _compile(part, part.modules(), choice)
+        compile_part(part, choice, part.modules())
 
 
 def compile_policy(policy: Policy, choice: Kernels = "auto") -> None:
     """Let a policy act in compiled code, where its parts have counterparts, or as CUDA graphs."""
     if choice != "torch" and module_device(policy.agents).type == "cuda":
         from rltrain.kernels.cuda_graph import GraphedValues
-        from rltrain.kernels.module_watch import replace_method
 
         replace_method(policy, "values", GraphedValues(policy, choice == "compiled"), ())
     else:
-        _compile(policy, policy.agents.modules(), choice)
-    _compile(policy.exploration, (), choice)
-
-
-def compile_gradient_step(step: GradientStep, choice: Kernels = "auto") -> None:
-    """Let a gradient step compute in compiled code, if its optimizer has a counterpart."""
-    _compile(step, (), choice)
+        compile_part(policy, choice, policy.agents.modules())
+    compile_part(policy.exploration, choice)
 
 
 def capture_steps(learner: Learner, choice: Kernels = "auto") -> None:
     """Let a learner on a GPU make its gradient steps as CUDA graphs."""
     if choice != "torch" and learner.gradient_step.weights.is_cuda:
         from rltrain.kernels.cuda_graph import GraphedStep
-        from rltrain.kernels.module_watch import replace_method
 
         replace_method(learner, "step", GraphedStep(learner, choice == "compiled"), ())
 
@@ -88,8 +89,6 @@ def compile_loss(
     Raises:
         ValueError: no counterpart of this loss keeps them.
     """
-    from rltrain.kernels.module_watch import computes_plainly, form
-
     options, settings = (model, most_threads, target_cache), getattr(loss, "__dict__", {}).values()
     objects = [*model.modules(), *filter(is_dataclass, settings)]
     _, compiled, places = _counterpart(loss, objects, choice, *options)
@@ -117,7 +116,7 @@ def compile_learning(trainer: Any, choice: Kernels = "auto") -> None:
     if type(trainer.learner.loss).__name__ == "CompiledTDLoss":  # else without importing it
         from rltrain.kernels.learning import bypassed
 
-        _compile(trainer, bypassed(trainer), choice)
+        compile_part(trainer, choice, bypassed(trainer))
 
 
 def compile_collecting(rollout: Any, choice: Kernels = "auto") -> None:
@@ -129,7 +128,7 @@ def compile_collecting(rollout: Any, choice: Kernels = "auto") -> None:
     """
     if type(rollout.env).__name__ == "ClassicControl":  # else without importing what is not needed
         policy = rollout.policy
-        _compile(rollout, (rollout.env, policy, policy.exploration), choice)
+        compile_part(rollout, choice, (rollout.env, policy, policy.exploration))
 
 
 def leave_replaced(choice: Kernels = "auto") -> None:
@@ -138,21 +137,10 @@ def leave_replaced(choice: Kernels = "auto") -> None:
     Raises:
         ValueError: some was, and compiled code is required.
     """
-    from rltrain.kernels.module_watch import COMPILED
-
     if COMPILED:  # else without importing what is not needed
         from rltrain.kernels import digests
 
         digests.leave_replaced(choice == "compiled")
-
-
-def _compile(part: object, objects: Iterable[object], choice: Kernels) -> None:
-    """Replace a method of an object, which calls ``objects``, if it has a counterpart."""
-    from rltrain.kernels.module_watch import replace_method
-
-    method, compiled, places = _counterpart(part, objects, choice)
-    if compiled is not None:
-        replace_method(part, method, compiled, places)
 
 
 def _counterpart(
@@ -161,7 +149,6 @@ def _counterpart(
     """The method of an object that has a counterpart, that, and the places of its plain code."""
     if choice != "torch":
         from rltrain.kernels.digests import doubled
-        from rltrain.kernels.table import COUNTERPARTS
 
         kind = f"{type(part).__module__}:{type(part).__qualname__}".removeprefix("rltrain.")
         for row in COUNTERPARTS.get(kind, ()):

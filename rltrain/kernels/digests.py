@@ -18,15 +18,13 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import cache
-from itertools import chain, starmap
-from operator import attrgetter, eq
+from itertools import chain
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, TypeVar
 
 from torch import nn
 
-from rltrain.common.files import JsonObject
 from rltrain.common.machine.streams import say
 from rltrain.interfaces import Loss
 from rltrain.kernels.module_watch import COMPILED, computes_plainly
@@ -37,14 +35,10 @@ TWIN = "# twin: "
 ROOT = Path(__file__).parents[2]
 _made_for: dict[str, dict[str, Code]] = {}
 """The plain code that was compared last, by place."""
-_tables: list[tuple[Mapping[str, object], Mapping[str, object]]] = []
-"""Attributes of the modules and classes where ``live`` looks for it, now and at the last look."""
-_functions: list[FunctionType] = []
-_codes: list[CodeType] = []
-"""The code of its functions at the last look."""
+_seen: list[tuple[Any, object]] = []
+"""The modules, classes and functions where ``live`` looks for it, and their ``contents`` then."""
 KNOWN = {"rltrain", "torch", *sys.stdlib_module_names}
 """Packages of the code that counterparts compute."""
-code_of = attrgetter("__code__")
 SKIPPED = {"annotation", "returns", "ctx", "type_comment", "lineno", "kind"}
 
 
@@ -74,7 +68,7 @@ def doubled(
     """
     kinds = {kind: None for x in objects for kind in type(x).__mro__}
     classes = {f"{kind.__module__}:{kind.__name__}".removeprefix("rltrain.") for kind in kinds}
-    named = dict.fromkeys(place for kernel in kernels for place in known("twins")[kernel])
+    named = [place for place, (_, *twins) in known().items() if {*twins} & {*kernels}]
     places: list[str | type] = [place for place in named if is_of_any(place, classes)]
     places += kinds
     differ = [(source_file(place), name) for place in places for name in changed(place)]
@@ -90,15 +84,13 @@ def leave_replaced(required: bool) -> None:
     Raises:
         ValueError: something was, and counterparts are required.
     """
-    same = all(type(each.part) is each.made_for for each in COMPILED) and all(starmap(eq, _tables))
-    if same and not required and _codes and [*map(code_of, _functions)] == _codes:
+    same = all(type(each.part) is each.made_for for each in COMPILED)
+    if same and not required and _seen and all(contents(x) == before for x, before in _seen):
         return
     compiled = list(COMPILED)
     replaced = {place: changed(place) for place in {x for each in compiled for x in each.places}}
     watched = dict.fromkeys(chain.from_iterable(map(list_watched, replaced)))
-    _functions[:] = [x for x in watched if isinstance(x, FunctionType)]
-    _codes[:] = map(code_of, _functions)
-    _tables[:] = [(vars(x), {**vars(x)}) for x in watched if not isinstance(x, FunctionType)]
+    _seen[:] = [(x, contents(x) if isinstance(x, FunctionType) else {**vars(x)}) for x in watched]
     for each in compiled:
         names = [(source_file(place), name) for place in each.places for name in replaced[place]]
         for file, name in names:
@@ -126,31 +118,28 @@ def source_file(place: str | type) -> str:
     return f"{module.replace('.', '/')}.py"
 
 
-def current() -> dict[str, JsonObject]:
+def current() -> dict[str, str]:
     """The contents of the file that ``known`` reads, for the present code."""
-    digests: dict[str, dict[str, str]] = {}
-    twins: dict[str, list[str]] = {}
+    found: dict[str, str] = {}
     for path in sorted((ROOT / "rltrain").rglob("*.py")):
         if TWIN not in (text := path.read_text()):
             continue
         file = path.relative_to(ROOT).as_posix()
         module = file.removeprefix("rltrain/").removesuffix(".py").replace("/", ".")
         codes = parsed(text, file)
-        for name in (name for name, code in codes.items() if code.twins):
-            place = f"{module}:{name}"
-            digests.setdefault(file, {}).update((n, c.digest) for n, c in pieces(codes, place))
-            for kernel in codes[name].twins:
-                twins.setdefault(kernel, []).append(place)
-    return {"digests": digests, "twins": twins}
+        for doubled in (name for name, code in codes.items() if code.twins):
+            for name, code in pieces(codes, doubled):
+                found[f"{module}:{name}"] = " ".join([code.digest, *code.twins])
+    return found
 
 
 @cache
-def known(section: str) -> Mapping[str, Any]:
-    """The code that the counterparts were written for: ``digests`` by file and name, or the plain
-    code of each of their files, ``twins``.
+def known() -> Mapping[str, Sequence[str]]:
+    """The code that the counterparts were written for, by place: its digest, and the files that
+    compute it (none of those that compute a class are at its functions).
     """
-    sections: dict[str, JsonObject] = json.loads(FILE.read_text())
-    return sections[section]
+    found: dict[str, str] = json.loads(FILE.read_text())
+    return {place: text.split() for place, text in found.items()}
 
 
 def changed(place: str | type) -> list[str]:
@@ -163,12 +152,13 @@ def changed(place: str | type) -> list[str]:
         return [f"{place.__name__}.{name}" for name in other]
     file, module = source_file(place), find_module(place)
     codes = _made_for[place] = {}
-    _codes.clear()
+    _seen.clear()
     try:
-        codes |= pieces(parsed(Path(module.__file__ or "").read_text(), file), place)
+        every = parsed(Path(module.__file__ or "").read_text(), file)
     except (OSError, SyntaxError, UnicodeDecodeError):
         return []  # no source is installed
-    before = dict(pieces(known("digests")[file], place))
+    codes |= pieces(every, place.partition(":")[2])
+    before = {p.partition(":")[2]: digest for p, (digest, *_) in pieces(known(), place)}
     differ = [n for n in before.keys() | codes.keys() if n not in codes or n not in before]
     differ += [n for n in before.keys() & codes.keys() if codes[n].digest != before[n]]
     differ += [n for n, code in codes.items() if n not in differ and not live(module, n, code)]
@@ -197,9 +187,8 @@ def find_module(place: str) -> ModuleType:
     return importlib.import_module(f"rltrain.{place.partition(':')[0]}")
 
 
-def pieces(codes: Mapping[str, Kept], place: str) -> Iterator[tuple[str, Kept]]:
+def pieces(codes: Mapping[str, Kept], name: str) -> Iterator[tuple[str, Kept]]:
     """A function, or a class and its functions."""
-    name = place.partition(":")[2]
     return ((n, code) for n, code in codes.items() if n == name or n.startswith(f"{name}."))
 
 
@@ -293,6 +282,11 @@ def live(module: ModuleType, name: str, code: Code) -> bool:
         return False
     own = inspect.unwrap(value) is value and value.__code__.co_filename == module.__file__
     return own and value.__code__.co_qualname == name
+
+
+def contents(x: Any) -> object:
+    """The code of a function, or the attributes of a module or class."""
+    return x.__code__ if isinstance(x, FunctionType) else vars(x)
 
 
 def undecorated(value: object) -> object:

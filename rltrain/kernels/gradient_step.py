@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.optim import Optimizer
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from rltrain.algo.cpu_math import flushed_denormals
@@ -21,12 +20,6 @@ from rltrain.types import LossResult, Number
 ADAM = _Eager, torch.optim.Adam
 """Bases of the class that ``adam`` makes."""
 PLAIN = {"weight_decay": 0, "amsgrad": False, "maximize": False, "decoupled_weight_decay": False}
-
-
-def hooked(optimizer: Optimizer) -> bool:
-    """Whether an optimizer's step calls hooks."""
-    own = optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks
-    return bool(own or _global_optimizer_pre_hooks or _global_optimizer_post_hooks)
 
 
 def edited(step: GradientStep) -> str | None:
@@ -40,7 +33,9 @@ def edited(step: GradientStep) -> str | None:
         return "torch.optim.Adam.step was replaced"
     if "step" in vars(optimizer):  # a learning-rate scheduler of torch does
         return f"{kind.__name__}.step was replaced in an object"
-    return f"a hook of {kind.__name__}" if hooked(optimizer) else None
+    own = optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks
+    hooks = own or _global_optimizer_pre_hooks or _global_optimizer_post_hooks
+    return f"a hook of {kind.__name__}" if hooks else None
 
 
 def plain_adam(step: GradientStep) -> bool:

@@ -22,20 +22,15 @@ CHOOSE = Counterpart("choose", "acting:compiled_choose", ("acting_kernel.py",))
 DISTRIBUTIONAL = Counterpart(
     "__call__", "layers.td_step:compiled_loss", (*PLAIN_LOSS, "layers/distribution_kernel.py")
 )
+OVER_UNITS = Counterpart(
+    "forward", "recurrent.unit_attention:compiled_forward", ("recurrent/unit_attention.py",)
+)
 COUNTERPARTS = {
     "algo.network.packing:PackedGRU": [
         Counterpart("unroll", "recurrent.packed_gru:compiled_unroll", ("recurrent/packed_gru.py",))
     ],
-    "algo.network.units.attention:UnitAttention": [
-        Counterpart(
-            "forward", "recurrent.unit_attention:compiled_forward", ("recurrent/unit_attention.py",)
-        )
-    ],
-    "algo.network.units.entities:AttackValues": [
-        Counterpart(
-            "forward", "recurrent.unit_attention:compiled_forward", ("recurrent/unit_attention.py",)
-        )
-    ],
+    "algo.network.units.attention:UnitAttention": [OVER_UNITS],
+    "algo.network.units.entities:AttackValues": [OVER_UNITS],
     "algo.network.feed_forward:FeedForward": [
         Counterpart("step", "acting:compiled_step", ("layers/stack.py",))
     ],

@@ -280,7 +280,7 @@ def make_learner(model=None, **other) -> Learner:
         parts["loss"] = kernels.compile_loss(parts["loss"], parts["model"])
     learner = Learner(**parts)
     if KERNELS == "compiled":
-        kernels.compile_gradient_step(learner.gradient_step)
+        kernels.compile_part(learner.gradient_step)
     return learner
 
 

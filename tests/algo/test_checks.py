@@ -139,7 +139,7 @@ def test_a_compiled_loss_called_without_a_learner_checks_sizes_too(change):
 def test_other_compiled_parts_check_sizes_too():
     stack = Stack([], [Block(torch.nn.Linear(4, 2))], [])
     with pytest.raises(ValueError, match="expected 4 inputs, got 5"):
-        stack.expected(np.zeros((1, 5), np.float32))
+        stack(np.zeros((1, 1, 5), np.float32), np.zeros((1, 1)), np.zeros((1, 1, 0)))
     cell = PackedGRU(2, 3)
     for first, n_rows in (((2, 4), [2]), ((1, 3), [2]), ((2, 3), [2, 2])):
         with pytest.raises(ValueError, match="expected 3 units"):

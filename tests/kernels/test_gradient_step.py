@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rltrain.algo.optimizer import GradientStep, adam, rmsprop
-from rltrain.kernels import compile_gradient_step
+from rltrain.kernels import compile_part
 from rltrain.types import LossResult
 
 ADAM = partial(adam, lr=1e-2, betas=[0.9, 0.999], eps=1e-8)
@@ -23,7 +23,7 @@ def result(gradient, loss=1.0, count=4):
 
 def test_weights_and_moments_are_those_of_pytorch_bit_for_bit():
     plain, compiled = made(), made()
-    compile_gradient_step(compiled)
+    compile_part(compiled)
     assert "take" in vars(compiled)
     for seed in range(4):
         torch.manual_seed(seed)
@@ -41,7 +41,7 @@ def test_weights_and_moments_are_those_of_pytorch_bit_for_bit():
 def test_moments_of_a_gradient_that_stays_zero_decay_to_zero(compiled):
     step = made()
     if compiled:
-        compile_gradient_step(step)
+        compile_part(step)
     for k in range(1_000):
         step.take(result(torch.full_like(step.weights, float(k == 0))))
     assert not step.moments["exp_avg"].any()  # 0.9^999 is not a normal number
@@ -50,7 +50,7 @@ def test_moments_of_a_gradient_that_stays_zero_decay_to_zero(compiled):
 
 def test_clipping_bounds_the_norm():
     plain, compiled = made(bound=0.5), made(bound=0.5)
-    compile_gradient_step(compiled)
+    compile_part(compiled)
     for step in (plain, compiled):
         step.take(result(torch.full_like(step.weights, 3.0)))
     torch.testing.assert_close(compiled.weights, plain.weights)
@@ -60,7 +60,7 @@ def test_clipping_bounds_the_norm():
 @pytest.mark.parametrize(("loss", "value"), [(torch.inf, 1.0), (1.0, torch.nan)])
 def test_a_step_that_is_not_finite_changes_nothing(loss, value):
     step = made()
-    compile_gradient_step(step)
+    compile_part(step)
     before = step.weights.clone(), step.state_dict()
     skipped, _ = step.take(result(torch.full_like(step.weights, value), loss))
     assert skipped == 1
@@ -70,7 +70,7 @@ def test_a_step_that_is_not_finite_changes_nothing(loss, value):
 
 def test_a_loss_without_a_gradient_of_its_own_is_differentiated():
     plain, compiled = made(), made()
-    compile_gradient_step(compiled)
+    compile_part(compiled)
     for step in (plain, compiled):
         loss = step.flat.model(torch.ones(2, 37)).sum()
         step.take(LossResult(loss, torch.tensor(2), torch.zeros(1), {}))
@@ -79,10 +79,10 @@ def test_a_loss_without_a_gradient_of_its_own_is_differentiated():
 
 def test_other_optimizers_and_options_are_left_to_pytorch():
     other = made(partial(rmsprop, lr=1e-2, alpha=0.9, eps=1e-5))
-    compile_gradient_step(other)
+    compile_part(other)
     assert "take" not in vars(other)
     plain, compiled = (made(partial(ADAM, weight_decay=0.1)) for _ in range(2))
-    compile_gradient_step(compiled)
+    compile_part(compiled)
     for step in (plain, compiled):
         step.take(result(torch.ones_like(step.weights)))
     assert torch.equal(compiled.weights, plain.weights)
@@ -92,7 +92,7 @@ def test_other_optimizers_and_options_are_left_to_pytorch():
 def test_the_state_is_that_of_the_present_optimizer(compiled):
     step = made()
     if compiled:
-        compile_gradient_step(step)
+        compile_part(step)
     step.take(result(torch.ones_like(step.weights)))
     step.optimizer = ADAM([step.flat.values])
     first = step.state_dict()

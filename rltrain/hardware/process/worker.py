@@ -108,13 +108,9 @@ class Worker:
         self.rollout.restart(state["rollout"], episodes)
         torch.set_rng_state(state["torch_rng"])
 
-    def call(self, method: str, *args: object) -> list[Any]:
-        """Call a method of every environment."""
-        return self.rollout.call(method, *args)
-
-    def abandon(self, episodes: int) -> None:
-        """Begin new episodes, ``Rollout.abandon``."""
-        self.rollout.abandon(episodes)
+    def __getattr__(self, name: str) -> Any:
+        """Other questions are answered by the rollout: ``call``, ``abandon``."""
+        return getattr(self.rollout, name)
 
 
 class CountedSeeds:

@@ -13,7 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from rltrain.algo.network.convolutions import Convolutions
-from rltrain.algo.network.distribution import Categorical, ImplicitQuantile, Quantile, Scalar
+from rltrain.algo.network.distribution import (
+    Categorical,
+    Distribution,
+    ImplicitQuantile,
+    Quantile,
+    Scalar,
+)
 from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.algo.network.head import Head, NoisyLinear, draw_levels
 from rltrain.kernels.module_watch import ModuleWatch
@@ -30,13 +36,13 @@ PARAMETERS = {
 """Parameters of the layers and norms that compiled code has, in order."""
 
 
-def output_kind(distribution: object) -> tuple[int, np.ndarray | None]:
+def output_kind(distribution: Distribution) -> tuple[int, np.ndarray | None]:
     """Kind and points [K] of an action's outputs, as in ``td_step_kernel``."""
-    if isinstance(distribution, Categorical):
+    if distribution.support is not None:
         return 1, distribution.support.numpy()
-    if isinstance(distribution, Quantile):
+    if distribution.tau is not None:
         return 2, distribution.tau.numpy()
-    return (2, NO_POINTS) if isinstance(distribution, ImplicitQuantile) else (0, None)
+    return (2, NO_POINTS) if distribution.implicit else (0, None)
 
 
 class Block(NamedTuple):
@@ -162,25 +168,20 @@ class Stack:
     def __call__(
         self, rows: np.ndarray, last_action: np.ndarray, hidden: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Inputs [E, N, n_inputs] to values [E, N, A], as ``RecurrentStep``."""
-        q = self.expected(rows.reshape(-1, rows.shape[2]))
-        return q.reshape(*rows.shape[:2], -1), hidden
-
-    def expected(self, rows: np.ndarray) -> np.ndarray:
-        """Inputs [X, n_inputs] to expected returns [X, A].
+        """Inputs [E, N, n_inputs] to expected returns [E, N, A], as ``RecurrentStep``.
 
         Raises:
             ValueError: rows of a different width than the network's input.
         """
         from rltrain.kernels.layers import stack_kernel
 
-        if rows.shape[1] != self.n_inputs:
-            raise ValueError(f"expected {self.n_inputs} inputs, got {rows.shape[1]}.")
+        *shape, n_inputs = rows.shape
+        if n_inputs != self.n_inputs:
+            raise ValueError(f"expected {self.n_inputs} inputs, got {n_inputs}.")
+        rows = rows.reshape(-1, n_inputs)
         tau, (weights, _) = self.draw_levels(len(rows), "acting"), self.drawn()
-        q: np.ndarray = stack_kernel.expected(
-            rows, tau, weights, self.shapes, self.cut, *self.outputs
-        )
-        return q
+        network = weights, self.shapes, self.cut, *self.outputs
+        return stack_kernel.expected(rows, tau, *network).reshape(*shape, -1), hidden
 
     def parameters(self) -> np.ndarray:
         """One array, W_1, b_1, W_2, …, the sigmas of a noisy layer behind its b, then factors and

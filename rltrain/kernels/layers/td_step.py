@@ -18,7 +18,7 @@ from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.buffer.array_batch import cpu_arrays
 from rltrain.interfaces import Model
 from rltrain.kernels.ahead import compile_ahead, wait
-from rltrain.kernels.layers.stack import NO_POINTS, Stack, output_kind
+from rltrain.kernels.layers.stack import Stack, output_kind
 from rltrain.kernels.module_watch import COMPILED, ModuleWatch, unreplaced
 from rltrain.types import Batch, Clock, LossResult, Number
 
@@ -146,10 +146,7 @@ class CompiledTDLoss(CompiledLoss):
     def outputs(self) -> tuple[int, np.ndarray | None]:
         """``output_kind`` of what is learned; read where compiled code computes, on the CPU."""
         loss = self.loss
-        if isinstance(loss, QuantileLoss):
-            tau = loss.distribution.tau
-            return 2, NO_POINTS if tau is None else tau.numpy()
-        return output_kind(None if isinstance(loss, TDLoss) else loss.distribution)
+        return (0, None) if isinstance(loss, TDLoss) else output_kind(loss.distribution)
 
     def computes(self, online: Model, target: Model, batch: Batch) -> bool:
         """One noise in all that is learned, and a small network."""

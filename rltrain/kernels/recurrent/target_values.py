@@ -48,7 +48,8 @@ class TargetValues:
         """
         if self.capacity == 0:
             return self._unkept(np.cumsum(sizes) - sizes, int(sizes.sum()))
-        if version != self._version or not self._same(weights):
+        alike = map(np.array_equal, weights, self._weights)
+        if version != self._version or len(weights) != len(self._weights) or not all(alike):
             self._version = version
             self._weights = [weight.copy() for weight in weights]
             self._place, self._end = {}, 0
@@ -72,9 +73,3 @@ class TargetValues:
             grown[: self._end] = self._values[: self._end]
             self._values = grown
         return Places(self._values, place, np.zeros(len(place), np.bool_))
-
-    def _same(self, weights: Sequence[np.ndarray]) -> bool:
-        """Whether the kept values are of these weights."""
-        return len(weights) == len(self._weights) and all(
-            map(np.array_equal, weights, self._weights)
-        )
