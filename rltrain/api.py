@@ -12,8 +12,8 @@ from typing import Literal, overload
 from rltrain.algo.learner import Learner
 from rltrain.algo.loaded_policy import GreedyPolicy
 from rltrain.assemble.build_learner import build_learner
-from rltrain.assemble.build_policy import build_greedy_policy
 from rltrain.assemble.env import prepare_machine
+from rltrain.assemble.rollouts import build_greedy_policy
 from rltrain.callback import Callback
 from rltrain.common.files import absolute_path, require_empty
 from rltrain.config.compose import compose_checked

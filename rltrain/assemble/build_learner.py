@@ -1,4 +1,4 @@
-"""Networks, loss and optimizer, joined into a learner."""
+"""Networks, loss and optimizer, joined into a learner, and networks that act as a policy."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
 from rltrain import kernels
+from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.learner import Learner
 from rltrain.algo.network.distribution import Distribution
 from rltrain.algo.network.grouped import GroupedAgents
 from rltrain.algo.own_checks import require_mixer, require_step, require_unroll
+from rltrain.algo.policy import Policy
 from rltrain.algo.reward_norm import RewardNorm
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import CONFIG, SPEC
@@ -148,6 +151,24 @@ def build_agents(settings: Settings, spec: EnvSpec) -> Agents:
         announce_compilation()
     kernels.compile_agents(agents, settings.hardware.kernels)
     return agents
+
+
+def build_policy(
+    settings: Settings,
+    agents: Agents,
+    exploration: Exploration,
+    spec: EnvSpec,
+    n_envs: int,
+    rng: np.random.Generator,
+    *,
+    noisy: bool = False,
+) -> Policy:
+    """A policy, which acts in compiled code if ``hardware.kernels`` says so."""
+    policy = Policy(
+        agents=agents, exploration=exploration, spec=spec, n_envs=n_envs, rng=rng, noisy=noisy
+    )
+    kernels.compile_policy(policy, settings.hardware.kernels)
+    return policy
 
 
 def build_distribution(settings: Settings) -> Any:

@@ -11,8 +11,7 @@ from rltrain.algo.exploration.choice import explore
 from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.algo.policy import Policy
 from rltrain.algo.scripted import Scripted
-from rltrain.assemble.build_learner import build_agents, load_agents
-from rltrain.assemble.build_policy import build_policy
+from rltrain.assemble.build_learner import build_agents, build_policy, load_agents
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import CONFIG, SPEC
 from rltrain.common.checkpoint.opponent_files import BUILTIN, SELF, is_checkpoint, opponent_name

@@ -15,12 +15,12 @@ from rltrain.algo.actor import Actor
 from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.learner import Learner
 from rltrain.assemble.build_learner import about, build_learner
-from rltrain.assemble.build_opponents import build_opponents
-from rltrain.assemble.build_policy import build_exploration, build_rollout, obs_view
-from rltrain.assemble.callbacks import build_callbacks, obs_statistics, snapshots, video_recorder
+from rltrain.assemble.callbacks import build_callbacks, obs_statistics, video_recorder
 from rltrain.assemble.env import build_env, closed_unless_built, ordered_as, prepare_machine
 from rltrain.assemble.evaluation import build_test_env, build_tests
-from rltrain.callback import Callback, Callbacks, Health, ReplacedCode
+from rltrain.assemble.rollouts import build_exploration, build_rollout, obs_view
+from rltrain.callback import Callback, Callbacks, Health, ReplacedCode, SaveSnapshots
+from rltrain.common.checkpoint.opponent_files import SELF
 from rltrain.common.conformance import conform
 from rltrain.common.imports import locate
 from rltrain.common.seeding import ACTOR_STREAM, BUFFER_STREAM, NOISE_STREAM, generator, seed_key
@@ -74,20 +74,10 @@ def build_trainer(
     pool = None
     if own.workers is None:
         share = None if ranks is None else ranks.share(settings.hardware.n_envs)
-        opponents = build_opponents(
-            own, env, training=True, agents=learner.online.agents, share=share
-        )
-        pool = None if opponents is None else opponents.self_play
-        rollout = build_rollout(
-            own,
-            env,
-            learner.online.agents,
-            exploration,
-            share=share,
-            opponents=opponents,
-            kind=kind,
-            keeps={"keeps_hidden": buffer.keeps_hidden, "keeps_values": buffer.keeps_values},
-        )
+        keeps = {"keeps_hidden": buffer.keeps_hidden, "keeps_values": buffer.keeps_values}
+        agents = learner.online.agents
+        rollout = build_rollout(own, env, agents, exploration, share=share, kind=kind, keeps=keeps)
+        pool = None if rollout.opponents is None else rollout.opponents.self_play
         if isinstance(rollout.env, RecordedEnv):
             first.append(DatasetRecorder(rollout.env.writer))
     else:
@@ -95,7 +85,10 @@ def build_trainer(
 
         rollout = build_process_rollout(own, env, learner, buffer)
     if ranks is None or ranks.rank == 0:
-        first += video_recorder(own, test_env, loggers) + snapshots(own)
+        first += video_recorder(own, test_env, loggers)
+        if SELF in own.opponent_weights(training=True):
+            chosen = own.run.self_play
+            first.append(SaveSnapshots(interval=chosen.interval, pool_size=chosen.pool_size))
         watchers = build_callbacks(own, loggers, exploration, first, callbacks)
     else:
         watchers = Callbacks([Health(), ReplacedCode(choice=own.hardware.kernels)])

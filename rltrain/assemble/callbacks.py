@@ -8,7 +8,6 @@ from pathlib import Path
 
 from rltrain import callback
 from rltrain.algo.learner import Learner
-from rltrain.common.checkpoint.opponent_files import SELF
 from rltrain.common.conformance import conform, require_savable
 from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
@@ -79,14 +78,6 @@ def video_recorder(settings: Settings, env: VectorEnv, loggers: Loggers) -> list
         return [RecordVideo(interval=interval, env=env, loggers=loggers, page=settings.title)]
     require_drawable(env, name, f"{key}={interval}", f"{key}=null")
     return [RecordVideo(interval=interval, env=env, loggers=loggers)]
-
-
-def snapshots(settings: Settings) -> list[callback.Callback]:
-    """Build the callback that writes the pool of self-play, if there is one."""
-    if SELF not in settings.opponent_weights(training=True):
-        return []
-    chosen = settings.run.self_play
-    return [callback.SaveSnapshots(interval=chosen.interval, pool_size=chosen.pool_size)]
 
 
 def build_loggers(settings: Settings, run_dir: Path) -> list[Logger]:

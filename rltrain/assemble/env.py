@@ -108,7 +108,8 @@ def build_env(
         )
     made = conform(env, VectorEnv, "env")
     BUILT.get([]).append(made)
-    made.order_agents(settings.agent_order)
+    if settings.agent_order:
+        made.order_agents(settings.agent_order)
     return made
 
 

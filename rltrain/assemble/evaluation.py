@@ -6,7 +6,6 @@ from pathlib import Path
 
 from rltrain.assemble.build_learner import load_agents
 from rltrain.assemble.build_opponents import build_opponents
-from rltrain.assemble.build_policy import build_test_rollout, n_test_envs
 from rltrain.assemble.env import (
     build_env,
     closed_unless_built,
@@ -14,6 +13,7 @@ from rltrain.assemble.env import (
     prepare_machine,
     recorded,
 )
+from rltrain.assemble.rollouts import build_test_rollout, n_test_envs
 from rltrain.callback.training import EvaluationRollouts
 from rltrain.common.seeding import TEST_POLICY_STREAM, generator
 from rltrain.config.combinations import require_fit

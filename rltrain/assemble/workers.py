@@ -17,13 +17,13 @@ from rltrain.algo.exploration.interface import ExplorationOfShare
 from rltrain.algo.learner import Learner
 from rltrain.assemble.build_learner import build_agents
 from rltrain.assemble.build_opponents import build_opponents
-from rltrain.assemble.build_policy import (
+from rltrain.assemble.env import build_env, closed_unless_built
+from rltrain.assemble.rollouts import (
     build_exploration,
     build_rollout,
     build_test_rollout,
     n_test_envs,
 )
-from rltrain.assemble.env import build_env, closed_unless_built
 from rltrain.common.checkpoint.opponent_files import SELF
 from rltrain.common.machine.install import require_extra
 from rltrain.common.seeding import NOISE_STREAM, seed_key
@@ -143,19 +143,12 @@ def make_rollout(
             "the run). Their module may have changed meanwhile: start the run again."
         )
     agents = build_agents(settings, env.spec)
-    learning = agents if training else None
-    opponents = build_opponents(settings, env, training=training, agents=learning, share=share)
     if keeps is None:
+        opponents = build_opponents(settings, env, training=False, share=share)
         return build_test_rollout(settings, agents, env, share, opponents), agents
+    exploration = build_exploration(settings)
     rollout = build_rollout(
-        settings,
-        env,
-        agents,
-        build_exploration(settings),
-        share=share,
-        replaced=replaced,
-        opponents=opponents,
-        keeps=keeps,
+        settings, env, agents, exploration, share=share, replaced=replaced, keeps=keeps
     )
     return rollout, agents
 

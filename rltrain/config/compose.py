@@ -29,7 +29,6 @@ from rltrain.config.overrides import (
     flat_keys,
     jobs,
     parse,
-    part_group,
     pick,
     put,
     require_one_value,
@@ -92,7 +91,7 @@ class Composition:
             UsageError: every problem at once.
         """
         from rltrain.config.validate.checker import check
-        from rltrain.config.validate.env_names import require_environments
+        from rltrain.config.validate.looked_up import require_environments
         from rltrain.config.validate.mode_keys import require_typed
 
         defaults = resolved(self.untyped, lambda: self.hydra)
@@ -146,10 +145,10 @@ def compose_parsed(
     choices = [o for o in parsed if o.key_or_group in catalog.groups]
     values = [o for o in parsed if o not in choices]
     custom = typed_targets(values)
+    parts = {path: path.replace(".", "/") for path in custom}  # the groups whose options fill them
     try:
-        chosen = compose_choices(
-            tuple(by_name(choices, catalog)), frozenset(map(part_group, custom)), catalog
-        )
+        named = tuple(by_name(choices, catalog))
+        chosen = compose_choices(named, frozenset(parts.values()), catalog)
         known = flat_keys(chosen.tree)
         if chosen.wrong or not all(sets_known(o, known) for o in values):
             from rltrain.config.names import refuse_wrong
@@ -162,8 +161,8 @@ def compose_parsed(
         for o in values:
             if not sets_hydra(o):
                 set_value(tree, o)
-        named = {part_group(path): target.rpartition(".")[2] for path, target in custom.items()}
-        picked = {**chosen.picked, **named}
+        typed = {parts[path]: target.rpartition(".")[2] for path, target in custom.items()}
+        picked = {**chosen.picked, **typed}
         picked |= {file.partition("/")[0]: str(path) for file, path in catalog.files.items()}
         return Composition(
             tree,
@@ -294,11 +293,19 @@ def compose_choices(
         picked["tuned"] = "none"  # no recommended settings for this pair
     if catalog is SHIPPED and not custom and set(WHOLE_GROUPS).issuperset(right):
         return Choices(tree, picked, wrong)
-    from rltrain.config.exchange import exchanged, require_known_keys
+    from rltrain.config.exchange import fitting_values, partners, require_known_keys
 
     require_known_keys(catalog, list(right.values()))
-    tree, changed, problems, remarks = exchanged(picked, right, custom, catalog)
-    wrong = {**wrong, **({"partners": problems} if problems else {})}
+    both, changes = {"algo", "experiment"} <= right.keys(), dict[str, tuple[str, str]]()
+    preferred = catalog.layers(f"algo={picked['algo']}")[1] if both else {}
+    try:
+        changes = partners(picked, right.keys(), preferred, custom)
+    except UsageError as error:
+        wrong = {**wrong, "partners": [str(error)]}
+    changed = {group: option for group, (option, _) in changes.items()}
+    together = [*right.values(), *(f"{group}={option}" for group, option in changed.items())]
+    tree, left_out = fitting_values(catalog, together)
+    remarks = [*(remark for _, remark in changes.values()), *left_out]
     return Choices(tree, {**picked, **changed}, wrong, remarks)
 
 

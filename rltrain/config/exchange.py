@@ -34,35 +34,6 @@ TASK_KEYS = {"algo.loss": ("gamma", "n_step")}
 """Values that mean the same in every part that has them, and stay when the part is exchanged."""
 
 
-def exchanged(
-    picked: Mapping[str, str], chosen: Mapping[str, str], custom: Set[str], catalog: Catalog
-) -> tuple[MutableTree, dict[str, str], list[str], list[str]]:
-    """The composition in which options that only work together are chosen together, and every part
-    has the values that were written for it.
-
-    Args:
-        picked: the option of every group, as Hydra composes them.
-        chosen: the overrides by group.
-        custom: groups whose part was typed as a ``_target_``.
-        catalog: what there is to choose from.
-
-    Returns:
-        the composition; by group the options that were exchanged; those that cannot be made to fit,
-        and what the user should know of the others, both in words.
-    """
-    problems: list[str] = []
-    both = {"algo", "experiment"} <= set(chosen)
-    preferred = catalog.layers(f"algo={picked['algo']}")[1] if both else {}
-    try:
-        changes = partners(picked, set(chosen), preferred, custom)
-    except UsageError as error:
-        changes, problems = {}, [str(error)]
-    changed = {group: option for group, (option, _) in changes.items()}
-    overrides = [*chosen.values(), *(f"{group}={option}" for group, option in changed.items())]
-    tree, remarks = fitting_values(catalog, overrides)
-    return tree, changed, problems, [*(remark for _, remark in changes.values()), *remarks]
-
-
 def partners(
     picked: Mapping[str, str],
     typed: Set[str],

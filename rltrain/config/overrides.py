@@ -115,8 +115,9 @@ def parse_one(text: str) -> Override | None:
 
 def is_strange(text: str) -> bool:
     """Whether a command with this argument is answered with the whole command that was meant."""
-    typed_words = (STRANGE.match(word) or parse_one(word) for word in intended(text))
-    return bool(STRANGE.match(text)) or (parse_one(text) is None and all(typed_words))
+    if STRANGE.match(text) or parse_one(text) is not None:
+        return STRANGE.match(text) is not None
+    return all(STRANGE.match(word) or parse_one(word) for word in intended(text))
 
 
 def unreadable_problem(text: str) -> str:
@@ -221,11 +222,6 @@ def typed_value(overrides: Sequence[str], key: str) -> Any:
     typed = (o for o in parse(overrides) if o.key_or_group == key and not o.is_delete())
     values = [o.value() for o in typed]
     return None if not values or isinstance(values[-1], (Sweep, list, dict)) else values[-1]
-
-
-def part_group(part: str) -> str:
-    """The group whose options fill a part: ``algo.loss`` is filled by ``algo/loss``."""
-    return part.replace(".", "/")
 
 
 def typed_targets(overrides: Sequence[Override]) -> dict[str, str]:

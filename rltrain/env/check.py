@@ -24,6 +24,7 @@ from rltrain.env.make_gymnasium import from_class
 from rltrain.env.spaces import unbounded
 from rltrain.env.team.adapter import PARTS, TeamEnv
 from rltrain.env.team.agent_spaces import MASK
+from rltrain.env.team.first_episode import has_masks
 from rltrain.env.third_party import returns
 from rltrain.env.vector import SyncVectorEnv, require_separate
 from rltrain.errors import CONTAINED, STOPS, EnvError
@@ -314,12 +315,6 @@ def check_team(env: Any, masked: MaskUse) -> Iterator[str]:
             )
     if env.agents:
         masked["step"].append(has_masks(step[4]))
-
-
-def has_masks(infos: object) -> bool:
-    """Whether the info of an agent has a mask; False of infos that are no dictionaries."""
-    each = infos.values() if isinstance(infos, Mapping) else ()
-    return any(isinstance(info, Mapping) and MASK in info for info in each)
 
 
 def allowed(env: Any, name: str, obs: Any, info: Any) -> object:

@@ -115,12 +115,10 @@ def in_lockstep(
 
 def own_maker(id: str) -> Callable[..., object] | None:
     """The class or function ``module:Name``; None for a registered id, with or without a module."""
-    module, _, name = id.rpartition(":")
-    if not module or name in gymnasium.registry:
+    if ":" not in id or id.rpartition(":")[2] in gymnasium.registry:
         return None
     try:
-        with beside_user(module):
-            maker = getattr(importlib.import_module(module), name, None)
+        maker = named(id)
     except Exception:
         return None  # gymnasium.make fails too, with the reason
     return maker if callable(maker) else None

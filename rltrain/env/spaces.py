@@ -48,7 +48,8 @@ def viewed(space: spaces.Space[object], name: str, channels: Channels = "auto") 
     """
     try:
         record = to_record(space, channels)
-        view = recorded_view(record) if (n := categories(record)) <= MOST else None
+        numbered = [one for one in entries(record) if "discrete" in one or "multi_discrete" in one]
+        view = recorded_view(record) if (n := sum(map(flat_size, numbered))) <= MOST else None
     except ValueError as error:
         raise ValueError(
             f"{name} has observations {space} without a fixed shape: expected Box, Discrete, "
@@ -74,16 +75,18 @@ def require_numbers(shape: tuple[int, ...], name: str, space: object) -> None:
         )
 
 
-def categories(record: SpecRecord) -> int:
-    """Categories of all entries of a recorded space."""
+def entries(record: SpecRecord) -> Iterator[SpecRecord]:
+    """The parts of a recorded space that are no Tuple and no Dict, in their order."""
     match record:
-        case {"discrete": _} | {"multi_discrete": _}:
-            return flat_size(record)
         case {"tuple": inner}:
-            return sum(map(categories, inner))
+            inside = list(inner)
         case {"dict": inner}:
-            return sum(categories(one) for _, one in inner)
-    return 0
+            inside = [one for _, one in inner]
+        case _:
+            yield record
+            return
+    for one in inside:
+        yield from entries(one)
 
 
 def recorded_view(record: SpecRecord) -> ObsView:
@@ -91,7 +94,7 @@ def recorded_view(record: SpecRecord) -> ObsView:
     ones with one channel), categories one-hot, several entries one after the other.
     """
     if "box" not in record:
-        columns, n = tuple(byte_columns(record, 0)), flat_size(record)
+        columns, n = tuple(byte_columns(record)), flat_size(record)
         read, scales = flat(record), np.ones(n, np.float32)
         for start, stop, scale in columns:
             scales[start:stop] = scale
@@ -245,21 +248,14 @@ def recorded_scale(record: SpecRecord) -> float:
     return 1 / max(record["high"], 1) if is_image else 1.0
 
 
-def byte_columns(record: SpecRecord, start: int) -> Iterator[tuple[int, int, float]]:
-    """``EnvSpec.obs_bytes`` of a space whose flattened observation begins at column ``start``."""
-    match record:
-        case {"tuple": inner}:
-            entries = list(inner)
-        case {"dict": inner}:
-            entries = [one for _, one in inner]
-        case {"box": _, "dtype": "uint8"}:
-            yield start, start + flat_size(record), recorded_scale(record)
-            return
-        case _:
-            return
-    for one in entries:
-        yield from byte_columns(one, start)
-        start += flat_size(one)
+def byte_columns(record: SpecRecord) -> Iterator[tuple[int, int, float]]:
+    """``EnvSpec.obs_bytes`` of a space."""
+    start = 0
+    for one in entries(record):
+        stop = start + flat_size(one)
+        if "box" in one and one["dtype"] == "uint8":
+            yield start, stop, recorded_scale(one)
+        start = stop
 
 
 def unbounded(space: Any) -> Any:

@@ -6,7 +6,7 @@ import torch
 
 from rltrain.battles.data.maps import find_map
 from rltrain.battles.options import Options, columns, largest
-from rltrain.env.smac.spec import make_spec
+from rltrain.env.smac.backend import make_spec
 from rltrain.types import Batch, EnvSpec
 
 

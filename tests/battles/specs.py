@@ -2,7 +2,7 @@
 
 from rltrain.battles.data.maps import find_map
 from rltrain.battles.options import Options
-from rltrain.env.smac.spec import make_spec
+from rltrain.env.smac.backend import make_spec
 from rltrain.types import EnvSpec
 
 

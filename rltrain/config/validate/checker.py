@@ -42,7 +42,7 @@ from rltrain.config.validate.constructor import (
     show,
     value_in,
 )
-from rltrain.config.validate.metric_names import metric_problem
+from rltrain.config.validate.looked_up import metric_problem
 from rltrain.errors import UsageError, did_you_mean
 
 LARGEST = 2**63 - 1
@@ -62,9 +62,9 @@ def check(plain: Tree, choices: Mapping[str, str], defaults: Tree) -> Settings:
     Raises:
         UsageError: every problem at once; of more than ``MOST``, which only files have, the first.
     """
-    values = [n for n in ("algo", "logger", "test") if not isinstance(plain.get(n, {}), Mapping)]
-    if values:
-        problems = (f"{n}={brief(plain[n])}: expected keys below it, got a value." for n in values)
+    wrong = [n for n in ("algo", "logger", "test") if not isinstance(plain.get(n, {}), Mapping)]
+    if wrong:
+        problems = (f"{n}={brief(plain[n])}: expected keys below it, got a value." for n in wrong)
         raise UsageError("\n".join(problems))
     checker = Checker(defaults)
     run = checker.record(RunSettings, plain, "")
@@ -102,16 +102,18 @@ def check(plain: Tree, choices: Mapping[str, str], defaults: Tree) -> Settings:
         )
         listed = []
     callbacks = [checker.node(node, f"callbacks[{i}]") for i, node in enumerate(listed)]
-    if run:
+    if run and (run.stop.metric, run.tune.metric) != (None, "auto"):
         checker.problems += metric_problem(run, nodes, opponents)
+    values = {**gathered(run), "algo": gathered(algo)}
     given_env = plain["env"] if isinstance(plain.get("env"), Mapping) else {}
-    facts = {**gathered(run), "algo": gathered(algo), "env": given_env | gathered(opponents)}
+    facts = {**values, "env": given_env | gathered(opponents)}
     given = Facts(facts, choices=choices, scripted=scripted, learns=algo is not None)
     checker.problems += given.messages("settings")
     if checker.problems:
         shown, n_more = checker.problems[:MOST], len(checker.problems) - MOST
         more = [f"There are {n_more} more problems of this kind."] if n_more > 0 else []
         raise UsageError("\n".join(shown + more))
+    values["hardware"] = gathered(hardware, workers, cluster, ranks)
     keys, before = flat_keys(plain), flat_keys(defaults)
     return Settings(
         run=run,
@@ -126,16 +128,7 @@ def check(plain: Tree, choices: Mapping[str, str], defaults: Tree) -> Settings:
         nodes={k: n for k, n in nodes.items() if n is not None},
         callbacks=tuple(n for n in callbacks if n is not None),
         choices=dict(choices),
-        plain=converted(
-            plain,
-            {
-                **gathered(run),
-                "algo": gathered(algo),
-                "hardware": gathered(hardware, workers, cluster, ranks),
-            },
-            gathered(supervision, opponents),
-            nodes,
-        ),
+        plain=converted(plain, values, gathered(supervision, opponents), nodes),
         typed=frozenset(key for key, value in keys.items() if value != before.get(key, value)),
     )
 

@@ -1,11 +1,15 @@
-"""The choice of a backend of ``SmacVectorEnv``: the built-in engine or StarCraft II."""
+"""The choice of a backend of ``SmacVectorEnv``, the built-in engine or StarCraft II, and the specs
+of maps and scenarios, which are the same for both.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rltrain.battles.data.map_data import MapData
 from rltrain.battles.native import NativeBattles
+from rltrain.battles.options import Options, block_layout, compute_sizes, require_scale
 from rltrain.common.number_types import Count, Flag, Positive
 from rltrain.env.smac.starcraft2.games import Games
 from rltrain.env.smac.starcraft2.installation import Backend, about_game, choose_backend
@@ -23,6 +27,25 @@ class BackendOptions:
     n_threads: Count = 1  # native
     max_restarts: Count = 20  # sc2: crashes within an hour, over all environments
     game_timeout: Positive = 300.0  # sc2: seconds that a game may take for a reset or a step
+
+
+def make_spec(map_data: MapData, options: Options) -> EnvSpec:
+    """The spec of a map or scenario with these options, for either engine. Raises ValueError if
+    they do not fit; several maps are checked individually.
+    """
+    if not map_data.for_any:
+        require_scale(map_data, options)
+    sizes = compute_sizes(map_data, options)
+    return EnvSpec(
+        n_agents=map_data.n_agents,
+        n_actions=sizes.n_actions,
+        obs_shape=(sizes.obs,),
+        state_dim=sizes.state,
+        max_steps=map_data.limit,
+        reports_win=True,
+        masks_actions=True,
+        layout=block_layout(map_data, options),
+    )
 
 
 def open_battles(

@@ -16,8 +16,7 @@ from rltrain.battles.options import Options, block_layout, columns, largest
 from rltrain.battles.render.drawing import BattleDrawing
 from rltrain.common.number_types import Positive, saved_array
 from rltrain.common.seeding import generator, weighted_index
-from rltrain.env.smac.backend import BackendOptions
-from rltrain.env.smac.spec import make_spec
+from rltrain.env.smac.backend import BackendOptions, make_spec
 from rltrain.interfaces import DecisionFunction
 from rltrain.types import Info, StateDict
 

@@ -11,10 +11,9 @@ from rltrain.battles.native import NativeBattles
 from rltrain.battles.option_checks import check_choice
 from rltrain.battles.options import Smacv2Options
 from rltrain.common.number_types import Count, Flag
-from rltrain.env.smac.backend import BackendOptions, open_battles
+from rltrain.env.smac.backend import BackendOptions, make_spec, open_battles
 from rltrain.env.smac.checked_keywords import checked_keywords
 from rltrain.env.smac.several_maps import SeveralMaps, SeveralOptions
-from rltrain.env.smac.spec import make_spec
 from rltrain.env.smac.starcraft2.worker import Recipe
 from rltrain.env.smac.vector import TIME_LIMITS, SmacVectorEnv, commanded_natively
 

@@ -19,10 +19,9 @@ from rltrain.battles.scripted.policies import DECISIONS, BattleDecisions
 from rltrain.battles.smaclite.maps import RULES, find_map_under
 from rltrain.common.number_types import MOST_COUNTED, Count, Flag, saved_array
 from rltrain.common.seeding import SeedsOfTests
-from rltrain.env.smac.backend import BackendOptions, open_battles
+from rltrain.env.smac.backend import BackendOptions, make_spec, open_battles
 from rltrain.env.smac.checked_keywords import checked_keywords
 from rltrain.env.smac.several_maps import SeveralMaps, SeveralOptions
-from rltrain.env.smac.spec import make_spec
 from rltrain.env.smac.starcraft2.games import Games
 from rltrain.env.smac.starcraft2.worker import Recipe
 from rltrain.interfaces import EpisodeSeeds
@@ -71,8 +70,6 @@ class SmacVectorEnv:
                 f"env.map_file={map_file} is a map of the built-in engine under its own rules: "
                 "type env=smac env.backend=native env.rules=sc2, or env.map_file=null."
             )
-        if own is not None:
-            play = replace(play, backend="native")
 
         def find(name: str) -> MapData:
             """A map by name, including that of the file."""
@@ -97,21 +94,20 @@ class SmacVectorEnv:
         row = own or find(map_name)
         if two_sided:
             play = commanded_natively(play, rules)
-        if rules != "sc2":
-            if play.backend == "sc2":
-                raise ValueError(
-                    f"env.backend=sc2 plays the game's own rules, and env.rules={rules} are "
-                    "others: type env=smac env.rules=sc2, or env.backend=native."
-                )
-            play = replace(play, backend="native")
+        if rules != "sc2" and play.backend == "sc2":
+            raise ValueError(
+                f"env.backend=sc2 plays the game's own rules, and env.rules={rules} are others: "
+                "type env=smac env.rules=sc2, or env.backend=native."
+            )
         recorded = begin.recorded(row, rules)
-        if begin.jitter or recorded:
-            if play.backend == "sc2":
-                raise ValueError(
-                    "env.start=jittered and env.start_positions change the start positions of the "
-                    "built-in engine, and StarCraft II places its units itself: type env.start="
-                    "fixed env.start_positions=null, or env.backend=native."
-                )
+        moved = bool(begin.jitter or recorded)
+        if moved and play.backend == "sc2":
+            raise ValueError(
+                "env.start=jittered and env.start_positions change the start positions of the "
+                "built-in engine, and StarCraft II places its units itself: type env.start=fixed "
+                "env.start_positions=null, or env.backend=native."
+            )
+        if own is not None or rules != "sc2" or moved:
             play = replace(play, backend="native")
         spec = make_spec(row, chosen)
         native = partial(native, map_data=row, recorded=recorded, two_sided=two_sided)

@@ -12,7 +12,7 @@ from rltrain.common.env_values import finite_reward, flag, read_outcome
 from rltrain.common.number_types import is_finite
 from rltrain.env.actions import as_mask
 from rltrain.env.env_options import USUAL, TeamOptions
-from rltrain.env.team.agent_spaces import MASK, Agent, team_spaces
+from rltrain.env.team.agent_spaces import MASK, Agent, find_spaces, team_spaces
 from rltrain.env.team.drawn import has_particles, particle_drawing
 from rltrain.env.team.first_episode import first_episode, hides_state, saves_state
 from rltrain.env.team.gymnasium_team import GymnasiumTeam
@@ -95,9 +95,8 @@ class TeamEnv(ThirdPartyEnv):
     def _lay_out(self, names: Sequence[str]) -> None:
         """The spec of agents in this order."""
         env, n, options = self.env, len(names), self._options
-        agents, fields = team_spaces(
-            names, env.observation_space, env.action_space, self.name, options.channels
-        )
+        own = find_spaces(env, names, self.name)
+        agents, fields = team_spaces(own, self.name, options.channels)
         self._agents = dict(zip(names, agents, strict=True))
         self._index = {name: i for i, name in enumerate(names)}
         self._shape = (n, *fields["obs_shape"])
@@ -113,7 +112,7 @@ class TeamEnv(ThirdPartyEnv):
             n_rewards=n if options.reward == "individual" else 1,
             max_steps=options.max_episode_steps,
             frame_stack=options.frame_stack,
-            agents=agents_record(names, env.observation_space, env.action_space, options.channels),
+            agents=agents_record(own, options.channels),
             joint=joint,
             action_dtype=str(env.env.action_space.dtype) if joint == "components" else "int64",
             channels=options.channels,

@@ -5,7 +5,7 @@ missing actions are never available.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,16 +31,13 @@ class Agent(NamedTuple):
 
 
 def team_spaces(
-    names: Sequence[Any],
-    observation_space: Callable[[Any], object],
-    action_space: Callable[[Any], object],
-    env_name: str,
-    channels: Channels,
+    own: Mapping[Any, tuple[Any, Any]], env_name: str, channels: Channels
 ) -> tuple[tuple[Agent, ...], dict[str, Any]]:
     """The agents of a team, and the fields of its ``EnvSpec`` that follow from their spaces: the
     sizes of the arrays that hold them all, and of each agent's own where they differ.
 
     Args:
+        own: observation and action space by agent.
         channels: of images.
 
     Raises:
@@ -48,16 +45,14 @@ def team_spaces(
             or images of different sizes.
     """
     agents = []
-    for name in names:
+    for name, (space, action_space) in own.items():
         whose = f"{env_name}, agent {name},"
-        space = find_space(name, observation_space, "observation_space", env_name)
         has_mask = isinstance(space, spaces.Dict) and MASK in space.spaces
         has_mask = has_mask and len(space.spaces) > 1  # beside something else
         view = (without_mask if has_mask else viewed)(space, whose, channels)
-        actions = numbered(find_space(name, action_space, "action_space", env_name), whose)
-        agents.append(Agent(name, view, view.convert, actions, has_mask))
+        agents.append(Agent(name, view, view.convert, numbered(action_space, whose), has_mask))
     largest = max((agent.view.shape for agent in agents), key=math.prod)
-    require_numbers(largest, env_name, observation_space(names[0]))
+    require_numbers(largest, env_name, next(iter(own.values()))[0])
     views, numbers = [agent.view for agent in agents], [agent.actions.n for agent in agents]
     sizes, first = [math.prod(view.shape) for view in views], views[0]
     fields: dict[str, Any] = {
@@ -83,15 +78,22 @@ def team_spaces(
     return padded, {**fields, "obs_shape": (max(sizes),), "obs_dtype": "float32", "obs_scale": 1.0}
 
 
-def find_space(name: str, find: Callable[[str], object], method: str, env_name: str) -> Any:
-    """An agent's space; ValueError if the environment does not define it."""
-    try:
-        return find(name)
-    except Exception as error:
-        raise ValueError(
-            f"{env_name} has no {method}({name!r}) ({type(error).__name__}: {error}): expected an "
-            "observation_space(agent) and an action_space(agent) of every agent in possible_agents."
-        ) from error
+def find_spaces(env: Any, names: Sequence[Any], env_name: str) -> dict[Any, tuple[Any, Any]]:
+    """Observation and action space by agent; ValueError if the environment does not define one."""
+    found = {}
+    for name in names:
+        method = "observation_space"
+        try:
+            seen = env.observation_space(name)
+            method = "action_space"
+            found[name] = seen, env.action_space(name)
+        except Exception as error:
+            raise ValueError(
+                f"{env_name} has no {method}({name!r}) ({type(error).__name__}: {error}): expected "
+                "an observation_space(agent) and an action_space(agent) of every agent in "
+                "possible_agents."
+            ) from error
+    return found
 
 
 def without_mask(space: spaces.Dict, whose: str, channels: Channels) -> ObsView:

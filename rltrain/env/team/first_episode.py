@@ -32,8 +32,13 @@ def first_episode(env: Any, name: str) -> tuple[bool, int | None]:
             "by agent."
         )
     require_savable(getattr(env, "unwrapped", env), name)
-    has_masks = any(MASK in info for info in returned[1].values() if isinstance(info, Mapping))
-    return has_masks, own_state_dim(env, name)
+    return has_masks(returned[1]), own_state_dim(env, name)
+
+
+def has_masks(infos: object) -> bool:
+    """Whether the info of an agent has a mask; False of infos that are no dictionaries."""
+    each = infos.values() if isinstance(infos, Mapping) else ()
+    return any(isinstance(info, Mapping) and MASK in info for info in each)
 
 
 def own_state_dim(env: Any, name: str) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,13 +31,7 @@ class NamedAgents:
         self._spec = spec
         spaces = {name: (from_record(o), from_record(a)) for name, o, a in spec.agents}
         self.names = tuple(spaces)
-        self._agents, _ = team_spaces(
-            self.names,
-            lambda name: spaces[name][0],
-            lambda name: spaces[name][1],
-            "the environment",
-            spec.channels,
-        )
+        self._agents, _ = team_spaces(spaces, "the environment", spec.channels)
 
     def __reduce__(self) -> tuple[object, ...]:
         return NamedAgents, (self._spec,)
@@ -147,22 +141,15 @@ def converted(agent: Agent, obs: object) -> np.ndarray:
 
 
 def agents_record(
-    names: Sequence[Any],
-    observation_space: Callable[[Any], Any],
-    action_space: Callable[[Any], Any],
-    channels: Channels,
+    own: Mapping[Any, tuple[Any, Any]], channels: Channels
 ) -> tuple[tuple[Name, SpecRecord, SpecRecord], ...] | None:
     """Names and spaces of a team as plain data; None if agents are named by something other than
     text or whole numbers.
     """
-    plain = all(isinstance(name, str | int | np.integer) for name in names)
-    if not plain or len({str(name) for name in names}) < len(names):
+    plain = all(isinstance(name, str | int | np.integer) for name in own)
+    if not plain or len({str(name) for name in own}) < len(own):
         return None
     return tuple(
-        (
-            name if isinstance(name, str) else int(name),
-            to_record(observation_space(name), channels),
-            to_record(action_space(name)),
-        )
-        for name in names
+        (name if isinstance(name, str) else int(name), to_record(seen, channels), to_record(acts))
+        for name, (seen, acts) in own.items()
     )

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 import rltrain
 from rltrain.algo.checks import stacked_shape
 from rltrain.assemble.build_learner import load_agents
-from rltrain.assemble.build_policy import build_test_rollout
 from rltrain.assemble.env import build_env, ordered_as_saved, prepare_machine
+from rltrain.assemble.rollouts import build_test_rollout
 from rltrain.common import checkpoint
 from rltrain.common.files import JsonObject, drop_temporary, locked, put_text, require_empty
 from rltrain.common.machine.install import require_extra

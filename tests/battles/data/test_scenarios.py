@@ -5,7 +5,7 @@ import pytest
 from rltrain.battles.data.maps import find_map
 from rltrain.battles.data.scenarios import SCENARIOS, find_scenario, scenario_options
 from rltrain.battles.options import Options, compute_sizes
-from rltrain.env.smac.spec import make_spec
+from rltrain.env.smac.backend import make_spec
 
 # counts: n_actions, obs, state, then the same with a conic field of view
 MORTALS = {

@@ -55,7 +55,6 @@ SAVED_IN = {
 """Classes with a ``state_dict``, below ``rltrain``, and a state of the table that has them."""
 
 NOT_SAVED_IN_RUNS = {
-    "algo.scripted.NoDecisions": "policies without learning are only evaluated",
     "algo.exploration.interface.ExplorationOfShare": "the state of an exploration of one's own",
     "common.stateful.Stateful": "the empty state of a part that keeps nothing: test_own_parts.py",
     "env.atari.AtariVectorEnv": "the package is an extra: tests/env/test_atari.py",

@@ -14,7 +14,7 @@ from rltrain.algo.network.units.hpn import HPNAgents
 from rltrain.battles.data.scenarios import find_scenario
 from rltrain.battles.options import Smacv2Options
 from rltrain.buffer.replay import one_agent
-from rltrain.env.smac.spec import make_spec
+from rltrain.env.smac.backend import make_spec
 from tests.algo.batches import (
     SPEC,
     accelerated,

@@ -1,4 +1,4 @@
-"""Policies and the rollouts that act with them: of training, of tests, of a checkpoint."""
+"""Rollouts of training and of tests, and the policy of a checkpoint without an environment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from rltrain.algo.exploration.interface import Exploration, ExplorationOfShare
 from rltrain.algo.loaded_policy import GreedyPolicy
 from rltrain.algo.own_checks import require_facts
 from rltrain.algo.policy import Policy
-from rltrain.assemble.build_learner import load_agents
+from rltrain.assemble.build_learner import build_policy, load_agents
+from rltrain.assemble.build_opponents import build_opponents
 from rltrain.assemble.env import prepare_machine, recorded
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import SPEC
@@ -49,7 +50,6 @@ def build_rollout(
     share: Share | None = None,
     replaced: int = 0,
     kind: type[Rollout] = Rollout,
-    opponents: Opponents | None = None,
     keeps: Mapping[str, bool],
 ) -> Rollout:
     """Experience for learning, collected in ``env``.
@@ -60,6 +60,7 @@ def build_rollout(
         replaced: workers of the run that were replaced before; random numbers then differ.
         keeps: keywords of ``Rollout``: what it records besides the steps.
     """
+    opponents = build_opponents(settings, env, training=True, agents=agents, share=share)
     first, key = 0, tuple[int, ...]()
     if share is not None:
         exploration = ExplorationOfShare(exploration, first=share.first, total=share.total)
@@ -73,24 +74,6 @@ def build_rollout(
     rollout = kind(env=env, policy=policy, seeds=seeds, share=share, opponents=opponents, **keeps)
     kernels.compile_collecting(rollout, settings.hardware.kernels)
     return rollout
-
-
-def build_policy(
-    settings: Settings,
-    agents: Agents,
-    exploration: Exploration,
-    spec: EnvSpec,
-    n_envs: int,
-    rng: np.random.Generator,
-    *,
-    noisy: bool = False,
-) -> Policy:
-    """A policy, which acts in compiled code if ``hardware.kernels`` says so."""
-    policy = Policy(
-        agents=agents, exploration=exploration, spec=spec, n_envs=n_envs, rng=rng, noisy=noisy
-    )
-    kernels.compile_policy(policy, settings.hardware.kernels)
-    return policy
 
 
 def n_test_envs(settings: Settings) -> int:
