@@ -175,6 +175,19 @@ def command():
 
 
 @pytest.fixture
+def exit_code(monkeypatch):
+    """Run a command as a shell does; gives the exit code that it leaves with."""
+
+    def left(*overrides):
+        monkeypatch.setattr(sys, "argv", ["rltrain", *overrides])
+        with pytest.raises(SystemExit) as caught:
+            entry.main()
+        return caught.value.code
+
+    return left
+
+
+@pytest.fixture
 def small(request, single):
     """In fast tests with a fifth of the updates, which take half of its time."""
     slow = request.node.get_closest_marker("slow")

@@ -3,6 +3,9 @@
 import json
 import os
 import signal
+import subprocess
+import sys
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -98,6 +101,14 @@ def contents(folder):
     }
 
 
+@contextmanager
+def unchanged(folder):
+    """What is done here changes no file below a folder."""
+    before = contents(folder)
+    yield
+    assert contents(folder) == before
+
+
 def full(*given, **options):
     """In place of what writes: the disk is full."""
     raise OSError(28, "No space left on device")
@@ -111,6 +122,12 @@ def read_only(*given, **options):
 def stopped(*given, **options):
     """In place of a function: Ctrl-C while it runs."""
     raise KeyboardInterrupt
+
+
+def python(*words, **options):
+    """A finished Python process of its own, with its output as text."""
+    command = [sys.executable, *words]
+    return subprocess.run(command, capture_output=True, text=True, **options)
 
 
 def nothing_written(folder):

@@ -143,9 +143,7 @@ def test_an_evaluation_in_another_environment_is_no_absolute_metric_of_the_run()
 
 
 @pytest.mark.parametrize("key", ["report.metric=x", "match.battles=2", "hub.repo=me/model"])
-@pytest.mark.parametrize(
-    "make", [rltrain.make_trainer, lambda words: rltrain.make_learner(words, None)]
-)
+@pytest.mark.parametrize("make", [rltrain.make_trainer, lambda w: rltrain.make_learner(w, None)])
 def test_a_key_that_only_a_mode_reads_is_refused(small, make, key):
     with pytest.raises(UsageError, match=f"{key}: only for mode="):
         make([*small, key])
@@ -199,8 +197,7 @@ class Stopped(Callback):
 def test_a_signal_ends_the_program_and_not_the_run_alone(small, own_folder, name, raised):
     with pytest.raises(raised):
         rltrain.train([*small, "hydra.run.dir=run"], callbacks=[Stopped(name)])
-    record = json.loads((own_folder / "run/run.json").read_text())
-    assert record["status"] == "interrupted"
+    assert json.loads((own_folder / "run/run.json").read_text())["status"] == "interrupted"
     assert (own_folder / "run/checkpoints/latest").exists()
 
 
@@ -307,32 +304,21 @@ def test_load_runs_needs_a_place():
 @pytest.mark.parametrize(
     ("name", "override", "given"),
     [
-        ("evaluate", "checkpoint=other", {}),
-        ("evaluate", "load_step=3", {}),
-        ("evaluate", "mode=train", {}),
-        ("evaluate", "resume=other", {}),
+        *(("evaluate", f"{key}=other", {}) for key in ("checkpoint", "resume")),
+        *(("evaluate", word, {}) for word in ("load_step=3", "mode=train")),
         ("evaluate", "test.episodes=2", {"episodes": 3}),
         ("evaluate", "seed=2", {"seed": 3}),
         ("evaluate", "trust=[a]", {"trust": "b"}),
-        ("resume", "resume=other", {}),
-        ("resume", "mode=evaluate", {}),
-        ("resume", "mode=train", {}),
+        *(("resume", word, {}) for word in ("resume=other", "mode=evaluate", "mode=train")),
         ("resume", "total_env_steps=4", {"total_env_steps": 5}),
-        ("match", "checkpoints=[a,b]", {}),
-        ("match", "mode=evaluate", {}),
+        *(("match", word, {}) for word in ("checkpoints=[a,b]", "mode=evaluate")),
         ("match", "match.battles=4", {"battles": 2}),
-        ("train", "mode=evaluate", {}),
-        ("train", "resume=other", {}),
-        ("make_trainer", "mode=evaluate", {}),
-        ("make_trainer", "resume=other", {}),
-        ("make_learner", "mode=evaluate", {}),
-        ("make_learner", "resume=other", {}),
+        *((name, "mode=evaluate", {}) for name in ("train", "make_trainer", "make_learner")),
+        *((name, "resume=other", {}) for name in ("train", "make_trainer", "make_learner")),
         ("make_learner", "checkpoint=other", {}),
     ],
 )
-def test_an_override_does_not_contradict_the_function_or_its_arguments(
-    own_folder, name, override, given
-):
+def test_an_override_contradicts_neither_function_nor_arguments(own_folder, name, override, given):
     """Defect: one of the two was left out without a word."""
     with pytest.raises(UsageError, match=r"[Ll]eave it out|leave out|use rltrain\.evaluate|PATH"):
         CALLS[name](overrides=[override], **given)

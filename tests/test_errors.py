@@ -3,33 +3,25 @@
 import errno
 import re
 
-import gymnasium
 import numpy as np
 import pytest
 import torch
 
 import rltrain
+from rltrain import errors
 from rltrain import main as entry
 from rltrain.callback import Callback
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import flat_keys
-from rltrain.errors import (
-    DivergedError,
-    RltrainError,
-    UsageError,
-    closest,
-    find_exit_code,
-    memory_errors,
-    reason,
-    usage_errors,
-)
+from tests.env.scripted import Plain
 
 
 @pytest.mark.parametrize(
-    ("error", "code"), [(UsageError("x"), 2), (DivergedError("x"), 5), (ValueError("x"), 1)]
+    ("error", "code"),
+    [(errors.UsageError("x"), 2), (errors.DivergedError("x"), 5), (ValueError("x"), 1)],
 )
 def test_every_error_has_an_exit_code(error: Exception, code: int) -> None:
-    assert find_exit_code(error) == code
+    assert errors.find_exit_code(error) == code
 
 
 @pytest.mark.parametrize(
@@ -37,8 +29,8 @@ def test_every_error_has_an_exit_code(error: Exception, code: int) -> None:
     [("QMIX", "qmix"), ("q_mix", "qmix"), ("qmx", "qmix"), ("qimx", "qmix"), ("qmixx", "qmix")],
 )
 def test_closest_name(name: str, near: str) -> None:
-    assert closest(name, ["vdn", "qmix", "iql"]) == [near]
-    assert closest("xyzzy", ["vdn", "qmix", "iql"]) == []
+    assert errors.closest(name, ["vdn", "qmix", "iql"]) == [near]
+    assert errors.closest("xyzzy", ["vdn", "qmix", "iql"]) == []
 
 
 class Mute:
@@ -70,7 +62,7 @@ class Mute:
     ids=lambda x: x if isinstance(x, str) else "",
 )
 def test_a_reason_is_the_type_and_what_can_be_printed(error: BaseException, said: str) -> None:
-    assert reason(error) == said
+    assert errors.reason(error) == said
 
 
 SETTINGS = (
@@ -87,7 +79,7 @@ def test_a_number_that_is_too_large_for_single_precision_is_refused_when_checked
     reals = [key for key, value in keys if isinstance(value, float)]
     assert len(reals) > 5
     for key in reals:
-        with pytest.raises(UsageError) as refused:
+        with pytest.raises(errors.UsageError) as refused:
             compose_checked([*base.split(), f"{key}={number}"]).settings()
         said = str(refused.value)
         assert said.startswith(f"{key}={float(number):g}: expected ")
@@ -129,7 +121,7 @@ MEMORY = r"(?s)There is not enough memory \(.*\)\. Lower .*hardware\.n_envs, alg
 @pytest.mark.parametrize("error", [*LACKS_MEMORY, raised(torch.empty), raised(np.empty)], ids=repr)
 def test_every_lack_of_memory_is_answered_alike(error, small, monkeypatch, own_folder):
     """While a run is built, while it learns, and in any other command."""
-    with pytest.raises(UsageError, match=MEMORY), usage_errors():
+    with pytest.raises(errors.UsageError, match=MEMORY), errors.usage_errors():
         raise error
 
     def fail(*given, **named):
@@ -139,21 +131,14 @@ def test_every_lack_of_memory_is_answered_alike(error, small, monkeypatch, own_f
     with pytest.raises(RuntimeError, match=MEMORY):
         rltrain.train(small)
     monkeypatch.setattr("rltrain.mode.dispatch.new_mode", fail)
-    with pytest.raises(RltrainError, match=MEMORY):
+    with pytest.raises(errors.RltrainError, match=MEMORY):
         entry.run(["env=two_step"])
 
 
-class Runs(gymnasium.Env):
+class Runs(Plain):
     """One agent; a method of the class may be replaced by one that fails."""
 
-    observation_space = gymnasium.spaces.Box(-1, 1, (2,))
-    action_space = gymnasium.spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        return np.zeros(2, np.float32), {}
-
-    def step(self, action):
-        return np.zeros(2, np.float32), 0.0, False, False, {}
+    reward, length = 0.0, None
 
 
 @pytest.mark.parametrize("method", ["reset", "step"])
@@ -170,23 +155,23 @@ def test_a_lack_of_memory_within_an_environment_names_the_environment_as_well(
     with pytest.raises(type(error)) as raised:
         trainer.train()
     trainer.close()
-    assert find_exit_code(raised.value) == 1
-    with pytest.raises(RltrainError, match=MEMORY) as said, memory_errors():
+    assert errors.find_exit_code(raised.value) == 1
+    with pytest.raises(errors.RltrainError, match=MEMORY) as said, errors.memory_errors():
         raise raised.value
     assert re.search(r"\(the environment itself may take it: Runs at step \d", str(said.value))
 
 
 @pytest.mark.parametrize("error", TOO_LARGE, ids=repr)
 def test_a_number_that_pytorch_cannot_have_is_too_large(error):
-    with pytest.raises(UsageError, match="is too large"), usage_errors():
+    with pytest.raises(errors.UsageError, match="is too large"), errors.usage_errors():
         raise error
 
 
 @pytest.mark.parametrize("error", LACKS_NONE, ids=repr)
 def test_other_errors_are_no_lack_of_memory(error):
     with (
-        pytest.raises((UsageError, type(error)), match=r"^(?!There is not enough)"),
-        usage_errors(),
+        pytest.raises((errors.UsageError, type(error)), match=r"^(?!There is not enough)"),
+        errors.usage_errors(),
     ):
         raise error
 

@@ -13,41 +13,20 @@ from tests.imports import imported
 
 PACKAGE = Path(__file__).parents[1] / "rltrain"
 FLOORS = {
-    "types": 0,
-    "interfaces": 0,
-    "errors": 0,
-    "common.schedule": 0,
-    "common.seeding": 0,
-    "update_ratio": 0,
-    "common.number_types": 0,
-    "common.imports": 0,
-    "common.stateful": 0,
-    "common": 1,
-    "battles": 1,
-    "logger": 1,
-    "algo": 2,
-    "env": 2,
-    "buffer": 2,
-    "hardware": 2,
-    "video": 2,
-    "kernels": 2.1,
-    "migrate": 3,
-    "trainer": 3,
-    "rank_trainer": 3,
-    "stage": 0,
-    "periodic_tests": 3,
-    "callback": 3,
-    "step_hooks": 3,
-    "examples": 3,
-    "report": 4.1,
-    "offline": 3,
-    "config": 4,
-    "assemble": 4.1,
-    "mode": 4.2,
-    "api": 5,
-    "main": 5,
-    "__main__": 5,
-    "__init__": 5,
+    name: floor
+    for floor, names in {
+        0: "types interfaces errors common.schedule common.seeding update_ratio "
+        "common.number_types common.imports common.stateful stage",
+        1: "common battles logger",
+        2: "algo env buffer hardware video",
+        2.1: "kernels",
+        3: "migrate trainer rank_trainer periodic_tests callback step_hooks examples offline",
+        4: "config",
+        4.1: "report assemble",
+        4.2: "mode",
+        5: "api main __main__ __init__",
+    }.items()
+    for name in names.split()
 }
 """The lowest floor a file stands on; a file with a row of its own is not on its folder's."""
 ONLY_IN = {
@@ -142,9 +121,7 @@ def test_battles_import_nothing_else_of_rltrain():
 
 
 def test_no_import_cycles():
-    modules = {
-        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path for path in FILES
-    }
+    modules = {".".join(p.relative_to(PACKAGE.parent).with_suffix("").parts): p for p in FILES}
     modules = {name.removesuffix(".__init__"): path for name, path in modules.items()}
     del modules["rltrain"]  # its names are imported on first use
     graph = {}

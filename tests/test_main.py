@@ -3,14 +3,12 @@
 import errno
 import os
 import re
-import sys
 
 import pytest
 import torch
 from omegaconf import OmegaConf
 
 import rltrain
-from rltrain import main as entry
 from rltrain.errors import RltrainError, StorageError, UsageError
 from tests.helpers import nothing_written
 
@@ -60,30 +58,14 @@ def test_tab_completion(command, monkeypatch, capsys):
 
 
 WRONG = [
-    ["algo=qmx"],
     ["env.map_name=3mm", "env=smac"],
-    ["+nonsense=1"],
-    ["total_env_steps=-1"],
-    ["algo.optimizer.lr=nan"],
-    ["algo=[vdn,qmix]"],
-    ["seed=1,2"],
-    ["--bogus"],
-    ["mode=evaluate"],
-    ["record=video"],
-    ["record=1"],
-    ["buffer.capacity=4"],
-    ["buffer.max_bytes=1000"],
-    ["+algo.optimizer.nonsense=1"],
-    ["hydra.run.dir=/proc/nowhere"],
-    ["hydra.run.dir="],
-    ["dataset.write="],
-    ["report.dir=here"],
-    ["tune=dqn"],
-    ["sweep.jows=2"],
-    ["seed=1e99"],
-    ["seed=${nowhere}"],
-    ["seed=" + "9" * 5000],
-    ["x" * 5000],
+    *([word] for word in ("algo=qmx", "+nonsense=1", "total_env_steps=-1", "algo=[vdn,qmix]")),
+    *([word] for word in ("algo.optimizer.lr=nan", "seed=1,2", "--bogus", "mode=evaluate")),
+    *([word] for word in ("record=video", "record=1", "buffer.capacity=4", "tune=dqn")),
+    *([word] for word in ("buffer.max_bytes=1000", "+algo.optimizer.nonsense=1", "seed=1e99")),
+    *([word] for word in ("hydra.run.dir=/proc/nowhere", "hydra.run.dir=", "dataset.write=")),
+    *([word] for word in ("report.dir=here", "sweep.jows=2", "seed=${nowhere}")),
+    *([word] for word in ("seed=" + "9" * 5000, "x" * 5000)),
 ]
 
 
@@ -124,11 +106,8 @@ def test_words_that_would_be_ignored_are_refused(command, small, overrides):
         command(*overrides, *([] if "resume=x" in overrides else small))
 
 
-def test_errors_are_one_paragraph_on_stderr(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["rltrain", "algo=qmx"])
-    with pytest.raises(SystemExit) as caught:
-        entry.main()
-    assert caught.value.code == 2
+def test_errors_are_one_paragraph_on_stderr(exit_code, capsys):
+    assert exit_code("algo=qmx") == 2
     said = capsys.readouterr().err
     assert said.startswith("rltrain: ")
     assert "Traceback" not in said
@@ -136,13 +115,8 @@ def test_errors_are_one_paragraph_on_stderr(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("own", ["experiment=good.yaml", "--config-dir=nowhere"])
-def test_a_refusal_is_told_where_the_configuration_of_ones_own_is_missing(
-    monkeypatch, capsys, own_folder, own
-):
-    monkeypatch.setattr(sys, "argv", ["rltrain", own, "seed=1,2"])
-    with pytest.raises(SystemExit) as caught:
-        entry.main()
-    assert caught.value.code == 2
+def test_a_refusal_is_told_where_the_configuration_of_ones_own_is_missing(exit_code, capsys, own):
+    assert exit_code(own, "seed=1,2") == 2
     assert "several values for one key" in capsys.readouterr().err
 
 
@@ -168,24 +142,17 @@ def test_the_configuration_of_a_run_is_not_answered_with_that_of_a_new_one(comma
         ("env=cartpole lrr=3 mystery=3", None),
     ],
 )
-def test_several_wrong_names_are_answered_with_one_command(monkeypatch, capsys, typed, shown):
-    monkeypatch.setattr(sys, "argv", ["rltrain", *typed.split()])
-    with pytest.raises(SystemExit):
-        entry.main()
+def test_several_wrong_names_are_answered_with_one_command(exit_code, capsys, typed, shown):
+    exit_code(*typed.split())
     _, one, command = capsys.readouterr().err.partition("In one command:\n  ")
     assert command.startswith(shown) if shown else not one
 
 
 def test_every_refusal_has_an_exit_code():
     codes = {kind.__name__: kind.exit_code for kind in RltrainError.__subclasses__()}
-    assert codes == {
-        "UsageError": 2,
-        "CheckpointError": 3,
-        "DatasetError": 3,
-        "StorageError": 1,
-        "EnvError": 4,
-        "DivergedError": 5,
-    }
+    stored = dict.fromkeys(("CheckpointError", "DatasetError"), 3)
+    others = {"UsageError": 2, "StorageError": 1, "EnvError": 4, "DivergedError": 5}
+    assert codes == {**stored, **others}
 
 
 DISK = (StorageError, "outputs/x cannot be written: .*Free disk space")

@@ -27,8 +27,7 @@ BESIDE = [
 def test_tests_belong_to_zero_every_multiple_and_the_end(small, tmp_path):
     trainer, trace = traced([*small, "total_env_steps=250", "test.interval=100"], tmp_path)
     trainer.train()
-    assert trace.tests[0] == 0
-    assert [t // 100 for t in trace.tests[1:3]] == [1, 2]
+    assert (trace.tests[0], [t // 100 for t in trace.tests[1:3]]) == (0, [1, 2])
     assert trace.tests[-1] == trainer.clock.env_steps
     assert len(set(trace.tests)) == len(trace.tests) == 4
 
@@ -110,8 +109,7 @@ def test_a_test_and_a_checkpoint_show_in_the_progress(small, own_folder):
     trainer.callbacks = Callbacks([Look()])
     trainer.test()
     trainer.save()
-    assert seen[0] == "testing 0/4 episodes"
-    assert seen[-2:] == ["testing 2/4 episodes", "saving"]
+    assert (seen[0], seen[-2:]) == ("testing 0/4 episodes", ["testing 2/4 episodes", "saving"])
     assert trainer.progress.activity is None
     trainer.close()
 
@@ -229,8 +227,7 @@ def test_a_result_is_reported_at_the_clock_and_with_the_weights_of_its_beginning
     trainer.tests.begin()
     trainer.clock = Clock(env_steps=30)
     trainer.tests.finish()
-    assert trainer.asked == [(2, 5, 10)]
-    assert trainer.seen == [(10, {"online": 10, "target": 0})]
+    assert (trainer.asked, trainer.seen) == ([(2, 5, 10)], [(10, {"online": 10, "target": 0})])
     assert (trainer.tests.clock.env_steps, trainer.tests.weights) == (30, None)
     assert trainer.latest["test/return_mean"] == 2
 
@@ -241,8 +238,7 @@ def test_a_test_that_is_dropped_is_abandoned_and_reported_by_nobody():
     trainer.tests.begin()
     trainer.tests.drop()
     trainer.tests.finish()
-    assert trainer.asked == [(2, 5, 10), ("abandon", 0)]
-    assert trainer.seen == []
+    assert (trainer.asked, trainer.seen) == ([(2, 5, 10), ("abandon", 0)], [])
 
 
 def test_a_test_of_another_number_of_episodes_is_neither_best_nor_final(small, tmp_path):
@@ -292,6 +288,5 @@ def test_tests_begin_with_the_same_states_unless_resampled(tmp_path, beside):
             rltrain.resume(folder, *steps[1:])
         found[name] = results_of_tests(folder)
     assert {len(results) for results in found.values()} == {3}
-    assert len(set(found["same"])) == 1
-    assert len(set(found["whole"])) == 3
+    assert (len(set(found["same"])), len(set(found["whole"]))) == (1, 3)
     assert found["whole"] == found["cut"]

@@ -79,9 +79,7 @@ def files(folder):
 
 @pytest.mark.parametrize("path", ["run", "run/checkpoints/0"], ids=["run", "earlier checkpoint"])
 @pytest.mark.parametrize("number", [0, 1])
-def test_only_rank_0_changes_checkpoints_when_all_restore_what_it_chose(
-    rank, tmp_path, path, number
-):
+def test_only_rank_0_changes_checkpoints_when_all_restore_its_choice(rank, tmp_path, path, number):
     """Defect: each chose for itself, and deleted what another one was writing."""
     checkpoints, rank.callbacks = tmp_path / "run" / "checkpoints", Callbacks([])
     for _ in range(2):
@@ -112,14 +110,8 @@ def test_only_rank_0_removes_what_a_run_without_a_checkpoint_has_written(rank, t
 
 @pytest.mark.parametrize("name", ["agents", "obs_space", "n_actions"])
 def test_ranks_whose_environments_differ_do_not_begin(rank, name):
-    other = {
-        **rank.about["spec"],
-        name: 7
-        if name == "n_actions"
-        else [["b", {}, {}]]
-        if name == "agents"
-        else {"discrete": 4},
-    }
+    others = {"n_actions": 7, "agents": [["b", {}, {}]], "obs_space": {"discrete": 4}}
+    other = {**rank.about["spec"], name: others[name]}
     rank.about["spec"]["agents"] = [["a", {}, {}]]
     if name != "agents":
         other["agents"] = [["a", {}, {}]]

@@ -16,16 +16,13 @@ def test_a_run_goes_on_with_its_own_optimizer_only(small, tmp_path, before):
     """Defect: RAdam and AdamW took the moments of Adam for theirs, which have the same names."""
     folder = trained([*small, before], tmp_path / "before", 40).save()
     for i, now in enumerate(OPTIMIZERS):
-        trainer = rltrain.make_trainer(
-            [*small, now, "algo.optimizer.lr=0.1"], run_dir=tmp_path / f"{i}"
-        )
+        trainer = rltrain.make_trainer([*small, now, "algo.optimizer.lr=0.1"], tmp_path / f"{i}")
         if now == before:
             trainer.restore(folder)
             continue
         initial = weights(trainer)
-        with pytest.raises(
-            UsageError, match=r"saved with the optimizer rltrain\.algo\.r?adam, and"
-        ):
+        said = r"saved with the optimizer rltrain\.algo\.r?adam, and"
+        with pytest.raises(UsageError, match=said):
             trainer.restore(folder)
         assert torch.equal(weights(trainer), initial)
 

@@ -240,9 +240,8 @@ def test_a_trajectory_that_is_returned_is_stored():
     steps = collected([[0, 0], [1, 0], [0, 1]])
     TrainingStepHooks().replay(None, Callbacks([Pays()]), steps)
     assert (steps.reward == 100).all()
-    with pytest.raises(
-        Exception, match=r"returned reward of the shape \(1, 1\): expected \(2, 1\)"
-    ):
+    said = r"returned reward of the shape \(1, 1\): expected \(2, 1\)"
+    with pytest.raises(Exception, match=said):
         TrainingStepHooks().replay(None, Callbacks([Pays(cut=1)]), steps)
 
 

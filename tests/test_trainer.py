@@ -16,9 +16,7 @@ SLOW = pytest.mark.slow
 
 @pytest.mark.parametrize("n_envs", [1, 8, pytest.param(3, marks=SLOW)])
 @pytest.mark.parametrize("ratio", [0.3, *(pytest.param(r, marks=SLOW) for r in (1.0, 2.5))])
-def test_updates_per_episode_are_exact_whatever_the_number_of_environments(
-    small, tmp_path, n_envs, ratio
-):
+def test_updates_per_episode_are_exact_in_any_number_of_envs(small, tmp_path, n_envs, ratio):
     overrides = [*small, f"hardware.n_envs={n_envs}", f"algo.updates_per_episode={ratio}"]
     trainer = rltrain.make_trainer([*overrides, "total_env_steps=400"], run_dir=tmp_path)
     trainer.run(60)
@@ -169,13 +167,8 @@ def test_iterate_ends_the_run_at_total_env_steps_as_train_does(small, tmp_path):
 def test_pqn_teaches_a_team_with_a_sum_of_values(small, tmp_path):
     """VDN's choice in the two-step game is the safe branch, worth 7 (Rashid et al. 2018, 5)."""
     kept = [w for w in small if not w.startswith(("buffer.", "algo.batch_size", "total_env"))]
-    overrides = [
-        *kept,
-        "algo=pqn",
-        "algo/mixer=sum",
-        "algo.batch_size=32",
-        "algo.optimizer.lr=3e-3",
-    ]
+    overrides = [*kept, "algo=pqn", "algo/mixer=sum", "algo.batch_size=32"]
+    overrides += ["algo.optimizer.lr=3e-3"]
     overrides += ["algo.steps_per_collect=32", "algo.exploration.end=1", "test.interval=1_000_000"]
     trainer = trained(overrides, tmp_path, 4_000)
     assert trainer.learner.online.mixer.n_streams == 1
@@ -193,9 +186,8 @@ def test_iterate_runs_one_log_interval_and_returns_results(small, tmp_path):
     trainer = rltrain.make_trainer(small, run_dir=tmp_path)
     result = trainer.iterate()
     assert 25 <= result["env_steps"] < 25 + 3 * 8
-    assert {"updates", "episodes", "seconds", "train/return_mean", "test/return_mean"} <= set(
-        result
-    )
+    names = {"updates", "episodes", "seconds", "train/return_mean", "test/return_mean"}
+    assert names <= set(result)
     trainer.close()
 
 

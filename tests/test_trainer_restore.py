@@ -3,11 +3,9 @@
 import os
 from contextlib import closing
 
-import gymnasium
 import numpy as np
 import pytest
 import torch
-from gymnasium import spaces
 from gymnasium.envs.classic_control import CartPoleEnv
 
 import rltrain
@@ -16,6 +14,7 @@ from rltrain.common.checkpoint import write
 from rltrain.errors import UsageError
 from rltrain.mode.run_folder import run_lock
 from rltrain.types import Clock
+from tests.env.scripted import Plain
 from tests.helpers import Trace, traced, trained, weights
 
 
@@ -66,20 +65,10 @@ class Unseeded(CartPoleEnv):
         return super().reset(seed=None, options=options)
 
 
-class Rewarded(gymnasium.Env):
+class Rewarded(Plain):
     """Rewards every step the same, as its task says."""
 
-    observation_space = spaces.Box(-1, 1, (2,))
-    action_space = spaces.Discrete(2)
-    reward, length = 1.0, 4
-
-    def reset(self, *, seed=None, options=None):
-        self.t = 0
-        return np.zeros(2, np.float32), {}
-
-    def step(self, action):
-        self.t += 1
-        return np.zeros(2, np.float32), self.reward, self.t == self.length, False, {}
+    length = 4
 
 
 @pytest.mark.parametrize(("env", "said"), [(CartPoleEnv, 0), (Unseeded, 1)])
@@ -131,13 +120,11 @@ def test_without_a_saved_replay_the_environments_begin_new_episodes(small, tmp_p
     hooks.open, hooks.begun, hooks.t = np.ones(3, np.bool_), *np.ones((2, 3), np.int64)
     folder = first.save(with_replay=False)
     first.close()
-    found = second.restore(folder)
-    assert "collecting again" in found.remarks[-1]
+    assert "collecting again" in second.restore(folder).remarks[-1]
     assert second.step_hooks.open.tolist() == [False] * 3
     second.started = True
     second.run(100)
-    lengths = second.buffer._length[: second.buffer.n_episodes]
-    assert set(lengths.tolist()) == {2}
+    assert set(second.buffer._length[: second.buffer.n_episodes].tolist()) == {2}
 
 
 @pytest.mark.slow
@@ -165,12 +152,8 @@ def test_new_episodes_after_a_resume_are_not_those_of_the_beginning(small, tmp_p
 @pytest.mark.slow
 def test_what_outlives_episodes_is_restored_without_a_replay(tmp_path):
     """Defect: a task that was set and the size of parameter noise fell back to their beginnings."""
-    overrides = [
-        "algo=dqn",
-        "env=cartpole",
-        "algo/exploration=parameter_noise",
-        "hardware.n_envs=2",
-    ]
+    overrides = ["algo=dqn", "env=cartpole", "algo/exploration=parameter_noise"]
+    overrides += ["hardware.n_envs=2"]
     overrides += ["buffer.capacity=2000", "test.n_envs=1", "logger.wandb.mode=disabled"]
     first = trained(overrides, tmp_path / "a", 300)
     first.rollout.call("set_task", {"gravity": 20.0})

@@ -4,7 +4,6 @@ are still consecutive time steps of episodes.
 
 import shutil
 
-import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -14,6 +13,7 @@ from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.errors import EnvError, UsageError
 from rltrain.types import Clock
+from tests.env.scripted import Plain
 from tests.helpers import weights
 from tests.marks import slow_except
 
@@ -38,20 +38,17 @@ OVERRIDES = {
 }
 
 
-class Counting(gymnasium.Env):
+class Counting(Plain):
     """Observations are the episode's number and the time step."""
 
-    observation_space = spaces.Box(-1e6, 1e6, (2,), np.float32)
-    action_space = spaces.Discrete(2)
+    observation_space, length = spaces.Box(-1e6, 1e6, (2,)), 23
 
     def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.t, self.episode = 0, seed % 1000
-        return np.array([self.episode, 0], np.float32), {}
+        self.episode = seed % 1000
+        return super().reset(seed=seed)
 
-    def step(self, action):
-        self.t += 1
-        return np.array([self.episode, self.t], np.float32), 1.0, self.t == 23, False, {}
+    def seen(self):
+        return np.array([self.episode, self.t], np.float32)
 
 
 def acting_at(hook, act):
@@ -231,9 +228,7 @@ class FailsAtTheEnd(Callback):
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("hook", ["on_train_end", "on_test_start", "on_test_end", "on_log"])
-def test_the_last_checkpoint_is_written_though_another_callback_fails_at_the_end(
-    small, tmp_path, hook
-):
+def test_the_last_checkpoint_is_written_though_a_callback_fails_at_the_end(small, tmp_path, hook):
     own = type("Own", (FailsAtTheEnd,), {})(hook, 48)
     overrides = [*small, "total_env_steps=48", "test.episodes=1", "test.interval=1000"]
     trainer = rltrain.make_trainer([*overrides, "log.interval=1000"], tmp_path, callbacks=[own])

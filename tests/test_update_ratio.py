@@ -14,5 +14,4 @@ def test_fractions_of_updates_carry_over_without_drift():
 def test_both_ratios_add_up():
     ratio = UpdateRatio(Fraction("0.25"), Fraction("0.3"))
     due = [ratio.due(2, 1) for _ in range(20)]
-    assert due[:5] == [0, 1, 1, 1, 1]
-    assert sum(due) == 16
+    assert (due[:5], sum(due)) == ([0, 1, 1, 1, 1], 16)

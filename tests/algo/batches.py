@@ -49,50 +49,23 @@ def _made(make, **settings):
     return accelerated(make(**settings))
 
 
+PLAIN = {"distribution": Scalar(), "dueling": False, "noisy_sigma": None}
+PLAIN |= {"layer_norm": False, "hidden_sizes": [8]}
+BOTH = {"last_action": True, "agent_id": True}
 AGENTS = {
-    "gru": partial(_made, GRUAgents, hidden_dim=8, last_action=True, agent_id=True),
-    "mlp": partial(
-        _made,
-        mlp_agents,
-        distribution=Scalar(),
-        hidden_sizes=[8],
-        head_sizes=[],
-        dueling=False,
-        noisy_sigma=None,
-        layer_norm=False,
-        last_action=True,
-        agent_id=True,
-    ),
+    "gru": partial(_made, GRUAgents, hidden_dim=8, **BOTH),
+    "mlp": partial(_made, mlp_agents, head_sizes=[], **PLAIN, **BOTH),
 }
-OF_IMAGES = {
-    "conv": partial(
-        _made,
-        conv_agents,
-        distribution=Scalar(),
-        filters=[[5, 3, 2], [3, 2, 1]],
-        hidden_sizes=[8],
-        dueling=False,
-        noisy_sigma=None,
-        layer_norm=False,
-        last_action=False,
-        agent_id=True,
-    )
-}
+IMAGE = {"filters": [[5, 3, 2], [3, 2, 1]], "last_action": False, "agent_id": True}
+OF_IMAGES = {"conv": partial(_made, conv_agents, **PLAIN, **IMAGE)}
+SIZES = {"hypernet_dim": 8, "kernels": 2, "kernel_layers": 1, "kernel_dim": 8}
 MIXERS = {
     "independent": Independent,
     "sum": Sum,
     "qmix": partial(QMix, embed_dim=4, hypernet_layers=2, hypernet_dim=8),
     "qplex": partial(QPlex, hypernet_dim=8, kernels=2, kernel_layers=2, kernel_dim=8),
     "qplex_attention": partial(
-        QPlexAttention,
-        heads=2,
-        embed_dim=4,
-        hypernet_dim=8,
-        weighted_heads=True,
-        attention_penalty=1e-3,
-        kernels=2,
-        kernel_layers=1,
-        kernel_dim=8,
+        QPlexAttention, heads=2, embed_dim=4, weighted_heads=True, attention_penalty=1e-3, **SIZES
     ),
     "qatten": partial(
         Qatten, heads=2, query_dim=8, embed_dim=4, constant_dim=4, weighted_heads=True

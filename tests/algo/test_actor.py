@@ -86,8 +86,7 @@ def test_noise_is_for_exploring_only(tmp_path):
     trainer = make(tmp_path, "algo=dqn", *overrides)
     assert len(set(trainer.compute_actions([5] * 3).tolist())) == 1
     before = torch.get_rng_state()
-    drawn = {trainer.compute_single_action(5, explore=True) for _ in range(3)}
-    assert drawn <= {3, 4}
+    assert {trainer.compute_single_action(5, explore=True) for _ in range(3)} <= {3, 4}
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -133,9 +132,8 @@ def test_teams_are_asked_with_all_their_observations(small, tmp_path):
         match=r"state\['hidden'\]: expected float32 \[1, 2, 64\].*got float32 \[3, 2, 64\]",
     ):
         trainer.compute_single_action(obs, state)
-    with pytest.raises(
-        ValueError, match=r"observations: expected the shape \(2, 3\), got \(2, 4\)"
-    ):
+    said = r"observations: expected the shape \(2, 3\), got \(2, 4\)"
+    with pytest.raises(ValueError, match=said):
         trainer.compute_single_action(np.zeros((2, 4)))
 
 
@@ -168,9 +166,8 @@ def test_asking_for_noisy_actions_does_not_change_the_run(tmp_path):
 def test_what_does_not_fit_is_refused(dqn):
     with pytest.raises(ValueError, match="observations: expected one or more, got none"):
         dqn.compute_actions([])
-    with pytest.raises(
-        ValueError, match=r"avail_actions: expected the shape \(1, 1, 2\), got \(1, 3\)"
-    ):
+    said = r"avail_actions: expected the shape \(1, 1, 2\), got \(1, 3\)"
+    with pytest.raises(ValueError, match=said):
         dqn.compute_single_action(5, avail_actions=np.ones(3))
     with pytest.raises(ValueError, match=r"state\['hidden'\]: expected .* got none"):
         dqn.compute_single_action(5, state={"x": 1})

@@ -2,8 +2,6 @@
 wrong."""
 
 import json
-import subprocess
-import sys
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from rltrain.kernels.recurrent.packed_gru import gru
 from rltrain.types import Clock, EnvSpec
 from tests.algo import wrong_inputs
 from tests.algo.batches import SPEC, make_batch, make_learner, make_model
+from tests.helpers import python
 
 BATCH = make_batch([4, 3, 2])  # T = 4, B = 3, N = 2, O = 3, A = 4, S = 5
 PLAIN = EnvSpec(n_agents=1, n_actions=2, obs_shape=(4,))
@@ -208,21 +207,15 @@ def test_every_tensor_of_a_batch_is_checked():
 
 
 def test_a_sample_of_wrong_inputs_is_refused_by_name():
-    report = wrong_inputs.tried(40, kinds=("mlp", "gru"))
-    assert report["failures"] == []
+    assert wrong_inputs.tried(40, kinds=("mlp", "gru"))["failures"] == []
 
 
 @pytest.mark.slow
 def test_no_wrong_input_crashes_or_passes():
     """1,000 random wrong shapes, dtypes and ranges for each entry point, learners of six kinds of
     networks, in its own process, which a segmentation fault would end."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.algo.wrong_inputs", "1000"],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    here = Path(__file__).parents[2]
+    done = python("-m", "tests.algo.wrong_inputs", "1000", cwd=here, timeout=600)
     assert done.returncode == 0, done.stderr[-2000:]
     report = json.loads(done.stdout.splitlines()[-1])
     assert set(report["tried"].values()) == {1000}

@@ -73,9 +73,8 @@ def test_every_copy_has_the_epsilon_of_ape_x():
     """0.4^(1 + 7 e / (E - 1)) for E = 8: from 0.4 to 0.4^8."""
     exploration = PerEnvEpsilon(base=0.4, alpha=7.0, n_envs=8)
     assert exploration.epsilons[:, 0] == pytest.approx([0.4 ** (1 + e) for e in range(8)])
-    assert exploration.metrics(Clock())["epsilon"] == pytest.approx(
-        sum(0.4 ** (1 + e) for e in range(8)) / 8
-    )
+    mean = sum(0.4 ** (1 + e) for e in range(8)) / 8
+    assert exploration.metrics(Clock())["epsilon"] == pytest.approx(mean)
 
 
 def test_a_single_copy_explores_with_the_base():
@@ -105,13 +104,8 @@ def test_boltzmann_draws_from_the_softmax_of_the_available_actions():
     exploration = Boltzmann(start=temperature, end=temperature, env_steps=1)
     q = temperature * np.log(np.array([1.0, 2.0, 3.0, 100.0]))
     available = np.array([True, True, True, False])
-    shape = (60000, 1, 4)
-    action = exploration.choose(
-        np.broadcast_to(q, shape),
-        np.broadcast_to(available, shape),
-        Clock(),
-        np.random.default_rng(0),
-    )
+    q, available = (np.broadcast_to(x, (60000, 1, 4)) for x in (q, available))
+    action = exploration.choose(q, available, Clock(), np.random.default_rng(0))
     share = np.bincount(action[:, 0], minlength=4) / len(action)
     assert share == pytest.approx([1 / 6, 2 / 6, 3 / 6, 0], abs=0.01)
     assert share[3] == 0
@@ -169,16 +163,9 @@ def test_parameter_noise_is_held_at_the_bounds_of_agents_with_a_choice():
 
 def noise_policy(agents=None, seed=0, **changes):
     torch.manual_seed(0)
-    exploration = ParameterNoise(
-        **{"start": 0.5, "end": 0.5, "env_steps": 100, "stddev": 0.1, **changes}
-    )
-    return Policy(
-        agents=agents or AGENTS["gru"](spec=SPEC),
-        exploration=exploration,
-        spec=SPEC,
-        n_envs=E,
-        rng=np.random.default_rng(seed),
-    )
+    noise = {"start": 0.5, "end": 0.5, "env_steps": 100, "stddev": 0.1, **changes}
+    given = {"agents": agents or AGENTS["gru"](spec=SPEC), "exploration": ParameterNoise(**noise)}
+    return Policy(**given, spec=SPEC, n_envs=E, rng=np.random.default_rng(seed))
 
 
 def observe(seed=0):
@@ -262,10 +249,8 @@ def test_a_restored_parameter_noise_goes_on_bit_for_bit(fresh, tmp_path):
     folder = checkpoint.write(tmp_path, 1, {"policy": policy.state_dict()})
     other.load_state_dict(checkpoint.read(folder, "policy"))
     for seed, last in enumerate([[0, 0, 0], [1, 1, 0], [0, 0, 0], [0, 0, 1]]):
-        ours, theirs = (
-            p.act(observe(seed), ALL, np.array(last, bool), Clock()) for p in (policy, other)
-        )
-        assert np.array_equal(ours, theirs)
+        seen = observe(seed), ALL, np.array(last, bool), Clock()
+        assert np.array_equal(policy.act(*seen), other.act(*seen))
     assert other.exploration.stddev == policy.exploration.stddev
     assert torch.equal(weights(other.exploration.noisy), weights(policy.exploration.noisy))
 

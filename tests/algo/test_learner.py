@@ -106,9 +106,7 @@ def test_a_step_that_is_not_finite_is_undone(optimizer, warm):
     assert result.metrics["skipped_updates"].item() == 1
     assert_same(state_of(learner), before)
     assert learner.update(BATCH, Clock(updates=2)).metrics["skipped_updates"].item() == 0
-    assert not any(
-        torch.equal(a, b) for a, b in zip(state_of(learner)[:4], before[:4], strict=True)
-    )
+    assert not any(torch.equal(*ab) for ab in zip(state_of(learner)[:4], before[:4], strict=True))
 
 
 def test_a_gradient_that_is_not_finite_is_undone_though_the_loss_is():

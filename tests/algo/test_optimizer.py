@@ -216,9 +216,8 @@ def test_a_moment_that_does_not_fit_the_weights_is_refused(moment):
     """Defect: compiled code, and PyTorch's own, wrote past its end."""
     step = GradientStep(nn.Linear(2, 1), torch.optim.Adam, None, None)
     step.optimizer.state[step.flat.values]["exp_avg"] = moment
-    with pytest.raises(
-        ValueError, match=r"^\['exp_avg'\] of the optimizer's state are not like the"
-    ):
+    said = r"^\['exp_avg'\] of the optimizer's state are not like the"
+    with pytest.raises(ValueError, match=said):
         step.take(LossResult(step.flat.values.sum(), 1.0, None, {}))
 
 
@@ -265,13 +264,11 @@ class LeapingAtOnce(Leaping):
 def test_a_step_to_weights_that_are_not_finite_is_undone(make):
     """Defect: a gradient that stays the same has a variance of rounding errors, below zero."""
     step = GradientStep(nn.Linear(100, 1, bias=False), make, None, None)
-    gradient, skipped = torch.linspace(0.01, 10, 100), 0.0
+    gradient, lost = torch.linspace(0.01, 10, 100), 0.0
     for _ in range(300):
-        skipped += float(
-            step.take(LossResult((step.flat.values * gradient).sum(), 1.0, None, {}))[0]
-        )
+        lost += float(step.take(LossResult((step.flat.values * gradient).sum(), 1.0, None, {}))[0])
         assert torch.isfinite(step.weights).all()
-    assert skipped > 0
+    assert lost > 0
 
 
 def test_without_eps_no_gradient_is_no_step():

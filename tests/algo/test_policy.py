@@ -31,14 +31,9 @@ def make_policy(agents="gru", epsilon=0.0, n_envs=E, seed=0, noisy=True, **chang
     if isinstance(agents, str):
         torch.manual_seed(0)
         agents = AGENTS[agents](spec=SPEC, **changes)
-    return Policy(
-        agents=agents,
-        exploration=FixedEpsilon(epsilon=epsilon),
-        spec=SPEC,
-        n_envs=n_envs,
-        rng=np.random.default_rng(seed),
-        noisy=noisy,
-    )
+    given = {"n_envs": n_envs, "rng": np.random.default_rng(seed), "noisy": noisy}
+    explores = FixedEpsilon(epsilon=epsilon)
+    return Policy(agents=agents, exploration=explores, spec=SPEC, **given)
 
 
 def observe(seed=0):
@@ -198,13 +193,9 @@ class Sees(Says):
 
 
 def stacked_policy():
-    return Policy(
-        agents=Sees([0.0, 1.0]),
-        exploration=FixedEpsilon(epsilon=0.0),
-        spec=STACKED,
-        n_envs=2,
-        rng=np.random.default_rng(0),
-    )
+    explores, rng = FixedEpsilon(epsilon=0.0), np.random.default_rng(0)
+    agents = Sees([0.0, 1.0])
+    return Policy(agents=agents, exploration=explores, spec=STACKED, n_envs=2, rng=rng)
 
 
 def play(policy, obs, last=(False, False)):

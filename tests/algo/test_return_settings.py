@@ -23,11 +23,9 @@ def two_steps(*rewards):
     """A window of two transitions that ends inside its episode."""
     batch = make_batch([2], spec=SPEC, cut_off=[0])
     last = torch.zeros_like(batch.last)
-    available = torch.ones_like(batch.avail_actions)
+    avail = torch.ones_like(batch.avail_actions)
     action = torch.tensor([0, 1]).view(2, 1, 1)
-    return replace(
-        batch, reward=values(*rewards), last=last, action=action, avail_actions=available
-    )
+    return replace(batch, reward=values(*rewards), last=last, action=action, avail_actions=avail)
 
 
 def test_the_log_policy_is_of_the_step_taken_and_the_soft_value_of_the_next():
@@ -35,10 +33,8 @@ def test_the_log_policy_is_of_the_step_taken_and_the_soft_value_of_the_next():
     of steps 1 and 2: ln 4/2, ln 8/5.
     """
     q = TAU * torch.tensor([[1.0, 3.0], [2.0, 2.0], [5.0, 3.0]]).log().view(3, 1, 1, 2)
-    returns = Returns(
-        gamma=0.5, double=False, n_step=1, munchausen=ALPHA, temperature=TAU, floor=-5.0
-    )
-    target = returns(two_steps(1.0, 2.0), values(10.0, 20.0), q=q).flatten().tolist()
+    r = Returns(gamma=0.5, double=False, n_step=1, munchausen=ALPHA, temperature=TAU, floor=-5.0)
+    target = r(two_steps(1.0, 2.0), values(10.0, 20.0), q=q).flatten().tolist()
     log_policy = [TAU * math.log(1 / 4), TAU * math.log(1 / 2)]
     gap = [TAU * math.log(4 / 2), TAU * math.log(8 / 5)]
     expected = [
@@ -58,7 +54,6 @@ def test_the_correction_of_q_lambda_is_nothing_where_the_window_is_cut():
 
 
 def test_munchausen_returns_choose_no_action():
-    with pytest.raises(
-        ValueError, match=r"munchausen=0\.9 and .*Type algo\.loss\.double=false, or"
-    ):
+    said = r"munchausen=0\.9 and .*Type algo\.loss\.double=false, or"
+    with pytest.raises(ValueError, match=said):
         Returns(gamma=0.9, double=True, n_step=1, munchausen=0.9)

@@ -13,14 +13,9 @@ def column(*values, dtype=torch.float32):
 
 
 def target(reward, terminated, last, value, gamma, n_step):
-    y = n_step_target(
-        column(*reward).unsqueeze(-1),
-        column(*terminated, dtype=torch.bool),
-        column(*last, dtype=torch.bool),
-        column(*value).unsqueeze(-1),
-        gamma,
-        n_step,
-    )
+    ended = (column(*x, dtype=torch.bool) for x in (terminated, last))
+    paid, worth = (column(*x).unsqueeze(-1) for x in (reward, value))
+    y = n_step_target(paid, *ended, worth, gamma, n_step)
     return y[:, 0, 0].tolist()
 
 
@@ -35,34 +30,25 @@ def target(reward, terminated, last, value, gamma, n_step):
 )
 def test_n_step_target_sums_to_the_windows_end(n_step, expected):
     """gamma 1/2, rewards 1, 2, 4, bootstraps 10, 20, 40, nothing ends."""
-    y = target([1, 2, 4], [0, 0, 0], [0, 0, 0, 0], [10, 20, 40], 0.5, n_step)
-    assert y == expected
+    assert target([1, 2, 4], [0, 0, 0], [0, 0, 0, 0], [10, 20, 40], 0.5, n_step) == expected
 
 
 @pytest.mark.parametrize("n_step", [1, 2, 3])
 @pytest.mark.parametrize(("terminated", "end"), [(1, 2), (0, 12)], ids=["terminated", "cut off"])
-def test_n_step_target_bootstraps_from_an_episodes_last_slot_unless_it_terminated(
-    n_step, terminated, end
-):
+def test_n_step_target_bootstraps_from_the_last_slot_unless_it_terminated(n_step, terminated, end):
     y = target([1, 2, 4], [0, terminated, 0], [0, 0, 1, 1], [10, 20, 40], 0.5, n_step)
     assert y[:2] == [6 if n_step == 1 else 1 + 0.5 * end, end]
 
 
 def test_n_step_target_is_untouched_by_nan_behind_the_end():
     nan = float("nan")
-    y = target([1, 2, nan], [0, 1, 0], [0, 0, 1, 0], [10, 20, nan], 0.5, 3)
-    assert y[:2] == [2, 2]
+    assert target([1, 2, nan], [0, 1, 0], [0, 0, 1, 0], [10, 20, nan], 0.5, 3)[:2] == [2, 2]
 
 
 def test_one_reward_is_broadcast_to_all_streams():
-    y = n_step_target(
-        torch.ones(1, 1, 1),
-        torch.zeros(1, 1, dtype=torch.bool),
-        torch.zeros(2, 1, dtype=torch.bool),
-        torch.tensor([[[10.0, 20.0]]]),
-        0.5,
-        1,
-    )
+    terminated, last = torch.zeros(1, 1, dtype=torch.bool), torch.zeros(2, 1, dtype=torch.bool)
+    value = torch.tensor([[[10.0, 20.0]]])
+    y = n_step_target(torch.ones(1, 1, 1), terminated, last, value, 0.5, 1)
     assert y.tolist() == [[[6, 11]]]
 
 
@@ -122,18 +108,12 @@ def test_n_step_discounts_by_the_steps_really_summed(n_step):
     last = [k in (4, 7, 9) for k in range(13)]
     value = [1000.0 * (k + 1) for k in range(12)]  # X of steps 1 … 12
     y = target(reward, terminated, last, value, 0.5, n_step)
-    parts = n_step_bootstrap(
-        column(*reward).unsqueeze(-1),
-        column(*terminated, dtype=torch.bool),
-        column(*last, dtype=torch.bool),
-        0.5,
-        n_step,
-    )
+    ended = (column(*x, dtype=torch.bool) for x in (terminated, last))
+    parts = n_step_bootstrap(column(*reward).unsqueeze(-1), *ended, 0.5, n_step)
     for t in (t for t in range(12) if not last[t]):  # steps that hold a transition
         total, discount, step = brute_force_n_step(reward, terminated, last, value, 0.5, n_step, t)
         assert y[t] == total + discount * value[step - 1]
-        assert parts.reward_sum[t, 0, 0] == total
-        assert parts.discount[t, 0] == discount
+        assert (parts.reward_sum[t, 0, 0], parts.discount[t, 0]) == (total, discount)
         assert parts.step[t, 0] == step
 
 

@@ -57,6 +57,12 @@ def scenario() -> Callable[..., Battles]:
     return build
 
 
+def steps(battles: Battles, n: int, **chosen: int) -> None:
+    """So many steps with these actions; other agents stop."""
+    for _ in range(n):
+        battles.step(actions(battles, **chosen))
+
+
 def enlist(battles: Battles, *names: str) -> None:
     """Makes the units of battle 0 be of these types, unhurt."""
     battles.world.kind[0] = [battles.map_data.drawn_from.index(name) for name in names]

@@ -7,16 +7,8 @@ import sys
 import numpy as np
 import pytest
 
+from rltrain.battles.data import terrain
 from rltrain.battles.data.maps import find_map, map_names
-from rltrain.battles.data.terrain import (
-    PATHABLE,
-    WALL_REACH,
-    cell_heights,
-    cells_near_walls,
-    pathable_cells,
-    wall_segments,
-    walls_near,
-)
 from rltrain.battles.data.units import LOOPS_PER_SECOND, UNITS, damage_per_hit
 from rltrain.battles.options import (
     Options,
@@ -122,22 +114,22 @@ def test_unknown_map_names_the_nearest() -> None:
         find_map("8m_")
 
 
-@pytest.mark.parametrize("name", PATHABLE)
+@pytest.mark.parametrize("name", terrain.PATHABLE)
 def test_walls_surround_exactly_the_pathable_cells(name: str) -> None:
-    cells = pathable_cells(name)
-    walls = wall_segments(cells)
+    cells = terrain.pathable_cells(name)
+    walls = terrain.wall_segments(cells)
     area = sum(ax * by - bx * ay for ax, ay, bx, by in walls.tolist()) / 2  # shoelace formula
     assert area == cells.sum() > 0
-    assert not cells_near_walls(cells)[16, 11] or name != "field"
+    assert not terrain.cells_near_walls(cells)[16, 11] or name != "field"
 
 
-@pytest.mark.parametrize("name", PATHABLE)
+@pytest.mark.parametrize("name", terrain.PATHABLE)
 def test_near_walls_of_a_cell_contain_every_wall_that_a_unit_touches_there(name: str) -> None:
-    cells = pathable_cells(name)
-    walls = wall_segments(cells)
-    sets = walls_near(cells, walls)
+    cells = terrain.pathable_cells(name)
+    walls = terrain.wall_segments(cells)
+    sets = terrain.walls_near(cells, walls)
     widest = max(u.separation_radius + u.speed / LOOPS_PER_SECOND for u in UNITS.values())
-    assert widest < 1 < WALL_REACH
+    assert widest < 1 < terrain.WALL_REACH
     start, end = walls[:, :2], walls[:, 2:]
     for point in np.argwhere(cells) + np.random.default_rng(0).random((int(cells.sum()), 2)):
         nearest = np.clip(point, np.minimum(start, end), np.maximum(start, end))
@@ -147,7 +139,7 @@ def test_near_walls_of_a_cell_contain_every_wall_that_a_unit_touches_there(name:
 
 
 def test_plateaus_are_higher_than_the_ground_and_ramps_lie_between() -> None:
-    flat, ravine = cell_heights("field"), cell_heights("ravine")
+    flat, ravine = terrain.cell_heights("field"), terrain.cell_heights("ravine")
     assert np.unique(flat).size == 2
     low, ramp, plateau, wall = (ravine[at] for at in ((16, 9), (5, 15), (16, 16), (16, 12)))
     assert low == flat[16, 16]
@@ -155,8 +147,8 @@ def test_plateaus_are_higher_than_the_ground_and_ramps_lie_between() -> None:
 
 
 def test_field_terrain_is_28_by_18_cells() -> None:
-    assert np.argwhere(pathable_cells("field")).min(0).tolist() == [2, 7]
-    assert np.argwhere(pathable_cells("field")).max(0).tolist() == [29, 24]
+    assert np.argwhere(terrain.pathable_cells("field")).min(0).tolist() == [2, 7]
+    assert np.argwhere(terrain.pathable_cells("field")).max(0).tolist() == [29, 24]
 
 
 @pytest.mark.slow

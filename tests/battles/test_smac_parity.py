@@ -52,8 +52,7 @@ def test_win_gives_no_reward_for_a_surviving_medivac(battle) -> None:
     place(b, {2: (14.0, 16.0), 10: (18.0, 16.0), 19: (28.0, 8.0)})
     b.world.unit[0, U.HEALTH, 10] = 1
     b.step(actions(b, a2=ATTACK))
-    assert b.world.outcome[0] == Outcome.WIN
-    assert b.world.unit[0, U.HEALTH, 19] == 150
+    assert (b.world.outcome[0], b.world.unit[0, U.HEALTH, 19]) == (Outcome.WIN, 150)
     assert b.reward[0] == pytest.approx(1 + 10 + 200)
 
 

@@ -37,8 +37,7 @@ def test_env_info_works_before_reset() -> None:
 def test_reset_and_step_return_what_smac_returns() -> None:
     env = StarCraft2Env(map_name="3m", seed=0)
     obs, state = env.reset()
-    assert [o.shape for o in obs] == [(30,)] * 3
-    assert state.shape == (48,)
+    assert ([o.shape for o in obs], state.shape) == ([(30,)] * 3, (48,))
     reward, terminated, info = env.step(np.array([1, 1, 1]))
     assert type(reward) is float
     assert terminated is False
@@ -52,8 +51,7 @@ def test_do_nothing_loses_with_reward_zero_and_counts_once() -> None:
     for played in (1, 2):
         env.reset()
         total, info = stop_until_over(env)
-        assert total == 0
-        assert info == {"battle_won": False, "dead_allies": 3, "dead_enemies": 0}
+        assert (total, info) == (0, {"battle_won": False, "dead_allies": 3, "dead_enemies": 0})
         assert env.step([0, 0, 0])[:2] == (0.0, True)
         assert env.get_stats()["battles_game"] == played
     assert env.death_tracker_ally.tolist() == [1, 1, 1]
@@ -153,9 +151,8 @@ def test_heuristic_ai_replaces_the_actions_and_last_action_records_them(rest: bo
 @pytest.mark.parametrize("action", [-1, 9, 10**8])
 def test_actions_must_exist_with_heuristic_ai(action: int) -> None:
     env = env_of(heuristic_ai=True)
-    with pytest.raises(
-        AssertionError, match=rf"agent 0 chose {action}, available are \[0, .*, 8\]"
-    ):
+    said = rf"agent 0 chose {action}, available are \[0, .*, 8\]"
+    with pytest.raises(AssertionError, match=said):
         env.step([action, 1, 1])
 
 
@@ -225,19 +222,9 @@ def test_attack_is_carried_out() -> None:
 
 
 def test_what_pymarl_passes_is_accepted():
-    env = StarCraft2Env(
-        map_name="3m",
-        difficulty="7",
-        game_version=None,
-        replay_dir="",
-        replay_prefix="",
-        window_size_x=1920,
-        window_size_y=1200,
-        debug=False,
-        seed=3,
-        step_mul=8,
-        reward_scale_rate=20,
-    )
+    given = {"difficulty": "7", "game_version": None, "replay_dir": "", "replay_prefix": ""}
+    given |= {"window_size_x": 1920, "window_size_y": 1200, "debug": False, "step_mul": 8}
+    env = StarCraft2Env(map_name="3m", seed=3, reward_scale_rate=20, **given)
     assert env.get_env_info()["obs_shape"] == 30
 
 

@@ -12,9 +12,7 @@ from benchmarks.results import PRINTED, main
 
 
 def keep_run(folder, name, win_rates, interval=100_000):
-    rows = [
-        {"env_steps": i * interval, "test/win_rate": value} for i, value in enumerate(win_rates)
-    ]
+    rows = [{"env_steps": i * interval, "test/win_rate": x} for i, x in enumerate(win_rates)]
     lines = [{"run": {"git_commit": "0"}}, *rows]
     text = "".join(f"{json.dumps(line)}\n" for line in lines)
     (folder / f"{name}.jsonl.xz").write_bytes(lzma.compress(text.encode()))
@@ -79,8 +77,7 @@ def test_a_row_that_is_not_kept_is_named(row):
 
 
 def test_the_games_curves_are_whole():
-    scenarios = json.loads(game_curves.GAME.read_text(encoding="utf-8"))["scenarios"]
-    assert len(scenarios) == 15
+    assert len(json.loads(game_curves.GAME.read_text(encoding="utf-8"))["scenarios"]) == 15
     for curves in game_curves.of_game().values():
         assert len(curves) >= 3
         for x, y in curves:

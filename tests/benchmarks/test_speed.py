@@ -127,8 +127,7 @@ def test_a_file_that_is_no_result_is_explained(tmp_path, capsys):
 
 def test_markdown_has_a_row_for_each_program():
     text = markdown(results())
-    assert text.count("| rltrain |") == 1
-    assert text.count("| peer |") == 1
+    assert (text.count("| rltrain |"), text.count("| peer |")) == (1, 1)
     assert "1 (1 … 1) × (cpu)" in text
 
 

@@ -49,8 +49,7 @@ def test_capacity_is_reached_exactly_by_full_length_episodes() -> None:
     for _ in range(10):
         stream.left[:] = SPEC.max_steps
         buffer.add(stream.steps(13))
-    assert buffer.n_episodes == 5
-    assert buffer.n_steps == 5 * 12
+    assert (buffer.n_episodes, buffer.n_steps) == (5, 5 * 12)
 
 
 def test_a_crashed_environment_drops_its_open_episode_only() -> None:
@@ -166,14 +165,11 @@ def test_images_stay_bytes_and_come_back_as_the_same_numbers() -> None:
     batch = buffer.sample(2, CLOCK)
     episode = plain.episodes[int(batch.index[0])]
     np.testing.assert_array_equal(batch.obs[:, 0], np.stack([s["obs"] for s in episode]))
-    assert batch.obs.dtype == torch.float32
-    assert batch.state.shape[2] == 0
+    assert (batch.obs.dtype, batch.state.shape[2]) == (torch.float32, 0)
 
 
 @pytest.mark.parametrize("n_frames", [2, 8, 40])
-def test_stacked_frames_repeat_the_first_of_their_episode_and_never_those_of_another(
-    n_frames: int,
-) -> None:
+def test_stacked_frames_repeat_the_first_of_their_episode_and_never_those_of_another(n_frames):
     spec = replace(SPEC, frame_stack=n_frames)
     buffer, plain, stream = make(spec=spec), PlainBuffer(3), Stream(1, spec=spec)
     for _ in range(6):

@@ -115,8 +115,7 @@ def test_a_window_is_two_neighboring_steps() -> None:
 def test_nothing_came_before_the_first_step() -> None:
     buffer = make()
     buffer.add(Stream(0).steps(2))
-    batch = buffer.sample(buffer.n_steps, CLOCK)
-    assert bool((batch.last_action[0] == -1).all())
+    assert bool((buffer.sample(buffer.n_steps, CLOCK).last_action[0] == -1).all())
 
 
 def test_targets_are_computed_once_per_collect_and_go_with_their_transitions() -> None:
@@ -204,9 +203,7 @@ def test_a_state_of_another_number_of_environments_is_refused() -> None:
 
 
 @pytest.mark.parametrize("n_frames", [2, 4, 15])
-def test_stacked_frames_reach_into_earlier_collects_but_not_into_other_episodes(
-    n_frames: int,
-) -> None:
+def test_stacked_frames_reach_into_earlier_collects_but_not_into_other_episodes(n_frames):
     spec = replace(SPEC, frame_stack=n_frames)
     buffer, stream = make(spec=spec), Stream(3, spec=spec)
     obs = np.empty((0, 3, 2, 4), np.float32)
@@ -268,7 +265,6 @@ def test_every_frame_of_a_stack_is_held_once() -> None:
 
 
 def test_a_loss_without_targets_is_refused() -> None:
-    with pytest.raises(
-        ValueError, match=r"needs a loss that computes the targets of all .*algo=pqn"
-    ):
+    said = r"needs a loss that computes the targets of all .*algo=pqn"
+    with pytest.raises(ValueError, match=said):
         make(targets=None)

@@ -94,8 +94,7 @@ def test_an_overwritten_item_takes_no_priority() -> None:
     buffer.add(stream.steps(31))
     before = priorities.tree.total
     buffer.update_priority(torch.arange(3), torch.full((3,), 100.0))
-    assert priorities.tree.total == before
-    assert priorities.largest == 1
+    assert (priorities.tree.total, priorities.largest) == (before, 1)
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])

@@ -1,7 +1,6 @@
 """Windows of ReplayBuffer against plain Python lists."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,9 +15,7 @@ from tests.marks import each_once
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("capacity", [40, pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("given", WINDOWS, ids=lambda g: "-".join(map(str, g.values())))
-def test_windows_of_random_streams_are_those_of_plain_lists(
-    given: dict[str, Any], capacity: int
-) -> None:
+def test_windows_of_random_streams_are_those_of_plain_lists(given, capacity):
     rng = np.random.default_rng(capacity)
     buffer, stream = make(capacity=capacity, **given), Stream(3)
     plain = PlainBuffer(buffer)
@@ -37,9 +34,8 @@ def test_windows_of_random_streams_are_those_of_plain_lists(
 def test_a_batch_larger_than_the_buffer_is_refused() -> None:
     buffer = make(capacity=40)
     buffer.check(40)
-    with pytest.raises(
-        ValueError, match=r"Type algo\.batch_size=40 or less, or buffer\.capacity=41"
-    ):
+    said = r"Type algo\.batch_size=40 or less, or buffer\.capacity=41"
+    with pytest.raises(ValueError, match=said):
         buffer.check(41)
 
 
@@ -63,9 +59,7 @@ def test_a_buffer_smaller_than_a_block_shares_no_rows_between_environments() -> 
 
 
 @pytest.mark.parametrize("given", WINDOWS, ids=lambda g: "-".join(map(str, g.values())))
-def test_every_start_with_stored_successors_is_equally_likely_and_no_other_drawn(
-    given: dict[str, Any],
-) -> None:
+def test_every_start_with_stored_successors_is_equally_likely_and_no_other_drawn(given):
     buffer, stream = make(capacity=60, **given), Stream(5)
     plain = filled(buffer, stream, 77)
     batch = buffer.sample(8_000, CLOCK)
@@ -93,9 +87,7 @@ def test_a_window_waits_for_all_its_successors() -> None:
 
 @pytest.mark.sampled(2)
 @each_once(n_frames=[1, 3], given=WINDOWS)
-def test_when_nothing_follows_windows_begin_up_to_the_final_step(
-    given: dict[str, Any], n_frames: int
-) -> None:
+def test_when_nothing_follows_windows_begin_up_to_the_final_step(given, n_frames):
     """Defect: the last T - 1 transitions of what filled the replay waited for successors."""
     spec = replace(SPEC, frame_stack=n_frames)
     for seed in range(12):  # one episode, shorter or longer than a window, or several

@@ -13,7 +13,6 @@ from tests.buffer.streams import SPEC, Stream, add
 
 def one_row(batch: Batch, plain: PlainBuffer, b: int) -> tuple[int, dict[str, np.ndarray]]:
     e, start = plain.start_of(batch, b)
-    assert batch.agent is not None
     return int(batch.agent[b, 0]), plain.rings[e].steps[start]
 
 

@@ -108,9 +108,8 @@ def test_any_wrong_field_is_named_and_nothing_is_stored(kind: str, spec: EnvSpec
 
 def test_a_field_of_another_length_is_named_and_not_the_others() -> None:
     check, steps = StepCheck(SPEC, 3), Stream(0).steps(8)
-    with pytest.raises(
-        ValueError, match=r"^Steps\.last .* shape \(8, 3\), got bool .* \(7, 3\)\.$"
-    ):
+    said = r"^Steps\.last .* shape \(8, 3\), got bool .* \(7, 3\)\.$"
+    with pytest.raises(ValueError, match=said):
         check(replace(steps, last=steps.last[:-1]))
 
 
@@ -168,16 +167,10 @@ def test_float16_refuses_numbers_that_it_would_make_infinite(name: str, value: f
     [
         ("obs", (3, 2, 1, 0), r"^Environment 2, agent 1 has -?(nan|inf) as obs \(time step 3"),
         ("state", (3, 2, 0), r"^Environment 2 has -?(nan|inf) as state \(time step 3 "),
-        (
-            "reward",
-            None,
-            r"^Environment \d(, agent 0)? has -?(nan|inf) as reward \(time step \d+ ",
-        ),
+        ("reward", None, r"^Environment \d(, agent 0)? has -?(nan|inf) as reward \(time step \d+ "),
     ],
 )
-def test_numbers_that_are_not_finite_are_named_and_nothing_is_stored(
-    name: str, index: tuple[int, ...] | None, match: str, bad: float
-) -> None:
+def test_numbers_that_are_not_finite_are_named_and_nothing_is_stored(name, index, match, bad):
     for kind in ("episode", "replay"):
         buffer, stream = BUFFERS[kind](SPEC), Stream(0)
         buffer.add(stream.steps(8))
@@ -205,7 +198,6 @@ def test_an_agent_without_an_available_action_is_named(masks: bool) -> None:
     check(steps)
     t, e = np.argwhere(~steps.last)[0]
     steps.avail_actions[t, e, 1] = 0
-    with pytest.raises(
-        EnvError, match=rf"^Environment {e} gave agent 1 no available action \(time"
-    ):
+    said = rf"^Environment {e} gave agent 1 no available action \(time"
+    with pytest.raises(EnvError, match=said):
         check(steps)

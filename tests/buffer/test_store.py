@@ -49,9 +49,7 @@ def test_many_actions_take_two_bytes() -> None:
 @pytest.mark.parametrize(
     ("precision", "step_goal", "total_goal"), [("float32", 36465, 11.5e9), ("float16", 18735, 6e9)]
 )
-def test_5000_episodes_of_27m_vs_30m_fit_the_goal(
-    precision: str, step_goal: int, total_goal: float
-) -> None:
+def test_5000_episodes_of_27m_vs_30m_fit_the_goal(precision, step_goal, total_goal):
     spec = EnvSpec(n_agents=27, n_actions=36, obs_shape=(285,), state_dim=1170, max_steps=180)
     assert bytes_per_step(spec, precision) == step_goal
     assert 5_000 * 61 * step_goal <= total_goal
@@ -148,8 +146,7 @@ def test_memory_follows_the_written_steps_not_the_cap() -> None:
     s = Store(
         spec=spec, n_envs=1, n_blocks=1 << 8, precision="float32", device=CPU
     )  # 8 GiB reserved
-    reserved = process.memory_info().rss
-    assert reserved - before < 32 << 20
+    assert process.memory_info().rss - before < 32 << 20
     fields = {
         name: np.ones((BLOCK, 1, *shape), dtype)
         for name, (shape, dtype) in step_fields(spec, "float32").items()

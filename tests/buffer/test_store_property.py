@@ -209,15 +209,9 @@ def test_an_episode_buffer_keeps_episodes_that_grow_while_old_ones_go(seeds: ran
         n_envs = int(rng.integers(1, 5))
         game = Game(rng, n_envs, growth=float(rng.uniform(1.0, 1.15)))
         max_bytes = int(rng.integers(20, 60)) * n_envs * BLOCK * bytes_per_step(SPEC, "float32")
-        buffer = EpisodeBuffer(
-            spec=SPEC,
-            n_envs=n_envs,
-            device=torch.device("cpu"),
-            rng=rng,
-            capacity=int(rng.integers(2, 60)),
-            max_bytes=max_bytes,
-            precision="float32",
-        )
+        given = {"capacity": int(rng.integers(2, 60)), "max_bytes": max_bytes, "n_envs": n_envs}
+        given |= {"device": torch.device("cpu"), "precision": "float32"}
+        buffer = EpisodeBuffer(spec=SPEC, rng=rng, **given)
         crash = float(rng.choice([0.0, 0.05]))
         for _ in range(4):
             for _ in range(9):

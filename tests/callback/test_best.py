@@ -78,9 +78,7 @@ def test_a_resumed_run_names_the_best_of_its_own_tests(tmp_path, kept):
 
 @pytest.mark.parametrize("lost", [True, False])
 @pytest.mark.parametrize("after", [1.0, 2.0, 9.0])
-def test_after_a_rewind_the_best_is_not_worse_than_the_test_that_it_began_with(
-    tmp_path, lost, after
-):
+def test_after_a_rewind_the_best_is_not_worse_than_the_test_it_began_with(tmp_path, lost, after):
     """Defect: with the weights of the best test gone, any test was the best, and those of a better
     one in the checkpoint were not named.
     """

@@ -98,12 +98,8 @@ def test_a_run_whose_updates_are_all_undone_exits_with_5_and_its_last_good_check
 @pytest.mark.slow
 def test_a_categorical_support_that_targets_leave_is_warned_of_once(tmp_path, caplog):
     overrides = ["algo=c51", "env=cartpole", "total_env_steps=120", "algo.learning_starts=30"]
-    overrides += [
-        "hardware.n_envs=1",
-        "hardware.threads=1",
-        "buffer.capacity=2000",
-        "log.interval=40",
-    ]
+    overrides += ["hardware.n_envs=1", "hardware.threads=1", "buffer.capacity=2000"]
+    overrides += ["log.interval=40"]
     overrides += ["algo.exploration.env_steps=100", "test.episodes=1", "test.interval=1000"]
     narrow = ["algo.distribution.v_min=-1", "algo.distribution.v_max=1"]
     trainer = rltrain.make_trainer([*overrides, *narrow], run_dir=tmp_path / "narrow")

@@ -33,11 +33,9 @@ def make(folder, step, kind="full", state=STATE):
 def test_state_survives_bit_for_bit(tmp_path):
     back = checkpoint.read(make(tmp_path, 5), "model")
     assert torch.equal(back["weights"]["a.b"], STATE["weights"]["a.b"])
-    assert back["weights"]["empty"].shape == (0,)
-    assert back["rng"].dtype == np.uint64
+    assert (back["weights"]["empty"].shape, back["rng"].dtype) == ((0,), np.uint64)
     assert back["rng"].tolist() == STATE["rng"].tolist()
-    assert back["flags"].tolist() == [True, False]
-    assert back["big"] == STATE["big"]
+    assert (back["flags"].tolist(), back["big"]) == ([True, False], STATE["big"])
     assert back["list"] == [1, 2.5, None, "x", {"deep": 3}]
     assert not list(tmp_path.glob(".tmp*"))
 
@@ -313,9 +311,7 @@ def test_the_folder_of_a_run_that_was_deleted_is_not_made_again(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_an_interruption_between_the_two_renames_of_a_replacement_loses_nothing(
-    tmp_path, monkeypatch
-):
+def test_an_interruption_between_both_renames_of_a_replacement_loses_nothing(tmp_path, monkeypatch):
     make(tmp_path, 5)
     before = checkpoint.stored_manifest(tmp_path / "5")
 

@@ -52,9 +52,8 @@ def test_what_a_part_has_stays():
 
 
 def test_everything_missing_is_named_at_once():
-    with pytest.raises(
-        ValueError, match=r"^object \(algo.thing\) lacks size \(how much\). Expected"
-    ):
+    said = r"^object \(algo.thing\) lacks size \(how much\). Expected"
+    with pytest.raises(ValueError, match=said):
         conform(object(), Sized, "algo.thing")
     with pytest.raises(ValueError, match=r"lacks size \(how much\); work; __call__: it cannot be"):
         conform(type("Empty", (), {})(), Thing, "algo.thing")

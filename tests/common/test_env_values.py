@@ -141,9 +141,8 @@ def test_what_a_vector_environment_returns_has_to_fit_its_spec(change: str) -> N
     """Defect: rewards [E] were broadcast to [E, R]; other faults ended runs as bugs of rltrain."""
     name, of, said = CHANGES[change]
     made = with_one(name, of)
-    policy: Any = Zeros()
     for n_envs in (1, 2):  # E == R as well
-        rollout = Rollout(env=made(n_envs), policy=policy, seeds=lambda e, k: k)
+        rollout = Rollout(env=made(n_envs), policy=Zeros(), seeds=lambda e, k: k)
         with pytest.raises(EnvError, match=said.replace("{E}", str(n_envs))):
             rollout.collect(5, Clock())
     found = rltrain.check_env(made)

@@ -14,11 +14,9 @@ def test_a_file_that_cannot_be_written_is_warned_of_once_until_it_can(caplog):
     assert not disk.degraded
     assert [disk.attempt("run.json", lambda w=w: write(w)) for w in outcomes] == outcomes
     assert disk.degraded
-    problem = (
-        "run.json could not be written ([Errno 28] No space left on device); the run continues"
-    )
+    said = "run.json could not be written ([Errno 28] No space left on device); the run continues"
     warnings = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
-    assert warnings == [problem, "run.json could be written again", problem]
+    assert warnings == [said, "run.json could be written again", said]
 
 
 class Door:
@@ -43,9 +41,7 @@ def test_what_some_raise_is_a_warning_and_the_others_are_closed(caplog):
     ]
 
 
-def test_a_trainer_closes_the_environments_of_tests_whatever_those_of_training_raise(
-    small, tmp_path, caplog
-):
+def test_environments_of_tests_are_closed_whatever_those_of_training_raise(small, tmp_path, caplog):
     trainer = rltrain.make_trainer(small, run_dir=tmp_path)
     trainer.rollout.env, trainer.test_rollout.env = Door(OSError("the game is gone")), Door()
     trainer.close()

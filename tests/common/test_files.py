@@ -22,36 +22,32 @@ READERS = {
 }
 """Names of functions and methods that open a file, and do not ask what it is."""
 WRITES = ("w", "wb", "x", "xb", "a")
-PACKAGE_DATA = "a file of this package"
-MACHINE = "a file of the system's"
-OWN = "a file that the person who types the command has written"
 ALLOWED = {
+    **dict.fromkeys(
+        (
+            *("common/machine/install.py", "config/catalog.py", "config/combinations.py"),
+            *("config/trust.py", "config/yaml_files.py", "config/suggest/aliases.py"),
+            *("config/validate/constructor.py", "mode/init/__init__.py"),
+            *("report/readers/published.py", "mode/export/network.py"),
+            *("common/page/__init__.py", "report/page/__init__.py"),
+        ),
+        "a file of this package",
+    ),
+    **dict.fromkeys(
+        ("common/machine/free_memory.py", "common/machine/usage.py"), "a file of the system's"
+    ),
     "common/files.py": "the helpers",
     "common/checkpoint/kept_files.py": "what is copied is a file that was typed",
     "common/file_rows.py": "asks what it has opened, without following links or waiting",
-    "common/machine/install.py": PACKAGE_DATA,
-    "common/machine/free_memory.py": MACHINE,
-    "common/machine/usage.py": MACHINE,
     "common/machine/streams.py": "/dev/null",
     "common/checkpoint/storage.py": "the sums of its files were made, by a helper",
-    "config/catalog.py": PACKAGE_DATA,
-    "config/combinations.py": PACKAGE_DATA,
-    "config/trust.py": PACKAGE_DATA,
-    "config/yaml_files.py": PACKAGE_DATA,
-    "config/suggest/aliases.py": PACKAGE_DATA,
-    "config/validate/constructor.py": PACKAGE_DATA,
-    "mode/init/__init__.py": PACKAGE_DATA,
-    "report/readers/published.py": PACKAGE_DATA,
     "migrate/pymarl_files.py": "weights alone, from what a helper has opened",
     "logger/jsonl.py": "metrics of a run in which nothing but plain files was found",
     "logger/tensorboard.py": "a recording that this run has made",
-    "logger/wandb.py": OWN,
-    "mode/export/network.py": PACKAGE_DATA,
+    "logger/wandb.py": "a file that the person who types the command has written",
     "mode/hub/push.py": "copies files of a run in which nothing but plain files was found",
     "mode/tune/study.py": "a file of a study in which nothing but plain files was found",
     "offline/dataset.py": "read_index found a plain file with the listed size",
-    "common/page/__init__.py": PACKAGE_DATA,
-    "report/page/__init__.py": PACKAGE_DATA,
     "report/readers/stable_baselines3.py": "arrays without objects, from what a helper has opened",
 }
 """Files with other readers, and why they may have them."""

@@ -43,6 +43,5 @@ def test_an_unknown_keyword_is_refused() -> None:
 
 def test_the_signature_lists_the_fields_with_types_and_defaults() -> None:
     found = inspect.signature(Picture).parameters
-    assert list(found) == ["name", "width", "height", "frame"]
-    assert found["width"].default == 3
+    assert (list(found), found["width"].default) == (["name", "width", "height", "frame"], 3)
     assert found["width"].annotation == Count

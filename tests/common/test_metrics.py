@@ -30,18 +30,13 @@ def test_metrics_are_plain_means_since_the_last_take():
 
 def test_summary_of_a_hand_made_batch():
     episodes = [Episode(1.0, 10, {"win": False}), Episode(3.0, 20, {"win": True})]
-    assert summarize(episodes) == {
-        "test/return_mean": 2.0,
-        "test/return_std": 1.0,
-        "test/episode_length_mean": 15.0,
-        "test/win_rate": 0.5,
-    }
+    expected = {"test/return_mean": 2.0, "test/return_std": 1.0, "test/win_rate": 0.5}
+    assert summarize(episodes) == {**expected, "test/episode_length_mean": 15.0}
 
 
 def test_counts_of_an_environment_are_averaged_over_the_episodes_that_report_them():
     reporting = [Episode(1.0, 2, {"metrics": {"score": x}}) for x in (2.0, 5.0)]
-    found = summarize([Episode(1.0, 2), *reporting])
-    assert found["test/score_mean"] == 3.5
+    assert summarize([Episode(1.0, 2), *reporting])["test/score_mean"] == 3.5
     assert episode_metrics(reporting)[0]["score_mean"] == 2.0
 
 
@@ -62,18 +57,10 @@ def test_wilson_intervals_of_the_tables(wins, n, low, high):
     assert wilson(wins, n) == pytest.approx((low, high), abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("n", "quantile"),
-    [
-        (2, 12.7062),
-        (3, 4.3027),
-        (5, 2.7764),
-        (6, 2.5706),
-        (9, 2.3060),
-        (32, 2.0395),
-        (1001, 1.9623),
-    ],
-)
+QUANTILES = {2: 12.7062, 3: 4.3027, 5: 2.7764, 6: 2.5706, 9: 2.306, 32: 2.0395, 1001: 1.9623}
+
+
+@pytest.mark.parametrize(("n", "quantile"), QUANTILES.items())
 def test_intervals_of_means_have_the_quantiles_of_the_tables(n, quantile):
     assert student(math.sqrt(n - 1), n) == pytest.approx((1, quantile), abs=3e-4)
 
@@ -157,8 +144,7 @@ def test_rows_that_are_one_tensor_are_added_like_numbers_by_name():
 def test_a_row_is_a_mapping():
     row = MetricRow(("loss", "lr"), torch.tensor([1.0, 2.0]))
     assert {**row} == dict(row) == {"loss": 1.0, "lr": 2.0}
-    assert len(row) == 2
-    assert row.get("nothing", 0) == 0
+    assert (len(row), row.get("nothing", 0)) == (2, 0)
 
 
 @pytest.mark.parametrize("resumes", [False, True])

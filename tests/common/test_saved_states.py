@@ -15,17 +15,9 @@ KEYS = ["a", "b", "a.b", "a.b~", "b.0", "", ".", "a/b", "..", "%2E", "~", "\ud80
 KEYS += ["__tensor__", "__float__", "__items__", "__tuple__", "__metadata__", "torch", "1", "ä\0"]
 KEYS += [0, 1, -7, 2**70, 2.5, float("inf"), None, (1, "a"), np.int64(3)]
 LEAVES = [None, True, 0, 2**90, -0.0, 1e300, float("-inf"), "", "\ud800\0", np.float32(0.1)]
-LEAVES += [
-    np.zeros(()),
-    np.arange(6.0).reshape(2, 3).T,
-    np.zeros((0, 2), np.uint16),
-    torch.ones(()),
-]
-LEAVES += [
-    np.arange(3, dtype=">i4"),
-    torch.zeros(2, 3, dtype=torch.bool).T,
-    np.float16([1, np.inf]),
-]
+LEAVES += [np.zeros(()), np.arange(6.0).reshape(2, 3).T, np.zeros((0, 2), np.uint16)]
+LEAVES += [torch.ones(()), np.arange(3, dtype=">i4"), torch.zeros(2, 3, dtype=torch.bool).T]
+LEAVES += [np.float16([1, np.inf])]
 
 
 def nested(rng, depth):

@@ -209,11 +209,8 @@ def test_the_last_value_of_a_key_counts_as_it_does_in_hydra():
 def test_sweeps_become_jobs_in_argument_order():
     found = jobs(parse(["algo=vdn,qmix", "seed=range(1,3)", "total_env_steps=9"]))
     assert found[0] == ["algo=vdn", "seed=1", "total_env_steps=9"]
-    assert [f[:2] for f in found[1:]] == [
-        ["algo=vdn", "seed=2"],
-        ["algo=qmix", "seed=1"],
-        ["algo=qmix", "seed=2"],
-    ]
+    pairs = [["algo=vdn", "seed=2"], ["algo=qmix", "seed=1"], ["algo=qmix", "seed=2"]]
+    assert [f[:2] for f in found[1:]] == pairs
 
 
 def test_pymarls_defaults_are_the_defaults():

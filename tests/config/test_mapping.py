@@ -102,18 +102,10 @@ def test_what_is_neither_texts_nor_a_mapping_is_refused(given):
 
 
 def test_values_arrive_in_the_settings():
-    settings = settings_from(
-        {
-            "algo": "dqn",
-            "env": "gymnasium",
-            "env.id": "CartPole-v1",
-            "env.kwargs": {"sutton_barto_reward": True},
-            "algo.network": {"hidden_sizes": [8], "dueling": True},
-            "dataset.write": "a folder, with=signs",
-            "test.episodes": 1e1,
-        }
-    )
+    typed = {"algo": "dqn", "env": "gymnasium", "env.id": "CartPole-v1", "test.episodes": 1e1}
+    typed |= {"env.kwargs": {"sutton_barto_reward": True}, "dataset.write": "a folder, with=signs"}
+    typed |= {"algo.network": {"hidden_sizes": [8], "dueling": True}}
+    settings = settings_from(typed)
     assert settings.nodes["env"].kwargs["kwargs"] == {"sutton_barto_reward": True}
     assert settings.nodes["algo.network"].kwargs["hidden_sizes"] == [8]
-    assert settings.run.dataset.write == "a folder, with=signs"
-    assert settings.run.test.episodes == 10
+    assert (settings.run.dataset.write, settings.run.test.episodes) == ("a folder, with=signs", 10)

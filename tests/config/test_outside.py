@@ -8,18 +8,8 @@ import pytest
 
 from rltrain.battles.scripted.policies import DECISIONS
 from rltrain.common.checkpoint.opponent_files import NAMED, is_checkpoint
-from rltrain.config import schema
+from rltrain.config import schema, trust
 from rltrain.config.node import part_facts
-from rltrain.config.trust import (
-    FILES,
-    MODULE,
-    OUTSIDE,
-    REGISTERED,
-    is_plain,
-    key_kind,
-    outside,
-    shipped_parts,
-)
 from rltrain.config.validate.constructor import find_constructor
 
 INSIDE = {
@@ -74,7 +64,7 @@ def open_keys() -> Iterator[str]:
     for prefix, kinds in SETTINGS.items():
         for kind in kinds if isinstance(kinds, tuple) else (kinds,):
             yield from (key for key, annotation in of_settings(kind, prefix) if is_open(annotation))
-    for part, targets in shipped_parts().items():
+    for part, targets in trust.shipped_parts().items():
         for target in targets:
             found, facts = find_constructor(target), part_facts(part)
             words = (k for k, a in found.annotations.items() if is_open(a) and k not in facts)
@@ -93,8 +83,8 @@ def test_the_keys_that_reach_outside_are_found(keys):
 
 def is_known(key: str) -> bool:
     """Whether a key is marked or listed above."""
-    marks = [key_kind(tuple(f"{key}{end}".split("."))) for end in ("", ".any_name")]
-    of_a_list = OUTSIDE.get(key.partition(".")[0])  # callbacks, which are one value
+    marks = [trust.key_kind(tuple(f"{key}{end}".split("."))) for end in ("", ".any_name")]
+    of_a_list = trust.OUTSIDE.get(key.partition(".")[0])  # callbacks, which are one value
     return any(marks) or bool(of_a_list) or key.removeprefix("test.") in INSIDE or key in INSIDE
 
 
@@ -107,7 +97,7 @@ def test_keys_of_any_text_are_marked_or_known_to_stay_inside(keys):
 
 def test_marks_are_of_keys_that_there_are(keys):
     known = {*keys, *OPEN_NODES}
-    for form in OUTSIDE:
+    for form in trust.OUTSIDE:
         assert form.removesuffix(".*") in known or form.removesuffix("*") + "any_name" in known, (
             form
         )
@@ -117,15 +107,13 @@ OPEN_NODES = ("mode", "record", "hub", "init", "match", "report", "sweep", "tune
 
 
 def test_tests_have_the_marks_of_their_environment():
-    assert key_kind(("test", "env", "prices")) == key_kind(("env", "prices")) == "file"
-    assert {"env.prices", "test.env.prices"} <= {*FILES}
+    assert trust.key_kind(("test", "env", "prices")) == trust.key_kind(("env", "prices")) == "file"
+    assert {"env.prices", "test.env.prices"} <= {*trust.FILES}
 
 
 def test_what_names_environments_by_ids_is_listed():
-    with_ids = {
-        target for target in shipped_parts()["env"] if "id" in find_constructor(target).annotations
-    }
-    assert with_ids == {*REGISTERED, "rltrain.env.pettingzoo_env"}
+    with_ids = {t for t in trust.shipped_parts()["env"] if "id" in find_constructor(t).annotations}
+    assert with_ids == {*trust.REGISTERED, "rltrain.env.pettingzoo_env"}
 
 
 @pytest.mark.parametrize(
@@ -143,7 +131,7 @@ def test_what_names_environments_by_ids_is_listed():
     ],
 )
 def test_numbers_and_single_words_are_harmless(value, plain):
-    assert is_plain(value) is plain
+    assert trust.is_plain(value) is plain
 
 
 @pytest.mark.parametrize(
@@ -152,7 +140,7 @@ def test_numbers_and_single_words_are_harmless(value, plain):
 )
 def test_names_of_folders_of_trackio_are_typed_unless_they_are_words(value, typed):
     options = {"_target_": "rltrain.logger.Trackio", "project": value, "group": None}
-    assert bool(outside({"logger": {"trackio": options}})) is typed
+    assert bool(trust.outside({"logger": {"trackio": options}})) is typed
 
 
 @pytest.mark.parametrize("name", ["closest", "random", "self", "builtin", "team", "qmix", "a/b"])
@@ -165,10 +153,10 @@ def test_opponents_are_typed_unless_no_folder_takes_their_name(name, own_folder)
     assert is_checkpoint(name) is (name not in NAMED)
     assert is_checkpoint(f"./{name}")
     for tree in ({"opponent": name}, {"opponents": {name: 1.0}}):
-        assert bool(outside({"env": tree})) is (name not in NAMED)
-    assert bool(outside({"test": {"opponent": name}})) is (name not in NAMED)
+        assert bool(trust.outside({"env": tree})) is (name not in NAMED)
+    assert bool(trust.outside({"test": {"opponent": name}})) is (name not in NAMED)
 
 
 @pytest.mark.parametrize("text", ["os:system", "a.b:C", "_a:b.c"])
 def test_modules_are_known_by_their_form(text):
-    assert MODULE.fullmatch(text)
+    assert trust.MODULE.fullmatch(text)

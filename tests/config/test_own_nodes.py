@@ -100,11 +100,8 @@ def test_wrong_keywords_of_a_typed_part_are_named(target, word, said):
 
 
 def test_other_keywords_reach_a_constructor_that_takes_them():
-    overrides = [
-        "algo.optimizer._target_=own_nodes.free",
-        "algo.optimizer.lr=1",
-        "algo.optimizer.x=2",
-    ]
+    overrides = ["algo.optimizer._target_=own_nodes.free", "algo.optimizer.lr=1"]
+    overrides += ["algo.optimizer.x=2"]
     assert settings_from(["algo=dqn", *overrides]).nodes["algo.optimizer"].kwargs == {
         "lr": 1,
         "x": 2,

@@ -21,16 +21,9 @@ from rltrain.config.schema import AlgoSettings
     ],
 )
 def test_time_steps_of_one_iteration(typed, per_env_step, n_envs, expected):
-    algo = AlgoSettings(
-        batch_size=1,
-        steps_per_collect=typed,
-        updates_per_episode=None,
-        updates_per_env_step=per_env_step,
-        learning_starts=0,
-        max_grad_norm=None,
-        lr_factors=None,
-        reward_norm=None,
-    )
+    others = ("updates_per_episode", "max_grad_norm", "lr_factors", "reward_norm")
+    given = {"steps_per_collect": typed, "updates_per_env_step": per_env_step}
+    algo = AlgoSettings(batch_size=1, learning_starts=0, **given, **dict.fromkeys(others))
     assert algo.time_steps(n_envs) == expected
 
 

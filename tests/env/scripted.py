@@ -58,20 +58,34 @@ class Counting(Scripted):
         return obs, reward, terminated, truncated, {**info, "metrics": {"score": np.int64(self.t)}}
 
 
-class Sampled(gymnasium.Env):
-    """Shows samples of its observation space; subclasses name the spaces."""
+class Plain(gymnasium.Env):
+    """Pays ``reward`` in each of ``length`` steps and shows ``seen``, zeros unless overridden."""
 
-    length = 5
+    observation_space, action_space = spaces.Box(-1, 1, (2,)), spaces.Discrete(2)
+    reward, length = 1.0, 5
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
         self.t = 0
-        self.observation_space.seed(seed)
-        return self.observation_space.sample(), {}
+        return self.seen(), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         self.t += 1
-        return self.observation_space.sample(), 1.0, self.t == self.length, False, {}
+        return self.seen(), self.reward, self.t == self.length, False, {}
+
+    def seen(self) -> Any:
+        return np.zeros(self.observation_space.shape, self.observation_space.dtype)
+
+
+class Sampled(Plain):
+    """Shows samples of its observation space; subclasses name the spaces."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        self.observation_space.seed(seed)
+        return super().reset(seed=seed)
+
+    def seen(self) -> Any:
+        return self.observation_space.sample()
 
 
 gymnasium.register("Scripted-v0", entry_point=Scripted)

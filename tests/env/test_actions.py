@@ -55,8 +55,7 @@ def test_every_component_is_an_agent():
     assert first.avail_actions.tolist() == [[1, 1, 0], [1, 1, 1], [1, 1, 0]]
     assert (first.obs == first.state).all()
     _, reward, *_ = env.step(np.array([1, 2, 0]))
-    assert env.env.env.given == [[1, 3, 0]]
-    assert reward.shape == (1,)
+    assert (env.env.env.given, reward.shape) == ([[1, 3, 0]], (1,))
 
 
 def test_too_many_combinations_are_refused_with_their_count():

@@ -111,16 +111,15 @@ def play(env: AtariVectorEnv, n: int) -> list[tuple[int, float, bool, bool]]:
     return out
 
 
+ON, OVER = (False, False), (True, True)
+
+
 @pytest.mark.usefixtures("stand_in")
 class TestLives:
     def test_a_lost_life_closes_an_episode_and_the_game_goes_on(self) -> None:
-        assert play(begun(), 5) == [
-            (1, 1, False, False),
-            (2, 1, True, True),  # a life
-            (3, 0, False, False),  # the next episode's first step
-            (4, -1, True, True),  # the game
-            (0, 0, False, False),
-        ]
+        # a life, the next episode's first step, the game
+        found = [(1, 1, *ON), (2, 1, *OVER), (3, 0, *ON), (4, -1, *OVER), (0, 0, *ON)]
+        assert play(begun(), 5) == found
 
     def test_fire_is_pressed_between_lives(self) -> None:
         env = begun()
@@ -128,13 +127,8 @@ class TestLives:
         assert env._ale.actions == [[2], [2], [1]]
 
     def test_tests_see_whole_games_and_raw_scores(self) -> None:
-        assert play(begun(training=False), 5) == [
-            (1, 5, False, False),
-            (2, 1, False, False),
-            (3, 0, False, False),
-            (4, -3, True, True),
-            (0, 0, False, False),
-        ]
+        found = [(1, 5, *ON), (2, 1, *ON), (3, 0, *ON), (4, -3, *OVER), (0, 0, *ON)]
+        assert play(begun(training=False), 5) == found
 
     def test_lives_and_clipping_can_be_left_alone_in_training(self) -> None:
         env = begun(terminal_on_life_loss=False, reward_clip=None)
@@ -179,9 +173,8 @@ class TestLives:
         assert state["exact"] is False
         other.load_state_dict(state)
         assert other._ale.seeds[-1] == ([True, True], [102, 112])
-        with pytest.raises(
-            ValueError, match=r"2 environments, this run has 1: set hardware\.n_envs=2"
-        ):
+        said = r"2 environments, this run has 1: set hardware\.n_envs=2"
+        with pytest.raises(ValueError, match=said):
             made().load_state_dict(state)
 
     def test_frames_are_stored_once(self) -> None:

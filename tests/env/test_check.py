@@ -7,20 +7,14 @@ from gymnasium import spaces
 
 import rltrain
 from rltrain.errors import UsageError
+from tests.env.scripted import Plain
 from tests.env.team.scripted import Scripted, Stateful
 
 
-class Good(gymnasium.Env):
-    observation_space, action_space = spaces.Box(-1, 1, (2,)), spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.t = 0
-        return self.seen(), {}
-
+class Good(Plain):
     def step(self, action):
-        self.t += 1
-        return self.seen(), float(action), self.t == 5, False, {}
+        self.reward = float(action)
+        return super().step(action)
 
     def seen(self):
         return self.np_random.uniform(-1, 1, 2).astype(np.float32)
@@ -104,9 +98,7 @@ Listed = stepping("Listed", lambda obs, reward, over, *rest: (obs, reward, [over
 Exhausted = stepping("Exhausted", lambda *returned: next(iter([])))
 ExhaustedTeam = stepping("ExhaustedTeam", lambda *returned: next(iter([])), Scripted)
 TeamWithoutInfos = stepping("TeamWithoutInfos", lambda *five: (*five[:4], None), Scripted)
-TeamWithoutInfo = stepping(
-    "TeamWithoutInfo", lambda *five: (*five[:4], dict.fromkeys(five[4])), Scripted
-)
+TeamWithoutInfo = stepping("TeamWithoutInfo", lambda *x: (*x[:4], dict.fromkeys(x[4])), Scripted)
 Measured, Reserved = measured("Measured", "profit"), measured("Reserved", "return")
 Unnamed, Unreadable = measured("Unnamed", ""), measured("Unreadable", "\n")
 
@@ -230,10 +222,8 @@ def test_a_single_agents_mask_in_its_observation_is_a_hint():
 def test_the_command_checks_any_environment(command, capsys):
     assert command("mode=doctor", "env=two_step") == 0
     said = capsys.readouterr().out
-    assert (
-        "2 agents, 2 actions, observations [3], state 3, 1 reward, episodes of at most 2 steps"
-        in said
-    )
+    sizes = "2 agents, 2 actions, observations [3], state 3, 1 reward, episodes of at most 2 steps"
+    assert sizes in said
     assert "No problem was found." in said
 
 

@@ -154,9 +154,8 @@ def test_masks_of_components_become_those_of_the_combinations(sizes, given, expe
     team = adapted(Team(actions=(space, space), mask=given))
     for env, n in ((single, 1), (team, 2)):
         if expected is None:
-            with pytest.raises(
-                EnvError, match=r"(?s)(gave|returned) .*action_mask .* or a tuple of one mask"
-            ):
+            said = r"(?s)(gave|returned) .*action_mask .* or a tuple of one mask"
+            with pytest.raises(EnvError, match=said):
                 env.reset(0)
         else:
             assert env.reset(0).avail_actions.tolist() == [expected] * n

@@ -22,12 +22,20 @@ def begun(id: str, **given: Any) -> Any:
     return env
 
 
+def fails(env: Any, match: str, seed: int = 41, step: int = 1) -> None:
+    """One of the first steps is refused."""
+    env = GymnasiumEnv(env)
+    env.reset(seed)
+    for _ in range(step - 1):
+        go(env)
+    with pytest.raises(EnvError, match=match):
+        go(env)
+
+
 @pytest.mark.parametrize(
     ("clip", "seen"), [(None, [-3, 0.5, 9]), (1.0, [-1, 0.5, 1]), (4.0, [-3, 0.5, 4])]
 )
-def test_rewards_are_clipped_only_if_asked_for_and_returns_never(
-    clip: float | None, seen: list[float]
-) -> None:
+def test_rewards_are_clipped_only_if_asked_for_and_returns_never(clip, seen):
     """Defect: train/return_mean was that of clipped rewards."""
     kwargs = {"rewards": (-3, 0.5, 9), "ends": ("", "", "truncated")}
     env = made("Scripted-v0", n_envs=2, kwargs=kwargs, reward_clip=clip)
@@ -40,14 +48,10 @@ def test_rewards_are_clipped_only_if_asked_for_and_returns_never(
 @pytest.mark.filterwarnings("ignore:overflow")
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e300, None, np.zeros(2)])
 def test_a_reward_that_is_no_number_names_environment_step_and_seed(bad: Any) -> None:
-    env = GymnasiumEnv(Scripted(rewards=(1.0, bad)))
-    env.reset(41)
-    go(env)
-    says = (
-        r"one number, such as float\(reward\)" if bad is None else "expected (a finite|one) number"
-    )
-    with pytest.raises(EnvError, match=rf"^Scripted at step 2 .* 41 returned the reward.*{says}"):
-        go(env)
+    of_none = r"one number, such as float\(reward\)"
+    says = of_none if bad is None else "expected (a finite|one) number"
+    where = "^Scripted at step 2 .* 41 returned the reward"
+    fails(Scripted(rewards=(1.0, bad)), f"{where}.*{says}", step=2)
 
 
 NO_NUMBERS = {"1.0": "text", b"1.0": "bytes", None: "NoneType", (1.0,): "tuple", 1j: "complex"}
@@ -76,9 +80,7 @@ def test_the_seed_that_is_named_is_the_one_that_was_given() -> None:
 
 
 @pytest.mark.parametrize(("time_limit", "terminated"), [("bootstrap", False), ("terminal", True)])
-def test_a_time_limit_ends_an_episode_without_terminating_it(
-    time_limit: str, terminated: bool
-) -> None:
+def test_a_time_limit_ends_an_episode_without_terminating_it(time_limit, terminated):
     env = begun("Limited-v0", time_limit=time_limit)
     assert env.spec.max_steps == 3
     found = [(env.step(IDLE)[1][0], env.last[0]) for _ in range(4)]
@@ -179,9 +181,7 @@ def test_a_task_is_part_of_the_state() -> None:
 
 @pytest.mark.parametrize("n_envs", [1, 2, 3])
 @pytest.mark.parametrize("compiled", [False, True])
-def test_a_restart_keeps_the_task_in_any_number_of_environments(
-    n_envs: int, compiled: bool
-) -> None:
+def test_a_restart_keeps_the_task_in_any_number_of_environments(n_envs: int, compiled: bool):
     one = begun("CartPole-v1", n_envs=2)
     one.call("set_task", {"gravity": 12.0})
     for state in (one.state_dict(), one.carried()):
@@ -210,11 +210,7 @@ class Failing(Scripted):
 
 
 def test_an_environment_that_fails_is_named_with_step_and_seed() -> None:
-    env = GymnasiumEnv(Failing())
-    env.reset(41)
-    go(env)
-    with pytest.raises(EnvError, match=r"^Failing at step 2 .* seed 41 failed: KeyError"):
-        go(env)
+    fails(Failing(), "^Failing at step 2 .* seed 41 failed: KeyError", step=2)
 
 
 @pytest.mark.parametrize(
@@ -223,20 +219,14 @@ def test_an_environment_that_fails_is_named_with_step_and_seed() -> None:
     ids=["no number", "another shape", "another space"],
 )
 def test_a_wrong_observation_names_environment_step_and_seed(shown: Any) -> None:
-    env = GymnasiumEnv(Scripted(shows=[np.zeros(2, np.float32), shown]))
-    env.reset(41)
-    with pytest.raises(EnvError, match=r"^Scripted at step 1 .* seed 41 returned the observation"):
-        go(env)
+    env = Scripted(shows=[np.zeros(2, np.float32), shown])
+    fails(env, "^Scripted at step 1 .* seed 41 returned the observation")
 
 
 def test_a_picture_of_another_size_names_environment_step_and_seed() -> None:
-    space = spaces.Box(0, 255, (4, 5, 3), np.uint8)
-    env = GymnasiumEnv(
-        Scripted(space, [np.zeros((4, 5, 3), np.uint8), np.zeros((4, 4, 3), np.uint8)])
-    )
-    env.reset(41)
-    with pytest.raises(EnvError, match=r"shape \(4, 5, 3\), got uint8 of the shape \(4, 4, 3\)"):
-        go(env)
+    shows = [np.zeros((4, width, 3), np.uint8) for width in (5, 4)]
+    env = Scripted(spaces.Box(0, 255, (4, 5, 3), np.uint8), shows)
+    fails(env, r"shape \(4, 5, 3\), got uint8 of the shape \(4, 4, 3\)")
 
 
 def test_numbers_that_the_environment_counts_are_told_at_the_end() -> None:
@@ -254,13 +244,8 @@ def test_a_broken_environment_is_a_broken_world() -> None:
 
 def test_a_spec_is_what_a_checkpoint_can_hold() -> None:
     spec = made("CartPole-v1").spec
-    assert spec == EnvSpec(
-        n_agents=1,
-        n_actions=2,
-        obs_shape=(4,),
-        max_steps=500,
-        obs_space={"box": [4], "dtype": "float32"},
-    )
+    given = {"max_steps": 500, "obs_space": {"box": [4], "dtype": "float32"}}
+    assert spec == EnvSpec(n_agents=1, n_actions=2, obs_shape=(4,), **given)
 
 
 @pytest.mark.parametrize(
@@ -300,10 +285,8 @@ def test_what_an_episode_reports_is_named_where_it_is_something_else(info: Any, 
         def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
             return *super().step(action)[:4], info
 
-    env = GymnasiumEnv(Reporting(ends=("terminated",)))
-    env.reset(7)
-    with pytest.raises(EnvError, match=rf"Reporting at step 1 .* seed 7 returned {match}"):
-        go(env)
+    env = Reporting(ends=("terminated",))
+    fails(env, rf"Reporting at step 1 .* seed 7 returned {match}", seed=7)
 
 
 def test_an_environment_without_numbers_to_observe_is_refused() -> None:

@@ -20,9 +20,7 @@ SHORT += ["hardware.n_envs=1", "hardware.threads=1", "logger.wandb.mode=disabled
 SHORT += ["test.episodes=1", "test.interval=1_000", "logger.console=false"]
 
 
-def test_the_command_leaves_with_4_when_the_environment_breaks(
-    monkeypatch: Any, own_folder: Any, capsys: Any
-) -> None:
+def test_the_command_leaves_with_4_when_the_environment_breaks(monkeypatch, own_folder, capsys):
     overrides = [*SHORT, "env.id=BrokenReward-v0"]
     monkeypatch.setattr(sys, "argv", ["rltrain", *overrides])
     assert command(*overrides) == 4

@@ -27,15 +27,12 @@ IDS = {
 
 
 @pytest.mark.parametrize("id", IDS)
-def test_an_unknown_id_is_refused_with_what_to_type(
-    id: str, recwarn: Any, monkeypatch: Any
-) -> None:
+def test_an_unknown_id_is_refused_with_what_to_type(id, recwarn, monkeypatch):
     for spec in list(gymnasium.registry.values()):
         if str(spec.entry_point).startswith("ale_py"):  # where the extra [atari] is installed
             monkeypatch.delitem(gymnasium.registry, spec.id)
-    with pytest.raises(
-        ValueError, match=rf"^env\.id={re.escape(id)} cannot be created: "
-    ) as caught:
+    said = rf"^env\.id={re.escape(id)} cannot be created: "
+    with pytest.raises(ValueError, match=said) as caught:
         made(id)
     assert str(caught.value).endswith(IDS[id])
     assert ".." not in str(caught.value)
@@ -81,8 +78,7 @@ def test_a_class_can_be_named_without_registration() -> None:
 def test_a_class_of_ones_own_needs_no_registration() -> None:
     env = from_class(Scripted, n_envs=2, **DEFAULTS)
     env.reset(lambda i, k: i)
-    assert env.obs.shape == (2, 1, 2)
-    assert env.envs[0].name == "Scripted"
+    assert (env.obs.shape, env.envs[0].name) == ((2, 1, 2), "Scripted")
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -154,9 +150,8 @@ def test_a_constructor_that_fails_is_named_with_its_error() -> None:
 
 
 def test_an_id_of_minigrid_names_its_package():
-    with pytest.raises(
-        ValueError, match=r"pip install minigrid, then env.id=minigrid:MiniGrid-X-v0"
-    ):
+    said = r"pip install minigrid, then env.id=minigrid:MiniGrid-X-v0"
+    with pytest.raises(ValueError, match=said):
         gymnasium_env(id="MiniGrid-X-v0", n_envs=1, training=True, record=False, kwargs={})
 
 

@@ -37,9 +37,7 @@ PUBLIC = {  # of environments that others have published
 
 @pytest.mark.parametrize("side", PUBLIC)
 def test_channels_of_public_shapes(side: str) -> None:
-    assert {shape: channel_side(shape)[0] for shape in PUBLIC[side]} == dict.fromkeys(
-        PUBLIC[side], side
-    )
+    assert {s: channel_side(s)[0] for s in PUBLIC[side]} == dict.fromkeys(PUBLIC[side], side)
 
 
 def test_channels_of_every_shape_with_two_equal_sides() -> None:
@@ -279,9 +277,7 @@ HUGE_SPACES: list[tuple[spaces.Space[Any], Any]] = [
 
 
 @pytest.mark.parametrize(("space", "huge"), HUGE_SPACES, ids=lambda x: str(x)[:20])
-def test_numbers_that_float32_cannot_hold_are_refused_without_a_warning(
-    space: spaces.Space[Any], huge: Any, recwarn: Any
-) -> None:
+def test_numbers_that_float32_cannot_hold_are_refused_without_a_warning(space, huge, recwarn):
     env = GymnasiumEnv(Scripted(space, [huge]))
     with pytest.raises(EnvError, match=r"expected finite numbers, at most 3e\+38"):
         env.reset(0)

@@ -61,9 +61,7 @@ def play(env: StockTradingEnv, *actions: int) -> tuple[list[float], dict[str, An
         ((BUY, SELL, BUY), [1, 0, -1]),
     ],
 )
-def test_wealth_moves_with_the_price_while_the_share_is_held(
-    doubling: str, actions: tuple[int, ...], rewards: list[float]
-) -> None:
+def test_wealth_moves_with_the_price_while_the_share_is_held(doubling, actions, rewards):
     assert play(begun(doubling), *actions)[0] == rewards
 
 
@@ -129,8 +127,7 @@ def test_training_knows_nothing_of_the_prices_of_tests(tmp_path: Path) -> None:
 def test_test_episodes_begin_with_a_window_of_test_prices() -> None:
     env = StockTradingEnv(training=False, n_prices=400, test_fraction=0.25, episode_length=None)
     env.reset(seed=0)
-    assert len(env.returns) == 99
-    assert env.now - env.window == 0
+    assert (len(env.returns), env.now - env.window) == (99, 0)
     np.testing.assert_array_equal(env.returns, np.diff(np.log(generated_prices(400, 0)[300:])))
 
 
@@ -223,9 +220,8 @@ def test_a_missing_file_is_refused() -> None:
 
 
 def test_too_few_prices_are_refused(doubling: str) -> None:
-    with pytest.raises(
-        ValueError, match=r"10 prices .* 5 for training and 5 for tests.* 7 or more"
-    ):
+    said = r"10 prices .* 5 for training and 5 for tests.* 7 or more"
+    with pytest.raises(ValueError, match=said):
         game(doubling, episode_length=5)
 
 
@@ -236,15 +232,13 @@ SHORT += ["algo.batch_size=8", "log.interval=40", "buffer.capacity=100"]
 
 @pytest.mark.slow
 def test_the_class_trains_from_python(tmp_path: Path) -> None:
-    trainer = rltrain.make_trainer(
-        ["algo=dqn", *SHORT], run_dir=tmp_path / "run", env=StockTradingEnv
-    )
-    results = [trainer.iterate() for _ in range(2)]
+    run = rltrain.make_trainer(["algo=dqn", *SHORT], run_dir=tmp_path / "run", env=StockTradingEnv)
+    results = [run.iterate() for _ in range(2)]
     assert results[-1]["updates"] > 0
     assert "test/excess_over_buy_and_hold_mean" in results[-1]
-    training, testing = (r.env.envs[0].env for r in (trainer.rollout, trainer.test_rollout))
+    training, testing = (r.env.envs[0].env for r in (run.rollout, run.test_rollout))
     assert (len(training.returns), len(testing.returns)) == (15_999, 3_999)
-    trainer.close()
+    run.close()
 
 
 def test_the_command_trains_and_tests_on_parts_of_their_own(tmp_path: Path) -> None:

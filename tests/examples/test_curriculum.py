@@ -34,16 +34,9 @@ def log(curriculum, trainer, value):
 def test_the_next_task_begins_when_the_metric_reaches_the_threshold():
     curriculum, trainer = Curriculum(**GRAVITY), looking()
     curriculum.on_train_start(trainer)
-    assert [log(curriculum, trainer, x) for x in (4.9, 5.0, 9.0, 4.0, 6.0, 9.0)] == [
-        0,
-        0,
-        1,  # still counts episodes of the task before
-        1,
-        1,
-        2,
-    ]
-    assert trainer.rollout.tasks == ["a", "b", "c"]
-    assert trainer.test_rollout.tasks == []
+    stages = [log(curriculum, trainer, x) for x in (4.9, 5.0, 9.0, 4.0, 6.0, 9.0)]
+    assert stages == [0, 0, 1, 1, 1, 2]  # the first 1 still counts episodes of the task before
+    assert (trainer.rollout.tasks, trainer.test_rollout.tasks) == (["a", "b", "c"], [])
 
 
 def test_after_the_last_task_nothing_changes():

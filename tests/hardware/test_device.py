@@ -48,9 +48,7 @@ def test_cuda_without_a_gpu_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("cores", "algo", "expected"), [(1, "drqn", 1), (8, "drqn", 2), (1, "dqn", 1), (8, "dqn", 1)]
 )
-def test_threads_are_chosen_by_the_kind_of_network(
-    cores: int, algo: str, expected: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threads_are_chosen_by_the_kind_of_network(cores, algo, expected, monkeypatch):
     monkeypatch.setattr("rltrain.assemble.env.available_cores", lambda: cores)
     settings = compose_checked([f"algo={algo}", "env=cartpole", "hardware.threads=auto"]).settings()
     assert n_threads(settings) == expected
@@ -75,9 +73,7 @@ def test_set_threads_reaches_torch_and_children(n: int) -> None:
     assert {os.environ[v] for v in device.THREAD_VARIABLES} == {str(n)}
 
 
-def test_the_allocator_policy_is_set_on_glibc_and_skipped_elsewhere(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_allocator_policy_is_set_on_glibc_and_skipped_elsewhere(monkeypatch):
     assert device.set_allocator_policy() == (platform.libc_ver()[0] == "glibc")
     monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
     assert device.set_allocator_policy() is False
@@ -133,9 +129,7 @@ def test_the_machine_can_be_written_as_json(monkeypatch: pytest.MonkeyPatch) -> 
     assert {"cpu", "gpu", "numpy", "numba", "system"} <= set(machine)
 
 
-def test_owners_of_the_generators_in_two_threads_at_once_are_warned_of_once(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_owners_of_the_generators_in_two_threads_at_once_are_warned_of_once(caplog):
     device.warn_of_threads.cache_clear()
     both = Barrier(2)
 

@@ -13,10 +13,7 @@ from rltrain.kernels.cuda_graph import GraphedStep
 from rltrain.types import Clock
 from tests.helpers import require_same
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"),
-]
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")]
 DRAWN = [f"algo={name}" for name in gpu.DRAWN]
 RUN = [
     *("hardware=cuda", "total_env_steps=1200", "test.episodes=2", "test.n_envs=2"),

@@ -29,8 +29,7 @@ def test_collected_steps_have_final_steps_between_episodes() -> None:
     assert steps.last[:, 0].tolist() == [False, True, False, False, True, False, False]
     assert steps.terminated[:, 0].tolist() == [True, False, False, True, False, False, False]
     assert steps.reward[:, 0, 0].tolist() == [1, 0, 1, 3, 0, 1, 3]  # nothing in a final step
-    assert steps.action[~steps.last[:, 0], 0, 0].tolist() == [0, 0, 1, 0, 1]
-    assert steps.env_steps == 5
+    assert (steps.action[~steps.last[:, 0], 0, 0].tolist(), steps.env_steps) == ([0, 0, 1, 0, 1], 5)
     assert not steps.lost.any()
 
 
@@ -83,7 +82,6 @@ def remembering(env: SyncVectorEnv, seeds: Any) -> Rollout:
 def test_recurrent_states_are_kept_as_they_were_before_each_slot() -> None:
     walks = SyncVectorEnv(make=Walk, n_envs=2)
     steps = remembering(walks, lambda i, k: i + k).collect(7, CLOCK)
-    assert steps.hidden is not None
     assert (steps.hidden.shape, steps.hidden.dtype) == ((7, 2, 2, 1), np.float32)
     assert steps.hidden[:, 0, 0, 0].tolist() == [0, 1, 0, 1, 2, 0, 1]  # final steps end it
     assert steps.hidden[:, 1, 1, 0].tolist() == [0, 1, 2, 0, 1, 2, 3]
@@ -218,8 +216,7 @@ def test_the_policy_forgets_an_environment_that_lost_its_episode() -> None:
     """The first action after two steps would be 2 if it went on."""
     r = crashing(1)
     first, second = r.collect(8, CLOCK), r.collect(8, CLOCK)
-    assert len(first.last) == 2
-    assert second.action[0, :, 0].tolist() == [2, 0]
+    assert (len(first.last), second.action[0, :, 0].tolist()) == (2, [2, 0])
 
 
 def test_the_policy_begins_again_where_an_environment_cannot_continue() -> None:
@@ -242,9 +239,8 @@ def test_what_an_environment_pays_in_a_final_step_is_no_part_of_a_return() -> No
     r = Rollout(env=Paying(make=Walk, n_envs=2), policy=Counter(2), seeds=lambda i, k: i + k)
     found, expected = r.collect(12, CLOCK), rollout(2).collect(12, CLOCK)
     assert (found.reward == 100).any()
-    assert [e.episode_return for e in found.episodes] == [
-        e.episode_return for e in expected.episodes
-    ]
+    ours, theirs = ([e.episode_return for e in x.episodes] for x in (found, expected))
+    assert ours == theirs
 
 
 def test_a_broken_world_keeps_its_own_words() -> None:

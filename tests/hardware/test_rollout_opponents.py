@@ -37,9 +37,7 @@ class Always:
     acted: int = 0
     forgotten: list[list[int]] = field(default_factory=list)
 
-    def act(
-        self, obs: np.ndarray, avail_actions: np.ndarray, last: np.ndarray, clock: Clock
-    ) -> np.ndarray:
+    def act(self, obs, avail_actions, last, clock) -> np.ndarray:
         self.acted += 1
         return np.full(obs.shape[:2], self.action)
 
@@ -94,8 +92,7 @@ def test_opponents_that_play_nowhere_do_not_act() -> None:
 def test_the_next_opponent_begins_where_an_episode_ended() -> None:
     made, policies = opponents([["a", "b"], ["a", "builtin"], ["b", "a"]])
     made.act(np.array([True, False, False]), Clock())
-    assert made.names == ["b", "a", "b"]
-    assert policies["b"].forgotten[-1] == [0]
+    assert (made.names, policies["b"].forgotten[-1]) == (["b", "a", "b"], [0])
     made.act(np.array([False, True, False]), Clock())
     assert made.names == ["b", "builtin", "b"]
     assert made.side.commanded.tolist() == [True, False, True]
@@ -117,5 +114,4 @@ def test_an_opponent_remembers_the_actions_that_it_played() -> None:
 def test_environments_that_crashed_keep_their_opponent() -> None:
     made, policies = opponents([["a", "b"], ["a", "b"], ["builtin", "b"]])
     made.forget(np.array([True, False, True]))
-    assert made.names == ["a", "a", "builtin"]
-    assert policies["a"].forgotten[-1] == [0, 2]
+    assert (made.names, policies["a"].forgotten[-1]) == (["a", "a", "builtin"], [0, 2])

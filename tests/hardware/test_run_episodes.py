@@ -99,9 +99,7 @@ def test_a_test_is_left_in_the_slot_in_which_the_run_is_to_end() -> None:
 
 
 @pytest.mark.parametrize("ending", [0, 1, 2])
-def test_an_episode_that_may_never_end_is_warned_of_once(
-    ending: int, monkeypatch: Any, caplog: Any
-) -> None:
+def test_an_episode_that_may_never_end_is_warned_of_once(ending, monkeypatch, caplog):
     """Whether it is the first, or comes after others that end."""
 
     class Endless(Walk):

@@ -24,9 +24,7 @@ class Walk:
         self.seed, self.t = seed, 0
         return self._observation()
 
-    def step(
-        self, action: np.ndarray
-    ) -> tuple[Observation, np.ndarray, bool, bool, Mapping[str, Any]]:
+    def step(self, action: np.ndarray) -> tuple[Observation, np.ndarray, bool, bool, Mapping]:
         self.t += 1
         reward = (action + self.t).astype(np.float32)
         return self._observation(), reward, self.t == self.seed % 4 + 1, False, {"seed": self.seed}
@@ -89,9 +87,7 @@ class Counter:
         self.count = np.zeros(n_envs, np.int64)
         self.clocks: list[Clock] = []
 
-    def act(
-        self, obs: np.ndarray, avail_actions: np.ndarray, last: np.ndarray, clock: Clock
-    ) -> np.ndarray:
+    def act(self, obs, avail_actions, last, clock) -> np.ndarray:
         self.clocks.append(clock)
         action = np.repeat(self.count[:, None] % 3, obs.shape[1], 1)
         self.count = np.where(last, 0, self.count + 1)

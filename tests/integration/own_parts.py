@@ -76,12 +76,9 @@ class LossWithoutSteps:
     def __call__(self, online, target, batch, clock):
         q = online.agents.unroll(batch).q[:-1].gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
         error = (online.mixer(q, q, batch.action, batch.state[:-1]) - batch.reward)[batch.mask]
-        return LossResult(
-            self.scale * error.square().sum(),
-            torch.tensor(float(error.numel())),
-            torch.ones(len(batch.weight)),
-            {"loss": error.detach().square().mean()},
-        )
+        count, priority = torch.tensor(float(error.numel())), torch.ones(len(batch.weight))
+        metrics = {"loss": error.detach().square().mean()}
+        return LossResult(self.scale * error.square().sum(), count, priority, metrics)
 
 
 class Loss(LossWithoutSteps):

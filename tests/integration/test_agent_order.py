@@ -93,9 +93,7 @@ def test_other_names_are_refused_with_both_orders(run, tmp_path, monkeypatch, pl
     assert refused.value.exit_code == 2
 
 
-def test_a_checkpoint_of_another_order_does_not_fit_a_trainer_that_is_built(
-    run, tmp_path, monkeypatch
-):
+def test_a_checkpoint_of_another_order_does_not_fit_a_built_trainer(run, tmp_path, monkeypatch):
     monkeypatch.setenv(ORDER, "dcba")
     trainer = new(tmp_path)
     with pytest.raises(UsageError, match=r"agents a, b, c, d.*agents d, c, b, a"):

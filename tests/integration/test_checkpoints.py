@@ -48,9 +48,7 @@ def test_a_checkpoint_of_another_environment(command, trained, small):
         (["algo.mixer.embed_dim=8"], "algo.mixer.embed_dim=32, here 8"),
     ],
 )
-def test_a_checkpoint_of_another_network_says_what_to_type(
-    command, trained, small, overrides, what
-):
+def test_a_checkpoint_of_other_networks_says_what_to_type(command, trained, small, overrides, what):
     with pytest.raises(UsageError, match=re.escape(what)):
         command(*small, *overrides, f"checkpoint={trained}")
 

@@ -165,8 +165,7 @@ def test_every_method_for_one_agent_learns_from_what_it_stored(single, tmp_path,
     trainer.test(episodes=2)
     trainer.close()
     assert trainer.clock.updates > 0
-    found = {**trainer.latest, **trainer.metrics.take()}
-    assert found["learn/skipped_updates"] == 0
+    assert {**trainer.latest, **trainer.metrics.take()}["learn/skipped_updates"] == 0
 
 
 REFUSED = [

@@ -65,8 +65,7 @@ def test_a_command_that_would_come_to_nothing_is_refused(own_folder, command, ov
 
 
 def test_a_project_says_where_it_lies(own_folder):
-    said = init.write_project(own_folder / "a/b c", "gymnasium")
-    assert "make -C 'a/b c' train" in said
+    assert "make -C 'a/b c' train" in init.write_project(own_folder / "a/b c", "gymnasium")
 
 
 def full(*arguments, **options):

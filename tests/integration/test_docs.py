@@ -121,11 +121,8 @@ def problem(word, before, keys):
         return (None if name in METRICS else "no such metric"), None
     root = re.split(r"[./]", name)[0]
     if equals and (name in (*GROUPS, "experiment") or (root == "algo" and "/" in name)):
-        missing = [
-            v
-            for v in value.strip("[]").split(",")
-            if v and not (CONF / name / f"{v}.yaml").exists()
-        ]
+        choices = [choice for choice in value.strip("[]").split(",") if choice]
+        missing = [c for c in choices if not (CONF / name / f"{c}.yaml").exists()]
         return (f"no {missing}" if missing and value != "…" else None), None
     if added:
         free = any(name.startswith(f"{node}.") for node in FREE_FORM)
@@ -243,8 +240,7 @@ def test_no_file_has_the_marks_of_an_unfinished_merge():
     files = [file for folder in folders for file in (root / folder).rglob("*.*")]
     files += root.glob("*.*")
     files = [file for file in files if file.is_file() and "__pycache__" not in file.parts]
-    marked = [file for file in files if mark.search(file.read_bytes())]
-    assert marked == []
+    assert [file for file in files if mark.search(file.read_bytes())] == []
 
 
 def test_lines_of_text_fit_on_a_screen():
@@ -259,9 +255,8 @@ def test_commands_fit_into_the_column_of_the_site():
     for document in DOCUMENTS:
         blocks = re.findall(r"```bash\n(.*?)```", document.read_text("utf-8"), re.DOTALL)
         lines = [line for block in blocks for line in block.splitlines() if len(line) > 78]
-        assert [line for line in lines if not re.match(r" +\S*'[^']*'( \\)?$", line)] == [], (
-            document
-        )
+        long = [line for line in lines if not re.match(r" +\S*'[^']*'( \\)?$", line)]
+        assert long == [], document
 
 
 SHOWN = "".join((DOCS.parent / page).read_text("utf-8") for page in results.PAGES)
@@ -332,12 +327,9 @@ def test_lines_of_the_folders_are_about_as_many_as_the_document_tells():
     section = text.partition("## What it costs")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| ([`a-z ]+) \| ([0-9,]+) \|", section, flags=re.MULTILINE)
     folders = [name for names, _ in rows for name in re.findall(r"`(\w+)`", names)]
-    assert sorted([*folders, "examples"]) == sorted(
-        path.name for path in package.iterdir() if any(path.glob("*.py"))
-    )
+    packages = [path.name for path in package.iterdir() if any(path.glob("*.py"))]
+    assert sorted([*folders, "examples"]) == sorted(packages)
     for names, told in rows:
-        files = [
-            f for name in re.findall(r"`(\w+)`", names) for f in (package / name).rglob("*.py")
-        ]
+        files = [f for n in re.findall(r"`(\w+)`", names) for f in (package / n).rglob("*.py")]
         lines = sum(len(f.read_text("utf-8").splitlines()) for f in files)
         assert lines == pytest.approx(int(told.replace(",", "")), rel=0.08), names

@@ -34,9 +34,7 @@ def test_the_class_of_own_environment_can_be_pasted_and_trained(capsys):
 
 
 @pytest.mark.slow
-def test_the_team_environment_can_be_pasted_and_used_from_python_and_yaml(
-    own_folder, command, capsys
-):
+def test_the_team_environment_can_be_pasted_into_python_and_yaml(own_folder, command, capsys):
     rock, use = python_blocks(DOCS / "team_environment.md")
     assert len([line for line in rock.splitlines() if line.strip()]) <= 30
     (own_folder / "rock.py").write_text(rock)

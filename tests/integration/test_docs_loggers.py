@@ -59,5 +59,4 @@ def test_the_slurm_job_requeues_itself_when_the_runs_have_saved(own_folder):
     scontrol.chmod(0o755)
     env = {**os.environ, "PATH": f"{own_folder}:{os.environ['PATH']}", "SLURM_JOB_ID": "7"}
     done = subprocess.run(["bash", "-c", script], env=env, capture_output=True, timeout=60)
-    assert done.returncode == 0
-    assert (own_folder / "requeued").read_text() == "requeue 7\n"
+    assert (done.returncode, (own_folder / "requeued").read_text()) == (0, "requeue 7\n")

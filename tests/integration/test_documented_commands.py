@@ -24,12 +24,8 @@ from tests.marks import slow_except
 from tests.pages import read_page
 
 ROOT = Path(__file__).parents[2]
-PAGES = [
-    ROOT / "README.md",
-    ROOT / "CONTRIBUTING.md",
-    ROOT / "Makefile",
-    *ROOT.glob("docs/**/*.md"),
-]
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "Makefile")]
+PAGES += ROOT.glob("docs/**/*.md")
 ELSEWHERE = re.compile(
     r"…|<|\.\.\.|NAME|RUN|FOLDER|mine\.|my_package|=rock|my\.yaml|my_preset|prices\.csv|outputs/|=latest|"
     r"backend=sc2|hf:|hardware=cuda|--|mode=(?:doctor|report|tune|match|init)"

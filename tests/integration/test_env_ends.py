@@ -116,8 +116,8 @@ class EndingTeam(Team):
         return np.zeros(2)
 
 
-def made(name: str, place: str) -> type[Ending]:
-    return type("Made", (Ending,), {"end": staticmethod(ENDS[name]), "place": place})
+def made(name: str, place: str, kind: type = Ending) -> Any:
+    return type("Made", (kind,), {"end": staticmethod(ENDS[name]), "place": place})
 
 
 @pytest.fixture(params=ENDS)
@@ -128,9 +128,7 @@ def name(request):
 @pytest.mark.parametrize("place", ["reset", "step"])
 @pytest.mark.parametrize("team", [False, True])
 def test_in_an_adapter(name: str, place: str, team: bool) -> None:
-    kind: Any = made(name, place) if not team else EndingTeam
-    if team:
-        kind = type("Made", (EndingTeam,), {"end": staticmethod(ENDS[name]), "place": place})
+    kind = made(name, place, EndingTeam if team else Ending)
     env: Any = TeamEnv(kind()) if team else GymnasiumEnv(kind())
 
     def play() -> None:
@@ -175,8 +173,7 @@ def test_in_a_rollout_of_a_batched_environment(name: str, place: str) -> None:
     policy: Any = Zeros()
     rollout = Rollout(env=env, policy=policy, seeds=lambda e, k: k)
     use = {
-        "step": lambda: rollout.collect(1, Clock()),
-        "reset": lambda: rollout.collect(1, Clock()),
+        **dict.fromkeys(("step", "reset"), lambda: rollout.collect(1, Clock())),
         "test": lambda: rollout.run_episodes(1, 0, Clock()),
         "call": lambda: rollout.call("speak"),
         "state_dict": lambda: (rollout.collect(1, Clock()), rollout.state_dict()),

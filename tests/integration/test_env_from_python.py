@@ -81,9 +81,8 @@ def test_a_keyword_that_the_class_does_not_take_can_be_left_out(tmp_path):
 
 @pytest.mark.parametrize("env", [Corridor(), "CartPole-v1"])
 def test_what_is_no_maker_is_refused(env, tmp_path):
-    with pytest.raises(
-        UsageError, match="expected a class of Gymnasium or PettingZoo, or a factory"
-    ):
+    said = "expected a class of Gymnasium or PettingZoo, or a factory"
+    with pytest.raises(UsageError, match=said):
         rltrain.make_trainer(WORDS, tmp_path, env=env)
 
 

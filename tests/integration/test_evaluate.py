@@ -3,12 +3,12 @@
 import json
 from pathlib import Path
 
-import gymnasium as gym
 import numpy as np
 import pytest
 
 from rltrain.env.games.matrix import TwoStepGames
 from rltrain.errors import CheckpointError, UsageError
+from tests.env.scripted import Plain
 from tests.helpers import forged, nothing_written
 
 
@@ -26,17 +26,14 @@ def test_evaluate_plays_the_exact_number_whatever_the_number_of_environments(com
     assert metrics["test/return_low"] <= metrics["test/return_mean"] <= metrics["test/return_high"]
 
 
-class Seeded(gym.Env):
+class Seeded(Plain):
     """One step; the reward depends on the seed."""
 
-    observation_space, action_space = gym.spaces.Box(0, 1, (1,)), gym.spaces.Discrete(2)
+    length = 1
 
     def reset(self, *, seed=None, options=None):
         self.reward = float(np.random.default_rng(seed).integers(1000))
-        return np.zeros(1, np.float32), {}
-
-    def step(self, action):
-        return np.zeros(1, np.float32), self.reward, True, False, {}
+        return super().reset(seed=seed)
 
 
 @pytest.mark.parametrize("seed", [0, 7])
@@ -77,9 +74,7 @@ def test_evaluate_records_every_episode_and_lists_the_files(command, trained, dr
     assert again["episodes"][0]["files"][0] == f"{folder}-2/episode-000.gif"
 
 
-def test_recordings_go_elsewhere_if_the_run_folder_cannot_be_written(
-    command, trained, drawn, own_folder
-):
+def test_recordings_go_elsewhere_if_the_run_is_not_writable(command, trained, drawn, own_folder):
     (trained / "recordings").write_text("in the way")
     assert command("mode=evaluate", f"checkpoint={trained}", "record=true", "test.episodes=1") == 0
     assert len(list(own_folder.glob("outputs/evaluate/*/recordings/*/episode-000.gif"))) == 1

@@ -61,8 +61,7 @@ def test_every_method_learns_in_every_kind_of_environment(tmp_path, algo, env):
     trainer = trainer_of(env, tmp_path, f"algo={algo}")
     three_iterations(trainer)
     assert trainer.clock.updates > 0
-    found = {**trainer.latest, **trainer.metrics.take()}
-    assert found["learn/skipped_updates"] == 0
+    assert {**trainer.latest, **trainer.metrics.take()}["learn/skipped_updates"] == 0
 
 
 @pytest.mark.parametrize(

@@ -48,12 +48,8 @@ def words_for(algo, group, option):
     """The exchange in a tiny run, with an environment that the new part can be used in."""
     found = settings_from([f"algo={algo}"]).algo
     team = found.updates_per_episode is not None or group == "algo/mixer"
-    overrides = [
-        *TINY,
-        f"algo={algo}",
-        f"{group}={option}",
-        f"env={'two_step' if team else 'cartpole'}",
-    ]
+    overrides = [*TINY, f"algo={algo}", f"{group}={option}"]
+    overrides += ["env=two_step" if team else "env=cartpole"]
     if option == "conv":
         overrides = [w for w in overrides if not w.startswith("env=")]
         overrides += ["env._target_=tests.integration.own_parts.image_team"]

@@ -2,14 +2,13 @@
 unless their names are typed. test_sweep.py says so of jobs."""
 
 import os
-import subprocess
 import sys
 
 import pytest
 
 from rltrain import main as entry
 from rltrain.common.imports import SAFE_PATH, import_path
-from tests.helpers import foreign_modules
+from tests.helpers import foreign_modules, python
 
 COMMAND = "from rltrain.__main__ import command\nif __name__ == '__main__':\n    command()\n"
 TRAIN = "import sys, rltrain\nrltrain.train(sys.argv[1:])\n"
@@ -27,9 +26,7 @@ STARTS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("start", STARTS)
-def test_no_process_of_a_command_imports_from_the_present_folder_but_what_is_typed(
-    tmp_path, small, start
-):
+def test_no_process_imports_from_the_present_folder_but_what_is_typed(tmp_path, small, start):
     if start in ("ray", "joblib"):
         pytest.importorskip(start)
     here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
@@ -39,14 +36,9 @@ def test_no_process_of_a_command_imports_from_the_present_folder_but_what_is_typ
     script = elsewhere / "script.py"  # whose folder is on the path, as that of the command is
     text, overrides = STARTS[start]
     script.write_text(text)
-    result = subprocess.run(
-        [sys.executable, str(script), *small, "callbacks=[{_target_: mine.Mine}]", *overrides],
-        cwd=here,
-        capture_output=True,
-        text=True,
-        env={k: v for k, v in os.environ.items() if k != SAFE_PATH},
-        check=False,
-    )
+    line = [str(script), *small, "callbacks=[{_target_: mine.Mine}]", *overrides]
+    env = {k: v for k, v in os.environ.items() if k != SAFE_PATH}
+    result = python(*line, cwd=here, env=env)
     assert not executed.exists(), executed.read_text()
     assert result.returncode == 0, result.stderr
 

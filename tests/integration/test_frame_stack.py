@@ -8,42 +8,32 @@ from gymnasium.wrappers import FrameStackObservation
 import rltrain
 from rltrain.env.vector import Observation, SyncVectorEnv
 from rltrain.types import EnvSpec
+from tests.env.scripted import Plain
 
 WORDS = ["hardware.n_envs=2", "hardware.threads=1", "logger.wandb.mode=disabled"]
 WORDS += ["algo.batch_size=4", "test.n_envs=1"]
 SHORT = ["env=gymnasium", "env.max_episode_steps=9"]
 CONV = ["algo/network=conv", "algo.network.filters=[[4,3,2]]", "algo.network.hidden_sizes=[8]"]
+TEAM = {"n_agents": 2, "n_actions": 2, "obs_shape": (1, 12, 12), "max_steps": 7}
 STORED = ["algo.learning_starts=20", "buffer.capacity=200"]
 
 
-class Images(gymnasium.Env):
+class Images(Plain):
     """Random images of 12 x 12 bytes."""
 
     observation_space = gymnasium.spaces.Box(0, 255, (12, 12, 1), np.uint8)
-    action_space = gymnasium.spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return self.observation(), {}
 
     def step(self, action):
-        return self.observation(), 1.0, bool(self.np_random.random() < 0.1), False, {}
+        return self.seen(), 1.0, bool(self.np_random.random() < 0.1), False, {}
 
-    def observation(self):
+    def seen(self):
         return self.np_random.integers(0, 256, self.observation_space.shape, np.uint8)
 
 
 class TeamOfImages:
     """Two agents with random images of 12 x 12 bytes."""
 
-    spec = EnvSpec(
-        n_agents=2,
-        n_actions=2,
-        obs_shape=(1, 12, 12),
-        obs_dtype="uint8",
-        frame_stack=3,
-        max_steps=7,
-    )
+    spec = EnvSpec(**TEAM, obs_dtype="uint8", frame_stack=3)
 
     def reset(self, seed):
         self.rng, self.t = np.random.default_rng(seed), 0
@@ -166,5 +156,4 @@ def test_windows_of_images_are_what_gymnasium_stacks(tmp_path, overrides):
 def test_a_team_with_images_learns_from_stacked_frames(tmp_path, overrides):
     own = ["env=two_step", f"env._target_={__name__}.team_of_images", *STORED]
     trainer, acted, n_frames = trained([*overrides, *own, *CONV], tmp_path)
-    batch = assert_windows_are(acted, trainer, n_frames)
-    assert batch.obs.shape[2:] == (2, 3, 12, 12)
+    assert assert_windows_are(acted, trainer, n_frames).obs.shape[2:] == (2, 3, 12, 12)

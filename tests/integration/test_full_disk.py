@@ -64,9 +64,7 @@ def test_a_run_goes_on_without_a_checkpoint_that_cannot_be_written(command, smal
         pytest.param(2, r"resume the run: it goes on from env step \d+\.", marks=pytest.mark.slow),
     ],
 )
-def test_a_run_whose_last_checkpoint_cannot_be_written_fails_and_resumes(
-    command, small, fails, first, said
-):
+def test_a_run_without_its_last_checkpoint_fails_and_resumes(command, small, fails, first, said):
     fails(first, 100)
     assert command(*small, "hydra.run.dir=run") == 1
     record = get_json(Path("run/run.json"))
@@ -198,13 +196,11 @@ def test_an_import_that_was_killed_is_not_resumed_with_other_weights(command):
 
 
 @pytest.mark.parametrize("wanted", [[], ["load_step=all"]])
-@pytest.mark.parametrize("n_written", [0, 1])
-def test_results_that_cannot_be_written_are_printed(
-    trained, on_a_full_disk, capsys, wanted, n_written
-):
+@pytest.mark.parametrize("n", [0, 1])
+def test_results_that_cannot_be_written_are_printed(trained, on_a_full_disk, capsys, wanted, n):
     evaluate = ("mode=evaluate", f"checkpoint={trained}", "test.episodes=1", *wanted)
-    code, said = on_a_full_disk(n_written, *evaluate)
-    assert (code == 0) == (said == "") == (n_written > len(wanted))
+    code, said = on_a_full_disk(n, *evaluate)
+    assert (code == 0) == (said == "") == (n > len(wanted))
     assert "return" in capsys.readouterr().out
     assert not list(trained.glob(".evaluation*.*.*"))
 

@@ -74,11 +74,9 @@ def test_the_configuration_of_a_resumed_run_names_the_opponents_that_were_typed(
     trained(tmp_path / "run", *words, "total_env_steps=60")
     found = [json.loads((tmp_path / "run/config.json").read_text())]
     for env_steps, name in ((70, "moved"), (80, "again")):
-        folder = Path(
-            shutil.move(tmp_path / ("run" if name == "moved" else "moved"), tmp_path / name)
-        )
-        rltrain.resume(folder, env_steps, progress=False)
-        found.append(json.loads((folder / "config.json").read_text()))
+        at = Path(shutil.move(tmp_path / ("run" if name == "moved" else "moved"), tmp_path / name))
+        rltrain.resume(at, env_steps, progress=False)
+        found.append(json.loads((at / "config.json").read_text()))
     assert found[0]["env"]["opponents"] == {"builtin": 1, str(opponent): 1}
     for part in ("env", "test"):
         assert found[0][part] == found[1][part] == found[2][part]
@@ -141,9 +139,8 @@ def test_a_broken_newest_snapshot_is_named_with_another_to_play(tmp_path):
     run_dir = trained(tmp_path / "run", *SELF).run_dir
     first, last = sorted((run_dir / "pool").iterdir(), key=lambda path: int(path.name))
     (last / "model.safetensors").write_bytes(b"")
-    with pytest.raises(
-        CheckpointError, match=f"{last}/model.* is damaged.* Type test.opponent={first} instead"
-    ):
+    said = f"{last}/model.* is damaged.* Type test.opponent={first} instead"
+    with pytest.raises(CheckpointError, match=said):
         rltrain.evaluate(run_dir, episodes=2, overrides=["test.opponent=self"])
     shutil.rmtree(first)
     with pytest.raises(CheckpointError, match=r"Type test\.opponent=builtin instead"):

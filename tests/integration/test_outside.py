@@ -132,9 +132,8 @@ def test_a_map_of_ones_own_is_copied_into_the_run(command, own_folder, capsys):
 
 def test_control_characters_are_not_printed_for_pasting(command, trained):
     forged(trained, logger__wandb__entity="\x1b[31mx")
-    with pytest.raises(
-        Exception, match=r"control characters in 'logger\.wandb\.entity'"
-    ) as refused:
+    said = r"control characters in 'logger\.wandb\.entity'"
+    with pytest.raises(Exception, match=said) as refused:
         command(f"resume={trained}")
     assert refused.value.exit_code == 3
 
@@ -252,8 +251,7 @@ def test_from_python_the_message_names_the_keys(trained):
     forged(trained, logger__wandb__entity="team")
     with pytest.raises(NotTypedError, match=r"as well: overrides=\['logger\.wandb\.entity=team'\]"):
         rltrain.resume(trained)
-    result = rltrain.resume(trained, 200, overrides={"logger.wandb.entity": "team"})
-    assert result.metrics
+    assert rltrain.resume(trained, 200, overrides={"logger.wandb.entity": "team"}).metrics
 
 
 @pytest.mark.slow
@@ -262,9 +260,8 @@ def test_keys_of_an_evaluation_are_typed_in_python_as_in_a_command():
     """Defect: ``rltrain.evaluate`` asked for keys that could not be given to it."""
     before = rltrain.evaluate("run").metrics
     shutil.rmtree("run/files")
-    with pytest.raises(
-        NotTypedError, match=r"as well: overrides=\[.env\.prices='my prices.csv'"
-    ) as asks:
+    said = r"as well: overrides=\[.env\.prices='my prices.csv'"
+    with pytest.raises(NotTypedError, match=said) as asks:
         rltrain.evaluate("run")
     assert rltrain.evaluate("run", overrides=asks.value.overrides).metrics == before
     typed = {"env.prices": "my prices.csv"}
@@ -276,9 +273,7 @@ def test_keys_of_an_evaluation_are_typed_in_python_as_in_a_command():
 
 
 @pytest.mark.slow
-def test_the_command_at_the_end_of_a_run_has_the_keys_that_a_resume_asks_for(
-    command, trained, capsys
-):
+def test_the_command_at_the_end_of_a_run_has_the_keys_a_resume_asks_for(command, trained, capsys):
     forged(trained, logger__wandb__entity="my team", logger__wandb__mode="disabled")
     words = asked(command, f"resume={trained}", "total_env_steps=200")
     capsys.readouterr()

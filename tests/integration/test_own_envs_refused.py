@@ -1,26 +1,21 @@
 """Mistakes in one's own environments are named."""
 
-import gymnasium
-import numpy as np
 import pytest
 from gymnasium import spaces
 
 import rltrain
 from rltrain.errors import EnvError, RltrainError
+from tests.env.scripted import Plain
 from tests.integration.test_own_parts_refused import CARTPOLE
 
 
-class Ending(gymnasium.Env):
+class Ending(Plain):
     """One step, with a reward and a flag of any type."""
 
-    observation_space, action_space = spaces.Box(-1, 1, (1,)), spaces.Discrete(2)
-    reward, over = 1.0, True
-
-    def reset(self, *, seed=None, options=None):
-        return np.zeros(1, np.float32), {}
+    observation_space, over = spaces.Box(-1, 1, (1,)), True
 
     def step(self, action):
-        return np.zeros(1, np.float32), self.reward, self.over, False, {}
+        return self.seen(), self.reward, self.over, False, {}
 
 
 @pytest.mark.parametrize(

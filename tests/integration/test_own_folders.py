@@ -1,6 +1,5 @@
 """Nothing is written into a folder that is not empty and holds nothing of its kind."""
 
-import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -9,6 +8,7 @@ import pytest
 
 import rltrain
 from rltrain.errors import UsageError
+from tests.helpers import unchanged
 from tests.marks import each_once
 
 FOREIGN = {
@@ -46,15 +46,6 @@ def fill(folder, kind):
         path.mkdir() if name.endswith("/") else path.write_text(text, encoding="utf-8")
 
 
-def tree(folder):
-    """Every path below a folder with its digest."""
-    return {
-        path.relative_to(folder).as_posix(): path.is_file()
-        and hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
-    }
-
-
 @each_once(kind=FOREIGN, name=COMMANDS)
 def test_a_folder_of_something_else_is_refused_and_left_as_it_is(
     command, single, own_folder, monkeypatch, name, kind
@@ -66,21 +57,18 @@ def test_a_folder_of_something_else_is_refused_and_left_as_it_is(
     here.mkdir()
     monkeypatch.chdir(here)
     fill(here if name.endswith("here") else here / "place", kind)
-    before = tree(own_folder)
     words = words if name.startswith("report") else [*single, *words]
-    with pytest.raises(UsageError, match=advice) as refused:
+    with unchanged(own_folder), pytest.raises(UsageError, match=advice) as refused:
         command(*words)
     assert len(str(refused.value).splitlines()) == 1
-    assert tree(own_folder) == before
 
 
 @pytest.mark.parametrize("kind", FOREIGN)
 def test_a_trainer_made_by_hand_refuses_it_too(small, own_folder, kind):
     fill(own_folder / "place", kind)
-    before = tree(own_folder)
-    with pytest.raises(UsageError, match=r"Choose another run_dir|or choose another run_dir"):
+    said = r"Choose another run_dir|or choose another run_dir"
+    with unchanged(own_folder), pytest.raises(UsageError, match=said):
         rltrain.make_trainer(small, run_dir="place").train()
-    assert tree(own_folder) == before
 
 
 def test_what_a_killed_run_left_before_it_began_is_taken(command, small, own_folder):
@@ -123,7 +111,5 @@ def test_an_export_does_not_replace_notes_beside_it(command, trained):
     assert command(*words) == 0
     (folder,) = (trained / "onnx").iterdir()
     (folder / "notes.txt").write_text("mine", encoding="utf-8")
-    before = tree(folder)
-    with pytest.raises(UsageError, match="an export replaces its folder"):
+    with unchanged(folder), pytest.raises(UsageError, match="an export replaces its folder"):
         command(*words)
-    assert tree(folder) == before

@@ -120,9 +120,8 @@ def test_a_model_without_parameters_is_refused(small, tmp_path):
 def test_a_loss_that_reads_no_distribution_is_refused_where_there_is_one(single, tmp_path):
     overrides = [w for w in single if not w.startswith(("env=", "algo.exploration", "buffer."))]
     overrides += ["env=cartpole", "algo=qrdqn"]
-    with pytest.raises(
-        UsageError, match=r"of which only the mean .* Type algo/distribution=scalar"
-    ):
+    said = r"of which only the mean .* Type algo/distribution=scalar"
+    with pytest.raises(UsageError, match=said):
         rltrain.make_trainer([*overrides, f"algo.loss._target_={OWN}.Loss"])
     with pytest.raises(UsageError, match=r"Net \(algo.network\) outputs expected returns only"):
         rltrain.make_trainer([*overrides, f"algo.network._target_={OWN}.Net"])
@@ -283,10 +282,7 @@ def with_state(small, kind, folder):
     """A trainer with an own part of this kind."""
     part, (name, _) = kind.strip(), KEEP_STATE[kind]
     words = [w for w in small if not w.startswith((f"{part}.", f"{part}=", "buffer."))]
-    named = {
-        "callbacks": [f"callbacks=[{{_target_: {__name__}.{name}}}]"],
-        "logger": ["logger=[]"],
-    }
+    named = {"callbacks": [f"callbacks=[{{_target_: {__name__}.{name}}}]"], "logger": ["logger=[]"]}
     words += named.get(part, [f"{part}._target_={__name__}.{name}"])
     trainer = rltrain.make_trainer([*words, "algo=vdn", "log.interval=10"], run_dir=folder)
     if part == "logger":

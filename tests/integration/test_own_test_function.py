@@ -32,16 +32,11 @@ class Constant:
 
 
 def test_tests_have_options_of_their_own(tmp_path):
-    overrides = [
-        *CARTPOLE,
-        "+test.env.max_episode_steps=7",
-        "total_env_steps=40",
-        "save.interval=1e6",
-    ]
+    overrides = [*CARTPOLE, "+test.env.max_episode_steps=7", "total_env_steps=40"]
+    overrides += ["save.interval=1e6"]
     trainer = rltrain.make_trainer(overrides, run_dir=tmp_path)
     assert trainer.test(episodes=2)["test/episode_length_mean"] <= 7
-    assert trainer.rollout.env.spec.max_steps == 500
-    assert trainer.test_rollout.env.n_envs == 2
+    assert (trainer.rollout.env.spec.max_steps, trainer.test_rollout.env.n_envs) == (500, 2)
 
 
 def test_options_of_tests_lie_over_those_of_training():
@@ -49,11 +44,8 @@ def test_options_of_tests_lie_over_those_of_training():
     nodes = settings_from([*overrides, "+test.env.max_episode_steps=1e2"]).nodes
     assert nodes["env"].kwargs["kwargs"] == {"a": 1}
     own = nodes["test.env"].kwargs
-    assert (own["kwargs"], own["reward_clip"], own["max_episode_steps"]) == (
-        {"a": 1, "b": 2},
-        2,
-        100,
-    )
+    found = own["kwargs"], own["reward_clip"], own["max_episode_steps"]
+    assert found == ({"a": 1, "b": 2}, 2, 100)
 
 
 def again(settings):
@@ -162,8 +154,7 @@ def test_a_run_without_returns_in_its_tests_finishes(small):
     result = rltrain.train([w for w in small if w != "logger.console=false"] + overrides)
     assert result.metrics["test/share"] == 1.0
     assert not (result.run_dir / "checkpoints/best").exists()
-    evaluated = rltrain.evaluate(result.run_dir, episodes=2)
-    assert "test/return_mean" in evaluated.metrics
+    assert "test/return_mean" in rltrain.evaluate(result.run_dir, episodes=2).metrics
 
 
 @pytest.mark.parametrize("name", ["math.sqrt", "json.dumps", "fractions.Fraction"])

@@ -41,9 +41,9 @@ def folder(own_folder):
 @pytest.mark.parametrize(
     "overrides",
     [
-        pytest.param(["hydra.searchpath=[myconf]", "experiment=mine"], marks=pytest.mark.slow),
-        pytest.param(
-            ["hydra.searchpath=[file://myconf]", "experiment=mine"], marks=pytest.mark.slow
+        *(
+            pytest.param([f"hydra.searchpath=[{path}]", "experiment=mine"], marks=pytest.mark.slow)
+            for path in ("myconf", "file://myconf")
         ),
         ["experiment=./my preset.yaml"],
         ["experiment=my preset.yaml", "hydra.searchpath=[myconf]"],
@@ -64,14 +64,7 @@ def test_options_of_groups_of_ones_own(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "flag",
-    [
-        pytest.param(f, marks=pytest.mark.slow)
-        for f in ("--config-dir=myconf", "--config-dir myconf")
-    ]
-    + ["-cd myconf"],
-)
+@pytest.mark.parametrize("flag", ["--config-dir=myconf", "--config-dir myconf", "-cd myconf"])
 def test_the_flag_of_the_command(command, small, folder, flag):
     base = [word for word in small if not word.startswith(("env=", "algo."))]
     assert command(*flag.split(), *base, "experiment=mine", "hydra.run.dir=run") == 0
@@ -196,9 +189,8 @@ def test_a_repeated_run_takes_foreign_data_as_such(command, small, folder):
     assert typed - {"dataset"} == {"config", "seed", "dataset.held_out"}
     with pytest.raises(UsageError, match="repeats a run with its algo"):
         command("config=first", "algo=vdn")
-    with pytest.raises(
-        CheckpointError, match=r"none\.json is not there: expected the config\.json"
-    ):
+    absent = r"none\.json is not there: expected the config\.json"
+    with pytest.raises(CheckpointError, match=absent):
         command("config=none.json")
     with pytest.raises(UsageError, match="sed"):
         command("config=first", "sed=3")

@@ -15,6 +15,7 @@ import pytest
 
 import rltrain
 from benchmarks.lowest import lowest
+from tests.helpers import python
 from tests.imports import imported
 
 ROOT = Path(__file__).parents[2]
@@ -23,13 +24,17 @@ REPOSITORY = {".ci", ".dockerignore", ".github", ".pre-commit-config.yaml", "Doc
 SMALL = ["env=two_step", "total_env_steps=100", "test.episodes=2", "logger.wandb.mode=disabled"]
 
 
+def build(kind, folder):
+    command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(folder)]
+    env = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=env)
+    (found,) = folder.iterdir()
+    return found
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    (found,) = folder.glob("*.whl")
-    return found
+    return build("wheel", tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.mark.slow
@@ -38,35 +43,15 @@ def test_the_wheel_runs_from_another_directory(wheel, tmp_path):
     elsewhere.mkdir()
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
     subprocess.run([*install, "--target", str(target), str(wheel)], check=True)
-    for file in (
-        "conf/config.yaml",
-        "battles/README.md",
-        "battles/data/start_positions.json",
-        "demos/3m/run.json",
-    ):
+    files = ("conf/config.yaml", "battles/README.md", "battles/data/start_positions.json")
+    for file in (*files, "demos/3m/run.json"):
         assert (target / "rltrain" / file).exists()
     assert not (target / "conf").exists()
-    env = {**os.environ, "PYTHONPATH": str(target)}
-    done = subprocess.run(
-        [sys.executable, "-c", "import rltrain; print(rltrain.__file__)"],
-        cwd=elsewhere,
-        env=env,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    given = {"cwd": elsewhere, "env": {**os.environ, "PYTHONPATH": str(target)}, "check": True}
+    done = python("-c", "import rltrain; print(rltrain.__file__)", **given)
     assert done.stdout.startswith(str(target))
-    command = [sys.executable, "-m", "rltrain", *SMALL]
-    subprocess.run(command, cwd=elsewhere, env=env, check=True, capture_output=True)
+    python("-m", "rltrain", *SMALL, **given)
     assert list(elsewhere.glob("outputs/qmix-two_step/*/run.json"))
-
-
-def build(kind, folder):
-    command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(folder)]
-    env = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=env)
-    (found,) = folder.iterdir()
-    return found
 
 
 @pytest.mark.slow
@@ -109,12 +94,8 @@ def test_a_wheel_of_the_source_distribution_has_the_same_files(wheel, tmp_path):
     (again,) = (tmp_path / "again").glob("*.whl")
     names = {each: set(zipfile.ZipFile(each).namelist()) for each in (wheel, again)}
     assert names[wheel] == names[again]
-    parts = {
-        "rltrain/conf/config.yaml",
-        "rltrain/py.typed",
-        "rltrain/mode/init/project/gymnasium/Makefile.txt",
-    }
-    assert parts <= names[again]
+    parts = ("conf/config.yaml", "py.typed", "mode/init/project/gymnasium/Makefile.txt")
+    assert {f"rltrain/{part}" for part in parts} <= names[again]
 
 
 @pytest.mark.slow
@@ -130,11 +111,7 @@ def test_the_source_distribution_is_complete(tmp_path):
 def test_a_really_clean_installation(wheel, tmp_path):
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
     python = tmp_path / "venv/bin/python"
-    torch = next(
-        line
-        for line in (ROOT / "constraints.txt").read_text().splitlines()
-        if line.startswith("torch==")
-    )
+    torch = re.search("^torch==.*$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)[0]
     pip = [str(python), "-m", "pip", "install", "--quiet"]
     subprocess.run([*pip, torch], check=True)
     subprocess.run([*pip, "-c", str(ROOT / "constraints.txt"), str(wheel)], check=True)
@@ -177,8 +154,7 @@ def test_refusals_of_names_and_values_need_no_torch(overrides):
         "except Exception as error: print(type(error).__name__)\n"
         "print([name for name in ('torch', 'numba', 'numpy') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    kind, *imported = done.stdout.split()
+    kind, *imported = python("-c", code, check=True).stdout.split()
     assert kind in ("UsageError", "NamesError")  # the latter is one of the former
     assert imported == ["[]"]
 
@@ -192,62 +168,24 @@ def test_a_sweep_with_the_joblib_launcher(tmp_path):
 
 
 PYTHON_TEMPLATE = """
-__pycache__/
-*.py[codz]
-*.so
-.Python
-build/
-develop-eggs/
-dist/
-downloads/
-eggs/
-lib/
-lib64/
-parts/
-sdist/
-var/
-wheels/
-share/python-wheels/
-MANIFEST
-*.manifest
-*.spec
-htmlcov/
-.cache
-coverage.xml
-*.cover
-cover/
-*.mo
-*.pot
-*.log
-local_settings.py
-instance/
-docs/_build/
-target/
-profile_default/
-.env
-env/
-venv/
-ENV/
-/site
+__pycache__/ *.py[codz] *.so .Python build/ develop-eggs/ dist/ downloads/ eggs/ lib/ lib64/ parts/
+sdist/ var/ wheels/ share/python-wheels/ MANIFEST *.manifest *.spec htmlcov/ .cache coverage.xml
+*.cover cover/ *.mo *.pot *.log local_settings.py instance/ docs/_build/ target/ profile_default/
+.env env/ venv/ ENV/ /site
 """
 """Lines of the .gitignore that GitHub offers for Python."""
 
 
 def test_a_gitignore_for_python_leaves_out_no_file_of_the_package(tmp_path):
-    files = [
-        p.relative_to(ROOT) for f in ("rltrain", "conf", "tests") for p in ROOT.glob(f"{f}/**/*")
-    ]
-    files = [p.as_posix() for p in files if (ROOT / p).is_file() and "__pycache__" not in p.parts]
+    folders = ("rltrain", "conf", "tests")
+    files = [p for folder in folders for p in ROOT.glob(f"{folder}/**/*") if p.is_file()]
+    files = [p.relative_to(ROOT) for p in files if "__pycache__" not in p.parts]
     subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
-    (tmp_path / ".gitignore").write_text(PYTHON_TEMPLATE)
-    for name in ("rltrain", "conf", "tests"):
+    (tmp_path / ".gitignore").write_text("\n".join(PYTHON_TEMPLATE.split()))
+    for name in folders:
         (tmp_path / name).mkdir()
         (tmp_path / name / ".gitignore").write_text((ROOT / name / ".gitignore").read_text())
-    left_out = subprocess.run(
-        ["git", "check-ignore", "--no-index", "--stdin"],
-        input="\n".join(files),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
+    command = ["git", "check-ignore", "--no-index", "--stdin"]
+    text = "\n".join(map(str, files))
+    left_out = subprocess.run(command, input=text, cwd=tmp_path, capture_output=True, text=True)
     assert (left_out.stdout, left_out.returncode) == ("", 1)

@@ -32,8 +32,7 @@ def head(preset):
 )
 def test_every_preset_composes(preset):
     settings = settings_from([f"experiment={preset}"])
-    assert settings.choices["experiment"] == preset
-    assert settings.choices["tuned"] == "none"
+    assert (settings.choices["experiment"], settings.choices["tuned"]) == (preset, "none")
     assert settings.run.total_env_steps >= settings.run.test.interval
     assert repeated(preset, settings) == [], "presets hold deviations only"
 

@@ -76,9 +76,7 @@ def test_a_preset_that_is_none_is_refused(own_folder, name):
 @each_once(
     name=["no number", "cycle", "wrong", "no YAML"], question=["--help", "--cfg=job", "--cfg=all"]
 )
-def test_a_question_about_a_preset_that_cannot_be_composed_is_answered(
-    own_folder, command, name, question
-):
+def test_a_question_about_a_preset_that_is_refused_is_answered(own_folder, command, name, question):
     (own_folder / "own/experiment").mkdir(parents=True)
     text = PRESETS.get(name, (b"defaults: [override /algo: dqnn]",))[0]
     (own_folder / "own/experiment/mine.yaml").write_bytes(text)
@@ -87,10 +85,7 @@ def test_a_question_about_a_preset_that_cannot_be_composed_is_answered(
 
 
 FILES = {
-    "dotted key": (
-        b"# @package _global_\ntest.interval: 5\n",
-        "write test: {interval: …}",
-    ),
+    "dotted key": (b"# @package _global_\ntest.interval: 5\n", "write test: {interval: …}"),
     "dotted keys": (b"# @package _global_\nalgo: {loss.gamma: 0}\n", "algo: {loss: {gamma: …}}"),
     "wrong option": (b"# @package _global_\ndefaults: [override /algo: dqnn]\n", r"mine\.yaml"),
     "byte order mark": (b"\xef\xbb\xbf# @package _global_\nseed: 5\n", r"mine\.yaml begins with a"),

@@ -31,9 +31,7 @@ def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_game_is_recorded_and_the_engine_begins_where_it_did(
-    installed: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_game_is_recorded_and_the_engine_begins_where_it_did(installed, monkeypatch, capsys):
     call(monkeypatch, "3m", "--battles", "3", "--games", "1", "--file", "game.json")
     found = json.loads(Path("game.json").read_text(encoding="utf-8"))
     assert found["about"] == {"backend": "sc2", "package": "smac", "game": "Base75689"}
@@ -58,9 +56,7 @@ def test_the_game_is_recorded_and_the_engine_begins_where_it_did(
     assert capsys.readouterr().out.splitlines()[-1].split(" | ") == row
 
 
-def test_maps_are_added_to_a_file_and_another_backend_is_refused(
-    installed: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_maps_are_added_to_a_file_and_another_backend_is_refused(installed, monkeypatch, capsys):
     call(monkeypatch, "3m", "--battles", "1", "--file", "game.json", "--backend", "native")
     before = Path("game.json").read_bytes()
     call(monkeypatch, "3m", "--file", "game.json", "--backend", "native")

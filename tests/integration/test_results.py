@@ -157,11 +157,8 @@ def test_seeds_that_are_named_are_run(tmp_path: Path) -> None:
     run_of_rltrain(tmp_path / "runs/lbf-vdn-s2", "finished", 1.0)
     kept.keep(tmp_path / "runs")
     (folder, words), *more = results.jobs(["lbf-vdn:2-4"])
-    assert (folder.name, words[0], words[-1]) == (
-        "lbf-vdn-s2",
-        "experiment=epymarl/lbf/vdn",
-        "seed=2",
-    )
+    found = folder.name, words[0], words[-1]
+    assert found == ("lbf-vdn-s2", "experiment=epymarl/lbf/vdn", "seed=2")
     assert [folder.name for folder, _ in more] == ["lbf-vdn-s3", "lbf-vdn-s4"]
 
 

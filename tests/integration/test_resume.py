@@ -57,9 +57,7 @@ def without_times(file):
 @pytest.mark.parametrize(
     "typed", [pytest.param("latest", marks=pytest.mark.slow), "outputs/qmix-two_step"]
 )
-def test_a_run_without_a_checkpoint_starts_again_in_its_folder(
-    command, unsaved, trained_once, typed
-):
+def test_a_run_without_checkpoint_starts_again_in_its_folder(command, unsaved, trained_once, typed):
     assert command(f"resume={typed}") == 0
     again, once = (without_times(run / "metrics.jsonl") for run in (unsaved, trained_once))
     assert again == once
@@ -196,8 +194,7 @@ def test_a_resume_accepts_what_leaves_the_learning_as_it_is(typed, trained_once)
 def test_of_a_mapping_the_keys_inside_count_as_changed(trained_once):
     typed = ["test={interval: 50, episodes: 2, epsilon: 0.1}", "dataset={held_out: 0.1}"]
     tree, _, changed = load_config(trained_once / "config.json", typed, learns=True)
-    assert changed == ["test.episodes", "test.epsilon"]
-    assert tree["test"]["n_envs"] == 2
+    assert (changed, tree["test"]["n_envs"]) == (["test.episodes", "test.epsilon"], 2)
 
 
 FIXED = (

@@ -8,17 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-import gymnasium
 import pytest
-from gymnasium import spaces
 from omegaconf import OmegaConf
 
 import rltrain
-from rltrain import main as entry
 from rltrain.errors import UsageError
 from rltrain.logger import Wandb
 from rltrain.mode import train as train_mode
 from rltrain.mode.find_run import find_run
+from tests.env.scripted import Plain
 
 
 def test_a_run_leaves_what_the_contract_names(trained):
@@ -35,20 +33,11 @@ def test_a_run_leaves_what_the_contract_names(trained):
     assert all({"env_steps", "updates", "episodes", "seconds"} <= set(r) for r in rows)
     names = {k for r in rows for k in r}
     assert {
-        "train/return_mean",
-        "train/episode_length_mean",
-        "train/epsilon",
-        "test/return_mean",
-        "test/return_std",
-        "test/episode_length_mean",
-        "learn/loss",
-        "learn/td_error_abs",
-        "learn/q_taken_mean",
-        "learn/target_mean",
-        "learn/grad_norm",
-        "time/env_steps_per_s",
+        *(f"train/{name}" for name in ("return_mean", "episode_length_mean", "epsilon")),
+        *(f"test/{name}" for name in ("return_mean", "return_std", "episode_length_mean")),
+        *("learn/loss", "learn/td_error_abs", "learn/q_taken_mean", "learn/target_mean"),
+        *("learn/grad_norm", "time/env_steps_per_s", "time/updates_per_s"),
         *(f"time/{part}_share" for part in ("env", "acting", "sampling", "learning")),
-        "time/updates_per_s",
     } <= names
     latest = (trained / "checkpoints/latest").read_text().strip()
     held = {p.name for p in (trained / "checkpoints" / latest).iterdir()}
@@ -102,9 +91,7 @@ def test_a_name_is_that_of_the_folder_and_of_the_run_in_loggers(command, small, 
 
 
 @pytest.mark.slow
-def test_a_run_elsewhere_or_a_file_of_that_name_leaves_outputs_latest_alone(
-    command, small, own_folder
-):
+def test_a_run_elsewhere_or_a_file_of_that_name_leaves_the_link_alone(command, small, own_folder):
     (own_folder / "outputs").mkdir()
     (own_folder / "outputs/latest").write_text("mine")
     assert command(*small, "total_env_steps=40") == 0
@@ -133,11 +120,8 @@ def test_a_run_is_built_once_and_says_what_was_typed(command, small, own_folder,
 
 
 def test_the_folder_of_a_run_may_name_its_settings(command, small, own_folder):
-    overrides = [
-        "total_env_steps=40",
-        "seed=3",
-        "hydra.run.dir=${hydra:runtime.choices.algo}-${seed}",
-    ]
+    overrides = ["total_env_steps=40", "seed=3"]
+    overrides += ["hydra.run.dir=${hydra:runtime.choices.algo}-${seed}"]
     assert command(*small, *overrides) == 0
     assert (own_folder / "qmix-3/run.json").exists()
 
@@ -165,13 +149,10 @@ def test_run_folders_may_be_numbers(command, small, own_folder):
     assert command("mode=evaluate", f"checkpoint={own_folder}/77", "test.episodes=2") == 0
 
 
-def test_a_terminated_run_is_saved(monkeypatch, small, own_folder):
+def test_a_terminated_run_is_saved(exit_code, small, own_folder):
     overrides = [*small, "total_env_steps=1000000", "hydra.run.dir=run"]
     overrides += ["callbacks=[{_target_: tests.helpers.Terminated}]"]
-    monkeypatch.setattr(sys, "argv", ["rltrain", *overrides])
-    with pytest.raises(SystemExit) as left:
-        entry.main()
-    assert left.value.code == 143
+    assert exit_code(*overrides) == 143
     record = json.loads((own_folder / "run/run.json").read_text())
     assert (record["status"], record["exit_code"]) == ("interrupted", 143)
     assert 100 <= record["env_steps"] < 200
@@ -220,23 +201,14 @@ def test_a_failing_run_is_recorded_and_its_traceback_kept(command, small, own_fo
     from tests.helpers import Failing
 
     assert Failing
-    code = command(*small, "callbacks=[{_target_: tests.helpers.Failing}]")
-    assert code == 1
+    assert command(*small, "callbacks=[{_target_: tests.helpers.Failing}]") == 1
     (run_dir,) = own_folder.glob("outputs/*-*/*")
     assert json.loads((run_dir / "run.json").read_text())["status"] == "failed"
     assert "Traceback" in (run_dir / "train.log").read_text()
 
 
 def test_a_run_whose_environment_cannot_be_closed_is_recorded_as_finished(own_folder):
-    class Unclosed(gymnasium.Env):
-        action_space, observation_space = spaces.Discrete(2), spaces.Discrete(3)
-
-        def reset(self, *, seed=None, options=None):
-            return 0, {}
-
-        def step(self, action):
-            return 1, 1.0, True, False, {}
-
+    class Unclosed(Plain):
         def close(self):
             raise OSError("the server is gone")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rltrain.errors import CheckpointError, UsageError
-from tests.helpers import foreign_modules, nothing_written
+from tests.helpers import foreign_modules, nothing_written, python
 
 ROOT = Path(__file__).parents[2]
 TWO_JOBS = ("seed=1,2", "sweep.jobs=2")
@@ -41,9 +41,7 @@ def records(sweep="s"):
     ],
     ids=lambda words: words[-1] if isinstance(words, list) else "",
 )
-def test_what_no_sweep_can_do_is_refused_before_the_first_job(
-    command, small, own_folder, words, match
-):
+def test_what_no_sweep_can_do_is_refused_before_any_job(command, small, own_folder, words, match):
     with pytest.raises(UsageError, match=match):
         command(*words, *small)
     assert nothing_written(own_folder)
@@ -84,14 +82,9 @@ def test_each_run_equals_the_single_run_of_the_same_overrides(command, small):
     few = [*small, "total_env_steps=150"]
     assert command("-m", *few, "seed=1,2", "hydra.sweep.dir=s") == 0
     assert command(*few, "seed=2", "hydra.run.dir=alone") == 0
-    ours, alone = (
-        json.loads(Path(f"{run}/run.json").read_text())["final_test"]
-        for run in ("s/1_seed-2", "alone")
-    )
-    assert ours == alone
-    configs = [
-        json.loads(Path(f"{run}/config.json").read_text()) for run in ("s/1_seed-2", "alone")
-    ]
+    ours, alone = (json.loads(Path(f"{r}/run.json").read_text()) for r in ("s/1_seed-2", "alone"))
+    assert ours["final_test"] == alone["final_test"]
+    configs = [json.loads(Path(f"{r}/config.json").read_text()) for r in ("s/1_seed-2", "alone")]
     assert configs[0] == configs[1]
 
 
@@ -167,12 +160,7 @@ def test_when_the_command_is_killed_its_runs_save_and_the_same_command_goes_on(s
     assert any("] train" in line for line in driver.stdout)
     driver.kill()
     driver.communicate()
-    done = subprocess.run(
-        [sys.executable, "-m", "rltrain", "resume=s", "stop.hours=1e-6"],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0
+    assert python("-m", "rltrain", "resume=s", "stop.hours=1e-6").returncode == 0
     found = records()
     assert [record["status"] for record in found] == ["finished"] * 2
     assert any(len(record["resumes"]) == 1 for record in found)
@@ -182,27 +170,19 @@ def test_when_the_command_is_killed_its_runs_save_and_the_same_command_goes_on(s
 @pytest.mark.parametrize(
     ("module", "launcher"),
     [
-        ("hydra_plugins.hydra_joblib_launcher", ["joblib", "hydra.launcher.n_jobs=2"]),
-        (
-            "hydra_plugins.hydra_submitit_launcher",
-            ["submitit_local", "hydra.launcher.timeout_min=5"],
-        ),
+        ("joblib", ["joblib", "hydra.launcher.n_jobs=2"]),
+        ("submitit", ["submitit_local", "hydra.launcher.timeout_min=5"]),
     ],
 )
 def test_other_launchers_run_and_continue_a_sweep(command, small, own_folder, module, launcher):
-    pytest.importorskip(module)
+    pytest.importorskip(f"hydra_plugins.hydra_{module}_launcher")
     sweep = [*small, "seed=1,2", "hydra.sweep.dir=s", f"hydra/launcher={launcher[0]}", launcher[1]]
-
-    def run():
-        words = [sys.executable, "-m", "rltrain", "-m", *sweep]
-        return subprocess.run(words, capture_output=True, text=True)
-
-    assert run().returncode == 0
+    assert python("-m", "rltrain", "-m", *sweep).returncode == 0
     assert [record["status"] for record in records()] == ["finished"] * 2
     first = Path("s/0_seed-1/run.json")
     record = json.loads(first.read_text())
     first.write_text(json.dumps({**record, "status": "interrupted"}))  # as if it was preempted
-    done = run()
+    done = python("-m", "rltrain", "-m", *sweep)
     assert done.returncode == 0
     assert [record["status"] for record in records()] == ["finished"] * 2
     assert [len(record["resumes"]) for record in records()] == [1, 0]

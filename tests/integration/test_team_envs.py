@@ -13,6 +13,7 @@ from pettingzoo.utils.conversions import parallel_to_aec
 import rltrain
 from rltrain.env.smac import parallel_env
 from rltrain.errors import CheckpointError, UsageError
+from tests.helpers import weights
 
 ALGOS = ("iql", "vdn", "qmix")
 
@@ -56,10 +57,6 @@ class Meeting(ParallelEnv):
 
 def without(small, *keys):
     return [w for w in small if not w.startswith(tuple(f"{key}=" for key in ("env", *keys)))]
-
-
-def weights(trainer):
-    return torch.cat([p.flatten() for p in trainer.learner.online.parameters()])
 
 
 def test_a_class_of_ones_own_trains(small, tmp_path):
@@ -106,11 +103,8 @@ def test_masks_by_name_limit_what_a_policy_chooses(small, tmp_path):
 
 
 def test_an_aec_environment_trains(small, tmp_path):
-    def make():
-        env = parallel_to_aec(Meeting())
-        return env
-
-    trainer = rltrain.make_trainer([*without(small), "algo=vdn"], tmp_path, env=make)
+    words = [*without(small), "algo=vdn"]
+    trainer = rltrain.make_trainer(words, tmp_path, env=lambda: parallel_to_aec(Meeting()))
     trainer.run(30)
     assert trainer.rollout.env.spec.n_agents == 2
 
@@ -176,9 +170,7 @@ def small_one(size=2): return Meeting()
 """
 
 
-def test_an_id_names_a_module_beside_the_user_which_a_checkpoint_needs_trust_for(
-    small, tmp_path, command
-):
+def test_an_id_names_a_module_beside_the_user_and_checkpoints_need_trust(small, tmp_path, command):
     (tmp_path / "teams_of_mine.py").write_text(MODULE)
     overrides = [*without(small, "total_env_steps"), "algo=vdn", "total_env_steps=20"]
     overrides += ["env=pettingzoo", "env.id=teams_of_mine:small_one", "+env.kwargs.size=3"]
@@ -214,12 +206,9 @@ SMALLEST = {
 @pytest.mark.parametrize("env", SMALLEST)
 @pytest.mark.parametrize("algo", ALGOS)
 def test_every_environment_trains_a_team(small, tmp_path, env, algo):
-    overrides = [
-        *without(small, "buffer.capacity", "hardware.n_envs", "test.n_envs"),
-        f"algo={algo}",
-    ]
+    overrides = without(small, "buffer.capacity", "hardware.n_envs", "test.n_envs")
     overrides += [f"env={env}", *SMALLEST[env], "buffer.capacity=40", "algo.batch_size=1"]
-    overrides += ["hardware.n_envs=1", "test.n_envs=1", "test.interval=1000000"]
+    overrides += [f"algo={algo}", "hardware.n_envs=1", "test.n_envs=1", "test.interval=1000000"]
     trainer = rltrain.make_trainer(overrides, tmp_path)
     for _ in range(3):
         trainer.run(trainer.clock.env_steps + 1)

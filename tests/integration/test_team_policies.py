@@ -16,8 +16,7 @@ from tests.env.team.scripted import Scripted
 
 Box, Discrete = spaces.Box, spaces.Discrete
 MultiDiscrete, Tuple = spaces.MultiDiscrete, spaces.Tuple
-WORDS = ["algo=vdn", "test.n_envs=1", "hardware.n_envs=1"]
-WORDS += ["hardware.threads=1"]
+WORDS = ["algo=vdn", "test.n_envs=1", "hardware.n_envs=1", "hardware.threads=1"]
 
 
 class Shown(gymnasium.Env):

@@ -20,7 +20,8 @@ DUEL = (
     *(*COMMON, "algo=vdn", *OWN, "env=pettingzoo", "env.id=tests.env.team.duel:Duel"),
     *("trust=[tests]", "total_env_steps=200", "test.interval=100"),
 )
-RED, BLUE = "env.team=red", "env.team=blue"
+RED, BLUE, RANDOM = "env.team=red", "env.team=blue", "env.opponent=random"
+NEITHER = "neither in env.team=red nor in"
 TAG = (*COMMON, "algo=vdn", *OWN, "env=mpe", "env.game=tag", "env.max_episode_steps=10")
 
 
@@ -102,10 +103,7 @@ def test_tests_are_played_against_the_opponent_of_training_where_none_is_built_i
         (["env.team=green", "env.opponent=random"], "duel has no agent green. Expected how names"),
         (["env.team=[red_0,green_1]", "env.opponent=random"], "duel has no agent green_1"),
         ([RED, "env.opponent_team=red", "env.opponent=random"], "share red_0, red_1"),
-        (
-            [RED, "env.opponent_team=[blue_0]", "env.opponent=random"],
-            "blue_1 of duel are neither in env.team=red nor in",
-        ),
+        ([RED, "env.opponent_team=[blue_0]", RANDOM], f"blue_1 of duel are {NEITHER}"),
         (["env.team=[red_0,red_1,blue_0,blue_1]", "env.opponent=random"], "has one side"),
         ([RED], r"no policy of their own \(builtin\). Type env.opponent=random, self"),
         (["env.opponent=random"], "need env.team, the agents that learn"),
@@ -185,11 +183,9 @@ def test_what_the_other_team_sees_is_its_own_observation():
 def test_agents_may_be_called_by_numbers():
     """Defect: no agent was recognized as one of the other team."""
     games = {"Duel": "red", "NumberedDuel": ["0", "1"]}
+    given = {**COMMONS, "training": True, "two_sided": True}
     one, other = (
-        pettingzoo_env(
-            **{**COMMONS, "id": f"tests.env.team.duel:{game}", "training": True, "team": team},
-            two_sided=True,
-        )
+        pettingzoo_env(id=f"tests.env.team.duel:{game}", team=team, **given)
         for game, team in games.items()
     )
     for env in (one, other):

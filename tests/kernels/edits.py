@@ -6,14 +6,9 @@ import importlib.util
 import sys
 
 SWAPPED = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Div: ast.Mult}
-SWAPPED |= {
-    ast.Lt: ast.GtE,
-    ast.Gt: ast.LtE,
-    ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-    ast.Eq: ast.NotEq,
-}
-SWAPPED |= {ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.LtE: ast.Gt, ast.GtE: ast.Lt}
+SWAPPED |= {ast.Lt: ast.GtE, ast.Gt: ast.LtE, ast.LtE: ast.Gt, ast.GtE: ast.Lt}
+SWAPPED |= {ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.Eq: ast.NotEq}
+SWAPPED |= {ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd}
 
 
 class Edit(ast.NodeTransformer):

@@ -9,6 +9,7 @@ from rltrain.algo.network.agent_input import AgentInput
 from rltrain.algo.network.head import Head
 from rltrain.algo.network.mlp import mlp_agents
 from rltrain.types import EnvSpec
+from tests.algo.batches import PLAIN
 from tests.kernels.run_edits import DQN, LAYERS
 
 HERE = "tests.kernels.own_networks"
@@ -18,17 +19,8 @@ def factory(change: Any) -> Any:
     """A network's factory, whose result is changed."""
 
     def make(*, spec: EnvSpec, distribution: Any) -> Any:
-        agents = mlp_agents(
-            spec=spec,
-            distribution=distribution,
-            hidden_sizes=[8, 8],
-            head_sizes=[],
-            dueling=True,
-            noisy_sigma=None,
-            layer_norm=False,
-            last_action=False,
-            agent_id=False,
-        )
+        own = {**PLAIN, "distribution": distribution, "dueling": True, "hidden_sizes": [8, 8]}
+        agents = mlp_agents(spec=spec, **own, head_sizes=[], last_action=False, agent_id=False)
         change(agents)
         return agents
 
@@ -92,8 +84,7 @@ class OtherAdam(torch.optim.Adam):
 
 
 tied, twice, reordered, extended, unbiased, spectral, swapped = map(
-    factory,
-    (tie, use_twice, reorder, add_layer, without_bias, normalize_weights, swap_parameters),
+    factory, (tie, use_twice, reorder, add_layer, without_bias, normalize_weights, swap_parameters)
 )
 with_own_input, with_own_head = map(factory, (own_input, own_head))
 NAMES = (

@@ -25,12 +25,10 @@ def policies(exploration, kind="mlp", **changes):
     made = []
     for compiled in (False, True):
         agents = make_model(kind, "independent", SPEC, **changes).agents
-        policy = Policy(
-            agents=agents, exploration=exploration(), spec=SPEC, n_envs=6, rng=generator()
-        )
+        p = Policy(agents=agents, exploration=exploration(), spec=SPEC, n_envs=6, rng=generator())
         if compiled:
-            kernels.compile_policy(policy)
-        made.append(policy)
+            kernels.compile_policy(p)
+        made.append(p)
     return made
 
 

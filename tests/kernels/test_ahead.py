@@ -54,9 +54,7 @@ def test_what_is_not_compiled_is_begun_once_and_waited_for_once(tmp_path):
     assert Process.activities == [COMPILING]
 
 
-def test_nothing_is_begun_that_is_compiled_or_cannot_be_shared_or_with_one_core(
-    tmp_path, monkeypatch
-):
+def test_nothing_is_begun_that_is_compiled_or_is_not_shared_or_with_one_core(tmp_path, monkeypatch):
     name = kernel(tmp_path).py_func.__qualname__
     (tmp_path / f"test_ahead.{name}-1.py311.1.nbc").touch()
     ahead.compile_ahead("sequence_step", kernel(tmp_path))

@@ -6,6 +6,7 @@ import sys
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -185,21 +186,14 @@ def test_an_error_of_any_kind_is_left_to_the_step_itself():
     assert captures.get("a", lambda: Parts([]), lambda pool: {}["missing"]) is None
 
 
-class FakeState:
-    """In place of the state of a GPU's generator: a seed and how much was drawn."""
-
-    def __init__(self, drawn=0):
-        self.drawn = drawn
-
-
 class FakeGenerator:
-    """In place of a GPU's generator, whose state can be that of another."""
+    """In place of a GPU's generator: how much was drawn; its state can be that of another."""
 
     def __init__(self, device=""):
-        self.state = FakeState()
+        self.set_state(0)
 
     def set_state(self, drawn):
-        self.state = FakeState(drawn)
+        self.state = SimpleNamespace(drawn=drawn)
 
     def graphsafe_get_state(self):
         return self

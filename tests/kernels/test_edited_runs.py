@@ -80,12 +80,8 @@ QUICK = (
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize(
-    "tried", slow_except(QUICK, TRIED), ids=lambda tried: "-".join(map(str, tried))
-)
-def test_an_edit_of_a_run_trains_as_without_compiled_code(
-    tried, tmp_path, monkeypatch, unedited, lines
-):
+@pytest.mark.parametrize("tried", slow_except(QUICK, TRIED), ids=lambda x: "-".join(map(str, x)))
+def test_edited_runs_train_as_without_compiled_code(tried, tmp_path, monkeypatch, unedited, lines):
     name, at = tried
     (words, edit), found = EDITS[name], {}
     for kernels in ("torch", "auto"):
@@ -103,9 +99,7 @@ def test_an_edit_of_a_run_trains_as_without_compiled_code(
     hook=["on_step", "on_collect", "on_batch", "on_update", "by hand"],
     name=["td.huber", "qmix TDLoss._td_target", "QMix.forward", "RunningNorm.forward"],
 )
-def test_a_patch_of_a_class_acts_from_the_next_update_on(
-    hook, name, tmp_path, monkeypatch, unedited
-):
+def test_a_patched_class_acts_from_the_next_update_on(hook, name, tmp_path, monkeypatch, unedited):
     """Whichever hook it is made in, or between the steps of a trainer that is driven by hand.
     Defect: it acted from the next line of metrics on.
     """

@@ -2,8 +2,6 @@
 
 import copy
 import json
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -15,6 +13,7 @@ from rltrain.kernels.layers.td_step import CompiledTDLoss
 from rltrain.kernels.recurrent.team_step import CompiledSequenceLoss
 from rltrain.types import EnvSpec
 from tests.algo.batches import AGENTS, SPEC
+from tests.helpers import python
 
 TINY = ["hardware.threads=1", "logger.wandb.mode=disabled", "logger.console=false"]
 PLAIN = EnvSpec(n_agents=1, n_actions=2, obs_shape=(4,))
@@ -34,13 +33,7 @@ print(json.dumps([name for name in sys.modules if "numba" in name or name.endswi
 
 @pytest.mark.slow
 def test_torch_imports_no_compiled_code(request):
-    done = subprocess.run(
-        [sys.executable, "-c", UPDATE],
-        cwd=request.config.rootpath,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = python("-c", UPDATE, cwd=request.config.rootpath, check=True)
     assert json.loads(done.stdout.splitlines()[-1]) == []
 
 

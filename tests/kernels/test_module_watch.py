@@ -1,5 +1,6 @@
 """Compiled code computes only what plain PyTorch would: hooks and replaced parts are noticed."""
 
+import importlib
 import logging
 
 import numpy as np
@@ -9,11 +10,14 @@ from torch import nn
 from torch.nn.utils import parametrize, prune
 
 import rltrain
+from rltrain.algo.exploration.epsilon import FixedEpsilon
+from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.network.gru import GRUAgents
+from rltrain.algo.policy import Policy
 from rltrain.errors import UsageError
 from rltrain.interfaces import Model
-from rltrain.kernels import module_watch
+from rltrain.kernels import compile_agents, compile_loss, compile_policy, module_watch
 from rltrain.kernels.layers.td_step import CompiledTDLoss
 from rltrain.kernels.recurrent.team_step import CompiledSequenceLoss
 from rltrain.kernels.recurrent.weights import misfit
@@ -166,21 +170,11 @@ def test_hooks_of_the_optimizer_are_called(algo):
 
 @pytest.mark.parametrize("algo", ["qmix", "dqn", "noisy", "iqn"])
 def test_hooks_are_called_while_acting(algo):
-    from rltrain.algo.exploration.epsilon import FixedEpsilon
-    from rltrain.algo.policy import Policy
-    from rltrain.kernels import compile_policy
-
     learner, spec = learner_of(algo)
     agents = learner.online.agents
     rng = np.random.default_rng(0)
-    policy = Policy(
-        agents=agents,
-        exploration=FixedEpsilon(epsilon=0),
-        spec=spec,
-        n_envs=3,
-        rng=rng,
-        noisy=False,
-    )
+    given = {"exploration": FixedEpsilon(epsilon=0), "n_envs": 3, "noisy": False}
+    policy = Policy(agents=agents, spec=spec, rng=rng, **given)
     compile_policy(policy)
     batch = make_batch([4], spec)
     obs = np.broadcast_to(batch.obs[0].numpy(), (3, *spec_shape(spec))).copy()
@@ -224,9 +218,6 @@ def qmix_model():
 @pytest.mark.parametrize("change", [pruned, parametrized])
 @pytest.mark.parametrize("layer", ["agents.fc1", "agents.fc2", "mixer.V.2", "mixer.hyper_b_1"])
 def test_parametrized_and_pruned_layers_are_left_to_pytorch(change, layer):
-    from rltrain.algo.loss.td import TDLoss
-    from rltrain.kernels import compile_agents, compile_loss
-
     results = []
     for compiled in (False, True):
         model = qmix_model()
@@ -273,9 +264,6 @@ OTHER_FORMS.remove((three_layers, "V"))  # whose layers are as wide as the mixin
 
 @pytest.mark.parametrize(("change", "name"), OTHER_FORMS)
 def test_hyper_networks_of_another_form_train_rightly(change, name, lines):
-    from rltrain.algo.loss.td import TDLoss
-    from rltrain.kernels import compile_loss
-
     model = qmix_model()
     assert misfit(model) is None
     change(model.mixer, name)
@@ -285,9 +273,8 @@ def test_hyper_networks_of_another_form_train_rightly(change, name, lines):
     assert loss(model, model, batch, Clock()).loss_sum.isfinite()
     if not (change is one_layer and name == "hyper_w_1"):  # then there is no counterpart
         assert any("PyTorch computes it" in r.getMessage() for r in lines.records)
-        with pytest.raises(
-            ValueError, match=r"hardware\.kernels=compiled: .*Type hardware\.kernels=auto"
-        ):
+        said = r"hardware\.kernels=compiled: .*Type hardware\.kernels=auto"
+        with pytest.raises(ValueError, match=said):
             compile_loss(loss, model, choice="compiled")
 
 
@@ -316,11 +303,7 @@ def test_sizes_are_compared_before_memory_is_read(algo, name):
         ("dqn", "rltrain.algo.network.head:Head", "forward", "loss"),
     ],
 )
-def test_a_changed_class_is_named_and_left_to_pytorch(
-    algo, module, name, plain, monkeypatch, lines
-):
-    import importlib
-
+def test_a_changed_class_is_named_and_left_to_torch(algo, module, name, plain, monkeypatch, lines):
     cls = getattr(importlib.import_module(module.partition(":")[0]), module.partition(":")[2])
     old = vars(cls)[name]
     monkeypatch.setattr(cls, name, lambda *args, **options: old(*args, **options))

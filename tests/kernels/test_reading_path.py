@@ -1,13 +1,12 @@
 """An edit of any file of the path for readers changes what a default run trains."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import rltrain
+from tests.helpers import python
 
 PACKAGE = Path(rltrain.__file__).parent
 RUN = """
@@ -40,12 +39,7 @@ EDITS = {  # file: text, other text, whether a compiled counterpart has to step 
 
 
 def run(folder, name="", path="", words=()):
-    done = subprocess.run(
-        [sys.executable, "-c", RUN, name, str(path), str(folder), *words],
-        cwd=PACKAGE.parent,
-        capture_output=True,
-        text=True,
-    )
+    done = python("-c", RUN, name, str(path), str(folder), *words, cwd=PACKAGE.parent)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1]), done.stdout + done.stderr
 

@@ -19,10 +19,8 @@ def test_history_is_one_row_per_env_step_with_nan_where_nothing_was_measured(tmp
     path = tmp_path / "metrics.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)) + '\n{"env_st', encoding="utf-8")
     found = history(path)
-    assert found["env_steps"].tolist() == [0, 5]
-    assert found["env_steps"].dtype == np.int64
-    assert found["seconds"].tolist() == [0.1, 0.3]
-    assert found["test/return_mean"].tolist() == [1, 3]
+    assert (found["env_steps"].tolist(), found["env_steps"].dtype) == ([0, 5], np.int64)
+    assert (found["seconds"].tolist(), found["test/return_mean"].tolist()) == ([0.1, 0.3], [1, 3])
     assert np.isnan(found["learn/loss"]).all()
 
 

@@ -30,13 +30,8 @@ def test_rows_are_logged_over_env_steps_without_a_word(fake, tmp_path, capsys):
     logger.close()
     ((step, row),) = fake.rows
     assert step == 10
-    assert row == {
-        "test/return_mean": 1.5,
-        "env_steps": 10,
-        "episodes": 2,
-        "updates": 1,
-        "seconds": 0.5,
-    }
+    counts = {"env_steps": 10, "episodes": 2, "updates": 1, "seconds": 0.5}
+    assert row == {"test/return_mean": 1.5, **counts}
     assert fake.options["name"].startswith("qmix-smac-run-")
     assert (fake.options["group"], fake.options["resume"]) == ("qmix-smac", "allow")
     assert fake.options["space_id"] == "me/s"

@@ -23,11 +23,8 @@ def test_errors_and_tracebacks_are_in_the_file_only(tmp_path, capsys):
         log.warning("slow [sic]")
         log.error("broken")
         log.warning("failed", exc_info=ValueError("why"))
-    assert capsys.readouterr().err.splitlines() == [
-        "stopping",
-        "warning: slow [sic]",
-        "warning: failed",
-    ]
+    printed = capsys.readouterr().err.splitlines()
+    assert printed == ["stopping", "warning: slow [sic]", "warning: failed"]
     text = (tmp_path / "train.log").read_text()
     assert all(word in text for word in ("played", "stopping", "slow [sic]", "broken", "why"))
 

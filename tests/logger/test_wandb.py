@@ -2,7 +2,6 @@
 
 import logging
 import os
-import subprocess
 import sys
 from pathlib import Path
 from threading import Event
@@ -13,6 +12,7 @@ import pytest
 from rltrain.logger.wandb import Wandb
 from rltrain.types import Clock
 from tests.conftest import ROOT
+from tests.helpers import python
 
 ROW = {"test/return_mean": 12.5, "test/win_rate": 0.5}
 
@@ -90,8 +90,7 @@ def test_rows_written_while_it_starts_are_logged_in_order(fake, tmp_path):
     wandb.go.set()
     write(logger, 3)
     finish(logger)
-    assert wandb.rows == [1, 2, 3]
-    assert wandb.inits[0]["project"] == "rltrain"
+    assert (wandb.rows, wandb.inits[0]["project"]) == ([1, 2, 3], "rltrain")
     assert wandb.finished
 
 
@@ -103,14 +102,9 @@ def test_a_run_has_the_folder_s_name_group_and_id_and_its_summary(fake, tmp_path
     assert options["name"] == "0_seed-1"
     assert options["id"].startswith("2026_sweep-0_seed-1-")
     assert (options["group"], options["tags"]) == ("2026_sweep", ["vdn", "lbf"])
-    assert options["entity"] == "team"
-    assert options["config"]["seed"] == 1
-    assert wandb.summary == {
-        "status": "finished",
-        "best/env_steps": 5,
-        "best/test/return_mean": 9.0,
-        "final": None,
-    }
+    assert (options["entity"], options["config"]["seed"]) == ("team", 1)
+    best = {"best/env_steps": 5, "best/test/return_mean": 9.0}
+    assert wandb.summary == {"status": "finished", "final": None, **best}
 
 
 def test_runs_in_folders_of_one_name_are_two_and_a_resumed_one_stays_one(tmp_path):
@@ -191,16 +185,9 @@ def test_a_run_of_somebody_without_an_account(small, own_folder, mode, warnings)
     overrides += [f"logger.wandb.mode={mode}", "hydra.run.dir=run"]
     without_account = {k: v for k, v in os.environ.items() if not k.startswith("WANDB")}
     without_account["NETRC"] = str(own_folder / "none")
-    done = subprocess.run(
-        [sys.executable, "-m", "rltrain", *overrides],
-        capture_output=True,
-        text=True,
-        env=without_account,
-    )
-    assert done.returncode == 0
-    assert len(done.stderr.splitlines()) == warnings
-    recorded = list(own_folder.glob("run/wandb/offline-run-*"))
-    assert len(recorded) == (mode != "disabled")
+    done = python("-m", "rltrain", *overrides, env=without_account)
+    assert (done.returncode, len(done.stderr.splitlines())) == (0, warnings)
+    assert len(list(own_folder.glob("run/wandb/offline-run-*"))) == (mode != "disabled")
     card = (own_folder / "run/README.md").read_text()
     assert ("wandb sync run/wandb/offline-run-*" in card) == (mode != "disabled")
     assert done.stdout.count("wandb") == 1  # the banner's line
@@ -254,5 +241,5 @@ def test_two_trainers_of_a_process_have_a_run_each(tmp_path):
     """Defect: the rows of the second one went to the run of the first, as wandb returned it."""
     program = "from tests.logger import test_wandb; test_wandb.log_two_runs()"
     there = {**os.environ, "WANDB_MODE": "offline", "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=there, check=True)
+    python("-c", program, cwd=tmp_path, env=there).check_returncode()
     assert all(len([*tmp_path.glob(f"{name}/wandb/offline-run-*")]) == 1 for name in ("a", "b"))

@@ -39,9 +39,7 @@ def test_targets_that_are_given_are_loaded_as_they_are():
 def test_a_name_of_qatten_is_translated():
     learner = learner_of("qatten")
     mixer = weights_of(learner.online.mixer)
-    theirs = {
-        name.replace("constant_layer", "constrant_value_layer"): w for name, w in mixer.items()
-    }
+    theirs = {n.replace("constant_layer", "constrant_value_layer"): w for n, w in mixer.items()}
     load_pymarl(learner, weights_of(learner.online.agents), {n: w + 1 for n, w in theirs.items()})
     assert np.allclose(
         weights_of(learner.online.mixer)["constant_layer.0.bias"],
@@ -54,13 +52,8 @@ def test_networks_of_pymarl2_are_loaded_by_their_own_names():
     learner, other = (
         make_learner(make_model(mixer="qmix", seed=seed, layer_norm=True)) for seed in range(2)
     )
-    names = {
-        "hyper_w_1.": "hyper_w1.",
-        "hyper_b_1.": "hyper_b1.0.",
-        "hyper_w_final.": "hyper_w2.",
-        "V.": "hyper_b2.",
-        "norm.": "layer_norm.",
-    }
+    names = {"hyper_w_1.": "hyper_w1.", "hyper_b_1.": "hyper_b1.0.", "hyper_w_final.": "hyper_w2."}
+    names |= {"V.": "hyper_b2.", "norm.": "layer_norm."}
 
     def named_there(module):
         found = {}
@@ -80,9 +73,7 @@ def test_agents_without_memory_are_loaded_by_their_own_names():
     ours = weights_of(other.online.agents)
     names = {"torso.0": "fc1", "torso.2": "rnn", "head.advantage.0": "fc2"}
     layers = {name: name.rpartition(".") for name in ours}
-    load_pymarl(
-        learner, {f"{names[a]}.{leaf}": ours[name] for name, (a, _, leaf) in layers.items()}
-    )
+    load_pymarl(learner, {f"{names[a]}.{leaf}": ours[n] for n, (a, _, leaf) in layers.items()})
     assert torch.equal(learner.online.agents.torso[2].bias, other.online.agents.torso[2].bias)
 
 

@@ -19,54 +19,30 @@ from rltrain.main import run
 from tests.marks import each_once, slow_except
 
 STATE = (
-    ("clock", 7),
-    ("clock.env_steps", "many"),
-    ("clock.env_steps", -(10**9)),
-    ("clock.env_steps", 1e300),
-    ("clock.updates", None),
-    ("owed", 10**18),
-    ("owed", -1),
-    ("owed", True),
-    ("iterations", []),
-    ("metrics", 7),
-    ("latest", 7),
-    ("latest.time/learning_share", []),
-    ("usage", "x"),
-    ("clock.episodes", 10**14),
-    ("learner.target_update.done_at", 10**14),
-    ("learner.target_update.done_at", 1.5),
-    ("callbacks.*Test.due.at", 10**14),
-    ("callbacks.*Save.due.at", -1),
-    ("callbacks.*Log.due.at", 1.5),
-    ("callbacks.*Log.due.interval", 0),
-    ("callbacks.*Log.written_at", "x"),
-    ("callbacks.*Test.tested_at", 10**14),
-    ("callbacks.*Test.best", ["x"]),
-    ("metrics.counts.train/return_mean", 10**14),
-    ("metrics.counts.train/return_mean", 0),
-    ("rollout.skip", -1),
-    ("rollout", []),
-    ("callbacks", 7),
-    ("learner", None),
-    ("torch_rng", "x"),
-    ("torch_rng", {"__tensor__": "rollout.policy.hidden", "torch": True}),
-    *((f"usage.{name}", -1.0) for name in ("seconds", "cpu_seconds", "peak_memory_bytes")),
-    ("usage.seconds", {"__float__": "nan"}),
-    ("rollout.policy.rng", 7),
-    ("rollout.policy.rng.bit_generator", "MT19937"),
-    ("rollout.policy.rng.state", {}),
-    ("rollout.policy.rng.state.state", -1),
-    ("rollout.policy.rng.uinteger", "x"),
-    ("callbacks.*Test.best_untrained", "x"),
-    ("callbacks.*Test.best", 7),
-    ("callbacks.*Test.tested_at", None),
-    ("callbacks.*Save.saved_at", None),
-    ("callbacks.*Log.written_at", None),
-    ("callbacks.*Log.due", {"at": -5, "interval": 25, "x": 0}),
-    *((f"callbacks.*Health.{name}", "x") for name in ("undone", "read_at", "warned_of_undone")),
-    ("callbacks.*Health.undone", -1.0),
-    ("metrics.sums.train/return_mean", 10**400),
+    (7, "clock metrics latest callbacks rollout.policy.rng callbacks.*Test.best"),
+    ("x", "usage torch_rng rollout.policy.rng.uinteger callbacks.*Test.best_untrained"),
+    ("x", "callbacks.*Log.written_at callbacks.*Health.undone callbacks.*Health.read_at"),
+    ("x", "callbacks.*Health.warned_of_undone"),
+    (None, "clock.updates learner callbacks.*Test.tested_at callbacks.*Save.saved_at"),
+    (None, "callbacks.*Log.written_at"),
+    (-1, "owed callbacks.*Save.due.at rollout.skip rollout.policy.rng.state.state"),
+    (-1.0, "usage.seconds usage.cpu_seconds usage.peak_memory_bytes callbacks.*Health.undone"),
+    (10**14, "clock.episodes learner.target_update.done_at callbacks.*Test.due.at"),
+    (10**14, "callbacks.*Test.tested_at metrics.counts.train/return_mean"),
+    (1.5, "learner.target_update.done_at callbacks.*Log.due.at"),
+    (0, "metrics.counts.train/return_mean callbacks.*Log.due.interval"),
+    ([], "iterations latest.time/learning_share rollout"),
+    *((value, "clock.env_steps") for value in ("many", -(10**9), 1e300)),
+    *((value, "owed") for value in (10**18, True)),
+    (["x"], "callbacks.*Test.best"),
+    ({"__tensor__": "rollout.policy.hidden", "torch": True}, "torch_rng"),
+    ({"__float__": "nan"}, "usage.seconds"),
+    ("MT19937", "rollout.policy.rng.bit_generator"),
+    ({}, "rollout.policy.rng.state"),
+    ({"at": -5, "interval": 25, "x": 0}, "callbacks.*Log.due"),
+    (10**400, "metrics.sums.train/return_mean"),
 )
+"""A value that no run writes, and where."""
 
 
 def checkpoints(run_dir):
@@ -102,7 +78,7 @@ def contents(run_dir):
 
 
 @pytest.mark.sampled(8)
-@pytest.mark.parametrize(("path", "value"), STATE)
+@pytest.mark.parametrize(("value", "path"), [(v, p) for v, paths in STATE for p in paths.split()])
 def test_a_state_that_no_run_has_is_refused_before_a_file_is_changed(trained, path, value):
     for folder in checkpoints(trained):
         change(folder / "trainer.json", path, value)
@@ -221,9 +197,7 @@ def test_networks_that_no_machine_holds_are_refused(small):
         *((f"algo.{x}", "resume={}") for x in ("network.hidden_dim", "mixer.embed_dim")),
     ],
 )
-def test_networks_of_other_sizes_than_the_weights_take_no_memory(
-    trained, monkeypatch, path, command
-):
+def test_networks_of_other_sizes_than_weights_take_no_memory(trained, monkeypatch, path, command):
     """Defect: networks of a stranger's sizes were made before their weights were compared."""
     register = nn.Module.register_parameter
 
@@ -308,9 +282,7 @@ def test_without_handlers_and_in_warnings_of_packages_they_are_text_as_well(capf
 
 
 @pytest.mark.parametrize("file", ["run.json", "config.json"])
-def test_what_files_and_folders_are_named_reaches_the_terminal_as_text(
-    trained, own_folder, capsys, file
-):
+def test_names_of_files_and_folders_reach_the_terminal_as_text(trained, own_folder, capsys, file):
     place = own_folder / "a\x1b[31m\u202e"
     trained.rename(place)
     change(place / file, "status" if file == "run.json" else "choices.algo", "\x1b[31mred")
@@ -338,9 +310,7 @@ FAST = [*REFUSING, ("checkpoints/best", "resume")]
 
 
 @pytest.mark.parametrize("tried", slow_except(FAST, COMBINED), ids=" ".join)
-def test_a_folder_in_the_place_of_a_file_of_a_run_is_named_or_passed_over(
-    trained, figures_not_drawn, tried
-):
+def test_a_folder_in_the_place_of_a_file_is_named_or_passed_over(trained, figures_not_drawn, tried):
     name, command = tried
     (trained / name).unlink(missing_ok=True)
     (trained / name / "x").mkdir(parents=True)

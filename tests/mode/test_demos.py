@@ -37,14 +37,12 @@ def test_a_folder_of_that_name_wins(tmp_path):
 
 def test_a_new_run_starts_from_one(small, tmp_path):
     run = ["algo=dqn", "env=cartpole", "checkpoint=demo/cartpole", "total_env_steps=40"]
-    trainer = rltrain.make_trainer(
-        [*run, "hardware.threads=1", "logger=[]"], run_dir=tmp_path / "r"
-    )
-    states = trainer.learner.state_dict()
+    made = rltrain.make_trainer([*run, "hardware.threads=1", "logger=[]"], run_dir=tmp_path / "r")
+    states = made.learner.state_dict()
     assert states["online"].keys() == states["target"].keys()
     for name, weight in states["online"].items():
         assert np.array_equal(weight, states["target"][name]), name
-    trainer.close()
+    made.close()
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,7 @@ from tests.helpers import nothing_written
     ],
     ids=lambda w: " ".join(w) if isinstance(w, list) else None,
 )
-def test_a_mode_that_cannot_be_carried_out_does_not_train(
-    command, small, own_folder, overrides, said
-):
+def test_a_mode_that_is_not_carried_out_trains_nothing(command, small, own_folder, overrides, said):
     with pytest.raises(UsageError, match=said):
         command(*small, *overrides)
     assert nothing_written(own_folder)

@@ -17,7 +17,8 @@ from rltrain.errors import StorageError
 from rltrain.mode import evaluate
 from rltrain.mode.evaluate import plain_info, played, return_texts, summary
 from rltrain.mode.evaluation_files import home, recordings_folder, write
-from rltrain.types import Episode
+from rltrain.types import EnvSpec, Episode
+from tests.env.games.two_step import TwoStep
 from tests.helpers import full, stopped
 from tests.video.viewer import read_page
 
@@ -68,8 +69,7 @@ def result(small):
 
 def test_python_gives_the_numbers_of_the_command(result):
     first = rltrain.evaluate(result.run_dir, episodes=6, seed=3)
-    second = rltrain.evaluate(result.run_dir, episodes=6, seed=3)
-    assert first.metrics == second.metrics
+    assert first.metrics == rltrain.evaluate(result.run_dir, episodes=6, seed=3).metrics
     assert first.run_dir == result.run_dir
     assert {"test/return_mean", "train/return_mean", "learn/loss"} <= set(result.metrics)
 
@@ -94,8 +94,6 @@ def test_what_cannot_be_written_to_a_run_is_in_one_folder(own_folder, monkeypatc
 
 def test_a_loaded_policy_plays_the_game_as_the_test_does(result):
     policy = rltrain.load_policy(result.run_dir)
-    from tests.env.games.two_step import TwoStep
-
     game, total = TwoStep(), 0.0
     step = game.reset(0)
     policy.reset()
@@ -116,11 +114,9 @@ def test_a_policy_that_a_gpu_trained_acts_without_one(result, monkeypatch):
 
 
 def test_a_learner_for_a_given_spec(small):
-    from rltrain.types import EnvSpec
 
     spec = EnvSpec(n_agents=2, n_actions=3, obs_shape=(4,), state_dim=5)
-    learner = rltrain.make_learner(["algo=qmix"], spec)
-    assert learner.online.agents.hidden_dim == 64
+    assert rltrain.make_learner(["algo=qmix"], spec).online.agents.hidden_dim == 64
 
 
 def test_what_an_environment_could_not_count_is_null():
@@ -183,9 +179,7 @@ MATCH = ("mode=match", "checkpoints=[closest, focus]", "match.battles=2", "env.m
         ("mode=watch", *EVALUATE[1:]),
     ],
 )
-def test_recordings_that_cannot_be_written_end_with_the_table(
-    command, own_folder, monkeypatch, capsys, words
-):
+def test_unwritable_recordings_end_with_the_table(command, own_folder, monkeypatch, capsys, words):
     for name in ("recorder.Recorder._write", "episode_recorder.EpisodeRecorder._write"):
         monkeypatch.setattr(f"rltrain.video.{name}", full)
     with pytest.raises(StorageError, match=r"recordings cannot be written\. Free disk space"):

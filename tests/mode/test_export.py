@@ -5,8 +5,6 @@ exported is said.
 import importlib.util
 import json
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -21,6 +19,8 @@ from rltrain.errors import UsageError
 from rltrain.mode.export.network import export
 from rltrain.types import Output
 from tests.env.scripted import Sampled
+from tests.env.team.scripted import Scripted
+from tests.helpers import python
 from tests.integration.promises.envs import Images, Keys
 from tests.mode.exports import ONE_AGENT, saved
 
@@ -248,10 +248,7 @@ def test_an_export_needs_a_checkpoint(command, small):
 
 
 def script_prints(folder):
-    ran = subprocess.run(
-        [sys.executable, "act.py"], cwd=folder, capture_output=True, text=True, check=True
-    )
-    return ran.stdout.strip()
+    return python("act.py", cwd=folder, check=True).stdout.strip()
 
 
 @pytest.mark.slow
@@ -283,10 +280,6 @@ def test_the_script_plays_and_takes_an_observation_as_gymnasium_gives_it(exporte
 
 def named_team():
     """Two agents with first actions of their own."""
-    from gymnasium import spaces
-
-    from tests.env.team.scripted import Scripted
-
     return Scripted(actions=(spaces.Discrete(2, start=5), spaces.Discrete(3, start=-1)))
 
 

@@ -37,8 +37,7 @@ def outputs(own_folder):
 
 
 def test_runs_are_found_once_newest_first_and_not_through_links(outputs):
-    names = [run.name for run in runs_below(outputs)]
-    assert names == ["0_seed-1", "new", "old"]
+    assert [run.name for run in runs_below(outputs)] == ["0_seed-1", "new", "old"]
 
 
 def test_folders_of_any_depth_hold_runs(own_folder):

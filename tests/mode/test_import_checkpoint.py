@@ -223,9 +223,7 @@ def test_damaged_tensors_are_answered(folder, file, change, message):
         load_files(rltrain.make_learner(OVERRIDES, SPEC), read_folder(folder, None))
 
 
-def test_an_optimizer_that_starts_from_scratch_is_not_named_as_imported(
-    command, folder, small, capsys
-):
+def test_an_optimizer_that_starts_again_is_not_named_as_imported(command, folder, small, capsys):
     pymarl_folder(folder, RNNAgent(), QMixer())
     changed(folder / "opt.th", lambda saved: saved.update(state={}, param_groups=[]))
     assert command("mode=import", f"checkpoint={folder}", *small, *OVERRIDES) == 0

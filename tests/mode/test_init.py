@@ -16,8 +16,7 @@ OF_TEAM = ["Makefile", "meeting.py", "test_meeting.py", "train.yaml"]
 
 
 @pytest.mark.parametrize(
-    ("words", "files"),
-    [([], FILES), (["env=gymnasium"], FILES), (["env=pettingzoo"], OF_TEAM)],
+    ("words", "files"), [([], FILES), (["env=gymnasium"], FILES), (["env=pettingzoo"], OF_TEAM)]
 )
 def test_a_project_is_written_into_a_new_folder(words, files, command, own_folder, capfd):
     assert command("mode=init", "init.folder=mine", *words) == 0

@@ -10,7 +10,7 @@ import pytest
 
 from rltrain.errors import CheckpointError, RltrainError
 from rltrain.main import run
-from tests.helpers import contents
+from tests.helpers import unchanged
 
 LINKED = (
     *("checkpoints", "checkpoints/latest", "checkpoints/best", "checkpoints/162"),
@@ -46,24 +46,20 @@ def put_link(run_dir, name, target):
 def test_no_link_in_a_run_folder_is_followed(trained, own_folder, name):
     target = outside(own_folder, name)
     put_link(trained, name, target)
-    before = contents(own_folder)
     for words in ([f"resume={trained}"], ["mode=evaluate", f"checkpoint={trained}"]):
-        with pytest.raises(CheckpointError) as refused:
+        with unchanged(own_folder), pytest.raises(CheckpointError) as refused:
             run(words)
         assert "\n" not in str(refused.value)
         assert f"{trained / name} is a link to {target}" in str(refused.value)
-    assert contents(own_folder) == before
 
 
 @pytest.mark.parametrize("mode", ["watch", "export", "push"])
 @pytest.mark.parametrize("target", ["file", "nowhere", "/dev/zero", "~/.ssh"])
 def test_every_command_that_reads_a_run_refuses_links(trained, own_folder, mode, target):
     put_link(trained, "metrics.jsonl", own_folder / target)
-    before = contents(own_folder)
     words = {"push": ["hub.repo=me/run"]}.get(mode, [])
-    with pytest.raises(CheckpointError, match="is a link to"):
+    with unchanged(own_folder), pytest.raises(CheckpointError, match="is a link to"):
         run([f"mode={mode}", f"checkpoint={trained}", *words])
-    assert contents(own_folder) == before
 
 
 @pytest.mark.parametrize("inner", ["checkpoints", "weights"])
@@ -86,12 +82,11 @@ def test_no_link_in_the_folder_of_a_sweep_is_followed(own_folder, name):
     facts = {"overrides": [], "config_sha256": "", "n_jobs": 1, "started": "", "jobs": jobs}
     (sweep / "sweep.json").write_text(json.dumps(facts))
     put_link(sweep, name, outside(own_folder, name))
-    before = contents(own_folder)
     new = ["algo=dqn", "env=cartpole", "seed=1,2", f"hydra.sweep.dir={sweep}"]
     for words in ([f"resume={sweep}"], ["-m", *new]):
-        with pytest.raises(RltrainError, match=r"is a link to|holds another"):
+        said = r"is a link to|holds another"
+        with unchanged(own_folder), pytest.raises(RltrainError, match=said):
             run(words)
-    assert contents(own_folder) == before
 
 
 def test_no_link_in_the_folder_of_a_study_is_followed(own_folder):
@@ -120,10 +115,8 @@ def test_a_sweep_is_no_run_whatever_is_in_place_of_its_list(trained, own_folder,
     """Defect: one of its runs was resumed."""
     trained.rename(own_folder / "outputs/0_seed-1")
     MARKS[kind](own_folder / "outputs/sweep.json")
-    before = contents(own_folder)
-    with pytest.raises(CheckpointError, match=r"outputs/sweep\.json"):
+    with unchanged(own_folder), pytest.raises(CheckpointError, match=r"outputs/sweep\.json"):
         run(["resume=outputs", "total_env_steps=170"])
-    assert contents(own_folder) == before
 
 
 @pytest.mark.parametrize("kind", MARKS)
@@ -133,10 +126,8 @@ def test_the_newest_run_is_found_whatever_is_in_place_of_its_record(trained, own
     shutil.copytree(trained, newest)
     (newest / "run.json").unlink()
     MARKS[kind](newest / "run.json")
-    before = contents(trained)
-    with suppress(CheckpointError):
+    with unchanged(trained), suppress(CheckpointError):
         assert run(["resume=outputs", "total_env_steps=165"]) == 0
-    assert contents(trained) == before
 
 
 @pytest.mark.parametrize("kind", MARKS)
@@ -144,10 +135,8 @@ def test_a_study_is_refused_whatever_is_in_place_of_its_file(own_folder, kind):
     pytest.importorskip("optuna")
     (own_folder / "study/trials/0000").mkdir(parents=True)
     MARKS[kind](own_folder / "study/study.json")
-    before = contents(own_folder)
-    with pytest.raises(RltrainError, match=r"study/study\.json is "):
+    with unchanged(own_folder), pytest.raises(RltrainError, match=r"study/study\.json is "):
         run(["mode=tune", "algo=dqn", "env=cartpole", "tune.dir=study"])
-    assert contents(own_folder) == before
 
 
 @pytest.mark.parametrize("kind", ["pipe", "socket"])

@@ -85,9 +85,7 @@ def commands(text):
             raise AssertionError(f"{error}: {rest}") from error
 
 
-def test_paths_with_blanks_and_quotes_can_be_typed_as_they_are_shown(
-    trained, own_folder, capsys, caplog
-):
+def test_paths_with_blanks_and_quotes_can_be_typed_as_shown(trained, own_folder, capsys, caplog):
     folder = own_folder / NAME
     folder.mkdir()
     run_dir = shutil.move(trained, folder / "a run")

@@ -52,9 +52,8 @@ def test_in_place_of_one_that_was_removed_the_newest_is_read(
     read(name, command)
     assert len(chosen) == 2
     n_removed = 99
-    with pytest.raises(
-        CheckpointError, match=r"/\d+ is no longer there: a training removes .*best"
-    ):
+    said = r"/\d+ is no longer there: a training removes .*best"
+    with pytest.raises(CheckpointError, match=said):
         read(name, command)
 
 

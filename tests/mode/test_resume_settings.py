@@ -110,9 +110,7 @@ def test_an_option_that_an_older_version_did_not_save_has_its_default(trained):
     """Defect: runs from before ``test.resample`` could not be loaded."""
     file = trained / "config.json"
     config = json.loads(file.read_text())
-    nodes = {
-        n: default for n, default in SHIPPED.tree("config").items() if isinstance(default, dict)
-    }
+    nodes = {n: group for n, group in SHIPPED.tree("config").items() if isinstance(group, dict)}
     for node in nodes.keys() & config.keys():
         config[node] = {}
     file.write_text(json.dumps(config))

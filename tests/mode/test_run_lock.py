@@ -65,9 +65,7 @@ STEPS = {
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_trainer_that_is_driven_by_hand_holds_its_folder_until_it_is_closed(
-    small, own_folder, step
-):
+def test_a_trainer_driven_by_hand_holds_its_folder_until_it_is_closed(small, own_folder, step):
     """Defect: two processes wrote one folder."""
     trainer = rltrain.make_trainer(small, run_dir="run")
     STEPS[step](trainer)

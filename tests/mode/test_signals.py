@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from rltrain import main as entry
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.errors import SIGNAL_CODES
@@ -86,14 +85,11 @@ def test_sighup_stays_ignored_under_nohup(tmp_path):
 
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
 def test_before_there_is_a_trainer_a_signal_stops_at_once(
-    small, own_folder, monkeypatch, name, code
+    small, own_folder, monkeypatch, exit_code, name, code
 ):
-    monkeypatch.setattr(sys, "argv", ["rltrain", *small, "hydra.run.dir=run"])
     signalled = lambda *built: os.kill(os.getpid(), signal.Signals[name])  # noqa: E731
     monkeypatch.setattr(train, "build_trainer", signalled)
-    with pytest.raises(SystemExit) as left:
-        entry.main()
-    assert left.value.code == code
+    assert exit_code(*small, "hydra.run.dir=run") == code
     assert nothing_written(own_folder)
 
 
@@ -109,15 +105,12 @@ def test_before_there_is_a_trainer_a_signal_stops_at_once(
     ],
 )
 def test_a_signal_before_the_first_run_has_its_exit_code(
-    own_folder, monkeypatch, under_no_nohup, moment, overrides, name, code
+    monkeypatch, exit_code, under_no_nohup, moment, overrides, name, code
 ):
     """Defect: SIGUSR1 killed the command, which no cluster requeues."""
-    monkeypatch.setattr(sys, "argv", ["rltrain", *overrides])
     signalled = lambda *about, **more: os.kill(os.getpid(), signal.Signals[name])  # noqa: E731
     monkeypatch.setattr(moment, signalled)
-    with pytest.raises(SystemExit) as left:
-        entry.main()
-    assert left.value.code == code
+    assert exit_code(*overrides) == code
 
 
 LATE = """
@@ -139,9 +132,7 @@ from rltrain.__main__ import command
     ("before", "typed", "code"),
     [("", "--version", 0), ("", "lr=0", 2), ("rltrain.main.read = lambda _: kill()", "x=1", 130)],
 )
-def test_ctrl_c_while_the_command_ends_does_not_change_its_exit_code(
-    own_folder, before, typed, code
-):
+def test_ctrl_c_while_the_command_ends_leaves_its_exit_code(own_folder, before, typed, code):
     """Defect: of a second one in that moment the exit code was -2, or there was a traceback."""
     words = [sys.executable, "-c", f"{LATE}{before}\ncommand()", typed]
     done = subprocess.run(words, capture_output=True, text=True)
@@ -171,9 +162,7 @@ class Twice(Callback):
         (50, "Kept: only the weights of the best test (env step 0)."),
     ],
 )
-def test_a_second_signal_while_saving_says_what_is_kept(
-    command, small, own_folder, capsys, at, kept
-):
+def test_a_signal_while_saving_says_what_is_kept(command, small, own_folder, capsys, at, kept):
     overrides = ["logger.console=true", f"callbacks=[{{_target_: {__name__}.Twice, at: {at}}}]"]
     assert command(*small, *overrides, "hydra.run.dir=run") == 130
     shown = capsys.readouterr().out

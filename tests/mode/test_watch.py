@@ -59,8 +59,7 @@ def test_a_terminal_shows_images_with_the_step_and_the_return(tmp_path, monkeypa
 
 def test_without_a_terminal_episodes_are_recorded_only(tmp_path, monkeypatch):
     out = StringIO()
-    waited = watched(tmp_path, Screen(file=out, **SCREEN), monkeypatch)
-    assert not waited
+    assert not watched(tmp_path, Screen(file=out, **SCREEN), monkeypatch)
     assert "is not a terminal" in out.getvalue()
     assert "▀" not in out.getvalue()
     assert len(list((tmp_path / "recordings/500").glob("*.gif"))) == 2

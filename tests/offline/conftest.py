@@ -16,11 +16,9 @@ def record(overrides, folder, env_steps):
     """So much random play without any learning, written to ``folder / "d"``."""
     overrides = [*overrides, *RANDOM, "algo.learning_starts=1000000", "buffer.capacity=1000000"]
     overrides += ["test.interval=1000000", "save.interval=1000000"]
-    trainer = rltrain.make_trainer(
-        [*overrides, f"dataset.write={folder / 'd'}"], run_dir=folder / "r"
-    )
-    trainer.run(env_steps)
-    trainer.close()
+    run = rltrain.make_trainer([*overrides, f"dataset.write={folder / 'd'}"], run_dir=folder / "r")
+    run.run(env_steps)
+    run.close()
     return folder / "d"
 
 

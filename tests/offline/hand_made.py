@@ -74,15 +74,14 @@ def play(to, envs, start=0, stop=None):
     for t in range(start, stop if stop is not None else min(len(env.steps) for env in envs)):
         number, last = (np.array(x) for x in zip(*(env[t] for env in envs), strict=True))
         n = len(envs)
-        to.add(
-            {
-                "obs": np.broadcast_to(number[:, None, None], (n, 2, 1)).astype(np.float32),
-                "avail_actions": np.ones((n, 2, 3), np.bool_),
-                "state": np.zeros((n, 0), np.float32),
-                "last": last,
-                "action": np.broadcast_to(number[:, None] % 3, (n, 2)),
-                "reward": number[:, None].astype(np.float32),
-                "terminated": np.zeros(n, np.bool_),
-                "probability": np.full((n, 2), 0.5),
-            }
-        )
+        steps = {
+            "obs": np.broadcast_to(number[:, None, None], (n, 2, 1)).astype(np.float32),
+            "avail_actions": np.ones((n, 2, 3), np.bool_),
+            "state": np.zeros((n, 0), np.float32),
+            "last": last,
+            "action": np.broadcast_to(number[:, None] % 3, (n, 2)),
+            "reward": number[:, None].astype(np.float32),
+            "terminated": np.zeros(n, np.bool_),
+            "probability": np.full((n, 2), 0.5),
+        }
+        to.add(steps)

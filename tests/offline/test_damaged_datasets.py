@@ -102,6 +102,7 @@ def test_an_index_with_anything_else_in_the_place_of_anything_is_answered(folder
     assert answered(folder)
 
 
+INNER = ("spec", "obs_space", "dict", 0, 1)
 NO_NUMBER = {"spec": [None, 3, []], "shards": [None, 3, {}], "format": [None, "x", {}]}
 SAYS = [
     *(((key,), value, f"{key} is ") for key, values in NO_NUMBER.items() for value in values),
@@ -110,11 +111,7 @@ SAYS = [
     (("spec", "obs_shape"), None, r"spec\.obs_shape is None"),
     (("spec", "obs_space"), {"box": None, "dtype": "float32"}, r"spec\.observations are invalid"),
     *(
-        (
-            ("spec", "obs_space", "dict", 0, 1),
-            {"box": shape, "dtype": dtype},
-            "spec.observations are",
-        )
+        (INNER, {"box": shape, "dtype": dtype}, "spec.observations are")
         for shape, dtype in (("12", "float32"), ([1.5], "float32"), ([1], "floaty"))
     ),
     (("spec", "obs_dtype"), "floaty", r"spec\.stored observations are invalid"),

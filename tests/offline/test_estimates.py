@@ -50,9 +50,7 @@ def test_without_probabilities_there_is_nothing_to_estimate(small, tmp_path):
 
 
 @pytest.mark.parametrize("normalized", ["false", "true"])
-def test_estimates_are_of_the_weights_that_a_test_beside_training_has_played(
-    offline, tmp_path, normalized
-):
+def test_estimates_are_of_the_weights_a_test_beside_training_played(offline, tmp_path, normalized):
     overrides = [*offline, "dataset.held_out=0.5", "test.epsilon=0.2"]
     overrides += [f"algo.network.normalize_obs={normalized}"]
     with closing(rltrain.make_trainer(overrides, run_dir=tmp_path / "run")) as trainer:

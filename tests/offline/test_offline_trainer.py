@@ -30,9 +30,7 @@ def balanced(tmp_path_factory):
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
-    "ignored",
-    [["algo.learning_starts=1000000"], ["algo/exploration=greedy"]],
-    ids=" ".join,
+    "ignored", [["algo.learning_starts=1000000"], ["algo/exploration=greedy"]], ids=" ".join
 )
 def test_what_only_acting_reads_changes_nothing(offline, tmp_path, ignored):
     """Defect: algo.learning_starts above buffer.capacity was refused."""
@@ -56,11 +54,9 @@ def test_a_share_below_one_episode_is_told(offline, tmp_path, caplog):
 
 
 @pytest.mark.parametrize("n_envs", [pytest.param(1, marks=pytest.mark.slow), 3])
-@pytest.mark.parametrize(
-    ("per_step", "per_episode", "updates"), [(0.25, None, 60), (None, 0.3, 36)]
-)
+@pytest.mark.parametrize(("per_step", "per_episode", "total"), [(0.25, None, 60), (None, 0.3, 36)])
 def test_gradient_steps_follow_from_env_steps_alone(
-    offline, tmp_path, n_envs, per_step, per_episode, updates
+    offline, tmp_path, n_envs, per_step, per_episode, total
 ):
     overrides = [*offline, f"hardware.n_envs={n_envs}"]
     overrides += [f"algo.updates_per_env_step={'null' if per_step is None else per_step}"]
@@ -69,23 +65,20 @@ def test_gradient_steps_follow_from_env_steps_alone(
     trainer.run(240)
     assert trainer.clock.env_steps == 240  # 30 iterations of one copy, 10 of three
     assert trainer.clock.episodes == 120  # two steps each
-    assert trainer.clock.updates == updates
+    assert trainer.clock.updates == total
 
 
 def test_a_replay_that_holds_the_dataset_is_filled_once(offline, tmp_path):
     trainer = rltrain.make_trainer([*offline, "dataset.held_out=0.25"], run_dir=tmp_path / "run")
     n_chosen = len(trainer.reader.chosen)
     trainer.run(100)
-    assert trainer.reader.passes == 1
-    assert trainer.buffer.n_episodes == n_chosen
+    assert (trainer.reader.passes, trainer.buffer.n_episodes) == (1, n_chosen)
     assert trainer.buffer.n_steps == 2 * n_chosen
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("algo", ["qmix", "dqn"])
-def test_a_replay_that_holds_just_the_dataset_reads_it_once(
-    small, offline, balanced, tmp_path, algo
-):
+def test_a_replay_of_just_the_dataset_reads_it_once(small, offline, balanced, tmp_path, algo):
     """Defect: an episode buffer was read into again and again."""
     overrides = [*without(offline, "buffer.capacity"), "dataset.held_out=0.8"]
     if algo == "dqn":
@@ -119,8 +112,7 @@ def test_operators_between_reading_and_storing_are_asked(offline, tmp_path):
     trainer = rltrain.make_trainer(offline, run_dir=tmp_path / "run")
     trainer.callbacks = Callbacks([Penalty(), *trainer.callbacks.callbacks])
     trainer.run(100)
-    found = {**trainer.latest, **trainer.metrics.take()}
-    assert found["learn/target_mean"] < -50
+    assert {**trainer.latest, **trainer.metrics.take()}["learn/target_mean"] < -50
 
 
 @pytest.mark.parametrize("capacity", [50, pytest.param(1000, marks=pytest.mark.slow)])
@@ -287,9 +279,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_damaged_dataset_is_refused_before_the_run_has_a_folder(
-    offline, recorded, own_folder, fault
-):
+def test_a_damaged_dataset_is_refused_before_a_folder_is_made(offline, recorded, own_folder, fault):
     """Defect: a changed byte was found by the first test of a run that had begun."""
     damage, typed, says = FAULTS[fault]
     shutil.copytree(recorded, "d")

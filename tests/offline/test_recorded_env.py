@@ -108,12 +108,8 @@ def test_without_a_saved_replay_no_episode_is_glued_together(small, tmp_path):
 )
 def test_noise_that_nobody_can_weigh_leaves_probabilities_unknown(single, tmp_path, overrides):
     single = [w for w in single if not w.startswith(("env=", "algo.exploration."))]
-    single += [
-        "env=cartpole",
-        "algo=dqn",
-        "algo.learning_starts=10",
-        f"dataset.write={tmp_path / 'd'}",
-    ]
+    single += ["env=cartpole", "algo=dqn", "algo.learning_starts=10"]
+    single += [f"dataset.write={tmp_path / 'd'}"]
     trainer = trained([*single, *overrides], tmp_path / "run", 100)
     trainer.close()
     assert not open_dataset(tmp_path / "d", trainer.rollout.env.spec).knows_probabilities

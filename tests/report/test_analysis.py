@@ -26,8 +26,7 @@ def test_final_scores_curves_and_comparison_of_two_methods():
     assert [s.label for s in found.series] == ["dqn", "pqn"]
     assert found.series[0].final.value == 4  # 2 + the mean of 0 … 4
     assert found.series[1].band.value.tolist() == [0, 10, 22]
-    assert found.improvement["pqn", "dqn"].value == 1
-    assert found.warnings == []
+    assert (found.improvement["pqn", "dqn"].value, found.warnings) == (1, [])
 
 
 def test_of_many_configurations_the_best_is_compared_with_each():
@@ -56,11 +55,9 @@ def test_unfinished_runs_are_left_out_unless_asked_for():
     runs = [*team("dqn"), run(Path("late"), seed=9, values=[0, 1], status="running")]
     found = analyze(runs, settings())
     assert warning(found, "late (running)")
-    assert len(found.series[0].curves) == 5
-    assert found.ends == {"CartPole-v1": 200}
+    assert (len(found.series[0].curves), found.ends) == (5, {"CartPole-v1": 200})
     every = analyze(runs, settings(unfinished=True))
-    assert len(every.series[0].curves) == 6
-    assert every.ends == {"CartPole-v1": 100}
+    assert (len(every.series[0].curves), every.ends) == (6, {"CartPole-v1": 100})
     assert warning(every, "Final scores are those at 100")
 
 
@@ -77,8 +74,7 @@ def test_environments_are_not_averaged_without_normalization():
     runs = [*team("dqn"), *team("dqn", "Acrobot-v1")]
     found = analyze(runs, settings())
     assert warning(found, "report.normalize=min_max")
-    assert found.overall == []
-    assert len(found.profiles) == 0
+    assert (found.overall, len(found.profiles)) == ([], 0)
 
 
 def test_scores_are_normalized_by_given_ranges():
@@ -105,8 +101,7 @@ def test_min_max_takes_the_extremes_of_all_runs():
 def test_win_rates_need_no_normalization():
     runs = [r for env in ("smac 3m", "smac 8m") for r in team("vdn", env, metric="test/win_rate")]
     found = analyze(runs, settings())
-    assert found.metric == "win_rate"
-    assert len(found.overall) == 1
+    assert (found.metric, len(found.overall)) == ("win_rate", 1)
 
 
 def test_a_run_that_reported_nothing_yet_does_not_choose_the_metric():
@@ -122,6 +117,7 @@ def test_a_run_that_reported_nothing_yet_does_not_choose_the_metric():
 
 
 NONE = "configuration or environment is named"
+BOTH = {"CartPole-v1": [0, 1], "Foo": [0, 1]}
 
 
 @pytest.mark.parametrize(
@@ -134,10 +130,7 @@ NONE = "configuration or environment is named"
         ({"ignore": ["buf", "nonsense"]}, ["no setting is named nonsense."]),
         ({"ranges": {"CartPole-v1": [0, 1]}, "normalize": "ranges"}, []),
         ({"ranges": {"CartPole-v1": [0, 1]}}, ["used with report.normalize=ranges only."]),
-        (
-            {"ranges": {"CartPole-v1": [0, 1], "Foo": [0, 1]}, "normalize": "ranges"},
-            ["no environment is named Foo."],
-        ),
+        ({"ranges": BOTH, "normalize": "ranges"}, ["no environment is named Foo."]),
         ({"ranges": {"a": [0, 1]}, "normalize": "ranges", "rename": ["CartPole-v1 -> a"]}, []),
     ],
     ids=str,
@@ -190,24 +183,20 @@ def test_a_metric_without_a_number_is_not_named_as_one_that_runs_have():
         assert "metric=custom/loss." not in str(caught.value)
     timeless = [run(Path("a"))]
     del timeless[0].columns["updates"]
-    with pytest.raises(
-        UsageError,
-        match=r"over updates\. They have no metrics over it\. Type report\.axis=env_steps\.$",
-    ):
+    said = r"over updates\. They have no metrics over it\. Type report\.axis=env_steps\.$"
+    with pytest.raises(UsageError, match=said):
         analyze(timeless, settings(axis="updates"))
 
 
 def test_runs_over_updates():
-    found = analyze(team("dqn"), settings(axis="updates"))
-    assert found.ends == {"CartPole-v1": 50}
+    assert analyze(team("dqn"), settings(axis="updates")).ends == {"CartPole-v1": 50}
 
 
 def test_tables_of_a_report():
     runs = [*team("dqn"), *team("pqn"), *team("dqn", "Acrobot-v1"), *team("pqn", "Acrobot-v1")]
     tables = {t.name: t for t in list_tables(analyze(runs, settings(normalize="min_max")))}
     names = ["final_scores", "overall", "improvement", "sample_efficiency", "runs"]
-    assert list(tables) == names
-    assert len(tables["final_scores"].rows) == 4
+    assert (list(tables), len(tables["final_scores"].rows)) == (names, 4)
     env, label, score, reached, steps = tables["sample_efficiency"].rows[0]
     assert (env, label, score, reached) == ("Acrobot-v1", "dqn", 2.0, "5 of 5")
     assert steps == 133  # the median run goes from 1 to 4
@@ -218,10 +207,8 @@ def test_settings_that_differ_are_listed():
         run(Path(str(lr)), seed=0, settings={"algo.lr": lr, "algo.batch_size": 32}) for lr in (1, 2)
     ]
     tables = {t.name: t for t in list_tables(analyze(runs, settings()))}
-    assert [row[1:] for row in tables["configurations"].rows] == [
-        ["dqn lr=1", "algo.lr", "1"],
-        ["dqn lr=2", "algo.lr", "2"],
-    ]
+    rows = [row[1:] for row in tables["configurations"].rows]
+    assert rows == [[f"dqn lr={lr}", "algo.lr", f"{lr}"] for lr in (1, 2)]
 
 
 def test_one_run_each_gives_no_interval_of_the_improvement():

@@ -5,17 +5,8 @@ import pytest
 from PIL import Image
 
 from rltrain.logger.curve import new_figure
+from rltrain.report import figures
 from rltrain.report.analysis import analyze
-from rltrain.report.figures import (
-    COLORS,
-    STYLE,
-    curves,
-    draw_all,
-    final_scores,
-    improvement,
-    line_style,
-    points,
-)
 from rltrain.report.statistics import Interval
 from tests.marks import slow_except
 from tests.report.runs import run, settings
@@ -29,14 +20,14 @@ def test_every_figure_in_three_formats(tmp_path):
         for env in ("A-v1", "B-v1")
         for seed in range(2)
     ]
-    drawn = draw_all(analyze(runs, settings(normalize="min_max")), tmp_path)
+    drawn = figures.draw_all(analyze(runs, settings(normalize="min_max")), tmp_path)
     names = {"curves", "overall", "final_scores", "profile", "improvement"}
     assert {(p.stem, p.suffix) for p in drawn} == {
         (name, form) for name in names for form in (".png", ".svg", ".pdf")
     }
     pixels = Image.open(tmp_path / "curves.png").convert("RGB").getcolors(2**20)
     found = {color for _, color in pixels}
-    assert {tuple(bytes.fromhex(c[1:])) for c in COLORS[:2]} <= found
+    assert {tuple(bytes.fromhex(c[1:])) for c in figures.COLORS[:2]} <= found
 
 
 def test_a_figure_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypatch):
@@ -47,19 +38,19 @@ def test_a_figure_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeyp
     (tmp_path / "curves.png").write_text("before")
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(OSError, match="No space"):
-        draw_all(analyze([run(Path("a"))], settings()), tmp_path)
+        figures.draw_all(analyze([run(Path("a"))], settings()), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["curves.png"]
     assert (tmp_path / "curves.png").read_text() == "before"
 
 
 def test_more_configurations_than_colors_differ_in_their_dashes():
     labels = [str(i) for i in range(20)]
-    assert len({tuple(line_style(labels, label).values()) for label in labels}) == 20
+    assert len({tuple(figures.line_style(labels, label).values()) for label in labels}) == 20
 
 
 def test_published_configurations_are_dashed_in_the_legend_as_in_the_axes():
     ours, theirs = run(Path("a")), run(Path("b"), "vdn", values=(0.9,), source="a paper")
-    figure = curves(analyze([ours, theirs], settings()))
+    figure = figures.curves(analyze([ours, theirs], settings()))
     of_legend = figure.legends[0].get_lines()
     assert [line.get_linestyle() for line in of_legend] == ["-", "--"]
     assert sorted(line.get_linestyle() for line in figure.axes[0].lines) == ["-", "--"]
@@ -69,15 +60,15 @@ def test_published_configurations_are_dashed_in_the_legend_as_in_the_axes():
 def test_a_published_curve_ends_where_the_longest_of_the_runs_does(own, end):
     runs = [run(Path("b"), "vdn", values=range(6), source="a paper")]
     runs += [] if own is None else [run(Path("a"), values=own), run(Path("c"), "x", values=(0, 1))]
-    (axes,) = curves(analyze(runs, settings())).axes
+    (axes,) = figures.curves(analyze(runs, settings())).axes
     assert max(x for line in axes.lines for x in line.get_xdata()) == end
     assert axes.get_xlim()[1] <= 1.1 * end
 
 
 @pytest.mark.parametrize("label", [r"a $\foo$ b", "pay $5 and $6_a_b", "a_b^{c"])
 def test_a_name_is_no_formula(label):
-    with matplotlib.rc_context(STYLE):
-        figure = curves(analyze([run(Path("a"), label, label)], settings()))
+    with matplotlib.rc_context(figures.STYLE):
+        figure = figures.curves(analyze([run(Path("a"), label, label)], settings()))
         figure.draw_without_rendering()
         (text,) = figure.legends[0].get_texts()
     assert text.get_text() == label
@@ -86,7 +77,7 @@ def test_a_name_is_no_formula(label):
 
 def test_a_bar_ends_where_its_interval_does():
     axes = new_figure(2, 1).subplots()
-    points(axes, ["A"], [Interval(0.5, 0.2, 0.9)], COLORS[:1])
+    figures.points(axes, ["A"], [Interval(0.5, 0.2, 0.9)], figures.COLORS[:1])
     bar, _ = axes.lines
     assert (list(bar.get_xdata()), bar.get_solid_capstyle()) == ([0.2, 0.9], "butt")
 
@@ -96,12 +87,12 @@ LONG = "algo.network.hidden_sizes=[64,64] algo.optimizer.lr=0.001 algo.batch_siz
 
 
 @pytest.mark.filterwarnings("error:constrained_layout")
-@pytest.mark.parametrize("draw", [curves, final_scores, improvement])
+@pytest.mark.parametrize("draw", [figures.curves, figures.final_scores, figures.improvement])
 def test_long_labels_leave_room_for_the_axes(draw):
     """Defect: a warning of matplotlib, and axes of no width."""
     labels = (f"{LONG * 3}{i}" for i in range(3))
     runs = [run(Path(f"{i}{seed}"), a, seed=seed) for i, a in enumerate(labels) for seed in (0, 1)]
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(figures.STYLE):
         figure = draw(analyze(runs, settings()))
         figure.draw_without_rendering()
     assert all(axes.get_position().width > 0.3 for axes in figure.axes)
@@ -112,8 +103,8 @@ def test_the_legend_lies_within_the_figure(label):
     runs = [
         run(Path(f"{env}{i}"), f"{label}{i}", env) for env in ("A-v1", "B-v1") for i in range(9)
     ]
-    with matplotlib.rc_context(STYLE):
-        figure = curves(analyze(runs, settings()))
+    with matplotlib.rc_context(figures.STYLE):
+        figure = figures.curves(analyze(runs, settings()))
         figure.draw_without_rendering()
     (legend,) = figure.legends
     box = legend.get_window_extent()
@@ -124,8 +115,8 @@ def test_the_legend_lies_within_the_figure(label):
 
 def test_ticks_of_near_scores_differ():
     runs = [run(Path(str(i)), values=[-120, -112 + i / 20], seed=i) for i in range(5)]
-    with matplotlib.rc_context(STYLE):
-        figure = final_scores(analyze(runs, settings()))
+    with matplotlib.rc_context(figures.STYLE):
+        figure = figures.final_scores(analyze(runs, settings()))
         figure.draw_without_rendering()
     (axes,) = figure.axes
     ticks = [tick.get_text() for tick in axes.get_xticklabels()]

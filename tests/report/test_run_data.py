@@ -39,8 +39,7 @@ def test_curves_are_compared_where_all_of_them_are():
 
 def test_runs_with_one_test_have_one_point():
     x, values = common([curve([5], [1]), curve([5], [3])])
-    assert x.tolist() == [5]
-    assert values.tolist() == [[1], [3]]
+    assert (x.tolist(), values.tolist()) == ([5], [[1], [3]])
 
 
 def test_minutes_are_an_axis():

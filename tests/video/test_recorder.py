@@ -70,16 +70,14 @@ def test_every_episode_has_a_video_and_two_frames(recorded):
 
 def test_video_has_every_image_and_holds_the_last(recorded):
     video = Image.open(recorded.files[0][0])
-    assert (video.n_frames, video.size) == (1 + 3 + 3, (31, 21))
-    assert video.info["duration"] == 100
+    assert (video.n_frames, video.size, video.info["duration"]) == (1 + 3 + 3, (31, 21), 100)
     video.seek(6)
     assert video.info["duration"] == HOLD * 1000
 
 
 def test_frames_are_the_first_and_the_last(recorded):
     first, last = (np.asarray(Image.open(path)) for path in recorded.files[2][1:])
-    assert first[0, 0].tolist() == [0, 0, 0]
-    assert last[0, 0].tolist() == [240, 240, 240]
+    assert (first[0, 0].tolist(), last[0, 0].tolist()) == ([0, 0, 0], [240, 240, 240])
 
 
 def test_only_the_first_n_episodes_are_drawn(no_ffmpeg, tmp_path):

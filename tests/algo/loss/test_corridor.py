@@ -12,14 +12,7 @@ from rltrain.algo.optimizer import adam
 from rltrain.algo.target_update import TargetUpdate
 from rltrain.algo.targets import unscale
 from rltrain.types import Clock, EnvSpec
-from tests.algo.batches import (
-    DISTRIBUTIONS,
-    LOSSES,
-    make_batch,
-    make_learner,
-    make_loss,
-    make_model,
-)
+from tests.algo import batches
 from tests.marks import slow_except
 
 # a corridor: right, right, right ends with reward 1; left ends at once with 0.1
@@ -36,7 +29,7 @@ def corridor():
     action = torch.tensor([0, 1] * N_CELLS)
     ends = (action == 0) | (cell == N_CELLS - 1)
     reward = torch.where(action == 0, 0.1, (cell == N_CELLS - 1).float())
-    batch = make_batch([1] * len(cell), spec=CORRIDOR)
+    batch = batches.make_batch([1] * len(cell), spec=CORRIDOR)
     return replace(
         batch,
         obs=F.one_hot(torch.stack([cell, cell + 1]), N_CELLS + 1).float().unsqueeze(2),
@@ -49,20 +42,16 @@ def corridor():
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("name", slow_except(("td", "categorical"), [*LOSSES, "q_lambda"]))
+@pytest.mark.parametrize("name", slow_except(("td", "categorical"), [*batches.LOSSES, "q_lambda"]))
 def test_every_loss_solves_a_corridor(name):
     """To the known values; the Munchausen term only to the known order of the actions."""
-    distribution = "scalar" if name == "q_lambda" else LOSSES[name][0]
-    model = make_model(
-        "mlp",
-        "independent",
-        CORRIDOR,
-        distribution=DISTRIBUTIONS[distribution],
-        hidden_sizes=[16],
-        last_action=False,
+    distribution = "scalar" if name == "q_lambda" else batches.LOSSES[name][0]
+    given = {"distribution": batches.DISTRIBUTIONS[distribution], "hidden_sizes": [16]}
+    model = batches.make_model("mlp", "independent", CORRIDOR, **given, last_action=False)
+    loss = (
+        batches.make_loss(name, GAMMA) if name != "q_lambda" else LambdaLoss(gamma=GAMMA, trace=0.0)
     )
-    loss = make_loss(name, GAMMA) if name != "q_lambda" else LambdaLoss(gamma=GAMMA, trace=0.0)
-    learner = make_learner(
+    learner = batches.make_learner(
         model,
         spec=CORRIDOR,
         loss=loss,

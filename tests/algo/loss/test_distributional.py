@@ -79,12 +79,8 @@ def test_projection_gives_the_two_nearest_atoms_their_shares():
 
 def test_projection_of_a_reward_that_is_not_a_number_is_not_a_number():
     """The learner undoes such an update."""
-    found = categorical_projection(
-        torch.full((1, 3), 1 / 3),
-        torch.linspace(-1, 1, 3),
-        torch.tensor([torch.nan]),
-        torch.ones(1),
-    )
+    reward, support = torch.tensor([torch.nan]), torch.linspace(-1, 1, 3)
+    found = categorical_projection(torch.full((1, 3), 1 / 3), support, reward, torch.ones(1))
     assert found.isnan().any()
 
 
@@ -173,10 +169,9 @@ QUANTILES = Quantile(quantiles=2)  # levels 1/4, 3/4
 QUARTERS = [[0.0, 2.0], [4.0, 8.0]]
 
 
-def quantile(distribution=QUANTILES, double=False, kappa=1.0, n_step=1):
-    return QuantileLoss(
-        gamma=0.5, double=double, n_step=n_step, kappa=kappa, distribution=distribution
-    )
+def quantile(distribution=QUANTILES, **given):
+    plain = {"gamma": 0.5, "double": False, "n_step": 1, "kappa": 1.0}
+    return QuantileLoss(**{**plain, **given}, distribution=distribution)
 
 
 def of_kind(kind, **given):

@@ -41,12 +41,8 @@ def test_categorical_projection_equals_the_papers_loop():
             low, high = int(np.floor(b)), int(np.ceil(b))
             expected[row, low] += prob[row, j] * (1.0 if low == high else high - b)
             expected[row, high] += prob[row, j] * (b - low)
-    ours = categorical_projection(
-        torch.from_numpy(prob).float(),
-        support,
-        torch.from_numpy(reward).float(),
-        torch.from_numpy(discount).float(),
-    )
+    prob, reward, discount = (torch.from_numpy(x).float() for x in (prob, reward, discount))
+    ours = categorical_projection(prob, support, reward, discount)
     assert ours.numpy() == pytest.approx(expected, abs=1e-5)
     assert ours.sum(-1).numpy() == pytest.approx(np.ones(40), abs=1e-5)
 

@@ -28,9 +28,7 @@ def test_q_lambda_targets_of_collected_steps_by_hand():
     )
     last = torch.tensor([[False, False], [False, True], [False, False]])
     y = LambdaLoss(gamma=0.5, trace=0.5).targets(model, transitions, last)
-    assert y.shape == (2, 2, 1)
-    assert y[:, 0, 0].tolist() == [9, 12]
-    assert y[0, 1, 0].item() == 3
+    assert (y.shape, y[:, 0, 0].tolist(), y[0, 1, 0].item()) == ((2, 2, 1), [9, 12], 3)
 
 
 def test_q_lambda_bootstraps_from_available_actions_only():

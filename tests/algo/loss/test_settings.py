@@ -10,17 +10,8 @@ import torch
 import rltrain
 from rltrain.api import settings_from
 
-ALGOS = {
-    "dqn": "env=cartpole",
-    "munchausen_dqn": "env=cartpole",
-    "rainbow": "env=cartpole",
-    "iqn": "env=cartpole",
-    "pqn": "env=cartpole",
-    "r2d2": "env=cartpole",
-    "qmix": "env=two_step",
-    "ow_qmix": "env=two_step",
-    "qtran": "env=two_step",
-}
+ALGOS = dict.fromkeys(("dqn", "munchausen_dqn", "rainbow", "iqn", "pqn", "r2d2"), "env=cartpole")
+ALGOS |= dict.fromkeys(("qmix", "ow_qmix", "qtran"), "env=two_step")
 OTHERS = {"gamma": 0.5, "floor": -2.0, "temperature": 0.5, "alpha": 0.25, "huber": 0.25}
 OTHERS |= {"kappa": 0.25, "n_step": 2}
 """Values that no algorithm has by default, of settings that fit whatever the others are."""

@@ -6,25 +6,16 @@ import torch
 
 from rltrain.algo.network.conv import conv_agents
 from rltrain.algo.network.convolutions import Convolutions
-from rltrain.algo.network.distribution import Scalar
 from rltrain.kernels.layers.stack import Stack
 from rltrain.types import EnvSpec
-from tests.algo.batches import SPEC, accelerated
+from tests.algo.batches import PLAIN, SPEC, accelerated
 
 PICTURES = EnvSpec(n_agents=1, n_actions=3, obs_shape=(2, 8, 9), obs_scale=0.5)
 
 
 def pictures(spec=PICTURES, **changes):
-    parts = {
-        "distribution": Scalar(),
-        "filters": [[4, 3, 2], [5, 2, 1]],
-        "hidden_sizes": [6],
-        "dueling": False,
-        "noisy_sigma": None,
-        "layer_norm": True,
-        "last_action": False,
-        "agent_id": True,
-    }
+    parts = {**PLAIN, "filters": [[4, 3, 2], [5, 2, 1]], "hidden_sizes": [6], "layer_norm": True}
+    parts |= {"last_action": False, "agent_id": True}
     return accelerated(conv_agents(spec=spec, **{**parts, **changes}))
 
 

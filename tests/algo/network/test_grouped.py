@@ -23,13 +23,8 @@ def test_agents_of_a_group_share_a_network_and_others_do_not(kind):
     batch = make_batch([4, 2], spec=TRIO)
     q = agents.unroll(batch).q
     first = agents.networks[0]
-    pair = replace(
-        batch,
-        obs=batch.obs[:, :, [0, 2]],
-        last_action=batch.last_action[:, :, [0, 2]],
-        avail_actions=batch.avail_actions[:, :, [0, 2]],
-        action=batch.action[:, :, [0, 2]],
-    )
+    names = ("obs", "last_action", "avail_actions", "action")
+    pair = replace(batch, **{name: getattr(batch, name)[:, :, [0, 2]] for name in names})
     torch.testing.assert_close(q[:, :, [0, 2]], first.unroll(pair).q)
     grad = torch.autograd.grad(q[:, :, 1].sum(), list(agents.parameters()), materialize_grads=True)
     n_first = len(list(first.parameters()))

@@ -10,14 +10,8 @@ from tests.algo.batches import DISTRIBUTIONS
 
 def make_head(distribution="scalar", **changes):
     torch.manual_seed(0)
-    parts = {
-        "n_in": 6,
-        "n_actions": 3,
-        "hidden_sizes": [],
-        "dueling": False,
-        "sigma": None,
-        "layer_norm": False,
-    }
+    parts = {"n_in": 6, "n_actions": 3, "hidden_sizes": []}
+    parts |= {"dueling": False, "sigma": None, "layer_norm": False}
     return Head(distribution=DISTRIBUTIONS[distribution], **{**parts, **changes})
 
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rltrain.algo.network.distribution import Scalar
 from rltrain.algo.network.multi_input import multi_input_agents, observation_parts
 from rltrain.env.spaces import to_record, viewed
 from rltrain.types import EnvSpec
+from tests.algo.batches import PLAIN
 
 SPACE = spaces.Dict(
     {
@@ -30,17 +30,8 @@ SPEC = EnvSpec(
 
 def agents(spec=SPEC, **changes):
     torch.manual_seed(0)
-    settings = {
-        "distribution": Scalar(),
-        "filters": [[4, 3, 2]],
-        "vector_sizes": [5],
-        "hidden_sizes": [6],
-        "dueling": False,
-        "noisy_sigma": None,
-        "layer_norm": False,
-        "last_action": False,
-        "agent_id": True,
-    }
+    settings = {**PLAIN, "filters": [[4, 3, 2]], "vector_sizes": [5], "hidden_sizes": [6]}
+    settings |= {"last_action": False, "agent_id": True}
     return multi_input_agents(spec=spec, **{**settings, **changes})
 
 
@@ -48,8 +39,7 @@ def test_parts_are_the_columns_of_the_flattened_observation():
     parts = list(observation_parts(SPEC))
     assert [part.image for part in parts] == [(3, 6, 7), (1, 5, 8), None, (2, 5, 5), None, None]
     sizes = [spaces.flatdim(space) for space in SPACE.values()]
-    assert [part.stop - part.start for part in parts] == sizes
-    assert parts[-1].stop == VIEW.shape[0]
+    assert ([part.stop - part.start for part in parts], parts[-1].stop) == (sizes, VIEW.shape[0])
 
 
 def test_each_encoder_gets_its_key_with_all_frames():

@@ -12,7 +12,7 @@ from rltrain.algo.network.head import NoisyLinear
 from rltrain.algo.network.packing import PackedGRU
 from rltrain.kernels.recurrent.packed_gru import gru
 from rltrain.types import inside
-from tests.algo.batches import AGENTS, DISTRIBUTIONS, SPEC, make_batch, spec_of
+from tests.algo.batches import AGENTS, BOTH, DISTRIBUTIONS, SPEC, make_batch, spec_of
 
 
 def gru_agents(spec=SPEC, hidden_dim=8):
@@ -147,23 +147,15 @@ def test_unroll_starts_from_the_stored_hidden_state():
     agents = gru_agents()
     batch = make_batch([5, 5])
     whole = agents.unroll(batch)
-    tail = replace(
-        batch,
-        obs=batch.obs[2:],
-        last_action=batch.last_action[2:],
-        last=batch.last[2:],
-        mask=batch.mask[2:],
-        hidden=whole.hidden[1].detach(),
-    )
+    cut = {name: getattr(batch, name)[2:] for name in ("obs", "last_action", "last", "mask")}
+    tail = replace(batch, **cut, hidden=whole.hidden[1].detach())
     torch.testing.assert_close(agents.unroll(tail).q, whole.q[2:])
 
 
 def test_feed_forward_values_of_the_last_slot_carry_no_gradient():
     agents = AGENTS["mlp"](spec=SPEC)
     q = agents.unroll(make_batch([3, 3])).q
-    assert not torch.autograd.grad(q[-1].sum(), list(agents.parameters()), retain_graph=True)[
-        0
-    ].any()
+    assert not torch.autograd.grad(q[-1].sum(), [*agents.parameters()], retain_graph=True)[0].any()
     assert torch.autograd.grad(q[0].sum(), list(agents.parameters()))[0].any()
 
 
@@ -179,9 +171,7 @@ def test_recurrent_agents_give_any_distribution(kind):
     """Acting step by step gives the values of the unrolled window; padding gives zeros."""
     distribution = DISTRIBUTIONS[kind]
     torch.manual_seed(0)
-    agents = GRUAgents(
-        spec=SPEC, hidden_dim=8, last_action=True, agent_id=True, distribution=distribution
-    ).eval()
+    agents = GRUAgents(spec=SPEC, hidden_dim=8, **BOTH, distribution=distribution).eval()
     batch = make_batch(lengths=[4, 2])
     with torch.no_grad():
         out = agents.unroll(batch)

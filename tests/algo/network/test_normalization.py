@@ -28,8 +28,7 @@ def shown(*collects, spec=SPEC):
 
 def test_mean_and_variance_by_hand():
     norm = shown([[1.0, 10.0], [3.0, 10.0]], [[5.0, 40.0]])
-    assert norm.count == 3
-    assert norm.mean.tolist() == [3.0, 20.0]
+    assert (norm.count, norm.mean.tolist()) == (3, [3.0, 20.0])
     assert norm.variance.tolist() == pytest.approx([8 / 3, 200.0])
 
 
@@ -55,8 +54,7 @@ def test_every_agent_and_copy_counts():
 
 
 def test_bytes_are_numbers_too():
-    norm = shown(np.array([[0, 255], [255, 255]], np.uint8))
-    assert norm.mean.tolist() == [127.5, 255.0]
+    assert shown(np.array([[0, 255], [255, 255]], np.uint8)).mean.tolist() == [127.5, 255.0]
 
 
 @pytest.mark.parametrize("collects", [[], [[[3.0, 4.0]]]])
@@ -217,6 +215,4 @@ def test_other_methods_normalize_too(tmp_path, overrides):
     trainer.run(60 if overrides != ["algo=pqn"] else 200)
     assert trainer.clock.updates > 0
     assert norm_of(trainer).count >= 60
-    assert torch.isfinite(
-        torch.cat([p.flatten() for p in trainer.learner.online.parameters()])
-    ).all()
+    assert torch.isfinite(torch.cat([p.ravel() for p in trainer.learner.online.parameters()])).all()

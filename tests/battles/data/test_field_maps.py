@@ -23,8 +23,7 @@ from tests.battles.conftest import random_legal
 )
 def test_teams_of_a_name_can_be_played(battle, map_name, agents, enemies, bits) -> None:
     b, rng = battle(map_name), np.random.default_rng(0)
-    assert list(b.map_data.ally_types) == agents
-    assert list(b.map_data.enemy_types) == enemies
+    assert (list(b.map_data.ally_types), list(b.map_data.enemy_types)) == (agents, enemies)
     assert b.map_data.unit_type_bits == bits
     points = np.array(start_points(b.map_data))
     gaps = np.hypot(*(points[:, None] - points[None]).transpose(2, 0, 1))

@@ -70,8 +70,7 @@ def test_drawings_show_the_picture(write) -> None:
     env = SmacVectorEnv(map_name="3m", map_file=write(), n_envs=1)
     env.reset(lambda e, k: k)
     assert env.spec.n_agents == 3
-    rows = env.drawing(0).world["cells"]
-    assert rows[4] == ".000000.000000." + "." * 17
+    assert env.drawing(0).world["cells"][4] == ".000000.000000." + "." * 17
     assert env.render([0])[0][-1].shape[2] == 3
 
 
@@ -200,7 +199,6 @@ def test_a_file_that_is_not_there_is_named() -> None:
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)])
 def test_what_is_not_a_regular_file_is_refused_at_once(tmp_path: Path, make) -> None:
     make(tmp_path / "mine.yaml")
-    with pytest.raises(
-        ValueError, match=r"the file .*mine\.yaml (is a pipe or a device|cannot be read)"
-    ):
+    said = r"the file .*mine\.yaml (is a pipe or a device|cannot be read)"
+    with pytest.raises(ValueError, match=said):
         read_map(str(tmp_path / "mine.yaml"))

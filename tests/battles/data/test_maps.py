@@ -10,7 +10,7 @@ from rltrain.battles.data.terrain import PATHABLE, pathable_cells
 from rltrain.battles.engine.movement.paths import next_cells
 from rltrain.battles.engine.world import GROUND, M, Order, P, U
 from rltrain.env.smac import StarCraft2Env, parallel_env
-from tests.battles.conftest import actions, place, random_legal
+from tests.battles.conftest import actions, place, random_legal, steps
 from tests.marks import slow_except
 
 
@@ -144,10 +144,8 @@ def test_spine_crawler_stays_and_attacks_near_units(battle) -> None:
     assert b.world.mark[0, M.ORDER, 2] == Order.ATTACK_MOVE
     where = b.world.unit[0, [U.X, U.Y], 2].tolist()
     place(b, {0: (13.9, 12.5), 2: (13.92, 20.04)})
-    for _ in range(2):
-        b.step(actions(b))
-    assert b.world.mark[0, M.TARGET, 2] == 0
-    assert b.world.unit[0, U.SHIELD, 0] == 80 - 30
+    steps(b, 2)
+    assert (b.world.mark[0, M.TARGET, 2], b.world.unit[0, U.SHIELD, 0]) == (0, 80 - 30)
     assert b.world.unit[0, [U.X, U.Y], 2].tolist() == pytest.approx(where, abs=0.01)
 
 

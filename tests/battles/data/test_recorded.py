@@ -46,9 +46,7 @@ def test_a_file_gives_its_starts_and_is_named_by_its_contents(tmp_path: Path) ->
         ({"enemies": None}, r"without allies and enemies"),
     ],
 )
-def test_a_start_that_does_not_fit_the_map_is_refused(
-    tmp_path: Path, change: dict[str, Any], message: str
-) -> None:
+def test_a_start_that_does_not_fit_the_map_is_refused(tmp_path, change, message):
     with pytest.raises(ValueError, match=message) as error:
         read_starts(write(tmp_path, {**START, **change}), find_map("3m"))
     assert "\n" not in str(error.value)

@@ -8,7 +8,7 @@ from rltrain.battles.data.terrain import PATHABLE, pathable_cells
 from rltrain.battles.data.units import UNITS, damage_per_hit
 from rltrain.battles.engine.fighting.weapons import fire, land_hits
 from rltrain.battles.engine.world import M, U
-from tests.battles.conftest import ATTACK, EAST, NORTH, actions, place
+from tests.battles.conftest import ATTACK, EAST, NORTH, actions, place, steps
 
 DISC = 0.375 - 1 / 32  # of a marine, for collisions and walls
 
@@ -84,8 +84,7 @@ def test_every_shot_draws_minus_one_to_plus_two_loops(battle) -> None:
     for seed in range(300):
         b.reset({0: seed})
         place(b, {0: (14.0, 16.0), 3: (19.0, 16.0)})
-        for _ in range(2):
-            b.step(actions(b, a0=ATTACK))
+        steps(b, 2, a0=ATTACK)
         drawn.append(float(b.world.unit[0, U.COOLDOWN, 0]))
     rest = 0.8608 * 16 - 2  # the loop of the windup and that of the shot are over
     assert rest - 1 <= min(drawn) < rest - 0.9
@@ -95,16 +94,8 @@ def test_every_shot_draws_minus_one_to_plus_two_loops(battle) -> None:
 def test_blast_of_a_baneling_is_around_itself_and_not_around_its_target(battle) -> None:
     b = battle("so_many_baneling")
     reach = 2.2 + 0.5  # to the edge of a zealot
-    place(
-        b,
-        {
-            0: (11.9, 8.0),
-            1: (11.01 - reach, 8.0),
-            2: (11.01 + reach, 8.0),
-            7: (11.0, 8.0),
-            8: (11.0, 7.0),
-        },
-    )
+    crowd = {1: (11.01 - reach, 8.0), 2: (11.01 + reach, 8.0), 7: (11.0, 8.0), 8: (11.0, 7.0)}
+    place(b, {0: (11.9, 8.0), **crowd})
     strike(b, 7, 0)
     assert b.world.unit[0, U.SHIELD, :3].tolist() == [15, 15, 50]
     assert b.world.unit[0, U.HEALTH, 7:9].tolist() == [0, 30]

@@ -32,7 +32,6 @@ CONES = Smacv2Options(conic_fov=True, prob_obs_enemy=0.5)
 def battles_of(name: str, n: int, options: Options = EVERYTHING) -> Battles:
     """Battles in which both sides wait for orders."""
     battles = Battles(map_name=name, n_envs=n, options=options, two_sided=True)
-    assert battles.other is not None
     battles.other.commanded[:] = True
     battles.reset({e: 7919 * e for e in range(n)})
     return battles
@@ -147,7 +146,6 @@ def test_commanded_enemies_have_no_head_start_and_wait_for_orders() -> None:
 )
 def test_commanded_enemies_obey_all_orders_and_no_others(row: MapData) -> None:
     battles = Battles(map_data=row, n_envs=4, options=Options(), two_sided=True)
-    assert battles.other is not None
     battles.other.commanded[:] = True
     battles.reset({e: e for e in range(4)})
     A, rng = row.n_agents, np.random.default_rng(0)
@@ -165,7 +163,6 @@ def test_battles_that_the_engine_commands_are_those_of_one_side() -> None:
     rng = np.random.default_rng(0)
     one = Battles(map_name="2s3z", n_envs=2, options=Options())
     two = Battles(map_name="2s3z", n_envs=2, options=Options(), two_sided=True)
-    assert two.other is not None
     two.other.commanded[1] = True
     for battles in (one, two):
         battles.reset({0: 3, 1: 4})
@@ -208,14 +205,11 @@ def test_both_sides_go_on_exactly_from_a_saved_state(name: str, options: Options
 def test_every_map_has_another_side(name: str) -> None:
     battles = battles_of(name, 1, Options())
     row, other = battles.map_data, battles.other
-    assert other is not None
-    assert other.obs.shape[1] == row.n_enemies
-    assert other.map_data.n_enemies == row.n_agents
+    assert (other.obs.shape[1], other.map_data.n_enemies) == (row.n_enemies, row.n_agents)
     play(battles, 3)
     assert other.obs.any()
     if equal_teams(row):
-        assert other.sizes == battles.sizes
-        assert other.map_data.ally_types == row.ally_types
+        assert (other.sizes, other.map_data.ally_types) == (battles.sizes, row.ally_types)
         assert other.map_data.enemy_types == row.enemy_types
 
 
@@ -223,7 +217,6 @@ def won(name: str, n: int) -> np.ndarray:
     """The decided ones of n mirrored battles in which ``closest`` plays both sides: won or not."""
     battles = Battles(map_name=name, n_envs=n, options=Options(), n_threads=2, two_sided=True)
     other = battles.other
-    assert other is not None
     other.commanded[:] = True
     if (roster := battles.roster) is not None:  # agents in the west, not surrounded
         battles.roster = roster._replace(reflects=np.float32(1))

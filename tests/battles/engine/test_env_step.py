@@ -5,7 +5,7 @@ import pytest
 
 from rltrain.battles.engine.battles import IllegalAction
 from rltrain.battles.engine.world import NO_ONE, M, Outcome, U
-from tests.battles.conftest import ATTACK, EAST, NORTH, STOP, WEST, actions, place
+from tests.battles.conftest import ATTACK, EAST, NORTH, STOP, WEST, actions, place, steps
 
 FACING, APART = {0: (14.0, 16.0), 3: (19.0, 16.0)}, {0: (28.0, 24.0), 3: (5.0, 8.0)}
 UNSCALED = {"reward_scale": False, "reward_defeat": -7.0}
@@ -57,8 +57,7 @@ def test_eight_marine_hits_kill_a_marine(battle) -> None:
         b.step(actions(b, a0=ATTACK))
         if b.world.unit[0, U.HEALTH, 3] != seen[-1]:
             seen.append(float(b.world.unit[0, U.HEALTH, 3]))
-    assert seen == [45, 39, 33, 27, 21, 15, 9, 3, 0]
-    assert b.world.outcome[0] == Outcome.WIN
+    assert (seen, b.world.outcome[0]) == ([45, 39, 33, 27, 21, 15, 9, 3, 0], Outcome.WIN)
 
 
 def test_mean_firing_period_of_a_marine_carries_the_remainder(battle) -> None:
@@ -123,8 +122,7 @@ def test_first_contact_with_standing_agents_around_step_seven(battle) -> None:
 
 def test_enemies_walk_to_the_allied_spawn_and_do_not_hunt(battle) -> None:
     b = place(battle(), {0: (28.0, 24.0), 3: (14.0, 16.0), 4: (14.0, 15.0)})
-    for _ in range(12):
-        b.step(actions(b))
+    steps(b, 12)
     unit = b.world.unit[0]
     assert np.hypot(unit[U.X, 3] - 9, unit[U.Y, 3] - 16) < 1.0
     assert np.hypot(unit[U.X, 4] - 9, unit[U.Y, 4] - 16) < 1.0
@@ -137,8 +135,7 @@ def test_enemy_shot_from_beyond_its_scan_range_pursues_the_attacker(battle) -> N
     b.world.mark[0, M.ATTACKER, 3] = 0
     b.world.unit[0, 8:10, 3:] = 29.0  # they are on their way elsewhere
     b.step(actions(b))
-    assert b.world.mark[0, M.TARGET, 3] == 0
-    assert b.world.mark[0, M.TARGET, 4] == NO_ONE
+    assert (b.world.mark[0, M.TARGET, 3], b.world.mark[0, M.TARGET, 4]) == (0, NO_ONE)
 
 
 def test_attacked_unit_calls_allies_within_four_cells(battle) -> None:
@@ -211,9 +208,7 @@ def test_regeneration_of_enemies_gives_reward_by_absolute_value(battle) -> None:
     ],
     ids=["double death", "double death with medivacs", "defeat in the last step", "time limit"],
 )
-def test_only_a_defeat_gives_reward_defeat(
-    battle, map_name, points, clock, outcome, reward
-) -> None:
+def test_only_a_defeat_gives_reward_defeat(battle, map_name, points, clock, outcome, reward):
     b = place(battle(map_name, **UNSCALED), points)
     b.world.unit[0, U.HEALTH, 0] = min(6, b.world.unit[0, U.HEALTH, 0])
     b.world.clock[0] = clock
@@ -256,8 +251,7 @@ def test_step_mul_and_move_amount_set_loops_and_distance(battle, options, x: flo
 def test_illegal_action_names_environment_agent_and_action_and_changes_nothing(battle) -> None:
     b = battle()
     before = b.state_dict()
-    with pytest.raises(
-        IllegalAction, match=r"environment 0: agent 2 chose 6, available are \[1, 2"
-    ):
+    said = r"environment 0: agent 2 chose 6, available are \[1, 2"
+    with pytest.raises(IllegalAction, match=said):
         b.step(np.array([[STOP, STOP, 6]]))
     assert all((before[name] == array).all() for name, array in b.state_dict().items())

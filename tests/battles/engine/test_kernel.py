@@ -40,9 +40,7 @@ def test_unknown_name_of_the_package() -> None:
         battles.StarCraft3Env  # noqa: B018
 
 
-def test_a_configuration_of_numba_in_the_present_folder_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_configuration_of_numba_in_the_present_folder_changes_nothing(tmp_path, monkeypatch):
     settings = engine.settings
     before = {name: value for name, value in vars(settings).items() if name.isupper()}
     monkeypatch.chdir(tmp_path)

@@ -121,12 +121,10 @@ def test_shields_and_reversed_enemy_type_bits_of_2s3z() -> None:
     write_frames(scene, build_view(row, options, 28), world, frame)
     enemy = frame.obs[0, 0, 4:12]
     assert enemy[4:].tolist() == [1, 0.25, 0, 1]  # health, shield, zealot bit, stalker bit
-    ally_stalker = frame.obs[0, 0, 44:52]
-    assert ally_stalker[4:].tolist() == [1, 1, 1, 0]
+    assert frame.obs[0, 0, 44:52][4:].tolist() == [1, 1, 1, 0]
     assert frame.obs[0, 0, -4:].tolist() == [1, 1, 1, 0]
     state = frame.state[0]
-    assert state[4:7].tolist() == [1, 1, 0]
-    assert state[35 + 3 : 35 + 6].tolist() == [0.25, 0, 1]
+    assert (state[4:7].tolist(), state[35 + 3 : 35 + 6].tolist()) == ([1, 1, 0], [0.25, 0, 1])
 
 
 def test_availability_of_attack_needs_no_cooldown_and_no_weapon_range(battle) -> None:

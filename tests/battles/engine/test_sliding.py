@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rltrain.battles.engine.world import P, U
-from tests.battles.conftest import ATTACK, EAST, NORTH, SOUTH, STOP, WEST, actions, place
+from tests.battles.conftest import ATTACK, EAST, NORTH, SOUTH, STOP, WEST, actions, place, steps
 
 STEP = 1.125  # cells that a marine walks in an env step
 FAR = (3.0, 8.0)
@@ -62,8 +62,7 @@ def test_units_walk_around_friends_that_fire_at_most_of_their_speed(battle) -> N
     b = place(battle(), {0: (10.0, 15.6), 3: (15.6, 15.3), 4: (15.6, 16.0), 5: (16.4, 15.7)})
     b.world.unit[0, U.HEALTH, [0, 3, 4, 5]] = 1e6
     before = b.world.unit[0, [U.X, U.Y], 5].copy()
-    for _ in range(4):
-        b.step(actions(b, a0=ATTACK))
+    steps(b, 4, a0=ATTACK)
     at = b.world.unit[0, [U.X, U.Y], 5]
     assert np.hypot(*(at - before)) > 0.7
     reach = b.scene.param[0, P.RANGE, 5] + 0.75

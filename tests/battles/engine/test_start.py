@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from rltrain.battles.data.maps import find_map
 from rltrain.battles.data.spawn import start_points
@@ -32,9 +33,7 @@ def test_fixed_starts_are_those_of_the_map_in_every_episode(make) -> None:
     points = np.array(start_points(find_map("8m")), np.float32).T
     at = env.battles.world.unit[:, [U.X, U.Y]]
     assert (at[:, :, :8] == points[:, :8]).all()
-    np.testing.assert_allclose(
-        at[:, 0, 8:], np.broadcast_to(points[0, 8:] - LOOP, (4, 8)), atol=1e-4
-    )
+    assert_allclose(at[:, 0, 8:], np.broadcast_to(points[0, 8:] - LOOP, (4, 8)), atol=1e-4)
     assert np.hypot(*(at[0, :, 8:] - points[:, 8:])) == pytest.approx(LOOP, abs=1e-5)
 
 
@@ -113,11 +112,9 @@ def test_battles_begin_as_recorded_in_the_game(make) -> None:
         (1, 0.24497768, 0.00007847),
     ]
     state = env.state[:, :21]
-    np.testing.assert_allclose(state[:, :12], np.broadcast_to(agents, (64, 12)), atol=1e-4)
+    assert_allclose(state[:, :12], np.broadcast_to(agents, (64, 12)), atol=1e-4)
     found = np.sort(state[:, 12:].reshape(64, 3, 3), axis=1)
-    np.testing.assert_allclose(
-        found, np.broadcast_to(np.sort(enemies, axis=0), (64, 3, 3)), atol=1e-4
-    )
+    assert_allclose(found, np.broadcast_to(np.sort(enemies, axis=0), (64, 3, 3)), atol=1e-4)
 
 
 def test_jittered_starts_are_drawn_per_episode_within_their_limit() -> None:
@@ -156,9 +153,7 @@ def test_jittered_units_do_not_overlap_much_and_stay_on_walkable_cells() -> None
     ],
 )
 @pytest.mark.parametrize("jitter", [0.25, 16, 32])
-def test_no_displacement_leads_off_the_map(
-    name: str, rules: str, x: float | None, jitter: float
-) -> None:
+def test_no_displacement_leads_off_the_map(name: str, rules: str, x: float | None, jitter: float):
     def starts() -> np.ndarray:
         battles = Battles(map_name=name, n_envs=16, options=Options(), rules=rules, jitter=jitter)
         if x is not None:
@@ -211,10 +206,10 @@ def test_battles_begin_at_one_of_the_recorded_starts(make, recorded: str) -> Non
     env = make("3m", 32, start_positions=recorded)
     unit = env.battles.world.unit
     assert (unit[:, U.X, :3] == [9, 10, 11]).all()
-    np.testing.assert_allclose(unit[:, U.X, 3:], np.array([[23, 22, 21]] * 32) - LOOP, atol=0.01)
+    assert_allclose(unit[:, U.X, 3:], np.array([[23, 22, 21]] * 32) - LOOP, atol=0.01)
     drawn = unit[:, U.Y, 0]
     assert set(drawn.tolist()) == {14, 15}
-    np.testing.assert_allclose(unit[:, U.Y], np.repeat(drawn[:, None], 6, 1), atol=0.03)
+    assert_allclose(unit[:, U.Y], np.repeat(drawn[:, None], 6, 1), atol=0.03)
     assert (unit[:, U.GOAL_X, 3:] == [10, 9, 8]).all()  # offsets from the middle of the team
     assert env.about["start_positions"].startswith("game.json ")
 

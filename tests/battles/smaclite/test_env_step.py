@@ -21,7 +21,7 @@ from rltrain.battles.smaclite.units import LITE_UNITS
 from rltrain.battles.smaclite.walls import wall_edges
 from rltrain.battles.smaclite.weapons import GONE, act, mend
 from rltrain.env.smac import SmacVectorEnv, StarCraft2Env, parallel_env
-from tests.battles.conftest import ATTACK, EAST, NORTH, actions, place, random_legal, seeds
+from tests.battles.conftest import ATTACK, EAST, NORTH, actions, place, random_legal, seeds, steps
 from tests.battles.specs import env_spec
 
 POSSIBLE = [name for name in map_names() if name not in ("6h_vs_8z", "so_many_baneling")]
@@ -132,8 +132,7 @@ def test_step_of_walking_and_braking_at_a_wall(lite) -> None:
 def test_zergling_does_not_walk_around_the_cliff(lite) -> None:
     b = lite("2c_vs_64zg")
     stand(b, {0: (15.0, 16.0), 2: (16.0, 9.0)})
-    for _ in range(40):
-        b.step(actions(b))
+    steps(b, 40)
     assert b.world.unit[0, U.Y, 2] == pytest.approx(12 - 0.375, abs=1e-3)
     assert b.world.unit[0, U.SHIELD, 0] == 150
 
@@ -143,8 +142,7 @@ def test_healer_revives_only_units_that_died_in_this_tick(lite) -> None:
     unit, mark, param = b.world.unit[0], b.world.mark[0], b.scene.param[0]
     unit[U.HEALTH, 2], mark[M.TARGET, 9] = 0, 2
     mend(unit, mark, param, np.int32(9), np.int32(2))
-    assert unit[U.HEALTH, 2] == 0.5625
-    assert unit[U.ENERGY, 9] == 49
+    assert (unit[U.HEALTH, 2], unit[U.ENERGY, 9]) == (0.5625, 49)
     unit[U.HEALTH, 2], mark[GONE, 2] = 0, 1
     mend(unit, mark, param, np.int32(9), np.int32(2))
     assert unit[U.HEALTH, 2] == 0
@@ -171,8 +169,7 @@ def test_spawn_grid_of_3m_and_2s3z() -> None:
 
 def test_units_are_numbered_as_in_smac() -> None:
     here, there = find_map_under("smaclite", "MMM"), find_map_under("sc2", "MMM")
-    assert here.ally_types == there.ally_types
-    assert here.enemy_types == there.enemy_types
+    assert (here.ally_types, here.enemy_types) == (there.ally_types, there.enemy_types)
     listed = find_map_under("smaclite", "MMM", sorts_agents=False)
     assert listed.ally_types == listed.enemy_types
     assert listed.ally_types == ("medivac", *["marine"] * 7, *["marauder"] * 2)

@@ -24,11 +24,9 @@ def start(map_name: str) -> Battles:
     """Numbered as in SMAClite. Rewards are unscaled, and without the bonus of SMAC's idea of a
     win."""
     options = Options(reward_scale=False, reward_win=0)
-    battles = Battles(
-        map_name=map_name, n_envs=1, options=options, rules="smaclite", sorts_agents=False
-    )
-    battles.reset({0: 0})
-    return battles
+    b = Battles(map_name=map_name, n_envs=1, options=options, rules="smaclite", sorts_agents=False)
+    b.reset({0: 0})
+    return b
 
 
 def units_of(battles: Battles) -> np.ndarray:

@@ -133,9 +133,7 @@ def test_what_was_used_is_not_left_out():
 
 def test_values_with_blanks_stay_pasteable():
     done = translated(["--checkpoint", "a b", "--net-arch", "64"], SHIPPED)
-    assert str(done) == (
-        "rltrain 'checkpoint=a b' 'algo.network.hidden_sizes=[64]' algo/network=mlp"
-    )
+    assert str(done) == "rltrain 'checkpoint=a b' 'algo.network.hidden_sizes=[64]' algo/network=mlp"
 
 
 @pytest.mark.parametrize("value", ["it's", 'a"b', "a b", "$x", "(", "\\", ""])

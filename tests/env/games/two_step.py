@@ -31,9 +31,7 @@ class TwoStep(Env):
         self._state = self.FIRST
         return self._observation()
 
-    def step(
-        self, action: np.ndarray
-    ) -> tuple[Observation, np.ndarray, bool, bool, Mapping[str, Any]]:
+    def step(self, action: np.ndarray) -> tuple[Observation, np.ndarray, bool, bool, Mapping]:
         if self._state == self.FIRST:
             self._state = self.SAFE if action[0] == 0 else self.COORDINATED
             return self._observation(), np.zeros(1, np.float32), False, False, {}

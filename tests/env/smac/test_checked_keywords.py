@@ -14,8 +14,7 @@ def test_every_range_becomes_the_type_that_settings_are_checked_against(env):
     annotations = env.__init__.__annotations__
     metadata = [part for a in annotations.values() for part in getattr(a, "__metadata__", ())]
     assert not any(isinstance(part, Range) for part in metadata)
-    assert annotations["step_mul"] == Count
-    assert annotations["reward_sparse"] == Flag
+    assert (annotations["step_mul"], annotations["reward_sparse"]) == (Count, Flag)
     assert annotations["move_amount"] == Positive
 
 

@@ -167,11 +167,8 @@ def test_a_loaded_state_goes_on_as_the_saved_one(weights):
 
 
 def test_races_of_smacv2_show_rows_of_the_same_sizes():
-    env = Smacv2VectorEnv(
-        map_name="terran_5_vs_5",
-        n_envs=3,
-        maps=["terran_5_vs_5", "protoss_5_vs_6", "zerg_10_vs_11"],
-    )
+    maps = ["terran_5_vs_5", "protoss_5_vs_6", "zerg_10_vs_11"]
+    env = Smacv2VectorEnv(map_name="terran_5_vs_5", n_envs=3, maps=maps)
     env.reset(seeds)
     sizes = {name: block["size"] for name, block in env.spec.layout["obs"].items()}
     smac = {name: block["size"] for name, block in made().spec.layout["obs"].items()}
@@ -183,8 +180,7 @@ def test_races_of_smacv2_show_rows_of_the_same_sizes():
 
 def test_healers_have_a_target_for_each_agent():
     env = made(maps=["MMM", "5m"])
-    assert env.spec.n_actions == 6 + 10
-    assert env.spec.layout["obs"]["enemies"]["count"] == 10
+    assert (env.spec.n_actions, env.spec.layout["obs"]["enemies"]["count"]) == (6 + 10, 10)
     play(env, 3)
 
 

@@ -10,21 +10,15 @@ from rltrain.battles.engine import battles as battles_module
 from rltrain.battles.engine.field_of_view import IN_RANGE
 from rltrain.battles.engine.world import NO_ONE, M, Order, P, U
 from rltrain.env.smac import Smacv2VectorEnv, StarCraftCapabilityEnv, parallel_env
-from tests.battles.conftest import NORTH, STOP, actions, enlist, place, random_legal, seeds
+from tests.battles.conftest import NORTH, STOP, actions, enlist, place, random_legal, seeds, steps
 from tests.env.smac.test_vector import play
 from tests.marks import each_once
 
 PUBLISHED: dict[str, Any] = {
-    "conic_fov": False,
-    "num_fov_actions": 12,
-    "obs_own_pos": True,
-    "use_unit_ranges": True,
-    "min_attack_range": 2.0,
+    **dict.fromkeys(("obs_own_pos", "use_unit_ranges", "action_mask"), True),
+    **dict.fromkeys(("conic_fov", "fully_observable", "zero_enemy_block"), False),
+    **{"fixed_max_reward": False, "num_fov_actions": 12, "min_attack_range": 2.0},
     "prob_obs_enemy": 1.0,
-    "action_mask": True,
-    "fully_observable": False,
-    "zero_enemy_block": False,
-    "fixed_max_reward": False,
 }
 LIMITED = {"conic_fov": True, "prob_obs_enemy": 0.5, "action_mask": False}
 
@@ -135,12 +129,10 @@ def test_enemy_healers_follow_their_team_and_heal(scenario) -> None:
     unit = b.world.unit[0]
     assert b.world.mark[0, M.ORDER, 2] == Order.HEAL_MOVE
     unit[U.HEALTH, 1] = 60
-    for _ in range(4):
-        b.step(actions(b))
+    steps(b, 4)
     assert unit[U.HEALTH, 1] > 60
     unit[U.HEALTH, 1] = 125
-    for _ in range(4):
-        b.step(actions(b))
+    steps(b, 4)
     assert unit[U.X, 2] < 22
 
 
@@ -248,7 +240,6 @@ def test_smacs_methods_on_a_scenario() -> None:
     assert len(info["agent_features"]) == env.get_ally_num_attributes() == 9
     env.reset()
     types = env.get_unit_types()
-    assert types is not None
     assert types[:5] == sorted(types[:5])
     assert set(types[5:]) <= {105, 107, 9}
     assert env.unit_sight_range(0) in (8, 9)

@@ -25,10 +25,8 @@ def test_shapes_and_types(make) -> None:
     env = make("8m", 3)
     assert env.obs.shape == (3, 8, 80)
     assert env.obs.dtype == env.state.dtype == np.float32
-    assert env.avail_actions.shape == (3, 8, 14)
-    assert env.avail_actions.dtype == np.uint8
-    assert env.state.shape == (3, 168)
-    assert env.last.dtype == bool
+    assert (env.avail_actions.shape, env.avail_actions.dtype) == ((3, 8, 14), np.uint8)
+    assert (env.state.shape, env.last.dtype) == ((3, 168), bool)
     reward, terminated = env.step(np.full((3, 8), STOP))
     assert (reward.shape, reward.dtype, terminated.dtype) == ((3, 1), np.float32, bool)
     assert (env.spec.n_agents, env.spec.n_actions, env.spec.max_steps) == (8, 14, 120)
@@ -133,9 +131,8 @@ def test_illegal_action_names_environment_agent_and_action(make) -> None:
 
 
 def test_wrong_shape_of_actions(make) -> None:
-    with pytest.raises(
-        ValueError, match=r"expected \(2, 3\) \(environments, agents\), got \(3, 2\)"
-    ):
+    said = r"expected \(2, 3\) \(environments, agents\), got \(3, 2\)"
+    with pytest.raises(ValueError, match=said):
         make(n_envs=2).step(np.ones((3, 2)))
 
 

@@ -32,8 +32,7 @@ def test_sizes_and_first_observation():
 
 def test_without_state_all_observations_are_the_state():
     team, first = begun(Scripted(sizes=(1, 3)))
-    assert team.spec.state_dim == 4
-    assert first.state.tolist() == [7, 7, 0, 7]
+    assert (team.spec.state_dim, first.state.tolist()) == (4, [7, 7, 0, 7])
 
 
 def test_the_state_of_the_environment_where_it_has_one():
@@ -204,9 +203,8 @@ def test_images_of_different_kinds_are_refused(other, message):
         def observation_space(self, agent):
             return other if agent == "b" else spaces.Box(0, 255, (8, 8, 3), np.uint8)
 
-    with pytest.raises(
-        ValueError, match=f"differ in their {message}\\): expected images of one shape"
-    ):
+    said = f"differ in their {message}\\): expected images of one shape"
+    with pytest.raises(ValueError, match=said):
         adapted(Images())
 
 

@@ -13,6 +13,7 @@ from tests.marks import each_once
 
 COMMON = {"n_envs": 1, "kwargs": {}, "reward": "sum", "time_limit": "bootstrap"}
 MPE = {**COMMON, "record": False, "max_episode_steps": 25}
+MAGENT = {**COMMON, "record": False, "kwargs": {"map_size": 16}}
 
 
 def last_step(env, n_steps):
@@ -60,13 +61,7 @@ SMALL = {
     "mpe": (mpe_env, {**MPE, "game": "tag"}),
     "lbf": (lbf_env, {**LBF, "max_episode_steps": 50}),
     "rware": (rware_env, {**RWARE, "max_episode_steps": 50}),
-    "magent": (
-        magent_env,
-        {
-            **{**COMMON, "record": False, "kwargs": {"map_size": 16}},
-            **{"game": "adversarial_pursuit", "max_episode_steps": 50},
-        },
-    ),
+    "magent": (magent_env, {**MAGENT, "game": "adversarial_pursuit", "max_episode_steps": 50}),
 }
 
 
@@ -142,8 +137,7 @@ def test_directions_are_mpes_actions(x, y, action):
 
 
 def test_magent_learns_one_side():
-    small = {**COMMON, "record": False, "kwargs": {"map_size": 16}}
-    env = magent_env(**small, game="battle", max_episode_steps=9)
+    env = magent_env(**MAGENT, game="battle", max_episode_steps=9)
     assert all(name.startswith("red") for name in env.envs[0].env.possible_agents)
     assert env.spec.obs_shape == (5, 13, 13)
 

@@ -10,6 +10,7 @@ from gymnasium import spaces
 from rltrain.env.adapt import adapted
 from rltrain.env.env_options import EnvOptions
 from rltrain.errors import EnvError
+from tests.env.scripted import Sampled
 
 
 class Leaving(gymnasium.Env):
@@ -77,18 +78,11 @@ def test_masks_that_are_not_one_for_each_agent_are_refused(make, factored):
         adapted(make(), EnvOptions(factored=factored))
 
 
-class Pushed(gymnasium.Env):
+class Pushed(Sampled):
     """Returns the ``ends`` that a test sets; two actions at a time, or those of two agents."""
 
-    observation_space = spaces.Box(0, 9, (3,))
-    action_space = spaces.MultiDiscrete([2, 2])
+    observation_space, action_space = spaces.Box(0, 9, (3,)), spaces.MultiDiscrete([2, 2])
     ends = False
-
-    def seen(self):
-        return self.observation_space.sample()
-
-    def reset(self, *, seed=None, options=None):
-        return self.seen(), {}
 
     def step(self, action):
         return self.seen(), 1.0, self.ends, np.array([False]), {}

@@ -128,9 +128,7 @@ def test_drawn_schedules_equal_a_reference():
 def kept_by(schedule, steps):
     """Whether an agent that ended stays in ``agents``."""
     listed, ended, cut = schedule
-    return any(
-        (acting & (ended[t] | cut[t]) & listed[t]).any() for t, (acting, *_) in enumerate(steps, 1)
-    )
+    return any((x[0] & (ended[t] | cut[t]) & listed[t]).any() for t, x in enumerate(steps, 1))
 
 
 @pytest.mark.parametrize("flags_stay", [False, True])

@@ -63,12 +63,10 @@ def test_workers_end_when_their_parent_is_killed(tmp_path, env):
 @pytest.mark.slow
 def test_a_closed_trainer_has_no_workers(tmp_path):
     before = shared_names()
-    trainer = rltrain.make_trainer(
-        [*SMALL, *PROCESS], run_dir=tmp_path / "run", env=faults.Numbered
-    )
-    trainer.run(10)
-    pids = set(trainer.rollout.call("get_pid"))
+    run = rltrain.make_trainer([*SMALL, *PROCESS], run_dir=tmp_path / "run", env=faults.Numbered)
+    run.run(10)
+    pids = set(run.rollout.call("get_pid"))
     assert os.getpid() not in pids
-    trainer.close()
+    run.close()
     assert not any(map(alive, pids))
     assert shared_names() <= before

@@ -13,7 +13,7 @@ from tests.helpers import require_same
 
 WORDS = [w for w in SMALL if not w.startswith("test.")]
 WORDS += [
-    *("env=cartpole", "test.episodes=5", "test.interval=100", "test.n_envs=3", "log.interval=40"),
+    *("env=cartpole", "test.episodes=5", "test.interval=100", "test.n_envs=3", "log.interval=40")
 ]
 WORDS += ["save.interval=100", "logger.wandb.mode=disabled", "total_env_steps=300"]
 APART = ["test.n_workers=2"]
@@ -50,8 +50,7 @@ def rows_of(folder):
 def test_tests_in_workers_give_the_results_of_this_process(tmp_path, more):
     words = [*WORDS, *more]
     local = run(words, tmp_path / "local")
-    apart = run([*words, *APART], tmp_path / "apart")
-    assert apart == local
+    assert run([*words, *APART], tmp_path / "apart") == local
     assert len(local[1]) == 4
     order = [json.loads(x)["env_steps"] for x in (tmp_path / "apart/metrics.jsonl").open()]
     assert order == sorted(order)
@@ -103,8 +102,7 @@ def test_evaluation_in_workers_gives_the_same_episodes(tmp_path):
     given = [
         evaluate(tmp_path / "run", words + more, None).record["episodes"] for more in ([], APART)
     ]
-    assert given[0] == given[1]
-    assert len(given[0]) == 7
+    assert (given[0], len(given[0])) == (given[1], 7)
 
 
 @pytest.mark.parametrize(

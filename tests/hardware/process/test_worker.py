@@ -85,8 +85,7 @@ def test_values_that_pickle_refuses_are_an_error_and_no_lost_worker():
     refused = (lambda: 0, iter(x for x in ()), threading.Lock(), {"nested": [open(os.devnull)]})  # noqa: SIM115
     for value in refused:
         kind, error, records, carried = pickle.loads(pickled(("value", value, (1,), {"a": 2})))
-        assert kind == "raised"
-        assert (records, carried) == ((1,), {"a": 2})
+        assert (kind, records, carried) == ("raised", (1,), {"a": 2})
         with pytest.raises(TypeError, match=r"pickle refuses it: .*type hardware=\w+\.") as said:
             raise error
         assert str(said.value).rpartition("=")[2].rstrip(".") in SHIPPED.options("hardware")

@@ -268,9 +268,7 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
-def rank_of(
-    rank: int, port: int, learner: Any, found: list[Batch], clock: Clock, answers: Any
-) -> None:
+def rank_of(rank, port, learner, found: list[Batch], clock: Clock, answers) -> None:
     """The work of one of two processes that learn together, over gloo."""
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     ranks = Ranks(rank=rank, world_size=2, device=torch.device("cpu"), timeout=60)
@@ -297,14 +295,5 @@ def require_refused(state: State, promise: str, folder: Path, pattern: str) -> N
             made(state, folder, *EXTRA[promise])
 
 
-CHECKS = {
-    "workers": workers,
-    "test_workers": test_workers,
-    "ray": ray,
-    "disk": disk,
-    "resume": resume,
-    "evaluate": evaluate_,
-    "export": export,
-    "compiled": compiled,
-    "ddp": ddp,
-}
+OF_STATES = (workers, test_workers, ray, disk, resume, evaluate_, export, compiled, ddp)
+CHECKS = {check.__name__.rstrip("_"): check for check in OF_STATES}

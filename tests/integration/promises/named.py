@@ -1,57 +1,37 @@
 """Which state of the table has the state of each class, and choices that no state makes."""
 
-SAVED_IN = {
-    "algo.exploration.parameter_noise.ParameterNoise": "parameter_noise",
-    "algo.learner.Learner": "dqn",
-    "interfaces.TargetUpdates": "dqn",
-    "algo.optimizer.GradientStep": "dqn",
-    "algo.policy.Policy": "r2d2",
-    "algo.policy.Frames": "frame_stack",
-    "algo.reward_norm.RewardNorm": "reward standardize",
-    "buffer.episode.EpisodeBuffer": "qmix",
-    "buffer.on_policy.OnPolicyBuffer": "pqn",
-    "buffer.priorities.Priorities": "prioritized",
-    "buffer.replay.ReplayBuffer": "dqn",
-    "buffer.window_starts.WindowStarts": "dqn",
-    "callback.health.Health": "dqn",
-    "callback.hooks.Callback": "dqn",
-    "callback.hooks.Callbacks": "dqn",
-    "callback.hooks.Due": "dqn",
-    "callback.log.Log": "dqn",
-    "callback.save.Save": "dqn",
-    "callback.snapshots.SaveSnapshots": "self_play",
-    "callback.test.Test": "dqn",
-    "callback.video.RecordVideo": "video",
-    "common.machine.usage.Usage": "dqn",
-    "common.metrics.Metrics": "dqn",
-    "env.games.classic_control.ClassicControl": "dqn",
-    "hardware.device.TorchRandom": "noisy",
-    "env.games.lockstep.GameEnv": "qmix",
-    "algo.scripted.Scripted": "opponents",
-    "battles.engine.battles.Battles": "battle",
-    "battles.engine.enemy_side.EnemySide": "opponents",
-    "battles.native.NativeBattles": "battle",
-    "battles.scripted.policies.BattleDecisions": "opponents",
-    "env.smac.several_maps.SeveralMaps": "several maps",
-    "env.smac.vector.SmacVectorEnv": "battle",
-    "env.team.adapter.TeamEnv": "own team",
-    "env.team.two_teams.TwoTeamEnv": "two teams",
-    "env.team.two_teams.TwoTeamVectorEnv": "two teams",
-    "env.vector.SyncVectorEnv": "conv",
-    "examples.curriculum.Curriculum": "curriculum",
-    "examples.penalty.ActionPenalty": "penalty",
-    "hardware.rollout_opponents.Opponents": "opponents",
-    "hardware.process.rollout.ProcessRollout": "overlap",
-    "hardware.process.worker.Worker": "overlap",
-    "hardware.self_play.SelfPlay": "self_play",
-    "hardware.rollout.Rollout": "dqn",
-    "logger.loggers.Loggers": "dqn",
-    "offline.dataset.Reader": "dataset.read",
-    "offline.dataset_recorder.DatasetRecorder": "dataset.write",
-    "offline.writer.Writer": "dataset.write",
-    "step_hooks.TrainingStepHooks": "penalty",
-    "trainer.Trainer": "dqn",
+STATES = {
+    "dqn": "algo.learner.Learner interfaces.TargetUpdates algo.optimizer.GradientStep "
+    "buffer.replay.ReplayBuffer buffer.window_starts.WindowStarts callback.health.Health "
+    "callback.hooks.Callback callback.hooks.Callbacks callback.hooks.Due callback.log.Log "
+    "callback.save.Save callback.test.Test common.machine.usage.Usage common.metrics.Metrics "
+    "env.games.classic_control.ClassicControl hardware.rollout.Rollout logger.loggers.Loggers "
+    "trainer.Trainer",
+    "parameter_noise": "algo.exploration.parameter_noise.ParameterNoise",
+    "r2d2": "algo.policy.Policy",
+    "frame_stack": "algo.policy.Frames",
+    "reward standardize": "algo.reward_norm.RewardNorm",
+    "qmix": "buffer.episode.EpisodeBuffer env.games.lockstep.GameEnv",
+    "pqn": "buffer.on_policy.OnPolicyBuffer",
+    "prioritized": "buffer.priorities.Priorities",
+    "self_play": "callback.snapshots.SaveSnapshots hardware.self_play.SelfPlay",
+    "video": "callback.video.RecordVideo",
+    "noisy": "hardware.device.TorchRandom",
+    "opponents": "algo.scripted.Scripted battles.engine.enemy_side.EnemySide "
+    "battles.scripted.policies.BattleDecisions hardware.rollout_opponents.Opponents",
+    "battle": "battles.engine.battles.Battles battles.native.NativeBattles "
+    "env.smac.vector.SmacVectorEnv",
+    "several maps": "env.smac.several_maps.SeveralMaps",
+    "own team": "env.team.adapter.TeamEnv",
+    "two teams": "env.team.two_teams.TwoTeamEnv env.team.two_teams.TwoTeamVectorEnv",
+    "conv": "env.vector.SyncVectorEnv",
+    "curriculum": "examples.curriculum.Curriculum",
+    "penalty": "examples.penalty.ActionPenalty step_hooks.TrainingStepHooks",
+    "overlap": "hardware.process.rollout.ProcessRollout hardware.process.worker.Worker",
+    "dataset.read": "offline.dataset.Reader",
+    "dataset.write": "offline.dataset_recorder.DatasetRecorder offline.writer.Writer",
 }
+SAVED_IN = {name: state for state, names in STATES.items() for name in names.split()}
 """Classes with a ``state_dict``, below ``rltrain``, and a state of the table that has them."""
 
 NOT_SAVED_IN_RUNS = {

@@ -36,15 +36,13 @@ PLAIN = {
 @each_once(
     12,
     network=PLAIN,
-    mask_end=[None, 2],
+    end=[None, 2],
     double=[True, False],
     huber=[None, 0.5],
     n_step=[1, 3],
     n_agents=[1, 2],
 )
-def test_the_compiled_step_equals_the_tensor_operations(
-    network, mask_end, double, huber, n_step, n_agents
-):
+def test_the_compiled_step_equals_tensor_operations(network, end, double, huber, n_step, n_agents):
     """Windows of unequal length, some of them cut off, of which the first step is masked."""
     kind, obs_shape, changes = PLAIN[network]
     spec = EnvSpec(n_agents=n_agents, n_actions=5, obs_shape=obs_shape)
@@ -52,10 +50,10 @@ def test_the_compiled_step_equals_the_tensor_operations(
     batch = make_batch([5, 3, 1, 5], spec=spec, cut_off=[0, 2])
     mask = batch.mask.clone()
     mask[0] = False
-    if mask_end is not None:
-        mask[mask_end:] = False
+    if end is not None:
+        mask[end:] = False
     weight = torch.linspace(0.1, 1, 4)
-    batch = replace(batch, mask=mask, weight=weight, mask_end=mask_end, eta=0.9)
+    batch = replace(batch, mask=mask, weight=weight, mask_end=end, eta=0.9)
     loss = TDLoss(gamma=0.9, double=double, n_step=n_step, huber=huber)
     compiled = loss_and_grads(CompiledTDLoss(loss), online, target, batch)
     for ours, theirs in zip(compiled, loss_and_grads(loss, online, target, batch), strict=True):
@@ -78,8 +76,7 @@ def test_large_networks_are_left_to_pytorch_and_its_threads(monkeypatch, mask_en
     batch = replace(batch, mask=mask, mask_end=mask_end)
     monkeypatch.setattr(td_step, "MOST_PRODUCTS", 3_864 * batch.action.numel())
     monkeypatch.setattr(torch, "get_num_threads", lambda: n_threads)
-    result = CompiledTDLoss(LOSS)(online, target, batch, Clock())
-    assert (result.gradient is None) == left
+    assert (CompiledTDLoss(LOSS)(online, target, batch, Clock()).gradient is None) == left
 
 
 OTHER = {
@@ -128,11 +125,8 @@ def test_the_compiled_step_equals_losses_of_distributions_and_noisy_networks(los
     learned from, with the noise that the plain loss draws.
     """
     spec = EnvSpec(n_agents=2, n_actions=3, obs_shape=(3,))
-    settings = {
-        "distribution": DISTRIBUTIONS[loss.removeprefix("plain-")],
-        **BARE,
-        **OTHER[changes],
-    }
+    distribution = DISTRIBUTIONS[loss.removeprefix("plain-")]
+    settings = {"distribution": distribution, **BARE, **OTHER[changes]}
     models = [make_model("mlp", "independent", spec, seed, **settings) for seed in range(2)]
     batch = make_batch([2, 2, 1, 2], spec=spec, cut_off=[0, 2])
     batch = replace(batch, weight=torch.linspace(0.1, 1, 4), mask_end=1, eta=0.9)

@@ -190,14 +190,12 @@ def test_what_nothing_does_is_refused(overrides):
         rltrain.make_learner([*overrides, "hardware.target_cache=1000000"], spec)
 
 
-@pytest.mark.parametrize(
-    ("more", "callbacks"), [(["buffer=sequence"], []), ([], [ChangesBatches()])]
-)
-def test_keeping_target_values_is_refused_where_windows_change(more, callbacks, tmp_path):
+@pytest.mark.parametrize(("more", "hooks"), [(["buffer=sequence"], []), ([], [ChangesBatches()])])
+def test_keeping_target_values_is_refused_where_windows_change(more, hooks, tmp_path):
     overrides = ["algo=qmix", "env=two_step", "hardware.target_cache=1000000", *more]
     overrides += ["logger.wandb.mode=disabled", "logger.console=false"]
     with pytest.raises(UsageError, match=r"Type .*hardware\.target_cache=null"):
-        rltrain.make_trainer(overrides, run_dir=tmp_path, callbacks=callbacks)
+        rltrain.make_trainer(overrides, run_dir=tmp_path, callbacks=hooks)
 
 
 def test_an_action_that_does_not_exist_is_named(monkeypatch):

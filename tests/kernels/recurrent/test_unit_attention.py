@@ -108,9 +108,7 @@ def test_what_the_kernel_does_not_compute_is_plain(kind, monkeypatch):
     runs = counted(monkeypatch)
     plain, compiled, x, obs = problem(kind, (4, 2))
     wanted = obs.clone().requires_grad_()
-    ours, theirs = (
-        torch.autograd.grad(module(x, wanted).sum(), wanted)[0] for module in (compiled, plain)
-    )
+    ours, theirs = (torch.autograd.grad(m(x, wanted).sum(), wanted)[0] for m in (compiled, plain))
     torch.testing.assert_close(ours, theirs)
     double = copy.deepcopy(compiled).double()
     assert double(x.double(), obs.double()).dtype == torch.float64

@@ -12,17 +12,7 @@ from rltrain.battles.engine.compile_cache import cache_folder, is_compiled
 from rltrain.common.machine.install import install_command
 from rltrain.errors import UsageError
 from rltrain.mode.doctor import machine
-from rltrain.mode.doctor.machine import (
-    Finding,
-    disk,
-    examine,
-    extras,
-    packages,
-    python,
-    real_game,
-    runs,
-    tools,
-)
+from rltrain.mode.doctor.machine import Finding, tools
 from tests.env.smac.starcraft2.stand_in import install_game, install_package
 from tests.imports import imported
 
@@ -38,7 +28,7 @@ def test_the_main_job_runs_here_and_the_command_says_so(own_folder, capsys):
 
 
 def test_every_finding_that_is_not_ok_has_a_command(own_folder):
-    findings = examine(own_folder / "outputs", game=True)
+    findings = machine.examine(own_folder / "outputs", game=True)
     assert [f.what for f in findings if f.verdict != "ok" and not f.fix] == []
     assert [f.what for f in findings if f.verdict == "ok" and f.fix] == []
 
@@ -46,7 +36,7 @@ def test_every_finding_that_is_not_ok_has_a_command(own_folder):
 def test_a_missing_package_is_needed_unless_an_extra_names_it(monkeypatch, capsys):
     lines = [("numpy>=2.0", ""), ("no-such-core>=1", ""), ("no-such-extra>=2", "envs")]
     monkeypatch.setattr(machine, "requirements", lambda: [*lines, ("no-such-tool", "dev")])
-    (core,), (extra,) = packages(), extras()
+    (core,), (extra,) = machine.packages(), machine.extras()
     assert (core.what, core.verdict) == ("no-such-core", "missing")
     assert core.fix == install_command("no-such-core>=1")
     assert (extra.what, extra.verdict) == ("envs", "optional")
@@ -61,7 +51,7 @@ def test_a_missing_package_is_needed_unless_an_extra_names_it(monkeypatch, capsy
 def test_an_extra_has_one_line_with_all_that_it_lacks(monkeypatch):
     lines = [("numpy>=2.0", "envs"), ("no-such", "envs"), ("rich>=99", "envs"), ("numpy", "more")]
     monkeypatch.setattr(machine, "requirements", lambda: lines)
-    (extra,) = extras()
+    (extra,) = machine.extras()
     assert extra.what == "envs"
     assert extra.fact.startswith("no-such not installed; rich ")
     assert extra.fact.endswith("; expected >=99")
@@ -71,7 +61,7 @@ def test_an_extra_has_one_line_with_all_that_it_lacks(monkeypatch):
 def test_a_package_that_is_too_old_is_found_with_the_command_that_renews_it(monkeypatch):
     lines = [("numpy>=99", ""), ("numpy>=2,<99", "")]
     monkeypatch.setattr(machine, "requirements", lambda: lines)
-    (old,) = packages()
+    (old,) = machine.packages()
     assert old.verdict == "missing"
     assert old.fact.endswith("; expected >=99")
     assert old.fix == install_command("numpy>=99")
@@ -99,31 +89,30 @@ def test_without_numbas_compiler_nothing_runs(command, small, own_folder, monkey
     words = [w for w in small if w.startswith(evaluated)] if mode else small
     with pytest.raises(UsageError, match="Type unset NUMBA_DISABLE_JIT, then run the command"):
         command(*words, *mode)
-    found = by_name(python())["NUMBA_DISABLE_JIT"]
+    found = by_name(machine.python())["NUMBA_DISABLE_JIT"]
     assert (found.verdict, found.fix) == ("missing", "unset NUMBA_DISABLE_JIT")
 
 
 def test_an_old_python_is_missing(monkeypatch):
-    assert by_name(python())["Python"].verdict == "ok"
+    assert by_name(machine.python())["Python"].verdict == "ok"
     monkeypatch.setattr(machine, "OLDEST_PYTHON", (4, 0))
-    assert by_name(python())["Python"].verdict == "missing"
+    assert by_name(machine.python())["Python"].verdict == "missing"
 
 
 def test_a_full_disk_is_missing(own_folder, monkeypatch):
-    (finding,) = disk(own_folder / "outputs" / "deeper")
+    (finding,) = machine.disk(own_folder / "outputs" / "deeper")
     assert finding.verdict == "ok"
     assert str(own_folder) in finding.fact
     monkeypatch.setattr(machine, "NEEDED_DISK", 10**18)
-    (finding,) = disk(own_folder)
+    (finding,) = machine.disk(own_folder)
     assert finding.verdict == "missing"
 
 
 def test_a_folder_that_cannot_be_written_is_missing(own_folder, monkeypatch):
     monkeypatch.setattr(os, "access", lambda *_: False)
-    (finding,) = disk(own_folder)
-    assert finding == Finding(
-        "outputs/", "missing", f"{own_folder} cannot be written", "cd to your own folder"
-    )
+    (finding,) = machine.disk(own_folder)
+    fact = f"{own_folder} cannot be written"
+    assert finding == Finding("outputs/", "missing", fact, "cd to your own folder")
 
 
 CACHE = "rltrain.battles.engine.compile_cache"
@@ -182,13 +171,13 @@ def test_the_game_and_each_map(tmp_path, monkeypatch):
     (tmp_path / "python").mkdir()
     monkeypatch.syspath_prepend(str(tmp_path / "python"))
     monkeypatch.setenv("SC2PATH", str(tmp_path / "game"))
-    before = by_name(real_game())
+    before = by_name(machine.real_game())
     assert {f.verdict for name, f in before.items() if "plays" not in name} == {"optional"}
     assert before["SMAC maps"].fact == "0 of 23; missing: all of them"
     assert before["env=smac plays on"].fact == "native"
     install_package(tmp_path / "python")
     install_game(tmp_path / "game", *(name for name in map_names() if name != "MMM2"))
-    after = by_name(real_game())
+    after = by_name(machine.real_game())
     assert after["smac package"].verdict == after["their modules"].verdict == "ok"
     assert "Base75689" in after["StarCraft II"].fact
     assert after["SMAC maps"].fact == "22 of 23; missing: MMM2"
@@ -213,8 +202,8 @@ def test_other_words_mean_nothing_to_the_doctor():
 
 
 def test_missing_is_what_stops_the_main_job():
-    assert runs([Finding("a", "ok", ""), Finding("b", "optional", "", "do")])
-    assert not runs([Finding("a", "missing", "", "do")])
+    assert machine.runs([Finding("a", "ok", ""), Finding("b", "optional", "", "do")])
+    assert not machine.runs([Finding("a", "missing", "", "do")])
 
 
 def test_the_doctor_itself_needs_no_torch():

@@ -63,10 +63,8 @@ def test_every_pairing_plays_its_battles_on_both_sides(teams, capsys):
             played = side["wins"] + side["draws"] + side["losses"]
             assert played == (2 if one_sided else 1)
         sides = [(side["agents"], side["enemies"]) for side in each["sides"]]
-        assert (
-            sides
-            == [(each["first"], each["second"]), (each["second"], each["first"])][: len(sides)]
-        )
+        both = [(each["first"], each["second"]), (each["second"], each["first"])]
+        assert sides == both[: len(sides)]
     printed = capsys.readouterr().out
     assert "all with builtin as the enemies" in printed
     assert "Bradley-Terry" in printed
@@ -171,8 +169,7 @@ def test_the_same_match_from_python(teams):
 def test_an_evaluation_against_the_other_agent_is_one_side_of_a_match(teams):
     found = rltrain.match([teams[0], "closest"], 8, progress=False)
     played = rltrain.evaluate(teams[0], episodes=4, seed=0, overrides={"test.opponent": "closest"})
-    wins = found.pairings[0]["sides"][0]["wins"]
-    assert played.metrics["test/win_rate"] == wins / 4
+    assert played.metrics["test/win_rate"] == found.pairings[0]["sides"][0]["wins"] / 4
 
 
 @pytest.mark.slow

@@ -22,15 +22,9 @@ FACTS = {"status": "finished", "final_test": LAST, "best_test": BEST}
 @pytest.fixture
 def trainer(own_folder):
     about = {"config": {"hardware": {}, "test": {"episodes": 8}, "stop": {"metric": None}}}
-    return SimpleNamespace(
-        clock=Clock(300),
-        seconds=75.0,
-        total_env_steps=300,
-        stopping=None,
-        about=about,
-        test_rollout=SimpleNamespace(env=SimpleNamespace(frames_per_second=5.0)),
-        run_dir=own_folder / "run",
-    )
+    given = {"clock": Clock(300), "seconds": 75.0, "total_env_steps": 300, "stopping": None}
+    tests = SimpleNamespace(env=SimpleNamespace(frames_per_second=5.0))
+    return SimpleNamespace(**given, about=about, test_rollout=tests, run_dir=own_folder / "run")
 
 
 def saved(folder, full=(), best=None):
@@ -98,15 +92,14 @@ def test_several_processes_continue_as_many(trainer, own_folder, monkeypatch, tr
     assert closing_text(FACTS, trainer, trust).splitlines()[-1] == f"  {command}"
 
 
+WITHOUT = "overrides=['stop.metric=null', 'stop.value=null']"
+
+
 @pytest.mark.parametrize(
     ("trust", "command"),
     [
         (None, "rltrain resume=run stop.metric=null stop.value=null"),
-        (
-            "__main__",
-            "rltrain.resume('run', overrides=['stop.metric=null', 'stop.value=null'], "
-            "env=YOUR_CLASS)",
-        ),
+        ("__main__", f"rltrain.resume('run', {WITHOUT}, env=YOUR_CLASS)"),
     ],
 )
 def test_a_run_that_a_metric_ended_continues_without_it(trainer, own_folder, trust, command):
@@ -161,10 +154,8 @@ def test_the_best_of_the_last_line_is_that_of_the_tests(trainer, returns, best, 
         for each in (tests, record):
             each.on_test_end(trainer, {"test/return_mean": mean})
     text = result(record.facts, trainer)[0]
-    assert record.facts["best_test"] == {
-        "env_steps": best,
-        "test/return_mean": returns[best // 100],
-    }
+    expected = {"env_steps": best, "test/return_mean": returns[best // 100]}
+    assert record.facts["best_test"] == expected
     assert ("the best." in text) == (best == trainer.clock.env_steps)
     assert (f"Best test, at {best}" in text) == (best < trainer.clock.env_steps)
     assert ("(load_step=best)" in text) == (best in room and best < trainer.clock.env_steps)

@@ -46,8 +46,7 @@ def test_games_of_their_own_are_processes(trainer):
 def test_run_json_keeps_the_plan(small):
     result = rltrain.train([*small, "total_env_steps=40"])
     plan = json.loads((result.run_dir / "run.json").read_text())["plan"]
-    assert plan["n_envs"] == {"training": 3, "tests": 2}
-    assert plan["replay"]["unit"] == "episodes"
+    assert (plan["n_envs"], plan["replay"]["unit"]) == ({"training": 3, "tests": 2}, "episodes")
 
 
 def test_a_run_makes_its_plan_once(small, monkeypatch):

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import rltrain
+from tests.env.scripted import Plain
 
 
 def without(overrides, *starts):
@@ -120,9 +121,7 @@ EXPLORATIONS = [
 
 
 @pytest.mark.parametrize(("overrides", "key"), EXPLORATIONS, ids=lambda x: str(x))
-def test_an_exploration_twice_as_long_as_the_run_is_warned_of(
-    small, tmp_path, caplog, overrides, key
-):
+def test_exploration_twice_as_long_as_the_run_is_warned_of(small, tmp_path, caplog, overrides, key):
     if any(word.startswith("algo/exploration") for word in overrides):
         small = without(small, "algo.exploration")
     said = heard(caplog, [*small, *overrides], tmp_path)
@@ -139,12 +138,8 @@ def test_a_run_that_cannot_learn_says_so(small, tmp_path, caplog):
 
 
 def test_images_without_convolutions_are_warned_of(tmp_path, caplog):
-    class Pixels(gymnasium.Env):
+    class Pixels(Plain):
         observation_space = gymnasium.spaces.Box(0, 255, (10, 10, 3), np.uint8)
-        action_space = gymnasium.spaces.Discrete(2)
-
-        def reset(self, *, seed=None, options=None):
-            return np.zeros((10, 10, 3), np.uint8), {}
 
     overrides = ["buffer.capacity=2000", "hardware.n_envs=1", "test.n_envs=1"]
     rltrain.make_trainer(["algo=dqn", *overrides], env=Pixels, run_dir=tmp_path / "a")

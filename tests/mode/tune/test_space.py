@@ -28,17 +28,13 @@ class Suggests:
 
 
 def test_entries_become_suggestions():
-    trial, space = (
-        Suggests(),
-        read_space(
-            [
-                {"key": "algo.optimizer.lr", "low": 1e-5, "high": 1e-3, "log": True},
-                {"key": "algo.loss.n_step", "low": 1, "high": 5},
-                {"key": "algo.network.hidden_sizes", "choices": [[64, 64], [128]]},
-                {"key": "algo.loss.huber", "choices": [None, 1.0]},
-            ]
-        ),
-    )
+    entries = [
+        {"key": "algo.optimizer.lr", "low": 1e-5, "high": 1e-3, "log": True},
+        {"key": "algo.loss.n_step", "low": 1, "high": 5},
+        {"key": "algo.network.hidden_sizes", "choices": [[64, 64], [128]]},
+        {"key": "algo.loss.huber", "choices": [None, 1.0]},
+    ]
+    trial, space = Suggests(), read_space(entries)
     assert [p.suggest(trial) for p in space] == [
         "algo.optimizer.lr=1e-05",
         "algo.loss.n_step=1",

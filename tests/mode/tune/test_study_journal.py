@@ -15,7 +15,7 @@ from rltrain.mode.tune.space import Parameter
 from rltrain.mode.tune.study import next_trial, open_study, require_trials, suggest, trial_dir
 from rltrain.mode.tune.study_results import RESULTS
 from rltrain.mode.tune.trials import config_digest
-from tests.helpers import contents
+from tests.helpers import unchanged
 from tests.marks import each_once
 from tests.mode.tune.test_study import run_settings
 
@@ -103,14 +103,15 @@ DAMAGE = {
         for value in values
     },
     **{
-        f"values {values}": lambda lines, values=values: with_key(
-            with_key(lines, "value", None), "values", values
-        )
+        f"values {values}": lambda x, v=values: with_key(with_key(x, "value", None), "values", v)
         for values in ([], [1.0, 2.0], ["1"], "1", 1)
     },
     "the middle is gone": lambda lines: [lines[0], *lines[2:]],
     "empty": lambda lines: [],
 }
+
+
+OTHER_JOURNAL = r"journal\.log is damaged or belongs to another"
 
 
 def record(**fields):
@@ -122,9 +123,7 @@ def with_key(lines, key, value):
     """The lines with another value of a key, where there is one."""
     records = [json.loads(line) for line in lines]
     assert any(key in record for record in records)
-    return [
-        json.dumps(record | ({key: value} if key in record else {})).encode() for record in records
-    ]
+    return [json.dumps(r | ({key: value} if key in r else {})).encode() for r in records]
 
 
 def replaced(lines, old, new):
@@ -142,10 +141,8 @@ def test_a_damaged_journal_is_named(folder, name):
     path = folder / "journal.log"
     lines = DAMAGE[name](path.read_bytes().splitlines())
     path.write_bytes(b"".join(line + b"\n" for line in lines))
-    before = contents(folder)
-    with pytest.raises(CheckpointError, match=r"journal\.log is damaged or belongs to another"):
+    with unchanged(folder), pytest.raises(CheckpointError, match=OTHER_JOURNAL):
         check(folder)
-    assert contents(folder) == before
 
 
 ENTRIES = [
@@ -177,10 +174,8 @@ def test_a_journal_of_other_content_is_refused_before_it_is_changed(folder, name
     content = OTHER_CONTENT[name](path.read_bytes())
     path.unlink() if content is None else path.write_bytes(content)
     (folder / "study.json").write_text(json.dumps(ABOUT))
-    before = contents(folder)
-    with pytest.raises(CheckpointError, match=r"journal\.log is damaged or belongs to another"):
+    with unchanged(folder), pytest.raises(CheckpointError, match=OTHER_JOURNAL):
         run(COMMAND)
-    assert contents(folder) == before
 
 
 LR = "algo.optimizer.lr"
@@ -231,20 +226,17 @@ def test_an_attribute_of_others_is_refused_before_a_trial_is_trained(folder):
     with (folder / "journal.log").open("ab") as file:
         file.write(foreign + b"\n")
     (folder / "study.json").write_text(json.dumps(ABOUT))
-    before = contents(folder)
-    with pytest.raises(CheckpointError, match="trial 1: its attribute 'fixed_params' is not"):
+    said = "trial 1: its attribute 'fixed_params' is not"
+    with unchanged(folder), pytest.raises(CheckpointError, match=said):
         run(COMMAND)
-    assert contents(folder) == before
 
 
 @each_once(
     sampler=["tpe", "gp", "random"], pruner=["median", "successive_halving", "hyperband", "none"]
 )
 def test_attributes_of_the_samplers_and_pruners_are_taken(tmp_path, sampler, pruner):
-    settings = run_settings(
-        *(f"tune.sampler={sampler}", f"tune.pruner={pruner}", "total_env_steps=900"),
-        "tune.trials=13",
-    )
+    words = [f"tune.sampler={sampler}", f"tune.pruner={pruner}", "total_env_steps=900"]
+    settings = run_settings(*words, "tune.trials=13")
     study, attributes = open_study(tmp_path, settings), set()
     for number in range(12):
         trial, lock = next_trial(study, tmp_path, settings)

@@ -14,20 +14,10 @@ pytest.importorskip("optuna")
 from optuna.trial import create_trial
 
 import rltrain.mode.tune.trials as worker
+from rltrain import errors
 from rltrain.common.files import locked
 from rltrain.config.command_line import read
 from rltrain.config.compose import compose_checked
-from rltrain.errors import (
-    CheckpointError,
-    DivergedError,
-    EnvError,
-    FolderError,
-    FullDiskError,
-    RltrainError,
-    StorageError,
-    UsageError,
-    find_exit_code,
-)
 from rltrain.logger.screen import Screen
 from rltrain.main import list_jobs, run
 from rltrain.mode.train import Result
@@ -35,17 +25,17 @@ from rltrain.mode.tune.study import next_trial, open_study, trial_dir
 from tests.mode.tune.test_study import run_settings
 
 CONTINUED = {
-    "StorageError": StorageError("full"),
-    "FullDiskError": FullDiskError("full"),
-    "FolderError": FolderError("is already running"),
+    "StorageError": errors.StorageError("full"),
+    "FullDiskError": errors.FullDiskError("full"),
+    "FolderError": errors.FolderError("is already running"),
     "OSError": OSError(errno.EFBIG, "File too large"),
-    "CheckpointError, interrupted": CheckpointError("damaged"),
+    "CheckpointError, interrupted": errors.CheckpointError("damaged"),
 }
 FAILED = {
-    "CheckpointError": CheckpointError("weights of another network"),
-    "UsageError": UsageError("wrong"),
-    "DivergedError": DivergedError("diverged"),
-    "EnvError": EnvError("broken"),
+    "CheckpointError": errors.CheckpointError("weights of another network"),
+    "UsageError": errors.UsageError("wrong"),
+    "DivergedError": errors.DivergedError("diverged"),
+    "EnvError": errors.EnvError("broken"),
     "RuntimeError": RuntimeError("mine"),
     "MemoryError": MemoryError(),
 }
@@ -82,9 +72,9 @@ def test_only_errors_of_its_values_fail_a_trial(tmp_path, monkeypatch, name, beg
     error = {**CONTINUED, **FAILED}[name]
 
     def train(settings, run_dir, **_):
-        if not begun and isinstance(error, RltrainError):
+        if not begun and isinstance(error, errors.RltrainError):
             raise error
-        return Result(run_dir, exit_code=find_exit_code(error), error=error)
+        return Result(run_dir, exit_code=errors.find_exit_code(error), error=error)
 
     monkeypatch.setattr(worker, "run_training", train)
     state, text, raised = run_trial(study_of(tmp_path), interrupted="interrupted" in name)
@@ -102,7 +92,7 @@ def test_a_trial_that_another_command_runs_is_left_to_it(tmp_path):
     with locked(run_dir):
         state, _, raised = run_trial(study_of(tmp_path), interrupted=True)
     assert state == "RUNNING"
-    assert isinstance(raised, FolderError)
+    assert isinstance(raised, errors.FolderError)
     assert "is already running" in str(raised)
 
 
@@ -123,8 +113,7 @@ def test_the_run_of_another_trial_is_refused_by_name(tmp_path, monkeypatch):
         run_dir.mkdir(parents=True, exist_ok=True)
         (run_dir / "config.json").write_text(json.dumps(record))
         state, _, raised = run_trial(job, interrupted=not refused)
-        assert state == "RUNNING"
-        assert ("trials/0001 holds another run" in str(raised)) == refused
+        assert (state, "trials/0001 holds another run" in str(raised)) == ("RUNNING", refused)
         assert ("algo.optimizer.lr=0.01" in str(raised)) == refused
     assert trained == [1]
 
@@ -138,7 +127,7 @@ def test_a_trial_whose_processes_are_killed_fails_after_the_third(tmp_path, monk
         elif ending == "SIGKILL":
             os.kill(os.getpid(), signal.SIGKILL)
         elif ending == "error":
-            raise StorageError("full")
+            raise errors.StorageError("full")
         return 0 if trial.number == 1 else 130
 
     monkeypatch.setattr(worker, "run_trial", end)
@@ -234,6 +223,7 @@ def test_edited_files_of_the_configuration_are_refused(own_folder, monkeypatch, 
         write(0.9, trials=7)
         assert run([*words[:-1], "tune.trials=2"]) == 0  # may change
         write(0.5)
-    with pytest.raises(UsageError, match=r"other settings: files of the .* tune\.dir=FOLDER"):
+    said = r"other settings: files of the .* tune\.dir=FOLDER"
+    with pytest.raises(errors.UsageError, match=said):
         run(words)
     assert begun == {"between": [0, 1], "meanwhile": [0], "after": [0, 1]}[moment]

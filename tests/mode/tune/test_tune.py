@@ -55,8 +55,7 @@ def test_study_is_interrupted_and_continued_without_losing_a_trial(tmp_path, mon
     assert str(made["algo"]["optimizer"]["lr"]) == best["algo.optimizer.lr"]
     assert (tmp_path / "study/history.png").stat().st_size > 1000
     assert run(["experiment=study/best.yaml", *TINY[3:-1], "hydra.run.dir=again"]) == 0
-    again = json.loads((tmp_path / "again/config.json").read_text())
-    assert again["algo"] == made["algo"]
+    assert json.loads((tmp_path / "again/config.json").read_text())["algo"] == made["algo"]
 
 
 @pytest.mark.slow
@@ -110,8 +109,7 @@ def test_a_trial_that_was_killed_before_it_was_pruned_is_pruned(event):
     trial.should_prune = lambda: True
     callback = worker.ReportTests(trial, "auto")
     getattr(callback, event)(trainer, {"test/return_mean": 1.0})
-    assert len(trainer.stopped) == 1
-    assert trial.reported == Trial.reported
+    assert (len(trainer.stopped), trial.reported) == (1, Trial.reported)
 
 
 @pytest.mark.parametrize(
@@ -173,9 +171,7 @@ def test_a_folder_keeps_its_study(tmp_path, changed, says):
 
 
 @pytest.mark.parametrize("other", [[], ["seed=7"]])
-def test_of_two_commands_at_once_the_second_finds_the_study_of_the_first(
-    own_folder, monkeypatch, other
-):
+def test_of_two_commands_the_second_finds_the_study_of_the_first(own_folder, monkeypatch, other):
     """Defect: it was refused, or replaced the study by its own."""
     overrides = ["algo=dqn", "env=cartpole"]
     jobs = [study_of(own_folder / "study", *words) for words in (other, [])]

@@ -3,8 +3,6 @@
 import io
 import json
 import os
-import subprocess
-import sys
 import zipfile
 
 import numpy as np
@@ -12,6 +10,7 @@ import pytest
 
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.report.readers import find_runs
+from tests.helpers import python
 
 CONFIG = {"choices": {"algo": "dqn", "env": "cartpole"}, "env": {}, "seed": 1}
 PYMARL = {"name": "qmix", "env": "sc2", "env_args": {"map_name": "3m"}, "seed": 1}
@@ -101,9 +100,8 @@ VALUES = {
 def write(folder, files):
     folder.mkdir(parents=True)
     for name, content in files.items():
-        content = (
-            content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
-        )
+        if isinstance(content, str):
+            content = content.encode("utf-8", "surrogatepass")
         (folder / name).write_bytes(content)
 
 
@@ -300,8 +298,7 @@ def test_rows_cost_the_bytes_of_their_numbers(tmp_path):
     row = dict.fromkeys(names, 0.123456789)
     lines = (json.dumps({"env_steps": i, "seconds": i / 10, **row}) for i in range(n))
     write(tmp_path / "run", {**FILES["rltrain"], "metrics.jsonl": "\n".join(lines)})
-    command = [sys.executable, "-c", MEASURE, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = python("-c", MEASURE, str(tmp_path), check=True)
     rows, n_bytes = map(int, done.stdout.split())
     assert rows == n
     assert n_bytes < 260 * n

@@ -29,17 +29,9 @@ def sacred(folder, status="COMPLETED"):
     write(folder / "config.json", {"name": "qmix", "seed": 5, "lr": 0.0005, **env})
     write(folder / "run.json", {"status": status, "start_time": "2024-05-01T10:00:00.000000"})
     number = {"dtype": "float64", "py/object": "numpy.float64", "value": 0.5}
-    write(
-        folder / "info.json",
-        {
-            "test_battle_won_mean": [0.0, number],
-            "test_battle_won_mean_T": [100, 10_100],
-            "return_mean": [1.5],
-            "return_mean_T": [100],
-            "loss": [2.0],
-            "loss_T": [10_100],
-        },
-    )
+    values = {"test_battle_won_mean": [0.0, number], "test_battle_won_mean_T": [100, 10_100]}
+    values |= {"return_mean": [1.5], "return_mean_T": [100], "loss": [2.0], "loss_T": [10_100]}
+    write(folder / "info.json", values)
 
 
 def test_pymarl(tmp_path):
@@ -54,18 +46,12 @@ def test_pymarl(tmp_path):
 
 def test_epymarl_has_times(tmp_path):
     sacred(tmp_path / "1", status="RUNNING")
-    metrics = {
-        "test_return_mean": {
-            "steps": [0, 50],
-            "timestamps": ["2024-05-01T10:00:30.000000", "2024-05-01T10:01:00.000000"],
-            "values": [1.0, 2.0],
-        }
-    }
-    write(tmp_path / "1/metrics.json", metrics)
+    times = ["2024-05-01T10:00:30.000000", "2024-05-01T10:01:00.000000"]
+    values = {"steps": [0, 50], "timestamps": times, "values": [1.0, 2.0]}
+    write(tmp_path / "1/metrics.json", {"test_return_mean": values})
     run, _ = only(tmp_path)
     x, y = run.series("test/return_mean", "minutes")
-    assert (x.tolist(), y.tolist()) == ([0.5, 1], [1, 2])
-    assert run.status == "running"
+    assert (x.tolist(), y.tolist(), run.status) == ([0.5, 1], [1, 2], "running")
 
 
 def test_stable_baselines3_with_its_logger(tmp_path):
@@ -206,10 +192,8 @@ def test_a_peer_stands_beside_our_runs(tmp_path):
     rl_zoo(tmp_path / "sb3/dqn/CartPole-v1_1")
     write_run(tmp_path / "outputs/r1", values=[0, 9])
     found = analyze(find_runs([tmp_path / "sb3", tmp_path / "outputs"]), settings())
-    assert [(s.label, s.env) for s in found.series] == [
-        ("dqn", "CartPole-v1"),
-        ("dqn (SB3)", "CartPole-v1"),
-    ]
+    labels = ("dqn", "dqn (SB3)")
+    assert [(s.label, s.env) for s in found.series] == [(x, "CartPole-v1") for x in labels]
 
 
 def test_folders_without_results_are_answered_with_what_is_expected(tmp_path):
@@ -265,16 +249,14 @@ def test_a_long_run_of_pymarl_is_read(tmp_path):
 
 
 def test_returns_of_epymarl_without_a_common_reward_are_means_over_agents(tmp_path):
-    folder = tmp_path / "1"
-    folder.mkdir()
     config = {"name": "iql", "env": "gymma", "env_args": {"key": "lbf"}, "seed": 1}
-    (folder / "config.json").write_text(json.dumps(config))
+    write(tmp_path / "1/config.json", config)
     names = ("agent_0_return_mean", "agent_1_return_mean", "total_return_mean")
     info = {}
     for group, values in (("", (1.0, 3.0, 4.0)), ("test_", (2.0, 6.0, 8.0))):
         for name, value in zip(names, values, strict=True):
             info |= {f"{group}{name}": [value], f"{group}{name}_T": [100]}
-    (folder / "info.json").write_text(json.dumps(info))
-    (run,) = find_runs([folder])
+    write(tmp_path / "1/info.json", info)
+    run, _ = only(tmp_path / "1")
     assert run.columns["train/return_mean"].tolist() == [2.0]
     assert run.columns["test/return_mean"].tolist() == [4.0]

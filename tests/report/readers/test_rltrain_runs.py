@@ -26,8 +26,7 @@ def test_a_half_written_last_line_is_left_out(tmp_path):
     with (folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
         file.write('{"env_steps": 200, "test/ret')
     (run,) = find_runs([folder])
-    assert run.problems == []
-    assert len(run.columns["env_steps"]) == 2
+    assert (run.problems, len(run.columns["env_steps"])) == ([], 2)
 
 
 def test_broken_lines_are_reported(tmp_path):

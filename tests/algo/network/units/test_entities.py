@@ -133,9 +133,7 @@ def test_agents_that_see_nothing_have_the_values_that_each_would_have(agents_of)
     output, each = agents.unroll(batch), GRUAgents.unroll(agents, batch)
     torch.testing.assert_close(output.q, each.q, rtol=0, atol=1e-6)
     torch.testing.assert_close(output.hidden, each.hidden, rtol=0, atol=1e-6)
-    grads = [
-        torch.autograd.grad(o.q.square().sum(), list(agents.parameters())) for o in (output, each)
-    ]
+    grads = [torch.autograd.grad(o.q.pow(2).sum(), [*agents.parameters()]) for o in (output, each)]
     torch.testing.assert_close(*grads, rtol=1e-5, atol=1e-5)
 
 

@@ -6,7 +6,7 @@ import pytest
 from rltrain.battles.engine.episode import compute_outcome
 from rltrain.battles.engine.fighting.healing import mend
 from rltrain.battles.engine.world import Effect, M, Order, Outcome, U
-from tests.battles.conftest import ATTACK, EAST, WEST, actions, place
+from tests.battles.conftest import ATTACK, EAST, WEST, actions, place, steps
 
 
 def test_medivac_heals_on_order_for_energy(battle) -> None:
@@ -79,8 +79,7 @@ def test_medivac_flies_over_units_and_accelerates(battle) -> None:
     b.step(actions(b, a9=EAST))
     first = float(b.world.unit[0, U.X, 9]) - 10
     assert first < 0.9
-    for _ in range(3):
-        b.step(actions(b, a9=EAST))
+    steps(b, 3, a9=EAST)
     assert b.world.unit[0, U.X, 9] > 13
     assert b.world.unit[0, [U.X, U.Y], 0].tolist() == [12, 16]
     b.step(actions(b, a9=WEST))

@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 
 from rltrain.battles.engine.world import NO_ONE, M, Order, U
-from tests.battles.conftest import ATTACK, actions, place
+from tests.battles.conftest import ATTACK, actions, place, steps
 
 
 def run(b, loops: int) -> int:
     """The target of the first enemy after so many loops."""
-    for _ in range(loops):
-        b.step(actions(b))
+    steps(b, loops)
     return int(b.world.mark[0, M.TARGET, b.map_data.n_agents])
 
 
@@ -81,8 +80,7 @@ def test_target_out_of_weapon_range_gives_way_to_a_nearer_one_at_the_next_scan(b
     b.step(actions(b))
     assert mark[M.TARGET, 7] == 2
     b.world.unit[0, [U.X, U.Y], 3] = 17.0, 18.0
-    for _ in range(3):
-        b.step(actions(b))
+    steps(b, 3)
     assert mark[M.TARGET, 7] == 2  # between two scans
     b.step(actions(b))
     assert mark[M.TARGET, 7] == 3
@@ -93,8 +91,7 @@ def test_target_that_leaves_scan_range_is_dropped_and_the_unit_walks_on(battle) 
     b.step(actions(b))
     assert b.world.mark[0, M.TARGET, 7] == 2
     b.world.unit[0, [U.X, U.Y], 2] = 28.0, 24.0
-    for _ in range(5):
-        b.step(actions(b))
+    steps(b, 5)
     assert b.world.mark[0, M.TARGET, 7] == NO_ONE
     assert b.world.unit[0, U.VX, 7] < 0  # toward the agents' start
 
@@ -103,8 +100,7 @@ def test_enemies_walk_side_by_side_and_not_toward_one_point(battle) -> None:
     b = battle("10m_vs_11m")
     b.world.unit[0, U.HEALTH, :9], b.world.unit[0, U.X, 9] = 0, 3.0
     before = np.ptp(b.world.unit[0, U.Y, 10:])
-    for _ in range(6):
-        b.step(actions(b))
+    steps(b, 6)
     assert np.ptp(b.world.unit[0, U.Y, 10:]) == pytest.approx(before, abs=0.05)
 
 

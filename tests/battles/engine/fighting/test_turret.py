@@ -8,7 +8,7 @@ import pytest
 
 from rltrain.battles.engine.fighting.turret import off_target, turn_turrets
 from rltrain.battles.engine.world import NO_ONE, M, U
-from tests.battles.conftest import ATTACK, SOUTH, STOP, actions, place
+from tests.battles.conftest import ATTACK, SOUTH, STOP, place, steps
 
 SPINE = 2
 REACH = 7 + 0.875 + 0.625  # between centers
@@ -24,8 +24,7 @@ def siege(battle):
 
 
 def target_after(b, loops: int, **chosen: int) -> int:
-    for _ in range(loops):
-        b.step(actions(b, **chosen))
+    steps(b, loops, **chosen)
     return int(b.world.mark[0, M.TARGET, SPINE])
 
 
@@ -37,9 +36,7 @@ def test_spine_crawler_prefers_attackers_to_nearer_units(siege) -> None:
     assert target_after(siege, 1, a1=ATTACK) == 1
 
 
-def test_spine_crawler_drops_its_target_for_an_attacker_and_targets_it_at_the_next_scan(
-    siege,
-) -> None:
+def test_spine_crawler_drops_its_target_for_an_attacker_and_targets_it_at_the_next_scan(siege):
     assert target_after(siege, 1) == 0
     assert target_after(siege, 7, a1=ATTACK) == NO_ONE
     assert target_after(siege, 1, a1=ATTACK) == 1
@@ -70,9 +67,7 @@ def test_dropping_a_target_ends_the_windup_without_a_cooldown(siege) -> None:
 
 
 @pytest.mark.parametrize(("start", "end"), [(0.0, 0.5), (3.0, -3.0), (-3.0, 3.0), (1.0, -1.0)])
-def test_turret_turns_360_degrees_a_second_the_shorter_way(
-    battle, start: float, end: float
-) -> None:
+def test_turret_turns_360_degrees_a_second_the_shorter_way(battle, start: float, end: float):
     b = battle("2s_vs_1sc")
     place(b, {0: (14 + 6 * math.cos(end), 20 + 6 * math.sin(end)), SPINE: (14.0, 20.0)})
     unit, mark, param = b.world.unit[0], b.world.mark[0], b.scene.param[0]

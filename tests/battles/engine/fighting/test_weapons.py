@@ -6,7 +6,7 @@ import pytest
 from rltrain.battles.data.units import UNITS, damage_per_hit
 from rltrain.battles.engine.fighting.weapons import explode_killed, fire, land_hits
 from rltrain.battles.engine.world import NO_ONE, M, Order, Outcome, U
-from tests.battles.conftest import ATTACK, SOUTH, STOP, actions, place, random_legal
+from tests.battles.conftest import ATTACK, SOUTH, STOP, actions, place, random_legal, steps
 
 # Attacks from full health to death, without recovery: map where both are foes, attacker, target.
 TO_KILL = [
@@ -72,20 +72,16 @@ def test_second_hit_of_a_zealot_comes_five_loops_later_and_dies_with_it(battle) 
 
 def test_missile_takes_its_time_outlives_its_shooter_and_misses_the_dead(battle) -> None:
     b = place(battle("2s3z", step_mul=1), {0: (12.0, 16.0), 1: (5.0, 16.0), 7: (18.0, 16.0)})
-    for _ in range(4):  # 2.7 loops of windup
-        b.step(actions(b, a0=ATTACK + 2))
+    steps(b, 4, a0=ATTACK + 2)  # 2.7 loops of windup
     assert b.world.mark[0, M.PENDING_ON, 0] == 7
     shot = b.state_dict()
     b.world.unit[0, U.HEALTH, 0] = 0
-    for _ in range(6):  # 6 cells at 18.75 a second
-        b.step(actions(b))
+    steps(b, 6)  # 6 cells at 18.75 a second
     assert b.world.unit[0, U.SHIELD, 7] == 50 - 13
     b.load_state_dict(shot)
     b.world.unit[0, U.HEALTH, 7], b.world.unit[0, U.HEALTH, 8] = 0, 100
-    for _ in range(6):
-        b.step(actions(b))
-    assert b.world.mark[0, M.PENDING_ON, 0] == NO_ONE
-    assert b.world.unit[0, U.HEALTH, 7] == 0
+    steps(b, 6)
+    assert (b.world.mark[0, M.PENDING_ON, 0], b.world.unit[0, U.HEALTH, 7]) == (NO_ONE, 0)
 
 
 def test_battle_continues_exactly_with_missiles_in_flight(battle) -> None:
@@ -104,8 +100,7 @@ def test_battle_continues_exactly_with_missiles_in_flight(battle) -> None:
 def test_shields_recover_ten_seconds_after_the_last_hit(battle) -> None:
     b = place(battle("2s3z"), {0: (5.0, 10.0), 7: (28.0, 22.0)})
     b.world.unit[0, U.SHIELD, 0], b.world.unit[0, U.SHIELD_WAIT, 0] = 0, 160
-    for _ in range(20):
-        b.step(actions(b))
+    steps(b, 20)
     assert b.world.unit[0, U.SHIELD, 0] == 0
     b.step(actions(b))
     assert b.world.unit[0, U.SHIELD, 0] == 1
@@ -158,15 +153,13 @@ def test_baneling_explodes_when_killed_too_but_only_once(battle) -> None:
     mark[M.BURST, 7] = 0
     for _ in range(2):
         explode_killed(unit, mark, param, damage, b.scene.affects[0], 7, 0)
-    assert unit[U.SHIELD, :3].tolist() == [50, 15, 50]
-    assert unit[U.HEALTH, 8] == 30
+    assert (unit[U.SHIELD, :3].tolist(), unit[U.HEALTH, 8]) == ([50, 15, 50], 30)
 
 
 def test_baneling_dies_of_its_own_attack(battle) -> None:
     b = place(battle("so_many_baneling"), {0: (11.0, 8.0), 7: (13.0, 8.0)})
     b.step(actions(b))
-    assert b.world.unit[0, U.HEALTH, 7] == 0
-    assert b.world.unit[0, U.SHIELD, 0] == 15
+    assert (b.world.unit[0, U.HEALTH, 7], b.world.unit[0, U.SHIELD, 0]) == (0, 15)
     assert b.world.outcome[0] == Outcome.WIN
     assert damage_per_hit(UNITS["baneling"], UNITS["stalker"]) == 20
 
@@ -187,16 +180,14 @@ def test_marauder_ordered_to_attack_a_medivac_stops(battle) -> None:
     assert b.avail[0, 0, ATTACK + 9] == 1
     b.step(actions(b, a0=ATTACK + 9))
     assert b.world.mark[0, M.TARGET, 0] == NO_ONE
-    assert b.world.unit[0, U.HEALTH, 19] == 150
-    assert b.world.unit[0, U.X, 0] == 10
+    assert (b.world.unit[0, U.HEALTH, 19], b.world.unit[0, U.X, 0]) == (150, 10)
 
 
 def test_blocked_zergling_walks_around_its_allies(battle) -> None:
     b = battle("corridor")
     place(b, {0: (20.0, 19.0), 6: (20.9, 19.0), 7: (20.9, 19.8), 8: (20.9, 18.2), 9: (22.0, 19.05)})
     b.world.unit[0, U.HEALTH] = np.where(b.world.unit[0, U.HEALTH] > 0, 1e6, 0)
-    for _ in range(8):
-        b.step(actions(b))
+    steps(b, 8)
     unit = b.world.unit[0]
     assert np.hypot(unit[U.X, 9] - unit[U.X, 0], unit[U.Y, 9] - unit[U.Y, 0]) <= 1.0
     assert b.world.mark[0, M.STANDS, 9] == 1

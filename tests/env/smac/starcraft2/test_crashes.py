@@ -23,8 +23,7 @@ from tests.env.smac.starcraft2.stand_in import DIE, EMPTY, LIMIT, RAISE, STOP
 def test_crash_marks_the_episode_lost_and_restarts_it(env: SmacVectorEnv, fault: int) -> None:
     step(env, PLAY, PLAY)
     assert step(env, PLAY, [fault, STOP, STOP]) == ([2, 0], [False, False])
-    assert env.lost.tolist() == [False, True]
-    assert env.last.tolist() == [False, False]
+    assert (env.lost.tolist(), env.last.tolist()) == ([False, True], [False, False])
     assert env.obs[:, 0, 0].tolist() == [2, 0]
     assert env.obs[1, 0, 2] == seeds(1, 0)  # launched with the seed of that episode
     step(env, PLAY, PLAY)
@@ -46,9 +45,7 @@ def test_relaunched_game_gets_the_seed_of_its_episode(env: SmacVectorEnv) -> Non
 
 
 @pytest.mark.slow
-def test_only_the_first_restart_is_a_warning(
-    env: SmacVectorEnv, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_first_restart_is_a_warning(env, caplog, monkeypatch):
     monkeypatch.setattr(logging.getLogger("rltrain"), "propagate", True)
     with caplog.at_level(logging.INFO, "rltrain"):
         step(env, [RAISE, STOP, STOP], PLAY)
@@ -137,9 +134,7 @@ def test_more_crashes_than_max_restarts_raise_env_error(installed: Path) -> None
         ("sizes", r"different sizes.*expected.*\(3, 9, 30, 48\), got \(3, 9, 31, 48\)"),
     ],
 )
-def test_package_that_cannot_make_its_environment_raises_env_error(
-    installed: Path, prefix: str, message: str
-) -> None:
+def test_package_that_cannot_make_its_environment_raises_env_error(installed, prefix, message):
     env = SmacVectorEnv(map_name="3m", n_envs=1, backend="sc2", replay_prefix=prefix)
     with pytest.raises(EnvError, match=message):
         env.reset(seeds)

@@ -25,15 +25,13 @@ def test_auto_chooses_the_game_when_all_parts_are_installed(installed: Path) -> 
 
 def test_missing_map_means_native_for_auto_and_an_error_for_sc2(installed: Path) -> None:
     assert SmacVectorEnv(map_name="8m", n_envs=1, backend="auto").about["backend"] == "native"
-    with pytest.raises(
-        ValueError, match=r"(?s)the map 8m.SC2Map in .*: mkdir .*wget .*SMAC_Maps.zip"
-    ):
+    said = r"(?s)the map 8m.SC2Map in .*: mkdir .*wget .*SMAC_Maps.zip"
+    with pytest.raises(ValueError, match=said):
         SmacVectorEnv(map_name="8m", n_envs=1, backend="sc2")
 
 
 def test_final_observation_is_returned_before_the_next_episode(env: SmacVectorEnv) -> None:
-    assert env.obs.shape == (2, 3, 30)
-    assert env.obs[:, 0, 0].tolist() == [0, 0]
+    assert (env.obs.shape, env.obs[:, 0, 0].tolist()) == ((2, 3, 30), [0, 0])
     for t in (1.0, 2.0, 3.0):
         assert step(env, PLAY, PLAY) == ([t, t], [False, False])
     assert step(env, WIN, PLAY) == ([20, 20], [True, True])
@@ -59,9 +57,7 @@ def test_time_limit_does_not_terminate_with_bootstrap(env: SmacVectorEnv) -> Non
 
 
 @pytest.mark.slow
-def test_more_games_than_cores_give_a_warning(
-    installed: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_games_than_cores_give_a_warning(installed, caplog, monkeypatch):
     monkeypatch.setattr(logging.getLogger("rltrain"), "propagate", True)
     monkeypatch.setattr(os, "cpu_count", lambda: 1)  # they are launched one by one, too
     env = SmacVectorEnv(map_name="3m", n_envs=2, backend="sc2")
@@ -74,9 +70,8 @@ def test_more_games_than_cores_give_a_warning(
 def test_illegal_action_is_refused_before_any_game_steps(env: SmacVectorEnv) -> None:
     with pytest.raises(IllegalAction, match="environment 1: agent 2 chose 8, available are"):
         step(env, PLAY, [STOP, STOP, 8])
-    with pytest.raises(
-        ValueError, match=r"expected \(2, 3\) \(environments, agents\), got \(1, 3\)"
-    ):
+    said = r"expected \(2, 3\) \(environments, agents\), got \(1, 3\)"
+    with pytest.raises(ValueError, match=said):
         step(env, PLAY)
     assert step(env, PLAY, PLAY) == ([1, 1], [False, False])
 
@@ -90,9 +85,7 @@ def test_options_are_passed_by_name_to_smac(env: SmacVectorEnv) -> None:
     assert "conic_fov" not in found  # SMACv2's, which SMAC would refuse
 
 
-def test_replay_is_saved_in_the_given_folder_with_the_given_prefix(
-    env: SmacVectorEnv, tmp_path: Path
-) -> None:
+def test_replay_is_saved_in_the_given_folder_with_the_given_prefix(env, tmp_path):
     (path,) = env.save_replay(1, str(tmp_path), "battle-1")
     assert Path(path).parent == tmp_path
     assert Path(path).name.startswith("battle-1_")

@@ -64,7 +64,6 @@ def test_worker_ends_when_its_parent_is_killed(installed: Path) -> None:
         env={**os.environ, "PYTHONPATH": paths},
         text=True,
     )
-    assert parent.stdout is not None
     worker = os.pidfd_open(int(parent.stdout.readline()))
     parent.kill()
     parent.wait()

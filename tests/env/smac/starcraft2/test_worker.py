@@ -27,9 +27,7 @@ def test_obs_instead_of_state_equals_the_observations(make_game: Callable[..., G
     assert frame.state.tolist() == frame.obs.reshape(-1).tolist()
 
 
-def test_reset_within_the_first_episode_launches_no_second_game(
-    make_game: Callable[..., Game],
-) -> None:
+def test_reset_within_the_first_episode_launches_no_second_game(make_game: Callable[..., Game]):
     game = make_game()
     for _ in range(3):
         game.reset()
