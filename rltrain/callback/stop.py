@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -37,15 +36,15 @@ class Stop(Callback):
             trainer.stop(f"{self.hours:g} hours are over")
 
     def _compare(self, trainer: Training) -> None:
-        """End the run if the latest value of the metric has reached ``value``."""
-        if self.metric is not None and self.value is not None:
-            now = trainer.latest.get(self.metric, math.nan)
-            if now >= self.value if self.mode == "max" else now <= self.value:
-                trainer.stop(f"{self.metric} reached {now:g}")
-            self._warn(self.metric, trainer.latest)
-
-    def _warn(self, metric: str, latest: Mapping[str, float]) -> None:
-        """Log once that episodes were reported without a metric that an environment may count."""
+        """End the run if the latest value of the metric has reached ``value``; warn once if
+        episodes were reported without it, since an environment may not count it.
+        """
+        metric, latest = self.metric, trainer.latest
+        if metric is None or self.value is None:
+            return
+        now = latest.get(metric, math.nan)
+        if now >= self.value if self.mode == "max" else now <= self.value:
+            trainer.stop(f"{metric} reached {now:g}")
         episodes = f"{metric.partition('/')[0]}/return_mean" in latest
         if metric.endswith("_mean") and episodes and metric not in latest and not self.warned:
             self.warned = True

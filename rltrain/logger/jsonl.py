@@ -48,12 +48,6 @@ class JsonLines(Logger):
         """Bytes written so far."""
         return self.path.stat().st_size if self.path.exists() else 0
 
-    def ends_line(self, offset: int) -> bool:
-        """Whether a line ends before this byte."""
-        with self.path.open("rb") as file:
-            file.seek(max(offset - 1, 0))
-            return offset == 0 or file.read(1) == b"\n"
-
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
         line = {**asdict(clock), "seconds": round(seconds, 3), **without_nan(row)}
         before = self.offset
@@ -73,10 +67,13 @@ class JsonLines(Logger):
         """Drop what was written after a checkpoint, and end a line that was cut. Where no line ends
         there, the file has been edited since, and stays as it is.
         """
-        if self.offset > offset and self.ends_line(offset):
-            os.truncate(self.path, offset)
-        elif self.offset > offset:
-            log.warning("%s was edited: rows after the checkpoint stay in it", self.path)
+        if self.offset > offset:
+            with self.path.open("r+b") as file:
+                file.seek(max(offset - 1, 0))
+                if offset == 0 or file.read(1) == b"\n":
+                    file.truncate(offset)
+                else:
+                    log.warning("%s was edited: rows after the checkpoint stay in it", self.path)
         if self.offset:
             with self.path.open("r+b") as file:
                 file.seek(-1, os.SEEK_END)

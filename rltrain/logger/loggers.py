@@ -124,8 +124,8 @@ class Loggers:
     def cut(self) -> None:
         """Remove what was written after the state that was loaded, before the run continues."""
         for logger in self.loggers:
-            with self.outlived(logger, "truncate it to the checkpoint"):
-                if (offset := self.cuts.pop(id(logger), None)) is not None:
+            if (offset := self.cuts.pop(id(logger), None)) is not None:
+                with self.outlived(logger, "truncate it to the checkpoint"):
                     logger.cut(offset)
 
     @contextmanager

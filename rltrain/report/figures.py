@@ -97,8 +97,7 @@ def bands(
     axes = figure.subplots()
     for label, at, estimate in rows:
         band(axes, at, estimate, **line_style(analysis.labels, label))
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
+    axes.set(xlabel=x, ylabel=y)
     return figure
 
 
@@ -121,8 +120,7 @@ def curves(analysis: Analysis) -> Figure:
                 axes.axhline(s.band.value[0], **style)
             else:
                 band(axes, s.x[shown], Interval(*(part[shown] for part in s.band)), **style)
-        axes.set_title(env)
-        axes.set_xlabel(AXES[analysis.settings.axis])
+        axes.set(title=env, xlabel=AXES[analysis.settings.axis])
         axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))  # 20k, 1M
     for axes in grid.flat[len(analysis.ends) :]:
@@ -172,8 +170,7 @@ def improvement(analysis: Analysis) -> Figure:
     axes = figure.subplots()
     points(axes, labels, gains, COLORS[:1] * len(pairs))
     axes.axvline(0.5, color="0.4", lw=0.8, ls="--")
-    axes.set_xlim(-0.02, 1.02)
-    axes.set_xlabel("probability of improvement")
+    axes.set(xlim=(-0.02, 1.02), xlabel="probability of improvement")
     return figure
 
 
@@ -253,8 +250,7 @@ def draw_history(path: Path, scores: Sequence[tuple[int, float]], mode: str) -> 
         axes = figure.subplots()
         axes.plot(numbers, values, "o", color=COLORS[7], ms=3, label="trial")
         axes.step(numbers, best, where="post", color=COLORS[0], label="best so far")
-        axes.set_xlabel("trial")
-        axes.set_ylabel("score")
+        axes.set(xlabel="trial", ylabel="score")
         axes.legend(frameon=False)
         figure.savefig(path)
 
