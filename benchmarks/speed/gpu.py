@@ -1,8 +1,9 @@
-"""Gradient steps on a GPU: agreement with the CPU, and duration.
+"""Gradient steps on a GPU: agreement with the CPU, and duration; seeds that share one.
 
     python -m benchmarks.speed.gpu methods   # every method: CPU, GPU and CUDA graphs
     python -m benchmarks.speed.gpu updates   # microseconds of a gradient step
     python -m benchmarks.speed.gpu cpu       # the same on one thread of the CPU
+    python -m benchmarks.speed.gpu seeds     # env steps a second of ten seeds of PQN
 
 Prints one JSON object a line.
 """
@@ -12,11 +13,14 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -270,13 +274,37 @@ def cpu() -> Iterator[dict[str, Any]]:
         yield {"case": name, "cpu": round(1e6 * statistics.median(times[2:]), 1)}
 
 
+def seeds(n: int = 10, env_steps: int = 500_000) -> Iterator[dict[str, Any]]:
+    """Env steps a second of ``n`` seeds together, from the first row of metrics to the last: by one
+    process, by a process each, and of one seed alone.
+    """
+    words = f"experiment=minatar/pqn total_env_steps={env_steps} test.interval={env_steps}".split()
+    words += [f"save.interval={env_steps}", "logger=[]", "logger.console=false"]
+    sweep = ["-m", f"seed=range({n})", "hydra.sweep.dir=sweep"]
+    for how, given in {
+        "one process": [*sweep, "sweep.batch_seeds=true"],
+        "a process each": [*sweep, f"sweep.jobs={n}"],
+        "one seed": ["hydra.run.dir=sweep/0"],
+    }.items():
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, "-m", "rltrain", *given, *words]
+            subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+            paths = Path(folder).glob("sweep/*/metrics.jsonl")
+            runs = [[*map(json.loads, path.read_text().splitlines())] for path in paths]
+        rows = [[row for row in run if "train/return_mean" in row] for run in runs]
+        steps = sum(run[-1]["env_steps"] - run[0]["env_steps"] for run in rows)
+        seconds = max(run[-1]["seconds"] - run[0]["seconds"] for run in rows)
+        yield {"case": how, "env_steps_per_s": round(steps / seconds)}
+
+
 def main(arguments: Sequence[str]) -> None:
+    commands = {"methods": methods, "updates": updates, "cpu": cpu, "seeds": seeds}
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("methods", "updates", "cpu"))
+    parser.add_argument("what", choices=commands)
     what = parser.parse_args(arguments).what
     machine = rltrain.hardware.device.machine()
     print(json.dumps({name: machine[name] for name in ("gpu", "cpu", "torch")}))
-    for row in {"methods": methods, "updates": updates, "cpu": cpu}[what]():
+    for row in commands[what]():
         print(json.dumps(row), flush=True)
 
 

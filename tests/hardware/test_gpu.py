@@ -3,6 +3,7 @@ again. ``pytest -m gpu`` runs these tests, which are skipped where there is no G
 """
 
 from contextlib import closing
+from functools import partial
 
 import pytest
 import torch
@@ -10,6 +11,8 @@ import torch
 import rltrain
 from benchmarks.speed import gpu
 from rltrain.kernels.cuda_graph import GraphedStep
+from rltrain.mode.sweep import turns
+from rltrain.mode.sweep.job import run_job
 from rltrain.types import Clock
 from tests.helpers import require_same
 
@@ -62,6 +65,20 @@ def test_a_run_is_the_same_again_and_after_a_resume(overrides, tmp_path):
         trainer.train()
     assert weights_of(tmp_path / "one") == weights_of(tmp_path / "two")
     assert weights_of(tmp_path / "one") == weights_of(tmp_path / "three")
+
+
+@pytest.mark.parametrize("overrides", RUNS)
+def test_runs_in_turns_are_those_that_are_alone(overrides, tmp_path, monkeypatch):
+    monkeypatch.setattr(turns, "TURN", 0.0)
+    given = [*RUN, *overrides.split()]
+    folders = [tmp_path / "1", tmp_path / "2"]
+    begin = [
+        partial(run_job, 2, [*given, f"seed={folder.name}", f"hydra.run.dir={folder}"])
+        for folder in folders
+    ]
+    assert turns.run_in_turns([partial(run, turns.train_in_turns) for run in begin], False) == 0
+    rltrain.train([*given, "seed=2", f"hydra.run.dir={tmp_path / 'alone'}"], progress=False)
+    assert weights_of(folders[1]) == weights_of(tmp_path / "alone")
 
 
 def test_what_a_callback_changes_is_in_the_next_step():
