@@ -6,6 +6,7 @@ import logging
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from contextvars import copy_context
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -48,7 +49,8 @@ class InBackground(Logger):
         self.calls: Queue[Call | None] = Queue()
         self.failures = 0  # in a row
         self.shown = False  # whether a failure was
-        self.thread = Thread(target=self._work, name=self.NAME, daemon=True)
+        context = copy_context()  # messages are for the train.log of this run
+        self.thread = Thread(target=context.run, args=[self._work], name=self.NAME, daemon=True)
 
     def state_dict(self) -> StateDict:
         return {"own_id": self.own_id}

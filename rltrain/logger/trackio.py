@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
-from contextlib import redirect_stdout
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +55,8 @@ class Trackio(InBackground):
     def begin(self) -> object:
         import trackio
 
-        with redirect_stdout(StringIO()):
-            options: dict[str, Any] = {"name": self.own_id, **self.options}
-            return trackio.init(**options)
-
-    def finish(self) -> None:
-        with redirect_stdout(StringIO()):
-            super().finish()
+        for name, module in [*sys.modules.items()]:
+            if name.partition(".")[0] == "trackio":  # the standard output is that of all threads
+                vars(module)["print"] = lambda *texts, **options: None
+        options: dict[str, Any] = {"name": self.own_id, **self.options}
+        return trackio.init(**options)

@@ -19,8 +19,10 @@ from rltrain.logger.loggers import VIDEO
 from rltrain.types import Clock
 
 log = logging.getLogger("rltrain")
-STARTING = Lock()
-"""Two threads at once would see no run of the other one."""
+LOCK = Lock()
+"""Two threads that start a run at once would see no run of the other one."""
+OPEN: dict[int, bool] = {}
+"""The runs of this process, by the ``id`` of their logger, and whether they were abandoned."""
 
 
 class Wandb(InBackground):
@@ -65,10 +67,25 @@ class Wandb(InBackground):
         """The status, and the final and best tests as ``final/…`` and ``best/…``."""
         self.run.summary.update(flat(summary, "/"))
 
+    def finish(self) -> None:
+        super().finish()
+        with LOCK:
+            OPEN.pop(id(self))
+        self._end_service()
+
     def abandon(self) -> None:
-        """End the service of wandb, for which this process would wait when it ends; its files stay,
-        and ``wandb sync`` sends them.
+        """End the service of wandb, for which this process would wait when it ends, when no other
+        run needs it; its files stay, and ``wandb sync`` sends them.
         """
+        with LOCK:
+            OPEN[id(self)] = True
+        self._end_service()
+
+    def _end_service(self) -> None:
+        with LOCK:
+            if not OPEN or not all(OPEN.values()):
+                return
+            OPEN.clear()
         import wandb
 
         kill_children("wandb")
@@ -92,7 +109,8 @@ class Wandb(InBackground):
             mode = "offline"
         settings = wandb.Settings(init_timeout=self.TIMEOUT, console="off", silent=True)
         start: dict[str, Any] = {"settings": settings, "id": self.own_id, **self.options}
-        with STARTING:
+        with LOCK:
+            OPEN[id(self)] = False
             if wandb.run is not None:  # of another trainer of this process: it would be returned
                 start = {"reinit": "create_new", **start}
             if mode == "online":

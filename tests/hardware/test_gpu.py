@@ -76,7 +76,7 @@ def test_runs_in_turns_are_those_that_are_alone(overrides, tmp_path, monkeypatch
         partial(run_job, 2, [*given, f"seed={folder.name}", f"hydra.run.dir={folder}"])
         for folder in folders
     ]
-    assert turns.run_in_turns([partial(run, turns.train_in_turns) for run in begin], False) == 0
+    assert turns.run_in_turns([partial(run, turns.train_in_turns) for run in begin]) == 0
     rltrain.train([*given, "seed=2", f"hydra.run.dir={tmp_path / 'alone'}"], progress=False)
     assert weights_of(folders[1]) == weights_of(tmp_path / "alone")
 

@@ -14,9 +14,10 @@ from rltrain.types import Clock
 @pytest.fixture
 def fake(monkeypatch):
     """In place of the package."""
-    run = SimpleNamespace(rows=[], finish=lambda: print("Run finished"))
-    run.log = lambda row, step: run.rows.append((step, row))
     module = SimpleNamespace(__spec__=importlib.machinery.ModuleSpec("trackio", None))
+    module.print = print
+    run = SimpleNamespace(rows=[], finish=lambda: module.print("Run finished"))
+    run.log = lambda row, step: run.rows.append((step, row))
     module.init = lambda **options: vars(run).update(options=options) or run
     monkeypatch.setitem(sys.modules, "trackio", module)
     return run

@@ -12,7 +12,7 @@ import pytest
 from rltrain.logger.wandb import Wandb
 from rltrain.types import Clock
 from tests.conftest import ROOT
-from tests.helpers import python
+from tests.helpers import full, python
 
 ROW = {"test/return_mean": 12.5, "test/win_rate": 0.5}
 
@@ -221,6 +221,29 @@ def test_a_service_that_was_killed_is_reported_once(fake, tmp_path, caplog):
     finish(logger)
     warnings = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
     assert warnings == ["wandb could not write a row (gone); the run continues"]
+
+
+def test_the_service_of_a_run_that_has_ended_lives_as_long_as_another_needs_it(
+    fake, tmp_path, monkeypatch
+):
+    """Defect: a run that could not be closed ended the service for the other runs of a process."""
+    package, ended = fake(), []
+    package.teardown = lambda: ended.append(True)
+    monkeypatch.setattr("rltrain.logger.wandb.kill_children", lambda name: None)
+    monkeypatch.setattr("rltrain.logger.wandb.OPEN", {})
+    broken, other = made(tmp_path / "a"), made(tmp_path / "b")
+    for logger in (broken, other):
+        started = Event()
+        write(logger, 1)
+        logger._send(started.set)
+        started.wait()
+    broken.run = SimpleNamespace(finish=full, summary={})
+    finish(broken)
+    assert not ended
+    write(other, 2)
+    finish(other)
+    assert package.rows == [1, 1, 2]
+    assert ended == [True]
 
 
 def log_two_runs():

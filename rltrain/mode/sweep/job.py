@@ -2,7 +2,8 @@
 
 It is the single run ``rltrain KEY=VALUE …`` as one of N, whose lines begin with its name. When
 standard input is closed, because the sweep's own process has ended, it stops as on SIGTERM. Several
-jobs, with ``--`` between them, take turns; with ``--fail-fast``, one that fails ends the others.
+jobs, with ``--`` between them, take turns; with ``--fail-fast=CODES``, one that fails with such an
+exit code ends the others.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from rltrain.mode.signals import Interrupts
     from rltrain.trainer import Trainer
 
-BETWEEN, FAIL_FAST = "--", "--fail-fast"
+BETWEEN, FAIL_FAST = "--", "--fail-fast="
 """Arguments that are not overrides."""
 
 
@@ -46,7 +47,8 @@ def train(n_jobs: int, arguments: Sequence[str]) -> int:
     """Carry out one job, or several in turns; returns the exit code."""
     from rltrain.mode.find_run import to_its_end
 
-    overrides = [each for each in arguments if each != FAIL_FAST]
+    overrides = [each for each in arguments if not each.startswith(FAIL_FAST)]
+    failures = [each.removeprefix(FAIL_FAST) for each in arguments if each not in overrides]
     ends = [i for i, each in enumerate(overrides) if each == BETWEEN] + [len(overrides)]
     commands = [overrides[i + 1 : j] for i, j in pairwise([-1, *ends])]
     if len(commands) == 1:
@@ -54,7 +56,7 @@ def train(n_jobs: int, arguments: Sequence[str]) -> int:
     from rltrain.mode.sweep.turns import run_in_turns, train_in_turns
 
     begin = [partial(run_job, n_jobs, command, train_in_turns) for command in commands]
-    return run_in_turns(begin, FAIL_FAST in arguments)
+    return run_in_turns(begin, [int(code) for each in failures for code in each.split(",")])
 
 
 def run_job(

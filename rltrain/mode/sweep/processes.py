@@ -69,14 +69,15 @@ class Processes:
     failed_fast: bool = False
     broken: Exception | None = None
     refused: list[int] = field(default_factory=list)
+    tries: Counter[SweepJob] = field(default_factory=Counter)
     guard: threading.RLock = field(default_factory=threading.RLock)
 
     def run(self, batches: Iterable[Batch]) -> None:
         """Run the batches in order, ``at_once`` of them side by side."""
-        waiting, tries = deque(batches), Counter[SweepJob]()
+        waiting = deque(batches)
         with handling(self.forward), ThreadPoolExecutor(self.at_once) as threads:
             places = range(self.at_once)
-            futures = [threads.submit(self.work, place, waiting, tries) for place in places]
+            futures = [threads.submit(self.work, place, waiting) for place in places]
             try:
                 for future in as_completed(futures):
                     future.result()
@@ -90,20 +91,20 @@ class Processes:
     def stopping(self) -> bool:
         return self.failed_fast or self.stopped is not None
 
-    def work(self, place: int, waiting: deque[Batch], tries: Counter[SweepJob]) -> None:
+    def work(self, place: int, waiting: deque[Batch]) -> None:
         """Run by a thread: one waiting batch after the other, in its place."""
         while True:
             with self.guard:
                 if self.stopping or not waiting:
                     return
                 batch = waiting.popleft()
-                tries.update(batch)
+                self.tries.update(batch)
                 process = self.start(batch, place)
             code, again = self.wait(batch, process), []
             for job in batch:
-                own = code if len(batch) == 1 else code_of(job, code)
+                own = code if len(batch) == 1 else own_code(job, code, process.pid)
                 crashed = own in CRASHES or own < 0
-                if crashed and tries[job] <= self.retries and not self.stopping:
+                if crashed and self.tries[job] <= self.retries and not self.stopping:
                     self.note(f"{job.name}: {reason(job, own)}. It is tried again.")
                     again.append(job)
                 else:
@@ -117,7 +118,9 @@ class Processes:
         """
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the job inherits this
         commands = chain.from_iterable((BETWEEN, *self.command(job)) for job in batch)
-        options = [FAIL_FAST] if self.fail_fast and len(batch) > 1 else []
+        last = all(self.tries[job] > self.retries for job in batch)
+        failures = [str(code) for code in range(1, 6) if last or code not in CRASHES]
+        options = [FAIL_FAST + ",".join(failures)] if self.fail_fast and len(batch) > 1 else []
         try:
             self.running[batch] = process = subprocess.Popen(
                 [*self.program, str(self.n_jobs), *islice(commands, 1, None), *options],
@@ -209,9 +212,12 @@ class Processes:
         self.note(f"{typed}: the runs {what}.")
 
 
-def code_of(job: SweepJob, code: int) -> int:
-    """The exit code of a job of a batch, given that of the process."""
-    return code if job.status in ("not started", "running") else job.exit_code
+def own_code(job: SweepJob, code: int, process: int) -> int:
+    """The exit code of a job of a batch, given that of its process, which a job has that did not
+    begin, or did not end, there.
+    """
+    ended = job.record.get("process") == process and job.status != "running"
+    return job.exit_code if ended else code
 
 
 def reason(job: SweepJob, code: int) -> str:

@@ -16,7 +16,7 @@ import torch
 from rltrain.common.json_text import flat
 from rltrain.common.machine.usage import cpu_seconds
 from rltrain.config.schema import Settings
-from rltrain.errors import SIGNAL_CODES, UsageError
+from rltrain.errors import UsageError
 from rltrain.mode.signals import Interrupts, handling
 from rltrain.mode.sweep.plan import SweepJob
 from rltrain.mode.sweep.summary import worst
@@ -82,16 +82,20 @@ def train_in_turns(trainer: Trainer) -> Iterator[None]:
                 trainer.end()
         if not over:
             used = cpu_seconds()
-            yield
+            try:
+                yield
+            except KeyboardInterrupt:
+                with trainer.reporting_exceptions():
+                    raise
             trainer.usage.cpu_begun += cpu_seconds() - used
 
 
-def run_in_turns(begin: Sequence[Callable[[Interrupts], Run]], fail_fast: bool) -> int:
+def run_in_turns(begin: Sequence[Callable[[Interrupts], Run]], failures: Sequence[int] = ()) -> int:
     """Carry out runs until all have ended; returns the worst of their exit codes.
 
     Args:
         begin: makes each run, given what stops it.
-        fail_fast: stop the other runs when one fails.
+        failures: exit codes of a run that stop the others.
     """
     log.setLevel(logging.INFO)
     log.propagate = False
@@ -104,13 +108,16 @@ def run_in_turns(begin: Sequence[Callable[[Interrupts], Run]], fail_fast: bool) 
                     context, run = turn
                     try:
                         context.run(next, run)
+                        continue
                     except StopIteration as ended:
-                        codes.append(ended.value)
-                        waiting.remove(turn)
-                        failed = ended.value not in (0, *SIGNAL_CODES.values())
-                        if failed and fail_fast and not interrupts.caught:
-                            os.kill(os.getpid(), signal.SIGTERM)
-                    if len(interrupts.caught) > 1:
+                        code = ended.value
+                    except SystemExit as left:  # of code that is not ours
+                        code = left.code if isinstance(left.code, int) else 1
+                    codes.append(code)
+                    waiting.remove(turn)
+                    if code in failures and not interrupts.caught:
+                        os.kill(os.getpid(), signal.SIGTERM)
+                    if len(interrupts.caught) > 1:  # the run whose turn it was has ended at once
                         raise KeyboardInterrupt
         except KeyboardInterrupt:
             for context, run in waiting:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,6 +20,7 @@ from rltrain.errors import UsageError
 from rltrain.mode.sweep import turns
 from rltrain.mode.sweep.job import run_job
 from rltrain.mode.sweep.plan import SweepJob
+from rltrain.mode.sweep.processes import own_code
 from tests.conftest import ROOT, SMALL
 
 OVERRIDES = [o for o in SMALL if not o.startswith(("algo.exploration", "buffer."))]
@@ -34,7 +36,7 @@ def shortest_turns(monkeypatch):
     log.level, log.propagate = before
 
 
-def in_turns(folders, *overrides, fail_fast=False):
+def in_turns(folders, *overrides, failures=()):
     """Runs with the seeds 1, 2, … in one process; those that exist are resumed."""
     commands = [
         [f"resume={folder}", "trust=[tests]", *(o for o in overrides if o.startswith("callbacks"))]
@@ -43,7 +45,7 @@ def in_turns(folders, *overrides, fail_fast=False):
         for seed, folder in enumerate(folders, 1)
     ]
     begin = [partial(run_job, len(commands), each, turns.train_in_turns) for each in commands]
-    return turns.run_in_turns(begin, fail_fast)
+    return turns.run_in_turns(begin, failures)
 
 
 def alone(folder, *overrides):
@@ -111,6 +113,9 @@ class Does(Callback):
             for name in self.what.split():
                 os.kill(os.getpid(), signal.Signals[name])
 
+    def on_exception(self, trainer, error):
+        (trainer.run_dir / "exception.txt").write_text(type(error).__name__)
+
 
 def does(what):
     return f"callbacks=[{{_target_: {__name__}.Does, what: {what}}}]"
@@ -132,6 +137,9 @@ def test_what_ends_one_run_ends_all_if_it_is_a_signal_and_they_resume(own_folder
     overrides = ("algo=vdn", does(what), "save.interval=20")
     assert in_turns(folders, *overrides) == code
     assert [record(folder, "status", "exit_code") for folder in folders] == records
+    if what == "SIGTERM SIGINT":
+        texts = [(folder / "exception.txt").read_text() for folder in folders]
+        assert texts == ["KeyboardInterrupt"] * 2
     if what != "stops":
         unfinished = [folder for folder in folders if record(folder, "status") != ("finished",)]
         assert in_turns(unfinished, *overrides) == 0
@@ -141,7 +149,7 @@ def test_what_ends_one_run_ends_all_if_it_is_a_signal_and_they_resume(own_folder
 
 def test_with_fail_fast_the_others_stop_and_save(own_folder):
     folders = [own_folder / "1", own_folder / "2"]
-    assert in_turns(folders, "algo=vdn", does("raises"), fail_fast=True) == 1
+    assert in_turns(folders, "algo=vdn", does("raises"), failures=[1]) == 1
     assert record(folders[0], "status", "exit_code") == ("failed", 1)
     assert record(folders[1], "status", "exit_code") == ("interrupted", 143)
 
@@ -153,6 +161,58 @@ def test_one_that_cannot_begin_leaves_the_others_alone(own_folder, capsys):
     assert in_turns(folders, "algo=vdn") == 2
     assert "rltrain: 1: " in capsys.readouterr().err
     assert record(folders[1], "status") == ("finished",)
+
+
+class Leaves(Callback):
+    """Ends the program when it is made for the second time."""
+
+    made = 0
+
+    def __init__(self):
+        Leaves.made += 1
+        if Leaves.made == 2:
+            sys.exit(3)
+
+
+def test_a_part_that_ends_the_program_ends_its_own_run(own_folder):
+    folders = [own_folder / name for name in ("1", "2", "3")]
+    assert in_turns(folders, "algo=vdn", f"callbacks=[{{_target_: {__name__}.Leaves}}]") == 3
+    assert not folders[1].exists()
+    assert [record(folders[i], "status") for i in (0, 2)] == [("finished",)] * 2
+
+
+def test_what_a_thread_logs_is_in_the_log_of_its_own_run(own_folder, monkeypatch):
+    def init(**options):
+        raise OSError(f"no space for {options['name']}")
+
+    fake = SimpleNamespace(Settings=dict, run=None, init=init)
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    offline = [o.replace("mode=disabled", "mode=offline") for o in OVERRIDES]
+    monkeypatch.setattr(sys.modules[__name__], "OVERRIDES", offline)
+    folders = [own_folder / "1", own_folder / "2"]
+    assert in_turns(folders, "algo=vdn") == 0
+    for folder, other in (folders, folders[::-1]):
+        text = (folder / "train.log").read_text()
+        assert text.count(f"wandb could not start (no space for {folder.name})") == 1
+        assert f"no space for {other.name}" not in text
+
+
+RECORDS = {
+    "ended there": ({"status": "failed", "exit_code": 5, "process": 7}, 5),
+    "running there": ({"status": "running", "process": 7}, -9),
+    "ended before": ({"status": "finished", "exit_code": 0, "process": 6}, -9),
+    "interrupted before": ({"status": "interrupted", "exit_code": 130, "process": 6}, -9),
+    "never begun": ({}, -9),
+}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_run_that_did_not_end_in_its_process_has_the_code_of_that(tmp_path, name):
+    """Defect: a run that had ended in an earlier process was counted as finished."""
+    facts, code = RECORDS[name]
+    if facts:
+        (tmp_path / "run.json").write_text(json.dumps(facts))
+    assert own_code(SweepJob(tmp_path, ()), -9, process=7) == code
 
 
 def test_every_run_has_its_own_log(own_folder, capsys):
@@ -213,11 +273,11 @@ def test_runs_of_one_configuration_are_a_batch(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kill", [False, True])
-def test_a_sweep_of_batches_is_the_sweep_without(own_folder, kill):
-    """Also if the process of a batch was killed: its runs are resumed."""
-    words = [*OVERRIDES, "algo=vdn,iql", "seed=1,2"]
-    words += [does("SIGKILL")] if kill else []
+@pytest.mark.parametrize("what", ["", "SIGKILL", "raises"])
+def test_a_sweep_of_batches_is_the_sweep_without(own_folder, what):
+    """Also if the process of a batch was killed, or a run failed and has another try."""
+    words = [*OVERRIDES, "algo=vdn,iql", "seed=1,2", "sweep.fail_fast=true"]
+    words += [does(what)] if what else []
     there = {**os.environ, "PYTHONPATH": str(ROOT)}
     for folder, batch in (("together", "true"), ("apart", "false")):
         command = [sys.executable, "-m", "rltrain", "-m", *words, f"hydra.sweep.dir={folder}"]
