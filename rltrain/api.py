@@ -16,8 +16,9 @@ from rltrain.assemble.env import prepare_machine
 from rltrain.assemble.rollouts import build_greedy_policy
 from rltrain.callback import Callback
 from rltrain.common.files import absolute_path, require_empty
+from rltrain.common.machine.places import require_path
 from rltrain.config.compose import compose_checked
-from rltrain.config.mapping import Overrides, as_texts, require_load_step, require_path, texts_for
+from rltrain.config.mapping import Overrides, as_texts, require_load_step, texts_for
 from rltrain.config.overrides import typed_value
 from rltrain.config.python_objects import env_overrides, with_env, with_objects
 from rltrain.config.schema import Settings

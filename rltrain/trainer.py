@@ -16,6 +16,7 @@ from rltrain.callback.training import EvaluationRollouts
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import CONFIG, MODEL, REPLAY, SPEC, TRAINER, Found, fit
 from rltrain.common.failures import Disk, close_all
+from rltrain.common.machine.places import require_path
 from rltrain.common.machine.usage import Stopwatch, Usage
 from rltrain.common.metrics import Metrics, episode_metrics
 from rltrain.common.progress import Progress
@@ -329,7 +330,15 @@ class Trainer:
         Args:
             kind: ``full`` to resume from (becomes ``latest``; older ones lose their replay), or
                 ``weights`` to act and to start from.
+
+        Raises:
+            UsageError: another kind.
         """
+        if kind not in ("full", "weights"):
+            raise UsageError(
+                f"A checkpoint is full or weights, got {kind!r}. It is saved in the run folder; "
+                "trainer.export(folder) writes weights elsewhere."
+            )
         self.enter("write")
         if kind == "full" and self.iterating:
             self.save_asked = with_replay or bool(self.save_asked)
@@ -362,7 +371,8 @@ class Trainer:
         ``rltrain.load_policy``, ``mode=evaluate`` and ``checkpoint=``.
         """
         parts = self._to_act(self.learner.state_dict())
-        return checkpoint.write_new(Path(folder), self.clock.env_steps, parts, replace)
+        folder = Path(require_path(folder, "folder"))
+        return checkpoint.write_new(folder, self.clock.env_steps, parts, replace)
 
     def _to_act(self, learner: Mapping[str, object]) -> dict[str, StateDict]:
         """The parts of a checkpoint needed to act, given the learner's state."""
@@ -410,7 +420,8 @@ class Trainer:
             UsageError: it does not fit; it belongs to another run, and this one has begun; or it
                 has no replay, and the trainer's holds other steps.
         """
-        chosen = checkpoint.find(Path(path), full=True)
+        path = Path(require_path(path, "path"))
+        chosen = checkpoint.find(path, full=True)
         own = fit.require_resumable(chosen.folder, self.run_dir, self.clock)
         state = checkpoint.read(chosen.folder, TRAINER)
         model = checkpoint.read(chosen.folder, MODEL)
@@ -427,7 +438,7 @@ class Trainer:
             if own:  # nothing is written before ``start``, which locks the folder
                 last = checkpoint.newest_full(self.checkpoints)
                 self.restored = chosen.step
-                self.rewound = checkpoint.is_one(Path(path)) and last != chosen.step
+                self.rewound = checkpoint.is_one(path) and last != chosen.step
         except fit.UNFIT as error:
             self.close()  # some of it may be loaded
             raise CheckpointError(
@@ -460,12 +471,13 @@ class Trainer:
         elif step is not None:
             checkpoint.make_latest(self.checkpoints, step, self.keep_last, REPLAY)
 
-    def load_weights(self, folder: Path) -> None:
+    def load_weights(self, folder: str | Path) -> None:
         """Load the online and target networks of a checkpoint.
 
         Raises:
             UsageError: they belong to another environment or network.
         """
+        folder = Path(require_path(folder, "folder"))
         model = checkpoint.read_networks(folder)
         fit.check_fits(self.learner.state_dict(), model, folder, self.about)
         self.learner.load_state_dict({**self.learner.state_dict(), **model})

@@ -35,6 +35,30 @@ def test_a_name_in_place_of_a_path_is_answered_with_the_path(small, tmp_path, ty
         trainer.restore(typed)
 
 
+PATH = "expected a path .*got "
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda trainer: trainer.restore(None), f"path=None: {PATH}NoneType"),
+        (lambda trainer: trainer.restore(100), f"path=100: {PATH}int"),
+        (lambda trainer: trainer.export(None), f"folder=None: {PATH}NoneType"),
+        (lambda trainer: trainer.load_weights(100), f"folder=100: {PATH}int"),
+        (lambda trainer: trainer.save("/tmp/dir"), r"got '/tmp/dir'.*trainer\.export\(folder\)"),
+        (lambda trainer: trainer.metrics.add("custom", "x"), "got 'x', expected numbers by name"),
+    ],
+    ids=["restore None", "restore 100", "export", "load_weights", "save", "metrics"],
+)
+def test_methods_of_a_trainer_refuse_other_arguments(small, tmp_path, call, said):
+    """Defect: ``save`` returned a checkpoint that the step had; others ended in a traceback."""
+    trainer = rltrain.make_trainer(small, run_dir=tmp_path / "run")
+    folder = trainer.save()
+    with pytest.raises(UsageError, match=said):
+        call(trainer)
+    trainer.load_weights(str(folder))
+
+
 BEGUN = {
     "iterated": lambda make: iterated(make()),
     "tested": lambda make: with_a_test(make()),

@@ -38,7 +38,7 @@ _tensors = attrgetter(*FIELDS)
 
 
 def require_result(result: object, batch: Batch) -> None:
-    """Check that a loss returned a sum, a count, priorities [B] and metrics.
+    """Check that a loss returned a sum with a gradient, a count, priorities [B] and metrics.
 
     Raises:
         ValueError: what it returned.
@@ -59,6 +59,13 @@ def require_result(result: object, batch: Batch) -> None:
         if not isinstance(value, Tensor | Real) or shape:
             what = f"of the shape {shape}" if shape else f"= {value!r}"
             raise ValueError(f"{returned}{name} {what}: expected one number.")
+    if lacks_gradient(result) and result.count > 0:
+        raise ValueError(
+            f"{returned}loss_sum={float(result.loss_sum)} without a gradient, so nothing would be "
+            "trained. Compute it from online.agents.unroll(batch) and online.mixer without "
+            ".item(), .detach() and .numpy(); neither may the network (algo.network) and the mixer "
+            "(algo.mixer) use them, or torch.no_grad()."
+        )
     found, expected = tuple(getattr(result.priority, "shape", ())), tuple(batch.weight.shape)
     if found != expected:
         raise ValueError(
@@ -71,6 +78,11 @@ def require_result(result: object, batch: Batch) -> None:
             f"{returned}priority {wrong[0]}: expected finite numbers, none below 0, such as "
             "absolute TD errors."
         )
+
+
+def lacks_gradient(result: LossResult) -> bool:
+    """Whether a loss has no gradient, as where no transition of its batch counts."""
+    return result.gradient is None and not getattr(result.loss_sum, "requires_grad", False)
 
 
 class BatchCheck:
@@ -116,14 +128,14 @@ class BatchCheck:
         self._unchecked = True
 
     def result(self, result: LossResult, batch: Batch) -> LossResult:
-        """Return ``result``, checked for the first batch of a layout.
+        """Return ``result``, checked for the first batch of a layout, up to one with a gradient.
 
         Raises:
             ValueError: a loss returned something other than a ``LossResult`` for this batch.
         """
         if self._unchecked:
             require_result(result, batch)
-            self._unchecked = False
+            self._unchecked = lacks_gradient(result)
         return result
 
     def require_indices(self, batch: Batch) -> None:
@@ -326,9 +338,11 @@ def _numbers(what: str, given: object) -> np.ndarray:
 
 
 def described(value: object) -> str:
-    """Dtype and shape of an array, or the type of something else."""
+    """Dtype and shape of an array, those in a batch, or the type of something else."""
     if isinstance(value, Tensor | np.ndarray):
         return f"{_name(value.dtype)} {list(value.shape)}"
+    if isinstance(value, Batch):
+        return f"(obs {described(value.obs)}, state {described(value.state)})"
     return "none" if value is None else type(value).__name__
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from traceback import extract_tb
 from typing import Any
 
 import numpy as np
@@ -10,6 +13,7 @@ import torch
 from torch import Tensor
 
 from rltrain.algo.checks import described, stacked_shape
+from rltrain.errors import memory_problem, reason
 from rltrain.interfaces import Agents, Mixer
 from rltrain.types import Batch, Clock, EnvSpec, Output, module_device
 
@@ -21,68 +25,76 @@ def require_step(agents: Agents, spec: EnvSpec) -> None:
     """Check that ``step`` of the agents returns values [E, N, A] and states [E, N, H], float32.
 
     Raises:
-        ValueError: what it returned.
+        ValueError: what it returned or raised.
     """
     batch, training = zero_batch(spec, module_device(agents)), agents.training
     shapes = _shapes(agents, spec)
     hidden = torch.zeros(shapes[1], device=batch.obs.device)
-    with torch.no_grad():
-        given = agents.eval().step(batch.obs[0], batch.last_action[0], hidden)
+    name = f"{type(agents).__name__}.step (algo.network)"
+    of = f"{WIDTH} environments: expected a tuple of values [E, N, A] and hidden states [E, N, H]"
+    inputs = {"obs": batch.obs[0], "last_action": batch.last_action[0], "hidden": hidden}
+    given = _called(name, agents.eval().step, inputs, of)
     agents.train(training)
-    _require(
-        f"{type(agents).__name__}.step (algo.network)",
-        given,
-        shapes,
-        f"{WIDTH} environments: expected a tuple of values [E, N, A] and hidden states [E, N, H]",
-    )
+    _require(name, given, shapes, of)
 
 
 def require_unroll(agents: Agents, spec: EnvSpec) -> None:
-    """Check that ``unroll`` of the agents returns values and states of every time step.
+    """Check that ``unroll`` of the agents returns values and states of every time step, with a
+    gradient.
 
     Raises:
-        ValueError: what it returned.
+        ValueError: what it returned or raised.
     """
     batch, training = zero_batch(spec, module_device(agents)), agents.training
-    with torch.no_grad():
-        given = agents.eval().unroll(batch)
-    agents.train(training)
-    _require(
-        f"{type(agents).__name__}.unroll (algo.network)",
-        given[:2] if isinstance(given, Output) else given,
-        [(LENGTH + 1, *shape) for shape in _shapes(agents, spec)],
+    name = f"{type(agents).__name__}.unroll (algo.network)"
+    of = (
         f"{WIDTH} windows of {LENGTH} transitions: expected an rltrain.types.Output of values "
-        "[T+1, B, N, A] and hidden states [T+1, B, N, H]",
+        "[T+1, B, N, A] and hidden states [T+1, B, N, H]"
     )
+    given = _called(name, agents.eval().unroll, {"batch": batch}, of)
+    agents.train(training)
+    found = given[:2] if isinstance(given, Output) else given
+    _require(name, found, [(LENGTH + 1, *shape) for shape in _shapes(agents, spec)], of)
+    copied = copy.deepcopy(agents)  # it may keep what it computed, and the target is a copy
+    if any(p.requires_grad for p in agents.parameters()) and not any(
+        x is not None and x.requires_grad
+        for mode in (False, True)
+        for x in copied.train(mode).unroll(batch)[::2]  # q and dist
+    ):
+        raise ValueError(
+            f"{name} returned values without a gradient, so its parameters would not be trained. "
+            "Compute them without torch.no_grad(), .detach() and .numpy()."
+        )
 
 
 def require_mixer(mixer: Mixer, spec: EnvSpec) -> None:
     """Check that a mixer returns values [T, B, M].
 
     Raises:
-        ValueError: what it returned.
+        ValueError: what it returned or raised.
     """
     batch, training = zero_batch(spec, module_device(mixer)), mixer.training
     q = torch.zeros(batch.action.shape, device=batch.obs.device)
-    with torch.no_grad():
-        mixed = mixer.eval()(q, q, batch.action, batch.state[:-1])
+    name = f"{type(mixer).__name__}.forward (algo.mixer)"
+    of = f"{WIDTH} windows of {LENGTH} transitions: expected values [T, B, M]"
+    inputs = {"q": q, "greedy_q": q, "action": batch.action, "state": batch.state[:-1]}
+    mixed = _called(name, mixer.eval(), inputs, of)
     mixer.train(training)
-    _require(
-        f"{type(mixer).__name__}.forward (algo.mixer)",
-        (mixed,) if isinstance(mixed, Tensor) else mixed,
-        [(LENGTH, WIDTH, mixer.n_streams)],
-        f"{WIDTH} windows of {LENGTH} transitions: expected values [T, B, M]",
-    )
+    found = (mixed,) if isinstance(mixed, Tensor) else mixed
+    _require(name, found, [(LENGTH, WIDTH, mixer.n_streams)], of)
 
 
 def require_facts(exploration: Any) -> None:
     """Check what an exploration says about itself: its metrics, and when it stops changing.
 
     Raises:
-        ValueError: what it returned.
+        ValueError: what it returned or raised.
     """
-    name = type(exploration).__name__
-    metrics, end = exploration.metrics(Clock()), exploration.ends_at()
+    name, of = type(exploration).__name__, "the start of training"
+    metrics = _called(
+        f"{name}.metrics (algo.exploration)", exploration.metrics, {"clock": Clock()}, of
+    )
+    end = _called(f"{name}.ends_at (algo.exploration)", exploration.ends_at, {}, of)
     if not isinstance(metrics, Mapping) or not all(
         isinstance(k, str) and isinstance(x, (int, float, np.number)) for k, x in metrics.items()
     ):
@@ -141,6 +153,27 @@ def require_probabilities(
             "which choose has chosen: expected a number above 0, of at most 1, or NaN if unknown."
         )
     return given
+
+
+@torch.no_grad()
+def _called(name: str, call: Callable[..., Any], inputs: Mapping[str, object], of: str) -> Any:
+    """What a part, or a method of it, returns.
+
+    Raises:
+        ValueError: it raised; the message has the line in the file of the part's class.
+    """
+    try:
+        return call(*inputs.values())
+    except Exception as error:
+        if memory_problem(error):
+            raise
+        module = type(getattr(call, "__self__", call)).__module__
+        file = getattr(sys.modules.get(module), "__file__", None)
+        lines = [each.lineno for each in extract_tb(error.__traceback__) if each.filename == file]
+        at = f" ({file}, line {lines[-1]})" if lines else ""
+        given = ", ".join(f"{name} {described(x)}" for name, x in inputs.items()) or "nothing"
+        problem = f"{name} failed: {reason(error)}{at}"
+        raise ValueError(f"{problem}. It was called with {given} for {of}.") from error
 
 
 def _shapes(agents: Agents, spec: EnvSpec) -> list[tuple[int, ...]]:

@@ -25,7 +25,7 @@ from rltrain.algo.reward_norm import RewardNorm
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import CONFIG, SPEC
 from rltrain.common.checkpoint.fit import check_fits
-from rltrain.common.conformance import Interface, conform
+from rltrain.common.conformance import Interface, conform, require_savable
 from rltrain.common.seeding import NETWORK_STREAM, seed_key
 from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
@@ -203,6 +203,7 @@ def build_loss(settings: Settings, spec: EnvSpec, model: Model) -> Loss:
     node, device = settings.nodes["algo.loss"], module_device(model)
     distribution = build_distribution(settings).to(device)
     loss = conform(node.build(spec=spec, distribution=distribution), Loss, "algo.loss")
+    require_savable(loss, "algo.loss", begun=True)  # a test saves it before the first update
     require_fit(
         "loss",
         settings,

@@ -28,17 +28,20 @@ def build_callbacks(
     Raises:
         ValueError: one of them may change batches whose target values are kept.
     """
-    run = settings.run
+    run, own = settings.run, [node.build() for node in settings.callbacks]
+    parts = [("algo.exploration", exploration), *(("callbacks", each) for each in own)]
     watchers = callback.Callbacks(
         [
             *first,
-            *(node.build() for node in settings.callbacks),
+            *own,
             callback.Test(interval=run.test.interval, loggers=loggers),
             callback.Log(interval=run.log.interval, loggers=loggers, exploration=exploration),
             callback.DrawCurve(title=settings.title),
             callback.Stop(**asdict(run.stop)),
             callback.Health(),
-            callback.Save(interval=run.save.interval, replay_buffer=run.save.replay_buffer),
+            callback.Save(
+                interval=run.save.interval, replay_buffer=run.save.replay_buffer, parts=parts
+            ),
             *last,
             # behind all that may replace some
             callback.ReplacedCode(choice=settings.hardware.kernels),

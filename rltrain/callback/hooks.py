@@ -223,13 +223,17 @@ IN_USE = WeakSet[Callbacks]()
 
 def require_callback(part: Any) -> Callback:
     """The object itself, with a warning of attributes that are named almost like a hook; ValueError
-    if it is not a callback.
+    if it is not a callback, or its ``state_names`` are a text.
     """
     if isinstance(part, Callback):
         for name in sorted(n for n in dir(part) if n.startswith("on_")):
             meant = "" if hasattr(Callback, name) else did_you_mean(name, vars(Callback))
             if meant:
                 log.warning("%s.%s is not a hook, so not called.%s", class_name(part), name, meant)
+        if isinstance(names := part.state_names, str):
+            raise ValueError(
+                f"{class_name(part)}.state_names is {names!r}: expected a tuple, ({names!r},)."
+            )
         return part
     is_class = isinstance(part, type)
     found = f"the class {part.__name__}" if is_class else f"an object of {type(part).__name__}"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rltrain.callback.hooks import Callback, Due
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
+from rltrain.common.conformance import require_savable
 from rltrain.common.stateful import all_or_nothing
 from rltrain.errors import EnvError, StorageError
 
@@ -12,15 +15,28 @@ from rltrain.errors import EnvError, StorageError
 class Save(Callback):
     """Saves checkpoints at every multiple of ``interval`` env steps, at the end and on an
     interruption.
+
+    Args:
+        parts: parts that may be the user's own, by their names in a configuration; the first
+            iteration ends with a ValueError if their state, or the trainer's, cannot be saved.
     """
 
     state_names = ("due", "saved_at")
 
-    def __init__(self, *, interval: int, replay_buffer: bool) -> None:
+    def __init__(
+        self, *, interval: int, replay_buffer: bool, parts: Sequence[tuple[str, object]] = ()
+    ) -> None:
         self.due, self.replay_buffer = Due(interval, interval), replay_buffer
-        self.saved_at = -1
+        self.saved_at, self.parts, self.checked = -1, parts, False
 
     def on_iteration(self, trainer: Training, value: None = None) -> None:
+        if not self.checked:
+            env = getattr(trainer.rollout, "env", None)  # None: those of workers are elsewhere
+            update = trainer.learner.target_update
+            own = ("algo.target_update", update), ("buffer", trainer.buffer), ("env", env)
+            for name, part in (*own, *self.parts):
+                require_savable(part, name, begun=True)
+            self.checked = True
         env_steps = trainer.clock.env_steps
         if self.due.reached(env_steps):
             with all_or_nothing(self.due):

@@ -9,7 +9,8 @@ from functools import cache
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from rltrain.common.checkpoint import split
-from rltrain.common.stateful import Stateful
+from rltrain.common.stateful import Stateful, class_name
+from rltrain.errors import reason
 
 Interface = TypeVar("Interface")
 REQUIRED = object()
@@ -60,27 +61,35 @@ def conform(part: Any, interface: type[Interface], name: str) -> Interface:
     return part
 
 
-def require_savable(part: Any, name: str) -> None:
+def require_savable(part: Any, name: str, *, begun: bool = False) -> None:
     """Refuse the user's own part whose state no checkpoint can hold.
 
+    Args:
+        begun: training has, which makes the state of some.
+
     Raises:
-        ValueError: where in the state it is.
+        ValueError: where in the state it is, or what its ``state_dict`` raised.
     """
-    if type(part).__module__.startswith("rltrain."):
+    if type(part).__module__.startswith("rltrain.") and name != "env":  # which has the user's own
         return
     try:
-        state = part.state_dict()
-    except Exception:  # it may be made when training starts
-        return
+        state: object = getattr(part, "state_dict", dict)()  # a function has none
+    except Exception as error:
+        if not begun:
+            return
+        named = f"; state_names={part.state_names!r}" if hasattr(part, "state_names") else ""
+        raise ValueError(
+            f"{name}: the state_dict of {class_name(part)} cannot be saved in checkpoints "
+            f"({reason(error)}{named}). Expected one that works once training has started."
+        ) from error
     try:
         if not isinstance(state, Mapping):
             raise TypeError(f"it is {state!r}")
         split(state)
     except TypeError as error:
         raise ValueError(
-            f"{name}: the state_dict of {type(part).__module__}.{type(part).__qualname__} cannot "
-            f"be saved in checkpoints ({error}). Expected dictionaries and lists of numbers, text, "
-            "arrays and tensors."
+            f"{name}: the state_dict of {class_name(part)} cannot be saved in checkpoints "
+            f"({error}). Expected dictionaries and lists of numbers, text, arrays and tensors."
         ) from error
 
 

@@ -77,12 +77,14 @@ class Metrics:
         """Add values by name to the means ``group/name``.
 
         Raises:
-            UsageError: a value that is not a number.
+            UsageError: a value that is not a number, or no mapping.
         """
         if isinstance(values, MetricRow):
             total, count = self._rows.get((group, values.names)) or self._restored(group, values)
             self._rows[group, values.names] = total + values.tensor, count + 1
             return
+        if not isinstance(values, Mapping):
+            raise UsageError(f"trainer.metrics.add: got {values!r}, expected numbers by name.")
         for name, value in values.items():
             key = f"{group}/{name}"
             try:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
-from rltrain.common.machine.places import require_possible
 from rltrain.config.catalog import FREE_FORM
 from rltrain.config.command_line import NO_TEXT, in_quotes
 from rltrain.config.overrides import parse
@@ -91,24 +90,6 @@ def texts_for(
     texts += [f"{key}={typed(value, key)}" for key, value in given.items()]
     require_read(texts, mode)
     return texts
-
-
-def require_path(value: object, name: str) -> str:
-    """The text of a path.
-
-    Args:
-        name: of the argument that has it.
-
-    Raises:
-        UsageError: no path, or one that no file system accepts.
-    """
-    if not isinstance(value, (str, os.PathLike)):
-        raise UsageError(
-            f"{name}={value!r}: expected a path (text, a pathlib.Path, or the result of a run), "
-            f"got {type(value).__name__}."
-        )
-    require_possible(path := os.fsdecode(value), name)
-    return path
 
 
 def require_load_step(load_step: object, names: Sequence[str]) -> None:

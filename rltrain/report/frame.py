@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rltrain.common.machine.install import require_extra
-from rltrain.config.mapping import require_path
+from rltrain.common.machine.places import require_path
 from rltrain.errors import UsageError, usage_errors
 from rltrain.report.readers import find_runs
 from rltrain.report.run_data import CLOCK

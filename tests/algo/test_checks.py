@@ -15,7 +15,7 @@ from rltrain.algo.network.packing import PackedGRU
 from rltrain.kernels.layers.stack import Block, Stack
 from rltrain.kernels.layers.td_step import CompiledTDLoss
 from rltrain.kernels.recurrent.packed_gru import gru
-from rltrain.types import Clock, EnvSpec
+from rltrain.types import Clock, EnvSpec, LossResult
 from tests.algo import wrong_inputs
 from tests.algo.batches import SPEC, make_batch, make_learner, make_model
 from tests.helpers import python
@@ -76,6 +76,17 @@ def test_a_batch_that_does_not_fit_is_refused_by_the_name_of_the_field(change):
     with pytest.raises(ValueError, match=rf"batch\.{name}: expected") as raised:
         check()(replace(BATCH, **change))
     assert str(raised.value).count("batch.") == 1  # and no field that is right
+
+
+def test_a_loss_needs_a_gradient_from_the_first_batch_that_it_counts():
+    checked, priority = check(), torch.zeros(3)
+    checked(BATCH)
+    for count in (0, torch.tensor(0)):  # everything is masked
+        checked.result(LossResult(torch.tensor(0.0), count, priority, {}), BATCH)
+    with pytest.raises(ValueError, match=r"\(algo\.loss\) returned loss_sum=2\.0 without a gradi"):
+        checked.result(LossResult(torch.tensor(2.0), 4, priority, {}), BATCH)
+    computed = LossResult(torch.tensor(2.0), 4, priority, {}, torch.ones(7))
+    assert checked.result(computed, BATCH) is computed
 
 
 def test_windows_of_one_agent_have_one_agent_and_its_number():

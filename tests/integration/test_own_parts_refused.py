@@ -14,6 +14,7 @@ from rltrain.callback import Callback
 from rltrain.errors import UsageError
 from rltrain.interfaces import Loss, Mixer
 from rltrain.types import LossResult, Output
+from tests.env.team.scripted import Scripted
 
 HERE = "tests.integration.test_own_parts_refused"
 CARTPOLE = ["env=cartpole", "tuned=none", "total_env_steps=60", "test.episodes=1"]
@@ -96,6 +97,22 @@ class Indexes(Whole):
         self.order = nn.Parameter(torch.arange(2), requires_grad=False)
 
 
+class Frozen(Whole):
+    @torch.no_grad()
+    def unroll(self, batch, start=0, stop=None):
+        return super().unroll(batch)
+
+
+class Narrow(Whole):
+    def given(self, q, hidden):
+        return q @ torch.zeros(3, 2), hidden
+
+
+class NarrowUnroll(Whole):
+    def unroll(self, batch, start=0, stop=None):
+        return Output(batch.obs @ torch.zeros(3, 2), batch.obs[..., :0])
+
+
 class Flat(Mixer):
     n_streams = 1
 
@@ -109,6 +126,18 @@ class Flat(Mixer):
 class HalfMixer(Flat):
     def forward(self, q, greedy_q, action, state):
         return q.sum(-1, keepdim=True).half()
+
+
+class TwoArguments(Flat):
+    """As in PyMARL."""
+
+    def forward(self, agent_qs, states):
+        return agent_qs
+
+
+class NarrowMixer(Flat):
+    def forward(self, q, greedy_q, action, state):
+        return q @ torch.zeros(3, 1)
 
 
 class MeanValue(Loss):
@@ -155,6 +184,16 @@ class Unknown(MeanValue):
         return replace(result, priority=result.priority * np.nan)
 
 
+class Item(MeanValue):
+    def made(self, result):
+        return replace(result, loss_sum=result.loss_sum.item())
+
+
+class Detached(MeanValue):
+    def made(self, result):
+        return replace(result, loss_sum=result.loss_sum.detach())
+
+
 class TextMetric(FixedEpsilon):
     """Chooses at random; ``metrics`` and ``ends_at`` return what subclasses say."""
 
@@ -172,6 +211,11 @@ class TextMetric(FixedEpsilon):
 
 class NoMetrics(TextMetric):
     said = None
+
+
+class RaisedMetric(TextMetric):
+    def metrics(self, clock):
+        return {"epsilon": self.rate}
 
 
 class TextEnd(TextMetric):
@@ -201,6 +245,10 @@ class NoStateDict(Callback):
         pass
 
 
+class TextNames(Callback):
+    state_names, count = "count", 0
+
+
 RETURNED = [
     ("network", "OneValue", "step", r"\[\(2, 1, 1\), \(2, 1, 0\)\].*\(2, 1, 2\)"),
     ("network", "NoState", "step", "Tensor"),
@@ -216,6 +264,36 @@ RETURNED = [
     ("exploration", "TextEnd", "ends_at", "'1000': expected an env step"),
 ]
 """A part, the method that cannot work, and what it returns."""
+RAISED = [
+    (
+        "network",
+        "Narrow",
+        "step",
+        r"RuntimeError: mat1 .* line \d+\). It was called with obs float32 "
+        r"\[2, 1, 4\], last_action int64 \[2, 1\], hidden float32 \[2, 1, 0\]",
+    ),
+    (
+        "network",
+        "NarrowUnroll",
+        "unroll",
+        r"RuntimeError: .*called with batch \(obs float32 \[4, 2, 1, 4\], ",
+    ),
+    (
+        "mixer",
+        "TwoArguments",
+        "forward",
+        r"TypeError: .*takes 3 positional arguments but 5 were "
+        r"given.*called with q float32 \[3, 2, 1\], greedy_q .*expected values \[T, B, M\]",
+    ),
+    (
+        "mixer",
+        "NarrowMixer",
+        "forward",
+        r"RuntimeError: .*\(.*refused\.py, line \d+\)\. It was called",
+    ),
+    ("exploration", "RaisedMetric", "metrics", "AttributeError: .* no attribute 'rate'"),
+]
+"""The same of what it raises."""
 BUILT = {
     "NoInit": r"NoInit \(algo\.network\) cannot be built: AttributeError: cannot assign module",
     "Mixed": "all float32, or all float64, but agents.layer.bias is float32, .*head.* is float64",
@@ -227,6 +305,14 @@ PARTS = {
         f"algo.{part}={{_target_: {HERE}.{name}}}": rf"{name}\.{does} \(algo\.{part}\) returned {x}"
         for part, name, does, x in RETURNED
     },
+    **{
+        f"algo.{part}={{_target_: {HERE}.{name}}}": rf"{name}\.{does} \(algo\.{part}\) failed: {x}"
+        for part, name, does, x in RAISED
+    },
+    f"algo.network={{_target_: {HERE}.Frozen}}": r"Frozen\.unroll \(algo\.network\) returned "
+    "values without a gradient",
+    f"callbacks=[{{_target_: {HERE}.TextNames}}]": r"TextNames\.state_names is 'count': expected .*"
+    r"\('count',\)",
     **{f"algo.network={{_target_: {HERE}.{name}}}": said for name, said in BUILT.items()},
     **{
         f"callbacks=[{{_target_: {HERE}.{name}}}]": rf"state_dict of .*{name} cannot be saved in "
@@ -256,6 +342,8 @@ def test_a_part_that_cannot_work_is_named_before_anything_is_trained(own_folder,
         ("Row", r"returned loss_sum of the shape \(1,\): expected one number"),
         ("Signed", r"returned priority -.*: expected finite numbers, none below 0"),
         ("Unknown", r"returned priority nan: expected finite numbers, none below 0"),
+        ("Item", r"returned loss_sum=.* without a gradient"),
+        ("Detached", r"returned loss_sum=.* without a gradient.*algo\.network"),
         ("Worded", r"returned metrics\['loss'\] = 'much': expected one number"),
     ],
 )
@@ -264,3 +352,62 @@ def test_a_loss_that_returns_something_else_is_named(tmp_path, name, said):
     trainer = rltrain.make_trainer(overrides, tmp_path)
     with pytest.raises(ValueError, match=said):
         trainer.train()
+
+
+class Late:
+    """A state that names what training never sets."""
+
+    def state_dict(self):
+        return {"count": self.count}
+
+
+class LateCallback(Callback):
+    state_names = ("count",)
+
+    def on_train_start(self, trainer, value=None):
+        self.counted = 0
+
+
+class LateLoss(Late, MeanValue):
+    pass
+
+
+class LateExploration(Late, FixedEpsilon):
+    def __init__(self):
+        super().__init__(epsilon=1.0)
+
+
+class LateBuffer(Late, OnPolicyBuffer):
+    pass
+
+
+class LateTeam(Scripted):
+    """Saves its state until its first step."""
+
+    def state_dict(self):
+        return {"t": self.count if self.given else self.t}
+
+    def load_state_dict(self, state):
+        self.t = state["t"]
+
+
+@pytest.mark.parametrize(
+    ("word", "env", "said"),
+    [
+        (f"callbacks=[{{_target_: {HERE}.LateCallback}}]", None, "callbacks"),
+        (f"algo.loss={{_target_: {HERE}.LateLoss}}", None, r"algo\.loss"),
+        (f"algo.exploration={{_target_: {HERE}.LateExploration}}", None, r"algo\.exploration"),
+        (f"algo=pqn; buffer._target_={HERE}.LateBuffer", None, "buffer"),
+        ("algo=iql", LateTeam, "env"),
+    ],
+)
+def test_a_state_that_cannot_be_saved_is_named_in_the_first_iteration(tmp_path, word, env, said):
+    """Defect: the run was lost at its first checkpoint."""
+    left_out = ("algo.learning_starts", "env=" if env else "-")
+    overrides = [w for w in CARTPOLE if not w.startswith(left_out)]
+    said = (
+        rf"{said}: the state_dict of .* cannot be saved in checkpoints \(AttributeError: .*'count'"
+    )
+    with pytest.raises((ValueError, UsageError), match=said):
+        rltrain.make_trainer([*overrides, *word.split("; ")], tmp_path, env=env).iterate()
+    assert not list(tmp_path.glob("checkpoints/[1-9]*"))

@@ -53,8 +53,6 @@ def write(
             None.
         kind: ``full`` (a run can resume from it) or ``weights``.
     """
-    if kind not in ("full", "weights"):
-        raise UsageError(f"A checkpoint is full or weights, got {kind!r}.")
     final = parent / str(step)
     temporary = parent / f".tmp-{step}-{os.getpid()}"
     shutil.rmtree(temporary, ignore_errors=True)

@@ -76,6 +76,24 @@ def user_cache() -> Path:
     return Path(folder) / "rltrain"
 
 
+def require_path(value: object, name: str) -> str:
+    """The text of a path.
+
+    Args:
+        name: of the argument that has it.
+
+    Raises:
+        UsageError: no path, or one that no file system accepts.
+    """
+    if not isinstance(value, (str, os.PathLike)):
+        raise UsageError(
+            f"{name}={value!r}: expected a path (text, a pathlib.Path, or the result of a run), "
+            f"got {type(value).__name__}."
+        )
+    require_possible(path := os.fsdecode(value), name)
+    return path
+
+
 def require_possible(typed: str | Path, key: str) -> None:
     """Refuse a path that no file system accepts, and an empty one, which would mean the folder that
     the command is typed in.

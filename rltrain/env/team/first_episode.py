@@ -31,6 +31,11 @@ def first_episode(env: Any, name: str) -> tuple[bool, int | None]:
             f"reset() of {name} returned {got}: expected (observations, infos), two dictionaries "
             "by agent."
         )
+    if not hasattr(env, "agents"):
+        raise ValueError(
+            f"{name} has no agents after reset(): expected the names of those that take part. Set "
+            "self.agents = self.possible_agents[:] in reset()."
+        )
     require_savable(getattr(env, "unwrapped", env), name)
     return has_masks(returned[1]), own_state_dim(env, name)
 

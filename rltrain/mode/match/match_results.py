@@ -14,8 +14,8 @@ import numpy as np
 
 from rltrain.common.checkpoint.opponent_files import BUILTIN
 from rltrain.common.files import JsonObject, open_plain
+from rltrain.common.machine.places import require_path
 from rltrain.common.metrics import wilson
-from rltrain.config.mapping import require_path
 from rltrain.errors import UsageError, did_you_mean
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.report import rich_table

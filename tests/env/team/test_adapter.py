@@ -223,6 +223,19 @@ def test_names_of_all_agents_are_asked_for(names, message):
         adapted(env)
 
 
+def test_an_environment_without_agents_is_refused():
+    """Defect: an AttributeError at its first step."""
+
+    class Forgets(Scripted):
+        def reset(self, seed=None, options=None):
+            super().reset(seed)
+            acting = vars(self).pop("agents")
+            return self.seen(acting), self.infos(acting)
+
+    with pytest.raises(ValueError, match=r"scripted has no agents after reset\(\): .*self\.agents"):
+        adapted(Forgets())
+
+
 def test_observations_that_are_not_finite_are_shown():
     class Broken(Scripted):
         def seen(self, agents):
