@@ -6,11 +6,14 @@ checkpoint.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from rltrain.common.files import digest
 from rltrain.common.machine.install import require_extra
 from rltrain.common.machine.places import user_cache
 from rltrain.errors import CheckpointError, UsageError, usage_errors
@@ -43,16 +46,25 @@ def download(typed: str) -> Path:
     repo, path = address[1], PurePosixPath(address[2].lstrip("/"))
     try:
         commit = str(api.repo_info(repo_id=repo).sha)
+        if not re.fullmatch("[0-9a-f]{1,64}", commit):
+            raise TypeError(f"its commit is {commit!r:.80}")
         files = wanted(api.list_repo_tree(repo_id=repo, recursive=True, revision=commit), path)
-        folder = cache() / repo.replace("/", "--") / PurePosixPath(commit).name
-        for name, size in files.items():
-            file = folder / name
-            if not file.is_file() or file.stat().st_size != size:
-                api.hf_hub_download(repo_id=repo, filename=name, revision=commit, local_dir=folder)
+        folder = cache() / repo.replace("/", "--") / commit
+        for name, entry in [*files.items()] * 2:  # what arrives damaged is fetched again once
+            if not intact(folder / name, entry):
+                given = {"repo_id": repo, "filename": name, "revision": commit}
+                api.hf_hub_download(**given, local_dir=folder, force_download=True)
+        for file, size in ((folder / name, entry.size) for name, entry in files.items()):
             if file.is_symlink() or file.stat().st_size != size:
-                raise CheckpointError(f"{typed}: {name} is not the {size} bytes that were listed.")
-    except CheckpointError:
-        raise
+                file.unlink()
+                raise CheckpointError(f"{file.name} is not the {size:,} bytes that were listed.")
+    except CheckpointError as error:
+        raise CheckpointError(f"{typed}: {error}") from error
+    except (LookupError, TypeError, AttributeError, json.JSONDecodeError) as error:
+        problem = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise CheckpointError(
+            f"{typed}: the repository's listing is malformed: {problem}."
+        ) from error
     except Exception as error:
         raise CheckpointError(
             f"{typed} cannot be downloaded ({type(error).__name__}: {error})."
@@ -62,16 +74,17 @@ def download(typed: str) -> Path:
     return folder / path
 
 
-def wanted(listed: Iterable[Any], path: PurePosixPath) -> dict[str, int]:
-    """The files of the run at ``path``, or of the run that it is a part of, and their bytes.
+def wanted(listed: Iterable[Any], path: PurePosixPath) -> dict[str, Any]:
+    """The listed files of the run at ``path``, or of the run that it is a part of, by their names.
 
     Raises:
         CheckpointError: there are too many, or one is too large.
+        TypeError: the listing is malformed.
     """
     parts = path.parts
     inside = parts.index("checkpoints") if "checkpoints" in parts else len(parts)
     run, one = PurePosixPath(*parts[:inside]), parts[inside + 1 : inside + 2]
-    sizes: dict[str, int] = {}
+    files: dict[str, Any] = {}
     for entry in listed:
         file = PurePosixPath(entry.path)
         if not file.is_relative_to(run) or getattr(entry, "size", None) is None:
@@ -81,12 +94,24 @@ def wanted(listed: Iterable[Any], path: PurePosixPath) -> dict[str, int]:
         other = step is not None and bool(one) and one[0].isdigit() and step != one[0]
         if other or not FILES.fullmatch(str(name)):
             continue
+        if type(entry.size) is not int or entry.size < 0:
+            raise TypeError(f"{file} has {entry.size!r:.40} bytes")
         if entry.size > MAX_BYTES[name.suffix]:
             raise CheckpointError(f"{file} has {entry.size:,} bytes, too many for such a file.")
-        sizes[str(file)] = int(entry.size)
-        if len(sizes) > MAX_FILES:
+        files[str(file)] = entry
+        if len(files) > MAX_FILES:
             raise CheckpointError(f"The repository has more than {MAX_FILES:,} checkpoint files.")
-    return sizes
+    return files
+
+
+def intact(file: Path, entry: Any) -> bool:
+    """Whether a file has the size and the checksum that were listed, Git's or that of Git LFS."""
+    if file.is_symlink() or not file.is_file() or file.stat().st_size != entry.size:
+        return False
+    if entry.lfs is not None:
+        return digest(file) == entry.lfs.sha256
+    blob = b"blob %d\0" % entry.size + file.read_bytes()
+    return hashlib.sha1(blob, usedforsecurity=False).hexdigest() == entry.blob_id
 
 
 def cache() -> Path:

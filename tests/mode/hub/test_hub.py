@@ -1,8 +1,12 @@
 """Runs sent to the Hub and loaded from it; a folder stands in for the Hub."""
 
+import hashlib
 import inspect
 import json
 import shutil
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 from types import SimpleNamespace
 
 import pytest
@@ -34,13 +38,18 @@ class Folder:
     def list_repo_tree(self, *, repo_id, recursive, revision):
         for path in sorted((self.root / repo_id).rglob("*")):
             name = path.relative_to(self.root / repo_id).as_posix()
-            size = {"size": path.stat().st_size} if path.is_file() else {}
-            yield SimpleNamespace(path=name, **size)
+            entry = {"size": path.stat().st_size} if path.is_file() else {}
+            oid = blob_id(path.read_bytes()) if path.is_file() else None
+            yield SimpleNamespace(path=name, blob_id=oid, lfs=None, **entry)
 
-    def hf_hub_download(self, *, repo_id, filename, revision, local_dir):
+    def hf_hub_download(self, *, repo_id, filename, revision, local_dir, force_download):
         self.fetched.append(filename)
         (local_dir / filename).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(self.root / repo_id / filename, local_dir / filename)
+
+
+def blob_id(content):
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
 
 @pytest.fixture
@@ -161,3 +170,150 @@ def test_a_missing_package_is_named(trained, command, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError, match="huggingface_hub, which is not installed"):
         command("mode=push", f"checkpoint={trained}", "hub.repo=me/game")
+
+
+DAMAGE = {
+    "half": lambda sent: [sent[: len(sent) // 2]],
+    "longer": lambda sent: [sent, b"more"],
+    "a page": lambda sent: [b"<html>Service unavailable</html>"],
+    "endless": lambda sent: [sent, *([bytes(2**20)] * 64)],
+    "a flipped byte": lambda sent: [sent[:-1], bytes([sent[-1] ^ 1])],
+    "zeros": lambda sent: [bytes(len(sent))],
+}
+FILES = ["run.json", "checkpoints/best", "model.safetensors"]
+
+
+class Server(ThreadingHTTPServer):
+    """A Hub of one repository, which lists its files and sends them damaged."""
+
+    def __init__(self, root):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.damage, self.damaged, self.times = None, None, 0
+        self.info = {"id": "me/game", "sha": COMMIT}
+        self.files = {
+            path.relative_to(root).as_posix(): path.read_bytes()
+            for path in root.rglob("*")
+            if path.is_file()
+        }
+        self.listing = [self.listed(name, content) for name, content in self.files.items()]
+
+    def listed(self, name, content):
+        entry = {"type": "file", "path": name, "size": len(content), "oid": blob_id(content)}
+        if name.endswith(".safetensors"):
+            sha256 = hashlib.sha256(content).hexdigest()
+            entry["lfs"] = {"oid": sha256, "size": len(content), "pointerSize": 130}
+        return entry
+
+    def parts(self, path):
+        """The body of a reply, in parts."""
+        _, _, name = path.partition(f"/resolve/{COMMIT}/")
+        if not name:
+            return [json.dumps(self.listing if "/tree/" in path else self.info).encode()]
+        if self.times == 0 or not name.endswith(self.damaged):
+            return [self.files[name]]
+        self.times -= 1
+        return self.damage(self.files[name])
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_HEAD(self):
+        _, _, name = self.path.partition(f"/resolve/{COMMIT}/")
+        content = self.server.files[name]
+        self.send_response(200)
+        self.send_header("X-Repo-Commit", COMMIT)
+        self.send_header("ETag", f'"{blob_id(content)}"')
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        with suppress(OSError):  # the client has read enough
+            for part in self.server.parts(self.path):
+                self.wfile.write(part)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server(pushed, monkeypatch):
+    api = pytest.importorskip("huggingface_hub").HfApi
+    (step,) = (path.name for path in (pushed / "checkpoints").iterdir())
+    (pushed / "checkpoints/best").write_text(step)
+    with Server(pushed) as found:
+        thread = Thread(target=found.serve_forever, args=[0.01], daemon=True)
+        thread.start()
+        endpoint = f"http://127.0.0.1:{found.server_port}"
+        monkeypatch.setattr(download, "client", lambda typed: api(endpoint=endpoint, token=False))
+        yield found
+        found.shutdown()
+        thread.join()
+
+
+def same(server, folder):
+    """Whether the downloaded files are those of the server, and nothing else is there."""
+    paths = [p for p in folder.rglob("*") if p.is_file() and ".cache" not in p.parts]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths} == {
+        name: content for name, content in server.files.items() if download.FILES.fullmatch(name)
+    }
+
+
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_download_is_not_kept(server, file, damage):
+    server.damage, server.damaged, server.times = DAMAGE[damage], file, -1
+    if damage in ("a flipped byte", "zeros"):  # left to what reads it
+        download.download("hf://me/game")
+    else:
+        with pytest.raises(CheckpointError, match=r"not the [0-9,]+ bytes|cannot be downloaded"):
+            download.download("hf://me/game")
+    server.times = 0
+    assert same(server, download.download("hf://me/game"))
+
+
+def test_a_file_that_is_not_the_listed_one_is_fetched_again_once(server):
+    server.damage, server.damaged, server.times = DAMAGE["zeros"], "model.safetensors", 1
+    folder = download.download("hf://me/game")
+    assert same(server, folder)
+    (weights,) = folder.glob("checkpoints/*/model.safetensors")
+    weights.write_bytes(bytes(weights.stat().st_size))
+    assert same(server, download.download("hf://me/game")), "nor kept when it was damaged later"
+
+
+@pytest.mark.parametrize(
+    ("info", "entry", "message"),
+    [
+        ({"sha": ".."}, {}, "its commit is '..'"),
+        ({"sha": None}, {}, "its commit is 'None'"),
+        ({"id": ...}, {}, "'id' is missing"),
+        ({}, {"type": ...}, "'type' is missing"),
+        ({}, {"path": ...}, "'path' is missing"),
+        ({}, {"path": 5}, "not int"),
+        ({}, {"size": -1}, "run.json has -1 bytes"),
+        ({}, {"size": "5"}, "run.json has '5' bytes"),
+        ({}, {"size": 1.5}, "run.json has 1.5 bytes"),
+    ],
+)
+def test_a_malformed_listing_is_explained(server, info, entry, message):
+    def put(mapping, changes):
+        kept = {**mapping, **changes}
+        return {name: value for name, value in kept.items() if value is not ...}
+
+    server.info = put(server.info, info)
+    server.listing = [
+        put(each, entry) if each["path"] == "run.json" else each for each in server.listing
+    ]
+    with pytest.raises(CheckpointError, match=r"hf://me/game: .*listing.*malformed") as caught:
+        download.download("hf://me/game")
+    assert message in str(caught.value)
+    assert not list(download.cache().rglob("*.json"))
+
+
+@pytest.mark.parametrize("reply", [{"error": "busy"}, ["run.json"], "busy", None])
+@pytest.mark.parametrize("which", ["info", "listing"])
+def test_another_reply_than_a_listing_is_explained(server, which, reply):
+    setattr(server, which, reply)
+    with pytest.raises(CheckpointError, match=r"hf://me/game: .*listing.*malformed"):
+        download.download("hf://me/game")
