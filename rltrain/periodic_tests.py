@@ -17,6 +17,7 @@ from rltrain.common.progress import Progress
 from rltrain.common.seeding import TEST_STREAM, seed_key
 from rltrain.errors import Interrupted, UsageError
 from rltrain.interfaces import VectorEnv, Watch
+from rltrain.kernels import leave_replaced
 from rltrain.step_hooks import TestStepHooks
 from rltrain.types import Clock, Episode, StateDict
 
@@ -147,6 +148,7 @@ class PeriodicTests:
         """
         require_episodes(n)
         self.finish()
+        leave_replaced()
         trainer = self.trainer
         watches: list[Watch] = [] if self.recorder is None else [self.recorder]
         if trainer.callbacks.watch_tests:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from rltrain.algo.actor import Actor
 from rltrain.algo.learner import Learner
 from rltrain.callback import Callbacks
+from rltrain.callback.replaced_code import leave_replaced
 from rltrain.callback.training import EvaluationRollouts
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import CONFIG, MODEL, REPLAY, SPEC, TRAINER, Found, fit
@@ -95,6 +96,7 @@ class Trainer:
 
     def run(self, until: int) -> None:
         """Train until ``until`` env steps."""
+        leave_replaced()
         while self.clock.env_steps < until and self.stopping is None:
             self.tidy_checkpoints()
             with self.iteration():
@@ -273,6 +275,7 @@ class Trainer:
             actions [X] for one agent, [X, N] for a team. Agents with memory (recurrent state,
             stacked frames or previous actions) return ``(actions, state)``.
         """
+        leave_replaced()
         with self.random:
             return self.actor.act(obs, state, explore, avail_actions, self.clock)
 
@@ -284,6 +287,7 @@ class Trainer:
         avail_actions: object = None,
     ) -> Any:
         """``compute_actions`` for one observation; returns an int, or [N] for a team."""
+        leave_replaced()
         with self.random:
             return self.actor.act_once(obs, state, explore, avail_actions, self.clock)
 

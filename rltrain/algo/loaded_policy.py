@@ -38,6 +38,7 @@ class GreedyPolicy:
         step: env step of the checkpoint.
         view: converts an observation of the environment to [N, *O]; None: no conversion.
         named: converts observations and actions by agent name; None: agents have no names.
+        prepare: called before every ``act``.
     """
 
     policy: Policy
@@ -45,6 +46,7 @@ class GreedyPolicy:
     step: int
     view: Callable[[object], np.ndarray] | None
     named: AgentsByName | None
+    prepare: Callable[[], None]
 
     def reset(self) -> None:
         """Begin an episode: clear the hidden state and previous actions."""
@@ -68,6 +70,7 @@ class GreedyPolicy:
         Raises:
             ValueError: an array has the wrong shape, type or range.
         """
+        self.prepare()
         spec, shape = self.spec, (self.spec.n_agents, self.spec.n_actions)
         if self.named is not None:
             actions = self._by_name(self.named, obs, avail_actions)

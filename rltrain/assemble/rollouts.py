@@ -124,7 +124,8 @@ def build_greedy_policy(settings: Settings, folder: Path, step: int) -> GreedyPo
         n_envs=1,
         rng=np.random.default_rng(settings.run.seed),
     )
-    return GreedyPolicy(policy=policy, spec=spec, step=step, view=view, named=named)
+    look = kernels.leave_replaced
+    return GreedyPolicy(policy=policy, spec=spec, step=step, view=view, named=named, prepare=look)
 
 
 def obs_view(spec: EnvSpec) -> Callable[[object], np.ndarray] | None:

@@ -5,28 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rltrain import kernels
 from rltrain.callback.hooks import Callback
 from rltrain.callback.training import Training
+from rltrain.kernels import Kernels
+from rltrain.kernels import leave_replaced as leave_replaced
 
 
 @dataclass(kw_only=True, eq=False)
 class ReplacedCode(Callback):
-    """Makes PyTorch compute what other callbacks replaced, from ``on_train_start`` or the next
-    gradient step on.
+    """Makes PyTorch compute what other callbacks replaced, from ``on_train_start``, the next test
+    or the next gradient step on.
 
     Args:
-        choice: ``hardware.kernels``; ``compiled`` raises ValueError when training starts.
+        choice: ``hardware.kernels``; ``compiled`` raises ValueError until training has started.
     """
 
     only_counts = True
-    choice: kernels.Kernels
+    choice: Kernels
 
     def on_train_start(self, trainer: Training, value: None = None) -> None:
-        kernels.leave_replaced(self.choice)
+        self.look(trainer)
+        self.choice = "auto"
 
     def look(self, trainer: Training, value: Any = None) -> Any:
-        kernels.leave_replaced()
+        leave_replaced(self.choice)
         return value
 
-    on_collect = on_batch = on_iteration = look
+    on_test_start = on_collect = on_batch = on_iteration = look

@@ -35,7 +35,7 @@ TWIN = "# twin: "
 ROOT = Path(__file__).parents[2]
 _made_for: dict[str, dict[str, Code]] = {}
 """The plain code that was compared last, by place."""
-_seen: list[tuple[Any, object]] = []
+_seen: dict[Any, object] = {}
 """The modules, classes and functions where ``live`` looks for it, and their ``contents`` then."""
 KNOWN = {"rltrain", "torch", *sys.stdlib_module_names}
 """Packages of the code that counterparts compute."""
@@ -85,12 +85,13 @@ def leave_replaced(required: bool) -> None:
         ValueError: something was, and counterparts are required.
     """
     same = all(type(each.part) is each.made_for for each in COMPILED)
-    if same and not required and _seen and all(contents(x) == before for x, before in _seen):
+    if same and not required and _seen and seen_again():
         return
     compiled = list(COMPILED)
     replaced = {place: changed(place) for place in {x for each in compiled for x in each.places}}
-    watched = dict.fromkeys(chain.from_iterable(map(list_watched, replaced)))
-    _seen[:] = [(x, contents(x) if isinstance(x, FunctionType) else {**vars(x)}) for x in watched]
+    _seen.clear()
+    for x in chain.from_iterable(map(list_watched, replaced)):
+        _seen[x] = contents(x) if isinstance(x, FunctionType) else {**vars(x)}
     for each in compiled:
         names = [(source_file(place), name) for place in each.places for name in replaced[place]]
         for file, name in names:
@@ -282,6 +283,14 @@ def live(module: ModuleType, name: str, code: Code) -> bool:
         return False
     own = inspect.unwrap(value) is value and value.__code__.co_filename == module.__file__
     return own and value.__code__.co_qualname == name
+
+
+def seen_again() -> bool:
+    """Whether what is watched is as it was at the last look."""
+    try:
+        return [*map(contents, _seen)] == [*_seen.values()]
+    except ValueError:  # arrays were compared, so one was replaced
+        return False
 
 
 def contents(x: Any) -> object:

@@ -8,9 +8,11 @@ import re
 from pathlib import Path
 from pkgutil import resolve_name
 
+import numpy as np
 import pytest
 
 import rltrain
+from rltrain.algo import targets
 from rltrain.kernels import digests
 from rltrain.kernels.table import COUNTERPARTS
 from tests.kernels.edits import edited, n_edits
@@ -219,3 +221,12 @@ def test_without_source_nothing_is_changed(monkeypatch):
     module = importlib.import_module("rltrain.algo.targets")
     monkeypatch.setattr(module, "__file__", "/no/such/file.pyc")
     assert digests.changed("algo.targets:pick") == []
+
+
+def test_an_array_that_was_replaced_is_a_change(monkeypatch):
+    """Defect: NumPy's comparison of the two raised ValueError in training."""
+    monkeypatch.setattr(targets, "TABLE", np.zeros(3), raising=False)
+    monkeypatch.setattr(digests, "_seen", {targets: {**vars(targets)}})
+    assert digests.seen_again()
+    monkeypatch.setattr(targets, "TABLE", np.zeros(3))
+    assert not digests.seen_again()

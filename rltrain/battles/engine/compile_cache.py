@@ -10,11 +10,13 @@ import hashlib
 import os
 import warnings
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core.caching import FunctionCache
 
 settings: Any = numba.config
 MAX_THREADS: int = settings.NUMBA_NUM_THREADS
@@ -70,12 +72,38 @@ def folder_for(name: str, sources: Iterable[Path]) -> Path | None:
             return folder
     except (OSError, RuntimeError):  # RuntimeError: this user has no home folder
         pass
+    warn_unkept(f"{base}/rltrain")
+    return None
+
+
+@cache
+def warn_unkept(folder: str | Path, reason: str = "") -> None:
+    """Warn, once, that machine code is made again by every process."""
     warnings.warn(
-        f"Compiled code cannot be kept in {base}/rltrain, so that every process compiles it again. "
-        "XDG_CACHE_HOME=FOLDER chooses a folder that can be written.",
+        f"Compiled code cannot be kept in {folder}{reason}, so that every process compiles it "
+        "again. XDG_CACHE_HOME=FOLDER chooses a folder that can be written.",
         stacklevel=1,
     )
-    return None
+
+
+class ForgivingCache(FunctionCache):
+    """Numba's cache of a function, which never fails: what cannot be read is compiled and written
+    again, and what cannot be written is compiled by every process.
+    """
+
+    def load_overload(self, *place: Any) -> Any:
+        with suppress(Exception):  # damaged files raise any
+            return super().load_overload(*place)
+        with suppress(OSError):
+            self.flush()  # the index, which saving reads
+        return None
+
+    def save_overload(self, *code: Any) -> None:
+        try:
+            super().save_overload(*code)
+        except Exception as error:  # also where a damaged index could not be emptied
+            why = getattr(error, "strerror", None) or type(error).__name__
+            warn_unkept(Path(self.cache_path).parents[1], f" ({why})")
 
 
 def compiled(function: object, folder: Path | None, **options: Any) -> Any:
@@ -84,12 +112,14 @@ def compiled(function: object, folder: Path | None, **options: Any) -> Any:
     Numba's cache folder is one setting for the process, read when a function is decorated; other
     compiled code may have set its own, so it is put back.
     """
-    before = settings.CACHE_DIR
+    made, before = numba.njit(error_model="numpy", **options)(function), settings.CACHE_DIR
     settings.CACHE_DIR = str(folder or "")
     try:
-        return numba.njit(cache=folder is not None, error_model="numpy", **options)(function)
+        if folder is not None:  # as ``cache=True`` does
+            made._cache = ForgivingCache(function)
     finally:
         settings.CACHE_DIR = before
+    return made
 
 
 def is_compiled(function: Any) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from rltrain.common.files import digest
+from rltrain.common.files import digest, open_plain
 from rltrain.common.machine.install import require_extra
 from rltrain.common.machine.places import user_cache
 from rltrain.errors import CheckpointError, UsageError, usage_errors
@@ -110,7 +110,8 @@ def intact(file: Path, entry: Any) -> bool:
         return False
     if entry.lfs is not None:
         return digest(file) == entry.lfs.sha256
-    blob = b"blob %d\0" % entry.size + file.read_bytes()
+    with open_plain(file) as content:
+        blob = b"blob %d\0" % entry.size + content.read()
     return hashlib.sha1(blob, usedforsecurity=False).hexdigest() == entry.blob_id
 
 

@@ -57,27 +57,23 @@ def require_batches(settings: Sequence[Settings]) -> None:
         )
 
 
-def has_ended(trainer: Trainer) -> bool:
-    """Whether a trainer has no further iterations."""
-    return trainer.stopping is not None or trainer.clock.env_steps >= trainer.total_env_steps
-
-
 def train_in_turns(trainer: Trainer) -> Iterator[None]:
     """Train as ``Trainer.train`` does, with a break after every turn. On a GPU, in a CUDA stream of
     its own.
     """
-    over, stream = False, None
+    over, stream, ahead = False, None, 1
     if trainer.learner.gradient_step.weights.is_cuda:
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
     while not over:
         with torch.cuda.stream(stream), trainer.reporting_exceptions():
             trainer.start()
-            end = time.monotonic() + TURN
-            while not (over := has_ended(trainer)):
-                trainer.run(trainer.clock.env_steps + 1)
-                if time.monotonic() >= end:
-                    break
+            begun = time.monotonic()
+            trainer.run(min(trainer.clock.env_steps + ahead, trainer.total_env_steps))
+            passed = max(time.monotonic() - begun, 1e-9)
+            ahead = max(1, min(2 * ahead, int(ahead * TURN / passed)))
+            over = trainer.stopping is not None
+            over |= trainer.clock.env_steps >= trainer.total_env_steps
             if over:
                 trainer.end()
         if not over:
