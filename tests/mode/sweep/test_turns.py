@@ -67,7 +67,9 @@ METHODS = {
     "a team": ["algo=qmix"],
     "stored states": ["algo=r2d2", "buffer.capacity=128", "algo.learning_starts=60"],
     "weighted losses": ["algo=ow_qmix"],
+    "no replay": ["algo=pqn"],
     "plain PyTorch": ["algo=vdn", "hardware.kernels=torch"],
+    "test environments that go on": ["algo=iql", "test.resample=true"],
     "workers": ["algo=vdn", "hardware=process", "hardware.n_workers=2"],
     "collecting ahead": [
         "algo=vdn",
@@ -75,8 +77,6 @@ METHODS = {
         "hardware.n_workers=3",
         "hardware.overlap=true",
     ],
-    "no replay": ["algo=pqn"],
-    "test environments that go on": ["algo=iql", "test.resample=true"],
 }
 
 
@@ -124,12 +124,13 @@ def does(what):
 CODES = {
     "raises": (1, ("failed", 1), ("finished", 0)),
     "stops": (0, ("finished", 0), ("finished", 0)),
+    "SIGTERM SIGINT": (143, ("interrupted", 143), ("interrupted", 143)),
     "SIGTERM": (143, ("interrupted", 143), ("interrupted", 143)),
     "SIGUSR1": (85, ("interrupted", 85), ("interrupted", 85)),
-    "SIGTERM SIGINT": (143, ("interrupted", 143), ("interrupted", 143)),
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("what", CODES)
 def test_what_ends_one_run_ends_all_if_it_is_a_signal_and_they_resume(own_folder, what):
     folders = [own_folder / "1", own_folder / "2"]
