@@ -118,8 +118,7 @@ def resume(
     """Continue a run in its own folder.
 
     Args:
-        path: a run folder, a folder of runs for the newest one, or ``latest`` for the newest one
-            below ``outputs/``.
+        path: a run folder, a folder of runs for the newest one, or ``latest`` (in ``outputs/``).
         total_env_steps: new length of the run; None keeps the old one.
         overrides: other keys that a resumed run may change, such as ``{"stop.hours": 1}``.
         env: the class or factory passed to the original run, if any.
