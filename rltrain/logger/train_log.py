@@ -23,7 +23,7 @@ log = logging.getLogger("rltrain")
 NOTICE = logging.INFO + 5
 """Level of messages that are shown although they are not warnings."""
 CURRENT = ContextVar[logging.Handler | None]("CURRENT", default=None)
-"""Of the run whose turn it is, where several take turns; threads log for all of them."""
+"""Of the run whose turn it is, where several take turns; threads without one log for all."""
 
 
 class TrainLog(Logger):

@@ -19,8 +19,10 @@ from rltrain.logger.loggers import VIDEO
 from rltrain.types import Clock
 
 log = logging.getLogger("rltrain")
-LOCK = Lock()
+STARTING = Lock()
 """Two threads that start a run at once would see no run of the other one."""
+LOCK = Lock()
+"""Of ``OPEN``; never held while wandb may not answer."""
 OPEN: dict[int, bool] = {}
 """The runs of this process, by the ``id`` of their logger, and whether they were abandoned."""
 
@@ -70,7 +72,7 @@ class Wandb(InBackground):
     def finish(self) -> None:
         super().finish()
         with LOCK:
-            OPEN.pop(id(self))
+            OPEN.pop(id(self), None)
         self._end_service()
 
     def abandon(self) -> None:
@@ -101,6 +103,16 @@ class Wandb(InBackground):
         self.run.log({VIDEO: wandb.Video(str(path), format="gif"), **asdict(clock)})
 
     def begin(self) -> object:
+        with LOCK:
+            OPEN[id(self)] = False
+        try:
+            return self._start()
+        except BaseException:
+            with LOCK:
+                OPEN.pop(id(self), None)
+            raise
+
+    def _start(self) -> object:
         import wandb
 
         mode = self.mode
@@ -109,18 +121,15 @@ class Wandb(InBackground):
             mode = "offline"
         settings = wandb.Settings(init_timeout=self.TIMEOUT, console="off", silent=True)
         start: dict[str, Any] = {"settings": settings, "id": self.own_id, **self.options}
-        with LOCK:
-            OPEN[id(self)] = False
+        with STARTING:
             if wandb.run is not None:  # of another trainer of this process: it would be returned
                 start = {"reinit": "create_new", **start}
-            if mode == "online":
-                try:
+            try:
+                if mode == "online":
                     return wandb.init(mode="online", **{"resume": "allow", **start})
-                except wandb.errors.CommError:
-                    log.warning(
-                        "wandb: the server does not answer, so this run is recorded offline"
-                    )
-                    mode = "offline"
+            except wandb.errors.CommError:
+                log.warning("wandb: the server does not answer, so this run is recorded offline")
+                mode = "offline"
             return wandb.init(mode=mode, **{**start, "resume": None})
 
 

@@ -246,6 +246,39 @@ def test_the_service_of_a_run_that_has_ended_lives_as_long_as_another_needs_it(
     assert ended == [True]
 
 
+def test_a_start_that_never_ends_does_not_keep_the_run_from_ending(fake, tmp_path, monkeypatch):
+    """Defect: what ends the service waited for the start."""
+    package, ended = fake(waits=True), []
+    package.teardown = lambda: ended.append(True)
+    monkeypatch.setattr("rltrain.logger.wandb.kill_children", lambda name: None)
+    monkeypatch.setattr("rltrain.logger.wandb.OPEN", {})
+    logger = made(tmp_path)
+    monkeypatch.setattr(logger, "CLOSING", 0.05)
+    write(logger, 1)
+    finish(logger)
+    assert ended == [True]
+    package.go.set()
+    logger.thread.join()
+    assert package.finished
+
+
+def test_a_run_that_could_not_start_needs_no_service(fake, tmp_path, monkeypatch):
+    package, ended = fake(ValueError("no")), []
+    package.teardown = lambda: ended.append(True)
+    monkeypatch.setattr("rltrain.logger.wandb.kill_children", lambda name: None)
+    monkeypatch.setattr("rltrain.logger.wandb.OPEN", {})
+    broken, other = made(tmp_path / "a", "online"), made(tmp_path / "b")
+    write(broken, 1)
+    finish(broken)
+    started = Event()
+    write(other, 1)
+    other._send(started.set)
+    started.wait()
+    other.run = SimpleNamespace(finish=full, summary={})
+    finish(other)
+    assert ended == [True]
+
+
 def log_two_runs():
     """Two trainers of a process, the second of which begins later."""
     loggers = [made(Path(name)) for name in ("a", "b")]
