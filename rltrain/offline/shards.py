@@ -85,24 +85,26 @@ def shard_name(number: int) -> str:
     return f"shard-{number:05d}.safetensors"
 
 
+def content_of_shard(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """The bytes of a shard; ``arrays`` as ``write_shard`` takes them."""
+    return save({k: np.ascontiguousarray(v) for k, v in arrays.items()})
+
+
 def write_shard(
-    folder: Path, number: int, arrays: Mapping[str, np.ndarray], room: int | None
-) -> JsonObject | None:
-    """Write one shard and give its line of the index; None where it needs more than ``room`` bytes.
+    folder: Path, number: int, arrays: Mapping[str, np.ndarray], content: bytes
+) -> JsonObject:
+    """Write one shard into a folder with an index and give its entry there.
 
     Args:
         arrays: every field [time steps, …]; ``length`` [pieces] transitions; ``whole`` [pieces],
             whether the piece is an episode from its first to its final step.
+        content: the same, as ``content_of_shard`` gives it.
 
     Raises:
         EnvError: the disk is full or cannot be written.
     """
-    content = save({k: np.ascontiguousarray(v) for k, v in arrays.items()})
-    if room is not None and len(content) > room:
-        return None
     final = folder / shard_name(number)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         drop_temporary(folder, final.name, INDEX)
         with replacing(final) as temporary:
             temporary.write_bytes(content)
@@ -119,10 +121,7 @@ def write_shard(
             }
         sync(folder)
     except OSError as error:
-        raise EnvError(
-            f"The dataset {folder} cannot be written: {error}. Free disk space, or type "
-            "dataset.max_bytes=BYTES to stop recording in time."
-        ) from error
+        raise refused_disk(folder, error) from error
     return entry
 
 
@@ -136,9 +135,18 @@ def write_index(folder: Path, facts: Mapping[str, object], shards: list[JsonObje
     sums = {name: sum(shard[name] for shard in shards) for name in counted}
     record = {"format": FORMAT, **facts, **sums, "shards": shards}
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         put_text(folder / INDEX, json.dumps(record, indent=1))
     except OSError as error:
-        raise EnvError(f"The dataset {folder} cannot be written: {error}.") from error
+        raise refused_disk(folder, error) from error
+
+
+def refused_disk(folder: Path, error: OSError) -> EnvError:
+    """The error of a disk that is full or cannot be written."""
+    return EnvError(
+        f"The dataset {folder} cannot be written: {error}. Free disk space, or type "
+        "dataset.max_bytes=BYTES to stop recording in time."
+    )
 
 
 def read_index(folder: Path) -> JsonObject:

@@ -23,10 +23,11 @@ from rltrain.common.number_types import (
     saved_form,
     saved_number,
 )
-from rltrain.errors import DatasetError, EnvError, require_n_envs
+from rltrain.errors import DatasetError, require_n_envs
 from rltrain.offline.dataset import PROBABILITY_ERROR
 from rltrain.offline.shards import (
     INDEX,
+    content_of_shard,
     list_sums,
     read_index,
     require_free,
@@ -136,8 +137,9 @@ class Writer:
         self.begin()  # another run may have started to write there
         written = sum(shard["bytes"] for shard in self.shards)
         room = None if self.max_bytes is None else self.max_bytes - written
-        shard = write_shard(self.folder, len(self.shards), self._joined(), room)
-        if shard is None:
+        arrays = self._joined()
+        content = content_of_shard(arrays)
+        if room is not None and len(content) > room:
             self.stopped = True
             more = "is complete: one more" if self.shards else "was not written: its first"
             log.warning(
@@ -147,12 +149,11 @@ class Writer:
                 self.max_bytes,
             )
         else:
-            try:
-                self._list([*self.shards, shard])
-            except EnvError:  # it would be refused, as that of another run
-                (self.folder / shard["file"]).unlink()
-                raise
-            self.is_new = False
+            if self.is_new:  # so that a process killed later leaves no shard of unknown origin
+                self._list([])
+                self.is_new = False
+            shard = write_shard(self.folder, len(self.shards), arrays, content)
+            self._list([*self.shards, shard])
             self.shards.append(shard)
         self.pending, self.pending_steps = [], 0
 

@@ -1,12 +1,15 @@
 """The writer: whole episodes, bounded shards, exact resumption."""
 
 import json
+from contextlib import suppress
 
 import numpy as np
 import pytest
 
 from rltrain.common.checkpoint.fit import UNFIT
 from rltrain.errors import DatasetError, EnvError, UsageError
+from rltrain.offline import shards
+from rltrain.offline import writer as module
 from rltrain.offline.dataset import open_dataset
 from rltrain.offline.shards import INDEX, shard_name
 from tests.helpers import full, unchanged
@@ -228,6 +231,35 @@ def test_what_no_index_lists_is_not_written_over(tmp_path, there, resumed):
     assert [(tmp_path / "d" / name).read_text() for name in there] == ["mine"]
 
 
+@pytest.mark.parametrize("n_written", [0, 1])
+@pytest.mark.parametrize("nth", range(3))
+@pytest.mark.parametrize("at", ["put_text", "write_shard"])
+def test_a_run_killed_while_it_writes_continues(tmp_path, monkeypatch, at, nth, n_written):
+    """Defect: killed between its first shard and the index, it was refused as another run."""
+    env, start = Env([2] * 5), 6 * n_written
+    to = writer(tmp_path / "d", shard_steps=6)
+    play(to, [env], stop=start)
+    state, left = to.state_dict(), nth
+    original = getattr(shards, at)
+
+    def killed(*args):
+        nonlocal left
+        written = original(*args)
+        left -= 1
+        if left < 0:
+            raise SystemExit
+        return written
+
+    with monkeypatch.context() as patch, suppress(SystemExit):
+        patch.setattr(shards if at == "put_text" else module, at, killed)
+        play(to, [env], start=start)
+    resumed = writer(tmp_path / "d", shard_steps=6)
+    resumed.load_state_dict(state)
+    play(resumed, [env], start=start)
+    resumed.flush()
+    assert first_numbers(tmp_path / "d") == [[100 * e + t for t in range(3)] for e in range(5)]
+
+
 def test_a_writer_goes_on_in_a_dataset_without_an_identity(tmp_path):
     to = writer(tmp_path / "d", shard_steps=6)
     to.recording = None  # as it was recorded before
@@ -262,7 +294,7 @@ def test_a_disk_that_refuses_is_named_and_leaves_no_half_shard(tmp_path, monkeyp
     play(to, [Env([2])])
     with pytest.raises(EnvError, match=r"No space left .* dataset\.max_bytes"):
         to.flush()
-    assert list((tmp_path / "d").iterdir()) == []
+    assert [path.name for path in (tmp_path / "d").iterdir()] == [INDEX]
 
 
 @pytest.mark.parametrize("resumed", [False, True])
