@@ -12,7 +12,7 @@ import torch
 from rltrain.algo.checks import available_or_all, require_memory, require_observations
 from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.algo.exploration.interface import Exploration
-from rltrain.algo.policy import Policy, own_actions
+from rltrain.algo.policy import Policy, own_actions, whole_mask
 from rltrain.interfaces import Agents
 from rltrain.types import Clock, EnvSpec, StateDict, module_device
 
@@ -55,7 +55,8 @@ class Actor:
             obs: X observations, as the environment returns them.
             state: returned by the previous call; None when the X episodes begin.
             explore: explore as training does at ``clock``; otherwise greedy and without noise.
-            avail_actions: [X, N, A], or [X, A] for one agent; None if all are available.
+            avail_actions: [X, N, A], or [X, A] for one agent, or X tuples of one mask for each
+                action component; None if all are available.
 
         Raises:
             ValueError: observations, masks or a state that do not fit.
@@ -63,6 +64,8 @@ class Actor:
         seen, spec = self._seen(obs), self.spec  # [X, N, *O]
         n = len(seen)
         shape = (n, spec.n_agents, spec.n_actions)
+        if isinstance(avail_actions, list | tuple):
+            avail_actions = [whole_mask(one, spec) for one in avail_actions]
         available = available_or_all(avail_actions, shape, spec)
         policy = Policy(
             agents=self.agents,

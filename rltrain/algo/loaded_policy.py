@@ -9,8 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rltrain.algo.checks import available_or_all, require_available, require_observations
-from rltrain.algo.policy import Policy, own_actions
-from rltrain.common.spec_record import by_component, combined
+from rltrain.algo.policy import Policy, own_actions, whole_mask
 from rltrain.types import Clock, EnvSpec
 
 
@@ -77,9 +76,7 @@ class GreedyPolicy:
             if actions is not None:
                 return actions
         seen, single = self._seen(obs)
-        if spec.action_components is not None and by_component(avail_actions):
-            avail_actions = combined(avail_actions)  # Gymnasium's tuple of masks
-        available = available_or_all(avail_actions, shape, spec)
+        available = available_or_all(whole_mask(avail_actions, spec), shape, spec)
         if spec.action_sizes is not None:  # rows have the largest number of actions
             own = np.arange(spec.n_actions) < np.array(spec.action_sizes)[:, None]
             available = require_available(available & own, shape)

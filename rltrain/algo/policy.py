@@ -13,7 +13,7 @@ from rltrain.algo.exploration.choice import greedy
 from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.own_checks import require_actions, require_probabilities
 from rltrain.common.number_types import saved_array, saved_form
-from rltrain.common.spec_record import action_parts
+from rltrain.common.spec_record import action_parts, by_component, combined
 from rltrain.errors import DivergedError
 from rltrain.interfaces import Agents
 from rltrain.types import Clock, EnvSpec, StateDict, module_device
@@ -259,3 +259,22 @@ def to_components(
     sizes, firsts = zip(*parts, strict=True)
     own = (np.stack(np.unravel_index(action, sizes), axis=-1) + np.array(firsts)).astype(dtype)
     return own[..., 0] if single else own
+
+
+def whole_mask(given: object, spec: EnvSpec) -> object:
+    """The mask of an agent's combined actions for Gymnasium's tuple of one mask for each component;
+    anything else as it is.
+
+    Raises:
+        ValueError: masks that do not fit the components.
+    """
+    if spec.action_components is None or not by_component(given):
+        return given
+    sizes = [n for n, _ in spec.action_components]
+    mask = combined(given, sizes)
+    if mask is None:
+        raise ValueError(
+            f"avail_actions: expected a mask of 0 and 1 for each component, of {sizes} values, got "
+            f"{given}."
+        )
+    return mask

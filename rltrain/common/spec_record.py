@@ -109,9 +109,24 @@ def by_component(mask: object) -> bool:
     return isinstance(mask, tuple) and not all(map(np.isscalar, mask))
 
 
-def combined(masks: Sequence[np.ndarray]) -> np.ndarray:
-    """The mask of the combinations of components whose masks are given."""
-    return np.ravel(reduce(np.multiply.outer, masks))
+def combined(masks: Sequence[object], sizes: Sequence[int]) -> np.ndarray | None:
+    """The mask uint8 of the combinations of components whose masks of ``sizes`` are given; None for
+    anything else.
+    """
+    parts = [part for one in masks if (part := zeros_and_ones(one)) is not None]
+    fits = [part.shape for part in parts] == [(size,) for size in sizes]
+    return np.ravel(reduce(np.multiply.outer, parts)) if fits else None
+
+
+def zeros_and_ones(given: object) -> np.ndarray | None:
+    """Zeros and ones as uint8; None for anything else."""
+    try:
+        mask = np.asarray(given)
+        with np.errstate(invalid="ignore"):
+            exact = mask.astype(np.uint8)
+    except (TypeError, ValueError):  # rows of different lengths, or no numbers
+        return None
+    return exact if ((exact == mask) & (exact <= 1)).all() else None
 
 
 def action_parts(record: SpecRecord) -> tuple[tuple[int, int], ...]:

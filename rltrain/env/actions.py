@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 
-from rltrain.common.spec_record import by_component, combined
+from rltrain.common.spec_record import by_component, combined, zeros_and_ones
 
 MOST = 1_000
 """Maximum number of combinations of a MultiDiscrete space used as actions."""
@@ -86,27 +86,13 @@ def as_mask(given: Any, actions: Actions) -> np.ndarray | None:
     """
     n, sizes = actions.n, actions.sizes
     if sizes is not None and by_component(given):
-        parts = [part for one in given if (part := zeros_and_ones(one)) is not None]
-        if [part.shape for part in parts] != [(size,) for size in sizes]:
-            return None
-        return combined(parts)
+        return combined(given, sizes)
     mask = zeros_and_ones(given)
     if mask is None or mask.size != n:
         return None
     # a list of lists may be one mask per component
     flat = mask.ndim <= 1 or (isinstance(given, np.ndarray) and mask.shape == sizes)
     return mask.reshape(n) if sizes is None or flat else None
-
-
-def zeros_and_ones(given: object) -> np.ndarray | None:
-    """Zeros and ones as uint8; None for anything else."""
-    try:
-        mask = np.asarray(given)
-        with np.errstate(invalid="ignore"):
-            exact = mask.astype(np.uint8)
-    except (TypeError, ValueError):  # rows of different lengths, or no numbers
-        return None
-    return exact if ((exact == mask) & (exact <= 1)).all() else None
 
 
 def component_sizes(space: object) -> tuple[int, ...] | None:

@@ -192,15 +192,30 @@ def test_masks_are_asked_for_where_actions_can_be_unavailable(tmp_path):
 
 
 def test_masks_of_components_are_taken_as_the_environment_gives_them(tmp_path):
-    pairs = spaces.MultiDiscrete([2, 2], start=[3, 0])
-    make = lambda: Scripted(actions=pairs)  # noqa: E731
+    """Defect: those of swapped components, too many of them and other numbers gave an action."""
+    space = spaces.MultiDiscrete([2, 3], start=[3, 0])
+    make = lambda: Scripted(actions=space)  # noqa: E731
     trainer = rltrain.make_trainer([*WORDS, "algo.network.hidden_sizes=[8]"], tmp_path, env=make)
     policy = rltrain.load_policy(trainer.save("weights"))
-    for first, second in itertools.product(range(2), range(2)):
-        masks = np.eye(2, dtype=np.int8)[first], np.eye(2, dtype=np.int8)[second]
-        assert policy.act(np.zeros(2), masks).tolist() == [3 + first, second]
-    with pytest.raises(ValueError, match=r"avail_actions: expected the shape \(1, 4\)"):
-        policy.act(np.zeros(2), ([1, 0], [1, 1, 1]))
+    obs = np.zeros(2)
+    asked = {
+        "act": lambda mask: policy.act(obs, mask).tolist(),
+        "one": lambda mask: trainer.compute_single_action(obs, avail_actions=mask).tolist(),
+        "two": lambda mask: trainer.compute_actions([obs] * 2, None, False, [mask] * 2)[1].tolist(),
+    }
+    for name, ask in asked.items():
+        for first, second in itertools.product(range(2), range(3)):
+            masks = np.eye(2, dtype=np.int8)[first], np.eye(3, dtype=np.int8)[second]
+            assert ask(masks) == [3 + first, second], name
+        for wrong in (
+            ([0, 1, 1], [1, 0]),  # swapped
+            ([0, 1], [1], [1, 1, 0]),
+            ([2, 0], [0, 0.5, 0.5]),
+            ([1, 0], None),
+            ([1, 0],),
+        ):
+            with pytest.raises(ValueError, match=r"avail_actions: .* each component, of \[2, 3\]"):
+                ask(wrong)
 
 
 BAD = {
