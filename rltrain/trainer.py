@@ -476,12 +476,13 @@ class Trainer:
             checkpoint.make_latest(self.checkpoints, step, self.keep_last, REPLAY)
 
     def load_weights(self, folder: str | Path) -> None:
-        """Load the online and target networks of a checkpoint.
+        """Load the online and target networks of a checkpoint, or of the newest of a run's folder.
 
         Raises:
+            CheckpointError: there is none, or it cannot be read.
             UsageError: they belong to another environment or network.
         """
-        folder = Path(require_path(folder, "folder"))
+        folder = checkpoint.find(Path(require_path(folder, "folder"))).folder
         model = checkpoint.read_networks(folder)
         fit.check_fits(self.learner.state_dict(), model, folder, self.about)
         self.learner.load_state_dict({**self.learner.state_dict(), **model})

@@ -53,10 +53,22 @@ PATH = "expected a path .*got "
 def test_methods_of_a_trainer_refuse_other_arguments(small, tmp_path, call, said):
     """Defect: ``save`` returned a checkpoint that the step had; others ended in a traceback."""
     trainer = rltrain.make_trainer(small, run_dir=tmp_path / "run")
-    folder = trainer.save()
+    trainer.save()
     with pytest.raises(UsageError, match=said):
         call(trainer)
-    trainer.load_weights(str(folder))
+
+
+def test_weights_are_loaded_from_all_that_names_a_checkpoint(small, tmp_path):
+    """Defect: all but the folder of a step were said to have been removed by a training."""
+    trainer = rltrain.make_trainer(small, run_dir=tmp_path / "run")
+    step = trainer.save()
+    for named in (tmp_path / "run", step.parent, step.parent / "latest", step):
+        for weight in trainer.learner.online.parameters():
+            weight.data.zero_()
+        trainer.load_weights(named)
+        assert any(weight.any() for weight in trainer.learner.online.parameters())
+    with pytest.raises(CheckpointError, match=r"There is no checkpoint at .*other"):
+        trainer.load_weights(tmp_path / "other")
 
 
 BEGUN = {
