@@ -65,7 +65,7 @@ def build_trainer(
     require_alike(env.spec, test_env.spec, options=node.kwargs != test_node.kwargs)
     require_separate([env, test_env])
     learner = build_learner(own, env.spec, device)
-    first = obs_statistics(learner)
+    first, last = obs_statistics(learner), [*callbacks]
     if ranks is not None:
         ddp.check_ranks(settings, ranks.world_size, statistics=bool(first))
         learner.gradient_step.sum_over_ranks = ranks.sum
@@ -79,7 +79,7 @@ def build_trainer(
         rollout = build_rollout(own, env, agents, exploration, share=share, kind=kind, keeps=keeps)
         pool = None if rollout.opponents is None else rollout.opponents.self_play
         if isinstance(rollout.env, RecordedEnv):
-            first.append(DatasetRecorder(rollout.env.writer))
+            last.append(DatasetRecorder(rollout.env))
     else:
         from rltrain.assemble.workers import build_process_rollout
 
@@ -89,7 +89,7 @@ def build_trainer(
         if SELF in own.opponent_weights(training=True):
             chosen = own.run.self_play
             first.append(SaveSnapshots(interval=chosen.interval, pool_size=chosen.pool_size))
-        watchers = build_callbacks(own, loggers, exploration, first, callbacks)
+        watchers = build_callbacks(own, loggers, exploration, first, last)
     else:
         watchers = Callbacks([Health(), ReplacedCode(choice=own.hardware.kernels)])
     parts: dict[str, Any] = {

@@ -138,7 +138,8 @@ def recorded(
         max_bytes=chosen.max_bytes,
         n_episodes=n_episodes,
     )
-    return RecordedEnv(env=env, policy=policy, writer=writer)
+    at_once = settings.run.mode != "train"
+    return RecordedEnv(env=env, policy=policy, writer=writer, at_once=at_once)
 
 
 def ordered_as(settings: Settings, record: SpecRecord) -> Settings:

@@ -22,10 +22,17 @@ log = logging.getLogger("rltrain")
 class RecordedEnv:
     """A vector environment that passes every time step to ``writer``, with the probabilities of the
     actions under ``policy``.
+
+    Args:
+        at_once: full shards are written by ``step``, not by a ``DatasetRecorder`` between the
+            iterations of a training.
     """
 
-    def __init__(self, *, env: VectorEnv, policy: RolloutPolicy, writer: Writer) -> None:
-        self.env, self.policy, self.writer = env, policy, writer
+    def __init__(
+        self, *, env: VectorEnv, policy: RolloutPolicy, writer: Writer, at_once: bool
+    ) -> None:
+        self.env, self.policy, self.writer, self.at_once = env, policy, writer, at_once
+        self._complete = False  # whether the writer has all that the environment has played
         self.about = {**env.about, "recorded into": str(writer.folder)}
         self._dropped: np.ndarray | None = None  # [E] open episodes that will not be continued
 
@@ -40,10 +47,10 @@ class RecordedEnv:
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Step, and write the time step."""
-        env = self.env
-        if self._dropped is not None:
-            self.writer.forget(self._dropped)
-            self._dropped = None
+        env, self._complete = self.env, False
+        self._forget_dropped()
+        if self.at_once:
+            self.writer.flush(self.writer.per_shard)
         step = {
             "obs": env.obs.copy(),  # the step overwrites these
             "avail_actions": env.avail_actions.astype(np.bool_),
@@ -56,6 +63,7 @@ class RecordedEnv:
         self.writer.add({**step, "reward": reward, "terminated": terminated})
         if env.lost is not None and env.lost.any():
             self.writer.forget(env.lost)
+        self._complete = True
         return reward, terminated
 
     def load_state_dict(self, state: StateDict) -> None:
@@ -63,27 +71,43 @@ class RecordedEnv:
         self.env.load_state_dict(state)
         lost = np.zeros(self.env.n_envs, np.bool_) if self.env.lost is None else self.env.lost
         self._dropped = lost | (not state.get("exact", True))
+        self._complete = True
 
     def close(self) -> None:
         """Write what is left, and close."""
+        self._forget_dropped()
         try:
+            if self._complete:
+                self.writer.finish(self.env)
             self.writer.flush()
         finally:
+            self._complete = False
             self.env.close()
+
+    def _forget_dropped(self) -> None:
+        if self._dropped is not None:
+            self.writer.forget(self._dropped)
+            self._dropped = None
 
 
 class DatasetRecorder(Callback):
-    """Begins and flushes the writer of a run and saves its state."""
+    """Begins and flushes the writer of a run and saves its state; the last callback, so that a
+    full disk ends the run behind a complete iteration.
+    """
 
-    def __init__(self, writer: Writer) -> None:
-        self.writer = writer
+    def __init__(self, env: RecordedEnv) -> None:
+        self.env, self.writer = env, env.writer
 
     def on_train_start(self, trainer: Training, value: None = None) -> None:
         self.writer.begin()
+        self.on_iteration(trainer)  # for what a resumed run could not write before
+
+    def on_iteration(self, trainer: Training, value: None = None) -> None:
+        self.writer.flush(self.writer.per_shard)
 
     def on_train_end(self, trainer: Training, value: None = None) -> None:
         self.writer.flush()
-        if not (self.writer.shards or self.writer.stopped):
+        if not (self.writer.shards or self.writer.stopped or self.env.last.any()):
             log.warning(
                 "there is no dataset in %s: no episode has ended in %s env steps. Resume the run "
                 "with a larger total_env_steps.",

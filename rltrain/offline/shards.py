@@ -244,16 +244,22 @@ def damaged(path: Path, why: str) -> DatasetError:
 
 def require_free(folder: Path) -> None:
     """UsageError where there are files already, or none can be created: a dataset is written into a
-    new folder. What a killed process was writing does not count.
+    new folder.
     """
-    begun = (".shard-", f".{INDEX}.")
-    found = folder.is_dir() and any(not p.name.startswith(begun) for p in folder.iterdir())
-    if found or (folder.exists() and not folder.is_dir()):
+    if is_used(folder):
         raise UsageError(
             f"dataset.write={folder} already exists: a dataset is written into a new folder. "
             "Choose another name."
         )
     require_writable(folder.absolute(), "dataset.write")
+
+
+def is_used(folder: Path) -> bool:
+    """Whether there is anything but what a killed process was writing."""
+    begun = (".shard-", f".{INDEX}.")
+    if folder.is_dir():
+        return any(not path.name.startswith(begun) for path in folder.iterdir())
+    return folder.exists()
 
 
 def sizes_text(record: SpecRecord) -> str:

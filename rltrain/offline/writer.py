@@ -1,7 +1,8 @@
 """Writer of time steps of E environments into shards of whole episodes, with bounded memory.
 
 Open episodes and the shard in progress are held in memory: at most ``n_envs + 1`` times
-``shard_bytes``. An episode that outgrows a shard is cut into pieces, as by a time limit.
+``shard_bytes``, and what is added between two calls of ``flush``. An episode that outgrows a shard
+is cut into pieces, as by a time limit.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ from rltrain.common.number_types import (
     saved_form,
     saved_number,
 )
-from rltrain.errors import DatasetError, require_n_envs
+from rltrain.errors import DatasetError, EnvError, require_n_envs
+from rltrain.interfaces import VectorEnv
 from rltrain.offline.dataset import PROBABILITY_ERROR
 from rltrain.offline.shards import (
     INDEX,
     content_of_shard,
+    is_used,
     list_sums,
     read_index,
     require_free,
@@ -87,10 +90,8 @@ class Writer:
             require_free(self.folder)
 
     def add(self, step: Mapping[str, np.ndarray]) -> None:
-        """One time step of every environment, each field [E, …]; episodes that it closes are kept.
-
-        Raises:
-            EnvError: the disk is full or cannot be written.
+        """One time step of every environment, each field [E, …]; episodes that it closes are kept
+        for the next shard.
         """
         if self.stopped:
             return
@@ -111,8 +112,6 @@ class Writer:
             for array in self.open.values():  # what ends one piece begins the next
                 array[e, 0] = array[e, self.n[e] - 1]
             self.n[e], self.cut[e] = 1, True
-        if self.pending_steps >= self.per_shard:
-            self.flush()
 
     def forget(self, envs: np.ndarray) -> None:
         """Drop the open episodes of the environments marked in [E] bool; they restart from the same
@@ -124,17 +123,29 @@ class Writer:
         """Drop all open episodes; every environment begins with episode 0."""
         self.n[:], self.cut[:], self.episode[:] = 0, False, 0
 
-    def flush(self) -> None:
-        """Write what has ended as a shard, if there is anything; after an error it is kept for the
-        next call.
+    def finish(self, env: VectorEnv) -> None:
+        """Keep the episodes that have ended with the last step of ``env``, for ``flush``,
+        and drop the open ones.
+        """
+        self.forget(~env.last)
+        step = {name: np.zeros_like(array[:, 0]) for name, array in self.open.items()}
+        seen = {name: getattr(env, name) for name in ("obs", "avail_actions", "state", "last")}
+        self.add(step | seen)
+
+    def flush(self, least: int = 1) -> None:
+        """Write what has ended as a shard, if it has at least so many time steps; after an error it
+        is kept for the next call.
 
         Raises:
-            UsageError: the folder is in use.
-            EnvError: the disk is full or cannot be written.
+            EnvError: the disk is full or cannot be written, or the folder is in use.
         """
-        if not self.pending or self.stopped:
+        if self.pending_steps < least or self.stopped:
             return
-        self.begin()  # another run may have started to write there
+        if self.is_new and is_used(self.folder):
+            raise EnvError(
+                f"Another command has written {self.folder} since this one began. Move that folder "
+                "elsewhere, then resume the run, or evaluate again."
+            )
         written = sum(shard["bytes"] for shard in self.shards)
         room = None if self.max_bytes is None else self.max_bytes - written
         arrays = self._joined()

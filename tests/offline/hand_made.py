@@ -70,7 +70,7 @@ class Env:
 
 
 def play(to, envs, start=0, stop=None):
-    """Add the time steps of all envs to a writer."""
+    """Add the time steps of all envs to a writer, which writes full shards."""
     for t in range(start, stop if stop is not None else min(len(env.steps) for env in envs)):
         number, last = (np.array(x) for x in zip(*(env[t] for env in envs), strict=True))
         n = len(envs)
@@ -85,3 +85,4 @@ def play(to, envs, start=0, stop=None):
             "probability": np.full((n, 2), 0.5),
         }
         to.add(steps)
+        to.flush(to.per_shard)

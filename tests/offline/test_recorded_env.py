@@ -1,15 +1,18 @@
 """Recording while something plays: the same experience, the same training, exact resumption."""
 
+import json
+from contextlib import closing
+
 import numpy as np
 import pytest
 import torch
 
 import rltrain
-from rltrain.errors import UsageError
+from rltrain.errors import EnvError, UsageError
 from rltrain.offline.dataset import open_dataset
 from rltrain.offline.dataset_recorder import RecordedEnv
 from rltrain.offline.shards import read_index
-from tests.helpers import trained, weights
+from tests.helpers import full, trained, weights
 
 
 def whole(folder, spec):
@@ -30,21 +33,26 @@ def test_what_is_written_is_what_the_replay_got(roomy, tmp_path):
     state = trainer.buffer.state_dict()
     trainer.close()
     written = whole(tmp_path / "d", trainer.rollout.env.spec)
-    n = len(written["last"])
-    assert n == 3 * trainer.clock.episodes
+    n, ended = 3 * trainer.clock.episodes, trainer.rollout.env.last.sum()
+    assert len(written["last"]) == n + 3 * ended
     for name in ("obs", "avail_actions", "last", "action", "reward", "terminated", "state"):
         stored = np.asarray(state[f"steps.{name}"])[:n]
-        np.testing.assert_array_equal(written[name], stored.reshape(written[name].shape))
+        np.testing.assert_array_equal(
+            written[name][:n], stored.reshape(n, *written[name].shape[1:])
+        )
 
 
-@pytest.mark.parametrize(("total", "warns"), [(3, True), (9, False)])
+@pytest.mark.parametrize(("total", "warns"), [(3, True), (6, False), (9, False)])
 def test_a_run_in_which_no_episode_ends_says_that_there_is_no_dataset(
     small, tmp_path, caplog, total, warns
 ):
-    """Defect: it said nothing, and the folder was not there."""
+    """Defect: it said nothing, and the folder was not there; later it said so of a run whose
+    episodes had ended with its last env step.
+    """
     overrides = [*small, f"total_env_steps={total}", f"dataset.write={tmp_path / 'd'}"]
     overrides += ["algo.steps_per_collect=1"]
-    rltrain.make_trainer(overrides, tmp_path / "run").train()
+    with closing(rltrain.make_trainer(overrides, tmp_path / "run")) as trainer:
+        trainer.train()
     assert (tmp_path / "d").exists() is not warns
     assert ("no episode has ended in 3 env steps" in caplog.text) is warns
 
@@ -156,3 +164,45 @@ def test_the_jobs_of_a_sweep_cannot_share_a_folder(small, command, own_folder):
     with pytest.raises(UsageError, match=r"2 jobs cannot write into one folder.*data/\$\{seed\}"):
         command("-m", *small, "seed=1,2", "dataset.write=d")
     assert not list(own_folder.iterdir())
+
+
+@pytest.mark.parametrize("lost", ["sync", "taken"])  # a full disk; the folder is another run's
+def test_a_run_that_could_not_write_its_dataset_continues_as_if_it_had(
+    small, tmp_path, monkeypatch, lost
+):
+    """Defect: the open episodes were dropped, so that weights and dataset differed."""
+    overrides = [*small, "total_env_steps=150", "dataset.shard_bytes=2000", "test.interval=40"]
+    overrides += ["save.interval=1000"]
+
+    def make(name):
+        return rltrain.make_trainer(
+            [*overrides, f"dataset.write={tmp_path / name}"], run_dir=tmp_path / f"run-{name}"
+        )
+
+    with closing(make("one")) as one:
+        one.train()
+    with closing(make("two")) as two, monkeypatch.context() as patch:
+        two.start()
+        if lost == "sync":
+            patch.setattr("rltrain.offline.shards.sync", full)
+        else:
+            (tmp_path / "two").mkdir()
+            (tmp_path / "two/notes.txt").touch()
+        with pytest.raises(EnvError, match=r"No space left|Another command has written"):
+            two.train()
+        assert 0 < two.clock.env_steps < 150
+    if lost == "taken":
+        (tmp_path / "two").rename(tmp_path / "other")
+    with closing(make("two")) as two:
+        two.restore(tmp_path / "run-two")
+        two.train()
+    assert torch.equal(weights(one), weights(two))
+    assert read_index(tmp_path / "one")["shards"] == read_index(tmp_path / "two")["shards"]
+    rows = [
+        [
+            {k: v for k, v in json.loads(line).items() if not k.startswith(("time/", "seconds"))}
+            for line in (tmp_path / f"run-{name}/metrics.jsonl").read_text().splitlines()
+        ]
+        for name in ("one", "two")
+    ]
+    assert rows[0] == rows[1]

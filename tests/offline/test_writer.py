@@ -206,7 +206,7 @@ def test_a_writer_that_went_on_without_a_shard_writes_into_a_new_folder_only(tmp
     state = first.state_dict()
     first.load_state_dict(state)
     play(other, [Env([2] * 5)])
-    with unchanged(tmp_path), pytest.raises(UsageError, match="already exists"):
+    with unchanged(tmp_path), pytest.raises(EnvError, match="Another command has written"):
         play(first, [Env([2] * 5)])
 
 
@@ -226,7 +226,7 @@ def test_what_no_index_lists_is_not_written_over(tmp_path, there, resumed):
         play(to, [Env([2] * 5)])
         assert {p.name for p in (tmp_path / "d").glob("[!.]*")} >= {INDEX, shard_name(0)}
         return
-    with pytest.raises(UsageError, match="already exists"):
+    with pytest.raises(EnvError, match="Another command has written"):
         play(to, [Env([2] * 5)])
     assert [(tmp_path / "d" / name).read_text() for name in there] == ["mine"]
 
@@ -284,7 +284,7 @@ def test_of_two_that_began_at_once_the_first_to_write_keeps_the_folder(tmp_path)
         each.begin()
         play(each, [Env([3, 2])])
     second.flush()
-    with unchanged(tmp_path), pytest.raises(UsageError, match="already exists"):
+    with unchanged(tmp_path), pytest.raises(EnvError, match="Another command has written"):
         first.flush()
 
 
