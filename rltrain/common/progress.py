@@ -48,6 +48,6 @@ class Progress:
             self.activity.done, self.activity.total = done, total
 
 
-COMPILING = "compiling machine code, which is kept"
+COMPILING = "compiling machine code"
 compiling = Progress()
 """Compilation of machine code anywhere in this process, which lasts up to two minutes once."""

@@ -187,8 +187,8 @@ def check_masks(spec: EnvSpec) -> Iterator[str]:
     """A mask where that of one agent is not looked for."""
     for name in mask_entries(spec.obs_space or {}):
         yield (
-            f"the observation's entry {name} is learned from and masks no actions. Put the "
-            "mask of a single agent into info['action_mask'], of reset() and of every step()."
+            f"the observation's entry {name} is learned from and masks no actions: the mask "
+            "of a single agent is read from info['action_mask'], of reset() and of every step()."
         )
 
 
