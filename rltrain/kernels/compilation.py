@@ -49,8 +49,8 @@ class CompileListener(event.Listener):
         if not self.begin:
             self.begin = self.said = time.monotonic()
             log.warning(
-                "compiling machine code: about a minute for each kind of network, once if the cache "
-                "folder can be written. With hardware.kernels=torch only the environment is "
+                "compiling machine code: about a minute for each kind of network, once if the "
+                "cache folder can be written. With hardware.kernels=torch only the environment is "
                 "compiled."
             )
         self.open.append(self.progress.during(COMPILING))

@@ -56,7 +56,7 @@ def test_compiling_is_announced_once_and_over_when_it_returns(caplog):
         event.unregister("numba:compile", spy)
     assert seen == [COMPILING] * 2
     assert progress.activity is None
-    assert [r.getMessage()[:23] for r in caplog.records] == ["compiling machine code,"]
+    assert [r.getMessage()[:23] for r in caplog.records] == ["compiling machine code:"]
 
 
 def test_a_long_compilation_says_how_far_it_is(caplog, monkeypatch):
