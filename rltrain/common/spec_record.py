@@ -16,7 +16,7 @@ from dataclasses import fields
 from fractions import Fraction
 from functools import reduce
 from operator import index
-from typing import Literal
+from typing import Literal, TypeGuard
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
@@ -102,7 +102,7 @@ def flat_size(record: SpecRecord) -> int:
     raise ValueError(f"expected the record of an observation space, got {record}.")
 
 
-def by_component(mask: object) -> bool:
+def by_component(mask: object) -> TypeGuard[tuple[object, ...]]:
     """Whether a mask of available actions is a tuple of one for each component, as in Gymnasium's
     ``sample``.
     """
