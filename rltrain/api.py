@@ -17,6 +17,7 @@ from rltrain.assemble.rollouts import build_greedy_policy
 from rltrain.callback import Callback
 from rltrain.common.files import absolute_path, require_empty
 from rltrain.common.machine.places import require_path
+from rltrain.common.spec_record import require_spec
 from rltrain.config.compose import compose_checked
 from rltrain.config.mapping import Overrides, as_texts, require_load_step, texts_for
 from rltrain.config.overrides import typed_value
@@ -330,8 +331,7 @@ def make_learner(overrides: Overrides, spec: EnvSpec) -> Learner:
             "make_learner makes a learner of initial weights: leave out mode=, resume= and "
             "checkpoint=. rltrain.make_trainer begins with the weights of checkpoint=PATH."
         )
-    if not isinstance(spec, EnvSpec):
-        raise UsageError(f"spec={spec!r}: expected a rltrain.types.EnvSpec.")
+    require_spec(spec, "spec")
     return build_learner(settings, spec, prepare_machine(settings))
 
 

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 Info = dict[str, Any]
@@ -28,27 +29,34 @@ StateDict = dict[str, Any]
 name, in nested dicts and lists.
 """
 
+LARGEST_SIZE = 1 << 22
+"""Networks for larger environments are not built."""
+Size = Annotated[int, Field(strict=True, ge=1, le=LARGEST_SIZE)]
+Scale = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+
 
 @dataclass(frozen=True, kw_only=True)
 class EnvSpec:
-    """Sizes and properties of an environment."""
+    """Sizes and properties of an environment, in Python's numbers. Specs of environments of one's
+    own are checked against the annotations.
+    """
 
-    n_agents: int
-    n_actions: int
-    obs_shape: tuple[int, ...]  # of one agent, one frame
-    state_dim: int = 0  # 0 = no global state
-    n_rewards: int = 1  # 1 = one team reward, N = one per agent
-    max_steps: int | None = None  # transitions of the longest episode
-    obs_dtype: str = "float32"  # as stored: float32 or uint8
-    obs_scale: float = 1.0  # the networks' input is obs * obs_scale
-    frame_stack: int = 1
+    n_agents: Size
+    n_actions: Size
+    obs_shape: Annotated[tuple[Size, ...], Field(min_length=1)]  # of one agent, one frame
+    state_dim: Annotated[int, Field(strict=True, ge=0)] = 0  # 0 = no global state
+    n_rewards: Size = 1  # 1 = one team reward, N = one per agent
+    max_steps: Size | None = None  # transitions of the longest episode
+    obs_dtype: Literal["float32", "uint8"] = "float32"  # as stored
+    obs_scale: Scale = 1.0  # the networks' input is obs * obs_scale
+    frame_stack: Size = 1
     reports_win: bool = False  # episodes have info["win"]
     layout: SpecRecord | None = None  # named entity blocks of obs and state
     obs_space: SpecRecord | None = None  # the environment's own, if converted
     obs_bytes: tuple[tuple[int, int, float], ...] = ()  # images in flat observations: columns
     # [start, stop) hold scale * (0 … 255)
     channels: Literal["auto", "first", "last"] = "auto"  # configured channel axis of images
-    first_action: int = 0  # the environment's number of action 0
+    first_action: Annotated[int, Field(strict=True)] = 0  # the environment's number of action 0
     action_components: tuple[tuple[int, int], ...] | None = (
         None  # (number of values, first value) of each, if actions are numbered combinations
     )

@@ -340,7 +340,8 @@ def _numbers(what: str, given: object) -> np.ndarray:
 def described(value: object) -> str:
     """Dtype and shape of an array, those in a batch, or the type of something else."""
     if isinstance(value, Tensor | np.ndarray):
-        return f"{_name(value.dtype)} {list(value.shape)}"
+        kind = " (NumPy)" if isinstance(value, np.ndarray) else ""
+        return f"{_name(value.dtype)} {list(value.shape)}{kind}"
     if isinstance(value, Batch):
         return f"(obs {described(value.obs)}, state {described(value.state)})"
     return "none" if value is None else type(value).__name__

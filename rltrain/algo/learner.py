@@ -72,9 +72,11 @@ class Learner:
         finite; and, with a schedule, `lr`, the learning rate.
 
         Raises:
-            ValueError: the batch does not fit the network, or parameters of ``online`` were
-                replaced; the message names them.
+            ValueError: the batch does not fit the network, parameters of ``online`` were replaced
+                (the message names them), or ``clock`` is no ``Clock``.
         """
+        if not isinstance(clock, Clock):
+            raise ValueError(f"clock: expected an rltrain.types.Clock, got {clock!r}.")
         self.check(batch)
         self.gradient_step.flat.require_attached()
         scheduled = self.gradient_step.schedule(clock.env_steps)

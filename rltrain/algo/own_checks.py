@@ -121,7 +121,7 @@ def require_actions(exploration: object, given: object, available: np.ndarray) -
     *shape, n_actions = available.shape
     if not isinstance(given, np.ndarray) or [*given.shape] != shape or given.dtype.kind not in "iu":
         raise ValueError(
-            f"{returned} {described(given)}: expected an array of whole numbers [E, N], {shape}."
+            f"{returned} {described(given)}: expected a NumPy array of integers [E, N], {shape}."
         )
     may = available | ~available.any(-1, keepdims=True)
     for e, n in np.argwhere(~(may & (given[..., None] == np.arange(n_actions))).any(-1)):

@@ -180,8 +180,8 @@ def module(part: object, kind: type[Interface], name: str) -> Interface:
     """A part of a ``kind`` that has parameters of its own.
 
     Raises:
-        ValueError: it is not a ``torch.nn.Module``, lacks something of its kind, or the sizes of
-            its weights are not known yet.
+        ValueError: it is not a ``torch.nn.Module``, lacks something of its kind, the sizes of its
+            weights are not known yet, or no checkpoint can hold them.
     """
     if not isinstance(part, nn.Module):
         raise ValueError(f"{type(part).__name__} ({name}): expected a torch.nn.Module.")
@@ -191,6 +191,7 @@ def module(part: object, kind: type[Interface], name: str) -> Interface:
             "batch, as in nn.LazyLinear, but the target network is a copy that is made earlier. "
             "Compute sizes from spec, such as nn.Linear(spec.state_dim, 32)."
         )
+    require_savable(part, name)
     return conform(part, kind, name)
 
 

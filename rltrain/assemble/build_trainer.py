@@ -83,7 +83,7 @@ def build_trainer(
     else:
         from rltrain.assemble.workers import build_process_rollout
 
-        rollout = build_process_rollout(own, env, learner, buffer)
+        rollout = build_process_rollout(own, env, learner, buffer, exploration)
     if ranks is None or ranks.rank == 0:
         first += video_recorder(own, test_env, loggers)
         if SELF in own.opponent_weights(training=True):

@@ -18,6 +18,7 @@ from rltrain.common.checkpoint import SPEC
 from rltrain.common.conformance import conform
 from rltrain.common.failures import closed_on_error
 from rltrain.common.files import absolute_path
+from rltrain.common.spec_record import require_spec
 from rltrain.config.schema import Settings
 from rltrain.errors import CONTAINED, CheckpointError
 from rltrain.hardware.device import available_cores, prepare_gpu, resolve_device, set_threads
@@ -108,6 +109,7 @@ def build_env(
         )
     made = conform(env, VectorEnv, "env")
     BUILT.get([]).append(made)
+    require_spec(made.spec, f"{type(env).__name__}.spec (env)")
     if settings.agent_order:
         made.order_agents(settings.agent_order)
     return made

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from rltrain.algo.exploration.interface import ExplorationOfShare
+from rltrain.algo.exploration.interface import Exploration, ExplorationOfShare
 from rltrain.algo.learner import Learner
 from rltrain.assemble.build_learner import build_agents
 from rltrain.assemble.build_opponents import build_opponents
@@ -59,12 +59,13 @@ TEST_TIMEOUT, TEST_RESTARTS = 60.0, 20
 
 
 def build_process_rollout(
-    settings: Settings, env: VectorEnv, learner: Learner, buffer: Buffer
+    settings: Settings, env: VectorEnv, learner: Learner, buffer: Buffer, exploration: Exploration
 ) -> ProcessRollout:
     """The environments of training in worker processes.
 
     Args:
         env: one of them, for its sizes; it is closed.
+        exploration: of this process, which follows that of the workers.
 
     Raises:
         ValueError: settings that do not fit together, or an environment that cannot be sent.
@@ -78,7 +79,7 @@ def build_process_rollout(
     check_number(settings, workers.n_workers, hardware.n_envs, "hardware", cores)
     plays_itself = SELF in settings.opponent_weights(training=True)
     require_fit("workers", settings, replay=buffer, plays_itself=plays_itself)
-    ExplorationOfShare(build_exploration(settings), first=0, total=hardware.n_envs)
+    ExplorationOfShare(exploration, first=0, total=hardware.n_envs)
     keeps = {"keeps_hidden": buffer.keeps_hidden, "keeps_values": buffer.keeps_values}
     make = partial(make_rollout, sendable(settings), keeps, env.spec)
     shares = split_envs(hardware.n_envs, workers.n_workers)
@@ -114,6 +115,7 @@ def build_process_rollout(
         env=env,
         agents=agents,
         overlap=workers.overlap,
+        exploration=exploration,
     )
 
 

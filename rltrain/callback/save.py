@@ -18,7 +18,8 @@ class Save(Callback):
 
     Args:
         parts: parts that may be the user's own, by their names in a configuration; the first
-            iteration ends with a ValueError if their state, or the trainer's, cannot be saved.
+            iteration, or the first one with an update, ends with a ValueError if their state, the
+            trainer's or the learner's cannot be saved.
     """
 
     state_names = ("due", "saved_at")
@@ -27,16 +28,17 @@ class Save(Callback):
         self, *, interval: int, replay_buffer: bool, parts: Sequence[tuple[str, object]] = ()
     ) -> None:
         self.due, self.replay_buffer = Due(interval, interval), replay_buffer
-        self.saved_at, self.parts, self.checked = -1, parts, False
+        self.saved_at, self.parts, self.checked = -1, parts, set[bool]()
 
     def on_iteration(self, trainer: Training, value: None = None) -> None:
-        if not self.checked:
+        begun = trainer.clock.updates > 0  # most optimizers make their state in the first one
+        if begun not in self.checked:
             env = getattr(trainer.rollout, "env", None)  # None: those of workers are elsewhere
             update = trainer.learner.target_update
             own = ("algo.target_update", update), ("buffer", trainer.buffer), ("env", env)
-            for name, part in (*own, *self.parts):
+            for name, part in (*own, *self.parts, ("algo", trainer.learner), ("run", trainer)):
                 require_savable(part, name, begun=True)
-            self.checked = True
+            self.checked.add(begun)
         env_steps = trainer.clock.env_steps
         if self.due.reached(env_steps):
             with all_or_nothing(self.due):

@@ -15,6 +15,8 @@ from rltrain.errors import reason
 Interface = TypeVar("Interface")
 REQUIRED = object()
 """In place of a missing default, and of a member that a part lacks."""
+WHOLES = ("env", "algo", "run")
+"""Names of what may hold the user's own parts."""
 LIBRARIES = ("typing", "builtins", "torch")
 """Packages whose classes are not part of an interface."""
 
@@ -70,7 +72,7 @@ def require_savable(part: Any, name: str, *, begun: bool = False) -> None:
     Raises:
         ValueError: where in the state it is, or what its ``state_dict`` raised.
     """
-    if type(part).__module__.startswith("rltrain.") and name != "env":  # which has the user's own
+    if type(part).__module__.startswith("rltrain.") and name not in WHOLES:
         return
     try:
         state: object = getattr(part, "state_dict", dict)()  # a function has none

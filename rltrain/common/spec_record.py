@@ -23,12 +23,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from rltrain.common.json_text import first_problem
 from rltrain.errors import reason
-from rltrain.types import EnvSpec, SpecRecord
+from rltrain.types import LARGEST_SIZE, EnvSpec, SpecRecord
 
+SPEC = TypeAdapter(EnvSpec)
 SHOWN = 300
 """Characters of a text that a message shows."""
-LARGEST = 1 << 22
-"""Largest size in a spec that is read; networks for a larger one are not built."""
 NUMBER_TYPE = re.compile("bool|u?int(8|16|32|64)|float(16|32|64|128)|[<>][iuf][248]")
 """Names of the types of numbers that spaces have."""
 
@@ -42,7 +41,7 @@ def read_spec(record: Mapping[str, object]) -> EnvSpec:
     if unknown := set(record) - {field.name for field in fields(EnvSpec)}:
         raise ValueError(f"unknown field {', '.join(sorted(unknown))}")
     try:
-        spec = TypeAdapter(EnvSpec).validate_python(record)
+        spec = SPEC.validate_python(record)
     except ValidationError as error:
         raise ValueError(first_problem(error)) from error
     for name, words in {**FACTS, "sizes": lambda _: require_sizes(spec)}.items():
@@ -53,6 +52,20 @@ def read_spec(record: Mapping[str, object]) -> EnvSpec:
     return spec
 
 
+def require_spec(spec: object, name: str) -> None:
+    """ValueError for a ``spec`` that no environment has: its field, what was expected, and got."""
+    if not isinstance(spec, EnvSpec):
+        raise ValueError(f"{name}: expected an rltrain.types.EnvSpec, got {spec!r:.100}.")
+    try:
+        read_spec(vars(spec))
+        json.dumps(spec.record)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} is no valid rltrain.types.EnvSpec: {error!s:.300}. Its numbers must "
+            "be Python's own, such as int(space.n)."
+        ) from error
+
+
 def require_sizes(spec: EnvSpec) -> None:
     """ValueError for sizes that no environment has, which memory may have no room for, and for
     actions of no type of numbers.
@@ -61,19 +74,19 @@ def require_sizes(spec: EnvSpec) -> None:
     spaces.append(spec.obs_space or {"tuple": []})
     parts = [part for part in (spec.layout or {}).values() if isinstance(part, Mapping)]
     blocks = [each for part in parts for each in part.values() if isinstance(each, Mapping)]
-    names = ("n_agents", "n_actions", "n_rewards", "frame_stack")
-    counts = {name: getattr(spec, name) for name in names}
-    counts["obs_shape"] = min(spec.obs_shape, default=1)
-    counts["max_steps"] = 1 if spec.max_steps is None else min(spec.max_steps, 1)
     sizes = {
         "frame_stack times obs_shape": spec.frame_stack * math.prod(spec.obs_shape),
         "state_dim per agent": spec.state_dim // max(spec.n_agents, 1),
         "a space": max(map(flat_size, spaces), default=0),
         "a block": max((int(b.get("count", 1)) * int(b.get("size", 1)) for b in blocks), default=0),
     }
-    for name, size in {**counts, **sizes}.items():
-        if not (name in counts) <= size <= LARGEST:
-            raise ValueError(f"{name}: {size!a:.40} is not in {int(name in counts)} … {LARGEST:,}")
+    for name, size in sizes.items():
+        if not 0 <= size <= LARGEST_SIZE:
+            raise ValueError(f"{name}: {size!a:.40} is not in 0 … {LARGEST_SIZE:,}")
+    if spec.n_rewards not in (1, spec.n_agents):
+        raise ValueError(f"n_rewards is {spec.n_rewards}, not 1 or n_agents ({spec.n_agents})")
+    if wrong := [x for x in spec.obs_bytes if not 0 <= x[0] < x[1] <= math.prod(spec.obs_shape)]:
+        raise ValueError(f"obs_bytes has {wrong[0]}, which are no columns of observations")
     types = [one["dtype"] for one in spaces if "dtype" in one]
     for name in types + [spec.action_dtype] * bool(spec.action_components or spec.joint):
         number_type(name)

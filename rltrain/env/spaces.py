@@ -8,7 +8,7 @@ environments exceed a little.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
@@ -31,7 +31,7 @@ class ObsView(NamedTuple):
 
     convert: Convert
     shape: tuple[int, ...]
-    dtype: str  # as stored
+    dtype: Literal["float32", "uint8"]  # as stored
     scale: float  # the networks see array * scale
     byte_columns: tuple[tuple[int, int, float], ...] = ()  # EnvSpec.obs_bytes
 
@@ -100,7 +100,7 @@ def recorded_view(record: SpecRecord) -> ObsView:
             scales[start:stop] = scale
         return ObsView(lambda obs: read(obs) * scales, (n,), "float32", 1.0, columns)
     shape, dtype = tuple(record["box"]), number_type(record["dtype"])
-    name = "uint8" if dtype in (np.uint8, np.bool_) else "float32"
+    name: Literal["float32", "uint8"] = "uint8" if dtype in (np.uint8, np.bool_) else "float32"
     stored, channels, bounds = np.dtype(name), record.get("channels"), recorded_bounds(record)
 
     def convert(obs: object) -> np.ndarray:

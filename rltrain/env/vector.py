@@ -17,7 +17,7 @@ import numpy as np
 from rltrain.common.conformance import conform
 from rltrain.common.failures import close_all, closed_on_error
 from rltrain.common.machine.streams import warnings_once
-from rltrain.common.spec_record import changes
+from rltrain.common.spec_record import changes, require_spec
 from rltrain.env.shown import ARRAYS, Teams, checked_drawing, checked_images, shown_arrays
 from rltrain.errors import Containment, EnvError, reason
 from rltrain.interfaces import EpisodeSeeds, VectorEnv, optional
@@ -124,6 +124,7 @@ class SyncVectorEnv(VectorEnv):
         with warnings_once(), closed_on_error("an environment", self.envs):
             self.envs += (self._make() for _ in range(n_envs))  # each as soon as it is made
             self.spec = spec = self.envs[0].spec
+            require_spec(spec, f"{type(self.envs[0]).__name__}.spec (env)")
             for env in self.envs[1:]:
                 env.order_agents([str(name) for name, *_ in spec.agents or ()])
                 if env.spec != spec and (changed := changes(env.spec.record, spec.record)):
@@ -333,8 +334,7 @@ class SyncVectorEnv(VectorEnv):
         self.obs[e], self.avail_actions[e] = observation.obs, observation.avail_actions
         if self.spec.state_dim:
             self.state[e] = observation.state
-        self.last[e] = last
-        self.infos[e] = info
+        self.last[e], self.infos[e] = last, info
 
 
 def require_separate(vectors: Sequence[VectorEnv]) -> None:

@@ -96,6 +96,19 @@ def test_windows_of_one_agent_have_one_agent_and_its_number():
         check()(replace(one, agent=torch.tensor([[0], [2]])))
 
 
+@pytest.mark.parametrize(
+    ("changes", "clock", "said"),
+    [
+        ({"weight": np.ones(2, np.float32)}, Clock(), r"got float32 \[2\] \(NumPy\)"),
+        ({}, None, r"clock: expected an rltrain\.types\.Clock, got None"),
+    ],
+)
+def test_what_looks_like_a_batch_and_a_clock_is_none(changes, clock, said):
+    """Defect: float32 [2] was expected, and float32 [2] was given."""
+    with pytest.raises(ValueError, match=said):
+        plain_learner().update(replace(make_batch([1, 1], PLAIN), **changes), clock)
+
+
 def test_stacked_frames_make_observations_wider():
     stacked = replace(SPEC, frame_stack=2)
     with pytest.raises(ValueError, match=r"batch\.obs: expected float32 \[5, 3, 2, 6\]"):

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rltrain.common.spec_record import LARGEST, changes, read_spec
+from rltrain.common.spec_record import changes, read_spec, require_spec
 from rltrain.env.gymnasium import GymnasiumEnv
-from rltrain.types import EnvSpec
+from rltrain.types import LARGEST_SIZE, EnvSpec
 from tests.env.scripted import Scripted
 
 Box, Discrete, Dict = spaces.Box, spaces.Discrete, spaces.Dict
@@ -87,11 +87,14 @@ NONE = [
     *({name: -5} for name in ("n_agents", "state_dim", "max_steps")),
     *({name: 10**9} for name in ("n_agents", "n_actions", "n_rewards", "frame_stack", "state_dim")),
     *({"obs_shape": shape} for shape in ([0], [-3, -3], [10**9], [3000, 3000], [10**4000] * 2)),
-    {"frame_stack": 2, "obs_shape": [LARGEST - 1]},
+    {"frame_stack": 2, "obs_shape": [LARGEST_SIZE - 1]},
     {"obs_space": {"dict": [["x", {"box": [10**10], "dtype": "float32"}]]}},
     {"agents": [["a", {"discrete": 2, "start": 0}, {"multi_binary": [10**9]}]]},
     {"layout": {"obs": {"own": {"count": 10**9, "size": 10**9}}}},
-    *({"obs_dtype": name} for name in ("9" * 5000, "(2,)f4", "f4,f4", "object", "floaty", "")),
+    *(
+        {"obs_dtype": name}
+        for name in ("9" * 5000, "(2,)f4", "f4,f4", "object", "floaty", "", "int8", np.float32)
+    ),
     {"obs_space": {"box": [1], "dtype": "9" * 5000}},
     {"action_components": [[2, 0]], "action_dtype": "9" * 5000},
     {
@@ -103,7 +106,13 @@ NONE = [
             ]
         ]
     },
-    *({"obs_scale": scale} for scale in ("1e999999999", float("inf"), None)),
+    *({"obs_scale": scale} for scale in ("1e999999999", float("inf"), None, float("nan"), 0.0)),
+    *({"n_actions": n} for n in (2.0, "2", True, np.int64(2))),
+    *({"obs_shape": shape} for shape in (3, [], [3.0], [np.int64(3)])),
+    {"n_agents": 3, "n_rewards": 2},
+    {"obs_bytes": [[0, 9, 1.0]]},
+    {"first_action": "a"},
+    {"agents": 5},
 ]
 """Fields that no environment has."""
 
@@ -116,6 +125,8 @@ def test_a_spec_that_no_environment_has_is_refused_at_once(wrong) -> None:
     with pytest.raises(ValueError, match=r"is|are") as found:
         read_spec({**record, **wrong})
     assert len(str(found.value)) < 300
+    with pytest.raises(ValueError, match=r"^Own\.spec is no valid rltrain\.types\.EnvSpec: "):
+        require_spec(EnvSpec(**{**record, **wrong}), "Own.spec")
 
 
 def test_large_specs_of_environments_are_read() -> None:

@@ -1,11 +1,15 @@
 """Mistakes in one's own environments are named."""
 
+from dataclasses import replace
+
 import pytest
 from gymnasium import spaces
 
 import rltrain
-from rltrain.errors import EnvError, RltrainError
+from rltrain.env.vector import SyncVectorEnv
+from rltrain.errors import EnvError, RltrainError, UsageError
 from tests.env.scripted import Plain
+from tests.hardware.walks import Walk
 from tests.integration.test_own_parts_refused import CARTPOLE
 
 
@@ -33,6 +37,23 @@ def test_text_is_neither_a_reward_nor_a_flag(tmp_path, changes, said):
     overrides = [w for w in CARTPOLE if w != "env=cartpole"]
     with pytest.raises(EnvError, match=said):
         rltrain.make_trainer(["algo=dqn", *overrides], tmp_path, env=env).train()
+
+
+@pytest.mark.parametrize("spec", [replace(Walk.spec, n_actions=0), replace(Walk.spec, obs_shape=3)])
+def test_a_spec_that_no_environment_has_is_refused_wherever_it_enters(tmp_path, spec):
+    """Defect: raw errors of PyTorch and NumPy."""
+    batched, own = SyncVectorEnv(make=Walk, n_envs=1), type("Own", (Walk,), {"spec": spec})
+    batched.spec = spec
+    overrides = ["algo=iql", *(w for w in CARTPOLE if w != "env=cartpole")]
+    for make in (
+        lambda: rltrain.make_learner(overrides, spec),
+        lambda: SyncVectorEnv(make=own, n_envs=1),
+        lambda: rltrain.make_trainer(overrides, tmp_path, env=lambda n_envs: batched),
+    ):
+        with pytest.raises(
+            (ValueError, UsageError), match=r"is no valid .*(n_actions is 0|obs_sh)"
+        ):
+            make()
 
 
 def test_an_observation_without_numbers_is_refused():

@@ -96,6 +96,12 @@ class Indexes(Whole):
         self.order = nn.Parameter(torch.arange(2), requires_grad=False)
 
 
+class Complex(Whole):
+    def __init__(self, *, spec):
+        super().__init__(spec=spec)
+        self.register_buffer("phase", torch.ones(2, dtype=torch.complex64))
+
+
 class Frozen(Whole):
     @torch.no_grad()
     def unroll(self, batch, start=0, stop=None):
@@ -318,6 +324,7 @@ PARTS = {
         rf"checkpoints \({said}"
         for name, said in UNSAVED.items()
     },
+    f"algo.network={{_target_: {HERE}.Complex}}": r"Complex cannot be saved .*\(phase: an array of",
     f"buffer=on_policy; buffer._target_={HERE}.NoPlan": r"NoPlan\.plan \(buffer\) returned None: "
     r"expected an rltrain\.types\.Plan",
     "algo.optimizer={_target_: torch.optim.LBFGS}": "LBFGS computes the loss several times a step.*"

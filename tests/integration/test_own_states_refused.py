@@ -1,6 +1,7 @@
 """States of one's own parts that no checkpoint can hold are named in the first iteration."""
 
 import pytest
+import torch
 
 import rltrain
 from rltrain.algo.exploration.epsilon import FixedEpsilon
@@ -48,6 +49,25 @@ class LateTeam(Scripted):
 
     def load_state_dict(self, state):
         self.t = state["t"]
+
+
+class LateOptimizer(torch.optim.SGD):
+    """Has its state after the first step."""
+
+    def step(self, closure=None):
+        super().step()
+        self.state[self.param_groups[0]["params"][0]]["mean"] = torch.zeros(1, dtype=torch.bfloat16)
+
+
+def test_a_state_that_an_optimizer_makes_is_checked_after_the_first_update(tmp_path):
+    """Defect: a run trained to its end, and could not be saved there."""
+    overrides = [*CARTPOLE, f"algo.optimizer={{_target_: {HERE}.LateOptimizer, lr: 0.01}}"]
+    trainer = rltrain.make_trainer([*overrides, "algo.batch_size=4"], tmp_path)
+    with pytest.raises(
+        ValueError, match=r"algo: .*\(optimizer\.mean: an array of bfloat16 cannot be"
+    ):
+        trainer.train()
+    assert trainer.clock.env_steps < 30
 
 
 @pytest.mark.parametrize(

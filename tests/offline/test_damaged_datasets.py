@@ -114,11 +114,11 @@ SAYS = [
         (INNER, {"box": shape, "dtype": dtype}, "spec.observations are")
         for shape, dtype in (("12", "float32"), ([1.5], "float32"), ([1], "floaty"))
     ),
-    (("spec", "obs_dtype"), "floaty", r"spec\.stored observations are invalid"),
+    (("spec", "obs_dtype"), "floaty", r"spec\.obs_dtype is"),
     (("spec", "action_components"), 3, r"spec\.action_components is 3"),
     (("spec", "agents"), 3, r"spec\.agents is 3"),
-    (("spec", "obs_scale"), float("inf"), r"spec\.stored observations are invalid"),
-    (("spec", "max_steps"), -5, r"spec\.sizes are invalid"),
+    (("spec", "obs_scale"), float("inf"), r"spec\.obs_scale is"),
+    (("spec", "max_steps"), -5, r"spec\.max_steps is"),
     *(((name,), 7, f"{name} is not the sum") for name in ("episodes", "transitions")),
     (("shards", 0, "steps"), None, r"shards\.0\.steps is None"),
     (("shards", 0, "sha256"), None, r"shards\.0\.sha256 is None"),

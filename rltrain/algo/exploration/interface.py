@@ -40,7 +40,10 @@ class Exploration(Stateful):
     def choose(
         self, q: np.ndarray, available: np.ndarray, clock: Clock, rng: np.random.Generator
     ) -> np.ndarray:
-        """q [E, N, A] and available [E, N, A] bool to actions [E, N] int64."""
+        """q [E, N, A] and available [E, N, A] bool to actions [E, N] int64. Actions in an
+        environment may only depend on its own rows of ``q`` and ``available``, and the state on
+        none: in worker processes the rows of other environments are 0 and True.
+        """
 
     def probability(
         self, q: np.ndarray, available: np.ndarray, action: np.ndarray, clock: Clock

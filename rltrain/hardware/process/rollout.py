@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from torch import nn
 
+from rltrain.common.stateful import Stateful
 from rltrain.hardware.env_share import Share
 from rltrain.hardware.process.supervision import Supervision
 from rltrain.hardware.steps import loaded_steps, saved_steps
@@ -35,6 +36,7 @@ class ProcessRollout:
         env: one environment like those of the workers, for its sizes; it is closed.
         agents: the learner's, which the workers' agents follow.
         overlap: collect the next steps while the caller learns.
+        exploration: of this process, where it does not act; follows that of the first worker.
     """
 
     def __init__(
@@ -45,12 +47,13 @@ class ProcessRollout:
         env: VectorEnv,
         agents: nn.Module,
         overlap: bool,
+        exploration: Stateful,
     ) -> None:
         self.shares, self.agents, self.overlap = workers.shares, agents, overlap
         self.about, self.spec, self.n_envs = env.about, env.spec, workers.shares[0].total
         env.close()
         self._workers, self._exchange = workers, exchange
-        self.seconds = exchange.seconds
+        self.seconds, self.exploration = exchange.seconds, exploration
         self._lost = np.zeros(self.n_envs, np.bool_)  # [E] open episodes that the next Steps drop
         self._asked: tuple[int, Clock] | None = None  # what the workers are collecting
         self._ready: Steps | None = None  # collected, and not given away yet
@@ -85,6 +88,7 @@ class ProcessRollout:
             "replaced": self._workers.replaced,
             "lost": self._lost.copy(),
             "ready": None if self._ready is None else saved_steps(self._ready),
+            "exploration": self.exploration.state_dict(),
         }
         if self._workers.broken:
             begun, carried = max(self._workers.episodes), list(self._workers.carried)
@@ -140,6 +144,8 @@ class ProcessRollout:
                 f"has {have}: set hardware.n_envs and hardware.n_workers as they were."
             )
         self._asked = self._ready = None
+        if state.get("exploration"):
+            self.exploration.load_state_dict(state["exploration"])
         workers = self._workers
         workers.replaced = int(state["replaced"])
         if state["workers"] is None:  # all are replaced
@@ -164,9 +170,11 @@ class ProcessRollout:
             return self._ready
         assert self._asked is not None, "the workers were asked to collect"
         (n_steps, _), answers = self._asked, self._workers.receive()
-        for share, (_, lost, _, _) in zip(self.shares, answers, strict=True):
+        for share, (_, lost, *_) in zip(self.shares, answers, strict=True):
             self._lost[share.envs] |= lost
         self._lost |= self._workers.take_lost()
+        if answers[0][4]:
+            self.exploration.load_state_dict(answers[0][4])
         fields = self._exchange.joined(n_steps, [each[3] for each in answers])
         episodes = in_order(fields["last"], self.shares, [each[0] for each in answers])
         steps = Steps(**fields, lost=self._lost.copy(), episodes=tuple(episodes))

@@ -110,7 +110,7 @@ class Supervision:
         if self._question[0][0] in STEPPING:
             self._tried |= {share.number for share in self.shares}
         if self._question[0][0] == "collect":
-            self.episodes = [used for _, _, used, _ in answers]
+            self.episodes = [used for _, _, used, *_ in answers]
         return answers
 
     def take_lost(self) -> np.ndarray:

@@ -69,12 +69,13 @@ class Worker:
 
     def collect(
         self, n_steps: int, clock: Clock
-    ) -> tuple[tuple[Episode, ...], np.ndarray, int, object]:
+    ) -> tuple[tuple[Episode, ...], np.ndarray, int, object, StateDict]:
         """Give the next ``n_steps`` time steps to the run.
 
         Returns:
             the finished episodes, the environments [E] whose open episode is to be dropped first,
-            the number of the next episode, and what ``exchange`` has for the run.
+            the number of the next episode, what ``exchange`` has for the run, and the state of the
+            exploration.
         """
         self.exchange.read(self.agents)
         steps = self.rollout.collect(n_steps, clock)
@@ -82,7 +83,8 @@ class Worker:
             self.rollout.abandon(self.seeds.used)
             steps = self.rollout.collect(n_steps, clock)
         part = self.exchange.write(step_arrays(steps), self.share)
-        return steps.episodes, steps.lost, self.seeds.used, part
+        explored = self.rollout.policy.state_dict().get("exploration", {})
+        return steps.episodes, steps.lost, self.seeds.used, part, explored
 
     def run_episodes(self, n: int, seed: int, clock: Clock) -> list[Episode]:
         """``n`` test episodes."""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from rltrain.common.stateful import Stateful
 from rltrain.hardware.env_share import split_envs
 from rltrain.hardware.process.process import WorkerProcess
 from rltrain.hardware.process.rollout import ProcessRollout
@@ -139,6 +140,7 @@ def rollout_beside(overlap=False):
     """A rollout of three walks in two workers."""
     exchange, env = Nearby(), rollout(1, Tasked).env
     parts = {"exchange": exchange, "env": env, "agents": None, "overlap": overlap}
+    parts["exploration"] = Stateful()
     return ProcessRollout(workers=workers(exchange), **parts)
 
 

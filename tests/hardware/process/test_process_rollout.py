@@ -7,6 +7,8 @@ import pytest
 import torch
 
 import rltrain
+from rltrain.algo.exploration.epsilon import EpsilonGreedy
+from rltrain.algo.exploration.interface import Exploration
 from rltrain.errors import EnvError, UsageError
 from tests.hardware.process import faults
 from tests.helpers import require_same
@@ -27,13 +29,33 @@ def faults_folder(tmp_path, monkeypatch):
     forkserver._forkserver._stop()
 
 
+class Counting(EpsilonGreedy):
+    """Epsilon falls with every call."""
+
+    calls, metrics = 0, Exploration.metrics
+
+    def epsilon(self, clock):
+        self.calls += 1
+        return max(0.1, 1 - self.calls / 50)
+
+    def state_dict(self):
+        return {"calls": self.calls}
+
+    def load_state_dict(self, state):
+        self.calls = state["calls"]
+
+
 def trained(overrides, folder, resume=False):
-    """Learner and buffer after a whole run."""
+    """Learner, buffer and what the exploration counted after a whole run."""
     with closing(rltrain.make_trainer(overrides, run_dir=folder)) as trainer:
         if resume:
             trainer.restore(folder)
         trainer.train()
-        return {"learner": trainer.learner.state_dict(), "buffer": trainer.buffer.state_dict()}
+        return {
+            "learner": trainer.learner.state_dict(),
+            "buffer": trainer.buffer.state_dict(),
+            "exploration": trainer.actor.exploration.state_dict(),
+        }
 
 
 def resumed(overrides, folder):
@@ -63,10 +85,17 @@ APEX = [
 
 NORMALIZED = [*SMALL, "algo.network.normalize_obs=true"]
 BOTH = [*APEX, "algo.network.normalize_obs=true"]
+COUNTING = [
+    *SMALL,
+    f"algo.exploration._target_={__name__}.Counting",
+    *("algo.exploration.start=1", "algo.exploration.end=0.1"),
+]
 
 
 @pytest.mark.parametrize(
-    "words", slow_except([BOTH], [NORMALIZED, APEX, BOTH]), ids=["dqn", "apex", "both"]
+    "words",
+    slow_except([BOTH, COUNTING], [NORMALIZED, APEX, BOTH, COUNTING]),
+    ids=["dqn", "apex", "both", "counting"],
 )
 def test_workers_collect_what_one_process_collects(tmp_path, words):
     """Five environments of two workers, to the last bit; a resumed run as well."""

@@ -7,6 +7,7 @@ import threading
 import pytest
 import torch
 
+from rltrain.common.stateful import Stateful
 from rltrain.config.catalog import SHIPPED
 from rltrain.hardware.env_share import Share, split_envs
 from rltrain.hardware.process.rollout import ProcessRollout
@@ -56,7 +57,12 @@ class Here:
 def test_workers_get_the_clock_of_the_iteration_that_they_collect_for(overlap):
     here, clock = Here(), Clock(env_steps=10, episodes=3, updates=7)
     collects = ProcessRollout(
-        workers=here, exchange=here, env=rollout(2).env, agents=None, overlap=overlap
+        workers=here,
+        exchange=here,
+        env=rollout(2).env,
+        agents=None,
+        overlap=overlap,
+        exploration=Stateful(),
     )
     expected = [clock]
     for _ in range(3):
