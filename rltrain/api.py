@@ -155,9 +155,9 @@ def succeeded(result: Result) -> Result:
         raise SystemExit(result.exit_code)
     if result.exit_code:
         cause = "one of several processes did." if result.error is None else failure(result.error)
-        raise RuntimeError(
-            f"The run failed: {cause} The traceback is in {result.run_dir / 'train.log'}."
-        )
+        log = result.run_dir / "train.log"
+        where = f" The traceback is in {log}." if log.exists() else ""
+        raise RuntimeError(f"The run failed: {cause}{where}")
     return result
 
 

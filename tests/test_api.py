@@ -342,5 +342,7 @@ def test_the_runs_of_a_report_may_be_results(small):
 def test_a_failed_run_says_why_whatever_is_in_its_folder(tmp_path):
     """Defect: "The run failed: None" where its record was gone."""
     for error, said in ((ValueError("too hot"), "ValueError: too hot"), (None, "one of several")):
-        with pytest.raises(RuntimeError, match=f"The run failed: {said}"):
+        with pytest.raises(RuntimeError, match=f"The run failed: {said}") as raised:
             succeeded(Result(tmp_path, exit_code=1, error=error))
+        assert ("train.log" in str(raised.value)) == (tmp_path / "train.log").exists()
+        (tmp_path / "train.log").touch()  # the first time the folder was deleted

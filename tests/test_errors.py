@@ -24,6 +24,25 @@ def test_every_error_has_an_exit_code(error: Exception, code: int) -> None:
     assert errors.find_exit_code(error) == code
 
 
+MISSING = {
+    2: """mode=report runs=nowhere; mode=match checkpoints=[nowhere,builtin]
+        ; algo=dqn env=cartpole dataset.read=nowhere; algo=qmix env=smac env.opponent=nowhere""",
+    3: """resume=nowhere; config=nowhere; algo=dqn env=cartpole checkpoint=nowhere
+        ; mode=evaluate checkpoint=nowhere; mode=push hub.repo=a/b checkpoint=nowhere""",
+}
+"""Commands by the exit code that the README gives for what is missing."""
+
+
+@pytest.mark.parametrize(
+    ("typed", "code"), [(typed, code) for code in MISSING for typed in MISSING[code].split(";")]
+)
+def test_what_is_missing_has_the_exit_code_of_the_table(typed, code, own_folder):
+    with pytest.raises(errors.RltrainError) as raised:
+        entry.run(typed.split())
+    assert raised.value.exit_code == code
+    assert "nowhere" in str(raised.value)
+
+
 @pytest.mark.parametrize(
     ("name", "near"),
     [("QMIX", "qmix"), ("q_mix", "qmix"), ("qmx", "qmix"), ("qimx", "qmix"), ("qmixx", "qmix")],

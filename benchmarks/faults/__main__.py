@@ -1,12 +1,14 @@
 """Inject faults of one kind and count the outcomes: ``python -m benchmarks.faults NAME
-[--seed N] [--cases N]``. The counts are written to ``benchmarks/data/faults/NAME.json``, those of
-``determinism --envs ENV …`` to ``determinism-ENV-….json``.
+[--seed N] [--cases N]``. At the end the counts are written to ``benchmarks/data/faults/NAME.json``
+(those of ``determinism --envs ENV …`` to ``determinism-ENV-….json``), where with ``--cases`` they
+only replace those of as many cases or fewer.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import tempfile
 import time
@@ -36,6 +38,7 @@ from benchmarks.faults import (
     sweeps,
     workers,
 )
+from rltrain.common.files import get_json
 from rltrain.hardware.device import machine
 from rltrain.mode.run_folder import git_state
 
@@ -67,8 +70,8 @@ KINDS: dict[str, Cases] = {
 """
 
 
-def count(kind: str, cases: Cases, seed: int, n_cases: int | None) -> Iterator[dict[str, Any]]:
-    """Make the faults of a kind; yields the record that is kept after each case."""
+def count(kind: str, cases: Cases, seed: int, n_cases: int | None) -> dict[str, Any]:
+    """Make the faults of a kind; returns the record that is kept."""
     start, n, failed = time.monotonic(), 0, {}
     about = {**git_state(), "machine": machine()}
     with tempfile.TemporaryDirectory() as folder:
@@ -77,22 +80,22 @@ def count(kind: str, cases: Cases, seed: int, n_cases: int | None) -> Iterator[d
             if problem is not None:
                 failed[name] = problem
                 print(f"{name}: {problem}", flush=True)
-            yield {
-                "kind": kind,
-                "seed": seed,
-                "cases": n,
-                "passed": n - len(failed),
-                "failed": failed,
-                "minutes": round((time.monotonic() - start) / 60, 1),
-                **about,
-            }
+    return {
+        "kind": kind,
+        "seed": seed,
+        "cases": n,
+        "passed": n - len(failed),
+        "failed": failed,
+        "minutes": round((time.monotonic() - start) / 60, 1),
+        **about,
+    }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.faults")
     parser.add_argument("kind", choices=sorted(KINDS))
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--cases", type=int, default=None, help="of all of them, only so many")
+    parser.add_argument("--cases", type=int, help="so many instead of all of them")
     parser.add_argument(
         "--envs", nargs="+", choices=sorted(determinism.ENVS), help="determinism: only in these"
     )
@@ -102,10 +105,11 @@ def main() -> int:
         if name != "determinism":
             parser.error("--envs is for determinism")
         name, cases = "-".join([name, *options.envs]), partial(determinism.cases, envs=options.envs)
-    COUNTS.mkdir(parents=True, exist_ok=True)
-    for record in count(options.kind, cases, options.seed, options.cases):
-        text = json.dumps(record, indent=1) + "\n"
-        (COUNTS / f"{name}.json").write_text(text, encoding="utf-8")
+    record = count(options.kind, cases, options.seed, options.cases)
+    file = COUNTS / f"{name}.json"
+    kept = get_json(file)["cases"] if file.exists() else math.inf
+    if options.cases is None or record["cases"] >= kept:
+        file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     print(f"{name}: {record['passed']} of {record['cases']} as promised")
     return 0 if record["passed"] == record["cases"] else 1
 

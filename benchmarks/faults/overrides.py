@@ -1,5 +1,5 @@
 """Malformed overrides: refused in at most six lines with exit code 2, in under two seconds, without
-writing anything; for a typo of one edit, the message suggests the right key.
+writing anything; for a key with one letter wrong, the message names the right one.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from benchmarks.faults import __main__ as command
 from benchmarks.faults import determinism
 from benchmarks.faults.__main__ import COUNTS, KINDS
 from rltrain.common.files import get_json
@@ -37,6 +38,24 @@ def test_kept_counts_name_their_commit_and_every_failure(file):
     kept = get_json(file)
     assert {"seed", "git_commit", "machine"} <= set(kept)
     assert kept["cases"] - kept["passed"] == len(kept["failed"])
+
+
+@pytest.mark.parametrize(
+    ("typed", "before", "after"),
+    [([], None, 5), ([], 9, 5), (["3"], None, None), (["3"], 5, 5), (["3"], 3, 3), (["7"], 5, 7)],
+)
+def test_fewer_cases_than_were_counted_leave_the_kept_counts(
+    typed, before, after, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(command, "COUNTS", tmp_path)
+    drawn = lambda folder, seed, n: ((str(i), None) for i in range(n or 5))  # noqa: E731
+    monkeypatch.setitem(KINDS, "lines", drawn)
+    file = tmp_path / "lines.json"
+    if before is not None:
+        file.write_text(f'{{"cases": {before}}}')
+    monkeypatch.setattr("sys.argv", ["", "lines", *(f"--cases={n}" for n in typed)])
+    assert command.main() == 0
+    assert (get_json(file)["cases"] if file.exists() else None) == after
 
 
 def test_make_soak_makes_every_kind_of_fault():

@@ -44,6 +44,7 @@ class Answer:
     typed: tuple[str, ...] = ()  # alternatives, each of one or several overrides
     sure: bool = True
     why: str = ""
+    typo: bool = False  # the key has one letter wrong: it is named even if the value does not fit
 
     def __str__(self) -> str:
         """A sentence with a leading space, or nothing."""
@@ -78,7 +79,7 @@ def accepted(answers: Iterable[Answer], refusal: Refusal) -> Answer:
         kept = tuple(typed for typed in answer.typed if not refusal(typed))
         if kept or not answer.typed:
             return answer if kept == answer.typed else replace(answer, typed=kept)
-        if answer.sure and not names.why:
+        if answer.typo or (answer.sure and not names.why):
             first = answer.typed[0]
             keys = [word.partition("=")[0].strip("'+") for word in first.split()]
             key = next((k for k in keys if "." in k), keys[0])
@@ -86,8 +87,10 @@ def accepted(answers: Iterable[Answer], refusal: Refusal) -> Answer:
             why = refusal(first).rstrip(".")
             if not any(f"{word.partition('=')[0]}=" in why for word in choices.split()):
                 why = why.replace(" Type ", f" Type {choices}")
-            here = f"{key} is a key of {choices.strip()}" if choices else f"Here it is {key}"
-            names = Answer(why=f"{here}. {why}")
+            here = f"{key} is a key of {choices.strip()}." if choices else f"Here it is {key}."
+            names = Answer(why=f"Did you mean {key}? {why}" if answer.typo else f"{here} {why}")
+        if answer.typo:
+            break
     return names
 
 

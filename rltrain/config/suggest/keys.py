@@ -76,10 +76,10 @@ def _key_answers(key: str, value: str, known: Tree, catalog: Catalog) -> Iterato
     as_typed = key.replace("/", ".").replace("-", "_").rpartition(".")[2]
     values = [k for k, v in known.items() if not isinstance(v, Mapping) and "_target_" not in k]
 
-    def typed(*keys: str, sure: bool = True, why: str = "") -> Iterator[Answer]:
+    def typed(*keys: str, sure: bool = True, why: str = "", typo: bool = False) -> Iterator[Answer]:
         if keys:
             typed_overrides = tuple(pasteable(k, value, known, catalog) for k in keys)
-            yield Answer(typed_overrides, sure and len(typed_overrides) == 1, why)
+            yield Answer(typed_overrides, sure and len(typed_overrides) == 1, why, typo)
 
     if name not in known and (name in NAMED_BY or f"env.{name}" in NAMED_BY):
         named = for_choice("env", value, catalog).typed
@@ -108,8 +108,8 @@ def _key_answers(key: str, value: str, known: Tree, catalog: Catalog) -> Iterato
     yield from typed(*same_end)
     groups = [g for g in catalog.groups if g != "experiment"]
     near = [k for k in (*values, *groups) if one_edit(name, k.replace("/", ".")) and len(k) > 2]
-    yield from typed(*near, sure=False)
-    yield from typed(*(k for k in known if one_edit(name, k)), sure=False)
+    yield from typed(*near, sure=False, typo=True)
+    yield from typed(*(k for k in known if one_edit(name, k)), sure=False, typo=True)
     same_leaf = [k for k in values if k.rpartition(".")[2] == leaf]
     yield from typed(*[k for k in same_leaf if k.startswith(f"{root}.")][:3])
     yield from _foreign_leaf_answers(root, leaf, value, known, catalog)
@@ -189,7 +189,7 @@ def for_node(
         *foreign(key.rpartition(".")[2], value, known, catalog),
     )
     held = [f"{key}.{name}" for name in known[key] if name != "_target_"]
-    answer = accepted(answers, refusal)
+    answer = accepted(answers, refusal) if refusal is not not_tried else Answer()
     return answer if answer.typed else Answer(why=f"Set one of them: {', '.join(held)}")
 
 

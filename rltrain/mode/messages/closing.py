@@ -47,7 +47,8 @@ def result(facts: JsonObject, trainer: Trainer) -> list[str]:
     if status != "finished":
         lines[0] += f" {kept_text(trainer.run_dir / 'checkpoints', env_steps)}"
     if "error" in facts:
-        lines += [facts["error"], f"The traceback is in {shown(trainer.run_dir)}/train.log."]
+        log = trainer.run_dir / "train.log"
+        lines += [facts["error"], *([f"The traceback is in {shown(log)}."] if log.exists() else [])]
     return lines
 
 

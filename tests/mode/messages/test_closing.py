@@ -36,6 +36,11 @@ def saved(folder, full=(), best=None):
         checkpoint.name_pointer(folder / "checkpoints", "best", best)
 
 
+def logged(folder):
+    (folder / "run").mkdir()
+    (folder / "run/train.log").touch()
+
+
 def test_a_finished_run_ends_in_five_lines(trainer, own_folder):
     saved(own_folder / "run", full=[300], best=200)
     (own_folder / "run/learning_curve.png").touch()
@@ -111,6 +116,7 @@ def test_a_run_that_a_metric_ended_continues_without_it(trainer, own_folder, tru
 
 
 def test_a_job_of_a_sweep_ends_with_sentences(trainer, own_folder):
+    logged(own_folder)
     facts = {**FACTS, "status": "failed", "error": "ValueError: no money"}
     assert one_line(result(facts, trainer)) == (
         "Failed at 300 env steps after 75 s. Last test: win rate 25% [7%, 59%], return 7.00. "
@@ -171,6 +177,8 @@ def test_without_a_full_checkpoint_the_best_weights_are_evaluated(trainer, own_f
 
 def test_a_failed_run_names_its_error_and_what_is_kept(trainer, own_folder):
     facts = FACTS | {"status": "failed", "error": "ValueError: no"}
+    assert result(facts, trainer)[-1] == "ValueError: no"  # the run folder was deleted
+    logged(own_folder)
     lines = result(facts, trainer)
     assert lines[0].endswith("return 8.00. Nothing is kept: there was no checkpoint yet.")
     assert lines[-2:] == ["ValueError: no", "The traceback is in run/train.log."]
