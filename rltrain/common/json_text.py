@@ -133,13 +133,6 @@ def intact(rows: Iterable[tuple[int, Row | None]], what: str, problems: list[str
         problems.append(f"{what} that cannot be read are left out: {named}")
 
 
-def read_row(row: JsonObject) -> JsonObject | None:
-    """The row in an object: its numbers and nulls; None if it has no env steps."""
-    if not is_number(row.get("env_steps")):
-        return None
-    return {name: v for name, v in row.items() if v is None or is_number(v)}
-
-
 def is_number(value: Any) -> TypeGuard[float]:
     """Whether a value is a number that can be computed with."""
     return type(value) in (int, float) and abs(value) <= LARGEST

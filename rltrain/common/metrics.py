@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from rltrain.types import Episode, StateDict
 
+CLOCK = ("env_steps", "updates", "episodes", "seconds")
+"""Columns that place a row of metrics; every other column is a metric."""
 METRICS = tuple(
     f"{group}/{name}"
     for group, names in {
@@ -242,6 +244,14 @@ def read_test(value: object) -> dict[str, float] | None:
         for name, x in test.items()
     )
     return test if fits and not test["env_steps"] < 0 else None
+
+
+def read_row(row: dict[str, Any]) -> dict[str, Any] | None:
+    """The numbers and nulls of an object; None without env steps, or if a known metric is text."""
+    numbers = {name: v for name, v in row.items() if v is None or is_number(v)}
+    others = [row[name] for name in row.keys() - numbers.keys() if name in (*CLOCK, *METRICS)]
+    damaged = any(type(value) not in (int, float) for value in others)
+    return None if damaged or numbers.get("env_steps") is None else numbers
 
 
 def by_opponent(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:

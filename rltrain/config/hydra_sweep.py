@@ -22,9 +22,10 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from rltrain.common.files import absolute_path, expanded
+from rltrain.common.json_text import flat
 from rltrain.config.catalog import RECOMMENDED
 from rltrain.config.command_line import in_quotes
-from rltrain.config.compose import compose_checked, problem_line
+from rltrain.config.compose import Composition, compose_checked, problem_line
 from rltrain.config.overrides import SWEPT_PATHS, contained, is_file, jobs, parse, sets_hydra
 from rltrain.config.schema import Settings
 from rltrain.config.suggest.value_forms import for_plugin
@@ -33,8 +34,6 @@ from rltrain.errors import UsageError
 
 Launch = Callable[[Sequence[tuple[Sequence[str], Path]]], object]
 """Runs or lists jobs: the overrides of each, as those of a single run, and its folder."""
-
-
 SEARCH_PATH = "hydra.searchpath"
 SWEEPER = ("hydra/sweeper", "hydra.sweeper.")
 """Overrides of Hydra's sweeper, which then chooses the jobs."""
@@ -128,6 +127,14 @@ def job_overrides(overrides: Sequence[str]) -> list[list[str]]:
             "twice. Leave one out."
         )
     return found
+
+
+def fixed_settings(overrides: Sequence[str], composed: Composition) -> Settings:
+    """The settings of a job or trial; UsageError for a value, typed or in a file, of the clock."""
+    for text in (*overrides, *(f"{key}={value}" for key, value in flat(composed.tree).items())):
+        if re.search(r"\$\{\s*now\s*:", text):
+            raise UsageError(f"{text}: the time differs from run to run. Type the value itself.")
+    return composed.settings()
 
 
 def as_number(value: object) -> object:

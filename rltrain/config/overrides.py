@@ -11,7 +11,7 @@ from glob import glob
 from itertools import islice
 from typing import Any
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.overrides_parser import OverridesParser, create_functions
 from hydra.core.override_parser.types import Override, Sweep
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
@@ -107,8 +107,10 @@ def parse(overrides: Sequence[str]) -> list[Override]:
 @lru_cache(maxsize=1024)
 def parse_one(text: str) -> Override | None:
     """One override in Hydra's grammar; None for a text that does not follow it."""
+    functions = create_functions()
+    del functions.definitions["shuffle"]  # the order would be another one at every reading
     try:
-        return OverridesParser.create().parse_override(quoted(text))
+        return OverridesParser(functions).parse_override(quoted(text))
     except (HydraException, ValueError, RecursionError):  # thousands of digits or brackets
         return None
 
@@ -122,6 +124,8 @@ def is_strange(text: str) -> bool:
 
 def unreadable_problem(text: str) -> str:
     """The message for a text that does not follow the grammar."""
+    if "shuffle(" in text:
+        return f"{text:.80}: shuffle is not available. Type the values in the order that you want."
     if len(text) > LONGEST_SHOWN:
         return f"'{text[:LONGEST_SHOWN]}…' cannot be read: expected key=value."
     if all("=" in word and parse_one(word) for word in intended(text)):

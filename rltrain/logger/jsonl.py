@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rltrain.common.files import JsonObject, sync
-from rltrain.common.json_text import json_lines, read_row, without_nan
+from rltrain.common.json_text import json_lines, without_nan
+from rltrain.common.metrics import read_row
 from rltrain.logger.loggers import Logger
 
 if TYPE_CHECKING:

@@ -61,11 +61,12 @@ def new_mode(overrides: Sequence[str]) -> int:
 
 def sweep_mode(overrides: Sequence[str]) -> int:
     """Run every combination of values, after all of them were composed and checked."""
-    from rltrain.config.hydra_sweep import in_any_folder, job_overrides
+    from rltrain.config.hydra_sweep import fixed_settings, in_any_folder, job_overrides
 
     overrides = [in_any_folder(override) for override in overrides]
     try:
-        settings = [compose_checked(job).settings() for job in job_overrides(overrides)]
+        jobs = map(compose_checked, job_overrides(overrides))
+        settings = [fixed_settings(overrides, job) for job in jobs]
     except UsageError as error:
         if hint := comma_hint(overrides, str(error)):
             error.args = (f"{error}{hint}",)

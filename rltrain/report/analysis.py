@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rltrain.common.metrics import CLOCK
 from rltrain.config.schema import ReportSettings
 from rltrain.errors import UsageError, closest, did_you_mean
 from rltrain.logger.screen import plural
@@ -22,7 +23,7 @@ from rltrain.report.comparison import (
     make_interval,
     score_ranges,
 )
-from rltrain.report.run_data import AXES, CLOCK, Curve, Run, beside_runs, common, get_curve
+from rltrain.report.run_data import AXES, Curve, Run, beside_runs, common, get_curve
 from rltrain.report.run_groups import LONGEST, RunGroup, grouped, renaming
 
 Warn = Callable[[str], None]

@@ -9,9 +9,9 @@ import numpy as np
 
 from rltrain.common.machine.install import require_extra
 from rltrain.common.machine.places import require_path
+from rltrain.common.metrics import CLOCK
 from rltrain.errors import UsageError, usage_errors
 from rltrain.report.readers import find_runs
-from rltrain.report.run_data import CLOCK
 from rltrain.report.run_groups import grouped
 
 if TYPE_CHECKING:

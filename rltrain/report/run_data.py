@@ -16,10 +16,8 @@ import numpy as np
 
 from rltrain.common.files import JsonObject
 from rltrain.common.json_text import LARGEST, NAMED, flat, is_number
-from rltrain.common.metrics import RATE
+from rltrain.common.metrics import CLOCK, RATE
 
-CLOCK = ("env_steps", "updates", "episodes", "seconds")
-"""Columns that place a row of metrics; every other column is a metric."""
 AXES = {"env_steps": "env_steps", "updates": "updates", "minutes": "seconds"}
 """The axes that curves can be drawn over, and the column of each."""
 CELLS = 100_000_000

@@ -1,7 +1,10 @@
 """Which mode a command is carried out in."""
 
+import re
+
 import pytest
 
+from rltrain.config.compose import compose_checked
 from rltrain.errors import UsageError
 from tests.helpers import nothing_written
 
@@ -21,6 +24,37 @@ def test_a_mode_that_is_not_carried_out_trains_nothing(command, small, own_folde
     with pytest.raises(UsageError, match=said):
         command(*small, *overrides)
     assert nothing_written(own_folder)
+
+
+CLOCK = "name=t-${now:%S}"
+DRAWN = {
+    "a sweep in any order": ["-m", "seed=shuffle(range(1,6))"],
+    "another launcher": ["-m", "seed=choice(shuffle(1,2))", "hydra/launcher=basic"],
+    "a list": ["-m", "seed=1,2", "algo.network.hidden_sizes=shuffle([8,16])"],
+    "a long one": ["-m", f"seed=shuffle({','.join(map(str, range(99)))})"],
+    "a sweep and the clock": ["-m", "seed=1,2", CLOCK],
+    "a search and the clock": ["mode=tune", CLOCK],
+    "in a file": ["-m", "seed=1,2", "experiment=./my.yaml"],
+    "in a list": ["-m", "seed=1,2", "logger.wandb.tags=['a ${ now:%S}']"],
+    "the folder of a sweep": ["-m", "seed=1,2", "hydra.sweep.dir=s-${now:%S}"],
+    "the folders of its runs": ["-m", "seed=1,2", "hydra.sweep.subdir=${hydra:job.num}-${now:%S}"],
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_what_differs_at_every_reading_is_refused_in_a_sweep_and_a_search(
+    command, small, own_folder, name
+):
+    """Defects: continued sweeps had more runs; searches said that their files had been edited."""
+    (own_folder / "my.yaml").write_text("name: t-${now:%S}\n")
+    with pytest.raises(UsageError, match=r"Type the values? itself|in the order that you want"):
+        command(*small, *DRAWN[name])
+    assert [path.name for path in own_folder.iterdir()] == ["my.yaml"]
+
+
+def test_the_clock_names_a_single_run():
+    year = compose_checked([CLOCK.replace("%S", "%Y")]).settings().run.name
+    assert re.fullmatch("t-2[0-9]{3}", year)
 
 
 @pytest.mark.parametrize("setting", ["mode: tune", "resume: somewhere"])

@@ -31,6 +31,7 @@ from rltrain.common.metrics import read_test
 from rltrain.config.schema import Settings
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.logger.screen import shown
+from rltrain.mode.resume_settings import require_run_of
 from rltrain.mode.run_folder import now
 
 log = logging.getLogger("rltrain")
@@ -217,6 +218,7 @@ def plan_for(
 
     Raises:
         UsageError: the typed folder holds something else, or two jobs would write one dataset.
+        CheckpointError: the folder of a job of a finished sweep holds another run.
     """
     require_own_datasets(settings)
     wanted = SweepPlan(
@@ -244,6 +246,8 @@ def plan_for(
     elif plan := read_plan(typed):
         if (plan.overrides, plan.digest) == (wanted.overrides, wanted.digest):
             if plan.finished:
+                for job in plan.jobs:
+                    require_run_of(job.overrides, job.folder)
                 raise UsageError(f"{typed} holds this sweep, and all of its runs are finished.")
             return plan, True
         raise UsageError(

@@ -103,7 +103,7 @@ class Processes:
             code, again = self.wait(batch, process), []
             for job in batch:
                 own = code if len(batch) == 1 else own_code(job, code, process.pid)
-                crashed = own in CRASHES or own < 0
+                crashed = own in CRASHES or own < 0 or (own == 0 and not job.finished)
                 if crashed and self.tries[job] <= self.retries and not self.stopping:
                     self.note(f"{job.name}: {reason(job, own)}. It is tried again.")
                     again.append(job)
@@ -173,14 +173,16 @@ class Processes:
         """Record how a job ended, unless it did so itself; with ``fail_fast`` a failed one ends the
         others.
         """
+        if code == 0 and job.finished:
+            return
         status = job.record.get("status")
         began = status is not None or self.broken is not None or not self.stopping
-        exit_code = code if code >= 0 else 128 - code
-        if code != 0 and status in ("running", None) and began:
+        exit_code = (code or 1) if code >= 0 else 128 - code
+        if status in ("running", None) and began:
             record_failure(job.folder, reason(job, code), exit_code, process)
-        if code != 0 and not (job.record and exit_code == job.exit_code):
+        if not (job.record and exit_code == job.exit_code):
             self.refused.append(exit_code)
-        if self.fail_fast and not self.stopping and code not in (0, *SIGNAL_CODES.values()):
+        if self.fail_fast and not self.stopping and code not in SIGNAL_CODES.values():
             self.note(f"{job.name} failed: the other runs stop and save.")
             self.fail()
 
@@ -224,7 +226,8 @@ def reason(job: SweepJob, code: int) -> str:
     """Why a job has ended."""
     if code < 0:
         return f"killed by {signal.Signals(-code).name}"
-    return str(job.record.get("error", f"exit code {code}"))
+    ended = f"exit code {code}" if code else "its process ended with exit code 0 before the run"
+    return str(job.record.get("error", ended))
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ from rltrain.report.readers import STUDY
 
 HANDLED = tuple(signal.Signals[name] for name in SIGNAL_CODES)
 """Signals that stop a study."""
+DONE = 64  # exit code of one of several processes at its end: an environment may exit with 0
 
 
 def tune(settings: Settings, overrides: Sequence[str]) -> int:
@@ -141,9 +142,10 @@ def start(job: StudySetup, jobs: int) -> int:
         for process in processes:
             process.join()
     codes = [process.exitcode or 0 for process in processes]
-    for name in sorted({signal.Signals(-code).name for code in codes if code < 0}):
-        say(f"A process was killed by {name}. The same command continues its trial.", error=True)
-    return next((code if code > 0 else 128 - code for code in codes if code), 0)
+    ends = {0: "exited with 0"} | {-s: f"was killed by {s.name}" for s in signal.Signals}
+    for how in sorted({ends[code] for code in codes if code in ends}):
+        say(f"A process {how}. The same command continues its trial.", error=True)
+    return next(((code or 1) if code >= 0 else 128 - code for code in codes if code != DONE), 0)
 
 
 def exit_with(job: StudySetup) -> None:
@@ -155,7 +157,7 @@ def exit_with(job: StudySetup) -> None:
     try:
         with handling(Interrupts().handle), storage_errors():
             signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
-            raise SystemExit(work(job))
+            raise SystemExit(work(job) or DONE)
     except KeyboardInterrupt as stopped:  # between two trials
         raise SystemExit(next(iter(stopped.args), SIGNAL_CODES["SIGINT"])) from None
     except RltrainError as error:

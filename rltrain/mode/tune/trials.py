@@ -14,6 +14,7 @@ from rltrain.callback import Callback
 from rltrain.callback.training import Training
 from rltrain.common.files import JsonObject
 from rltrain.config.compose import compose_checked
+from rltrain.config.hydra_sweep import fixed_settings
 from rltrain.config.schema import RunSettings
 from rltrain.errors import (
     SIGNAL_CODES,
@@ -52,7 +53,7 @@ class StudySetup:
 
 def config_digest(overrides: Sequence[str]) -> str:
     """SHA-256 of the configuration that overrides compose to, without the node ``tune``."""
-    settings = compose_checked(overrides).settings()
+    settings = fixed_settings(overrides, compose_checked(overrides))
     return digest([replace(settings, plain={**settings.plain, "tune": None})])
 
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from rltrain.common.checkpoint.opponent_files import RESULTS
 from rltrain.common.files import JsonObject, get_json, json_object, require_plain
-from rltrain.common.json_text import flat, json_lines, read_row
-from rltrain.common.metrics import METRICS
+from rltrain.common.json_text import flat, json_lines
+from rltrain.common.metrics import METRICS, read_row
 from rltrain.config.schema import scenario_name
 from rltrain.report.ratings import battles
 from rltrain.report.run_data import (

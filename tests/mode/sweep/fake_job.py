@@ -39,6 +39,8 @@ elif behavior == "once":  # fails the first time only
 elif behavior == "die":
     record("running", 0)
     os.kill(os.getpid(), signal.SIGKILL)
+elif behavior == "quit":  # ends as if it had finished
+    record("running", 0)
 elif behavior == "leave":  # ends without a word in its record
     sys.exit(1)
 elif behavior == "wait":  # for a signal

@@ -121,6 +121,15 @@ def test_a_finished_sweep_is_left_alone(own_folder, settings):
     assert not plan_for(TYPED, settings, None)[1]
 
 
+def test_the_finished_run_of_another_sweep_does_not_count(own_folder, settings):
+    """Defect: the sweep was said to be finished."""
+    folder = own_folder / "s"
+    plan = begun(plan_for(TYPED, settings, folder)[0], "finished", "finished")
+    (plan.folder / "1_seed-2/config.json").write_text('{"seed": 7}')
+    with pytest.raises(CheckpointError, match=r"1_seed-2 holds another run: .* seed=7"):
+        plan_for(TYPED, settings, folder)
+
+
 def test_the_newest_of_several_unfinished_sweeps_is_continued(own_folder, settings):
     old = plan_for(TYPED, settings, None)[0]
     new = replace(old, folder=old.folder.with_name("new"))

@@ -24,10 +24,10 @@ def test_as_many_jobs_run_at_once_as_there_are_places(own_folder, at_once):
 
 
 def test_a_job_that_crashed_is_tried_again_so_often(own_folder):
-    never, once = jobs(own_folder, "exit 4", "once")
-    ours = processes(2, retries=2)
-    ours.run([never, once])
-    assert never.record["tries"] == 3
+    never, once, quits = jobs(own_folder, "exit 4", "once", "quit")
+    ours = processes(3, retries=2)
+    ours.run([never, once, quits])
+    assert never.record["tries"] == quits.record["tries"] == 3
     assert (once.record["tries"], once.record["status"]) == (2, "finished")
     assert "0_exit: on purpose. It is tried again." in ours.errors
 
@@ -40,9 +40,15 @@ def test_a_job_that_would_fail_again_is_not_tried_again(own_folder, code):
 
 
 @pytest.mark.parametrize(
-    ("behavior", "error", "code"), [("die", "killed by SIGKILL", 137), ("leave", "exit code 1", 1)]
+    ("behavior", "error", "code"),
+    [
+        ("die", "killed by SIGKILL", 137),
+        ("leave", "exit code 1", 1),
+        ("quit", "its process ended with exit code 0 before the run", 1),
+    ],
 )
 def test_the_end_of_a_job_that_could_not_record_it_is_recorded(own_folder, behavior, error, code):
+    """Defect: one that exited with 0 ran forever in its record."""
     dead, other = jobs(own_folder, behavior, "finish")
     processes(2).run([dead, other])
     assert dead.record["status"] == "failed"
@@ -98,6 +104,12 @@ def test_a_signal_reaches_every_running_job_once_and_none_begins_after_it(own_fo
     assert ours.stopped == name
     assert "stop after their current iteration and save" in ours.errors[0]
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_with_fail_fast_none_begins_after_a_job_that_quits(own_folder):
+    quits, never = jobs(own_folder, "quit", "finish")
+    processes(2, at_once=1, fail_fast=True).run([quits, never])
+    assert (quits.status, never.status) == ("failed", "not started")
 
 
 def test_with_fail_fast_a_failed_job_stops_the_others(own_folder):

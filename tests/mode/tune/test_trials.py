@@ -21,6 +21,7 @@ from rltrain.config.compose import compose_checked
 from rltrain.logger.screen import Screen
 from rltrain.main import list_jobs, run
 from rltrain.mode.train import Result
+from rltrain.mode.tune import command
 from rltrain.mode.tune.study import next_trial, open_study, trial_dir
 from tests.mode.tune.test_study import run_settings
 
@@ -140,6 +141,18 @@ def test_a_trial_whose_processes_are_killed_fails_after_the_third(tmp_path, monk
         states = [t.state.name for t in open_study(tmp_path, job.run).get_trials()]
     assert states == ["FAIL", "COMPLETE"]
     assert "trial 0 failed: 3 of its processes were killed" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(("work", "code"), [(lambda job: os._exit(0), 1), (lambda job: 0, 0)])
+def test_a_process_that_exits_with_0_in_its_trial_is_named(
+    tmp_path, monkeypatch, capfd, work, code
+):
+    """Defect: the search ended with 0."""
+    fork = multiprocessing.get_context("fork")
+    monkeypatch.setattr(multiprocessing, "get_context", lambda kind: fork)
+    monkeypatch.setattr(command, "work", work)
+    assert command.start(study_of(tmp_path), 2) == code
+    assert ("A process exited with 0" in capfd.readouterr().err) == bool(code)
 
 
 def test_a_pruner_knows_the_length_of_its_trial(tmp_path, monkeypatch):

@@ -32,10 +32,11 @@ def test_a_half_written_last_line_is_left_out(tmp_path):
 def test_broken_lines_are_reported(tmp_path):
     folder = write_run(tmp_path / "r")
     lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
-    text = "\n".join([lines[0], "garbage", "[1, 2]", lines[1]])
+    odd = '{"env_steps": 50, "test/return_mean": "1e9x"}'
+    text = "\n".join([lines[0], "garbage", "[1, 2]", odd, lines[1]])
     (folder / "metrics.jsonl").write_text(text, encoding="utf-8")
     (run,) = find_runs([folder])
-    assert run.problems == ["lines of metrics.jsonl that cannot be read are left out: 2, 3"]
+    assert run.problems == ["lines of metrics.jsonl that cannot be read are left out: 2, 3, 4"]
     assert run.series("test/return_mean")[1].tolist() == [0, 1]
 
 
