@@ -64,6 +64,7 @@ class Learner:
         return self.gradient_step.optimizer
 
     # twin: kernels/learning.py
+    @torch.inference_mode(False)  # with gradients, even if a callback has disabled them
     def update(self, batch: Batch, clock: Clock) -> UpdateResult:
         """Take a gradient step on ``batch``, and update the target network if it is due.
 

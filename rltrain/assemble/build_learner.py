@@ -36,6 +36,7 @@ from rltrain.kernels.module_watch import forget_reasons
 from rltrain.types import EnvSpec, module_device
 
 
+@torch.inference_mode(False)  # which an environment may have left on
 def build_learner(settings: Settings, spec: EnvSpec, device: torch.device) -> Learner:
     """Model, loss, optimizer and target update, joined."""
     forget_reasons()

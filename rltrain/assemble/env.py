@@ -20,8 +20,9 @@ from rltrain.common.failures import closed_on_error
 from rltrain.common.files import absolute_path
 from rltrain.common.spec_record import require_spec
 from rltrain.config.schema import Settings
-from rltrain.errors import CONTAINED, CheckpointError
+from rltrain.errors import CheckpointError
 from rltrain.hardware.device import available_cores, prepare_gpu, resolve_device, set_threads
+from rltrain.hardware.rollout import ENVIRONMENT
 from rltrain.interfaces import RolloutPolicy, VectorEnv
 from rltrain.offline.dataset_recorder import RecordedEnv
 from rltrain.offline.writer import Writer
@@ -92,7 +93,7 @@ def build_env(
             f"env={settings.choices['env']} has one: type env=smac, env=smacv2 or env.team "
             "of env=pettingzoo, env=mpe or env=magent, or leave it out."
         )
-    with CONTAINED:
+    with ENVIRONMENT:
         env = node.build(
             n_envs=n_envs,
             n_threads=n_threads(settings),

@@ -33,13 +33,13 @@ def warn_of_rounding() -> None:
 
 
 def one_number(given: object) -> float | None:
-    """A number, also in an array of one; None for anything else."""
+    """A number, also in an array of one; None for anything else, such as a masked one."""
     try:
         array = np.asarray(float(given) if isinstance(given, int) else given)
     except (ArithmeticError, TypeError, ValueError, RuntimeError):  # too large, or no array
         return None
     fits = array.size == 1 and array.dtype.kind in "biuf" and not isinstance(given, list | tuple)
-    return float(array.item()) if fits else None
+    return float(array.item()) if fits and not np.ma.is_masked(given) else None
 
 
 def flag(given: object, name: str, where: Where) -> bool:

@@ -137,9 +137,10 @@ def zeros_and_ones(given: object) -> np.ndarray | None:
         mask = np.asarray(given)
         with np.errstate(invalid="ignore"):
             exact = mask.astype(np.uint8)
-    except (TypeError, ValueError):  # rows of different lengths, or no numbers
+    except (ArithmeticError, RuntimeError, TypeError, ValueError):  # rows of different lengths, …
         return None
-    return exact if ((exact == mask) & (exact <= 1)).all() else None
+    right = ((exact == mask) & (exact <= 1)).all() and not np.ma.is_masked(given)
+    return exact if right else None
 
 
 def action_parts(record: SpecRecord) -> tuple[tuple[int, int], ...]:

@@ -64,7 +64,7 @@ class GymnasiumEnv(ThirdPartyEnv):
         self._all = np.ones((1, self.spec.n_actions), np.uint8)
 
     def reset(self, seed: int) -> Observation:
-        self.seed, self.t = seed % 2**32, 0
+        self.seed, self.t = seed % 2**self.seed_bits, 0
         self.begin_task()
         with Containment(message=lambda error: f"{self.where()} failed: {reset_reason(error)}"):
             returned = self.env.reset(seed=self.seed)

@@ -13,6 +13,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -60,7 +61,7 @@ def gymnasium_env(
             own_module = beside_user(module) if colon else nullcontext()
             with own_module, warnings.catch_warnings():  # our own message if it cannot be made
                 warnings.filterwarnings("ignore", ".*is out of date", DeprecationWarning)
-                return gymnasium.make(id, disable_env_checker=True, **made_with)
+                return gymnasium.make(id, disable_env_checker=True, **deepcopy(made_with))
         except (gymnasium.error.Error, ImportError, TypeError, AttributeError) as error:
             raise ValueError(f"env.id={id} cannot be created: {advice(id, error)}") from error
         except Exception as error:
@@ -188,7 +189,7 @@ def from_class(
 
     def made() -> Any:
         try:
-            return maker(**arguments)
+            return maker(**deepcopy(arguments))  # one environment may change its own
         except Exception as error:
             raise ValueError(f"{maker!r} cannot create an environment: {reason(error)}") from error
 

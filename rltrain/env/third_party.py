@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,6 +26,8 @@ class ThirdPartyEnv(Env):
     A task is an argument of its ``set_task``, or attributes by name, such as ``{"gravity": 12.0}``;
     plain values only, since checkpoints save them.
     """
+
+    seed_bits = 32
 
     def __init__(self, env: Any, name: str) -> None:
         self.env, self.name, self.inner = env, name, getattr(env, "unwrapped", env)
@@ -58,10 +61,11 @@ class ThirdPartyEnv(Env):
 
     def begin_task(self) -> None:
         """Set the task of the next episode; None keeps the original one."""
-        if self.task is not None and hasattr(self.inner, "set_task"):
-            self.inner.set_task(self.task)
-        elif self.task is not None:
-            for name, value in self.task.items():
+        task = copy.deepcopy(self.task)  # which the environment may change
+        if task is not None and hasattr(self.inner, "set_task"):
+            self.inner.set_task(task)
+        elif task is not None:
+            for name, value in task.items():
                 setattr(self.inner, name, value)
 
     def converted(
@@ -77,7 +81,7 @@ class ThirdPartyEnv(Env):
         said = "returned" if agent is None else f"gave {agent}"
         try:
             row = convert(obs)
-        except (ValueError, TypeError, KeyError, IndexError) as error:
+        except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise EnvError(
                 f"{self.where()} {said} the observation {obs}, which is not in its space "
                 f"({reason(error)})."

@@ -51,6 +51,7 @@ class Env(Protocol):
     task: Any = None  # plain values; None: the original task
     frames_per_second: float | None = None  # of its videos; None: cannot be rendered
     has_drawing: bool = False
+    seed_bits: int = 63  # of the seed that ``reset`` uses
 
     def reset(self, seed: int) -> Observation:
         """Begin the episode determined by ``seed`` (63 bits)."""
@@ -152,8 +153,7 @@ class SyncVectorEnv(VectorEnv):
         self.avail_actions = np.zeros((n_envs, spec.n_agents, spec.n_actions), np.uint8)
         self.state = np.zeros((n_envs, spec.state_dim), np.float32)
         self.last = np.zeros(n_envs, np.bool_)
-        agents = spec.n_agents, spec.n_actions
-        self._shapes = self.obs.shape[1:], agents, (spec.state_dim,)
+        self._shapes = tuple(x.shape[1:] for x in (self.obs, self.avail_actions, self.state))
 
     def order_agents(self, names: Sequence[str]) -> None:
         """Reorder the agents in every environment."""
@@ -277,7 +277,7 @@ class SyncVectorEnv(VectorEnv):
         """
         began_with, task, k = state["began_with"][e], state["tasks"][e], int(state["episode"][e])
         self._set_task(e, began_with)
-        actions, n_taken = state["actions"][e], 0
+        actions, n_taken = state["actions"][e].copy(), 0
         try:
             self._begin(e, k)
             while n_taken < len(actions) and not self.last[e]:
@@ -290,7 +290,7 @@ class SyncVectorEnv(VectorEnv):
         same = n_taken == len(actions) and all(
             np.array_equal(getattr(self, name)[e], state[name][e]) for name in ARRAYS
         )
-        self._actions[e].frombytes(actions.tobytes())
+        self._actions[e].frombytes(state["actions"][e].tobytes())
         self._set_task(e, began_with if task is None else task)
         if not same:
             self._begin(e, k + 1)
@@ -317,10 +317,10 @@ class SyncVectorEnv(VectorEnv):
     def _failed(self, e: int, error: BaseException) -> str:
         """Name the failed environment; errors of rltrain's adapters add the details."""
         assert self._seeds is not None
-        number = getattr(self._seeds, "first", 0) + e  # number in the run
+        number = getattr(self._seeds, "first", 0) + e  # in the run
         if isinstance(error, EnvError):
             return f"Environment {number}: {error}"
-        seed = self._seeds(e, int(self._episode[e]))
+        seed = self._seeds(e, int(self._episode[e])) % 2 ** self.envs[e].seed_bits
         return f"Environment {number} in the episode with seed {seed}: {reason(error)}"
 
     def _show(self, e: int, observation: Observation, *, last: bool, info: Info) -> None:

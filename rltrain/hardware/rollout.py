@@ -15,7 +15,8 @@ import numpy as np
 from rltrain.common.env_values import array_forms, read_outcome, require_ended, require_fields
 from rltrain.common.number_types import MOST_COUNTED, require_range, saved_array, saved_form
 from rltrain.common.seeding import SeedsOfTests
-from rltrain.errors import CONTAINED, Containment, Interrupted, require_n_envs
+from rltrain.errors import Interrupted, require_n_envs
+from rltrain.hardware.device import EnvContext
 from rltrain.hardware.env_share import Share
 from rltrain.hardware.rollout_opponents import Opponents
 from rltrain.hardware.steps import step_arrays, step_layout
@@ -26,7 +27,7 @@ log = logging.getLogger("rltrain")
 
 ACTING, ENV = 0, 1
 """Places of ``Rollout.seconds``."""
-STEP = Containment("step")
+ENVIRONMENT, STEP = EnvContext(), EnvContext("step")
 LONG = 10_000
 """Steps after which a test episode without a limit is suspected never to end."""
 ENDLESS = (
@@ -188,7 +189,7 @@ class Rollout:
         """
         before = time.perf_counter()
         with STEP:
-            reward, terminated = self.env.step(action)
+            reward, terminated = self.env.step(action.copy())  # which it may change
         self.seconds[ENV] += time.perf_counter() - before
         if (forms := array_forms(self.env, reward, terminated)) != self._forms:
             step = int(self._lengths[0]) + 1
@@ -219,23 +220,23 @@ class Rollout:
 
     def carried_envs(self) -> list[StateDict]:
         """State that outlives an episode of the environments, such as tasks."""
-        with CONTAINED:
+        with ENVIRONMENT:
             return [self.env.carried()]
 
     def carry_on_envs(self, states: Sequence[StateDict]) -> None:
         """Load what ``carried_envs`` returned; the next episodes begin with it."""
         if states[0]:
-            with CONTAINED:
+            with ENVIRONMENT:
                 self.env.restart(states[0])
 
     def call(self, method: str, *args: object) -> list[Any]:
         """Call a method of every environment."""
-        with CONTAINED:
+        with ENVIRONMENT:
             return self.env.call(method, *args)
 
     def state_dict(self) -> StateDict:
         """The state that the next ``collect`` depends on; the environment's once it started."""
-        with CONTAINED:
+        with ENVIRONMENT:
             env = self.env.state_dict() if self._started else self.env.carried()
         return {
             "started": self._started,
@@ -264,7 +265,7 @@ class Rollout:
         lengths = saved_array("rollout.lengths", state["lengths"], self._lengths, 0, MOST_COUNTED)
         dropped = saved_array("rollout.lost", state["lost"], self._lost)
         self._started, self._skip = bool(state["started"]), int(skip)
-        with CONTAINED:
+        with ENVIRONMENT:
             if self._started:
                 self.env.reset(self._episode_seed)  # sets the seeds of later episodes
                 self.env.load_state_dict(state["env"])
@@ -302,14 +303,14 @@ class Rollout:
         return self.seeds(e, k + self._skip)
 
     def close(self) -> None:
-        with CONTAINED:
+        with ENVIRONMENT:
             self.env.close()
 
     def _start(self, seeds: EpisodeSeeds) -> None:
         before = time.perf_counter()
         if self.opponents is not None:
             self.opponents.reset(self._skip)
-        with Containment("reset"):
+        with EnvContext("reset"):
             self.env.reset(seeds)
         require_fields(self.env)
         self.seconds[ENV] += time.perf_counter() - before

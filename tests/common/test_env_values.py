@@ -16,6 +16,7 @@ from tests.env.scripted import Zeros
 
 NO_NUMBERS = [None, "1", b"1", np.str_("1"), np.array("1"), [1.0], (1.0,), {"a": 1}, 1j]
 NO_NUMBERS += [np.zeros(2), np.zeros(0), [[1], [1, 2]], np.complex64(1), 10**400]
+NO_NUMBERS += [np.ma.masked, np.ma.array([1.0], mask=[True])]
 
 
 @pytest.mark.parametrize("kind", [bool, int, float, np.bool_, np.uint8, np.float32])
@@ -31,7 +32,7 @@ def test_a_number_of_any_type_is_read(kind: Any, value: int) -> None:
 def test_nothing_else_is_a_number_or_a_truth_value(given: Any) -> None:
     """Defect: [False], (False,) and {"__all__": False} were True, without a message."""
     assert one_number(given) is None
-    with pytest.raises(EnvError, match=r"^it returned truncated=.*: expected True or False\.$"):
+    with pytest.raises(EnvError, match=r"(?s)^it returned truncated=.*: expected True or False\.$"):
         flag(given, "truncated", lambda: "it")
 
 

@@ -165,6 +165,26 @@ def test_an_environment_with_tasks_of_its_own_is_told() -> None:
     assert told == ["hard"]
 
 
+def test_an_environment_may_change_the_task_that_it_is_given() -> None:
+    env = made("Scripted-v0")
+    levels = []
+    env.envs[0].env.unwrapped.set_task = lambda task: levels.append(task.pop("level"))
+    env.call("set_task", {"level": 3})
+    for _ in range(2):
+        env.reset(lambda i, k: k)
+    assert levels == [3, 3]
+
+
+def test_what_fails_outside_of_steps_names_the_seed_that_the_environment_got() -> None:
+    """Defect: the 63 bits that the seed is made of."""
+    env = made("Scripted-v0")
+    env.envs[0].env.unwrapped.set_task = [].index
+    env.call("set_task", "hard")
+    said = r"^Environment 0 in the episode with seed 5: ValueError"
+    with pytest.raises(EnvError, match=said):
+        env.reset(lambda i, k: 2**40 + 5)
+
+
 def test_tasks_that_an_environment_does_not_have_are_refused() -> None:
     with pytest.raises(ValueError, match=r"cannot play the task .*'mass'.*set_task"):
         made("CartPole-v1").call("set_task", {"mass": 1})

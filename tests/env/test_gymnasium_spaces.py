@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 
 from rltrain.env.gymnasium import GymnasiumEnv
@@ -155,12 +156,27 @@ def test_a_mask_that_leaves_nothing_to_choose_is_a_broken_world(mask: list[int])
 
 
 @pytest.mark.parametrize(
-    "mask", [[0.5, 0.5, 1], [2, 1, 1], [-1, 1, 1], [np.nan, 1, 1], "abc", [[1], [1, 0]]]
+    "mask",
+    [
+        *([0.5, 0.5, 1], [2, 1, 1], [-1, 1, 1], [np.nan, 1, 1], "abc", [[1], [1, 0]]),
+        *(np.ma.array([1, 1, 1], mask=[0, 1, 1]), torch.ones(3, requires_grad=True)),
+    ],
+    ids=str,
 )
 def test_a_mask_of_anything_but_zeros_and_ones_is_refused(mask: Any) -> None:
     env = GymnasiumEnv(Scripted(masks=[[1.0, 0.0, True], mask]))
     assert env.reset(7).avail_actions.tolist() == [[1, 0, 1]]
     with pytest.raises(EnvError, match=r"returned the action_mask .* expected 3 entries of 0"):
+        go(env)
+
+
+@pytest.mark.parametrize("obs", [torch.ones(2, requires_grad=True), torch.ones(2, device="meta")])
+def test_a_tensor_that_is_no_array_is_refused_with_what_to_do(obs: Any) -> None:
+    """Defect: neither the environment nor its method was named, and another seed."""
+    env = GymnasiumEnv(Scripted(shows=[np.zeros(2, np.float32), obs]))
+    env.reset(7)
+    said = r"^Scripted at step 1 .* seed 7 returned the observation tensor.* not in its space \("
+    with pytest.raises(EnvError, match=f"(?s){said}"):
         go(env)
 
 

@@ -113,6 +113,15 @@ def test_a_maker_that_lacks_an_argument_is_refused() -> None:
     from_class(make, n_envs=1, **{**DEFAULTS, "kwargs": {"size": 3}})
 
 
+def test_environments_do_not_share_what_a_keyword_holds() -> None:
+    def make(sizes: list[int]) -> Scripted:
+        return Scripted(shows=[np.full(2, sizes.pop(), np.float32)])
+
+    env = from_class(make, n_envs=2, **{**DEFAULTS, "kwargs": {"sizes": [3]}})
+    env.reset(lambda i, k: i)
+    assert env.obs.tolist() == [[[3, 3]], [[3, 3]]]
+
+
 def test_what_makes_no_environment_is_refused() -> None:
     with pytest.raises(ValueError, match="int is not an environment: it has no reset, step"):
         from_class(lambda: 3, n_envs=1, **DEFAULTS)

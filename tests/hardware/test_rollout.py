@@ -251,3 +251,14 @@ def test_a_broken_world_keeps_its_own_words() -> None:
     r = Rollout(env=Broken(make=Walk, n_envs=1), policy=Counter(1), seeds=lambda i, k: k)
     with pytest.raises(EnvError, match=r"^nothing works here$"):
         r.collect(1, CLOCK)
+
+
+def test_actions_are_stored_as_chosen_whatever_the_environment_does_with_them() -> None:
+    class Converting(SyncVectorEnv):
+        def step(self, action: Any) -> Any:
+            found = super().step(action)
+            action -= 1
+            return found
+
+    r = Rollout(env=Converting(make=Walk, n_envs=2), policy=Counter(2), seeds=lambda i, k: i + k)
+    assert (r.collect(12, CLOCK).action == rollout(2).collect(12, CLOCK).action).all()

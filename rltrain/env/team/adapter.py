@@ -17,14 +17,7 @@ from rltrain.env.team.drawn import has_particles, particle_drawing
 from rltrain.env.team.first_episode import first_episode, hides_state, saves_state
 from rltrain.env.team.gymnasium_team import GymnasiumTeam
 from rltrain.env.team.named import agents_record
-from rltrain.env.third_party import (
-    NO_STATE,
-    RESET,
-    STEP,
-    ThirdPartyEnv,
-    shown_name,
-    unpacked,
-)
+from rltrain.env.third_party import NO_STATE, RESET, STEP, ThirdPartyEnv, shown_name, unpacked
 from rltrain.env.vector import Observation
 from rltrain.errors import Containment, EnvError, reason
 from rltrain.types import Drawing, EnvSpec, Info, StateDict
@@ -36,8 +29,6 @@ HIDDEN = (
 )
 PARTS = ("observations", "rewards", "terminated", "truncated", "infos")
 """Values by agent, returned by ``step``."""
-SEED_BITS = 32
-"""Seeds of episodes have this many bits, unless the environment's ``seed_bits`` says otherwise."""
 
 
 class TeamEnv(ThirdPartyEnv):
@@ -78,7 +69,7 @@ class TeamEnv(ThirdPartyEnv):
                 "name for every agent."
             )
         self._lay_out(names)
-        self._seed_bits = int(getattr(self.inner, "seed_bits", SEED_BITS))
+        self.seed_bits = int(getattr(self.inner, "seed_bits", self.seed_bits))
         self._present, self._kept = list[str](), set[str]()
         self.cut_early: tuple[str, int] | None = None  # first agent truncated before the others
         self.kept: tuple[str, int, bool] | None = None  # first agent that ended and was kept in
@@ -122,7 +113,7 @@ class TeamEnv(ThirdPartyEnv):
 
     def reset(self, seed: int) -> Observation:
         """Raises EnvError where the environment fails or shows what is not in its spaces."""
-        self.seed, self.t = seed % 2**self._seed_bits, 0
+        self.seed, self.t = seed % 2**self.seed_bits, 0
         self.begin_task()
         with self._contained:
             obs, infos = unpacked(self.env.reset(seed=self.seed), RESET, self.where)
@@ -136,9 +127,8 @@ class TeamEnv(ThirdPartyEnv):
         """Raises EnvError where the environment fails, or what it returns is not in its spaces."""
         self.t += 1
         acting = self._present
-        given = self.given(action)
         with self._contained:
-            happened: Any = self.env.step(given)
+            happened: Any = self.env.step(self.given(action))
         if not isinstance(happened, tuple) or len(happened) != len(PARTS):
             raise EnvError(f"{self.where()}: {STEP}, got {happened!r}.")
         self._require_by_agent(acting, happened)
@@ -235,10 +225,10 @@ class TeamEnv(ThirdPartyEnv):
             return np.concatenate(own).astype(np.float32)
         failed = "{} failed in state(): {}"
         with Containment(message=lambda error: failed.format(self.where(), reason(error))):
-            state = np.asarray(self.env.state(), np.float32).reshape(-1)
-        if state.size != self.spec.state_dim or not is_finite(state):
+            state = np.asarray(given := self.env.state(), np.float32).reshape(-1)
+        if state.size != self.spec.state_dim or not is_finite(state) or np.ma.is_masked(given):
             raise EnvError(
-                f"{self.where()} returned the state {state}, {state.size} numbers: expected "
+                f"{self.where()} returned the state {given}, {state.size} numbers: expected "
                 f"{self.spec.state_dim} finite ones."
             )
         return state

@@ -64,7 +64,7 @@ def own_state_dim(env: Any, name: str) -> int | None:
         raise ValueError(f"state() of {name} failed: {reason(error)}") from error
     try:
         return int(np.asarray(state, np.float32).size)
-    except (TypeError, ValueError) as error:
+    except (RuntimeError, TypeError, ValueError) as error:
         raise ValueError(
             f"state() of {name} returned {type(state).__name__}: expected an array of numbers."
         ) from error

@@ -111,10 +111,8 @@ class TupleTeam(GymnasiumTeam):
         super().__init__(env, [f"agent_{i}" for i in range(len(actions.spaces))])
         self.observation_spaces = dict(zip(self.possible_agents, seen.spaces, strict=True))
         self.action_spaces = dict(zip(self.possible_agents, actions.spaces, strict=True))
-        self._first = {
-            name: numbered(space, type(env.unwrapped).__name__).own(0)
-            for name, space in self.action_spaces.items()
-        }
+        whose = type(env.unwrapped).__name__
+        self._own = {name: numbered(s, whose).own for name, s in self.action_spaces.items()}
 
     def observation_space(self, agent: str) -> spaces.Space[object]:
         return self.observation_spaces[agent]
@@ -124,7 +122,7 @@ class TupleTeam(GymnasiumTeam):
 
     def step(self, actions: dict[str, object]) -> Stepped:
         """All agents act; one that has left is given its first action."""
-        joint = tuple(actions.get(name, self._first[name]) for name in self.possible_agents)
+        joint = tuple(actions[n] if n in actions else own(0) for n, own in self._own.items())
         reward: Any  # one number, or one for each agent
         obs, reward, terminated, truncated, info = unpacked(self.env.step(joint), STEP, self._name)
         rewards = self._by_agent(reward, "the reward") if self._has_several(reward) else reward
@@ -172,19 +170,13 @@ class FactoredActions(GymnasiumTeam):
         return dict.fromkeys(self.possible_agents, obs)
 
     def step(self, actions: dict[str, int]) -> Stepped:
-        joint = np.array([actions[name] for name in self.possible_agents])
-        joint = joint.astype(self.env.action_space.dtype)
+        joint = np.array([actions[n] for n in self.possible_agents], self.env.action_space.dtype)
         obs, reward, terminated, truncated, info = unpacked(self.env.step(joint), STEP, self._name)
         everyone, where = self.possible_agents, lambda: "step()"
         ended, cut = flag(terminated, "terminated", where), flag(truncated, "truncated", where)
         self.agents = [] if ended or cut else list(everyone)
-        return (
-            self._seen(obs),
-            reward,
-            dict.fromkeys(everyone, ended),
-            dict.fromkeys(everyone, cut),
-            self._infos(info),
-        )
+        ends = dict.fromkeys(everyone, ended), dict.fromkeys(everyone, cut)
+        return self._seen(obs), reward, *ends, self._infos(info)
 
     def state(self) -> np.ndarray:
         """The observation, once."""

@@ -41,6 +41,14 @@ def test_the_state_of_the_environment_where_it_has_one():
     assert act(team, 0, 0)[0].state.tolist() == [1]
 
 
+@pytest.mark.parametrize("state", [np.ma.array([1.0], mask=[True]), np.zeros(2), [np.nan]], ids=str)
+def test_a_state_of_anything_but_finite_numbers_is_refused(state):
+    team, _ = begun(Stateful())
+    team.env.state = lambda: state
+    with pytest.raises(EnvError, match=r"seed 7 returned the state .* expected 1 finite ones"):
+        act(team, 0, 0)
+
+
 def test_smaller_observations_are_padded_and_missing_actions_are_never_available():
     team, first = begun(Scripted(sizes=(1, 3), actions=(4, 2)))
     assert (team.spec.obs_shape, team.spec.n_actions) == ((3,), 4)

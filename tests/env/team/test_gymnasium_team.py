@@ -1,5 +1,6 @@
 """Gymnasium environments of several agents, as parallel environments."""
 
+import copy
 from functools import partial
 
 import gymnasium
@@ -26,7 +27,8 @@ class Leaving(gymnasium.Env):
         return (0, 0), {}
 
     def step(self, action):
-        self.given.append(action)
+        self.given.append(copy.deepcopy(action))
+        action[0][:] -= 9  # in place
         return (0, 0), [0.0, 0.0], [True, False], [False, False], {}
 
 
@@ -34,11 +36,11 @@ def test_an_agent_that_has_left_is_given_its_first_action():
     env = Leaving()
     team = adapted(env)
     team.reset(0)
-    for _ in range(2):
+    for _ in range(3):
         team.step(np.array([0, 1]))
-    pair, one = env.given[1]
-    assert (np.asarray(pair).tolist(), one) == ([1, 0], 2)
-    assert env.action_space.contains(env.given[1])
+    for pair, one in env.given[1:]:
+        assert (np.asarray(pair).tolist(), one) == ([1, 0], 2)
+        assert env.action_space.contains((pair, one))
 
 
 class Board(gymnasium.Env):

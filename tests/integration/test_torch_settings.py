@@ -1,0 +1,101 @@
+"""What an environment or a callback sets in PyTorch for the whole process changes no result."""
+
+import pytest
+import torch
+from gymnasium import spaces
+
+import rltrain
+from rltrain.callback import Callback
+from rltrain.hardware.device import SETTINGS, EnvContext
+from tests.env.scripted import Plain
+
+WORDS = [
+    *("total_env_steps=40", "test.interval=20", "test.episodes=1", "algo.learning_starts=10"),
+    *("algo.batch_size=4", "buffer.capacity=100", "hardware.n_envs=2", "hardware.threads=1"),
+    *("hardware.kernels=torch", "logger=[]", "logger.console=false"),
+]
+CHANGES = (
+    lambda: torch.set_grad_enabled(False),
+    lambda: torch.set_default_dtype(torch.float64),
+    lambda: torch.set_default_device("meta"),
+    lambda: torch.set_autocast_enabled("cpu", True),
+    lambda: torch.autograd.set_detect_anomaly(True, check_nan=False),
+    lambda: torch.use_deterministic_algorithms(True),
+    lambda: torch.set_num_threads(1),
+)
+READS = [read for read, _ in SETTINGS]
+
+
+class Setting(Plain):
+    """Makes the ``CHANGES`` ``when`` it is made, reset or stepped; notes whether they last."""
+
+    observation_space, when, kept = spaces.Box(-1, 1, (2,)), "", []
+
+    def __init__(self):
+        self.change("make")
+
+    def change(self, now):
+        if self.when == now:
+            for change in CHANGES:
+                change()
+
+    def reset(self, **options):
+        self.change("reset")
+        return super().reset(**options)
+
+    def step(self, action):
+        self.kept.append(torch.is_grad_enabled())
+        self.change("step")
+        return super().step(action)
+
+    def seen(self):
+        return self.np_random.random(2, dtype="float32")
+
+
+@pytest.fixture(autouse=True)
+def as_before():
+    """PyTorch's settings are not those of the next test."""
+    before = [read() for read in READS]
+    yield
+    torch.autograd.set_detect_anomaly(False)
+    torch.use_deterministic_algorithms(False)
+    EnvContext.settings.inside.clear()
+    for (_, change), value in zip(SETTINGS, before, strict=True):
+        change(value)
+
+
+def trained(folder, callbacks=(), **members):
+    """Weights after training."""
+    env = type("Own", (Setting,), {**members, "kept": (kept := [])})
+    trainer = rltrain.make_trainer(
+        ["algo=dqn", *WORDS], run_dir=folder, env=env, callbacks=callbacks
+    )
+    trainer.train()
+    trainer.close()
+    assert trainer.clock.updates > 0
+    weights = trainer.learner.state_dict()["online"]
+    return {name: value.tolist() for name, value in weights.items()}, kept
+
+
+@pytest.mark.parametrize("when", ["make", "reset", "step"])
+def test_what_an_environment_sets_holds_for_environments_alone(tmp_path, when):
+    """Defect: networks were not trained, or refused as the user's own."""
+    before = [read() for read in READS]
+    expected, _ = trained(tmp_path / "plain")
+    found, kept = trained(tmp_path / "set", when=when)
+    assert found == expected
+    assert [read() for read in READS] == before
+    assert not any(kept[2:])  # both environments have made a step
+
+
+class NoGradients(Callback):
+    """Disables gradients before every step."""
+
+    def on_batch(self, trainer, batch):
+        torch.set_grad_enabled(False)
+        return batch
+
+
+def test_gradients_are_computed_even_if_a_callback_disables_them(tmp_path):
+    expected, _ = trained(tmp_path / "plain")
+    assert trained(tmp_path / "set", [NoGradients()])[0] == expected
