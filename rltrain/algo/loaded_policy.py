@@ -52,7 +52,8 @@ class GreedyPolicy:
         self.policy.reset()
 
     def act(self, obs: object, avail_actions: Any = None) -> Any:
-        """Return greedy actions, numbered as in the environment; keeps the hidden state.
+        """Return greedy actions of one time step, numbered as in the environment; keeps the hidden
+        state. Agents that are missing in observations by name are absent.
 
         Args:
             obs: [N, *O] as the run stored them (flat numbers, one-hot categories, channel-first

@@ -11,7 +11,7 @@ from rltrain.config.node import Node
 from rltrain.config.overrides import typed_value
 from rltrain.config.schema import Settings
 from rltrain.config.trust import HANDED_OVER, HANDED_OVER_CALLBACK
-from rltrain.env.env_options import EnvOptions
+from rltrain.env.env_options import EnvOptions, TeamOptions
 from rltrain.errors import UsageError
 
 OWN = "own"
@@ -20,6 +20,8 @@ KINDS = ("gymnasium", "pettingzoo")
 """The choices of ``env`` whose keys hold for environments that are passed as objects."""
 OWN_OPTIONS: Mapping[str, object] = {"kwargs": {}, **asdict(EnvOptions())}
 """Its options and their defaults; ``env.NAME=VALUE`` sets them."""
+TEAM_OPTIONS = ("kwargs", *asdict(TeamOptions()))
+"""Those of them that ``env=pettingzoo`` has."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,20 +109,22 @@ def env_overrides(overrides: Sequence[str], env: Callable[..., object] | None) -
             f"env={typed} names an environment, and another one was passed: leave out one of "
             f"the two. Next to an object only {' or '.join(f'env={kind}' for kind in KINDS)} fits."
         )
-    own = tuple(f"{start}.{name}" for start in ("env", "test.env") for name in OWN_OPTIONS)
-    own += ("env.timeout",)  # of hardware=process
+    if typed is None:
+        from rltrain.env.adapt import is_team_class
+
+        kind = "pettingzoo" if is_team_class(env) else "gymnasium"
+        return env_overrides([*overrides, f"env={kind}"], env)
+    own = OWN_OPTIONS if typed == "gymnasium" else TEAM_OPTIONS
     texts = [text for text in overrides if text.lstrip("+").startswith(("env.", "test.env."))]
-    lost = [text for text in texts if not text.lstrip("+").startswith(own)]
+    keys = [text.partition("=")[0].lstrip("+").removeprefix("test.").split(".") for text in texts]
+    known = (*own, "timeout")  # of hardware=process
+    lost = [text for text, key in zip(texts, keys, strict=True) if key[1] not in known]
     if lost:
         raise UsageError(
             f"{', '.join(lost)}: an environment was passed, and these are options of another "
-            f"one. Leave them out; yours has {', '.join(f'env.{name}' for name in OWN_OPTIONS)}."
+            f"one. Leave them out; yours has {', '.join(f'env.{name}' for name in own)}."
         )
-    if typed is not None:
-        return [*overrides]
-    from rltrain.env.adapt import is_team_class
-
-    return [*overrides, f"env={'pettingzoo' if is_team_class(env) else 'gymnasium'}"]
+    return [*overrides]
 
 
 def with_callbacks(settings: Settings, callbacks: Sequence[Any]) -> Settings:

@@ -74,6 +74,12 @@ def team(env: object, options: EnvOptions, teams: Teams | None = None) -> Env:
             "clipped. Type env.reward_clip=null."
         )
     if isinstance(env, AECEnv):
+        names = list(getattr(env, "possible_agents", ()))
+        if not all(isinstance(each, str) for each in names):
+            raise ValueError(
+                f"{name} has the possible_agents {names}: PettingZoo makes an AEC environment "
+                "parallel only if its agents are named by strings."
+            )
         try:
             env = aec_to_parallel(env)
         except AssertionError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from rltrain.common.env_values import LARGEST
 from rltrain.common.number_types import is_finite
 from rltrain.env.vector import Env
 from rltrain.errors import EnvError, reason
+from rltrain.types import Drawing
 
 NO_STATE = np.zeros(0, np.float32)
 FINITE = f"finite numbers, at most {LARGEST:.1g}"
@@ -33,12 +35,27 @@ class ThirdPartyEnv(Env):
         self.env, self.name, self.inner = env, name, getattr(env, "unwrapped", env)
         self.seed, self.t = 0, 0
         if getattr(env, "render_mode", None) == "rgb_array":
-            fps = getattr(env, "metadata", {}).get("render_fps")
-            self.frames_per_second = float(fps or FRAMES_PER_SECOND)
+            fps = getattr(env, "metadata", {}).get("render_fps") or FRAMES_PER_SECOND
+            if not isinstance(fps, int | float | np.number) or not 0 < fps < math.inf:
+                raise ValueError(
+                    f"{name} has the render_fps {fps!r} in its metadata: expected images per "
+                    "second, such as 30."
+                )
+            self.frames_per_second = float(fps)
+        below = getattr(env, "env", None), getattr(env, "aec_env", None)
+        layers: tuple[Any, ...] = (env, *below, self.inner)
+        own = (layer.drawing for layer in layers if callable(getattr(layer, "drawing", None)))
+        self._drawing: Callable[[], Drawing] | None = next(own, None)
+        self.has_drawing = self._drawing is not None
 
     def render(self) -> Any:
         """The environment's image, if it was made with ``render_mode: rgb_array``."""
         return self.env.render()
+
+    def drawing(self) -> Drawing:
+        """Units and positions, of the environment's own method."""
+        assert self._drawing is not None, "this environment has no drawing"
+        return self._drawing()
 
     def call(self, method: str, *args: object) -> Any:
         """Call a method of the unwrapped environment; ``set_task`` is the one below."""

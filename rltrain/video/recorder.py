@@ -31,13 +31,14 @@ def require_drawable(
     StarCraft II itself plays.
     """
     if env.frames_per_second is None:
+        is_own = name in ("gymnasium", "pettingzoo", "own")
         custom = (
             " (a custom one takes a keyword render_mode, and its render() returns an image "
             "[height, width, 3] for render_mode='rgb_array')"
         )
         raise UsageError(
             f"{typed}: env '{name}' cannot be drawn. Expected an environment with pictures, such "
-            f"as env=smac or env=cartpole{custom if name == 'gymnasium' else ''}. Type {instead}."
+            f"as env=smac or env=cartpole{custom if is_own else ''}. Type {instead}."
         )
 
 

@@ -63,6 +63,9 @@ def test_the_keys_of_env_hold_for_it(tmp_path):
         (["env=trading", "env.window=3"], "leave out one of the two"),
         (["env=gymnasium", "env.id=CartPole-v1"], "options of another one"),
         (["env.map_name=8m"], "options of another one"),
+        (["env=gymnasium", "test.env.team=[x]"], r"test.env.team=\[x\].*env.reward_clip"),
+        (["env=pettingzoo", "env.team=[x]"], r"env.team=\[x\].*env.reward, env.channels\.$"),
+        (["env=pettingzoo", "+env.reward_clip=1"], r"reward_clip=1: .*env.channels\.$"),
     ],
     ids=lambda x: str(x)[:24],
 )

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from rltrain.errors import EnvError
-from rltrain.video.gif import CLEAR, Gif
+from rltrain.video.gif import Gif
 
 
 def field(x: int, y: int) -> np.ndarray:
@@ -65,10 +65,27 @@ def test_transparency_is_no_color_of_an_image(tmp_path):
     rng = np.random.default_rng(0)
     first, later = (rng.integers(0, 256, (60, 80, 3), np.uint8) for _ in range(2))
     later[:8] = 0  # black, which unused entries of a palette are
-    gif = Gif(first)
-    assert len(gif._palette.getpalette()) == 3 * CLEAR
-    indexed = Image.fromarray(later).quantize(palette=gif._palette, dither=Image.Dither.NONE)
-    assert np.asarray(indexed).max() < CLEAR
+    later[30:] = first[30:]
+    video = written([first, later], tmp_path / "a.gif")
+    video.seek(1)
+    shown = np.asarray(video.convert("RGB")).astype(int)
+    assert np.abs(shown - later).max() <= 48  # none is transparent, where ``first`` would show
+
+
+RAMP = np.tile(np.arange(256, dtype=np.uint8)[None, :, None], (8, 1, 3))
+
+
+@pytest.mark.parametrize(
+    ("later", "error"),
+    [(RAMP, 8), (RAMP[:, ::2], 0), (np.stack([RAMP[..., 0], *[RAMP[..., 1] // 2] * 2], -1), 8)],
+    ids=["grays", "few", "tinted"],
+)
+def test_colors_that_the_first_frame_lacks_are_kept(later, error, tmp_path):
+    """Defect: after a black first frame, a ramp of grays had five levels."""
+    video = written([np.zeros_like(later), later, later], tmp_path / "a.gif")
+    video.seek(1)
+    shown = np.asarray(video.convert("RGB")).astype(int)
+    assert np.abs(shown - later).max() <= error
 
 
 def test_unchanged_pixels_take_no_room(tmp_path):

@@ -137,6 +137,9 @@ def test_env_that_cannot_be_drawn_is_refused():
     with pytest.raises(UsageError, match="Type record=false"):
         require_drawable(matrix_game(game="climbing", length=1, n_envs=1), "matrix")
     require_drawable(SyncVectorEnv(make=Drawn, n_envs=1), "drawn")
+    for name in ("own", "gymnasium", "pettingzoo"):
+        with pytest.raises(UsageError, match="a custom one takes a keyword render_mode"):
+            require_drawable(two_step_game(n_envs=1), name)
 
 
 @pytest.mark.parametrize("nth", range(3))

@@ -20,12 +20,16 @@ from rltrain.env.team.named import agents_record
 from rltrain.env.third_party import NO_STATE, RESET, STEP, ThirdPartyEnv, shown_name, unpacked
 from rltrain.env.vector import Observation
 from rltrain.errors import Containment, EnvError, reason
-from rltrain.types import Drawing, EnvSpec, Info, StateDict
+from rltrain.types import EnvSpec, Info, StateDict
 
 HIDDEN = (
     "{} has an attribute state, which hides PettingZoo's method state(): the global state is all "
     "observations, one after the other. To give another one, rename the attribute and define the "
     "method."
+)
+CYCLE = (
+    "{}. PettingZoo makes an AEC environment parallel if agents end only when all have acted, at "
+    "the end of a cycle"
 )
 PARTS = ("observations", "rewards", "terminated", "truncated", "infos")
 """Values by agent, returned by ``step``."""
@@ -53,7 +57,7 @@ class TeamEnv(ThirdPartyEnv):
 
     def __init__(self, env: Any, options: TeamOptions = USUAL) -> None:
         super().__init__(env, shown_name(env))
-        self._contained = Containment(message=lambda e: f"{self.where()} failed: {reason(e)}")
+        self._contained = Containment(message=lambda e: f"{self.where()} failed: {step_reason(e)}")
         self._options = options
         # some know their spaces only from their first episode on
         self._masks, self._state_dim = first_episode(env, self.name)
@@ -75,7 +79,9 @@ class TeamEnv(ThirdPartyEnv):
         self.kept: tuple[str, int, bool] | None = None  # first agent that ended and was kept in
         # ``agents``, at which step, and whether others continued
         self.remarks = (HIDDEN.format(self.name),) if hides_state(env) else ()
-        self.has_drawing = callable(getattr(env, "drawing", None)) or has_particles(self.inner)
+        if self._drawing is None and has_particles(self.inner):
+            self._drawing = lambda: particle_drawing(self.inner.world, list(self._index))
+            self.has_drawing = True
 
     def order_agents(self, names: Sequence[str]) -> None:
         """Give the agents another order than ``possible_agents`` has, if these are their names."""
@@ -161,15 +167,10 @@ class TeamEnv(ThirdPartyEnv):
         each = {name: int(action[self._index[name]]) for name in self._present}
         return {name: self._agents[name].actions.own(chosen) for name, chosen in each.items()}
 
-    def drawing(self) -> Drawing:
-        """Units and positions, of the environment's own method or of its particles."""
-        own = getattr(self.env, "drawing", None)
-        drawing: Drawing = own() if own else particle_drawing(self.inner.world, list(self._index))
-        return drawing
-
     def state_dict(self) -> StateDict | None:
         """The environment's own state, if it has ``state_dict`` and ``load_state_dict``."""
-        if self.env is not self.inner or not saves_state(self.inner):
+        own = vars(self.env).get("aec_env", self.env)  # below PettingZoo's conversion
+        if own is not self.inner or not saves_state(self.inner):
             return None  # a wrapper may have a state, too
         names = {"present": list(self._present), "kept": sorted(self._kept, key=str)}
         return {"env": self.inner.state_dict(), **names, "seed": self.seed, "t": self.t}
@@ -177,6 +178,8 @@ class TeamEnv(ThirdPartyEnv):
     def load_state_dict(self, state: StateDict) -> None:
         self.begin_task()
         self.inner.load_state_dict(state["env"])
+        if self.env is not self.inner:  # the conversion's only state
+            self.env.agents = self.inner.agents
         self._present, self._kept = list(state["present"]), set(state["kept"])
         self.seed, self.t = int(state.get("seed", self.seed)), int(state["t"])
 
@@ -283,6 +286,12 @@ class TeamEnv(ThirdPartyEnv):
                     f"{self.where()} returned {what} of {list(by_agent)}, without {missing}: "
                     f"expected them for each of {list(acting)}, the agents that acted."
                 )
+
+
+def step_reason(error: BaseException) -> str:
+    """Why a step failed; of an agent that ended within a cycle, with PettingZoo's condition."""
+    within = "the only valid action is None" in str(error)
+    return CYCLE.format(reason(error)) if within else reason(error)
 
 
 def outcome_of_team(infos: list[Mapping[str, object]], where: Callable[[], str]) -> Info:

@@ -130,12 +130,6 @@ class TupleTeam(GymnasiumTeam):
         self.agents = [a for a in self.agents if not ended[a] and not cut[a]]
         return self._seen(obs), rewards, ended, cut, self._infos(info)
 
-    @property
-    def drawing(self) -> Any:
-        """The environment's method of this name."""
-        env: Any = self.env  # Gymnasium's class has no such method
-        return env.drawing
-
 
 class FactoredActions(GymnasiumTeam):
     """A Gymnasium environment with MultiDiscrete or MultiBinary actions of one agent, as one agent
