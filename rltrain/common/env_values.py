@@ -102,16 +102,21 @@ def array_forms(env: VectorEnv, reward: np.ndarray, terminated: np.ndarray) -> o
     return shapes, types
 
 
-def require_fields(env: VectorEnv, step: int = 0, **returned: object) -> None:
+def require_fields(
+    env: VectorEnv, steps: np.ndarray | None = None, first: int = 0, **returned: object
+) -> None:
     """Check the arrays of a ``VectorEnv``.
 
     Args:
-        step: of the episode of the first environment, for messages.
+        steps: [E], of the running episodes; None after a reset, which begins them.
+        first: number of the first environment, for messages.
         returned: ``reward`` and ``terminated`` of a step.
 
     Raises:
-        EnvError: one has a different shape or type than its spec says, or an agent has no action.
+        EnvError: one has a different shape or type than its spec says or numbers that are not
+            finite, an agent has no action, or an episode begins with its end.
     """
+    at = [0] * env.n_envs if steps is None else steps.tolist()
     spec, n_envs = env.spec, env.n_envs
     agents = n_envs, spec.n_agents
     expected = {
@@ -122,15 +127,21 @@ def require_fields(env: VectorEnv, step: int = 0, **returned: object) -> None:
         "reward": ("[E, R]", (n_envs, spec.n_rewards), ("float32", "float64")),
         "terminated": ("[E]", (n_envs,), ("bool",)),
     }
-    held = {name: getattr(env, name) for name in ("obs", "avail_actions", "state", "last")}
+    held = {name: getattr(env, name) for name in ("last", "obs", "avail_actions", "state")}
     for name, array in {**held, **returned}.items():
         axes, shape, types = expected[name]
         is_array = isinstance(array, np.ndarray)
         if is_array and array.shape == shape and array.dtype.name in types:
+            for e, *rest in np.argwhere(~np.isfinite(array))[:1].tolist():
+                where = "the final step" if env.last[e] else f"step {at[e]}"
+                raise EnvError(
+                    f"The environments ({type(env).__name__}) gave {array[e][tuple(rest)]} as "
+                    f"{name} at {where} of environment {first + e}: expected finite numbers."
+                )
             continue
         got = f"{array.dtype} of the shape {array.shape}" if is_array else type(array).__name__
         raise EnvError(
-            f"The environments ({type(env).__name__}) gave at step {step} of environment 0 {name} "
+            f"The environments ({type(env).__name__}) gave at step {at[0]} of environment 0 {name} "
             f"{axes} as {got}: expected {' or '.join(types)} of the shape {shape}."
         )
     if not isinstance(env.infos, Sequence) or len(env.infos) != n_envs:
@@ -144,10 +155,12 @@ def require_fields(env: VectorEnv, step: int = 0, **returned: object) -> None:
             "available action: expected at least one. An agent that can do nothing needs an action "
             "for that."
         )
+    if steps is None:
+        require_ended(env, np.zeros_like(env.last), np.ones_like(env.last))
 
 
 def require_ended(env: VectorEnv, terminated: np.ndarray, before: np.ndarray) -> None:
-    """Check that episodes which a step has terminated are over.
+    """Check that episodes which a step has terminated are over, and those that it began are not.
 
     Args:
         terminated: [E], of the step.
@@ -161,4 +174,10 @@ def require_ended(env: VectorEnv, terminated: np.ndarray, before: np.ndarray) ->
             f"The environments ({type(env).__name__}) gave terminated of environment "
             f"{int(alone.argmax())} without last: expected both where an episode terminates, and "
             "last alone where it is truncated."
+        )
+    if before.any() and (ended := before & env.last).any():
+        raise EnvError(
+            f"The environments ({type(env).__name__}) gave last of environment "
+            f"{int(ended.argmax())} where an episode begins: expected that reset() and the step "
+            "after last show the first observation of a new episode, without last."
         )

@@ -40,8 +40,10 @@ def numbered(space: Any, whose: str, instead: str = "") -> Actions:
         instead: advice about too many combinations.
 
     Raises:
-        ValueError: actions that are not discrete, or too many combinations.
+        ValueError: actions that are not discrete, none, or too many combinations.
     """
+    if 0 in (getattr(space, "shape", None) or ()):
+        raise ValueError(f"{whose} has actions {space}, of no component: expected at least one.")
     if isinstance(space, spaces.Discrete):
         start, kind = int(space.start), space.dtype.type
         return Actions(int(space.n), lambda action: kind(action + start))
@@ -98,7 +100,7 @@ def as_mask(given: Any, actions: Actions) -> np.ndarray | None:
 def component_sizes(space: object) -> tuple[int, ...] | None:
     """The number of values of each component of a MultiDiscrete or MultiBinary space."""
     if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
-        return tuple(int(n) for n in space.nvec)
+        return tuple(int(n) for n in space.nvec) or None
     if isinstance(space, spaces.MultiBinary) and len(space.shape) == 1:
         return (2,) * space.shape[0]
     return None

@@ -11,12 +11,10 @@ from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
-from gymnasium import spaces
 
 from rltrain.common.env_values import EXACT, ROUNDED, read_outcome, require_ended, require_fields
 from rltrain.common.failures import close_all
 from rltrain.common.metrics import episode_metrics
-from rltrain.common.number_types import is_finite
 from rltrain.common.spec_record import mask_entries, require_alike
 from rltrain.env.actions import Actions, as_mask, numbered
 from rltrain.env.gymnasium import reset_reason
@@ -92,11 +90,12 @@ def check(env: VectorEnv) -> Findings:
     """Check environments in lockstep, of which the first one is examined."""
     problems: list[str] = []
     masked: MaskUse = {"reset": [], "step": []}
+    beyond: list[str] = []
     adapter: Any = env.envs[0] if isinstance(env, SyncVectorEnv) else None
     team, raw = adapter if isinstance(adapter, TeamEnv) else None, getattr(adapter, "env", None)
     try:
         if raw is not None:
-            problems += check_single(raw, masked) if team is None else check_team(raw, masked)
+            problems += (check_single if team is None else check_team)(raw, masked, beyond)
         first, second = played(env), played(env)
     except STOPS:
         raise
@@ -108,8 +107,8 @@ def check(env: VectorEnv) -> Findings:
         return Findings(problems or [said], [])
     problems += check_seeds(first, second)
     problems += check_kept(team, others_go_on=True)
-    hints = [*check_kept(team, others_go_on=False), *check_cut(team), *check_bounds(raw, first)]
-    hints += check_numbers(first, env.spec)
+    hints = [*check_kept(team, others_go_on=False), *check_cut(team), *beyond[:1]]
+    hints += check_numbers(first, env.spec, team)
     hints += [*check_names(team), *check_lost_masks(masked)]
     hints += () if adapter is None else check_masks(env.spec) if team is None else team.remarks
     return Findings(problems, hints)
@@ -120,22 +119,19 @@ def played(env: VectorEnv) -> Played:
     rng = np.random.default_rng(0)
     env.reset(lambda e, k: 1_000 + k)
     require_fields(env)
-    steps = []
+    steps, lengths = [], np.zeros(env.n_envs, np.int64)
     for _ in range(N_STEPS):
         obs, state, before = env.obs[0].copy(), env.state[0].copy(), env.last.copy()
         draws = rng.random(env.avail_actions.shape) * env.avail_actions
         reward, terminated = env.step(draws.argmax(-1))
-        require_fields(env, reward=reward, terminated=terminated)
+        lengths = np.where(before, 0, lengths + 1)
+        require_fields(env, lengths, reward=reward, terminated=terminated)
         require_ended(env, terminated, before)
         for e in np.flatnonzero(env.last).tolist():
             outcome = read_outcome(env.infos[e], partial("Environment {}".format, e))
             episode_metrics([Episode(0.0, 0, outcome)])
         steps.append((obs, state, reward[0].copy(), before[0]))
-    made = Played(*map(np.stack, zip(*steps, strict=True)))
-    for name, values in made._asdict().items():
-        if values.dtype.kind == "f" and not is_finite(values):
-            raise EnvError(f"Environment 0 returned NaN or infinity as {name}: expected numbers.")
-    return made
+    return Played(*map(np.stack, zip(*steps, strict=True)))
 
 
 def check_seeds(first: Played, second: Played) -> Iterator[str]:
@@ -152,9 +148,9 @@ def check_seeds(first: Played, second: Played) -> Iterator[str]:
             return
 
 
-def check_numbers(seen: Played, spec: EnvSpec) -> Iterator[str]:
+def check_numbers(seen: Played, spec: EnvSpec, team: TeamEnv | None) -> Iterator[str]:
     """Find properties that make learning hard."""
-    if not seen.last.any():
+    if not seen.last.any() and (spec.max_steps or 0) < N_STEPS:  # the last step's end is not seen
         yield (
             f"no episode ended within {N_STEPS} steps of random actions. Give it a time limit: "
             "truncated=True after some steps, or env.max_episode_steps."
@@ -180,7 +176,9 @@ def check_numbers(seen: Played, spec: EnvSpec) -> Iterator[str]:
     if (seen.obs == seen.obs[0]).all():
         yield "observations never changed. Do they show what the agents need to know?"
     if not seen.reward.any():
-        yield f"{N_STEPS} random steps were never rewarded: exploration may find nothing."
+        or_zero = " (or agents' rewards add up to 0, and need env.reward=individual)"
+        summed = or_zero if team is not None and spec.n_rewards == 1 else ""
+        yield f"{N_STEPS} random steps were never rewarded{summed}: exploration may find nothing."
 
 
 def check_masks(spec: EnvSpec) -> Iterator[str]:
@@ -232,7 +230,7 @@ def check_cut(team: TeamEnv | None) -> Iterator[str]:
         )
 
 
-def check_single(env: gymnasium.Env, masked: MaskUse) -> Iterator[str]:
+def check_single(env: gymnasium.Env, masked: MaskUse, beyond: list[str]) -> Iterator[str]:
     """Compare what the methods of an environment of one agent return with its spaces."""
     space, rng = env.observation_space, np.random.default_rng(0)
     pair: Any = env.reset(seed=0)
@@ -240,7 +238,7 @@ def check_single(env: gymnasium.Env, masked: MaskUse) -> Iterator[str]:
         yield f"reset() returned {describe(pair)}: expected (observation, info), info a dict."
         return
     obs, info = pair
-    yield from outside(obs, space, "the first observation")
+    yield from outside(obs, space, "the first observation", beyond)
     masked["reset"].append(MASK in info)
     actions = numbered(env.action_space, "the environment")
 
@@ -248,7 +246,7 @@ def check_single(env: gymnasium.Env, masked: MaskUse) -> Iterator[str]:
         action = actions.own(int(rng.choice(available(info.get(MASK), actions))))
         return env.step(action)
 
-    step, wide = stepped(info), unbounded(space)
+    step = stepped(info)
     for t in range(1, N_STEPS):
         if not returns(step, 5):
             yield (
@@ -261,7 +259,7 @@ def check_single(env: gymnasium.Env, masked: MaskUse) -> Iterator[str]:
             for name, ended in zip(("terminated", "truncated"), step[2:4], strict=True)
             if not isinstance(ended, (bool, np.bool_))
         ]
-        problems += outside(step[0], wide, f"the observation of step {t}", declared=space)
+        problems += outside(step[0], space, f"the observation of step {t}", beyond)
         yield from problems
         if problems:
             return
@@ -275,19 +273,7 @@ def check_single(env: gymnasium.Env, masked: MaskUse) -> Iterator[str]:
         step = stepped(step[4])
 
 
-def check_bounds(raw: object, seen: Played) -> Iterator[str]:
-    """Real numbers beyond the bounds of their Box."""
-    space = getattr(raw, "observation_space", None)
-    if isinstance(space, spaces.Box) and space.dtype.kind == "f" and len(space.shape) < 3:
-        obs = seen.obs.reshape(-1, *space.shape)
-        if ((obs < space.low) | (obs > space.high)).any():
-            yield (
-                f"observations from {obs.min():.4g} to {obs.max():.4g} leave the bounds of their "
-                f"space {space}, and are learned from as they are. Declare wider bounds."
-            )
-
-
-def check_team(env: Any, masked: MaskUse) -> Iterator[str]:
+def check_team(env: Any, masked: MaskUse, beyond: list[str]) -> Iterator[str]:
     """The same for a parallel environment."""
     for name in env.possible_agents:
         if env.action_space(name) is not env.action_space(name):
@@ -295,7 +281,8 @@ def check_team(env: Any, masked: MaskUse) -> Iterator[str]:
     obs, infos = env.reset(seed=0)  # dictionaries, see ``first_episode``
     agents = list(env.agents)
     for name in agents:
-        yield from outside(obs.get(name), env.observation_space(name), f"{name}'s observation")
+        space = env.observation_space(name)
+        yield from outside(obs.get(name), space, f"{name}'s first observation", beyond)
     if set(obs) != set(agents):
         yield f"reset() shows {sorted(obs)}, but self.agents is {agents}: set it in reset()."
     masked["reset"].append(has_masks(infos))
@@ -335,20 +322,24 @@ def available(mask: object, actions: Actions) -> np.ndarray:
     return np.arange(actions.n) if fits is None or not fits.any() else np.flatnonzero(fits)
 
 
-def outside(obs: object, space: Any, what: str, declared: Any = None) -> Iterator[str]:
-    """An observation that is not in its space, of which ``declared`` has narrower bounds."""
-    if not space.contains(obs):
-        yield (
-            f"{what} is {describe(obs)}, which is not in its space {declared or space}: check its "
-            "shape, its dtype and its range."
-        )
+def outside(obs: object, space: Any, what: str, beyond: list[str]) -> Iterator[str]:
+    """An observation that is not in its space; ``beyond`` is added where only real numbers exceed
+    their bounds.
+    """
+    if space.contains(obs):
+        return
+    where = f"{what} is {describe(obs)}, which is not in its space {space}"
+    if unbounded(space).contains(obs):
+        beyond.append(f"{where}, and is learned from as it is. Declare wider bounds.")
+    else:
+        yield f"{where}: check its shape, its dtype and its range."
 
 
 def describe(value: object) -> str:
     """A value in a few words."""
     if isinstance(value, np.ndarray):
         numbers = value.size and value.dtype.kind in "biuf"
-        among = f" from {value.min():.4g} to {value.max():.4g}" if numbers else ""
+        among = f" from {value.min()!s} to {value.max()!s}" if numbers else ""
         return f"an array {value.dtype} {list(value.shape)}{among}"
     if isinstance(value, tuple):
         return f"{len(value)} values ({', '.join(type(each).__name__ for each in value)})"

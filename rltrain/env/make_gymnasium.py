@@ -194,8 +194,8 @@ def from_class(
             raise ValueError(f"{maker!r} cannot create an environment: {reason(error)}") from error
 
     if batched:
-        names = ("max_episode_steps", "reward_clip", "frame_stack", "factored", "channels")
-        changed = {n: getattr(options, n) for n in names if getattr(options, n) != vars(USUAL)[n]}
+        changed = {n: x for n, x in vars(options).items() if x != vars(USUAL)[n]}
+        changed |= {} if teams is None else {"team": teams.team}
         typed = [
             f"env.{name}={f'{value:g}' if isinstance(value, float) else str(value).lower()}"
             for name, value in changed.items()

@@ -15,7 +15,7 @@ import numpy as np
 from rltrain.common.env_values import array_forms, read_outcome, require_ended, require_fields
 from rltrain.common.number_types import MOST_COUNTED, require_range, saved_array, saved_form
 from rltrain.common.seeding import SeedsOfTests
-from rltrain.errors import Interrupted, require_n_envs
+from rltrain.errors import DivergedError, Interrupted, require_n_envs
 from rltrain.hardware.device import EnvContext
 from rltrain.hardware.env_share import Share
 from rltrain.hardware.rollout_opponents import Opponents
@@ -120,9 +120,7 @@ class Rollout:
         steps.obs[t], steps.avail_actions[t] = env.obs, env.avail_actions
         steps.state[t], steps.last[t] = env.state, env.last
         episodes += self._finished().values()
-        steps.action[t] = self.policy.act(env.obs, env.avail_actions, env.last, clock)
-        if self.opponents is not None:
-            self.opponents.act(steps.last[t], clock)
+        steps.action[t] = self._act(steps.last[t], clock)
         steps.reward[t], steps.terminated[t] = self._step(steps.action[t], steps.last[t])
         self._count(steps.reward[t], steps.last[t])
         return t + 1
@@ -170,9 +168,7 @@ class Rollout:
                 if report is not None and finished:
                     report(len(episodes))
                 last = env.last.copy()  # the step overwrites it
-                action = self.policy.act(env.obs, env.avail_actions, last, clock)
-                if self.opponents is not None:
-                    self.opponents.act(last, clock)
+                action = self._act(last, clock)
                 reward, terminated = self._step(action, last)
                 self._count(reward, last)
                 if watch is not None:
@@ -181,6 +177,18 @@ class Rollout:
         finally:  # the next test uses the same random numbers
             self._started = False
             self.carry_on(before)
+
+    # twin: kernels/collecting.py
+    def _act(self, last: np.ndarray, clock: Clock) -> np.ndarray:
+        """The policy's actions [E, N]; opponents choose theirs."""
+        try:
+            action = self.policy.act(self.env.obs, self.env.avail_actions, last, clock)
+        except DivergedError:
+            require_fields(self.env, self._lengths, self.share.first)  # NaN from NaN
+            raise
+        if self.opponents is not None:
+            self.opponents.act(last, clock)
+        return action
 
     # twin: kernels/collecting.py
     def _step(self, action: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -192,8 +200,7 @@ class Rollout:
             reward, terminated = self.env.step(action.copy())  # which it may change
         self.seconds[ENV] += time.perf_counter() - before
         if (forms := array_forms(self.env, reward, terminated)) != self._forms:
-            step = int(self._lengths[0]) + 1
-            require_fields(self.env, step, reward=reward, terminated=terminated)
+            require_fields(self.env, self._lengths + ~last, reward=reward, terminated=terminated)
             self._forms = forms
         require_ended(self.env, terminated, last)
         return reward, terminated
@@ -312,7 +319,7 @@ class Rollout:
             self.opponents.reset(self._skip)
         with EnvContext("reset"):
             self.env.reset(seeds)
-        require_fields(self.env)
+        require_fields(self.env, first=self.share.first)
         self.seconds[ENV] += time.perf_counter() - before
         self.policy.reset()
         self._returns[:], self._lengths[:] = 0, 0

@@ -1,5 +1,6 @@
 """Values that environments return: numbers, truth values, and the arrays of a ``VectorEnv``."""
 
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -101,6 +102,11 @@ CHANGES = {
     "no end": ("terminated", np.ones_like, "terminated of environment 0 without last"),
     "no state": ("state", lambda x: x[:, :0], r"state \[E, S\] .* expected .* \({E}, 1\)"),
     "int last": ("last", lambda x: x.astype(int), r"last \[E\] as int64"),
+    "NaN": (
+        "state",
+        lambda x: x * np.nan,
+        "gave nan as state at step 0 of environment 0: expected",
+    ),
     "win": ("infos", lambda x: [{"win": "x"}] * len(x), r"0 returned info\['win'\]='x': expected"),
     "infos": ("infos", lambda x: [], r"have infos \[\]: expected a list of {E} dictionaries"),
 }
@@ -120,7 +126,7 @@ class Later(Batched):
         return returned["reward"], returned["terminated"]
 
 
-NO_FORMS = ("win", "infos", "no action", "no end")
+NO_FORMS = ("win", "infos", "no action", "no end", "NaN")
 """Changes of values alone."""
 
 
@@ -158,4 +164,60 @@ def test_a_vector_environment_that_fits_is_accepted() -> None:
     assert rltrain.check_env(Batched).problems == []
     assert rltrain.check_env(with_one("reward", lambda x: x.astype(float))).problems == []
     nan = with_one("reward", lambda x: x * np.nan)
-    assert "returned NaN or infinity as reward" in str(rltrain.check_env(nan))
+    assert "gave nan as reward at step 1 of environment 0" in str(rltrain.check_env(nan))
+
+
+class Unending(Batched):
+    """Never clears ``last``."""
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        before = self.last.copy()
+        returned = super().step(action)
+        self.last |= before
+        return returned
+
+
+class Unbegun(Batched):
+    def reset(self, seeds: Any) -> None:
+        super().reset(seeds)
+        self.last[:] = True
+
+
+@pytest.mark.parametrize("made", [Unending, Unbegun])
+def test_an_episode_that_begins_with_its_end_is_refused(made: type[Batched]) -> None:
+    """Defect: the run took steps without end that were none."""
+    said = r"gave last of environment 0 where an episode begins: expected that reset\(\) and"
+    rollout = Rollout(env=made(2), policy=Zeros(), seeds=lambda e, k: k)
+    with pytest.raises(EnvError, match=said):
+        rollout.collect(5, Clock())
+    assert " where an episode begins" in str(rltrain.check_env(made))
+
+
+class Infinite(Batched):
+    """Shows ``value`` at step ``at`` of the last environment."""
+
+    value, at = 0.0, 0
+
+    def _begin(self, envs: np.ndarray, seeds: np.ndarray) -> None:
+        super()._begin(envs, seeds)
+        self.obs[-1, 1, 2] = self.value if self._t[-1] == self.at else 0
+
+    def _advance(self, action: np.ndarray, playing: np.ndarray) -> tuple[np.ndarray, ...]:
+        returned = super()._advance(action, playing)
+        self.obs[-1, 1, 2] = self.value if self._t[-1] == self.at else 0
+        return returned
+
+
+@pytest.mark.parametrize("at", range(4))
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_the_environment_is_blamed_for_values_that_are_nan(
+    tmp_path: Path, value: float, at: int
+) -> None:
+    """Defect: "lower algo.optimizer.lr", and exit code 5."""
+    made = type("Made", (Infinite,), {"value": value, "at": at})
+    words = ["algo=iql", "hardware.n_envs=2", "logger=[]", "hardware.device=cpu"]
+    rollout = rltrain.make_trainer(words, tmp_path, env=made).rollout
+    step = ["step 0", "step 1", "step 2", "the final step"][at]
+    with pytest.raises(EnvError, match=rf"gave {value} as obs at {step} of environment 1: "):
+        rollout.collect(8, Clock())
+    assert f"gave {value} as obs at {step} of environment 0: " in str(rltrain.check_env(made))

@@ -64,6 +64,29 @@ def test_too_many_combinations_are_refused_with_their_count():
     assert adapted(Many(), EnvOptions(factored=True)).spec.n_agents == 5
 
 
+def acting(space):
+    env = Scripted(spaces.Tuple((spaces.Box(-1, 1, (2,)),) * 2))
+    env.action_space = space
+    return env
+
+
+EMPTY = spaces.MultiDiscrete([])
+NONE = {
+    "alone": (acting(EMPTY), EnvOptions()),
+    "factored": (acting(EMPTY), EnvOptions(factored=True)),
+    "two axes": (acting(spaces.MultiDiscrete(np.zeros((0, 2), int))), EnvOptions()),
+    "of a Tuple": (acting(spaces.Tuple((EMPTY, EMPTY))), EnvOptions()),
+    "of a team": (Team(actions=(EMPTY, 2)), EnvOptions()),
+}
+
+
+@pytest.mark.parametrize("name", NONE)
+def test_actions_without_a_component_are_refused(name):
+    """Defect: they were learned, and the checkpoint was called damaged."""
+    with pytest.raises(ValueError, match=r"has actions MultiDiscrete.*, of no component: expected"):
+        adapted(*NONE[name])
+
+
 def test_binary_actions_are_components_of_two():
     actions = numbered(spaces.MultiBinary(3), "it")
     assert (actions.n, actions.own(5).tolist()) == (8, [1, 0, 1])

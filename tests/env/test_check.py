@@ -1,5 +1,7 @@
 """What the checker says about environments with one defect each."""
 
+from functools import partial
+
 import gymnasium
 import numpy as np
 import pytest
@@ -145,7 +147,6 @@ PROBLEMS = {
     TeamWithoutInfo: r"gave a the info None: expected a dictionary",
     Late: r"the observation of step 4 is an array int64 \[2\] from 0 to 90, .* not in its space",
     Unseeded: r"same seed and the same actions differ \(obs, first at step 0\).*self\.np_random",
-    Outside: r"the first observation is an array float32 \[2\] from .* not in its space",
     Old: r"step\(\) returned 4 values .*: expected \(observation, reward",
     LaterOutside: r"the observation of step 1 is .* not in its space Box\(-1\.0, 1\.0, \(2,\)",
     WithoutSeed: r"unexpected keyword argument 'seed'. Gymnasium expects reset\(self, ",
@@ -169,6 +170,57 @@ def test_a_defect_is_said_in_words(env):
 @pytest.mark.parametrize("env", [Good, Good(), Measured, Scripted, Stateful, lambda: Good()])
 def test_nothing_is_said_against_an_environment_that_is_right(env):
     assert rltrain.check_env(env).problems == []
+
+
+class Barely(Good):
+    """A little too much, at the first observation or later."""
+
+    since = 0
+
+    def seen(self):
+        return np.array([0, 1.0001 if self.t >= self.since else 1], np.float32)
+
+
+class BarelyLater(Barely):
+    since = 4
+
+
+class BarelyWithin(Barely):
+    observation_space = spaces.Dict({"a": Good.observation_space})
+
+    def seen(self):
+        return {"a": super().seen()}
+
+
+class ZeroSum(Scripted):
+    def step(self, actions):
+        obs, rewards, *rest = super().step(actions)
+        return obs, {"a": rewards["b"], "b": -rewards["b"]}, *rest
+
+
+HINTS = {
+    Outside: r"the first observation is an array float32 \[2\] from .* not in its space .* wider",
+    Barely: r"first observation is .* from 0\.0 to 1\.0001, .* Box\(-1\.0, 1\.0, .* Declare wider",
+    BarelyLater: r"the observation of step 4 is .* from 0\.0 to 1\.0001, .* Declare wider bounds",
+    BarelyWithin: r"the first observation is dict .*, and is learned from as it is",
+    ZeroSum: r"rewarded \(or agents' rewards add up to 0, and need env\.reward=individual\): ",
+}
+
+
+@pytest.mark.parametrize("env", HINTS, ids=lambda env: env.__name__)
+def test_what_can_be_learned_from_is_a_hint(env):
+    """Defect: what was a hint later was a problem at reset, "from 0 to 1" beyond Box(0, 1)."""
+    found = rltrain.check_env(env)
+    assert found.problems == []
+    with pytest.raises(AssertionError, match=HINTS[env]):
+        raise AssertionError(str(found))
+
+
+@pytest.mark.parametrize(("id", "steps"), [("Acrobot-v1", 500), ("CliffWalking-v1", 600)])
+def test_a_limit_beyond_the_steps_that_are_played_is_a_limit(id, steps):
+    """Defect: "no episode ended": the 500th step's end was not counted, later ones not played."""
+    found = rltrain.check_env(partial(gymnasium.make, id, max_episode_steps=steps))
+    assert "no episode ended" not in str(found)
 
 
 Endless = stepping("Endless", lambda obs, *_: (200 * obs, 0.0, False, False, {}))

@@ -12,7 +12,9 @@ from gymnasium import spaces
 import rltrain
 from rltrain.common.machine.install import install_extra
 from rltrain.env.env_options import EnvOptions
+from rltrain.env.games.matrix import TwoStepGames
 from rltrain.env.make_gymnasium import from_class, gymnasium_env, in_lockstep
+from rltrain.env.team.team_names import Teams
 from tests.env.scripted import DEFAULTS, Drawn, Scripted, made
 
 IDS = {
@@ -102,6 +104,21 @@ def test_a_class_of_ones_own_has_the_options_of_others() -> None:
     assert rewards == [1, 1]
     assert env.last.all()
     assert env.unclipped.tolist() == [[5]]
+
+
+OPTIONS = {
+    **{"time_limit": "terminal", "max_episode_steps": 9, "frame_stack": 2, "reward": "mean"},
+    **{"channels": "first", "reward_clip": 1.5, "factored": True, "compiled": False},
+    "teams": Teams("a"),
+}
+
+
+@pytest.mark.parametrize("name", [*vars(EnvOptions()), "teams"])
+def test_every_option_is_refused_for_a_batched_environment(name: str) -> None:
+    """Defect: some had no effect, without a message."""
+    with pytest.raises(ValueError, match=rf"^env\.{name.rstrip('s')}\w*=.* batched environment, "):
+        from_class(TwoStepGames, n_envs=2, **{**DEFAULTS, name: OPTIONS[name]})
+    assert from_class(TwoStepGames, n_envs=2, **DEFAULTS).n_envs == 2
 
 
 def test_a_maker_that_lacks_an_argument_is_refused() -> None:
