@@ -158,7 +158,7 @@ class TorchRandom:
 SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], object]], ...] = (
     (torch.is_grad_enabled, torch.set_grad_enabled),
     (torch.get_default_dtype, torch.set_default_dtype),
-    (lambda: getattr(_device, "CURRENT_DEVICE", None), torch.set_default_device),  # without delay
+    (partial(getattr, _device, "CURRENT_DEVICE", None), torch.set_default_device),  # None: unset
     (partial(torch.is_autocast_enabled, "cpu"), partial(torch.set_autocast_enabled, "cpu")),
     (partial(torch.is_autocast_enabled, "cuda"), partial(torch.set_autocast_enabled, "cuda")),
 )
