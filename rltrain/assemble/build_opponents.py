@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import filecmp
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from rltrain.algo.scripted import Scripted
 from rltrain.assemble.build_learner import build_agents, build_policy, load_agents
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import CONFIG, SPEC
+from rltrain.common.checkpoint.kept_files import KEPT_FILES
 from rltrain.common.checkpoint.opponent_files import BUILTIN, SELF, is_checkpoint, opponent_name
 from rltrain.common.seeding import (
     NETWORK_STREAM,
@@ -24,7 +27,7 @@ from rltrain.common.seeding import (
 )
 from rltrain.common.spec_record import excerpt, read_spec
 from rltrain.config.saved_config import load_config
-from rltrain.config.schema import Settings
+from rltrain.config.schema import Settings, scenario
 from rltrain.config.validate.checker import check
 from rltrain.config.validate.constructor import show
 from rltrain.errors import CheckpointError, closest
@@ -77,9 +80,8 @@ def build_opponents(
             "Give one of the runs' folders another name."
         )
     epsilon = settings.opponents.opponent_epsilon if training and settings.opponents else 0.0
-    policies: dict[str, SidePolicy | None] = {}
+    policies: dict[str, SidePolicy | None] = dict.fromkeys(names.values())
     for opponent, name in names.items():
-        policies[name] = None
         if opponent in settings.opponent_folders:
             policies[name] = checkpoint_policy(settings, opponent, side, training)
         elif opponent not in (BUILTIN, SELF):
@@ -114,7 +116,7 @@ def build_self_play(
             f"{BUILTIN if side.builtin else RANDOM}, a scripted policy or a checkpoint "
             "(RUN/pool/<env_steps>)."
         )
-    require_equal_teams(settings, side, "env.opponent=self")
+    require_equal_teams(played(settings, settings.plain["env"]), side, "env.opponent=self")
 
     def make() -> Policy:
         with seed_networks(seed_key(settings.run.seed, NETWORK_STREAM)):
@@ -167,9 +169,8 @@ def checkpoint_policy(settings: Settings, opponent: str, side: OtherSide, traini
     """
     folder, key = settings.opponent_folders[opponent], f"{opponent_key(training)}={opponent}"
     trust = f"trust=[{','.join(settings.run.trust)}]"
-    file = folder / f"{CONFIG}.json"
     with checkpoint.unless_removed(folder):
-        tree, choices, _ = load_config(file, [trust], learns=False, env=False)
+        tree, choices, _ = load_config(folder / f"{CONFIG}.json", [trust], learns=False, env=False)
     own = check(tree, choices, {})
     if own.algo is None:
         raise ValueError(f"{key} is a scripted policy without weights: type its name instead.")
@@ -177,7 +178,8 @@ def checkpoint_policy(settings: Settings, opponent: str, side: OtherSide, traini
         spec = read_spec(checkpoint.read(folder, SPEC))
     except ValueError as error:
         raise CheckpointError(f"{folder} has a damaged spec.json: {error!s:.300}") from error
-    require_team(settings, own, spec, side, key)
+    env = settings.plain["env"] | ({} if training else settings.plain["test"]["env"])
+    require_team(own, spec, played(settings, env), env.get("map_file"), side, key)
     agents = load_agents(own, spec, resolve_device(settings.hardware.device), folder)
     return greedy(settings, agents, spec, side)
 
@@ -189,41 +191,47 @@ def greedy(settings: Settings, agents: Agents, spec: EnvSpec, side: OtherSide) -
 
 
 def require_team(
-    settings: Settings, own: Settings, spec: EnvSpec, side: OtherSide, key: str
+    own: Settings, spec: EnvSpec, here: str, file: str | None, side: OtherSide, key: str
 ) -> None:
-    """ValueError unless a checkpoint's policy can play the other side."""
-    trained, here = played(own), played(settings)
+    """ValueError unless a checkpoint's policy can play the other side in ``here``."""
+    env = own.plain["env"]
+    same = {"map_file": file} if same_map(env.get("map_file"), file) else {}
+    trained = played(own, env | same)
     if trained != here:
         raise ValueError(
             f"{key} was trained on {excerpt(trained, here)}, and this run is on {here}: expected a "
-            "checkpoint of the same map or game. A scripted policy "
-            f"({side.policies}) plays on every one."
+            f"checkpoint of the same map or game. A scripted policy ({side.policies}) plays all."
         )
     theirs = [name for name, *_ in spec.agents or ()]
     if not theirs or theirs != [name for name, *_ in side.spec.agents or ()]:
-        require_equal_teams(settings, side, key)
-    differing = [name for name in SIZES if getattr(spec, name) != getattr(side.spec, name)]
-    if differing:
-        name = differing[0]
-        raise ValueError(
-            f"{key} has {name} {getattr(spec, name)!s:.80}, and the other side of this run "
-            f"{getattr(side.spec, name)}: expected a checkpoint that was trained with the same "
-            "options of observations and actions (env.obs_…, env.conic_fov, env.kwargs)."
-        )
+        require_equal_teams(here, side, key)
+    for name in SIZES:
+        if getattr(spec, name) != getattr(side.spec, name):
+            raise ValueError(
+                f"{key} has {name} {getattr(spec, name)!s:.80}, and the other side of this run "
+                f"{getattr(side.spec, name)}: expected a checkpoint that was trained with the same "
+                "options of observations and actions (env.obs_…, env.conic_fov, env.kwargs)."
+            )
 
 
-def require_equal_teams(settings: Settings, side: OtherSide, key: str) -> None:
+def require_equal_teams(here: str, side: OtherSide, key: str) -> None:
     """ValueError unless a policy of the agents fits the other side."""
     if not side.same_team:
         raise ValueError(
-            f"{key} commands the agents of {played(settings)}, and the other side has other units: "
+            f"{key} commands the agents of {here}, and the other side has other units: "
             "a trained policy plays it only if it was trained as that team (env.team), or where "
             f"both teams {side.equal_teams}. A scripted policy ({side.policies}) plays every team."
         )
 
 
-def played(settings: Settings) -> str:
-    """The environment, and what is played in it: a map, a game or an id."""
-    options = settings.plain["env"]
-    names = (options[key] for key in ("map_name", "game", "id") if options.get(key))
-    return " ".join(" ".join([str(settings.choices["env"]), *names]).split())
+def same_map(own: str | None, here: str | None) -> bool:
+    """Whether both are files of one content, as far as the run of a checkpoint keeps its own."""
+    if not (own and here and Path(own).parent.name == KEPT_FILES and Path(own).is_file()):
+        return bool(own and here)
+    return filecmp.cmp(own, Path(here).expanduser(), shallow=False)
+
+
+def played(settings: Settings, env: Mapping[str, Any]) -> str:
+    """The environment, and what is played in it: maps, the file of one, a map, a game or an id."""
+    found = scenario(env, ("maps", "map_file", "map_name", "game", "id"))
+    return " ".join([settings.choices["env"], *found.split()])

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from rltrain.battles.data.scenarios import RACES, find_scenario, scenario_options
+from rltrain.battles.option_checks import COUNT
 from rltrain.battles.options import Smacv2Options
 from rltrain.battles.starcraft2_env import StarCraft2Env
 
@@ -40,28 +41,28 @@ class StarCraftCapabilityEnv(StarCraft2Env):
 
 def _scenario_name(map_name: str, config: Mapping[str, Any]) -> str:
     """The scenario that SMACv2's way of naming it means."""
-    race, sizes = map_name.removeprefix("10gen_"), dict.fromkeys(("n_units", "n_enemies"), 10)
+    race, sizes = str(map_name).removeprefix("10gen_"), dict.fromkeys(("n_units", "n_enemies"), 10)
     if not isinstance(config, Mapping):
         raise ValueError(f"capability_config={config!r}: expected a mapping, such as {sizes}")
     positions = config.get("start_positions")
     if isinstance(positions, Mapping) and "n_enemies" in positions:  # as in SMACv2's own example
         sizes["n_enemies"] = positions["n_enemies"]
-    name = map_name
+    sizes |= {key: config[key] for key in sizes if key in config}
+    COUNT.check(**{f"capability_config.{key}": value for key, value in sizes.items()})
     if race in RACES and race != map_name:
-        sizes |= {key: config[key] for key in sizes if key in config}
-        name = f"{race}_{sizes['n_units']}_vs_{sizes['n_enemies']}"
+        map_name = f"{race}_{sizes['n_units']}_vs_{sizes['n_enemies']}"
     if not config:
-        return name
-    published = scenario_options(find_scenario(name))["capability_config"]
+        return map_name
+    published = scenario_options(find_scenario(map_name))["capability_config"]
     published["start_positions"]["n_enemies"] = published["n_enemies"]
     other = sorted(_differing(config, published))
     if other:
         raise ValueError(
             f"capability_config: {', '.join(other)} cannot be chosen here: teams and start "
-            f"positions of {name} are drawn as published, {published}. Leave those keys out and "
-            "give n_units and n_enemies."
+            f"positions of {map_name} are drawn as published, {published}. Leave those keys out "
+            "and give n_units and n_enemies."
         )
-    return name
+    return map_name
 
 
 def _differing(config: Mapping[str, object], published: Mapping[str, object]) -> Iterator[str]:

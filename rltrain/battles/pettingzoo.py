@@ -32,7 +32,7 @@ class SmacParallelEnv(ParallelEnv):
         seed: int | None = None,
         **options: Any,
     ) -> None:
-        drawn = is_scenario(map_name) or map_name.startswith("10gen_")
+        drawn = is_scenario(map_name) or str(map_name).startswith("10gen_")
         make = StarCraftCapabilityEnv if drawn else StarCraft2Env
         self.env = make(map_name=map_name, rules=rules, seed=seed, **options)
         self.metadata = {"name": f"smac_{self.env.map_name}", "render_modes": ["rgb_array"]}

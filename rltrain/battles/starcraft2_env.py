@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields
 from typing import Any, Literal
 
@@ -124,7 +124,7 @@ class StarCraft2Env(BattleView):
 
     def begin(self, seed: int) -> None:
         """Start the episode that ``seed`` determines, the first of a new sequence."""
-        OWN_SEED.check(seed=seed)
+        SEED.check(seed=seed)
         self._seed, self._episode = seed, 1
         self.battles.start({0: seed})
         self.reward = 0.0
@@ -137,7 +137,7 @@ class StarCraft2Env(BattleView):
         """
         if self._episode == 0:
             raise RuntimeError("the environment was never reset: call reset() before step()")
-        action = whole_actions([[*actions]])
+        action = whole_actions([actions if isinstance(actions, (Mapping, Set)) else [*actions]])
         already_over = bool(self.battles.ended[0])
         try:
             self.battles.step(action)

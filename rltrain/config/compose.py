@@ -97,7 +97,7 @@ class Composition:
         defaults = resolved(self.untyped, lambda: self.hydra)
         if self.catalog is not SHIPPED:
             require_typed(defaults)
-        settings = check(self.plain, self.choices, defaults)
+        settings = check(self.plain, self.choices, defaults, self.overrides)
         require_environments(settings)
         return replace(settings, remarks=self.remarks, env_chose_algo=self.env_chose_algo)
 

@@ -142,7 +142,7 @@ def load_config(
         raise UsageError(f"trust={trust}: expected a list of packages. Type trust=[{typed_text}].")
     typed, run_dir = typed_leaves(parse(overrides)), file.parent
     as_saved = {tuple(k.split(".")) for k in FILES if k not in changed} if resumes else set()
-    run_dir = run_dir.parent.parent if run_dir.parent.name == "checkpoints" else run_dir
+    run_dir = run_dir.parents[1] if run_dir.parent.name in ("checkpoints", "pool") else run_dir
     begun = resumes and checkpoint.resumable(run_dir / "checkpoints")
     other = {names: value for names, value in typed.items() if names not in as_saved}
     unused = use_kept_copies(tree, other, run_dir) + (["checkpoint"] if begun else [])

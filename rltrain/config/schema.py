@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -289,9 +289,10 @@ class LoggerSettings:
     console: Flag
 
 
-def scenario_name(played: object) -> str:
-    """The name of a scenario, from a name, the path of a file or a list of names."""
-    return ",".join(played) if isinstance(played, list) else Path(str(played)).name
+def scenario(env: Mapping[str, object], keys: Iterable[str]) -> str:
+    """The first of these options that is set: a name, the path of a file, or names."""
+    found = next((env[key] for key in keys if env.get(key)), "")
+    return ",".join(map(str, found)) if isinstance(found, list) else str(found)
 
 
 OF_COMMANDS = ("sweep", "report", "match", "init", "hub")
@@ -348,8 +349,7 @@ class Settings:
         env, scripted = self.nodes["env"].kwargs, self.nodes.get("algo")
         preset = self.choices["env"] not in ("gymnasium", "pettingzoo", "lbf", "rware", "own")
         keys = ("maps", "map_file", "map_name", "game") if preset else ("maker", "id")
-        scenario = scenario_name(next((env[key] for key in keys if env.get(key)), ""))
-        name = " ".join(filter(None, [self.choices["env"], scenario]))
+        name = f"{self.choices['env']} {Path(scenario(env, keys)).name}".rstrip()
         algo = self.choices["algo"] + (f" {scripted.kwargs['policy']}" if scripted else "")
         return f"{algo} on {name}, seed {self.run.seed}"
 

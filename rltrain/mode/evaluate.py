@@ -93,7 +93,7 @@ def settings_of(source: checkpoint.Found, overrides: Sequence[str], *, plays: bo
     with checkpoint.unless_removed(source.folder):
         tree, choices, changed = load_config(file, overrides, learns=False, env=plays)
     tree["mode"] = "evaluate"
-    settings = replace(check(tree, choices, {}), typed=frozenset(changed))
+    settings = replace(check(tree, choices, {}, overrides), typed=frozenset(changed))
     settings = with_opponents(settings, home(source)) if plays else settings
     if settings.algo is None:
         raise CheckpointError(f"{source.folder} has a policy without weights: nothing to load.")

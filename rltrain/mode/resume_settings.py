@@ -58,7 +58,7 @@ def resumed_settings(
     refuse_changes(changed, overrides)
     require_saved_settings(run_dir)
     require_writable(run_dir, advice=COPY)
-    saved = replace(check(tree, choices, {}), resumes_from=run_dir / "checkpoints")
+    saved = replace(check(tree, choices, {}, overrides), resumes_from=run_dir / "checkpoints")
     return replace(saved, typed=frozenset(changed)), run_dir
 
 

@@ -63,6 +63,22 @@ def test_illegal_action_is_an_assertion_error() -> None:
         env.step([0, 1, 1])
 
 
+@pytest.mark.parametrize("actions", [{1: 5, 2: 4, 0: 3}, {1, 4, 5}, {1: 5, 2: 4}.keys(), "111"])
+def test_actions_that_are_not_in_the_order_of_the_agents_are_refused(actions) -> None:
+    """Defect: the keys of a mapping were played."""
+    env = env_of()
+    with pytest.raises(ValueError, match="actions: expected whole numbers, got "):
+        env.step(actions)
+    env.step({1: STOP, 2: STOP, 3: STOP}.values())
+
+
+@pytest.mark.parametrize("make", [StarCraft2Env, StarCraftCapabilityEnv, parallel_env])
+@pytest.mark.parametrize("name", [None, 3, ["3m"]])
+def test_a_name_of_a_map_that_is_no_text_is_an_unknown_one(make, name) -> None:
+    with pytest.raises(ValueError, match=r"unknown SMAC(v2 scenario| map) "):
+        make(map_name=name)
+
+
 @pytest.mark.parametrize("continuing", [False, True])
 def test_episode_limit_is_in_info_only_for_continuing_episodes(continuing: bool) -> None:
     env = env_of(continuing_episode=continuing)
@@ -260,6 +276,12 @@ def test_a_seed_that_is_none_is_refused_at_a_reset(seed):
         parallel_env(map_name="3m").reset(seed=seed)
 
 
+def test_a_battle_begins_with_a_seed():
+    """Defect: None was refused with a message that named it as one that is taken."""
+    with pytest.raises(ValueError, match=r"seed=None: expected a whole number .* 2\*\*63 - 1$"):
+        StarCraft2Env(map_name="3m").begin(None)
+
+
 WEAKEST = {"zerg": 5 * 30, "protoss": 5 * 150, "terran": 5 * 45}
 
 
@@ -309,6 +331,8 @@ def test_the_configuration_of_smacv2s_example_is_taken(name, left_out):
     [
         ([5, 5], "expected a mapping"),
         ({**OWN_EXAMPLE, "foo": 1}, "foo"),
+        ({**OWN_EXAMPLE, "n_units": "5"}, r"n_units='5': expected 1, 2, 3, …$"),
+        ({"start_positions": {"n_enemies": "5"}}, r"n_enemies='5': expected 1, 2, 3, …$"),
         ({**OWN_EXAMPLE, "team_gen": None}, "team_gen"),
         ({**OWN_EXAMPLE, "team_gen": {"weights": [1, 0, 0]}}, r"team_gen\.weights"),
         ({**OWN_EXAMPLE, "start_positions": {"n_enemies": 7}}, r"start_positions\.n_enemies"),

@@ -14,7 +14,7 @@ GIVEN = {
     *("learns", "loss", "loss_name", "mixer", "most", "n_envs", "n_workers", "replay", "scripted"),
     *("spec", "typed", "statistics", "watched", "watchers", "world_size", "key", "node", "cores"),
     *("per_core", "explores", "explored", "explores_until", "twice_total", "end_key"),
-    "own_network",
+    *("own_network", "types_map", "untyped"),
     *("target_period", "target_percent", "target_half", "target_unit", "target_unset", "network"),
     *("convolutions", "multi_input", "image", "image_keys"),
     *("masks", "space", "plays_itself", "any_image", "collected", "commanded", "played"),
@@ -43,6 +43,7 @@ def test_every_option_and_group_exists():
 @pytest.mark.parametrize(("stage", "row"), ROWS, ids=lambda each: str(each)[:60])
 def test_a_row_names_keys_and_facts_that_there_are(stage, row, keys):
     names = [*row["if"], *re.findall(r"\{([\w.]+)", row["why"] + row.get("type", ""))]
+    keys = keys | {f"test.{key}" for key in keys if key.startswith("env.")}
     names += [
         v.split()[1] for v in row["if"].values() if re.match("(==|[<>]) [a-z]|!= .*[._]", str(v))
     ]

@@ -155,6 +155,12 @@ def test_a_broken_newest_snapshot_is_named_with_another_to_play(tmp_path):
         ("spec.json", "n_actions", -1, "has a damaged spec.json: "),
         ("spec.json", "obs_shape", "x", "has a damaged spec.json: "),
         ("spec.json", "none", 1, "has a damaged spec.json: unknown field none"),
+        (
+            "config.json",
+            "maps",
+            ["3m", "8m"],
+            r"was trained on smac 3m,8m, and this run is on smac 3m",
+        ),
         ("config.json", "map_name", "3m\n\x1b[31m" + 2000 * "x", r"was trained on smac 3m \\x1b"),
     ],
 )

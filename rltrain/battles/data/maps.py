@@ -79,19 +79,19 @@ def map_names() -> list[str]:
 def find_map(name: str) -> MapData:
     """The map's row, one of ``map_files/``, or one of the size that the name tells
     (``field_maps``); ValueError with the nearest names if there is none."""
-    name = ALIASES.get(name, name)
+    name = ALIASES.get(str(name), str(name))
     if name in MAPS:
         return MAPS[name]
     from rltrain.battles.data.map_file import shipped_map, shipped_names  # NumPy and YAML
 
     if name in shipped_names():
         return shipped_map(name)
-    if is_sized(str(name)):
+    if is_sized(name):
         return sized_map(name)
-    if match := re.fullmatch(r"(?:10gen_)?(terran|protoss|zerg)(_\d+_vs_\d+)?", str(name)):
+    if match := re.fullmatch(r"(?:10gen_)?(terran|protoss|zerg)(_\d+_vs_\d+)?", name):
         hint = "it is a scenario of SMACv2: make a StarCraftCapabilityEnv, or for rltrain "
         hint += f"type env=smacv2 env.map_name={match[1]}{match[2] or '_10_vs_10'}."
-    elif near := closest(str(name), (*MAPS, *shipped_names())):
+    elif near := closest(name, (*MAPS, *shipped_names())):
         hint = f"did you mean {' or '.join(near)}?"
     else:
         hint = (

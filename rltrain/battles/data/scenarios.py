@@ -56,7 +56,7 @@ def find_scenario(name: str) -> MapData:
     """The scenario's row; ValueError with the nearest names if there is none."""
     match = _PATTERN.fullmatch(str(name))
     if match is None:
-        if name in MAPS:
+        if str(name) in MAPS:
             raise ValueError(
                 f"{name!r} is a map of SMAC, not a scenario of SMACv2: make a StarCraft2Env, or "
                 f"for rltrain type env=smac env.map_name={name}."

@@ -7,7 +7,7 @@ pydantic reads them without constructing anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cache, partial
 from typing import Any, get_type_hints
@@ -20,7 +20,7 @@ from rltrain.common.number_types import Whole
 from rltrain.config.catalog import MutableTree, Tree
 from rltrain.config.combinations import Facts
 from rltrain.config.node import Node, part_facts, typed_node
-from rltrain.config.overrides import flat_keys, overlaid, pick, put
+from rltrain.config.overrides import flat_keys, overlaid, parse, pick, put, typed_leaves
 from rltrain.config.schema import (
     AlgoSettings,
     ClusterSettings,
@@ -51,13 +51,16 @@ MOST = 8
 """Problems that are listed."""
 
 
-def check(plain: Tree, choices: Mapping[str, str], defaults: Tree) -> Settings:
+def check(
+    plain: Tree, choices: Mapping[str, str], defaults: Tree, overrides: Sequence[str] = ()
+) -> Settings:
     """Types and ranges of a whole configuration.
 
     Args:
         plain: the configuration in plain containers, names already known to be valid.
         choices: group to chosen option.
         defaults: the same composition without the typed values, for hints.
+        overrides: what was typed.
 
     Raises:
         UsageError: every problem at once; of more than ``MOST``, which only files have, the first.
@@ -106,7 +109,8 @@ def check(plain: Tree, choices: Mapping[str, str], defaults: Tree) -> Settings:
         checker.problems += metric_problem(run, nodes, opponents)
     values = {**gathered(run), "algo": gathered(algo)}
     given_env = plain["env"] if isinstance(plain.get("env"), Mapping) else {}
-    facts = {**values, "env": given_env | gathered(opponents)}
+    facts = {**values, "env": given_env | gathered(opponents), "untyped": defaults}
+    facts |= {"types_map": ("env", "map_name") in typed_leaves(parse(overrides))}
     given = Facts(facts, choices=choices, scripted=scripted, learns=algo is not None)
     checker.problems += given.messages("settings")
     if checker.problems:

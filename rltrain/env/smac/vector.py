@@ -86,6 +86,11 @@ class SmacVectorEnv:
                     f"env.start_positions={begin.start_positions} apply to one map, and env.maps="
                     f"{several.maps} has its own. Type env.start_positions=null."
                 )
+            if own and own.name not in several.maps:
+                raise ValueError(
+                    f"env.map_file={map_file} is none of env.maps={several.maps}. Type "
+                    f"'env.maps=[{','.join([*several.maps, own.name])}]', or env.map_file=null."
+                )
             many = SeveralMaps(
                 several, play, find, chosen, native, n_envs=n_envs, two_sided=two_sided
             )

@@ -13,7 +13,7 @@ from rltrain.common.checkpoint.opponent_files import RESULTS
 from rltrain.common.files import JsonObject, get_json, json_object, require_plain
 from rltrain.common.json_text import flat, json_lines
 from rltrain.common.metrics import METRICS, read_row
-from rltrain.config.schema import scenario_name
+from rltrain.config.schema import scenario
 from rltrain.report.ratings import battles
 from rltrain.report.run_data import (
     METRICS_BYTES,
@@ -25,7 +25,7 @@ from rltrain.report.run_data import (
 )
 
 SCENARIO = ("maps", "map_file", "map_name", "game", "maker", "id")
-"""Keys of an environment that name what is played in it."""
+"""Keys of an environment that name what is played in it; the first one that is set counts."""
 NO_SETTINGS = (
     *("mode", "name", "seed", "config", "load_step", "resume", "record", "trust", "runs"),
     *("test.interval", "test.episodes", "test.n_envs", "test.video_interval", "test.record"),
@@ -96,9 +96,7 @@ def env_name(choice: str, env: Mapping[str, object]) -> str:
     """``CartPole-v1`` where Gymnasium or PettingZoo have a name for it, else ``smac 3m``."""
     if isinstance(env.get("id"), str):
         return str(env["id"]).rpartition(":")[2]
-    played = [scenario_name(env[key]) for key in SCENARIO if env.get(key)]
-    several = bool({"maps", "map_file"} & {key for key in SCENARIO if env.get(key)})
-    return " ".join([choice, *(played[:1] if several else played)])
+    return f"{choice} {Path(scenario(env, SCENARIO)).name}".rstrip()
 
 
 def absolute_metrics(
