@@ -68,8 +68,8 @@ class TrainingStepHooks:
         return {"open": self.open.copy(), "begun": self.begun.copy(), "t": self.t.copy()}
 
     def load_state_dict(self, state: StateDict) -> None:
-        """Load what ``state_dict`` returned; from an empty state, start from scratch."""
-        for name in ("open", "begun", "t") if state else ():
+        """Load what ``state_dict`` returned."""
+        for name in ("open", "begun", "t"):
             saved = np.array(state[name])
             fits = saved.ndim == 1 and (name == "open" or len(saved) == len(self.open))
             if not fits or saved.dtype != getattr(self, name).dtype:

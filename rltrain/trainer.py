@@ -410,8 +410,7 @@ class Trainer:
         self.metrics.load_state_dict(state["metrics"])
         self.latest = dict(state["latest"])
         self.callbacks.load_state_dict(state["callbacks"])
-        if "test_envs" in state:
-            self.test_rollout.carry_on_envs(state["test_envs"])
+        self.test_rollout.carry_on_envs(state["test_envs"])
         self.random.load_state_dict(state)
 
     def restore(self, path: str | Path) -> Found:
@@ -452,7 +451,7 @@ class Trainer:
 
     def _restore_rollout(self, folder: Path, state: StateDict) -> list[str]:
         """Restore the replay and the open episodes, or begin new ones; return remarks about it."""
-        self.step_hooks.load_state_dict(state.get("step_hooks", {}))
+        self.step_hooks.load_state_dict(state["step_hooks"])
         if checkpoint.has(folder, REPLAY):
             self.buffer.load_state_dict(checkpoint.read(folder, REPLAY))
             self.rollout.load_state_dict(state["rollout"])

@@ -218,6 +218,7 @@ def sweep(inside: Path, overrides: list[str]) -> None:
         jobs = [{"folder": "0", "overrides": ["env=two_step"]}]
     facts = {
         "overrides": ["seed=1"],
+        "typed": ["seed=1"],
         "config_sha256": "0",
         "n_jobs": 1,
         "started": "",

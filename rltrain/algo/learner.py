@@ -137,7 +137,7 @@ class Learner:
         self.gradient_step.load_state_dict(state["optimizer"])
         self.online.load_state_dict(state["online"])
         self.target.load_state_dict(state["target"])
-        if state.get("loss"):
+        if state["loss"]:
             self.loss.load_state_dict(state["loss"])
         self.target_update.load_state_dict(state["target_update"])
         if self.reward_norm is not None:

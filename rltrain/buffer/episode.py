@@ -250,7 +250,6 @@ class EpisodeBuffer:
         sizes = {"env": (n_episodes, 0, self.n_envs - 1), "length": (n_episodes, 1, n_saved)}
         sizes |= {"open_length": (self.n_envs, 0, n_saved)}
         sizes |= {"before": (n_episodes + self.n_envs, 0, n_saved)}
-        state = {"before": np.zeros(n_episodes + self.n_envs, np.int64), **state}
         for name, (n, low, high) in sizes.items():
             saved_array(f"the buffer's {name}", state[name], np.empty(n, np.int64), low, high)
         env = [*state["env"].tolist(), *range(self.n_envs)]

@@ -184,7 +184,7 @@ def channel_side(shape: Sequence[int]) -> tuple[Literal["first", "last"], bool]:
 
 def channel_text(spec: SpecRecord) -> str:
     """Where images of a spec have their channels, "channels last", and in doubt what to type."""
-    seen = [spec.get("obs_space") or {}, *(each[1] for each in spec.get("agents") or ())]
+    seen = [spec["obs_space"] or {}, *(each[1] for each in spec["agents"] or ())]
     return ", ".join(dict.fromkeys(words for one in seen for words in side_words(spec, "", one)))
 
 
@@ -206,7 +206,7 @@ def side_words(spec: SpecRecord, name: str, space: SpecRecord) -> Iterator[str]:
     if len(space.get("box", [])) == 3:
         shape, side = "×".join(map(str, space["box"])), space["channels"]
         other = "first" if side == "last" else "last"
-        known = channel_side(space["box"])[1] or spec.get("channels", "auto") != "auto"
+        known = channel_side(space["box"])[1] or spec["channels"] != "auto"
         guess = "" if known else f" (a guess for {shape}; else type env.channels={other})"
         yield f"channels{name} {side}{guess}"
 
@@ -286,28 +286,28 @@ def require_alike(training: EnvSpec, tests: EnvSpec, *, options: bool = False) -
 
 def stored_words(spec: SpecRecord) -> str:
     """Type and scale of observations, as networks get them."""
-    scale = Fraction(float(spec.get("obs_scale", 1.0))).limit_denominator(1_000_000)
-    return f"{number_type(spec.get('obs_dtype', 'float32')).name} × {scale}"
+    scale = Fraction(float(spec["obs_scale"])).limit_denominator(1_000_000)
+    return f"{number_type(spec['obs_dtype']).name} × {scale}"
 
 
 def action_words(spec: SpecRecord) -> str:
     """The actions of one agent."""
-    components = spec.get("action_components")
+    components = spec["action_components"]
     if components is None:
-        return space_words({"discrete": spec["n_actions"], "start": spec.get("first_action", 0)})
+        return space_words({"discrete": spec["n_actions"], "start": spec["first_action"]})
     sizes, starts = zip(*components, strict=True)
     return space_words({"multi_discrete": list(sizes), "start": list(starts)})
 
 
 def agents_words(spec: SpecRecord) -> str | None:
     """The names of a team's agents in their order; None where they have none."""
-    each = spec.get("agents")
+    each = spec["agents"]
     return None if each is None else ", ".join(str(name) for name, *_ in each)
 
 
 def spaces_words(spec: SpecRecord) -> str | None:
     """Observations and actions of a team's agents."""
-    each = spec.get("agents")
+    each = spec["agents"]
     if each is None:
         return None
     own = {name: f"{space_words(seen)} and {space_words(acts)}" for name, seen, acts in each}
@@ -317,7 +317,7 @@ def spaces_words(spec: SpecRecord) -> str | None:
 
 
 FACTS: Mapping[str, Callable[[SpecRecord], str | None]] = {
-    "observations": lambda spec: spec.get("obs_space") and space_words(spec["obs_space"]),
+    "observations": lambda spec: spec["obs_space"] and space_words(spec["obs_space"]),
     "stored observations": stored_words,
     "actions": action_words,
     "agents": agents_words,

@@ -265,7 +265,7 @@ class Rollout:
         """
         n_envs = self.env.n_envs
         require_n_envs("rollout", len(state["lengths"]), n_envs)
-        skip = saved_array("rollout.skip", state.get("skip", 0), np.array(0), 0, MOST_COUNTED)
+        skip = saved_array("rollout.skip", state["skip"], np.array(0), 0, MOST_COUNTED)
         returns = saved_form("rollout.returns", state["returns"], self._returns)
         if state["started"]:  # else a broken environment may have given any reward
             require_range("rollout.returns", returns)

@@ -271,10 +271,8 @@ def other_rules(checkpoint_folder: Path, about: Mapping[str, object]) -> tuple[s
     """
     trained = json_object(checkpoint_folder.parent.parent / "run.json").get("environment")
     trained = trained if isinstance(trained, dict) else {}
-    if trained.get("backend") != "native" or "rules_version" not in about:
-        return ()
-    before, now = trained.get("rules_version", trained.get("rules", "1")), about["rules_version"]
-    if before == now:
+    before, now = trained.get("rules_version", trained.get("rules")), about.get("rules_version")
+    if trained.get("backend") != "native" or None in (before, now) or before == now:
         return ()
     return (
         f"{shown(checkpoint_folder)} was trained under version {brief(before)} of the battle rules "

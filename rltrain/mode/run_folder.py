@@ -235,11 +235,11 @@ class Record(Callback):
         Raises:
             CheckpointError: one that is not as it was.
         """
-        best = state.get("best", {"test": self.facts.get("best_test"), "untrained": False})
+        best = state["best"]
         self.best = {"test": read_test(best["test"]), "untrained": bool(best["untrained"])}
         named = self.names()
         for key, source in ({} if self.sums else self.sources).items():
-            other_name = state.get("named", named).get(key) != named[key]
+            other_name = state["named"].get(key) != named[key]
             replaced = key.startswith("test.") and other_name  # a resume may choose others
             if state.get(key, found := digest(source)) != found and not replaced:
                 raise CheckpointError(

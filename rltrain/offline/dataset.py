@@ -225,7 +225,7 @@ class Reader:
             DatasetError: the dataset is another one.
             ValueError: other pieces of it are held out, or the state holds what no reader has.
         """
-        require_same(self.dataset.folder, state.get("shards"), self.dataset.shards)
+        require_same(self.dataset.folder, state["shards"], self.dataset.shards)
         if state["n_chosen"] != len(self.chosen):
             raise ValueError(
                 f"{self.dataset.folder} had {state['n_chosen']} pieces to learn from and has "

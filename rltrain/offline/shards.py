@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -209,9 +209,8 @@ def require_index(path: Path, index: JsonObject) -> None:
                 raise damaged(path, f"{name} is not the sum of those of its shards")
     except ValidationError as error:
         raise damaged(path, first_problem(error)) from error
-    known = {field.name for field in fields(EnvSpec)}  # a newer version may have more
     try:
-        read_spec({name: value for name, value in spec.items() if name in known})
+        read_spec(spec)
     except ValueError as error:
         raise damaged(path, f"spec.{error}") from error
 
@@ -222,15 +221,8 @@ def list_sums(shards: Sequence[JsonObject]) -> list[str]:
 
 
 def require_same(folder: Path, sums: object, shards: Sequence[JsonObject]) -> None:
-    """Refuse to continue with another dataset than a run has saved the ``sums`` of.
-
-    Args:
-        sums: of its first shards; None = it was saved by a version that kept none.
-
-    Raises:
-        DatasetError: another dataset.
-    """
-    if sums is not None and sums != list_sums(shards):
+    """DatasetError for another dataset than that of which a run has saved the first ``sums``."""
+    if sums != list_sums(shards):
         raise DatasetError(
             f"{folder} is not the dataset that this run was saved with: the checksums of its "
             "shards differ. Put that one back, or start a new run."

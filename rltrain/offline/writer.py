@@ -74,7 +74,7 @@ class Writer:
         self.fields = stored_fields(spec)
         self.packed = PackedObs(spec, "float32") if spec.obs_bytes else None
         self.per_shard = max(2, shard_bytes // n_bytes(self.fields))  # time steps
-        self.recording: str | None = secrets.token_hex(8)  # tells datasets apart; None = an old one
+        self.recording = secrets.token_hex(8)  # tells datasets apart
         self.shards: list[JsonObject] = []
         self.is_new, self.stopped = True, False
         self.open = self._rows(min(64, self.per_shard))  # [E, time steps, …] of the open episodes
@@ -193,7 +193,7 @@ class Writer:
             DatasetError: shards are missing, or of another dataset.
         """
         require_n_envs("dataset", state["n_envs"], self.n_envs)
-        recording, n_shards = state.get("recording"), saved_number("shards", state["shards"])
+        recording, n_shards = str(state["recording"]), saved_number("shards", state["shards"])
         longest = np.asarray(state["open"]["last"]).shape[1]
         counts = {
             "n": saved_array("n", state["n"], self.n, 0, longest),
@@ -208,7 +208,7 @@ class Writer:
             pieces = self._checked(pending, int((n + 1).sum())) | {"length": n, "whole": whole}
         listed = n_shards or (self.folder / INDEX).is_file()
         index = read_index(self.folder) if listed else {}
-        if index and (index.get("recording") != recording or not (recording or n_shards)):
+        if index and index.get("recording") != recording:
             back = " and put this run's own dataset back" if n_shards else ""
             raise DatasetError(
                 f"{self.folder} is not the dataset that this run was saved with: it was recorded "
@@ -220,7 +220,7 @@ class Writer:
                 f"{self.folder} holds {len(shards)} shards, but {n_shards} were written. "
                 "Restore them, or start a new run."
             )
-        require_same(self.folder, state.get("sums"), shards[:n_shards])
+        require_same(self.folder, state["sums"], shards[:n_shards])
         self.recording, self.shards = recording, shards[:n_shards]
         self.is_new = not listed
         self.stopped = bool(state["stopped"])

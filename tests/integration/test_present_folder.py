@@ -71,7 +71,8 @@ def test_no_command_imports_from_there_for_a_strangers_run(
     shutil.copytree(trained_once, "run")
     forged(own_folder / "run", env=compose_checked([*typed, "algo=iql"]).plain["env"])
     jobs = [{"folder": "0", "overrides": [*typed, "algo=iql", "total_env_steps=10", "logger=[]"]}]
-    plan = {"overrides": ["seed=1"], "config_sha256": "0", "n_jobs": 1, "started": "", "jobs": jobs}
+    plan = {"config_sha256": "0", "n_jobs": 1, "started": "", "jobs": jobs}
+    plan |= {key: ["seed=1"] for key in ("overrides", "typed")}
     (own_folder / "sweep").mkdir()
     (own_folder / "sweep/sweep.json").write_text(json.dumps(plan))
     with suppress(RltrainError):  # the weights are of another environment

@@ -41,8 +41,9 @@ STATE = (
     ({}, "rollout.policy.rng.state"),
     ({"at": -5, "interval": 25, "x": 0}, "callbacks.*Log.due"),
     (10**400, "metrics.sums.train/return_mean"),
+    (..., "step_hooks test_envs rollout.skip rollout.env callbacks.*Record.best"),
 )
-"""A value that no run writes, and where."""
+"""A value that no run writes, or none (...), and where."""
 
 
 def checkpoints(run_dir):
@@ -60,6 +61,8 @@ def change(file, path, value):
         name = next((n for n in node if name[0] == "*" and name[1:] in n), name)
         node = node.setdefault(name, {})
     node[last] = value
+    if value is ...:
+        del node[last]
     file.write_text(json.dumps(tree))
 
 

@@ -79,7 +79,8 @@ def test_no_link_in_the_folder_of_a_sweep_is_followed(own_folder, name):
     sweep = own_folder / "sweep"
     sweep.mkdir()
     jobs = [{"folder": "0_seed-1", "overrides": ["seed=1"]}]
-    facts = {"overrides": [], "config_sha256": "", "n_jobs": 1, "started": "", "jobs": jobs}
+    facts = {"config_sha256": "", "n_jobs": 1, "started": "", "jobs": jobs}
+    facts |= {"overrides": [], "typed": []}
     (sweep / "sweep.json").write_text(json.dumps(facts))
     put_link(sweep, name, outside(own_folder, name))
     new = ["algo=dqn", "env=cartpole", "seed=1,2", f"hydra.sweep.dir={sweep}"]

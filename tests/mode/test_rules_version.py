@@ -16,10 +16,11 @@ def checkpoint_of(folder: Path, environment: dict[str, str] | None) -> Path:
     return folder / "checkpoints" / "100"
 
 
-@pytest.mark.parametrize("trained", [{"backend": "native"}, {**NOW, "rules_version": "1"}])
-def test_another_version_is_remarked_with_both_numbers(tmp_path: Path, trained) -> None:
+@pytest.mark.parametrize("key", ["rules", "rules_version"])
+def test_another_version_is_remarked_with_both_names(tmp_path: Path, key) -> None:
+    trained = {"backend": "native", key: "smaclite"}
     (remark,) = other_rules(checkpoint_of(tmp_path, trained), NOW)
-    assert "version 1" in remark
+    assert "version smaclite" in remark
     assert "version 4" in remark
 
 
@@ -29,7 +30,7 @@ def test_of_a_long_version_the_beginning_is_shown(tmp_path: Path) -> None:
     assert len(remark) < 500
 
 
-@pytest.mark.parametrize("trained", [NOW, {"backend": "sc2", "package": "smac"}, None])
+@pytest.mark.parametrize("trained", [NOW, {"backend": "sc2"}, {"backend": "native"}, None])
 def test_the_same_version_the_game_and_unknown_runs_are_not_remarked(tmp_path, trained) -> None:
     assert other_rules(checkpoint_of(tmp_path, trained), NOW) == ()
 

@@ -58,7 +58,8 @@ def put(run_dir: Path, file: str, key: str, text: str) -> None:
     """Put a text into a file of a run, or of a sweep beside it."""
     if file == "sweep.json":
         job = {"folder": text, "overrides": ["env=two_step", "total_env_steps=10", "logger=[]"]}
-        plan = {"overrides": ["seed=1"], "config_sha256": "0", "n_jobs": 1, "started": ""}
+        plan = {"config_sha256": "0", "n_jobs": 1, "started": ""}
+        plan |= {key: ["seed=1"] for key in ("overrides", "typed")}
         run_dir.with_name("sweep").mkdir()
         run_dir.with_name("sweep").joinpath(file).write_text(json.dumps({**plan, "jobs": [job]}))
     elif not key:

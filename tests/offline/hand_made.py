@@ -12,16 +12,7 @@ from rltrain.offline.writer import Writer
 from rltrain.types import EnvSpec
 
 SPEC = EnvSpec(n_agents=2, n_actions=3, obs_shape=(1,), state_dim=0)
-ABOUT = {
-    "spec": {
-        "n_agents": 2,
-        "n_actions": 3,
-        "obs_shape": [1],
-        "obs_dtype": "float32",
-        "state_dim": 0,
-        "n_rewards": 1,
-    }
-}
+ABOUT = {"spec": SPEC.record}
 
 
 def writer(folder, *, n_envs=1, shard_steps=1000, **overrides):

@@ -146,12 +146,6 @@ def test_what_is_missing_in_an_index_is_named(folder, at):
         read(folder)
 
 
-def test_fields_of_a_later_version_are_passed_over(folder):
-    change_index(folder, lambda index: index["spec"].update(of_a_later_version=3))
-    change_index(folder, lambda index: index.update(of_a_later_version=3))
-    assert answered(folder)
-
-
 OTHERS = {
     "float64": lambda x: x.astype(np.float64),
     "uint64": lambda x: x.astype(np.uint64),

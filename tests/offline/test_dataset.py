@@ -163,8 +163,6 @@ def test_a_reader_does_not_go_on_with_another_dataset(folder, tmp_path):
     with pytest.raises(DatasetError, match=r"/d is not the dataset that this run was saved with"):
         reader(folder).load_state_dict(state)
     reader(tmp_path / "first").load_state_dict(state)  # wherever it lies
-    del state["shards"]  # as it was saved before
-    reader(folder).load_state_dict(state)
 
 
 def test_only_chosen_pieces_are_read(folder):

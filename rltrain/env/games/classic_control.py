@@ -291,7 +291,7 @@ class ClassicControl(SyncVectorEnv):
         for name in ARRAYS:
             getattr(self, name)[...] = shown[name]
         self._t[:], self._states[:] = t, states
-        self.lost[:] = (self._values != state.get("values", self._values)).any(1)
+        self.lost[:] = (self._values != state["values"]).any(1)
         for e in np.flatnonzero(self.lost).tolist():
             self._begin(e, int(self._episode[e]) + 1)
         self._warn_of_lost()

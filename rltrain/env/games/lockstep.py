@@ -97,7 +97,7 @@ class GameEnv(VectorEnv):
             arrays[key] = saved_array(f"env.{key}", state[key], own, *limits)
         for name in (*ARRAYS, "_episode", *self.remembers):
             getattr(self, name)[...] = arrays[name.lstrip("_")]
-        self.infos[:] = [dict(info) for info in state.get("infos", self.infos)]
+        self.infos[:] = [dict(info) for info in state["infos"]]
 
     def close(self) -> None:
         """Nothing to close."""

@@ -181,7 +181,7 @@ class TeamEnv(ThirdPartyEnv):
         if self.env is not self.inner:  # the conversion's only state
             self.env.agents = self.inner.agents
         self._present, self._kept = list(state["present"]), set(state["kept"])
-        self.seed, self.t = int(state.get("seed", self.seed)), int(state["t"])
+        self.seed, self.t = int(state["seed"]), int(state["t"])
 
     def _rewarded(self, rewards: object, acting: list[str]) -> np.ndarray:
         """Rewards [R] of one step; a number in place of one per agent is the team's."""

@@ -144,14 +144,14 @@ class ProcessRollout:
                 f"has {have}: set hardware.n_envs and hardware.n_workers as they were."
             )
         self._asked = self._ready = None
-        if state.get("exploration"):
+        if state["exploration"]:
             self.exploration.load_state_dict(state["exploration"])
         workers = self._workers
         workers.replaced = int(state["replaced"])
         if state["workers"] is None:  # all are replaced
             workers.close()
             workers.replaced, workers.broken = workers.replaced + 1, False
-            workers.carried = list(state.get("carried", workers.carried))
+            workers.carried = list(state["carried"])
 
     def _begin(self, n_steps: int, clock: Clock) -> None:
         """Let the workers collect, with the current weights."""

@@ -177,7 +177,7 @@ class SavedPlan:
     n_jobs: Annotated[int, Field(ge=0)]
     started: str
     jobs: tuple[SavedJob, ...]
-    typed: tuple[str, ...] | None = None
+    typed: tuple[str, ...]
 
     def __post_init__(self) -> None:
         if len({job.folder for job in self.jobs}) < len(self.jobs):
@@ -203,8 +203,7 @@ def read_plan(folder: Path) -> SweepPlan | None:
         ) from error
     jobs = tuple(SweepJob(folder / job.folder, job.overrides) for job in saved.jobs)
     digest, n_jobs = saved.config_sha256, saved.n_jobs
-    typed = saved.overrides if saved.typed is None else saved.typed
-    return SweepPlan(folder, typed, digest, n_jobs, saved.started, jobs)
+    return SweepPlan(folder, saved.typed, digest, n_jobs, saved.started, jobs)
 
 
 def plan_for(

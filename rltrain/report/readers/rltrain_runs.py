@@ -119,8 +119,8 @@ def absolute_metrics(
         enough = isinstance(played, list) and len(played) >= 10 * episodes
         alike = found.get("epsilon") == keys.get("test.epsilon")
         alike = alike and found.get("env_steps") == best.get("env_steps")
-        typed = found.get("overrides")  # which old evaluations do not have
-        alike = alike and not (isinstance(typed, list) and any(map(changes_task, typed)))
+        typed = found.get("overrides")
+        alike = alike and isinstance(typed, list) and not any(map(changes_task, typed))
         if enough and alike and isinstance(metrics, dict):
             return {
                 test.replace("test/", "absolute/"): np.append(

@@ -181,6 +181,7 @@ DAMAGE = {
     "no keys": "{}",
     "overrides": {"overrides": "seed=1"},
     "typed": {"typed": "seed=1"},
+    "not typed": {"typed": None},
     "number": {"n_jobs": "2"},
     "negative": {"n_jobs": -1},
     "job": {"jobs": [3]},

@@ -92,7 +92,7 @@ def test_trials_of_a_study_are_read_only_where_it_is_named(tmp_path):
     assert len(find_runs([tmp_path / "tune"])) == 1
 
 
-EVALUATION = {"env_steps": 100, "episodes": [{}] * 20, "epsilon": 0.0}
+EVALUATION = {"env_steps": 100, "episodes": [{}] * 20, "epsilon": 0.0, "overrides": []}
 
 
 def best_at_100(tmp_path):
@@ -121,7 +121,7 @@ def best_at_100(tmp_path):
             )
         ),
         ("evaluation.json", {"overrides": ["test.episodes=20", "record=video"]}, 7.5),
-        ("evaluation.json", {"overrides": 3}, 7.5),
+        ("evaluation.json", {"overrides": 3}, None),
         ("evaluation.json", {"metrics": {"other": 7.5}}, None),
     ],
 )
