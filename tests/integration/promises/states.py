@@ -175,7 +175,9 @@ STATES: dict[str, State] = {
     ),
     "team lstm": team("qmix", "algo/network=lstm", without=dict(LAST_BITS)),
     "several maps": State(
-        (*COMMON, "algo=qmix", *BATTLE, *SEVERAL), own=SEVERAL, without=dict(LAST_BITS)
+        (*COMMON, "algo=qmix", *(w for w in BATTLE if w != MAP), *SEVERAL),
+        own=SEVERAL,
+        without=dict(LAST_BITS),
     ),
     "hpn": State((*COMMON, "algo=vdn", *BATTLE, *HPN), own=HPN),
     "groups": team("qmix", "algo.network.groups=[[1],[0]]"),
