@@ -61,8 +61,8 @@ def require_spec(spec: object, name: str) -> None:
         json.dumps(spec.record)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{name} is no valid rltrain.types.EnvSpec: {error!s:.300}. Its numbers must "
-            "be Python's own, such as int(space.n)."
+            f"{name} is no valid rltrain.types.EnvSpec: {error!s:.300}. Expected numbers of "
+            f"Python, as int(space.n), and sizes up to {LARGEST_SIZE:,}: scale large images down."
         ) from error
 
 

@@ -105,10 +105,11 @@ def parse(overrides: Sequence[str]) -> list[Override]:
 
 
 @lru_cache(maxsize=1024)
-def parse_one(text: str) -> Override | None:
+def parse_one(text: str, *, shuffles: bool = False) -> Override | None:
     """One override in Hydra's grammar; None for a text that does not follow it."""
     functions = create_functions()
-    del functions.definitions["shuffle"]  # the order would be another one at every reading
+    if not shuffles:  # the order would be another one at every reading
+        del functions.definitions["shuffle"]
     try:
         return OverridesParser(functions).parse_override(quoted(text))
     except (HydraException, ValueError, RecursionError):  # thousands of digits or brackets
@@ -124,7 +125,7 @@ def is_strange(text: str) -> bool:
 
 def unreadable_problem(text: str) -> str:
     """The message for a text that does not follow the grammar."""
-    if "shuffle(" in text:
+    if "shuffle(" in text and parse_one(text, shuffles=True):
         return f"{text:.80}: shuffle is not available. Type the values in the order that you want."
     if len(text) > LONGEST_SHOWN:
         return f"'{text[:LONGEST_SHOWN]}…' cannot be read: expected key=value."

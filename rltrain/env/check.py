@@ -14,6 +14,7 @@ import numpy as np
 
 from rltrain.common.env_values import EXACT, ROUNDED, read_outcome, require_ended, require_fields
 from rltrain.common.failures import close_all
+from rltrain.common.machine.torch_settings import EnvContext
 from rltrain.common.metrics import episode_metrics
 from rltrain.common.spec_record import mask_entries, require_alike
 from rltrain.env.actions import Actions, as_mask, numbered
@@ -25,7 +26,7 @@ from rltrain.env.team.agent_spaces import MASK
 from rltrain.env.team.first_episode import has_masks
 from rltrain.env.third_party import returns
 from rltrain.env.vector import SyncVectorEnv, require_separate
-from rltrain.errors import CONTAINED, STOPS, EnvError
+from rltrain.errors import STOPS, EnvError
 from rltrain.interfaces import VectorEnv
 from rltrain.types import EnvSpec, Episode, Info
 
@@ -71,7 +72,7 @@ def check_env(env: object, **kwargs: Any) -> Findings:
     is_made = not callable(env) or isinstance(env, gymnasium.Env)
     vectors: list[VectorEnv] = []  # training and tests have one each
     try:
-        with CONTAINED:
+        with EnvContext():
             make = partial(from_class, (lambda: env) if is_made else env, n_envs=1, record=False)
             for training in (True,) if is_made else (True, False):
                 vectors.append(make(training=training, kwargs=kwargs))

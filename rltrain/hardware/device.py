@@ -8,18 +8,15 @@ import logging
 import os
 import platform
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
-from threading import get_ident, local
+from threading import get_ident
 from typing import Any, ClassVar, Literal
 
 import psutil
 import torch
-from torch.utils import _device
-
-from rltrain.errors import Containment
 
 log = logging.getLogger("rltrain")
 
@@ -153,44 +150,6 @@ class TorchRandom:
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
         with self:
             set_random_state(state)
-
-
-SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], object]], ...] = (
-    (torch.is_grad_enabled, torch.set_grad_enabled),
-    (torch.get_default_dtype, torch.set_default_dtype),
-    (partial(getattr, _device, "CURRENT_DEVICE", None), torch.set_default_device),  # None: unset
-    (partial(torch.is_autocast_enabled, "cpu"), partial(torch.set_autocast_enabled, "cpu")),
-    (partial(torch.is_autocast_enabled, "cuda"), partial(torch.set_autocast_enabled, "cuda")),
-)
-"""Functions that read and set PyTorch's settings of a process or thread."""
-
-
-class EnvSettings(local):
-    """Values of ``SETTINGS`` in a thread."""
-
-    def __init__(self) -> None:
-        self.outside: list[list[Any]] = []  # before each context that is open
-        self.inside: dict[Callable[[Any], object], Any] = {}  # what environments changed
-
-
-class EnvContext(Containment):
-    """Containment in which ``SETTINGS`` are those of environments; outside, those of the caller."""
-
-    settings: ClassVar = EnvSettings()
-
-    def __enter__(self) -> None:
-        self.settings.outside.append([read() for read, _ in SETTINGS])
-        for change, value in tuple(self.settings.inside.items()):
-            change(value)
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        inside = self.settings.inside
-        for (read, change), before in zip(SETTINGS, self.settings.outside.pop(), strict=True):
-            inside.pop(change, None)
-            if (value := read()) != before:
-                inside[change] = value
-                change(before)
-        super().__exit__(kind, error, trace)
 
 
 def prepare_gpu() -> None:

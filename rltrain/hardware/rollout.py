@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from rltrain.common.env_values import array_forms, read_outcome, require_ended, require_fields
+from rltrain.common.machine.torch_settings import EnvContext
 from rltrain.common.number_types import MOST_COUNTED, require_range, saved_array, saved_form
 from rltrain.common.seeding import SeedsOfTests
 from rltrain.errors import DivergedError, Interrupted, require_n_envs
-from rltrain.hardware.device import EnvContext
 from rltrain.hardware.env_share import Share
 from rltrain.hardware.rollout_opponents import Opponents
 from rltrain.hardware.steps import step_arrays, step_layout

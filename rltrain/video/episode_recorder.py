@@ -11,7 +11,8 @@ import numpy as np
 import torch
 
 from rltrain.common.files import locked, next_number
-from rltrain.errors import Containment, UsageError
+from rltrain.common.machine.torch_settings import EnvContext
+from rltrain.errors import UsageError
 from rltrain.interfaces import Mixer, RolloutPolicy, VectorEnv
 from rltrain.types import Drawing, Episode
 from rltrain.video.recorder import Recording
@@ -92,7 +93,7 @@ class EpisodeRecorder(Recording):
 
     def _step(self, env: VectorEnv, e: int) -> dict[str, Any]:
         """The time step before its actions."""
-        with Containment("drawing"):
+        with EnvContext("drawing"):
             drawing = Drawing(*env.drawing(e))
         there = drawing.columns.get("there", np.ones(len(drawing.looks), np.bool_))
         looks = [

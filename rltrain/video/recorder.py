@@ -15,7 +15,8 @@ import numpy as np
 from PIL import Image
 
 from rltrain.common.failures import Disk
-from rltrain.errors import Containment, UsageError
+from rltrain.common.machine.torch_settings import EnvContext
+from rltrain.errors import UsageError
 from rltrain.interfaces import VectorEnv, Watch
 from rltrain.types import Episode
 from rltrain.video.ffmpeg import write_mp4
@@ -82,7 +83,7 @@ class Recorder(Recording):
         """
         assert env.frames_per_second is not None, "this environment cannot be rendered"
         recorded = [e for e, number in enumerate(numbers) if number < self.n_episodes]
-        with Containment("render"):
+        with EnvContext("render"):
             drawn = env.render(recorded)
         for e, images in zip(recorded, drawn, strict=True):
             if e not in self._videos:

@@ -1,12 +1,15 @@
 """What an environment or a callback sets in PyTorch for the whole process changes no result."""
 
+import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
 
 import rltrain
 from rltrain.callback import Callback
-from rltrain.hardware.device import SETTINGS, EnvContext
+from rltrain.common.machine import torch_settings
+from rltrain.common.machine.torch_settings import EnvContext, read_settings
+from rltrain.types import Drawing
 from tests.env.scripted import Plain
 
 WORDS = [
@@ -23,16 +26,27 @@ CHANGES = (
     lambda: torch.use_deterministic_algorithms(True),
     lambda: torch.set_num_threads(1),
 )
-READS = [read for read, _ in SETTINGS]
+RECORDS = {"render": ["test.video_interval=20"]}
+RECORDS["drawing"] = [*RECORDS["render"], "test.record=html"]
+DRAWING = Drawing({"bounds": [0, 0, 1, 1]}, [{}], {"x": np.zeros(1), "y": np.zeros(1)})
 
 
 class Setting(Plain):
-    """Makes the ``CHANGES`` ``when`` it is made, reset or stepped; notes whether they last."""
+    """Makes the ``CHANGES`` ``when`` a method is called; notes whether they last."""
 
     observation_space, when, kept = spaces.Box(-1, 1, (2,)), "", []
 
-    def __init__(self):
+    def __init__(self, render_mode=None):
+        self.render_mode = render_mode
         self.change("make")
+
+    def render(self):
+        self.change("render")
+        return np.zeros((4, 4, 3), np.uint8)
+
+    def drawing(self):
+        self.change("drawing")
+        return DRAWING
 
     def change(self, now):
         if self.when == now:
@@ -55,20 +69,20 @@ class Setting(Plain):
 @pytest.fixture(autouse=True)
 def as_before():
     """PyTorch's settings are not those of the next test."""
-    before = [read() for read in READS]
+    before = read_settings()
     yield
     torch.autograd.set_detect_anomaly(False)
     torch.use_deterministic_algorithms(False)
     EnvContext.settings.inside.clear()
-    for (_, change), value in zip(SETTINGS, before, strict=True):
+    for change, value in zip(torch_settings.CHANGES, before, strict=True):
         change(value)
 
 
-def trained(folder, callbacks=(), **members):
+def trained(folder, callbacks=(), words=(), **members):
     """Weights after training."""
     env = type("Own", (Setting,), {**members, "kept": (kept := [])})
     trainer = rltrain.make_trainer(
-        ["algo=dqn", *WORDS], run_dir=folder, env=env, callbacks=callbacks
+        ["algo=dqn", *WORDS, *words], run_dir=folder, env=env, callbacks=callbacks
     )
     trainer.train()
     trainer.close()
@@ -77,15 +91,15 @@ def trained(folder, callbacks=(), **members):
     return {name: value.tolist() for name, value in weights.items()}, kept
 
 
-@pytest.mark.parametrize("when", ["make", "reset", "step"])
+@pytest.mark.parametrize("when", ["make", "reset", "step", *RECORDS])
 def test_what_an_environment_sets_holds_for_environments_alone(tmp_path, when):
     """Defect: networks were not trained, or refused as the user's own."""
-    before = [read() for read in READS]
-    expected, _ = trained(tmp_path / "plain")
-    found, kept = trained(tmp_path / "set", when=when)
+    before, words = read_settings(), RECORDS.get(when, ())
+    expected, _ = trained(tmp_path / "plain", words=words)
+    found, kept = trained(tmp_path / "set", words=words, when=when)
     assert found == expected
-    assert [read() for read in READS] == before
-    assert not any(kept[2:])  # both environments have made a step
+    assert read_settings() == before
+    assert when in RECORDS or not any(kept[2:])  # both environments have made a step
 
 
 class NoGradients(Callback):

@@ -35,8 +35,9 @@ EXCEPTIONS = {
     "rltrain/algo/checks.py: BatchCheck.result": "a check",
     "rltrain/common/env_values.py: array_forms": "a check of the environment, which is compiled",
     "rltrain/common/env_values.py: require_ended": "the same",
-    "rltrain/hardware/device.py: EnvContext.__enter__": "keeps what environments set in PyTorch",
-    "rltrain/hardware/device.py: EnvContext.__exit__": "the same",
+    "rltrain/common/machine/torch_settings.py: EnvContext.__enter__": "what environments set",
+    "rltrain/common/machine/torch_settings.py: EnvContext.__exit__": "the same",
+    "rltrain/common/machine/torch_settings.py: read_settings": "the same",
     "rltrain/callback/hooks.py: Callback.__setattr__": "notices hooks, not counters",
     "rltrain/common/metrics.py: one_number": "a check of metrics, which are arrays of numbers here",
     # called once for several steps, between which its result cannot change
