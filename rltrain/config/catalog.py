@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import yaml
 
 from rltrain.config.command_line import as_text
 from rltrain.config.yaml_files import LOADER, File, Key, merged, read
-from rltrain.errors import UsageError
+from rltrain.errors import UsageError, closest
 
 Tree = Mapping[str, Any]
 """A configuration, or a node of one, in plain containers; or its values by their dotted paths."""
@@ -86,10 +87,13 @@ class Catalog:
     Args:
         folders: one of them holds ``config.yaml``, whose groups there are.
         preset: a file that is an option of ``experiment`` too.
+        wrong: what is wrong with files such as ``experiment/mine``, said where they are chosen.
     """
 
-    def __init__(self, *folders: Path, preset: Path | None = None) -> None:
-        self.folders = folders or (CONF,)
+    def __init__(
+        self, *folders: Path, preset: Path | None = None, wrong: Mapping[str, str] | None = None
+    ) -> None:
+        self.folders, self.wrong = folders or (CONF,), wrong or {}
         self.main = next(folder for folder in self.folders if (folder / "config.yaml").is_file())
         self.files: dict[str, Path] = {}  # options that are elsewhere
         if preset is not None:
@@ -117,12 +121,14 @@ class Catalog:
         return sorted(options | {"auto"} if group == "tuned" else options)
 
     def file(self, group: str, option: str) -> File | None:
-        """The file behind ``group=option``."""
+        """The file behind ``group=option``, if it can be read."""
         path = self.path(f"{group}/{option}")
-        return read(path) if path else None
+        return read(path) if path and not self.wrong.get(f"{group}/{option}") else None
 
     def about(self, group: str, option: str) -> str:
         """Return the description of a choice: the first line of its file."""
+        if self.wrong.get(f"{group}/{option}"):
+            return f"cannot be used: {group}={option} says why"
         file = self.file(group, option)
         return file.about[0] if file and file.about else ""
 
@@ -224,6 +230,8 @@ class Catalog:
         load = cache(repository.load_config)
 
         def listed(config_path: str) -> Any:
+            if problem := self.wrong.get(config_path.removesuffix(".yaml")):
+                raise UsageError(problem)
             file = load(config_path)
             return file and replace(file, defaults_list=copy.deepcopy(file.defaults_list))
 
@@ -263,6 +271,7 @@ class Catalog:
 
         Raises:
             HydraException: a missing file, or a wrong list of defaults.
+            UsageError: a file of the user's own that is not one of ours.
         """
         from hydra.errors import HydraException
         from hydra.types import RunMode
@@ -279,6 +288,9 @@ class Catalog:
             )
         except RecursionError as error:
             raise HydraException("a file is among its own defaults") from error
+        except HydraException as error:
+            texts = [t for o in overrides for t in self._mistakes(o.replace("=", "/", 1))]
+            raise HydraException("; ".join(texts) or str(error)) from error
         except ValueError as error:
             raise HydraException(str(error)) from error
         chosen = result.overrides.known_choices
@@ -288,6 +300,26 @@ class Catalog:
             names = [layer.file.partition("/")[2] for layer in layers if layer.group == group]
             options[group] = f"[{','.join(dict.fromkeys(names))}]"
         return layers, options
+
+    def _mistakes(self, file: str) -> Iterator[str]:
+        """What is wrong with the defaults list of the user's own preset that does not compose."""
+        path = self.path(file)
+        if path is None or self.main in path.parents or not file.startswith(PRESETS):
+            return
+        content = read.__wrapped__(path)
+        if file not in self.files and not content.is_global:
+            yield "begin the file with '# @package _global_'"
+        for typed, chosen in chain(*(e.items() for e in content.defaults if isinstance(e, dict))):
+            head = str(typed).partition("@")[0]
+            name = head.rpartition(" ")[2].removeprefix("/")
+            group = (*closest(name, self.groups, n=1), "GROUP")[0]
+            options, several = [*self.options(group), "None"], isinstance(chosen, list)
+            names = [str(n) for n in (chosen if several else [chosen])]
+            near = [n if n in options else (*closest(n, options, n=1), "NAME")[0] for n in names]
+            old, new = (f"[{', '.join(ns)}]" if several else ns[0] for ns in (names, near))
+            ours = name.startswith((*PRESETS, "hydra")) or "$" in old
+            if not ours and (head, old) != (f"override /{group}", new):
+                yield f"write '- override /{group}: {new}', not '- {typed}: {old}'"
 
     def _composed(
         self, typed: Mapping[str, str]

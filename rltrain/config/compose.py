@@ -92,11 +92,11 @@ class Composition:
         """
         from rltrain.config.validate.checker import check
         from rltrain.config.validate.looked_up import require_environments
-        from rltrain.config.validate.mode_keys import require_typed
+        from rltrain.config.validate.mode_keys import NEVER_IN_A_FILE, require_typed
 
         defaults = resolved(self.untyped, lambda: self.hydra)
         if self.catalog is not SHIPPED:
-            require_typed(defaults)
+            require_typed(defaults, ("mode", "resume", *NEVER_IN_A_FILE))
         settings = check(self.plain, self.choices, defaults, self.overrides)
         require_environments(settings)
         return replace(settings, remarks=self.remarks, env_chose_algo=self.env_chose_algo)

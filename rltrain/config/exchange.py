@@ -9,6 +9,7 @@ are chosen together.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping, Sequence, Set
 
 from rltrain.config.catalog import (
@@ -24,7 +25,7 @@ from rltrain.config.catalog import (
 from rltrain.config.combinations import together
 from rltrain.config.mapping import MAPPING_KEYS
 from rltrain.config.overrides import flat_keys, is_below, leaves, part_targets, pick, stacked
-from rltrain.errors import UsageError, did_you_mean
+from rltrain.errors import UsageError
 
 SETTERS = ("algo", *PRESETS)
 """Groups whose files set values for parts that other groups choose."""
@@ -126,6 +127,9 @@ def require_known_keys(catalog: Catalog, overrides: Sequence[str]) -> None:
     Raises:
         UsageError: the keys and the file.
     """
+    from rltrain.config.suggest.keys import for_key
+    from rltrain.config.validate.constructor import show
+
     problems = []
     composed = catalog.layers(*overrides)[0]
     for layer in composed:
@@ -142,13 +146,22 @@ def require_known_keys(catalog: Catalog, overrides: Sequence[str]) -> None:
             key = ".".join(names)
             inside = is_below(key, free)
             if not inside and any("." in name for name in names):
-                nested = f"{key.replace('.', ': {')}: …{'}' * key.count('.')}"
-                problems.append(f"Unknown key '{key}' in {path}: in a file write {nested}.")
+                problems.append(f"Unknown key '{key}' in {path}: in a file write {nested(key)}.")
             elif key not in known and not inside and not isinstance(value, dict):
-                near = did_you_mean(key, [k for k in known if k.count(".") == key.count(".")])
-                problems.append(f"Unknown key '{key}' in {path}.{near}")
+                near = for_key(key, show(value), known, catalog)
+                meant, _, text = "".join(near.typed[:1]).partition("=")
+                how = f" Did you mean '{meant}'? Write {nested(meant, text)}."
+                problems.append(f"Unknown key '{key}' in {path}.{how if meant in known else near}")
+            elif isinstance(known.get(key), dict) and (got := re.match(r"(\w+)=(\S+)", str(value))):
+                how = f"write '{got[1]}: {got[2]}' below it, not {got[0]}"
+                problems.append(f"{path}: '{key}' holds keys of its own: {how}.")
     if problems:
         raise UsageError("\n".join(problems))
+
+
+def nested(key: str, value: str = "…") -> str:
+    """``a: {b: value}``, as a file has the key ``a.b``."""
+    return f"{key.replace('.', ': {')}: {value}{'}' * key.count('.')}"
 
 
 def alone(file: str) -> list[str]:

@@ -53,31 +53,29 @@ def own_catalog(overrides: Sequence[Override]) -> Catalog:
             preset = absolute_path(str(o.value()))
             if not preset.is_file():
                 raise UsageError(f"{o.input_line}: there is no file {preset}.")
-            require_keys(preset)
+            if problem := file_problem(preset):
+                raise UsageError(problem)
     if not folders and preset is None:
         return SHIPPED
-    files = [] if preset is None else [preset]
+    state = [] if preset is None else [("", "", preset.stat().st_mtime_ns)]
     for folder in folders:
         require_usable(folder)
         own = {path for group in SHIPPED.groups for path in (folder / group).rglob("*.yaml")}
         for path in sorted(own):
-            package = path.parent.relative_to(folder).as_posix()
-            require_keys(path, "" if package.split("/")[0] in PRESETS else package)
-        files += sorted(own)
-    changed = tuple(path.stat().st_mtime_ns for path in files)
-    return _catalog(tuple(dict.fromkeys(folders)), preset, changed)
+            name = path.relative_to(folder).with_suffix("").as_posix()
+            package = "" if name.split("/")[0] in PRESETS else name.rpartition("/")[0]
+            changed = path.stat().st_mtime_ns if path.exists() else 0
+            state.append((name, file_problem(path, package), changed))
+    return _catalog(tuple(dict.fromkeys(folders)), preset, tuple(state))
 
 
-def require_keys(preset: Path, package: str | None = None) -> None:
-    """Refuse a preset that is not a YAML mapping, that its aliases make larger than any preset, or
-    whose keys choose parts.
+def file_problem(preset: Path, package: str | None = None) -> str:
+    """What is wrong with a preset that is not a YAML mapping, that its aliases make larger than any
+    preset, or whose keys choose parts; "" if nothing is.
 
     Args:
         package: the group below whose key its content lies; "" of a preset of whole runs, None of
             one that is typed by its path.
-
-    Raises:
-        UsageError: what it is instead.
     """
     try:
         with open_plain(preset) as file:
@@ -91,11 +89,10 @@ def require_keys(preset: Path, package: str | None = None) -> None:
         problem = f"is not YAML: {' '.join(str(error).split()):.300}"
     except RecursionError:
         problem = "is nested too deeply"
-    if problem:
-        raise UsageError(
-            f"The configuration cannot be composed: {preset} {problem}. Expected lines such as "
-            "total_env_steps: 10_000."
-        )
+    return problem and (
+        f"The configuration cannot be composed: {preset} {problem}. Expected lines such as "
+        "total_env_steps: 10_000."
+    )
 
 
 def preset_problem(text: bytes, package: str | None) -> str:
@@ -180,9 +177,12 @@ def n_nodes(node: Any, known: dict[int, int]) -> int:
 
 
 @cache
-def _catalog(folders: tuple[Path, ...], preset: Path | None, changed: tuple[int, ...]) -> Catalog:
+def _catalog(
+    folders: tuple[Path, ...], preset: Path | None, state: tuple[tuple[str, str, int], ...]
+) -> Catalog:
     """A catalog, made again where a file was changed: a notebook may edit them between runs."""
-    return Catalog(CONF, *folders, preset=preset)
+    wrong = {name: problem for name, problem, _ in reversed(state)}  # the first folder's
+    return Catalog(CONF, *folders, preset=preset, wrong=wrong)
 
 
 def by_name(choices: Sequence[Override], catalog: Catalog) -> list[str]:

@@ -88,6 +88,27 @@ FILES = {
     "dotted key": (b"# @package _global_\ntest.interval: 5\n", "write test: {interval: …}"),
     "dotted keys": (b"# @package _global_\nalgo: {loss.gamma: 0}\n", "algo: {loss: {gamma: …}}"),
     "wrong option": (b"# @package _global_\ndefaults: [override /algo: dqnn]\n", r"mine\.yaml"),
+    **{
+        f"defaults {entry}": (
+            f"# @package _global_\ndefaults: [{entry}]\n".encode(),
+            re.escape(said),
+        )
+        for entry, said in {
+            "/algo: dqn": "write '- override /algo: dqn'",
+            "override algo: dqn": "write '- override /algo: dqn'",
+            "override /algo: dqnn": "write '- override /algo: dqn', not",
+            "override /logger: [csvv]": "write '- override /logger: [csv]', not",
+            "override /envs: cartpole": "write '- override /env: cartpole', not",
+        }.items()
+    },
+    **{
+        said: (f"# @package _global_\nalgo: {text}\n".encode(), re.escape(said))
+        for text, said in {
+            "{learning_rate: 1e-3}": "'algo.optimizer.lr'? Write algo: {optimizer: {lr: 0.001}}",
+            "{gamma: 0.9}": "'algo.loss.gamma'? Write algo: {loss: {gamma: 0.9}}",
+            "batch_size=128": "mine.yaml: 'algo' holds keys of its own: write 'batch_size: 128'",
+        }.items()
+    },
     "byte order mark": (b"\xef\xbb\xbf# @package _global_\nseed: 5\n", r"mine\.yaml begins with a"),
 }
 
@@ -106,6 +127,37 @@ def test_a_wrong_file_is_named_with_what_to_write(own_folder, name, typed):
         return
     with pytest.raises(UsageError, match=said):
         compose_checked([*CARTPOLE, *words]).settings()
+
+
+def test_files_of_a_folder_that_are_not_chosen_are_not_refused(own_folder, command, capsys):
+    """Defect: one broken file blocked every command."""
+    folder = own_folder / "conf/experiment"
+    folder.mkdir(parents=True)
+    (folder / "broken.yaml").write_bytes(PRESETS["no YAML"][0])
+    (folder / "gone.yaml").symlink_to("nowhere")
+    (folder / "mine.yaml").write_text("# @package _global_\ndefaults: [broken]")
+    (folder / "bare.yaml").write_text("defaults: [override /algo: dqn]")
+    (folder / "other.yml").write_text("# @package _global_\nseed: 3")
+    for words in (["--cfg=job"], ["--help", "env=cartpole"], ["--help"]):
+        assert command("--config-dir=conf", *words) == 0
+    assert "cannot be used: experiment=broken says why" in " ".join(capsys.readouterr().out.split())
+    for name, said in {
+        "broken": "broken.yaml is not YAML",
+        "gone": "gone.yaml cannot be read",
+        "mine": "broken.yaml is not YAML",
+        "bare": "begin the file with '# @package _global_'",
+        "other": "other.yml is not read: rename it to other.yaml",
+    }.items():
+        with pytest.raises(UsageError, match=re.escape(said)):
+            compose_checked(["hydra.searchpath=[conf]", f"experiment={name}"])
+    with pytest.raises(UsageError, match="is not YAML"):
+        command("--config-dir=conf", "-m", "experiment=broken", "seed=0,1")
+
+
+def test_the_configuration_of_a_preset_that_no_run_accepts_is_not_shown(own_folder, command):
+    (own_folder / "mine.yaml").write_text("mode: evaluate")
+    with pytest.raises(UsageError, match="mode takes effect only where it is typed"):
+        command("--cfg=job", "--package=algo.loss", "experiment=./mine.yaml")
 
 
 @pytest.mark.parametrize(

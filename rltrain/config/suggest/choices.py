@@ -112,6 +112,9 @@ def _answers(group: str, value: str, catalog: Catalog) -> Iterator[Answer]:
     yield from _elsewhere(group, value, name)
     if group == "env":
         yield from _environment(value, options)
+    for path in (f"{folder / group / value}.yml" for folder in catalog.folders):
+        if os.path.isfile(path):
+            yield Answer(why=f"{path} is not read: rename it to {value}.yaml")
     if group == "experiment" and os.path.isfile(f"{value}.yaml"):  # False for names too long
         yield Answer((f"experiment={shell_word(f'./{value}.yaml')}",))
     if group == "experiment":

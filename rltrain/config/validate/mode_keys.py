@@ -78,17 +78,18 @@ def only_in(root: str, modes: Sequence[str]) -> str:
     return f"only for mode={modes[0]}. Leave it out, or type mode={modes[0]}."
 
 
-def require_typed(defaults: Tree) -> None:
+def require_typed(defaults: Tree, roots: Sequence[str] = NEVER_IN_A_FILE) -> None:
     """Refuse keys of commands that a preset sets, where nothing reads them.
 
     Args:
         defaults: a composition without what was typed.
+        roots: the first parts of such keys.
 
     Raises:
         UsageError: the first one.
     """
     shipped = SHIPPED.tree("config")
-    for root in NEVER_IN_A_FILE:
+    for root in roots:
         for path in differing(shipped[root], defaults[root], root):
             raise UsageError(
                 f"{path} takes effect only where it is typed, and not in a file. Leave it out "
