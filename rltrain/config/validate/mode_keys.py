@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rltrain.config.catalog import FREE_FORM, SHIPPED, Tree
+from rltrain.config.command_line import as_text
 from rltrain.config.overrides import flat_keys, is_below, parse
 from rltrain.errors import UsageError
 
@@ -91,9 +92,10 @@ def require_typed(defaults: Tree, roots: Sequence[str] = NEVER_IN_A_FILE) -> Non
     shipped = SHIPPED.tree("config")
     for root in roots:
         for path in differing(shipped[root], defaults[root], root):
+            typed = f", or type rltrain {path}={as_text(defaults[root])}" if path == root else ""
             raise UsageError(
                 f"{path} takes effect only where it is typed, and not in a file. Leave it out "
-                "there."
+                f"there{typed}."
             )
 
 
