@@ -6,6 +6,7 @@ torch.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
@@ -35,6 +36,8 @@ from rltrain.errors import (
 def main() -> None:
     """Console entry: exits with the codes of the contract."""
     keep_streams()
+    if logging.lastResort is not None:  # shows the warnings of commands without a ``train.log``
+        logging.lastResort.setFormatter(logging.Formatter("warning: %(message)s"))
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
         if signal.getsignal(number) is signal.SIG_DFL:  # not ignored, as nohup does
             signal.signal(number, leave)

@@ -1,6 +1,7 @@
 """The command line: questions, wrong commands, messages and exit codes."""
 
 import errno
+import logging
 import os
 import re
 
@@ -104,6 +105,13 @@ def test_cuda_without_a_gpu(command, small, own_folder):
 def test_words_that_would_be_ignored_are_refused(command, small, overrides):
     with pytest.raises(UsageError):
         command(*overrides, *([] if "resume=x" in overrides else small))
+
+
+def test_warnings_outside_of_training_say_that_they_are(exit_code, monkeypatch, capsys):
+    monkeypatch.setattr("logging.lastResort", logging.StreamHandler())
+    exit_code("--version")
+    logging.lastResort.handle(logging.makeLogRecord({"msg": "the dataset has ended"}))
+    assert capsys.readouterr().err == "warning: the dataset has ended\n"
 
 
 def test_errors_are_one_paragraph_on_stderr(exit_code, capsys):

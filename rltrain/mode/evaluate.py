@@ -221,7 +221,7 @@ def played(settings: Settings, source: checkpoint.Found | None, place: Path | No
         "checkpoint": str(source.folder) if source else None,
         "env_steps": step,
         "what": settings.title,
-        "environment": dict(rollout.about),
+        "environment": dict(rollout.env.about),  # a dataset may have ended
         **opponent,
         "seed": settings.run.seed,
         "seeds": [seed_of(0, i) for i in range(len(episodes))],

@@ -33,12 +33,18 @@ class RecordedEnv:
     ) -> None:
         self.env, self.policy, self.writer, self.at_once = env, policy, writer, at_once
         self._complete = False  # whether the writer has all that the environment has played
-        self.about = {**env.about, "recorded into": str(writer.folder)}
         self._dropped: np.ndarray | None = None  # [E] open episodes that will not be continued
 
     def __getattr__(self, name: str) -> Any:
         """Everything else is the environment's."""
         return getattr(self.env, name)
+
+    @property
+    def about(self) -> dict[str, object]:
+        """The environment's, and the folder with as much as the dataset has room for."""
+        kept = "recorded in part" if self.writer.shards else "not recorded"
+        kept = kept if self.writer.stopped else "recorded"
+        return {**self.env.about, f"{kept} into": str(self.writer.folder)}
 
     def reset(self, seeds: EpisodeSeeds) -> None:
         """Start episode 0 of every environment."""

@@ -147,18 +147,13 @@ class Writer:
                 "elsewhere, then resume the run, or evaluate again."
             )
         written = sum(shard["bytes"] for shard in self.shards)
-        room = None if self.max_bytes is None else self.max_bytes - written
         arrays = self._joined()
         content = content_of_shard(arrays)
-        if room is not None and len(content) > room:
+        if self.max_bytes is not None and written + len(content) > self.max_bytes:
             self.stopped = True
-            more = "is complete: one more" if self.shards else "was not written: its first"
-            log.warning(
-                "the dataset %s %s shard would exceed dataset.max_bytes=%s",
-                self.folder,
-                more,
-                self.max_bytes,
-            )
+            why = "has ended: one more" if self.shards else "was not written: its first"
+            text = "the dataset %s %s shard would exceed dataset.max_bytes=%s"
+            log.warning(text, self.folder, why, self.max_bytes)
         else:
             if self.is_new:  # so that a process killed later leaves no shard of unknown origin
                 self._list([])

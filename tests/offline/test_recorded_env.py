@@ -143,6 +143,23 @@ def test_a_scripted_policy_is_recorded_with_its_probabilities(command, own_folde
     assert index["shards"][0]["probabilities"]
 
 
+@pytest.mark.parametrize(
+    ("max_bytes", "kept"),
+    [("null", "recorded"), (9000, "recorded in part"), (100, "not recorded")],
+)
+def test_an_evaluation_says_how_much_is_recorded(command, own_folder, capsys, max_bytes, kept):
+    """Defect: episodes without room were said to be recorded."""
+    overrides = ["algo=scripted", "algo.policy=random", "env=two_step", "test.episodes=100"]
+    overrides += ["dataset.write=d", "dataset.shard_bytes=500", f"dataset.max_bytes={max_bytes}"]
+    assert command("mode=evaluate", *overrides) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert f"100 episodes, {kept} into {own_folder / 'd'}, seed" in printed
+    (file,) = own_folder.glob("outputs/*/*/evaluation.json")
+    assert json.loads(file.read_text())["environment"] == {f"{kept} into": str(own_folder / "d")}
+    n = read_index(own_folder / "d")["episodes"] if (own_folder / "d").exists() else 0
+    assert {"recorded": n == 100, "not recorded": n == 0}.get(kept, 0 < n < 100)
+
+
 @pytest.mark.slow
 def test_an_evaluation_of_a_recorded_run_records_nothing(small, command, own_folder):
     assert command(*small, "total_env_steps=50", "dataset.write=d") == 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import signal
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +22,7 @@ import torch
 from torch import nn
 
 from rltrain.common.imports import import_path
-from rltrain.errors import Interrupted, UsageError
+from rltrain.errors import SIGNAL_CODES, Interrupted, UsageError
 from rltrain.hardware.device import available_cores
 from rltrain.hardware.env_share import Share
 from rltrain.hardware.process.process import POLL, WorkerLost
@@ -50,6 +51,7 @@ def connect(address: str | None, asked: Mapping[str, float]) -> None:
     """
     needed = {"CPU": 0.0, **asked}
     if not ray.is_initialized():
+        handler = signal.getsignal(signal.SIGTERM)  # Ray sets others, which exit at once
         try:
             if address is None or address == "local":
                 ray.init(
@@ -71,6 +73,11 @@ def connect(address: str | None, asked: Mapping[str, float]) -> None:
                 "start --head' shows, hardware.address=auto on a node of the cluster, or "
                 "hardware.address=null to start Ray on this machine."
             ) from error
+        except SystemExit as ended:
+            raise KeyboardInterrupt(SIGNAL_CODES["SIGTERM"]) from ended
+        finally:
+            with suppress(TypeError, ValueError):  # in a thread Ray sets none
+                signal.signal(signal.SIGTERM, handler)
     there = ray.cluster_resources()
     lacking = [
         f"{amount:g} {name} (there: {there.get(name, 0):g})"

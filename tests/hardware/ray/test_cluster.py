@@ -2,6 +2,9 @@
 
 import os
 import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import psutil
@@ -9,12 +12,13 @@ import pytest
 
 import rltrain
 from rltrain.callback import Callback
-from rltrain.errors import UsageError
+from rltrain.common.checkpoint import newest_full
+from rltrain.errors import SIGNAL_CODES, UsageError
 from rltrain.hardware.device import available_cores
 from tests.hardware.process import faults
 from tests.hardware.process.test_process_rollout import SMALL, require_whole_episodes, trained
 from tests.hardware.ray.conftest import STORE
-from tests.helpers import require_same
+from tests.helpers import python, require_same
 
 RAY = ["hardware=ray", "hardware.n_workers=2", "hardware.worker_cpus=1"]
 
@@ -131,3 +135,28 @@ def test_ray_on_this_machine_has_room_for_all_workers(tmp_path):
     words += ["hardware=ray", many, "hardware.n_envs=8", "env=cartpole", "total_env_steps=40"]
     trained([*words, "+hardware.worker_resources.simulator=1"], tmp_path / "run")
     ray.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "code"), SIGNAL_CODES.items())
+def test_a_signal_saves_the_run_and_leaves_no_process(own_folder, name, code):
+    """Defect: SIGTERM was Ray's, which ended the run with a stack dump and nothing saved."""
+    pytest.importorskip("ray")
+    words = [w for w in SMALL if not w.startswith("total_env_steps")]
+    words += [*RAY, "env=cartpole", "total_env_steps=10_000_000", "hydra.run.dir=run"]
+    run = subprocess.Popen([sys.executable, "-m", "rltrain", *words])
+    try:
+        for _ in range(900):
+            if (own_folder / "run/metrics.jsonl").exists() or run.poll() is not None:
+                break
+            time.sleep(0.1)
+        assert run.poll() is None
+        started = psutil.Process(run.pid).children(recursive=True)
+        run.send_signal(signal.Signals[name])
+        assert run.wait(60) == code
+        assert not psutil.wait_procs(started, timeout=30)[1]
+    finally:
+        run.kill()
+    step = newest_full(own_folder / "run/checkpoints")
+    resumed = python("-m", "rltrain", "resume=run", f"total_env_steps={step + 40}")
+    assert (step > 0, resumed.returncode) == (True, 0), resumed.stderr

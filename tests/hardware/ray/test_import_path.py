@@ -1,10 +1,16 @@
-"""Where Ray's workers import modules from, with a stand-in for Ray."""
+"""Where Ray's workers import modules from, and signals, with a stand-in for Ray."""
 
 import importlib
+import os
+import signal
 import sys
+from contextlib import nullcontext
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
+
+from rltrain.errors import SIGNAL_CODES, UsageError
 
 NAME = "rltrain.hardware.ray.cluster"
 
@@ -40,6 +46,31 @@ def test_the_present_folder_is_searched_only_where_the_user_chose_it(
     calls, cluster = started
     cluster.connect(address, {"CPU": 1.0})
     assert [call["job_config"] for call in calls] == [{"_client_job": not chosen}]
+
+
+@pytest.mark.parametrize(
+    ("happens", "raised"),
+    [
+        (lambda: None, ()),
+        (lambda: os.kill(os.getpid(), signal.SIGTERM), (KeyboardInterrupt, "143")),
+        (lambda: Path("absent").read_text(), (UsageError, "no Ray cluster answers")),
+    ],
+)
+def test_ray_replaces_no_handler_of_a_signal(started, monkeypatch, happens, raised):
+    """Defect: after SIGTERM nothing was saved, and the exit code was 134."""
+
+    def init(**options):
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(number))
+        happens()
+
+    def handlers():
+        return [signal.getsignal(signal.Signals[name]) for name in SIGNAL_CODES]
+
+    monkeypatch.setattr(sys.modules["ray"], "init", init)
+    before = handlers()
+    with pytest.raises(raised[0], match=raised[1]) if raised else nullcontext():
+        started[1].connect(None, {"CPU": 1.0})
+    assert handlers() == before
 
 
 def test_a_worker_is_in_the_folder_of_the_run(started, tmp_path):
