@@ -92,7 +92,9 @@ def require_typed(defaults: Tree, roots: Sequence[str] = NEVER_IN_A_FILE) -> Non
     shipped = SHIPPED.tree("config")
     for root in roots:
         for path in differing(shipped[root], defaults[root], root):
-            typed = f", or type rltrain {path}={as_text(defaults[root])}" if path == root else ""
+            typed = (
+                f", or type rltrain {as_text(f'{path}={defaults[root]}')}" if path == root else ""
+            )
             raise UsageError(
                 f"{path} takes effect only where it is typed, and not in a file. Leave it out "
                 f"there{typed}."
