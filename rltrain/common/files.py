@@ -33,10 +33,10 @@ DEEPEST = 100
 """Objects and lists within each other that a JSON file may have."""
 MOST_ENTRIES = 1_000_000
 """Files and folders that a run, sweep or study may have."""
-LINKS_OF_WANDB = re.compile(
-    r"(.*/)?wandb/(latest-run|debug(-internal)?\.log|[^/]+/logs/debug-core\.log)"
+OWN_LINKS = re.compile(
+    r"(.*/)?(outputs/latest|wandb/(latest-run|debug(-internal)?\.log|[^/]+/logs/debug-core\.log))"
 )
-"""Links that wandb makes, and replaces without following them."""
+"""Links that a run below a folder and wandb make, and replace without following them."""
 PAGES = "recordings/*-[0-9]*.html"
 """Pages of recorded episodes, in a run's folder: ``battle-<n>.html`` or ``episodes-<n>.html``."""
 TRIALS = "trials"
@@ -195,7 +195,7 @@ def require_plain(folder: Path) -> None:
 
 
 def refuse_special(folder: Path, path: Path) -> None:
-    """Refuse what is neither a file nor a folder, unless wandb has made it.
+    """Refuse what is neither a file nor a folder, except ``OWN_LINKS``.
 
     Raises:
         CheckpointError: what to do instead.
@@ -205,7 +205,7 @@ def refuse_special(folder: Path, path: Path) -> None:
         raise CheckpointError(
             f"{path} is a pipe, a device or a socket, which is not read. Delete it."
         )
-    if not LINKS_OF_WANDB.fullmatch(name.as_posix()):
+    if not OWN_LINKS.fullmatch(name.as_posix()):
         raise CheckpointError(
             f"{path} is a link to {os.readlink(path)}. Links inside a run folder are not followed: "
             "if it is yours, put what it leads to in its place; else delete it."

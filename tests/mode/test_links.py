@@ -154,10 +154,12 @@ def test_pipes_and_sockets_are_refused_without_waiting(trained, name, kind):
             run(words)
 
 
-def test_links_to_a_run_and_those_of_wandb_change_nothing(trained, own_folder):
+def test_links_to_a_run_and_those_that_programs_make_in_it_change_nothing(trained, own_folder):
     os.makedirs(trained / "wandb/offline-run-20261125_014544-abc/logs")
     core = "wandb/offline-run-20261125_014544-abc/logs/debug-core.log"
-    for name in ("wandb/latest-run", "wandb/debug.log", "wandb/debug-internal.log", core):
+    (trained / "outputs").mkdir()  # of a run that began in this folder
+    logs = "wandb/debug.log", "wandb/debug-internal.log", core
+    for name in ("wandb/latest-run", *logs, "outputs/latest"):
         (trained / name).symlink_to(own_folder / "nowhere")
     (own_folder / "mine").symlink_to(trained)
     (own_folder / "all").symlink_to("outputs")
