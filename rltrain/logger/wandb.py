@@ -14,6 +14,7 @@ from typing import Any, Literal
 from rltrain.common.files import expanded
 from rltrain.common.json_text import flat
 from rltrain.common.machine.child_processes import kill_children
+from rltrain.common.machine.places import user_cache
 from rltrain.logger.background import InBackground
 from rltrain.logger.loggers import VIDEO
 from rltrain.types import Clock
@@ -113,6 +114,14 @@ class Wandb(InBackground):
             raise
 
     def _start(self) -> object:
+        run = self._initialize()
+        run.define_metric("env_steps")
+        run.define_metric("*", step_metric="env_steps")  # the charts' x axis; default: the row
+        return run
+
+    def _initialize(self) -> Any:
+        # its default, which it only finds where HOME is set; its service logs to stderr without
+        os.environ.setdefault("WANDB_CACHE_DIR", str(user_cache().with_name("wandb")))
         import wandb
 
         mode = self.mode

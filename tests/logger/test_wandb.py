@@ -50,6 +50,7 @@ class FakeWandb:
     def __init__(self, failure: Exception | None = None) -> None:
         self.go, self.failure = Event(), failure
         self.rows, self.inits, self.finished, self.summary = [], [], False, {}
+        self.axes = {}
 
     def init(self, **options):
         self.go.wait(10)
@@ -57,6 +58,9 @@ class FakeWandb:
         if self.failure is not None and options["mode"] != "offline":
             raise self.failure
         return self
+
+    def define_metric(self, name, step_metric=None):
+        self.axes[name] = step_metric
 
     def log(self, row):
         self.rows.append(row.get("test/return_mean", row))
@@ -92,6 +96,7 @@ def test_rows_written_while_it_starts_are_logged_in_order(fake, tmp_path):
     finish(logger)
     assert (wandb.rows, wandb.inits[0]["project"]) == ([1, 2, 3], "rltrain")
     assert wandb.finished
+    assert wandb.axes == {"env_steps": None, "*": "env_steps"}
 
 
 def test_a_run_has_the_folder_s_name_group_and_id_and_its_summary(fake, tmp_path):
