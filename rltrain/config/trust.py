@@ -153,10 +153,10 @@ def gate(
     refuse_interpolations(tree, path)
     unknown = [x for x in foreign(tree, left_out) if x.package is None or x.package not in trust]
     if unknown:
-        own = [x.package for x in unknown if x.package not in (None, "rltrain") and not x.unnamed]
-        wanted = ",".join(map(str, dict.fromkeys([*trust, *own])))
-        advice = f" If you trust it, type trust=[{wanted}]." if unknown[0].package in own else ""
-        advice = AGAIN if unknown[0].unnamed else advice
+        own = [x.package for x in unknown if x.package and x.advice is None]
+        advice = unknown[0].advice
+        if advice is None:
+            advice = f" If you trust it, type trust=[{','.join(dict.fromkeys([*trust, *own]))}]."
         raise CheckpointError(f"{path} names {unknown[0].what}.{advice}")
     given = {} if typed is None else typed
     asked = {
@@ -223,7 +223,7 @@ class Foreign(NamedTuple):
 
     what: str
     package: str | None  # which could be trusted
-    unnamed: bool = False  # only Python can name it: a lambda, a local class or a script's
+    advice: str | None = None  # other than to trust the package
 
 
 def packages(tree: Tree) -> list[str]:
@@ -239,8 +239,10 @@ def foreign(tree: Tree, left_out: Collection[str] = ()) -> Iterator[Foreign]:
     for part, target in named:
         if target not in shipped_parts().get(part, ()) and not is_below(part, left_out):
             package = target.partition(".")[0].partition(":")[0]
-            why = f"is not a choice of {part}" if package == "rltrain" else "rltrain does not ship"
-            yield Foreign(f"the class {target}, which {why}, so it is not built", package)
+            why, advice = "rltrain does not ship", None
+            if package == "rltrain":
+                why, advice = f"is not a choice of {part}", ""
+            yield Foreign(f"the class {target}, which {why}, so it is not built", package, advice)
     kind = str(pick(tree, "env._target_"))
     for part in ENVS:
         for names, value in leaves(pick(tree, part)):
@@ -251,20 +253,26 @@ def foreign(tree: Tree, left_out: Collection[str] = ()) -> Iterator[Foreign]:
 def foreign_env(kind: str, names: Sequence[str], value: str) -> Iterator[Foreign]:
     """Yield the module or id that an option of an environment names, if it is not listed."""
     module, colon, own = value.rpartition(":")
+    # a lambda, a local class or a script's is named by Python only
     unnamed = names[-1:] == ("maker",) and (module == "__main__" or not own.isidentifier())
     if names == ("id",) and kind == PETTINGZOO and not colon:
         package, _, name = value.rpartition(".")
         module = "" if name in PUBLISHED.get(package, "").split() else value
     elif names == ("id",) and kind in REGISTERED and not colon:
         if not is_registered(kind, value):
-            yield Foreign(f"the environment {value}, which no installed package registers", None)
+            what = f"the environment {value}, which no installed package registers"
+            typed = f"env.id=PACKAGE:{value}"
+            yield Foreign(
+                what, None, f" If yours does, type {typed} for an evaluation or a new run."
+            )
     elif names[-1:] == ("maker",):
         module = module or value
     elif names[-1:] != ("id",) and not MODULE.fullmatch(value):
         module = ""
     if module:
         what = f"an environment for which the module {module} would be imported"
-        yield Foreign(what, module.partition(".")[0].partition(":")[0], unnamed)
+        package = module.partition(".")[0].partition(":")[0]
+        yield Foreign(what, package, AGAIN if unnamed else None)
 
 
 def is_registered(kind: str, id: str) -> bool:

@@ -99,6 +99,25 @@ def test_what_to_type_for_several_packages_is_said_at_once(trust):
     gate(tree, FILE, trust=named)
 
 
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ({"maker": "rltrain.env.trading:StockTradingEnv"}, r"type trust=\[rltrain\]\.$"),
+        (
+            {"_target_": "rltrain.env.trading.Prices"},
+            r"is not a choice of env, so it is not built\.$",
+        ),
+        ({"id": "mine/Row-v0"}, r"registers\. If yours does, type env\.id=PACKAGE:mine/Row-v0 for"),
+        ({"id": "mine:Row-v0"}, r"type trust=\[mine\]\.$"),
+        ({"maker": "__main__:Row"}, r"pass it again"),
+    ],
+)
+def test_each_refusal_says_what_to_type_if_anything_helps(part, said):
+    env = {"_target_": "rltrain.env.gymnasium_env", **part}
+    with pytest.raises(CheckpointError, match=said):
+        gate({"env": env}, FILE)
+
+
 def test_values_that_are_typed_again_are_read_as_they_were():
     """Defect: env.opponents../old=1 was printed for pasting, and could not be read."""
     values = {
