@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rltrain.common.imports import locate
+from rltrain.common.machine.install import NotInstalled
 from rltrain.config.validate.constructor import show
 from rltrain.errors import RltrainError, UsageError, reason
 
@@ -80,13 +81,14 @@ class Node:
                 raise UsageError(f"{where} cannot be built: {reason(error)}.") from error
             if not isinstance(error, ValueError):
                 raise
-            raise ValueError(self.named(str(error))) from error
+            kwargs = {} if isinstance(error, NotInstalled) else self.kwargs.get("kwargs")
+            raise ValueError(self.named(str(error), kwargs)) from error
 
-    def named(self, text: str) -> str:
-        """Why the part cannot be built, with its key and the keywords that were passed on."""
+    def named(self, text: str, given: Mapping[str, Any] | None) -> str:
+        """Why the part cannot be built, with its key and the keywords ``given`` to another one."""
         if not re.search(rf"\b{self.path.replace('.', '[./]')}\b(?! )", text):
             text = f"{self.path}: {text}"
-        if given := self.kwargs.get("kwargs"):
+        if given:
             text = f"{text.rstrip('.')} (with {self.path}.kwargs={show(given)})."
             refused = re.search(r"unexpected keyword argument '(\w+)'", text)
             if refused and refused[1] in given:

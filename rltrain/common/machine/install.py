@@ -32,6 +32,10 @@ def install_extra(extra: str) -> str:
     return install_command(*([r for r in needed if not is_installed(r)] or needed))
 
 
+class NotInstalled(ValueError):
+    """A package that an extra installs is missing."""
+
+
 def require_extra(extra: str, module: str, typed: str) -> None:
     """Refuse what was typed if one of rltrain's extras is not installed.
 
@@ -39,10 +43,12 @@ def require_extra(extra: str, module: str, typed: str) -> None:
         module: one that the extra installs.
 
     Raises:
-        ValueError: what to type.
+        NotInstalled: what to type.
     """
     if importlib.util.find_spec(module) is None:
-        raise ValueError(f"{typed} needs {module}, which is not installed: {install_extra(extra)}")
+        raise NotInstalled(
+            f"{typed} needs {module}, which is not installed: {install_extra(extra)}"
+        )
 
 
 def requirements() -> list[tuple[str, str]]:

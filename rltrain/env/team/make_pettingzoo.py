@@ -9,7 +9,7 @@ from typing import Any
 
 from rltrain.common.imports import beside_user
 from rltrain.common.keywords import flat_keywords
-from rltrain.common.machine.install import require_extra
+from rltrain.common.machine.install import NotInstalled, install_command, require_extra
 from rltrain.env.env_options import Names, TeamOptions
 from rltrain.env.make_gymnasium import from_class
 from rltrain.env.team.team_names import Teams
@@ -84,6 +84,12 @@ def find_maker(id: str) -> Callable[..., object]:
     except Exception as error:
         if package in EXTRA:
             require_extra("marl", package, f"env.id={id}")
+        missing = str(getattr(error, "name", None) or package).partition(".")[0]
+        if package in INSTALLED and missing != package:  # a library of this environment
+            command = install_command(missing)
+            raise NotInstalled(
+                f"env.id={id} needs {missing}, which is not installed: {command}"
+            ) from error
         what = str(error) if isinstance(error, ImportError) else reason(error)
         raise ValueError(
             f"env.id={id} cannot be created: {what.rstrip('. ')}. Expected an installed module "
