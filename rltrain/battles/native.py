@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rltrain.battles.battle_view import BattleView
-from rltrain.battles.data.recorded import RecordedStarts
+from rltrain.battles.data.map_data import MapData
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.engine.world import P
+from rltrain.battles.options import StartOptions
 from rltrain.battles.scripted.policies import BattleDecisions, find_policy, heuristic_orders
+from rltrain.battles.smaclite.maps import find_battle
 
 if TYPE_CHECKING:
     from rltrain.battles.render.drawing import BattleDrawing
@@ -24,6 +26,7 @@ RULES_VERSION, LATER_RULES_VERSION = "6", "7"
 """Versions of ``rules=sc2``; increased when a changed rule or start position changes win rates.
 The later one is that of SMACv2 and of agents with healers, which it changed alone.
 """
+FIXED = StartOptions()
 
 
 class NativeBattles(Battles):
@@ -38,15 +41,21 @@ class NativeBattles(Battles):
     def __init__(
         self,
         *,
+        map_name: str = "",
+        map_data: MapData | None = None,
         n_envs: int,
         rules: str = "sc2",
+        begin: StartOptions = FIXED,
         heuristic_ai: bool = False,
         heuristic_rest: bool = False,
-        recorded: RecordedStarts | None = None,
         **battles: Any,
     ) -> None:
+        row = map_data or find_battle(rules, map_name)
+        recorded = begin.recorded(row, rules)
         starts = recorded.starts if recorded else ()
-        super().__init__(n_envs=n_envs, rules=rules, starts=starts, **battles)
+        super().__init__(
+            map_data=row, n_envs=n_envs, rules=rules, jitter=begin.jitter, starts=starts, **battles
+        )
         about = {"backend": "native"}
         if rules == "sc2":
             healers = (self.scene.param[:, P.ENERGY, : self.map_data.n_agents] > 0).any()

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 from difflib import SequenceMatcher
 from functools import cache
-from typing import Annotated, Any, NamedTuple, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
 
 class Range(NamedTuple):
@@ -40,22 +40,25 @@ COUNT = Range("1, 2, 3, …", 1, 2**63 - 1, whole=True)
 Count = Annotated[int, COUNT]
 Real = Annotated[float, Range("a finite number")]
 Positive = Annotated[float, Range("a finite number above 0", math.ulp(0.0))]
-NonNegative = Annotated[float, Range("a finite number, 0 or more", 0)]
+NOT_NEGATIVE = Range("a finite number, 0 or more", 0)
+NonNegative = Annotated[float, NOT_NEGATIVE]
 Probability = Annotated[float, Range("a number from 0 to 1", 0, 1)]
 
 
 def check_ranges(options: object) -> None:
-    """Raise ValueError unless all numbers of a dataclass are in the ranges of their annotations."""
+    """Give the numbers of a dataclass the types of their annotations: machine code is compiled for
+    each type. Raises ValueError unless all are in the ranges there."""
     kind: Any = type(options)
-    for name, limits in _ranges(kind).items():
+    for name, (number, limits) in _ranges(kind).items():
         limits.check(**{name: getattr(options, name)})
+        object.__setattr__(options, name, number(getattr(options, name)))
 
 
 @cache
-def _ranges(options: type) -> dict[str, Range]:
+def _ranges(options: type) -> dict[str, tuple[type, Range]]:
     hints = get_type_hints(options, include_extras=True)
-    metadata = {f.name: getattr(hints[f.name], "__metadata__", ()) for f in fields(options)}
-    return {name: found[0] for name, found in metadata.items() if found}
+    parts = {f.name: get_args(hints[f.name]) for f in fields(options)}
+    return {name: p for name, p in parts.items() if any(isinstance(part, Range) for part in p)}
 
 
 def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

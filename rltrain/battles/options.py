@@ -129,6 +129,11 @@ class StartOptions:
         """The start positions of the file for a map. Raises ValueError if it cannot be used."""
         if self.start_positions is None:
             return None
+        if map_data.drawn_from:
+            raise ValueError(
+                f"start_positions={self.start_positions}: {map_data.name} draws teams and start "
+                "positions for every battle. Leave start_positions out."
+            )
         if rules != "sc2":
             raise ValueError(
                 f"start_positions replaces the start positions of StarCraft II, and rules={rules} "

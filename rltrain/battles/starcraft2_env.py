@@ -23,7 +23,6 @@ from rltrain.battles.engine.world import U
 from rltrain.battles.native import NativeBattles
 from rltrain.battles.option_checks import FLAG, SEED, check_choice, did_you_mean
 from rltrain.battles.options import N_ACTIONS_MOVE, Options, ProgramOptions, StartOptions
-from rltrain.battles.smaclite.maps import RULES, find_map_under
 
 PROGRAM_OPTIONS = frozenset(f.name for f in fields(ProgramOptions))
 """Accepted and not used: this environment has no window, log or replay file."""
@@ -56,7 +55,6 @@ class StarCraft2Env(BattleView):
         start_positions: str | None = None,
         **options: Any,
     ) -> None:
-        check_choice("rules", rules, RULES)
         known = [f.name for f in fields(Options)]
         for name in options:
             if name not in known and name not in PROGRAM_OPTIONS:
@@ -72,21 +70,16 @@ class StarCraft2Env(BattleView):
         )
         seed = secrets.randbits(31) if seed is None else seed
         OWN_SEED.check(seed=seed)
-        begin = StartOptions(
-            start=start, start_jitter=start_jitter, start_positions=start_positions
-        )
-        starts = None
-        if begin.start_positions is not None:
-            starts = begin.recorded(find_map_under(rules, map_name), rules)
         battles = NativeBattles(
             map_name=map_name,
             n_envs=1,
             options=chosen,
             rules=rules,
+            begin=StartOptions(
+                start=start, start_jitter=start_jitter, start_positions=start_positions
+            ),
             heuristic_ai=heuristic_ai,
             heuristic_rest=heuristic_rest,
-            jitter=begin.jitter,
-            recorded=starts,
         )
         super().__init__(battles, 0)
         row = self.map_data
@@ -125,8 +118,8 @@ class StarCraft2Env(BattleView):
     def begin(self, seed: int) -> None:
         """Start the episode that ``seed`` determines, the first of a new sequence."""
         SEED.check(seed=seed)
-        self._seed, self._episode = seed, 1
-        self.battles.start({0: seed})
+        self._seed, self._episode = int(seed), 1
+        self.battles.start({0: self._seed})
         self.reward = 0.0
 
     def step(self, actions: Sequence[int]) -> tuple[float, bool, dict[str, object]]:

@@ -184,3 +184,12 @@ def test_options_are_those_of_the_smac_packages():
         *("obs_own_pos", "use_unit_ranges", "min_attack_range", "conic_fov", "num_fov_actions"),
         *("prob_obs_enemy", "action_mask", "fully_observable"),
     }
+
+
+@pytest.mark.parametrize("number", [float, np.float32])
+def test_options_have_their_own_types_whatever_was_given(number):
+    """Defect: a flag of 1.0 ended in NumPy's error, one of 1 compiled the engine again."""
+    usual = vars(Options())
+    made = vars(Options(**{name: number(value) for name, value in usual.items()}))
+    assert made == usual
+    assert [type(value) for value in made.values()] == [type(value) for value in usual.values()]

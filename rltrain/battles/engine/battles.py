@@ -17,7 +17,6 @@ from rltrain.battles.data import terrain
 from rltrain.battles.data.map_data import SIZE, MapData
 from rltrain.battles.data.recorded import Positions
 from rltrain.battles.data.roster import build_drawn
-from rltrain.battles.data.scenarios import find_scenario, is_scenario
 from rltrain.battles.data.units import UnitType
 from rltrain.battles.engine import env_step, teams
 from rltrain.battles.engine.compile_cache import MAX_THREADS
@@ -26,10 +25,10 @@ from rltrain.battles.engine.episode import reset_battle
 from rltrain.battles.engine.saved_state import AROUND, ON_MAP, load_world
 from rltrain.battles.engine.tables import build_reward, build_scene, build_view
 from rltrain.battles.engine.world import Outcome, U, build_frame, build_world
-from rltrain.battles.option_checks import COUNT, SEED, Range
+from rltrain.battles.option_checks import COUNT, NOT_NEGATIVE, SEED, Range
 from rltrain.battles.options import Options, compute_sizes, max_reward_against
 from rltrain.battles.smaclite import env_step as smaclite
-from rltrain.battles.smaclite.maps import find_map_under
+from rltrain.battles.smaclite.maps import find_battle
 from rltrain.battles.smaclite.scene import build_lite_scene
 
 UNITS_PER_CALL = 512
@@ -93,21 +92,13 @@ class Battles:
         two_sided: bool = False,
     ) -> None:
         COUNT.check(n_envs=n_envs, n_threads=n_threads)
+        NOT_NEGATIVE.check(jitter=jitter)
+        n_envs, n_threads = int(n_envs), int(n_threads)
         if two_sided and rules != "sc2":
             raise ValueError(
                 f"with rules={rules} only the engine commands the enemies: choose rules=sc2."
             )
-        if map_data is not None:
-            self.map_data = map_data
-        elif is_scenario(map_name):
-            if rules != "sc2":
-                raise ValueError(
-                    f"the scenario {map_name!r} cannot be played with rules={rules}: it has no "
-                    "drawn teams. Choose rules=sc2, or one of the maps of SMAC."
-                )
-            self.map_data = find_scenario(map_name)
-        else:
-            self.map_data = find_map_under(rules, map_name, sorts_agents=sorts_agents)
+        self.map_data = map_data or find_battle(rules, map_name, sorts_agents=sorts_agents)
         if rules != "sc2" and options.beyond_smac:
             names = ", ".join(options.beyond_smac)
             why = f"rules={rules} has SMAC's options only, not SMACv2's"

@@ -12,6 +12,8 @@ from dataclasses import replace
 
 from rltrain.battles.data.map_data import Group, MapData
 from rltrain.battles.data.maps import MAPS, find_map
+from rltrain.battles.data.scenarios import find_scenario, is_scenario
+from rltrain.battles.option_checks import check_choice
 from rltrain.battles.smaclite.units import LITE_UNITS
 
 RULES = ("sc2", "smaclite")
@@ -53,6 +55,20 @@ def find_map_under(rules: str, name: str, *, sorts_agents: bool = True) -> MapDa
         enemy_order=tuple(dict.fromkeys(row.enemy_types)) if sorts_agents else (),
         knows_walls=False,
     )
+
+
+def find_battle(rules: str, name: str, *, sorts_agents: bool = True) -> MapData:
+    """``find_map_under``, or a scenario of SMACv2, which only ``rules=sc2`` has. Also raises
+    ValueError for unknown rules."""
+    check_choice("rules", rules, RULES)
+    if not is_scenario(name):
+        return find_map_under(rules, name, sorts_agents=sorts_agents)
+    if rules != "sc2":
+        raise ValueError(
+            f"the scenario {name!r} cannot be played with rules={rules}: it has no drawn teams. "
+            "Choose rules=sc2, or one of the maps of SMAC."
+        )
+    return find_scenario(name)
 
 
 def _is_possible(row: MapData) -> bool:

@@ -77,9 +77,7 @@ class SmacVectorEnv:
 
         chosen = Options(**asdict(options))
         heuristic: dict[str, Any] = {"heuristic_ai": heuristic_ai, "heuristic_rest": heuristic_rest}
-        native = partial(
-            NativeBattles, options=chosen, rules=rules, jitter=begin.jitter, **heuristic
-        )
+        native = partial(NativeBattles, options=chosen, rules=rules, begin=begin, **heuristic)
         if several.maps is not None:
             if begin.start_positions is not None:
                 raise ValueError(
@@ -104,8 +102,7 @@ class SmacVectorEnv:
                 f"env.backend=sc2 plays the game's own rules, and env.rules={rules} are others: "
                 "type env=smac env.rules=sc2, or env.backend=native."
             )
-        recorded = begin.recorded(row, rules)
-        moved = bool(begin.jitter or recorded)
+        moved = bool(begin.jitter) or begin.start_positions is not None
         if moved and play.backend == "sc2":
             raise ValueError(
                 "env.start=jittered and env.start_positions change the start positions of the "
@@ -115,7 +112,7 @@ class SmacVectorEnv:
         if own is not None or rules != "sc2" or moved:
             play = replace(play, backend="native")
         spec = make_spec(row, chosen)
-        native = partial(native, map_data=row, recorded=recorded, two_sided=two_sided)
+        native = partial(native, map_data=row, two_sided=two_sided)
         of_game = {
             **asdict(options),
             "map_name": row.name,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rltrain.battles import StarCraft2Env, StarCraftCapabilityEnv
 from rltrain.battles.data.maps import find_map
 from rltrain.battles.data.recorded import read_starts
 
@@ -70,3 +71,10 @@ def test_a_missing_file_and_a_missing_map_are_refused(tmp_path: Path) -> None:
     path.write_text('{"maps": {"3m": {"starts": []}}}', encoding="utf-8")
     with pytest.raises(ValueError, match="has no start positions of 3m"):
         read_starts(str(path), find_map("3m"))
+
+
+@pytest.mark.parametrize("make", [StarCraft2Env, StarCraftCapabilityEnv])
+def test_a_file_is_not_for_drawn_teams(make):
+    """Defect: the message was to make the very class that had been made."""
+    with pytest.raises(ValueError, match="terran_5_vs_5 draws teams and start positions"):
+        make("terran_5_vs_5", start_positions="any.json")

@@ -33,6 +33,10 @@ WRONG = [
     (lambda b: made(n_envs=0), "n_envs=0: expected 1, 2, 3"),
     (lambda b: made(n_envs=1.5), "n_envs=1.5: expected"),
     (lambda b: made(n_threads=0), "n_threads=0: expected"),
+    (lambda b: made(rules="lite"), "unknown rules 'lite': expected one of sc2, smaclite"),
+    (lambda b: StarCraft2Env(rules="lite"), "unknown rules 'lite': expected one of sc2, smaclite"),
+    (lambda b: made(jitter=-1), "jitter=-1: expected a finite number, 0 or more"),
+    (lambda b: made(jitter=np.nan), "jitter=nan: expected a finite number, 0 or more"),
 ]
 
 
@@ -43,6 +47,14 @@ def test_what_there_is_not_is_refused_and_changes_nothing(call, said):
     with pytest.raises(ValueError, match=re.escape(said)):
         call(battles)
     assert all(np.array_equal(before[name], now) for name, now in battles.state_dict().items())
+
+
+def test_whole_numbers_of_any_type_are_counts_and_seeds():
+    """Defect: NumPy's error."""
+    assert made(n_envs=2.0, n_threads=1.0).obs.shape[0] == 2
+    env = StarCraft2Env(map_name="3m")
+    env.begin(3.0)
+    env.reset()
 
 
 def test_whole_numbers_of_any_type_are_actions():
