@@ -3,8 +3,6 @@ have to."""
 
 from __future__ import annotations
 
-import numpy as np
-
 BATTLES = (("3m", "sc2"), ("terran_5_vs_5", "sc2"), ("3m", "smaclite"))
 """Maps and rules that together call every kernel."""
 
@@ -23,10 +21,12 @@ def compile_engine() -> None:
                 options=Options(),
                 rules=rules,
                 n_threads=min(n_threads, MAX_THREADS),
+                two_sided=rules == "sc2",
             )
             battles.reset({e: e for e in range(n_envs)})
-            battles.step(np.where(battles.avail[:, :, 0] == 1, 0, 1))
-            battles.refresh()
+            orders = None if battles.other is None else battles.other.avail.argmax(-1)
+            battles.step(battles.avail.argmax(-1), other_action=orders)
+            battles.load_state_dict(battles.state_dict())
 
 
 if __name__ == "__main__":

@@ -7,12 +7,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from rltrain import battles
 from rltrain.battles import engine
-from rltrain.battles.engine import compile_cache
+from rltrain.battles.engine import compile_cache, env_step, reflection, teams
+from rltrain.battles.smaclite import env_step as smaclite
 
 PACKAGE = Path(battles.__file__).parent
 
@@ -51,6 +53,27 @@ def test_a_configuration_of_numba_in_the_present_folder_changes_nothing(tmp_path
     importlib.reload(engine)
     settings.reload_config()  # as where Numba compiles
     assert {name: getattr(settings, name) for name in before} == before
+
+
+CALLED = {
+    env_step: ("advance_serial", "advance_parallel", "find_illegal", "write_frames"),
+    smaclite: ("advance_serial", "advance_parallel"),
+    reflection: ("command", "observe"),
+    teams: ("recruit", "fit_all"),
+}
+"""The kernels that Python calls, as attributes of their modules."""
+
+
+@pytest.mark.skipif(compile_cache.MAX_THREADS < 2, reason="one thread calls no parallel kernel")
+def test_the_command_compiles_what_runs_call(monkeypatch):
+    """Defect: the first run with an opponent compiled its side."""
+    kernels = {}
+    for module, names in CALLED.items():
+        for name in names:
+            kernels[module.__name__, name] = kernel = Mock(wraps=getattr(module, name))
+            monkeypatch.setattr(module, name, kernel)
+    battles.compile_engine()
+    assert [name for name, kernel in kernels.items() if not kernel.called] == []
 
 
 @pytest.mark.slow
