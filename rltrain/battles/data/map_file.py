@@ -31,6 +31,7 @@ MOST_BYTES, MOST_STEPS = 65536, 10_000
 DEEPEST, LONGEST = 10, 1_000
 """Lists and mappings within each other, and characters of a value without quotes."""
 KEYS = {"name", "limit", "allies", "enemies", "terrain", "order"}
+GROUP_KEYS = {"unit", "count", "at", "places"}
 NEEDED = ("name", "limit", "allies", "enemies")
 ORDERS = ("attack", "wait", "hunt", "chase")
 """Orders of the enemies: attack-move to where the agents begin; stay where they are until agents
@@ -74,10 +75,15 @@ def _loaded(path: Path) -> Any:
         if len(text) > MOST_BYTES:
             raise Fault(f"is larger than {MOST_BYTES} bytes, which no map needs")
         _require_plain(text)
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-        keys = [key.value for key, _ in root.value] if isinstance(root, yaml.MappingNode) else []
-        if twice := sorted(key for key in KEYS if keys.count(key) > 1):
-            raise Fault(f"has {twice[0]} twice")
+        nodes = [yaml.compose(text, Loader=yaml.SafeLoader)]
+        for node in nodes:
+            if isinstance(node, yaml.MappingNode):
+                keys = [key.value for key, _ in node.value]
+                if twice := sorted(key for key in KEYS | GROUP_KEYS if keys.count(key) > 1):
+                    raise Fault(f"has {twice[0]} twice")
+                nodes += [value for _, value in node.value]
+            elif isinstance(node, yaml.SequenceNode):
+                nodes += node.value
         return yaml.safe_load(text)
     except OSError as error:
         raise Fault(f"cannot be read: {error.strerror}") from None
@@ -176,7 +182,7 @@ def _team(team: str, found: object) -> tuple[Group, ...]:
         raise Fault(f"has no units in {team}: expected - {{unit: marine, count: 5, at: [9, 16]}}")
     groups: list[Group] = []
     for each in found:
-        keys = _mapping(f"a group of {team}", each, {"unit", "count", "at", "places"}, ("unit",))
+        keys = _mapping(f"a group of {team}", each, GROUP_KEYS, ("unit",))
         unit = keys["unit"]
         if not isinstance(unit, str) or unit not in UNITS:
             near = did_you_mean(str(unit), UNITS) or f" Known are {', '.join(UNITS)}"

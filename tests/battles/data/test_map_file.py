@@ -134,6 +134,7 @@ FAULTS = [
     (("limit: 50", "limit: 0"), "limit: 0, expected a whole number from 1 to 10,000"),
     (("limit: 50", "limit: true"), "limit: True, expected"),
     (("limit: 50", "limit: 50\nlimit: 60"), "has limit twice"),
+    (("unit: marine", "unit: marine, unit: zealot"), "has unit twice"),
     (("limit: 50", "limit: 50\norder: flee"), "order: 'flee', expected one of attack, wait"),
     (("name: mine", "name: ../mine"), "name: '../mine', expected a word"),
     (("name: mine", "name: MMM2"), "the name of a map of SMAC, MMM2"),
