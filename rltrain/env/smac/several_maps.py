@@ -55,8 +55,6 @@ class SeveralMaps:
         two_sided: bool,
     ) -> None:
         names, weights = chosen.maps or [], chosen.map_weights
-        if not names or len(set(names)) < len(names):
-            raise ValueError(f"env.maps={names}: expected at least one map, without duplicates.")
         if isinstance(weights, list) and len(weights) != len(names):
             raise ValueError(
                 f"env.map_weights={weights}: expected {len(names)} numbers, one for each of "
@@ -72,10 +70,12 @@ class SeveralMaps:
             rows = [replace(find(name), for_any=True) for name in names]
         except ValueError as error:
             raise ValueError(f"env.maps={names}: {error}") from error
+        self.names = [row.name for row in rows]
+        if not names or len(set(self.names)) < len(names):
+            raise ValueError(f"env.maps={names}: expected at least one map, without duplicates.")
         whole = largest(rows)
         self.spec, layout = make_spec(whole, options), block_layout(whole, options)
         self.n_envs = n_envs
-        self.names = [row.name for row in rows]
         self.parts = [native(map_data=row, n_envs=n_envs, n_threads=play.n_threads) for row in rows]
         self._places = [
             tuple(

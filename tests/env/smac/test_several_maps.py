@@ -223,6 +223,7 @@ def test_an_absent_agent_has_only_action_0():
     [
         ({"maps": []}, "expected at least one map"),
         ({"maps": ["3m", "3m"]}, "without duplicates"),
+        ({"maps": ["so_many_baneling", "so_many_banelings"]}, "without duplicates"),
         ({"maps": ["3m", "3q"]}, "unknown units in the map '3q'"),
         ({"map_weights": [1, 2]}, "expected 3 numbers, one for each"),
         ({"backend": "sc2"}, "needs the built-in engine and its own enemies, and env.backend=sc2"),
