@@ -107,7 +107,8 @@ class Game:
     def get_stats(self) -> dict[str, float]:
         """SMAC's statistics; its own method divides by zero before the first finished battle."""
         if self.inner.battles_game == 0:
-            return {"battles_won": 0, "battles_game": 0, "win_rate": 0.0, "restarts": 0}
+            names = ("battles_won", "battles_game", "battles_draw", "win_rate", "timeouts")
+            return dict.fromkeys((*names, "restarts"), 0)
         return dict(self.env.get_stats())
 
     def save_replay(self, folder: str, prefix: str) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rltrain.battles import StarCraft2Env
 from rltrain.battles.engine.battles import IllegalAction
 from rltrain.battles.options import SmacOptions
 from rltrain.env.smac.vector import SmacVectorEnv
@@ -127,10 +128,10 @@ def test_built_in_engine_saves_no_replay() -> None:
         SmacVectorEnv(map_name="3m", n_envs=1).save_replay(0, ".", "x")
 
 
-def test_win_rate_before_the_first_battle_is_zero(env: SmacVectorEnv) -> None:
+def test_statistics_before_the_first_battle_are_zero(env: SmacVectorEnv) -> None:
     env.battles.close()
     env.reset(seeds)
-    assert env.call("get_stats")[0]["win_rate"] == 0.0
+    assert env.call("get_stats")[0] == StarCraft2Env(map_name="3m").get_stats()
 
 
 @pytest.mark.slow
