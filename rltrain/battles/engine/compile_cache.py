@@ -20,41 +20,22 @@ from numba.core.caching import FunctionCache
 
 settings: Any = numba.config
 MAX_THREADS: int = settings.NUMBA_NUM_THREADS
-KERNEL_FILES = (
-    "data/map_data",
-    "data/terrain",
-    "engine/compile_cache",
-    "engine/env_step",
-    "engine/episode",
-    "engine/field_of_view",
-    "engine/fighting/combat",
-    "engine/fighting/healing",
-    "engine/fighting/turret",
-    "engine/fighting/weapons",
-    "engine/kernel",
-    "engine/movement/crowding",
-    "engine/movement/motion",
-    "engine/movement/sliding",
-    "engine/observe",
-    "engine/reflection",
-    "engine/simd",
-    "engine/teams",
-    "engine/world",
-    "smaclite/avoidance",
-    "smaclite/combat",
-    "smaclite/env_step",
-    "smaclite/units",
-    "smaclite/walls",
-    "smaclite/weapons",
-)
-"""The modules whose code or constants end up in machine code."""
+CONSTANTS = ("data/map_data", "engine/compile_cache", "engine/world")
+"""Modules without kernels whose constants or options end up in machine code."""
+
+
+def kernel_files() -> list[Path]:
+    """The modules whose code or constants end up in machine code."""
+    package = Path(__file__).parents[1]
+    modules = [path for name in ("engine", "smaclite") for path in (package / name).rglob("*.py")]
+    kernels = {path for path in modules if b"\n@njit(" in path.read_bytes()}
+    return sorted(kernels | {package / f"{name}.py" for name in CONSTANTS})
 
 
 @cache
 def cache_folder() -> Path | None:
     """``folder_for`` the kernel files."""
-    package = Path(__file__).parents[1]
-    return folder_for("battles", (package / f"{name}.py" for name in KERNEL_FILES))
+    return folder_for("battles", kernel_files())
 
 
 def folder_for(name: str, sources: Iterable[Path]) -> Path | None:
