@@ -13,7 +13,6 @@ from rltrain.battles.engine.tables import build_scene_at
 from rltrain.battles.engine.world import P, Scene, U
 from rltrain.battles.options import Options
 from rltrain.battles.smaclite.combat import LOOK
-from rltrain.battles.smaclite.units import LiteUnit
 from rltrain.battles.smaclite.walls import wall_edges
 
 
@@ -29,9 +28,8 @@ def build_lite_scene(map_data: MapData, options: Options) -> Scene:
     param = scene.param.copy()
     widest = max(unit.radius for unit in map_data.unit_types)
     for i, unit in enumerate(map_data.unit_types):
-        assert isinstance(unit, LiteUnit)
-        param[0, P.SCAN, i] = unit.scan_range
-        param[0, LOOK, i] = unit.scan_range + widest
+        param[0, P.SCAN, i] = unit.min_scan_range
+        param[0, LOOK, i] = unit.min_scan_range + widest
         param[0, P.NEIGHBOR, i] = unit.radius + widest
         param[0, P.DISC, i] = unit.separation_radius
     walls = wall_edges(terrain.pathable_cells(map_data.terrain))

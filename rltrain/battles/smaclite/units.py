@@ -1,29 +1,23 @@
 """Unit types as data for ``rules=smaclite``: the numbers of the SMAClite simulator.
 
 Multiplayer numbers in seconds of StarCraft II's faster clock, 16 ticks each: units walk and shoot
-1.4 times more per env step than under ``rules=sc2``. There are no hydralisks.
+1.4 times more per env step than under ``rules=sc2``. "twice" and "beam" hit twice at once;
+enemies look for targets as far as ``min_scan_range``, to the edge of the target. There are no
+hydralisks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from rltrain.battles.data.units import UNITS, UnitType
 
 
-@dataclass(frozen=True, kw_only=True)
-class LiteUnit(UnitType):
-    """One kind of unit; its disc is the same for ranges and collisions. "twice" and "beam" hit
-    twice at once."""
-
-    scan_range: float = 5.0  # enemies look for targets this far, to the edge of the target
-
-
-def _unit(name: str, *, size: float, **numbers: object) -> LiteUnit:
-    """A row of ``LITE_UNITS``; id, sight and SMAC's divisor are those of the unit in SMAC."""
+def _unit(name: str, *, size: float, **numbers: object) -> UnitType:
+    """A row of ``LITE_UNITS``, whose disc is the same for ranges and collisions; id, sight and
+    SMAC's divisor are those of the unit in SMAC."""
     same = UNITS[name]
-    return LiteUnit(
+    return UnitType(
         sc2_id=same.sc2_id,
         sight=same.sight,
         cooldown_norm=same.cooldown_norm,
@@ -71,6 +65,6 @@ LITE_UNITS: Mapping[str, UnitType] = {
     "spine_crawler": _unit(
         "spine_crawler", health=300, armor=2, speed=0, weapon_range=7, damage=25,
         bonus={"armored": 5}, period=1.32, attributes=("armored", "biological", "structure"),
-        size=1.0, health_regeneration=0.38, scan_range=10,
+        size=1.0, health_regeneration=0.38, min_scan_range=10,
     ),
 }  # fmt: skip
