@@ -24,8 +24,6 @@ from rltrain.battles.native import NativeBattles
 from rltrain.battles.option_checks import FLAG, SEED, check_choice, did_you_mean
 from rltrain.battles.options import N_ACTIONS_MOVE, Options, ProgramOptions, StartOptions
 
-PROGRAM_OPTIONS = frozenset(f.name for f in fields(ProgramOptions))
-"""Accepted and not used: this environment has no window, log or replay file."""
 OWN_SEED = SEED._replace(expected=f"{SEED.expected}, or None")
 
 SMAC_TYPES: tuple[str, ...] = ("marine", "marauder", "medivac", "stalker", "zealot", "colossus")
@@ -34,8 +32,8 @@ SMAC_TYPES += ("hydralisk", "zergling", "baneling")
 
 
 class StarCraft2Env(BattleView):
-    """SMAC's single environment on the compiled engine; ``options`` are those of ``Options`` and
-    ``ProgramOptions``, ``start`` and those that begin with it as in ``StartOptions``.
+    """SMAC's single environment on the compiled engine; ``options`` are those of ``Options``,
+    ``StartOptions`` and ``ProgramOptions``.
 
     ``seed=None`` draws a seed. An action that is not available raises AssertionError, as in SMAC.
     """
@@ -50,19 +48,13 @@ class StarCraft2Env(BattleView):
         continuing_episode: bool = False,
         heuristic_ai: bool = False,
         heuristic_rest: bool = False,
-        start: Literal["fixed", "jittered"] = "fixed",
-        start_jitter: float = 0.25,
-        start_positions: str | None = None,
         **options: Any,
     ) -> None:
-        known = [f.name for f in fields(Options)]
+        chosen, begin = take(Options, options), take(StartOptions, options)
+        take(ProgramOptions, options)  # checked, and not used: there is no program
         for name in options:
-            if name not in known and name not in PROGRAM_OPTIONS:
-                raise TypeError(
-                    f"{type(self).__name__} has no option {name!r}.{did_you_mean(name, known)}"
-                )
-        ProgramOptions(**{k: v for k, v in options.items() if k in PROGRAM_OPTIONS})
-        chosen = Options(**{k: v for k, v in options.items() if k not in PROGRAM_OPTIONS})
+            near = did_you_mean(name, (f.name for f in fields(Options)))
+            raise TypeError(f"{type(self).__name__} has no option {name!r}.{near}")
         FLAG.check(
             continuing_episode=continuing_episode,
             heuristic_ai=heuristic_ai,
@@ -75,9 +67,7 @@ class StarCraft2Env(BattleView):
             n_envs=1,
             options=chosen,
             rules=rules,
-            begin=StartOptions(
-                start=start, start_jitter=start_jitter, start_positions=start_positions
-            ),
+            begin=begin,
             heuristic_ai=heuristic_ai,
             heuristic_rest=heuristic_rest,
         )
@@ -236,7 +226,7 @@ class StarCraft2Env(BattleView):
         return (dead & self.battles.begun[0]).astype(np.float64)
 
     def seed(self) -> int:
-        """The seed of the constructor, or the one drawn in its place."""
+        """The seed of these episodes: the constructor's, the one drawn for it, or of ``begin``."""
         return self._seed
 
     def full_restart(self) -> None:
@@ -260,6 +250,11 @@ class StarCraft2Env(BattleView):
 
     def close(self) -> None:
         """Do nothing: there is no game process."""
+
+
+def take(record: type[Any], options: dict[str, Any]) -> Any:
+    """A dataclass of options, with its fields out of ``options``."""
+    return record(**{f.name: options.pop(f.name) for f in fields(record) if f.name in options})
 
 
 def episode_seed(seed: int, k: int) -> int:
