@@ -272,7 +272,8 @@ def other_rules(checkpoint_folder: Path, about: Mapping[str, object]) -> tuple[s
     trained = json_object(checkpoint_folder.parent.parent / "run.json").get("environment")
     trained = trained if isinstance(trained, dict) else {}
     before, now = trained.get("rules_version", trained.get("rules")), about.get("rules_version")
-    if trained.get("backend") != "native" or None in (before, now) or before == now:
+    same = {*str(before).split(", ")} & {*str(now).split(", ")}  # of several maps there may be two
+    if trained.get("backend") != "native" or None in (before, now) or same:
         return ()
     return (
         f"{shown(checkpoint_folder)} was trained under version {brief(before)} of the battle rules "

@@ -30,7 +30,10 @@ def test_of_a_long_version_the_beginning_is_shown(tmp_path: Path) -> None:
     assert len(remark) < 500
 
 
-@pytest.mark.parametrize("trained", [NOW, {"backend": "sc2"}, {"backend": "native"}, None])
+@pytest.mark.parametrize(
+    "trained",
+    [NOW, {**NOW, "rules_version": "3, 4"}, {"backend": "sc2"}, {"backend": "native"}, None],
+)
 def test_the_same_version_the_game_and_unknown_runs_are_not_remarked(tmp_path, trained) -> None:
     assert other_rules(checkpoint_of(tmp_path, trained), NOW) == ()
 

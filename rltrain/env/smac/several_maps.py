@@ -84,7 +84,8 @@ class SeveralMaps:
             )
             for row in rows
         ]
-        self.about: Mapping[str, str] = self.parts[0].about
+        about = [part.about for part in self.parts]
+        self.about = {k: ", ".join(sorted({each[k] for each in about})) for k in about[0]}
         self.by_difficulty = weights == "by_difficulty"
         fixed = weights if isinstance(weights, list) else [1.0] * len(names)
         self._weights = np.array(fixed, np.float64)

@@ -180,6 +180,7 @@ def test_races_of_smacv2_show_rows_of_the_same_sizes():
 
 def test_healers_have_a_target_for_each_agent():
     env = made(maps=["MMM", "5m"])
+    assert env.about == {"backend": "native", "rules_version": "6, 7"}
     assert (env.spec.n_actions, env.spec.layout["obs"]["enemies"]["count"]) == (6 + 10, 10)
     play(env, 3)
 
