@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rltrain.battles.engine.battles import Battles
-from rltrain.battles.engine.world import U
+from rltrain.battles.engine.world import M, Order, U
 from rltrain.env.smac.vector import SmacVectorEnv
 from tests.battles.conftest import SOUTH, STOP, seeds
 
@@ -69,6 +69,7 @@ def test_zerglings_of_2c_vs_64zg_begin_below_the_cliff() -> None:
 
 def test_zerglings_of_2c_vs_64zg_reach_the_plateau_by_the_ramps_alone() -> None:
     b, sides = standing("2c_vs_64zg", [(14.0, 17.0), (18.0, 17.0)]), []
+    assert (b.world.mark[:, M.ORDER, 2:] == Order.HUNT).all()
     for _ in range(40):
         b.step(np.full((N, 2), STOP))
         x, y = b.world.unit[:, U.X, 2:], b.world.unit[:, U.Y, 2:]

@@ -70,7 +70,9 @@ def header(name: str, step: str, reward: str) -> Image.Image:
     image = Image.new("RGB", (WIDTH * FINE, HEADER * FINE), PANEL)
     draw = ImageDraw.Draw(image)
     middle = HEADER * FINE / 2
-    draw.text((8 * FINE, middle), name, TEXT, font(15 * FINE), "lm")
+    room = 0.37 * WIDTH * FINE
+    size = next(k for k in range(15 * FINE, 0, -1) if draw.textlength(name, font(k)) < room)
+    draw.text((8 * FINE, middle), name, TEXT, font(size), "lm")
     draw.text((WIDTH * FINE / 2, middle), step, TEXT, font(13 * FINE), "mm")
     draw.text(((WIDTH - 8) * FINE, middle), reward, TEXT, font(13 * FINE), "rm")
     return image
@@ -86,7 +88,7 @@ def footer(
     middle = FOOTER * FINE // 2
     for team, kinds in ((ALLY, allies), (ENEMY, enemies)):
         labels = [f"{count} {kind.replace('_', ' ')}" for kind, count in kinds]
-        for size in range(12 * FINE, 7 * FINE - 1, -1):
+        for size in range(12 * FINE, 4 * FINE - 1, -1):
             lengths = [draw.textlength(label, font(size)) for label in labels]
             space = sum(lengths) + len(labels) * 3.0 * size
             if space <= WIDTH * FINE / 2 - 10 * FINE:

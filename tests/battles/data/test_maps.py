@@ -10,7 +10,7 @@ from rltrain.battles.data.terrain import PATHABLE, pathable_cells
 from rltrain.battles.engine.movement.paths import next_cells
 from rltrain.battles.engine.world import GROUND, M, Order, P, U
 from rltrain.env.smac import StarCraft2Env, parallel_env
-from tests.battles.conftest import actions, place, random_legal, steps
+from tests.battles.conftest import place, random_legal, steps
 from tests.marks import slow_except
 
 
@@ -98,36 +98,6 @@ def test_ways_reach_every_cell_over_pathable_cells(terrain: str) -> None:
         at = table[at, goal]
         assert cells.ravel()[at].all()
     assert (at == goal).all()
-
-
-def test_zerglings_of_corridor_come_through_the_choke(battle) -> None:
-    b, crossed = battle("corridor"), []
-    place(b, {0: (4.0, 6.0), **{i: (20.0 + i % 5, 24.0 + i // 5 * 0.8) for i in range(6, 30)}})
-    b.world.unit[0, U.HEALTH, 0] = 1e6
-    below = b.world.unit[0, U.Y, 6:] < 13
-    for _ in range(60):
-        b.step(actions(b))
-        now = b.world.unit[0, U.Y, 6:] < 13
-        crossed += b.world.unit[0, U.X, 6:][now & ~below].tolist()
-        below = now
-    assert below.sum() >= 22
-    assert min(crossed) > 9.0
-    assert max(crossed) < 17.0
-
-
-def test_zerglings_of_2c_vs_64zg_use_the_ramps(battle) -> None:
-    b, sides = battle("2c_vs_64zg"), []
-    assert (b.world.mark[0, M.ORDER, 2:] == Order.HUNT).all()
-    b.world.unit[0, U.HEALTH, :2] = 1e6
-    for _ in range(40):
-        b.step(actions(b))
-        x, y = b.world.unit[0, U.X, 2:], b.world.unit[0, U.Y, 2:]
-        on_the_cliff_line = (y > 12) & (y < 13)
-        assert ((x < 4) | (x > 28))[on_the_cliff_line].all()
-        sides += x[on_the_cliff_line].tolist()
-    assert min(sides) < 4
-    assert max(sides) > 28
-    assert (b.world.unit[0, U.Y, 2:] > 13).sum() > 50
 
 
 def test_zealot_of_2m_vs_1z_walks_to_a_random_point_of_the_segment(battle) -> None:

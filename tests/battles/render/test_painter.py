@@ -6,9 +6,16 @@ import pytest
 from rltrain.battles.data.terrain import PATHABLE
 from rltrain.battles.data.units import UNITS
 from rltrain.battles.engine.world import Outcome, U
-from rltrain.battles.render.canvas import BLOCKED, FINE, LOW, ground, make_canvas
+from rltrain.battles.render.canvas import BLOCKED, FINE, LOW, PANEL, ground, make_canvas
 from rltrain.battles.render.events import events_between, snapshot
-from rltrain.battles.render.overlay import BANNERS, ENERGY_BAR, HEALTH_BAR, SHIELD_BAR
+from rltrain.battles.render.overlay import (
+    BANNERS,
+    ENERGY_BAR,
+    HEALTH_BAR,
+    SHIELD_BAR,
+    footer,
+    header,
+)
 from rltrain.battles.render.painter import SUBFRAMES, TAIL, Painter
 from rltrain.battles.render.sprites import HEADINGS, SHAPES, TEAMS, sprite, to_heading
 from rltrain.env.smac import StarCraft2Env, parallel_env
@@ -31,6 +38,20 @@ def pixel_of(battles, x: float, y: float) -> tuple[int, int]:
 def longest_run(image: np.ndarray, color: tuple[int, int, int]) -> int:
     """Most pixels of exactly this color in one row."""
     return int((image == color).all(-1).sum(1).max())
+
+
+TYPES = tuple((name, 10) for name in UNITS)
+LINES = {
+    "a long name": (header("n" * 40, "", ""), header("", "step 9999 / 10000", "")),
+    "many types": (footer(TYPES[:7], ()), footer((), TYPES[:7])),
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_the_words_of_a_line_do_not_overlap(line) -> None:
+    """Defect: those of maps from files did."""
+    left, right = (np.flatnonzero((np.asarray(im) != PANEL).any((0, 2))) for im in LINES[line])
+    assert left.max() < right.min()
 
 
 @pytest.mark.parametrize("terrain", PATHABLE)
