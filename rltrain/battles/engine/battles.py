@@ -71,7 +71,6 @@ class Battles:
     """Arrays obs [E, A, O], avail [E, A, n_actions], state [E, S], reward [E] show the current step
     of E battles of the map of a name, or of ``map_data`` itself, made for these rules.
 
-    ``sorts_agents=False`` numbers units as SMAClite does, for battles with ``rules="smaclite"``.
     ``jitter`` moves start positions by up to so many cells along each axis, drawn per battle.
     ``starts`` replace the start positions of the map; of several each battle draws one.
     With ``two_sided`` the enemies can be commanded as the agents are, through ``other``.
@@ -86,7 +85,6 @@ class Battles:
         options: Options,
         n_threads: int = 1,
         rules: str = "sc2",
-        sorts_agents: bool = True,
         jitter: float = 0.0,
         starts: Sequence[Positions] = (),
         two_sided: bool = False,
@@ -98,7 +96,7 @@ class Battles:
             raise ValueError(
                 f"with rules={rules} only the engine commands the enemies: choose rules=sc2."
             )
-        self.map_data = map_data or find_battle(rules, map_name, sorts_agents=sorts_agents)
+        self.map_data = map_data or find_battle(rules, map_name)
         if rules != "sc2" and options.beyond_smac:
             names = ", ".join(options.beyond_smac)
             why = f"rules={rules} has SMAC's options only, not SMACv2's"

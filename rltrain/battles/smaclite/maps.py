@@ -57,12 +57,12 @@ def find_map_under(rules: str, name: str, *, sorts_agents: bool = True) -> MapDa
     )
 
 
-def find_battle(rules: str, name: str, *, sorts_agents: bool = True) -> MapData:
+def find_battle(rules: str, name: str) -> MapData:
     """``find_map_under``, or a scenario of SMACv2, which only ``rules=sc2`` has. Also raises
     ValueError for unknown rules."""
     check_choice("rules", rules, RULES)
     if not is_scenario(name):
-        return find_map_under(rules, name, sorts_agents=sorts_agents)
+        return find_map_under(rules, name)
     if rules != "sc2":
         raise ValueError(
             f"the scenario {name!r} cannot be played with rules={rules}: it has no drawn teams. "

@@ -14,6 +14,7 @@ import pytest
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.engine.world import Outcome, U
 from rltrain.battles.options import Options
+from rltrain.battles.smaclite.maps import find_map_under
 from tests.battles.smaclite.policies import choose
 
 TRACES = np.load(Path(__file__).parents[2] / "data" / "smaclite_traces.npz")
@@ -24,7 +25,8 @@ def start(map_name: str) -> Battles:
     """Numbered as in SMAClite. Rewards are unscaled, and without the bonus of SMAC's idea of a
     win."""
     options = Options(reward_scale=False, reward_win=0)
-    b = Battles(map_name=map_name, n_envs=1, options=options, rules="smaclite", sorts_agents=False)
+    row = find_map_under("smaclite", map_name, sorts_agents=False)
+    b = Battles(map_data=row, n_envs=1, options=options, rules="smaclite")
     b.reset({0: 0})
     return b
 
