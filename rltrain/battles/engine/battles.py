@@ -25,10 +25,10 @@ from rltrain.battles.engine.episode import reset_battle
 from rltrain.battles.engine.saved_state import AROUND, ON_MAP, load_world
 from rltrain.battles.engine.tables import build_reward, build_scene, build_view
 from rltrain.battles.engine.world import Outcome, U, build_frame, build_world
-from rltrain.battles.option_checks import COUNT, NOT_NEGATIVE, SEED, Range
+from rltrain.battles.option_checks import COUNT, NOT_NEGATIVE, SEED, Range, check_choice
 from rltrain.battles.options import Options, compute_sizes, max_reward_against
 from rltrain.battles.smaclite import env_step as smaclite
-from rltrain.battles.smaclite.maps import find_battle
+from rltrain.battles.smaclite.maps import RULES, find_battle
 from rltrain.battles.smaclite.scene import build_lite_scene
 
 UNITS_PER_CALL = 512
@@ -91,6 +91,7 @@ class Battles:
     ) -> None:
         COUNT.check(n_envs=n_envs, n_threads=n_threads)
         NOT_NEGATIVE.check(jitter=jitter)
+        check_choice("rules", rules, RULES)
         n_envs, n_threads = int(n_envs), int(n_threads)
         if two_sided and rules != "sc2":
             raise ValueError(

@@ -13,7 +13,6 @@ from dataclasses import replace
 from rltrain.battles.data.map_data import Group, MapData
 from rltrain.battles.data.maps import MAPS, find_map
 from rltrain.battles.data.scenarios import find_scenario, is_scenario
-from rltrain.battles.option_checks import check_choice
 from rltrain.battles.smaclite.units import LITE_UNITS
 
 RULES = ("sc2", "smaclite")
@@ -58,9 +57,7 @@ def find_map_under(rules: str, name: str, *, sorts_agents: bool = True) -> MapDa
 
 
 def find_battle(rules: str, name: str) -> MapData:
-    """``find_map_under``, or a scenario of SMACv2, which only ``rules=sc2`` has. Also raises
-    ValueError for unknown rules."""
-    check_choice("rules", rules, RULES)
+    """``find_map_under``, or a scenario of SMACv2, which only ``rules=sc2`` has."""
     if not is_scenario(name):
         return find_map_under(rules, name)
     if rules != "sc2":

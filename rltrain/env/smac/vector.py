@@ -16,7 +16,7 @@ from rltrain.battles.native import NativeBattles
 from rltrain.battles.option_checks import check_choice
 from rltrain.battles.options import Options, ProgramOptions, SmacOptions, StartOptions
 from rltrain.battles.scripted.policies import DECISIONS, BattleDecisions
-from rltrain.battles.smaclite.maps import RULES, find_map_under
+from rltrain.battles.smaclite.maps import find_map_under
 from rltrain.common.number_types import MOST_COUNTED, Count, Flag, saved_array
 from rltrain.common.seeding import SeedsOfTests
 from rltrain.env.smac.backend import BackendOptions, make_spec, open_battles
@@ -62,7 +62,6 @@ class SmacVectorEnv:
         program: ProgramOptions,
         two_sided: Flag = False,
     ) -> None:
-        check_choice("rules", rules, RULES)
         check_choice("time_limit", time_limit, TIME_LIMITS)
         own = None if map_file is None else read_map(map_file)
         if own is not None and (play.backend == "sc2" or rules != "sc2"):

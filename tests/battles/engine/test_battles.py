@@ -34,7 +34,10 @@ WRONG = [
     (lambda b: made(n_envs=1.5), "n_envs=1.5: expected"),
     (lambda b: made(n_threads=0), "n_threads=0: expected"),
     (lambda b: made(rules="lite"), "unknown rules 'lite': expected one of sc2, smaclite"),
-    (lambda b: StarCraft2Env(rules="lite"), "unknown rules 'lite': expected one of sc2, smaclite"),
+    (
+        lambda b: made(rules="lite", map_data=b.map_data),
+        "unknown rules 'lite': expected one of sc2, smaclite",
+    ),
     (lambda b: made(jitter=-1), "jitter=-1: expected a finite number, 0 or more"),
     (lambda b: made(jitter=np.nan), "jitter=nan: expected a finite number, 0 or more"),
 ]
