@@ -50,8 +50,6 @@ CONFIG_BYTES = 1 << 24
 """A larger ``config.json`` is not read."""
 OPPONENTS = ("env.opponent", "test.opponent")
 """The keys that name one opponent."""
-CHOICES = ("algo", "env", "buffer", "hardware", "logger", *PRESETS)
-"""Groups whose options a loaded run keeps."""
 OF_TRAINING = ("callbacks", "dataset", "stop", "self_play", "checkpoint", "load_step")
 """Keys that a run does not keep when it is loaded to act."""
 NEW_RUN = (
@@ -236,8 +234,10 @@ def apply(
     for o in parsed:
         if isinstance(o.value(), Sweep):
             problems.append(f"{o.input_line}: a loaded run takes one value per key.")
-        elif o.key_or_group in CHOICES:
+        elif o.key_or_group in SHIPPED.groups and o.key_or_group != "tune":  # of no run
             problems.append(choice_problem([str(o.input_line)], o.key_or_group, resumes, repeats))
+        elif "${" in str(o.input_line):
+            problems.append(f"{o.input_line}: a loaded run resolves no ${{…}}. Type the value.")
         elif wrong := key_problem(o, tree, custom, SHIPPED):
             if home := find_choice(o.key_or_group, tree):
                 typed, group = [home, str(o.input_line)], home.partition("=")[0]
@@ -257,7 +257,7 @@ def find_choice(key: str, tree: Tree) -> str | None:
     """The choice of a group, other than those of ``tree``, that has a key; None: there is none."""
     takes_any = key.startswith("env.") and pick(tree, "env.kwargs") is not None
     homes = [] if takes_any or key in flat_keys(tree) else SHIPPED.homes.get(key, [])
-    return next((home for home in homes if home.partition("=")[0] in CHOICES), None)
+    return next(iter(homes), None)
 
 
 def choice_problem(
@@ -272,7 +272,7 @@ def choice_problem(
             f"rltrain {others} {typed}, and the other overrides of that run, which are in "
             ".hydra/overrides.yaml in its folder."
         )
-    part = "algo" if group in PRESETS else group
+    part = "algo" if group in PRESETS else group.replace("/", ".")
     single = f" Set single keys, such as {part}.NAME=VALUE."
     if not resumes:
         return f"{typed}: a loaded run keeps its {group}.{single}"
