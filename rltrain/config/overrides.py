@@ -29,7 +29,10 @@ PATH_KEYS = (
     *("buffer.folder", "init.folder", "hydra.run.dir", "hydra.sweep.dir", "report.dir", "tune.dir"),
 )
 """Keys whose values are paths: ``=``, ``,`` and spaces in them need no quotes."""
-NAMES_OR_PATHS = ("env.opponent", "test.opponent", "env.map_file", "env.start_positions")
+NAMES_OR_PATHS = (
+    *("env.opponent", "test.opponent"),
+    *("env.map_file", "env.start_positions", "env.prices", "env.replay_dir"),
+)
 """Keys whose values are paths too, if they are there or have ``=``."""
 SWEPT_PATHS = (
     *("checkpoint", "dataset.read", "dataset.write", "buffer.folder", "init.folder"),

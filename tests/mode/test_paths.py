@@ -14,6 +14,7 @@ from rltrain.common import numba_cache
 from rltrain.common.machine import places
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import NAMES_OR_PATHS, SWEPT_PATHS, parse, swept_paths, typed_list
+from rltrain.config.trust import OUTSIDE
 from rltrain.errors import RltrainError, UsageError
 from rltrain.main import run
 from rltrain.report.readers import find_runs
@@ -64,6 +65,13 @@ def test_a_key_of_names_takes_whatever_a_path_is_named(key, name, own_folder):
     assert missing.value() == "x/a=b"
     (several,) = parse([f"{key}=closest,kite"])
     assert several.is_sweep_override()
+
+
+def test_every_key_of_a_path_takes_it_unquoted():
+    """Defect: ``env.prices=a=b.csv`` needed quotes."""
+    keys = {key for key, kind in OUTSIDE.items() if kind in ("file", "place", "opponent")}
+    for key in {key for key in keys if "*" not in key} - {"env.replay_prefix", "hardware.address"}:
+        assert [o.value() for o in parse([f"{key}=x/a=b"])] == ["x/a=b"], key
 
 
 NEW = ["-m", "rltrain", "algo=dqn", "env=cartpole", "total_env_steps=300", "test.episodes=1"]
