@@ -13,11 +13,12 @@ from rltrain.battles.data.maps import map_names
 from rltrain.battles.data.scenarios import SCENARIOS
 from rltrain.common.metrics import METRICS
 from rltrain.config.catalog import Catalog
+from rltrain.config.overrides import NAMES_OR_PATHS, PATH_KEYS
 from rltrain.config.suggest.choices import ATARI_GAMES
 from rltrain.config.yaml_files import Key
 
 FLAGS = ("-m", "--help", "--version", "--cfg", "--config-dir", "--multirun", "--resolve")
-PATHS = ("checkpoint", "resume", "config", "runs", "checkpoints", "dataset.write", "dataset.read")
+PATHS = (*PATH_KEYS, *NAMES_OR_PATHS)
 UNTYPABLE = re.compile(r"""[\s"'\\$`*?()\[\]{}<>|&;!#~]""")
 """Characters that mean something to a shell, which Hydra's completion does not escape."""
 NEWEST = ("checkpoint", "resume")
@@ -44,8 +45,9 @@ def _candidates(last: str, typed: Mapping[str, str], catalog: Catalog) -> Iterat
     keys = catalog.keys(typed)
     if equals:
         before = value[: value.rfind(",") + 1]
-        chosen = catalog.choices(typed)
-        yield from (f"{sign}{key}={before}{v}" for v in values(key, value, keys, chosen, catalog))
+        listed = values(key, keys, catalog.choices(typed), catalog)
+        paths = _paths(value.removeprefix(before)) if key in PATHS else ()
+        yield from (f"{sign}{key}={before}{v}" for v in (*listed, *paths))
         return
     yield from (f"{sign}{group}=" for group in catalog.groups)
     node = key.rpartition(".")[0]
@@ -57,13 +59,13 @@ def _candidates(last: str, typed: Mapping[str, str], catalog: Catalog) -> Iterat
 
 
 def values(
-    key: str, begun: str, keys: Mapping[str, Key], chosen: Mapping[str, str], catalog: Catalog
+    key: str, keys: Mapping[str, Key], chosen: Mapping[str, str], catalog: Catalog
 ) -> list[str]:
-    """The values that a key can have, as far as they can be listed."""
+    """The values that a key can have, as far as they can be listed; no paths."""
     if key in catalog.groups:
         return catalog.options(key)
-    if key in PATHS:
-        return [*(["latest"] if key in NEWEST else []), *_paths(begun)]
+    if key in NEWEST:
+        return ["latest"]
     if key == "env.map_name":
         return [*SCENARIOS] if chosen.get("env") == "smacv2" else map_names()
     if key == "env.game" and chosen.get("env") == "atari":

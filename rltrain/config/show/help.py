@@ -194,7 +194,7 @@ def _keys(name: str, value: str, typed: Mapping[str, str], catalog: Catalog) -> 
         raise UsageError(f"there is no group, choice or key '{name}'.{best}")
     for path, key in described.items():
         yield from _wrapped(f"{path}={key.value}", key.meaning, 40)
-        listed = values(path, "", here, catalog.choices(typed), catalog)
+        listed = values(path, here, catalog.choices(typed), catalog)
         if len(listed) > 1 and not key.values and listed != ["true", "false"]:
             yield from _wrapped("", f"one of {', '.join(listed)}", 40)
         homes = catalog.homes.get(path, [])

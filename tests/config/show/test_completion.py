@@ -79,6 +79,7 @@ def test_paths_are_completed(tmp_path, monkeypatch):
         "checkpoint=prices.csv"
     }
     assert completed("checkpoint=outputs/r") == ["checkpoint=outputs/run/"]
+    assert completed("env=trading env.prices=p") == ["env.prices=prices.csv"]
 
 
 @pytest.mark.parametrize("x", ["a b", "it's", "$(touch x)", "a*", "[a]", "{x}", "a\\b", "é", "a=b"])

@@ -8,6 +8,7 @@ import pytest
 from rltrain.config.catalog import PRESETS, SHIPPED
 from rltrain.config.compose import compose_checked
 from rltrain.config.schema import RunSettings
+from rltrain.config.show.completion import PATHS
 from rltrain.config.show.help import FOOTER, WIDTH, help_text
 from rltrain.errors import UsageError
 from tests.imports import imported
@@ -31,6 +32,13 @@ def test_overview_lists_all_modes_and_cuts_no_sentence():
     assert [line for line in keys.splitlines() if line.endswith("…")] == []
     assert "(set in hardware=ddp)" in help_text(["save"])
     assert "one of true, false" not in help_text(["save"])
+
+
+@pytest.mark.parametrize("key", PATHS)
+def test_the_files_of_a_folder_are_not_the_values_of_a_key(own_folder, key):
+    """Defect: ``rltrain --help checkpoint`` listed them."""
+    (own_folder / "runs").mkdir()
+    assert key.startswith("hydra.") or "runs/" not in help_text([key])
 
 
 def test_overview_has_every_choice_with_a_line():
