@@ -1,7 +1,7 @@
 """The command ``rltrain``: flags, ``--help`` and other questions, messages and exit codes.
 
-Slow imports are made where they are needed: ``--help`` and a wrong flag need neither hydra nor
-torch.
+Slow imports are made where they are needed: ``--help`` needs no torch, a wrong flag no hydra
+either.
 """
 
 from __future__ import annotations
@@ -156,14 +156,14 @@ def list_jobs(line: CommandLine) -> dict[str, Sequence[str]]:
     Raises:
         UsageError: several values for a key without -m, or -m without several values.
     """
-    if "multirun" not in line.switches:
-        from rltrain.config.overrides import require_one_value
+    from rltrain.config.overrides import require_one_value, swept_paths
 
+    if "multirun" not in line.switches:
         require_one_value(line.overrides)
         return {"": line.overrides}
     from rltrain.config.hydra_sweep import job_overrides
 
-    jobs = job_overrides(line.overrides)
+    jobs = job_overrides([swept_paths(text) for text in line.overrides])
     return {f"# job {i}: {' '.join(job)}\n": job for i, job in enumerate(jobs)}
 
 

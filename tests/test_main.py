@@ -4,6 +4,7 @@ import errno
 import logging
 import os
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -36,6 +37,15 @@ def test_questions_are_answered_from_the_composition(command, own_folder, capsys
         with pytest.raises(UsageError):
             command(*wrong)
     assert nothing_written(own_folder)
+
+
+def test_questions_take_the_files_that_a_command_takes(command, own_folder, capsys):
+    """Defect: a preset was unknown by its path, and several paths of a sweep were one."""
+    Path("mine.yaml").write_text("# My preset.\nseed: 3  # here\n")
+    assert command("--help", "experiment=./mine.yaml") == 0
+    assert re.search(r"My preset\.\n.*\n  seed=3 ", capsys.readouterr().out)
+    assert command("-m", "--cfg=job", "-p", "checkpoint", "checkpoint=a,b") == 0
+    assert re.findall("^[ab]$", capsys.readouterr().out, re.MULTILINE) == ["a", "b"]
 
 
 @pytest.mark.parametrize("typed", ["--multirun=false", "--resolve=0", "--version=3", "-m=", "-h=x"])

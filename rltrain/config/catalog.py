@@ -164,7 +164,8 @@ class Catalog:
         """The keys that a choice sets, those of parts in other files left out, by their path."""
         prefix = f"{group.replace('/', '.')}."
         files = self.own_files(group, option)
-        return merged(("" if file.is_global else prefix, file) for file in files)
+        is_preset = group in PRESETS  # also without '@package _global_', by its path
+        return merged(("" if is_preset or file.is_global else prefix, file) for file in files)
 
     def keys(self, typed: Mapping[str, str], group: str = "") -> dict[str, Key]:
         """Every key of the composition of ``typed`` choices, or those that a group's files set."""

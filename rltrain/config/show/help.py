@@ -64,6 +64,7 @@ def help_text(overrides: Sequence[str], catalog: Catalog = SHIPPED) -> str:
     words = [word for word in overrides if not word.startswith("hydra")]
     pairs = [word.partition("=") for word in words]
     typed = {name: value for name, equals, value in pairs if equals and name in catalog.groups}
+    typed |= {group: name for group, _, name in (file.partition("/") for file in catalog.files)}
     for group, option in typed.items():
         for one in split_options(option) if group in SEVERAL else [option]:
             if one not in catalog.options(group):
