@@ -119,7 +119,8 @@ def job_overrides(overrides: Sequence[str]) -> list[list[str]]:
             "-m runs one job per combination of values, but no key has several. Type for example "
             "seed=1,2,3, or leave out -m for a single run."
         )
-    values = [str([as_number(contained(o.value())) for o in parse(job)]) for job in found]
+    each = [{o.key_or_group: as_number(contained(o.value())) for o in parse(job)} for job in found]
+    values = [str(values) for values in each]  # of a key that is typed twice the last one
     counted = Counter(values)
     if twice := next((job for job, v in zip(found, values, strict=True) if counted[v] > 1), None):
         raise UsageError(

@@ -38,6 +38,7 @@ WHICH = r"win_rate/\w+: no map of env\.maps and no opponent of test is named \w+
     ("overrides", "said"),
     [
         (["-m", "seed=1,2,1"], r"Two jobs of this sweep are the same, .*seed=1: .*Leave one out"),
+        (["-m", "seed=1,2", "seed=3"], r"Two jobs of this sweep are the same"),
         (["-m", "seed=1,1.0"], r"Two jobs of this sweep are the same"),
         (["-m", "env=cartpole,'cartpole'"], r"Two jobs of this sweep are the same"),
         (["-m", "seed=1,2", "hydra.run.dir=x"], r"Type hydra\.sweep\.dir=FOLDER"),
