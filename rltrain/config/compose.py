@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -82,7 +82,32 @@ class Composition:
     @property
     def plain(self) -> MutableTree:
         """The configuration, resolved."""
-        return resolved(self.tree, lambda: self.hydra)
+        return self.resolved(self.tree)
+
+    def resolved(self, tree: Tree) -> MutableTree:
+        """A tree of this composition with its interpolations resolved.
+
+        Raises:
+            UsageError: an interpolation that does not exist.
+        """
+        text = str(tree)
+        if "${" not in text and "???" not in text:
+            return copy.deepcopy(dict(tree))
+        if "${hydra:" in text:
+            HydraConfig.instance().set_config(copy.deepcopy(self.hydra))  # it locks what it gets
+        try:
+            config = OmegaConf.create(dict(tree))
+            out: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+        except OmegaConfBaseException as error:
+            key = error.full_key or "the configuration"
+            advice = (
+                f"Type {key}=VALUE without an interpolation" if error.full_key else "Correct it"
+            )
+            problem = problem_line(error).removeprefix(
+                "KeyError raised while resolving interpolation: "
+            )
+            raise UsageError(f"{key} cannot be resolved: {problem}. {advice}.") from error
+        return dict(out)
 
     def settings(self) -> Settings:
         """Check types and ranges.
@@ -94,7 +119,7 @@ class Composition:
         from rltrain.config.validate.looked_up import require_environments
         from rltrain.config.validate.mode_keys import NEVER_IN_A_FILE, require_typed
 
-        defaults = resolved(self.untyped, lambda: self.hydra)
+        defaults = self.resolved(self.untyped)
         if self.catalog is not SHIPPED:
             require_typed(defaults, ("mode", "resume", *NEVER_IN_A_FILE))
         settings = check(self.plain, self.choices, defaults, self.overrides)
@@ -107,7 +132,7 @@ class Composition:
         if typed is None:
             return None
         hydra = {"run": {"dir": str(typed)}}
-        tree = resolved({**self.tree, "hydra": hydra}, lambda: self.hydra)
+        tree = self.resolved({**self.tree, "hydra": hydra})
         return absolute_path(str(tree["hydra"]["run"]["dir"]))
 
     def files(self, run_dir: Path) -> dict[str, str]:
@@ -318,33 +343,6 @@ def are_names(choices: Sequence[Override], catalog: Catalog) -> bool:
         if o.type is not OverrideType.CHANGE or not known.issuperset(map(str, names)):
             return False
     return len({o.key_or_group for o in choices}) == len(choices)
-
-
-def resolved(tree: Tree, hydra: Callable[[], DictConfig]) -> MutableTree:
-    """A composition with its interpolations resolved.
-
-    Args:
-        hydra: Hydra's own part, for a tree that asks for something in it.
-
-    Raises:
-        UsageError: an interpolation that does not exist.
-    """
-    text = str(tree)
-    if "${" not in text and "???" not in text:
-        return copy.deepcopy(dict(tree))
-    if "${hydra:" in text:
-        HydraConfig.instance().set_config(copy.deepcopy(hydra()))  # it locks what it gets
-    try:
-        config = OmegaConf.create(dict(tree))
-        out: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
-    except OmegaConfBaseException as error:
-        key = error.full_key or "the configuration"
-        advice = f"Type {key}=VALUE without an interpolation" if error.full_key else "Correct it"
-        problem = problem_line(error).removeprefix(
-            "KeyError raised while resolving interpolation: "
-        )
-        raise UsageError(f"{key} cannot be resolved: {problem}. {advice}.") from error
-    return dict(out)
 
 
 def problem_line(error: Exception) -> str:
