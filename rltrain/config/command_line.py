@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rltrain.errors import UsageError
@@ -44,6 +45,10 @@ NO_TEXT = re.compile(
     r"[+-]?(\d[\d_]*(\.[\d_]*)?|\.\d+)(e[+-]?\d+)?|[+-]?(inf|nan)|true|false", re.IGNORECASE
 )
 """Names of options that are values in Hydra's grammar."""
+BARE = re.compile(r"[A-Za-z_][\w./:-]*")
+"""Texts that need no quotes, unless they mean something else in YAML."""
+OBJECTS = ("env", "callbacks")
+"""Keys that have arguments of their name for objects."""
 TYPED: dict[int, int | str] = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}  # full width
 TYPED |= dict.fromkeys(map(ord, "–—−"), "-") | {0xA0: " "}
 """ASCII characters for those of other keyboards and of text editors."""
@@ -117,6 +122,44 @@ def in_quotes(text: str) -> str:
     """A text as Hydra's grammar takes it literally: backslashes count before quotes alone."""
     escaped = re.sub(r"(\\+)(?='|\Z)", r"\1\1", text).replace("'", "\\'")
     return f"'{escaped}'"
+
+
+def typed(value: object, key: str) -> str:
+    """A value in Hydra's grammar.
+
+    Raises:
+        UsageError: a value that no configuration can hold.
+    """
+    import numpy as np  # a refusal needs none
+
+    value = value.item() if isinstance(value, np.generic) else value
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, (str, os.PathLike)):
+        text = str(value) if isinstance(value, str) else os.fsdecode(value)
+        bare = BARE.fullmatch(text) and not NO_TEXT.fullmatch(text) and text.lower() != "null"
+        return text if bare else in_quotes(text)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{k}: {typed(v, f'{key}.{k}')}" for k, v in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(typed(each, key) for each in value) + "]"
+    if key in OBJECTS:
+        raise UsageError(
+            f"{key}={value!r}: a configuration holds no objects. Leave it out, and pass it as the "
+            f"argument {key}=… of the function that is called."
+        )
+    if isinstance(value, type):
+        key = key.removesuffix("._target_")
+        raise UsageError(
+            f"{key}={value.__name__}: a configuration names classes. Give it as "
+            f"'{key}._target_': '{value.__module__}.{value.__qualname__}'."
+        )
+    raise UsageError(
+        f"{key}={value!r}: expected a number, text, true or false, None, or lists and mappings of "
+        f"them, got {type(value).__name__}."
+    )
 
 
 def intended(text: str) -> list[str]:

@@ -4,14 +4,12 @@ other arguments.
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
 from rltrain.config.catalog import FREE_FORM
-from rltrain.config.command_line import NO_TEXT, in_quotes
+from rltrain.config.command_line import typed
 from rltrain.config.overrides import parse
 from rltrain.config.validate.mode_keys import require_read
 from rltrain.errors import UsageError
@@ -19,8 +17,6 @@ from rltrain.errors import UsageError
 Overrides = Sequence[str] | Mapping[str, object]
 MAPPING_KEYS = (*FREE_FORM, "test.function", "env.opponents")
 """Keys whose value is a mapping itself."""
-BARE = re.compile(r"[A-Za-z_][\w./:-]*")
-"""Texts that need no quotes, unless they mean something else in YAML."""
 ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     "resume": {"resume": "path"},
     "evaluate": {"checkpoint": "path", "load_step": "load_step"},
@@ -28,8 +24,6 @@ ARGUMENTS: Mapping[str, Mapping[str, str]] = {
 }
 """Keys that are never overrides of a function of the Python interface, and its arguments for them.
 """
-OBJECTS = ("env", "callbacks")
-"""Keys that have arguments of their name for objects."""
 
 
 def as_texts(overrides: Overrides) -> list[str]:
@@ -111,41 +105,3 @@ def flat(tree: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, ob
             yield from flat(value, f"{key}.")
         else:
             yield key, value
-
-
-def typed(value: object, key: str) -> str:
-    """A value in Hydra's grammar.
-
-    Raises:
-        UsageError: a value that no configuration can hold.
-    """
-    import numpy as np  # a refusal needs none
-
-    value = value.item() if isinstance(value, np.generic) else value
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else str(value).lower()
-    if isinstance(value, (int, float)):
-        return repr(value)
-    if isinstance(value, (str, os.PathLike)):
-        text = str(value) if isinstance(value, str) else os.fsdecode(value)
-        bare = BARE.fullmatch(text) and not NO_TEXT.fullmatch(text) and text.lower() != "null"
-        return text if bare else in_quotes(text)
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{k}: {typed(v, f'{key}.{k}')}" for k, v in value.items()) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(typed(each, key) for each in value) + "]"
-    if key in OBJECTS:
-        raise UsageError(
-            f"{key}={value!r}: a configuration holds no objects. Leave it out, and pass it as the "
-            f"argument {key}=… of the function that is called."
-        )
-    if isinstance(value, type):
-        key = key.removesuffix("._target_")
-        raise UsageError(
-            f"{key}={value.__name__}: a configuration names classes. Give it as "
-            f"'{key}._target_': '{value.__module__}.{value.__qualname__}'."
-        )
-    raise UsageError(
-        f"{key}={value!r}: expected a number, text, true or false, None, or lists and mappings of "
-        f"them, got {type(value).__name__}."
-    )

@@ -22,7 +22,7 @@ from hydra.core.override_parser.types import Override
 from rltrain.common.checkpoint.opponent_files import NAMED
 from rltrain.common.metrics import METRICS
 from rltrain.config.catalog import CONF, FREE_FORM, RECOMMENDED, SEVERAL, SHIPPED, MutableTree, Tree
-from rltrain.config.mapping import typed as as_typed
+from rltrain.config.command_line import typed as as_typed
 from rltrain.config.overrides import Leaves, contained, is_below, leaves, pick, put, sets_hydra
 from rltrain.config.yaml_files import LOADER
 from rltrain.errors import CheckpointError, NotTypedError

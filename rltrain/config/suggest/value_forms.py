@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from rltrain.common.machine.install import install_command
 from rltrain.config.catalog import SHIPPED
-from rltrain.config.command_line import MOST_JOBS, NO_TEXT, shell_word
+from rltrain.config.command_line import MOST_JOBS, shell_word, typed
 from rltrain.config.suggest.aliases import tables, value_aliases
 from rltrain.config.suggest.choices import Answer
 from rltrain.errors import closest, held, normal
@@ -60,7 +60,7 @@ def for_value(
         return Answer((meant if "=" in meant or meant[0] == "-" else f"{path}={meant}",))
     nulls = isinstance(value, list) and value[1:] and None in value
     if isinstance(value, list) and value and not nulls and all(map(accepts, value)):
-        each = dict.fromkeys(map(as_typed, value))
+        each = dict.fromkeys(typed(one, path) for one in value)
         flag = "-m " if len(each) > 1 else ""
         return Answer((flag + shell_word(f"{path}={','.join(each)}"),))
     begins = [c for c in choices if text and c.startswith(text.lower())]
@@ -107,7 +107,7 @@ def _other_forms(value: object, text: str) -> Iterator[tuple[object, str]]:
     if text.lower() in ("none", "nil", "no", "off", "never", "false", "inf", "infinity", ""):
         yield None, "null"
     if not isinstance(value, (list, dict)):
-        yield [value], as_typed([value])
+        yield [value], typed([value], "")
 
 
 def power(text: str) -> str:
@@ -119,14 +119,6 @@ def power(text: str) -> str:
     if base == "10":
         return f"{factor or 1}e{exponent}"
     return "" if factor or exponent.startswith("-") else str(int(base) ** int(exponent))
-
-
-def as_typed(value: object) -> str:
-    """A value in Hydra's grammar: text in quotes where it would be no text."""
-    if isinstance(value, list):
-        return f"[{','.join(map(as_typed, value))}]"
-    no_text = isinstance(value, str) and (NO_TEXT.fullmatch(value) or value in ("null", ""))
-    return f'"{value}"' if no_text else "null" if value is None else str(value)
 
 
 def duration(text: str) -> float | None:

@@ -219,12 +219,12 @@ def test_a_suggested_form_of_a_value_is_accepted(base):
 
 PER_EPISODE = ["algo.updates_per_episode=1", "algo.updates_per_env_step=null"]
 FORMS = {
-    "trust='5'": ['trust=["5"]'],
-    "report.ignore='true'": ['report.ignore=["true"]'],
+    "trust='5'": ["trust=['5']"],
+    "report.ignore='true'": ["report.ignore=['true']"],
     "logger.wandb.tags='null'": ["logger.wandb.tags=null"],
-    "report.rename='null'": ['report.rename=["null"]'],
-    "name=['5']": ['name="5"'],
-    "name=['5',a]": ["-m", 'name="5",a'],
+    "report.rename='null'": ["report.rename=['null']"],
+    "name=['5']": ["name='5'"],
+    "name=['5',a]": ["-m", "name='5',a"],
     "env.frame_stack=[4,4]": ["env.frame_stack=4"],
     "load_step=''": ["load_step=null"],
     "algo.max_grad_norm=inf": ["algo.max_grad_norm=null"],

@@ -6,9 +6,8 @@ import shlex
 import pytest
 
 from rltrain import main as entry
-from rltrain.config.command_line import read
+from rltrain.config.command_line import read, typed
 from rltrain.config.compose import compose_checked
-from rltrain.config.mapping import typed
 from rltrain.config.overrides import flat_keys
 from rltrain.errors import UsageError
 from tests.marks import slow_except
