@@ -51,8 +51,8 @@ CONF = next(c for p in Path(__file__).parents[1:3] if (c := p / "conf").is_dir()
 """The shipped folder: inside an installed wheel, or next to the package in a repository."""
 NO_GROUP = re.compile(r"(^|/)[._]|shared|hydra|^experiment/")
 """Folders that are not groups."""
-RECOMMENDED = "${algo}-${env}"
-"""The choice that Hydra gets for ``tuned=auto``: the file of that name in ``conf/tuned/``."""
+RECOMMENDED = {"tuned=auto": "tuned=${algo}-${env}"}
+"""What Hydra gets for it: the file of that name in ``conf/tuned/``."""
 
 
 @dataclass(frozen=True)
@@ -277,7 +277,7 @@ class Catalog:
         from hydra.errors import HydraException
         from hydra.types import RunMode
 
-        lines = [as_text(override) for override in overrides]
+        lines = [as_text(RECOMMENDED.get(override, override)) for override in overrides]
         try:
             result = self.lists.compute_defaults_list("config", lines, RunMode.RUN)
             asked = result.overrides.override_choices
@@ -328,11 +328,10 @@ class Catalog:
         """The same for choices, without parts that belong to another algorithm."""
         from hydra.errors import HydraException
 
-        known = {g: RECOMMENDED if (g, o) == ("tuned", "auto") else o for g, o in typed.items()}
         try:
-            return self.layers(*(f"{group}={option}" for group, option in known.items()))
+            return self.layers(*(f"{group}={option}" for group, option in typed.items()))
         except HydraException:
-            whole = (f"{group}={option}" for group, option in known.items() if "/" not in group)
+            whole = (f"{group}={option}" for group, option in typed.items() if "/" not in group)
         try:
             return self.layers(*whole)
         except HydraException as error:

@@ -23,7 +23,6 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rltrain.common.files import absolute_path, expanded
 from rltrain.common.json_text import flat
-from rltrain.config.catalog import RECOMMENDED
 from rltrain.config.command_line import in_quotes
 from rltrain.config.compose import Composition, compose_checked, problem_line
 from rltrain.config.overrides import SWEPT_PATHS, contained, is_file, jobs, parse, sets_hydra
@@ -42,7 +41,6 @@ JOB_NAME_LENGTH = 100
 
 def job_name(dirname: str) -> str:
     """A job's overrides as a folder name: letters, digits and ``-_.`` only."""
-    dirname = dirname.replace("\\", "").replace(RECOMMENDED, "auto")
     return re.sub(r"[^A-Za-z0-9\-_.]+", "-", dirname)[:JOB_NAME_LENGTH].strip("-_.") or "job"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from hydra.core.override_parser.types import Override, OverrideType
 
-from rltrain.config.catalog import FREE_FORM, RECOMMENDED, SEVERAL, Catalog, Tree
+from rltrain.config.catalog import FREE_FORM, SEVERAL, Catalog, Tree
 from rltrain.config.overrides import flat_keys, is_below, is_file, pick, set_value, sets_hydra
 from rltrain.config.suggest.choices import FEW, MANY, Refusal, for_choice, listed, not_tried
 from rltrain.config.suggest.keys import for_deletion, for_key, for_node
@@ -68,7 +68,6 @@ def choice_problems(
     seen = set()
     for o in choices:
         group, value = o.key_or_group, o.value()
-        value = "auto" if group == "tuned" and value == RECOMMENDED else value
         known = catalog.options(group)
         wrong = []
         if group in seen:

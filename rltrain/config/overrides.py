@@ -18,7 +18,7 @@ from omegaconf import OmegaConf
 
 from rltrain.common.files import expanded
 from rltrain.common.machine.places import require_possible
-from rltrain.config.catalog import FREE_FORM, RECOMMENDED, SHIPPED, MutableTree, Tree
+from rltrain.config.catalog import FREE_FORM, SHIPPED, MutableTree, Tree
 from rltrain.config.command_line import MOST_JOBS, STRANGE, as_text, in_quotes, intended, shell_word
 from rltrain.errors import NamesError, UsageError
 
@@ -48,10 +48,8 @@ LONGEST_SHOWN = 80
 
 
 def quoted(text: str) -> str:
-    """A text as Hydra takes it: a path quoted, ``tuned=auto`` as an interpolation."""
+    """A text as Hydra takes it, a path quoted."""
     key, equals, value = text.partition("=")
-    if key == "tuned":
-        return "tuned=" + re.sub(r"\bauto\b", RECOMMENDED, value)
     if key in SHIPPED.groups:
         text = as_text(text)
     is_path = key in PATH_KEYS

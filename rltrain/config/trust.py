@@ -21,7 +21,7 @@ from hydra.core.override_parser.types import Override
 
 from rltrain.common.checkpoint.opponent_files import NAMED
 from rltrain.common.metrics import METRICS
-from rltrain.config.catalog import CONF, FREE_FORM, RECOMMENDED, SEVERAL, SHIPPED, MutableTree, Tree
+from rltrain.config.catalog import CONF, FREE_FORM, SEVERAL, SHIPPED, MutableTree, Tree
 from rltrain.config.command_line import typed as as_typed
 from rltrain.config.overrides import Leaves, contained, is_below, leaves, pick, put, sets_hydra
 from rltrain.config.yaml_files import LOADER
@@ -180,8 +180,7 @@ def chooses_or_sets(o: Override) -> bool:
         return is_below(key, FREE_FORM)
     if key in SHIPPED.groups:
         options = value if key in SEVERAL and isinstance(value, list) else [value]
-        known = (*SHIPPED.options(key), None, RECOMMENDED if key == "tuned" else None)
-        return all(option in known for option in options)
+        return all(option in (*SHIPPED.options(key), None) for option in options)
     line = str(o.input_line)
     settings = key.partition(".")[0] not in NOT_LOADED
     return settings and "pkg://" not in line and not any("${" in t for t in (line, *texts(value)))

@@ -7,6 +7,7 @@ from omegaconf import OmegaConf
 
 from rltrain.api import settings_from
 from rltrain.config.catalog import CONF
+from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import jobs, parse
 from rltrain.config.saved_config import apply
 from rltrain.errors import UsageError
@@ -71,6 +72,14 @@ def test_there_are_none_where_nothing_was_measured():
 def test_they_can_be_named_for_an_environment_by_its_id():
     words = ["algo=dqn", "env=gymnasium", "env.id=Acrobot-v1", "tuned=dqn-acrobot"]
     assert chosen(*words) == ("dqn-acrobot", 128)
+
+
+def test_auto_stays_what_was_typed(tmp_path):
+    """Defect: jobs and ``.hydra/overrides.yaml`` had ``tuned=$\\{algo\\}-$\\{env\\}`` instead."""
+    assert jobs(parse(["tuned=auto,none"])) == [["tuned=auto"], ["tuned=none"]]
+    composed = compose_checked([*ACROBOT, "tuned=auto"])
+    assert "- tuned=auto\n" in composed.files(tmp_path)["overrides.yaml"]
+    assert composed.choices["tuned"] == "dqn-acrobot"
 
 
 @pytest.mark.slow

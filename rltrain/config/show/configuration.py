@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from rltrain.config.catalog import CONF, SHIPPED
+from rltrain.config.catalog import CONF, RECOMMENDED, SHIPPED
 from rltrain.config.compose import Composition
 from rltrain.config.overrides import flat_keys, quoted
 from rltrain.errors import UsageError
@@ -49,7 +49,7 @@ def ask_hydra(arguments: Sequence[str]) -> None:
     """
     program = hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors are raised, not printed
-    sys.argv[1:] = [quoted(word) for word in arguments]
+    sys.argv[1:] = [quoted(RECOMMENDED.get(word, word)) for word in arguments]
     try:
         program(lambda config: None)()
     except (HydraException, OmegaConfBaseException, YAMLError, ValueError, RecursionError) as error:
