@@ -131,8 +131,10 @@ def answer(line: CommandLine, arguments: Sequence[str]) -> None:
         from rltrain.config.show.completion import complete
 
         separator = "\n" if "query=fish" in line.overrides else " "
-        typed = os.environ.get("COMP_LINE", "rltrain ")
-        say(separator.join(complete(typed, catalog_for(read(typed.split())))))
+        typed, words = os.environ.get("COMP_LINE", "rltrain "), list[str]()
+        with suppress(RltrainError):  # of an unfinished line
+            words = complete(typed, catalog_for(read(typed.split())))
+        say(separator.join(words))
     elif line.asks == "hydra":
         from rltrain.config.show.configuration import ask_hydra
 

@@ -68,6 +68,14 @@ def test_tab_completion(command, monkeypatch, capsys):
         assert capsys.readouterr().out == f"hardware=cpu{separator}hardware=cuda\n"
 
 
+@pytest.mark.parametrize("line", ["--config-dir=no", "--cfg=jo", "experiment=no.yaml se"])
+def test_an_unfinished_line_is_completed_without_a_refusal(command, monkeypatch, capsys, line):
+    """Defect: at the tab key the shell showed what would be wrong with the line as it was."""
+    monkeypatch.setenv("COMP_LINE", f"rltrain {line}")
+    assert command("-sc", "query=bash") == 0
+    assert capsys.readouterr().out == "\n"
+
+
 WRONG = [
     ["env.map_name=3mm", "env=smac"],
     *([word] for word in ("algo=qmx", "+nonsense=1", "total_env_steps=-1", "algo=[vdn,qmix]")),
