@@ -240,20 +240,25 @@ class Containment:
 CONTAINED = Containment()
 
 
-def reason(error: BaseException) -> str:
+def described(error: BaseException) -> str:
     """An exception's type and message."""
-    text = type(error).__name__
+    said = ""
     with suppress(Exception):  # of an argument that cannot be printed
-        if error.args and not (len(error.args) == 1 and error.args[0] is None):
-            text += f": {error}"
-    return text if isinstance(error, Exception) else f"{text} (it would have ended the program)"
+        said = str(error)
+    return type(error).__name__ + (f": {said}" if said not in ("", "None") else "")
+
+
+def reason(error: BaseException) -> str:
+    """An exception of code that is not ours: its type and message."""
+    ends = "" if isinstance(error, Exception) else " (it would have ended the program)"
+    return described(error) + ends
 
 
 def failure(error: BaseException) -> str:
     """The text about an exception that ended a run."""
     if isinstance(error.__cause__, StopIteration):  # Python replaces it in a generator
         error = error.__cause__
-    return (memory_problem(error) or f"{type(error).__name__}: {error}") + joined_notes(error)
+    return (memory_problem(error) or described(error)) + joined_notes(error)
 
 
 def find_exit_code(error: BaseException) -> int:

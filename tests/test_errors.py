@@ -64,6 +64,16 @@ class Mute:
     __repr__ = __str__
 
 
+class Named(Exception):
+    """Has a message but no ``args``, as pydantic's errors."""
+
+    def __init__(self, *, key: str) -> None:
+        self.key = key
+
+    def __str__(self) -> str:
+        return f"{self.key} is missing"
+
+
 @pytest.mark.parametrize(
     ("error", "said"),
     [
@@ -76,12 +86,14 @@ class Mute:
         (AssertionError(np.array(["a"]), 2), "AssertionError: (array(['a'], dtype='<U1'), 2)"),
         (AssertionError(Mute()), "AssertionError"),
         (KeyError(Mute(), 1), "KeyError"),
+        (Named(key="x"), "Named: x is missing"),
         (SystemExit(3), "SystemExit: 3 (it would have ended the program)"),
     ],
     ids=lambda x: x if isinstance(x, str) else "",
 )
 def test_a_reason_is_the_type_and_what_can_be_printed(error: BaseException, said: str) -> None:
     assert errors.reason(error) == said
+    assert errors.failure(error) == said.removesuffix(" (it would have ended the program)")
 
 
 SETTINGS = (
@@ -204,5 +216,5 @@ def test_an_exception_of_a_hook_is_named_although_a_generator_replaces_it(hook, 
 
     callback = Callback()
     setattr(callback, hook, stop)
-    with pytest.raises(RuntimeError, match=rf"failed: StopIteration: .*{hook}"):
+    with pytest.raises(RuntimeError, match=rf"failed: StopIteration .*{hook}"):
         rltrain.train([*single, f"hydra.run.dir={tmp_path / 'run'}"], callbacks=[callback])

@@ -1,4 +1,4 @@
-"""The run folder: where it is, what its config.json and run.json keep, and how runs are found."""
+"""The run folder: where it is, what its config.json and run.json keep, and who holds it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from rltrain.config.overrides import pick
 from rltrain.config.saved_config import config_text
 from rltrain.config.schema import Settings
 from rltrain.config.trust import FILES
-from rltrain.errors import CheckpointError, FolderError, UsageError
+from rltrain.errors import CheckpointError, FolderError, UsageError, failure
 from rltrain.hardware.device import machine
 from rltrain.logger.screen import shown
 from rltrain.mode.find_opponents import keep_opponents
@@ -311,8 +311,7 @@ class Journal(Record):
     def on_exception(self, trainer: Training, value: BaseException) -> BaseException:
         status = "failed" if isinstance(value, Exception) else "interrupted"
         if self.facts:
-            error = f"{type(value).__name__}: {value}"
-            self.write(trainer, status=status, finished=now(), error=error)
+            self.write(trainer, status=status, finished=now(), error=failure(value))
         return value
 
 

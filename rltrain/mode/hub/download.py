@@ -16,7 +16,7 @@ from typing import Any
 from rltrain.common.files import digest, open_plain
 from rltrain.common.machine.install import require_extra
 from rltrain.common.machine.places import user_cache
-from rltrain.errors import CheckpointError, UsageError, usage_errors
+from rltrain.errors import CheckpointError, UsageError, reason, usage_errors
 
 PREFIX = "hf://"
 ADDRESS = re.compile(r"hf://([\w.-]+/[\w.-]+)((?:/[\w.-]+)*)/?")
@@ -66,9 +66,7 @@ def download(typed: str) -> Path:
             f"{typed}: the repository's listing is malformed: {problem}."
         ) from error
     except Exception as error:
-        raise CheckpointError(
-            f"{typed} cannot be downloaded ({type(error).__name__}: {error})."
-        ) from error
+        raise CheckpointError(f"{typed} cannot be downloaded ({reason(error)}).") from error
     if not files:
         raise CheckpointError(f"{typed} has no checkpoint of rltrain.")
     return folder / path

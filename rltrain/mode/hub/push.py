@@ -12,7 +12,7 @@ from typing import Literal
 from rltrain.common import checkpoint
 from rltrain.common.files import PAGES, json_object, newest, put_text
 from rltrain.common.metrics import read_test
-from rltrain.errors import UsageError
+from rltrain.errors import UsageError, reason
 from rltrain.logger.screen import Screen
 from rltrain.mode.evaluate import open_checkpoint
 from rltrain.mode.find_run import chosen_again
@@ -60,9 +60,8 @@ def push(
             api.upload_folder(repo_id=repo, folder_path=folder, commit_message="rltrain mode=push")
         except Exception as error:
             raise UsageError(
-                f"hub.repo={repo}: the Hub did not accept the run ({type(error).__name__}: "
-                f"{error}). Check the network, the name, and the login: type hf auth login, or set "
-                "HF_TOKEN."
+                f"hub.repo={repo}: the Hub did not accept the run ({reason(error)}). Check the "
+                "network, the name, and the login: type hf auth login, or set HF_TOKEN."
             ) from error
     Screen().lines(*source.remarks)
     return address

@@ -19,7 +19,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rltrain.common.machine.streams import keep_streams, say
-from rltrain.errors import RltrainError, find_exit_code
+from rltrain.errors import RltrainError, failure, find_exit_code
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,7 +127,7 @@ def report_failure(run_dir: Path, error: Exception) -> int:
     """Say that a job could not begin or continue, and record it; returns its exit code."""
     from rltrain.mode.sweep.record import record_failure
 
-    record_failure(run_dir, f"{type(error).__name__}: {error}", find_exit_code(error), os.getpid())
+    record_failure(run_dir, failure(error), find_exit_code(error), os.getpid())
     say(f"rltrain: {run_dir.name}: {error}", error=True)
     if not isinstance(error, RltrainError):
         say(traceback.format_exc(), error=True)
