@@ -20,7 +20,7 @@ from rltrain.config.overrides import require_once, require_one_value, swept_path
 from rltrain.config.schema import Settings
 from rltrain.config.suggest.value_forms import comma_hint
 from rltrain.config.validate.mode_keys import require_read
-from rltrain.errors import UsageError, did_you_mean
+from rltrain.errors import UsageError
 from rltrain.mode.find_run import chosen_again, find_run, require_any
 
 
@@ -324,14 +324,15 @@ def loaded(
     """The checkpoint that was typed, its step (of a whole number or one of ``names``; UsageError
     for others), and the other overrides.
     """
-    path, load_step = typed_value(overrides, "checkpoint"), typed_value(overrides, "load_step")
-    whole = isinstance(load_step, int) and not isinstance(load_step, bool)
-    if path is not None and not (whole or load_step in (None, *names)):
-        raise UsageError(
-            f"load_step={load_step}: expected the env step of a checkpoint, or "
-            f"{' or '.join(names)}.{did_you_mean(str(load_step), names)}"
-        )
+    path, load_step = typed_value(overrides, "checkpoint"), None
     others = other_overrides(overrides, ("mode", "load_step", "checkpoint"), ("resume",))
+    if path is not None:
+        load_step = compose_single([o for o in overrides if o not in others])[1].run.load_step
+        if load_step == "all" and "all" not in names:
+            raise UsageError(
+                "load_step=all: expected the env step of a checkpoint, or best. mode=evaluate "
+                "takes all of them."
+            )
     if path is not None and typed_value(overrides, "mode") != "import":
         require_any(str(path))
     return None if path is None else str(path), load_step, others

@@ -6,6 +6,7 @@ import pytest
 
 from rltrain.config.compose import compose_checked
 from rltrain.errors import UsageError
+from rltrain.mode.dispatch import loaded
 from tests.helpers import nothing_written
 
 
@@ -83,6 +84,26 @@ def test_what_a_command_does_is_typed_once(command, own_folder, overrides):
     with pytest.raises(UsageError, match=f"{key} is typed twice .*Keep one of them"):
         command(*overrides)
     assert nothing_written(own_folder)
+
+
+STEPS = {"1e3": 1000, "1_000": 1000, "best": "best", "null": None}
+NO_STEPS = {
+    **dict.fromkeys(("[5]", "{a: 5}", "-5", "1.5", "true", "bset"), "expected a whole number"),
+    "5,10": "several values for one key .* takes one: type one of them",
+}
+
+
+@pytest.mark.parametrize("mode", ["evaluate", "watch", "push", "export", "import"])
+def test_a_step_is_read_alike_in_every_mode_and_never_ignored(mode, own_folder):
+    """Defect: the newest checkpoint was taken for several steps and for a list."""
+    where = [f"mode={mode}", "checkpoint=demo/cartpole"]
+    for typed, step in STEPS.items():
+        assert loaded([*where, f"load_step={typed}"])[1] == step
+    for typed, said in NO_STEPS.items():
+        with pytest.raises(UsageError, match=said):
+            loaded([*where, f"load_step={typed}"])
+    with pytest.raises(UsageError, match="expected the env step of a checkpoint, or best"):
+        loaded([*where, "load_step=all"])
 
 
 @pytest.mark.parametrize(
