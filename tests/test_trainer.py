@@ -113,7 +113,8 @@ def test_what_goes_wrong_is_in_the_record(small, tmp_path):
     with pytest.raises(ZeroDivisionError):
         trainer.iterate()
     record = json.loads((tmp_path / "run.json").read_text())
-    assert (record["status"], record["error"]) == ("failed", "ZeroDivisionError: on purpose")
+    said = "ZeroDivisionError: on purpose (in tests.helpers.Failing.on_iteration)"
+    assert (record["status"], record["error"]) == ("failed", said)
 
 
 @pytest.mark.parametrize("how", ["iterate", "train"])

@@ -303,9 +303,13 @@ class Journal(Record):
             self.write(trainer)
         return value
 
+    def on_iteration(self, trainer: Training, value: None = None) -> None:
+        if self.facts and self.facts["status"] != "running":  # it went on after its end
+            self.facts = {k: v for k, v in self.facts.items() if k not in ("finished", "error")}
+            self.write(trainer, status="running")
+
     def on_train_end(self, trainer: Training, value: None = None) -> None:
         status = "interrupted" if trainer.interrupted else "finished"
-        self.facts.pop("error", None)  # after which it went on
         self.write(trainer, status=status, finished=now())
 
     def on_exception(self, trainer: Training, value: BaseException) -> BaseException:

@@ -16,6 +16,7 @@ from rltrain.errors import UsageError
 from rltrain.logger import Wandb
 from rltrain.mode import train as train_mode
 from rltrain.mode.find_run import find_run
+from rltrain.trainer import Trainer
 from tests.env.scripted import Plain
 
 
@@ -217,6 +218,32 @@ def test_a_run_whose_environment_cannot_be_closed_is_recorded_as_finished(own_fo
     record = json.loads((result.run_dir / "run.json").read_text())
     assert (record["status"], record["exit_code"]) == ("finished", 0)
     assert "OSError: the server is gone" in (result.run_dir / "train.log").read_text()
+
+
+def test_a_trainer_that_goes_on_after_its_end_is_running(small, own_folder, monkeypatch):
+    """Defect: it had finished, or failed, until its next end."""
+
+    def fail(*given):
+        raise ValueError("once")
+
+    def recorded():
+        record = json.loads((own_folder / "run/run.json").read_text())
+        return record["status"], record.get("error"), "finished" in record
+
+    trainer = rltrain.make_trainer([*small, "total_env_steps=80"], run_dir="run")
+    trainer.train()
+    trainer.test(1)
+    assert recorded() == ("finished", None, True)
+    trainer.total_env_steps = 600
+    with monkeypatch.context() as patch, pytest.raises(ValueError, match="once"):
+        patch.setattr(Trainer, "run", fail)
+        trainer.train()
+    assert recorded() == ("failed", "ValueError: once", True)
+    trainer.iterate()
+    assert recorded() == ("running", None, False)
+    trainer.train()
+    assert recorded() == ("finished", None, True)
+    trainer.close()
 
 
 def test_a_worse_test_of_the_same_step_is_the_final_and_not_the_best_one(small, own_folder):
