@@ -23,7 +23,7 @@ from rltrain.logger.screen import Screen, shown
 from rltrain.migrate import load_pymarl, named_parts, renamed
 from rltrain.migrate.pymarl_advice import advice
 from rltrain.migrate.pymarl_files import AGENT, MIXER, OPTIMIZER, PymarlFiles, read_folder
-from rltrain.mode.messages.closing import evaluate_command, resume_command
+from rltrain.mode.messages.closing import next_commands, to_trust
 from rltrain.mode.run_folder import Record, leave, new_run, now, require_new
 from rltrain.mode.train import built
 from rltrain.types import Clock
@@ -78,8 +78,14 @@ def import_run(
                 raise
     finally:
         trainer.close()
-    Screen().lines(*remarks)
-    show(shown(run_dir), files, updates, settings.run.total_env_steps)
+    optional = {MIXER: files.mixer, OPTIMIZER: updates}  # no updates: it starts from scratch
+    parts = ", ".join([AGENT, *(name for name, part in optional.items() if part)])
+    commands = next_commands(record.facts | {"status": "finished"}, trainer, to_trust(settings))
+    Screen().lines(
+        *remarks,
+        f"Imported {parts} of {files.folder} (env step {files.env_steps:,}) as {shown(run_dir)}.",
+        *(f"  {command}" for command in commands),
+    )
 
 
 def load_files(learner: Learner, files: PymarlFiles) -> tuple[str, ...]:
@@ -191,15 +197,3 @@ def other_options(ours: Mapping[str, object], theirs: Mapping[str, object]) -> I
                 f"It was trained with {name}={value}, this run continues with {ours[name]}: type "
                 f"algo.optimizer.{name}={value} to keep it."
             )
-
-
-def show(path: str, files: PymarlFiles, updates: int, total_env_steps: int) -> None:
-    """Print what was imported, and what to type next."""
-    optional = {MIXER: files.mixer, OPTIMIZER: updates}  # no updates: it starts from scratch
-    parts = ", ".join([AGENT, *(name for name, part in optional.items() if part)])
-    more = 2 * files.env_steps if total_env_steps <= files.env_steps else None
-    Screen().lines(
-        f"Imported {parts} of {files.folder} (env step {files.env_steps:,}) as {path}.",
-        f"  {evaluate_command(path, None)}",
-        f"  {resume_command(path, None, more)}",
-    )
