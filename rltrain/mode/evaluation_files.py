@@ -8,27 +8,23 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from rltrain.common import checkpoint
-from rltrain.common.checkpoint.opponent_files import FOLDER
 from rltrain.common.files import dated, drop_temporary, locked, made, next_number, put_text
 from rltrain.common.json_text import json_text
 from rltrain.common.machine.places import ELSEWHERE, refused_writes
 from rltrain.errors import StorageError
 from rltrain.logger.screen import shown
-from rltrain.mode.find_run import DEMOS
+from rltrain.mode.find_run import DEMOS, training_run
 from rltrain.mode.hub import download
 from rltrain.video.recorder import Recording
 
 
 def home(source: checkpoint.Found | None) -> Path | None:
-    """Where results of a checkpoint belong: its run's folder, its own if it is elsewhere or that of
-    a run's opponent; None for a ``results_folder`` if it was downloaded or came with rltrain, or if
-    there is none.
+    """Where results of a checkpoint belong: the folder of its ``training_run``; None for a
+    ``results_folder`` if it was downloaded or came with rltrain, or if there is none.
     """
     if source is None or any(map(source.folder.is_relative_to, (download.cache(), DEMOS))):
         return None
-    run_dir = source.folder.parent.parent
-    own = source.folder.parent.name != FOLDER and (run_dir / "run.json").exists()
-    return run_dir if own else source.folder
+    return training_run(source.folder)
 
 
 def results_folder(group: str = "evaluate") -> Path:

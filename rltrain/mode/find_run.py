@@ -18,6 +18,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 import rltrain
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.locate import MANIFEST
+from rltrain.common.checkpoint.opponent_files import FOLDER
 from rltrain.common.files import TRIALS, expanded, json_object, require_plain
 from rltrain.config.validate.constructor import brief
 from rltrain.errors import CheckpointError, RemovedError, UsageError
@@ -59,6 +60,14 @@ def run_home(path: Path) -> Path:
     if inside and os.path.lexists(run_dir / "run.json"):
         return run_dir
     return path if path.is_dir() else path.parent
+
+
+def training_run(folder: Path) -> Path:
+    """The folder of the run that wrote a checkpoint; the checkpoint's own if it lies elsewhere or
+    is the copy of an opponent.
+    """
+    run_dir, copied = folder.parent.parent, folder.parent.name == FOLDER
+    return run_dir if (run_dir / "run.json").exists() and not copied else folder
 
 
 def find_run(typed: str | Path) -> Path:
@@ -269,7 +278,7 @@ def other_rules(checkpoint_folder: Path, about: Mapping[str, object]) -> tuple[s
     """A remark if a checkpoint was trained under another version of the environment's rules than
     ``about`` the environment of this run says.
     """
-    trained = json_object(checkpoint_folder.parent.parent / "run.json").get("environment")
+    trained = json_object(training_run(checkpoint_folder) / "run.json").get("environment")
     trained = trained if isinstance(trained, dict) else {}
     before, now = trained.get("rules_version", trained.get("rules")), about.get("rules_version")
     same = {*str(before).split(", ")} & {*str(now).split(", ")}  # of several maps there may be two

@@ -15,7 +15,7 @@ from rltrain.common.metrics import read_test
 from rltrain.errors import UsageError, reason
 from rltrain.logger.screen import Screen
 from rltrain.mode.evaluate import open_checkpoint
-from rltrain.mode.find_run import chosen_again
+from rltrain.mode.find_run import chosen_again, training_run
 from rltrain.mode.hub.download import PREFIX, client
 from rltrain.mode.messages.card import VIDEOS, card, describes_run
 
@@ -34,7 +34,7 @@ def push(
         UsageError: no repository is named, the extra is missing, or the Hub refuses.
     """
     source, settings = open_checkpoint(path, overrides, load_step, plays=False)
-    hub, run_dir = settings.run.hub, source.folder.parent.parent
+    hub, run_dir = settings.run.hub, training_run(source.folder)
     if hub.repo is None or not re.fullmatch(r"[\w.-]+/[\w.-]+", hub.repo):
         raise UsageError(
             f"mode=push needs a repository, got hub.repo={hub.repo or 'null'}: type "
