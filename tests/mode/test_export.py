@@ -4,7 +4,9 @@ exported is said.
 
 import importlib.util
 import json
+import math
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ import rltrain
 from rltrain.config.catalog import CONF
 from rltrain.env.smac import StarCraft2Env
 from rltrain.errors import UsageError
-from rltrain.mode.export.network import export
+from rltrain.mode.export.network import ComparedAgents, export
 from rltrain.types import Output
 from tests.env.scripted import Sampled
 from tests.env.team.scripted import Scripted
@@ -76,6 +78,30 @@ def test_the_script_on_the_page_plays_a_battle(own_folder, monkeypatch, capsys):
         reward, over, _ = env.step(policy.act(obs, available))
         scope["total"] -= reward
     assert scope["total"] == pytest.approx(0, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "difference"),
+    [
+        ([1.0, 4.0], [1.0, 5.0], 0.25),
+        ([1.0, 4.0], [1.0, math.nan], math.nan),
+        ([1.0, -math.inf], [1.0, -math.inf], 0.0),
+        ([1.0, -math.inf], [1.5, -math.inf], 0.5),
+        ([1.0, -math.inf], [1.0, -9.0], math.inf),
+    ],
+)
+def test_values_that_are_not_numbers_differ(ours, theirs, difference):
+    """Defect: a NaN of the file was no difference, and beside an infinite value nothing was."""
+    compared = ComparedAgents.__new__(ComparedAgents)
+    nn.Module.__init__(compared)
+    q, steps = torch.tensor([[ours]]), iter([theirs, ours])
+    compared.network = SimpleNamespace(examples={"obs": q})
+    compared.agents = SimpleNamespace(step=lambda *given: (q, q[..., :0]))
+    compared.session = SimpleNamespace(run=lambda *given: [None, np.float32([[next(steps)]])])
+    compared.n_steps, compared.difference = 0, 0.0
+    for _ in range(2):
+        compared.step(q, q, q)
+    assert compared.difference == pytest.approx(difference, nan_ok=True)
 
 
 @pytest.mark.slow

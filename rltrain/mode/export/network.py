@@ -113,8 +113,10 @@ class ComparedAgents(Agents):
         inputs = {name: given[name].numpy() for name in examples}
         outputs = self.session.run(None, inputs)
         for ours, theirs in zip((q, after), outputs[1:], strict=False):
-            scale = max(1.0, float(ours.abs().max()))
-            self.difference = max(self.difference, np.abs(ours.numpy() - theirs).max() / scale)
+            scale = ours.nan_to_num(0.0, 0.0, 0.0).abs().max().clamp(min=1.0)
+            theirs = torch.from_numpy(theirs)
+            apart = (ours - theirs).abs().where(ours != theirs, 0.0)  # also of infinite values
+            self.difference = np.maximum(self.difference, float(apart.max() / scale))  # NaN stays
         self.n_steps += 1
         return q, after
 
