@@ -296,9 +296,11 @@ def require_single(overrides: Sequence[str], mode: str, multirun: bool) -> None:
             f"{own[0]}: Hydra's own settings are for new training runs. Leave it out; "
             f"{mode}.dir=FOLDER chooses the folder."
         )
-    if of_hydra and mode in ("evaluate", "watch", "push", "export", "resume", "match"):
+    loads = any(typed_value(overrides, key) is not None for key in ("checkpoint", "resume"))
+    wrong = of_hydra if loads or mode == "match" else own  # a scripted policy is composed
+    if wrong and mode in ("evaluate", "watch", "push", "export", "resume", "match"):
         raise UsageError(
-            f"{of_hydra[0]}: Hydra's own settings are for new training runs. Leave it out: a "
+            f"{wrong[0]}: Hydra's own settings are for new training runs. Leave it out: a "
             "resumed run stays in its folder, and an evaluation writes next to its checkpoint or, "
             "without one, into a new folder in outputs/evaluate."
         )
