@@ -150,7 +150,8 @@ def succeeded(result: Result) -> Result:
         RuntimeError: the run failed.
     """
     if result.exit_code == SIGNAL_CODES["SIGINT"]:
-        raise KeyboardInterrupt(f"The run is saved. rltrain.resume('{result.run_dir}') continues.")
+        run = str(result.run_dir)
+        raise KeyboardInterrupt(f"The run is saved. rltrain.resume({run!r}) continues.")
     if result.exit_code in SIGNAL_CODES.values():
         raise SystemExit(result.exit_code)
     if result.exit_code:

@@ -68,8 +68,8 @@ def refuse_changes(changed: Sequence[str], overrides: Sequence[str]) -> None:
     """
     bad = [k for k in changed if k.startswith(KEPT_ON_RESUME)]
     if bad:
-        keys = {str(o.input_line): f"{o.key_or_group}." for o in parse(overrides)}
-        typed = [line for line, key in keys.items() if any(f"{k}.".startswith(key) for k in bad)]
+        keys = zip(overrides, (f"{o.key_or_group}." for o in parse(overrides)), strict=True)
+        typed = [text for text, key in keys if any(f"{k}.".startswith(key) for k in bad)]
         raise UsageError(
             f"A resumed run keeps its {', '.join(bad)}: leave out "
             f"{', '.join(map(shell_word, typed))}. {NEW_RUN}"

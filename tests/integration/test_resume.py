@@ -159,6 +159,7 @@ def test_a_resume_refuses_what_would_make_it_another_run(typed, trained_once):
     ("typed", "changed"),
     [
         ("seed=7", ["seed"]),
+        ("checkpoint=a/b", ["checkpoint"]),
         ("~env.kwargs.x", ["env.kwargs.x"]),
         ("~env.kwargs", ["env.kwargs.x", "env.kwargs.y"]),
         ("+env.kwargs.z=1", ["env.kwargs.z"]),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rltrain.common.checkpoint.opponent_files import BUILTIN
 from rltrain.config.compose import compose_single
-from rltrain.config.overrides import typed_list, typed_value
+from rltrain.config.overrides import require_one_value, typed_list, typed_value
 from rltrain.errors import UsageError
 
 MANY = 1_000
@@ -21,6 +21,7 @@ def requested(overrides: Sequence[str]) -> tuple[list[str], int, list[str]]:
     Raises:
         UsageError: too few or too many agents, one of them twice, or an odd number of battles.
     """
+    require_one_value(overrides)
     others = [override for override in overrides if override.partition("=")[0] not in OWN]
     _, settings = compose_single([override for override in overrides if override not in others])
     agents, battles = typed_list(settings.run.checkpoints or "[]"), settings.run.match.battles

@@ -194,6 +194,7 @@ REFUSED = {
     "one agent": ("closest", 4, (), "two agents or more, got 1"),
     "none": ("", 4, (), "two agents or more, got 0"),
     "twice": ("closest, focus, closest", 4, (), "closest is listed twice"),
+    "seeds": ("closest, focus", 4, ("seed=1,2",), "mode=match takes one"),
     "odd": ("closest, focus", 5, (), "Expected an even number"),
     "one battle": ("closest, focus", 1, (), "Expected an even number"),
     "no battle": ("closest, focus", 0, (), r"match\.battles=0: expected"),
