@@ -143,5 +143,5 @@ def test_the_best_checkpoint_is_evaluated_by_its_name(command, trained, capsys):
     assert command(*overrides) == 0
     assert json.loads((trained / "evaluation.json").read_text())["env_steps"] == best
     assert "The newest run below" in capsys.readouterr().out.replace("\n", " ")
-    with pytest.raises(UsageError, match="expected a whole number, .* or one of best"):
+    with pytest.raises(UsageError, match=r"expected a whole number, .* or one of best"):
         command("mode=evaluate", "checkpoint=latest", "load_step=worst")

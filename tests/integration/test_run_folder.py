@@ -235,9 +235,10 @@ def test_a_trainer_that_goes_on_after_its_end_is_running(small, own_folder, monk
     trainer.test(1)
     assert recorded() == ("finished", None, True)
     trainer.total_env_steps = 600
-    with monkeypatch.context() as patch, pytest.raises(ValueError, match="once"):
+    with monkeypatch.context() as patch:
         patch.setattr(Trainer, "run", fail)
-        trainer.train()
+        with pytest.raises(ValueError, match="once"):
+            trainer.train()
     assert recorded() == ("failed", "ValueError: once", True)
     trainer.iterate()
     assert recorded() == ("running", None, False)
