@@ -15,7 +15,7 @@ from rltrain.assemble.build_learner import build_learner
 from rltrain.assemble.env import prepare_machine
 from rltrain.assemble.rollouts import build_greedy_policy
 from rltrain.callback import Callback
-from rltrain.common.files import absolute_path, require_empty
+from rltrain.common.files import absolute_path
 from rltrain.common.machine.places import require_path
 from rltrain.common.spec_record import require_spec
 from rltrain.config.compose import compose_checked
@@ -24,19 +24,14 @@ from rltrain.config.overrides import typed_value
 from rltrain.config.python_objects import env_overrides, with_env, with_objects
 from rltrain.config.schema import Settings
 from rltrain.errors import SIGNAL_CODES, UsageError, failure, memory_errors, usage_errors
-from rltrain.logger.jsonl import JsonLines
-from rltrain.logger.loggers import Loggers
 from rltrain.mode import evaluate as evaluation
-from rltrain.mode.find_opponents import require_kept, with_opponents
 from rltrain.mode.find_run import chosen_again
 from rltrain.mode.match.match_results import Match
 from rltrain.mode.match.request import requested
 from rltrain.mode.match.round_robin import match as play_match
-from rltrain.mode.messages.warnings import warn
-from rltrain.mode.run_folder import Journal, holds_run, new_run_dir
-from rltrain.mode.train import Result, built, complete_replacement, initialize, run_training
-from rltrain.mode.train import resume as continue_run
-from rltrain.stage import Stage
+from rltrain.mode.resume_settings import resumed_settings
+from rltrain.mode.run_folder import new_run_dir
+from rltrain.mode.train import Result, driven_trainer, run_training
 from rltrain.trainer import Trainer
 from rltrain.types import EnvSpec
 
@@ -136,9 +131,9 @@ def resume(
     """
     path = require_path(path, "path")
     texts = texts_for("resume", overrides, trust, {"total_env_steps": total_env_steps})
-    handed_over = partial(with_objects, env=env, callbacks=callbacks)
-    result = continue_run(path, texts, loud=progress, env=env is None, handed_over=handed_over)
-    return succeeded(result)
+    saved, run_dir = resumed_settings(path, texts, env=env is None)
+    settings = with_objects(saved, env, callbacks)
+    return succeeded(run_training(settings, run_dir, resume=True, loud=progress))
 
 
 def succeeded(result: Result) -> Result:
@@ -302,25 +297,8 @@ def make_trainer(
                 "it out; rltrain.train writes to all loggers, and on_log of a callback sees every "
                 "row."
             )
-    settings = with_opponents(settings)
-    typed = None if run_dir is None else require_path(run_dir, "run_dir")
-    folder = new_run_dir(settings) if typed is None else absolute_path(typed)
-    require_kept(settings, folder)
-    loggers = Loggers([JsonLines(folder / "metrics.jsonl")])
-    trainer = built(settings, folder, loggers, [Journal(folder, settings)])
-    try:
-        if holds_run(folder):
-            trainer.stage = Stage.OCCUPIED
-            complete_replacement(folder)
-        else:
-            require_empty(folder, "a run", "Choose another run_dir.")
-        warn(settings, trainer)
-        initialize(trainer, settings)
-        folder.mkdir(parents=True, exist_ok=True)
-    except BaseException:
-        trainer.close()
-        raise
-    return trainer
+    folder = new_run_dir(settings) if run_dir is None else require_path(run_dir, "run_dir")
+    return driven_trainer(settings, absolute_path(folder))
 
 
 @usage_errors()

@@ -235,9 +235,11 @@ def resume_mode(overrides: Sequence[str]) -> int:
 
         return resume_sweep(absolute_path(path), others)
     find_run(path)
-    from rltrain.mode.train import resume
+    from rltrain.mode.resume_settings import resumed_settings
+    from rltrain.mode.train import run_training
 
-    return resume(path, others).exit_code
+    settings, run_dir = resumed_settings(path, others)
+    return run_training(settings, run_dir, resume=True).exit_code
 
 
 MODES: Mapping[str, Callable[[Sequence[str]], int | None]] = {

@@ -51,7 +51,16 @@ MOVES = ("file", "place", "command")
 def resumed_settings(
     path: str | Path, overrides: Sequence[str], *, env: bool = True
 ) -> tuple[Settings, Path]:
-    """The settings and the folder of a run that continues; arguments as of ``resume``."""
+    """The settings and the folder of a run that continues in its own folder.
+
+    Args:
+        path: a run folder, a folder of runs for the newest one, or ``latest``.
+        overrides: what changes; not what makes it this run.
+        env: build the environment that its configuration names.
+
+    Raises:
+        RltrainError: the run cannot continue; the folder is as it was.
+    """
     run_dir = find_run(path)
     config = run_dir / "config.json"
     tree, choices, changed = load_config(config, overrides, learns=True, env=env, resumes=True)

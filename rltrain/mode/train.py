@@ -1,5 +1,5 @@
-"""mode=train: one run in one folder, from the banner to the closing text; also a resumed one, and
-the processes that learn with it.
+"""mode=train: one run in one folder, from the banner to the closing text; also a resumed one, one
+that is driven by hand, and the processes that learn with it.
 """
 
 from __future__ import annotations
@@ -22,16 +22,10 @@ from rltrain.assemble.callbacks import build_loggers
 from rltrain.assemble.env import ordered_as_saved
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
-from rltrain.common.files import absolute_path, json_object
+from rltrain.common.files import absolute_path, json_object, require_empty
 from rltrain.common.machine.places import OTHER_FOLDER, refused_writes
 from rltrain.config.schema import Settings
-from rltrain.errors import (
-    CheckpointError,
-    UsageError,
-    failure,
-    find_exit_code,
-    usage_errors,
-)
+from rltrain.errors import CheckpointError, UsageError, failure, find_exit_code, usage_errors
 from rltrain.hardware.device import TorchRandom, set_allocator_policy
 from rltrain.logger.console import PlainLines
 from rltrain.logger.curve import history
@@ -45,13 +39,14 @@ from rltrain.mode.find_run import chosen_again, find_checkpoint, other_rules, to
 from rltrain.mode.messages.banner import JobName, banner, job_line, restart_note
 from rltrain.mode.messages.closing import conclusion
 from rltrain.mode.messages.warnings import warn
-from rltrain.mode.resume_settings import resumed_settings
 from rltrain.mode.run_folder import (
     COPY,
     NEW_FOLDER,
     OF_SWEEP,
+    Journal,
     Record,
     clear_folder,
+    holds_run,
     leave,
     new_run,
     now,
@@ -60,6 +55,7 @@ from rltrain.mode.run_folder import (
 )
 from rltrain.mode.signals import Interrupts, handling
 from rltrain.offline.shards import require_free
+from rltrain.stage import Stage
 from rltrain.trainer import Trainer
 
 log = logging.getLogger("rltrain")
@@ -219,33 +215,26 @@ def recorded(
             record.write(trainer, **ended)  # CPU time of what was closed
 
 
-def resume(
-    path: str | Path,
-    overrides: Sequence[str],
-    *,
-    loud: bool = True,
-    env: bool = True,
-    handed_over: Callable[[Settings], Settings] = lambda settings: settings,
-) -> Result:
-    """Continue a run in its own folder.
-
-    Args:
-        path: a run folder, a folder of runs for the newest one, or ``latest``.
-        overrides: what changes; not what makes it this run.
-        env: build the environment that its configuration names.
-        handed_over: puts objects from Python in place of names in the configuration.
-
-    Raises:
-        RltrainError: the run cannot continue; the folder is as it was.
-    """
-    settings, run_dir = resumed_settings(path, overrides, env=env)
-    return run_training(handed_over(settings), run_dir, resume=True, loud=loud)
-
-
-def complete_replacement(run_dir: Path) -> None:
-    """Restore a checkpoint that a killed run was replacing, unless a process writes there now."""
-    with suppress(UsageError), run_lock(run_dir):
-        checkpoint.restore_replaced(run_dir / "checkpoints")
+def driven_trainer(settings: Settings, run_dir: Path) -> Trainer:
+    """A trainer to drive by hand. One whose folder holds a run must be restored first."""
+    settings = with_opponents(settings)
+    require_kept(settings, run_dir)
+    loggers = Loggers([JsonLines(run_dir / "metrics.jsonl")])
+    trainer = built(settings, run_dir, loggers, [Journal(run_dir, settings)])
+    try:
+        if holds_run(run_dir):
+            trainer.stage = Stage.OCCUPIED
+            with suppress(UsageError), run_lock(run_dir):  # else another process writes there
+                checkpoint.restore_replaced(run_dir / "checkpoints")
+        else:
+            require_empty(run_dir, "a run", "Choose another run_dir.")
+        warn(settings, trainer)
+        initialize(trainer, settings)
+        run_dir.mkdir(parents=True, exist_ok=True)
+    except BaseException:
+        trainer.close()
+        raise
+    return trainer
 
 
 def built(

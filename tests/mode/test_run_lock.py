@@ -14,7 +14,6 @@ from rltrain.common import checkpoint
 from rltrain.errors import UsageError
 from rltrain.mode import import_checkpoint, train
 from rltrain.mode.run_folder import new_run, run_lock
-from rltrain.mode.train import resume
 from rltrain.stage import Stage
 from tests.conftest import SMALL
 from tests.marks import slow_except
@@ -27,7 +26,7 @@ class Resumes(Callback):
     def on_train_end(self, trainer, value=None):
         before = digests(trainer.run_dir)
         with pytest.raises(UsageError, match=r"is already running \(process \d+\)\. Wait until"):
-            resume(trainer.run_dir, ["total_env_steps=1000", "trust=[tests]"])
+            rltrain.resume(trainer.run_dir, 1000, trust=["tests"])
         assert digests(trainer.run_dir) == before
 
 
