@@ -125,7 +125,7 @@ def run_in_process(settings: Settings, run_dir: Path, n_jobs: int) -> None:
 
 def report_failure(run_dir: Path, error: Exception) -> int:
     """Say that a job could not begin or continue, and record it; returns its exit code."""
-    from rltrain.mode.sweep.record import record_failure
+    from rltrain.mode.sweep.plan import record_failure
 
     record_failure(run_dir, failure(error), find_exit_code(error), os.getpid())
     say(f"rltrain: {run_dir.name}: {error}", error=True)

@@ -1,4 +1,6 @@
-"""``sweep.json``: the jobs of a sweep, and which sweep a typed command continues."""
+"""``sweep.json``: the jobs of a sweep, and which sweep a typed command continues; ``run.json`` of a
+job that did not live to write it.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ import os
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -25,14 +28,14 @@ from rltrain.common.files import (
     put_text,
     require_empty,
 )
-from rltrain.common.json_text import entry_name, is_number, read_strictly
+from rltrain.common.json_text import entry_name, is_number, json_text, read_strictly
 from rltrain.common.machine.places import require_writable
 from rltrain.common.metrics import read_test
 from rltrain.config.schema import Settings
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.logger.screen import shown
 from rltrain.mode.resume_settings import require_run_of
-from rltrain.mode.run_folder import now
+from rltrain.mode.run_folder import holds_run, now, require_own, run_lock
 
 log = logging.getLogger("rltrain")
 FILE = "sweep.json"
@@ -293,3 +296,26 @@ def require_own_datasets(settings: Sequence[Settings]) -> None:
                 f"dataset.write={folder}: {n} jobs cannot write into one folder. Type a folder for "
                 "each with the keys that differ, such as 'dataset.write=data/${seed}'."
             )
+
+
+def record_failure(
+    run_dir: Path, error: str, exit_code: int, process: int, status: str = "failed"
+) -> None:
+    """Record in ``run.json``, if it can be written, that a run ended before or apart from its own
+    records. The record of a run that ended before ``process`` began or continued it, or that
+    another process holds, stays as it is, and so does a folder of other files.
+    """
+    facts = {"status": status, "exit_code": exit_code, "error": error, "finished": now()}
+    path = run_dir / "run.json"
+    before = json_object(path)
+    at_work = before.get("process")
+    if before.get("status") != "running" and (at_work is not None or holds_run(run_dir)):
+        return
+    try:
+        with suppress(UsageError):
+            require_own(run_dir)
+            run_dir.mkdir(parents=True, exist_ok=True)
+            with nullcontext() if at_work == process else run_lock(run_dir):
+                put_text(path, json_text(before | facts))
+    except OSError as failure:
+        log.warning("%s could not be written (%s)", path, failure)

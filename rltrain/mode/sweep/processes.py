@@ -27,8 +27,7 @@ from rltrain.errors import SIGNAL_CODES
 from rltrain.hardware.device import available_cores
 from rltrain.mode.signals import TYPED, handling
 from rltrain.mode.sweep.job import BETWEEN, FAIL_FAST
-from rltrain.mode.sweep.plan import SweepJob
-from rltrain.mode.sweep.record import record_failure
+from rltrain.mode.sweep.plan import SweepJob, record_failure
 
 Batch = tuple[SweepJob, ...]
 CRASHES = (1, 4)

@@ -23,9 +23,16 @@ from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.resume_settings import require_run_of
 from rltrain.mode.run_folder import holds_run
 from rltrain.mode.signals import TYPED, Interrupts, handling
-from rltrain.mode.sweep.plan import HOW, LAUNCHER, SweepJob, SweepPlan, plan_for, read_plan
+from rltrain.mode.sweep.plan import (
+    HOW,
+    LAUNCHER,
+    SweepJob,
+    SweepPlan,
+    plan_for,
+    read_plan,
+    record_failure,
+)
 from rltrain.mode.sweep.processes import Processes, shares
-from rltrain.mode.sweep.record import record_failure
 from rltrain.mode.sweep.saved import job_command, saved_jobs, type_again
 from rltrain.mode.sweep.summary import FILE as RESULTS
 from rltrain.mode.sweep.summary import summarize
