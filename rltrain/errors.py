@@ -244,7 +244,7 @@ def described(error: BaseException) -> str:
     """An exception's type and message."""
     said = ""
     with suppress(Exception):  # of an argument that cannot be printed
-        said = str(error)
+        said = str(error).rstrip()
     return type(error).__name__ + (f": {said}" if said not in ("", "None") else "")
 
 

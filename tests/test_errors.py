@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from pydantic_core import ValidationError
 
 import rltrain
 from rltrain import errors
@@ -64,16 +65,6 @@ class Mute:
     __repr__ = __str__
 
 
-class Named(Exception):
-    """Has a message but no ``args``, as pydantic's errors."""
-
-    def __init__(self, *, key: str) -> None:
-        self.key = key
-
-    def __str__(self) -> str:
-        return f"{self.key} is missing"
-
-
 @pytest.mark.parametrize(
     ("error", "said"),
     [
@@ -86,7 +77,10 @@ class Named(Exception):
         (AssertionError(np.array(["a"]), 2), "AssertionError: (array(['a'], dtype='<U1'), 2)"),
         (AssertionError(Mute()), "AssertionError"),
         (KeyError(Mute(), 1), "KeyError"),
-        (Named(key="x"), "Named: x is missing"),
+        (
+            ValidationError.from_exception_data("M", []),
+            "ValidationError: 0 validation errors for M",
+        ),
         (SystemExit(3), "SystemExit: 3 (it would have ended the program)"),
     ],
     ids=lambda x: x if isinstance(x, str) else "",

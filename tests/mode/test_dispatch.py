@@ -87,23 +87,18 @@ def test_what_a_command_does_is_typed_once(command, own_folder, overrides):
 
 
 STEPS = {"1e3": 1000, "1_000": 1000, "best": "best", "null": None}
-NO_STEPS = {
-    **dict.fromkeys(("[5]", "{a: 5}", "-5", "1.5", "true", "bset"), "expected a whole number"),
-    "5,10": "several values for one key .* takes one: type one of them",
-}
+NO_STEPS = dict.fromkeys(("[5]", "{a: 5}", "-5", "1.5", "bset"), "expected a whole number")
+NO_STEPS |= {"5,10": "takes one: type one of them", "all": "expected the env step of a checkpoint"}
 
 
 @pytest.mark.parametrize("mode", ["evaluate", "watch", "push", "export", "import"])
 def test_a_step_is_read_alike_in_every_mode_and_never_ignored(mode, own_folder):
     """Defect: the newest checkpoint was taken for several steps and for a list."""
     where = [f"mode={mode}", "checkpoint=demo/cartpole"]
-    for typed, step in STEPS.items():
-        assert loaded([*where, f"load_step={typed}"])[1] == step
+    assert {each: loaded([*where, f"load_step={each}"])[1] for each in STEPS} == STEPS
     for typed, said in NO_STEPS.items():
         with pytest.raises(UsageError, match=said):
             loaded([*where, f"load_step={typed}"])
-    with pytest.raises(UsageError, match="expected the env step of a checkpoint, or best"):
-        loaded([*where, "load_step=all"])
 
 
 @pytest.mark.parametrize(

@@ -103,20 +103,15 @@ def test_imported_run_has_the_values_of_pymarl_and_goes_on_from_its_step(command
     assert resumed.metrics["train/epsilon"] == pytest.approx(0.05)
 
 
-def test_the_printed_commands_load_what_was_imported(command, folder, small, capsys, monkeypatch):
-    """Defect: they did not name what must be trusted."""
+def test_the_printed_commands_name_what_must_be_trusted(command, folder, small, capsys):
+    """Defect: as they were printed they were refused."""
     pymarl_folder(folder, RNNAgent(), QMixer())
     Path("my_game.py").write_text("from rltrain.env import two_step_game as make\n")
-    monkeypatch.syspath_prepend(Path.cwd())
     typed = [*small, *OVERRIDES, "env._target_=my_game.make", "total_env_steps=3000"]
-    assert command("mode=import", f"checkpoint={folder}", *typed) == 0
-    said = [line.strip() for line in capsys.readouterr().out.splitlines()]
-    lines = [line.split() for line in said if line.startswith("rltrain ")]
-    assert [line[1].partition("=")[0] for line in lines] == ["mode", "resume"]
-    assert lines[1][2] == "total_env_steps=6000"
-    for _, *words in lines:
-        assert "trust=[my_game]" in words
-        assert command(*words) == 0
+    assert command("mode=import", f"checkpoint={folder}", *typed, "hydra.run.dir=run") == 0
+    said = capsys.readouterr().out
+    assert "rltrain mode=evaluate checkpoint=run trust=[my_game]\n" in said
+    assert "rltrain resume=run total_env_steps=6000 trust=[my_game]\n" in said
 
 
 @pytest.mark.parametrize("kind", [rmsprop, adam])
