@@ -252,7 +252,6 @@ def test_loggers_of_a_trainer_made_by_hand_are_refused(own_folder):
     assert not (own_folder / "run").exists()
 
 
-LEARNER = EnvSpec(n_agents=1, n_actions=2, obs_shape=(4,))
 CALLS = {
     "resume": lambda **given: rltrain.resume(**{"path": "run", **given}),
     "evaluate": lambda **given: rltrain.evaluate(**{"path": "run", **given}),
@@ -261,7 +260,7 @@ CALLS = {
     "train": rltrain.train,
     "make_trainer": rltrain.make_trainer,
     "make_learner": lambda **given: rltrain.make_learner(
-        **{"overrides": ["algo=dqn"], "spec": LEARNER, **given}
+        **{"overrides": ["algo=dqn"], "spec": ONE, **given}
     ),
     "load_runs": lambda runs: rltrain.load_runs(runs),
 }

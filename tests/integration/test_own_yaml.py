@@ -65,11 +65,10 @@ def test_options_of_groups_of_ones_own(folder):
 
 def test_a_scripted_policy_is_evaluated_in_an_environment_of_ones_own(command, folder):
     """Defect: the folder was refused, as for a checkpoint, which has its configuration."""
-    words = ["--config-dir=myconf", "mode=evaluate"]
-    policy = ["algo=scripted", "algo.policy=random", "env=my_game", "test.episodes=1"]
-    assert command(*words, *policy) == 0
+    words = ["--config-dir=myconf", "mode=evaluate", "algo=scripted", "algo.policy=random"]
+    assert command(*words, "env=my_game", "test.episodes=1") == 0
     with pytest.raises(UsageError, match="Hydra's own settings"):
-        command(*words, "checkpoint=demo/3m")
+        command(*words[:2], "checkpoint=demo/3m")
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -220,24 +219,18 @@ def test_a_run_whose_environment_cannot_be_closed_is_recorded_as_finished(own_fo
     assert "OSError: the server is gone" in (result.run_dir / "train.log").read_text()
 
 
-def test_a_trainer_that_goes_on_after_its_end_is_running(small, own_folder, monkeypatch):
+def test_a_trainer_that_goes_on_after_its_end_is_running(small, own_folder):
     """Defect: it had finished, or failed, until its next end."""
-
-    def recorded():
-        record = json.loads((own_folder / "run/run.json").read_text())
-        return record["status"], record.get("error"), "finished" in record
-
-    trainer = rltrain.make_trainer([*small, "total_env_steps=80"], run_dir="run")
+    file = Path("run/run.json")
+    trainer = rltrain.make_trainer([*small, "total_env_steps=80"], file.parent)
     trainer.train()
-    trainer.test(1)
-    assert recorded() == ("finished", None, True)
-    trainer.total_env_steps = 600
-    with monkeypatch.context() as patch, suppress(TypeError):
-        patch.setattr(trainer.rollout, "collect", None)
-        trainer.train()
-    assert recorded() == ("failed", "TypeError: 'NoneType' object is not callable", True)
+    trainer.callbacks.on_exception(trainer, ValueError("once"))
+    trainer.total_env_steps, ended = 600, json.loads(file.read_text())
     trainer.iterate()
-    assert recorded() == ("running", None, False)
+    again = json.loads(file.read_text())
+    assert (ended["status"], ended["error"]) == ("failed", "ValueError: once")
+    assert again["status"] == "running"
+    assert {"finished", "error"} <= ended.keys() - again.keys()
 
 
 def test_a_worse_test_of_the_same_step_is_the_final_and_not_the_best_one(small, own_folder):

@@ -93,10 +93,9 @@ def test_the_script_on_the_page_plays_a_battle(own_folder, monkeypatch, capsys):
 def test_values_that_are_not_numbers_differ(ours, theirs, difference):
     """Defect: a NaN of the file was no difference, and beside an infinite value nothing was."""
     q, written = torch.tensor([[ours]]), [None, np.float32([[theirs]])]
-    compared = SimpleNamespace(n_steps=0, difference=0.0)
-    compared.network = SimpleNamespace(examples={"obs": q})
+    compared = SimpleNamespace(network=SimpleNamespace(examples={"obs": q}), difference=0.0)
     compared.agents = SimpleNamespace(step=lambda *given: (q, q[..., :0]))
-    compared.session = SimpleNamespace(run=lambda *given: written)
+    compared.n_steps, compared.session = 0, SimpleNamespace(run=lambda *given: written)
     ComparedAgents.step(compared, q, q, q)
     written[1] = q.numpy()
     ComparedAgents.step(compared, q, q, q)

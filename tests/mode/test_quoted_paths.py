@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rltrain.common import checkpoint
+from rltrain.config.compose import compose_single
 from rltrain.errors import CheckpointError, RltrainError
 from rltrain.main import run
 from rltrain.mode.sweep.plan import SweepJob, SweepPlan, plan_for
@@ -59,8 +60,6 @@ def of_a_sweep(folder, capsys, caplog):
     yield refused("-m", *NEW, "seed=1,2", f"hydra.sweep.dir={plan.folder}")
     summarize(plan)
     yield capsys.readouterr().out
-    from rltrain.config.compose import compose_single
-
     settings = compose_single(NEW)[1]
     outputs = Path.cwd() / "outputs" / "multirun" / "other sweep"
     SweepPlan(outputs, plan.overrides, "other", 2, "now", plan.jobs).write()

@@ -36,7 +36,4 @@ def test_of_a_long_version_the_beginning_is_shown(tmp_path: Path) -> None:
 )
 def test_the_same_version_the_game_and_unknown_runs_are_not_remarked(tmp_path, trained) -> None:
     assert other_rules(checkpoint_of(tmp_path, trained), NOW) == ()
-
-
-def test_environments_without_versions_are_not_remarked(tmp_path: Path) -> None:
-    assert other_rules(checkpoint_of(tmp_path, {"backend": "native"}), {}) == ()
+    assert other_rules(checkpoint_of(tmp_path, trained), {}) == ()

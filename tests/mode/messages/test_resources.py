@@ -43,26 +43,19 @@ def test_games_of_their_own_are_processes(trainer):
     assert resource_plan(settings_from(CARTPOLE), trainer)["processes"] == 1 + 3 + 4
 
 
-def test_run_json_keeps_the_plan(small):
+def test_run_json_keeps_the_plan_which_is_made_once(small, monkeypatch):
+    counted = []
+    monkeypatch.setattr(resources, "network_bytes", lambda trainer: counted.append(1) or 5)
     result = rltrain.train([*small, "total_env_steps=40"])
     plan = json.loads((result.run_dir / "run.json").read_text())["plan"]
     assert (plan["n_envs"], plan["replay"]["unit"]) == ({"training": 3, "tests": 2}, "episodes")
-
-
-def test_a_run_makes_its_plan_once(small, monkeypatch):
-    counted = []
-    monkeypatch.setattr(resources, "network_bytes", lambda trainer: counted.append(1) or 5)
-    rltrain.train([*small, "total_env_steps=40"])
     assert len(counted) == 1
-
-
-def planned(worst, cap):
-    return Plan(bytes_per_step=10, worst_case_bytes=worst, cap_bytes=cap, capacity=100)
 
 
 @pytest.mark.parametrize(("worst", "cap", "full"), [(50, 80, 50), (90, 80, 80), (None, 80, 80)])
 def test_a_full_replay_is_what_it_can_need_and_may_use(worst, cap, full):
-    assert replay_bytes(planned(worst, cap)) == full
+    plan = Plan(bytes_per_step=10, worst_case_bytes=worst, cap_bytes=cap, capacity=100)
+    assert replay_bytes(plan) == full
 
 
 def test_a_command_for_more_episodes_than_memory_can_hold_is_refused(small, tmp_path):

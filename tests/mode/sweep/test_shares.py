@@ -9,8 +9,7 @@ from rltrain.mode.sweep.processes import shares
 
 
 def settings(n, *overrides):
-    one = compose_checked(["env=two_step", *overrides]).settings()
-    return [one] * n
+    return [compose_checked(["env=two_step", *overrides]).settings()] * n
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_every_wrong_entry_is_reported():
 
 @pytest.mark.parametrize("name", SHIPPED.options("tune"))
 def test_shipped_spaces_fit_their_algorithm(name):
-    base = [f"algo={name}", *env_of(name)]
+    base = [f"algo={name}", "env=cartpole" if name == "dqn" else "env=smac"]
     entries = compose_checked([*base, f"tune={name}"]).settings().run.tune.space
     assert validated_space(entries, base) == read_space(entries)
 
@@ -151,7 +151,3 @@ def test_every_choice_and_both_ends_are_validated(entry, problem, more):
     """Defect: of choices only the first and the last were."""
     with pytest.raises(UsageError, match=problem):
         validated_space([*more, entry], ["algo=dqn", "env=cartpole"])
-
-
-def env_of(name):
-    return ["env=cartpole"] if name == "dqn" else ["env=smac"]
