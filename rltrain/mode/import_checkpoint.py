@@ -80,7 +80,9 @@ def import_run(
         trainer.close()
     optional = {MIXER: files.mixer, OPTIMIZER: updates}  # no updates: it starts from scratch
     parts = ", ".join([AGENT, *(name for name, part in optional.items() if part)])
-    commands = next_commands(record.facts | {"status": "finished"}, trainer, to_trust(settings))
+    commands = next_commands(
+        record.facts | {"status": "finished"}, trainer, to_trust(settings.plain)
+    )
     Screen().lines(
         *remarks,
         f"Imported {parts} of {files.folder} (env step {files.env_steps:,}) as {shown(run_dir)}.",

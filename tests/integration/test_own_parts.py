@@ -48,11 +48,11 @@ def test_a_part_of_ones_own_trains(small, tmp_path, part, name, word):
 
 @pytest.mark.slow
 def test_the_commands_that_a_run_ends_with_trust_its_parts(small):
-    assert to_trust(settings_from(words_for(small, "algo.mixer", "Mean"))) == "tests"
-    assert to_trust(settings_from([*small, "algo=qmix"])) is None
+    assert to_trust(settings_from(words_for(small, "algo.mixer", "Mean")).plain) == "tests"
+    assert to_trust(settings_from([*small, "algo=qmix"]).plain) is None
     adamw = "algo.optimizer={_target_: torch.optim.AdamW, lr: 5e-4}"
     own_env = ["algo=dqn", "env=gymnasium", "env.id=mine:Walk-v0", adamw]
-    assert to_trust(settings_from(own_env)) == "mine,torch"
+    assert to_trust(settings_from(own_env).plain) == "mine,torch"
 
 
 LACKS = [

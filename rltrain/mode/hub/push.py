@@ -18,6 +18,7 @@ from rltrain.mode.evaluate import open_checkpoint
 from rltrain.mode.find_run import chosen_again, training_run
 from rltrain.mode.hub.download import PREFIX, client
 from rltrain.mode.messages.card import VIDEOS, card, describes_run
+from rltrain.mode.messages.closing import evaluate_command, to_trust
 
 SENT = ("config.json", "run.json", "metrics.jsonl", "learning_curve.png")
 
@@ -53,8 +54,11 @@ def push(
                 if (run_dir / name).is_file():
                     (folder / name).parent.mkdir(parents=True, exist_ok=True)
                     shutil.copy(run_dir / name, folder / name)
-            commands = [f"rltrain mode={m} checkpoint={address}" for m in ("evaluate", "watch")]
-            put_text(folder / "README.md", card(folder, settings, facts, commands, address))
+            trust = to_trust(json_object(source.folder / "config.json"))
+            evaluate = evaluate_command(address, trust)
+            commands = {evaluate, evaluate.replace("mode=evaluate", "mode=watch")}
+            text = card(folder, settings, facts, sorted(commands), trust, address)
+            put_text(folder / "README.md", text)
         try:
             api.create_repo(repo_id=repo, private=hub.private, exist_ok=True)
             api.upload_folder(repo_id=repo, folder_path=folder, commit_message="rltrain mode=push")

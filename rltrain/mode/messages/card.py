@@ -43,6 +43,7 @@ def card(
     settings: Settings,
     facts: JsonObject,
     commands: Sequence[str],
+    trust: str | None = None,
     address: str | None = None,
 ) -> str:
     """The text of the card, with the metadata that model hubs read at its top.
@@ -50,6 +51,7 @@ def card(
     Args:
         facts: of ``run.json``.
         commands: what can be typed next.
+        trust: as of ``to_trust``.
         address: where else the run is, as ``checkpoint=`` takes it.
     """
     about = {
@@ -80,15 +82,18 @@ def card(
         )
     path = address or shown(run_dir)
     typed_next = [command for command in commands if command.startswith(("rltrain ", "torchrun "))]
-    if address is None:
+    own = trust.split(",") if trust and trust != "__main__" else []
+    if address is None and trust != "__main__":
         starter = next((c.partition("rltrain ")[0] for c in typed_next if c[0] == "t"), "")
+        trusted = f" trust=[{trust}]" if own else ""
         typed_next.append(
-            f"{starter}rltrain config={shlex.quote(path)} seed={settings.run.seed + 1}"
+            f"{starter}rltrain config={shlex.quote(path)} seed={settings.run.seed + 1}{trusted}"
         )
-        if any((run_dir / "wandb").glob("offline-run-*")):
-            typed_next.append(f"wandb sync {shlex.quote(path)}/wandb/offline-run-*")
-    parts.append(code("\n".join(["bash", *typed_next, ""]), 3))
-    python = ["import rltrain", "", f"policy = rltrain.load_policy({path!r})  # greedy"]
+    if any((run_dir / "wandb").glob("offline-run-*")):
+        typed_next.append(f"wandb sync {shlex.quote(path)}/wandb/offline-run-*")
+    parts += [code("\n".join(["bash", *typed_next, ""]), 3)] if typed_next else []
+    load = f"rltrain.load_policy({path!r}{f', trust={own}' if own else ''})"
+    python = ["import rltrain", "", f"policy = {load}  # greedy"]
     python += [command for command in commands if command.startswith("rltrain.")]
     parts.append(code("\n".join(["python", *python, ""]), 3))
     return printable("\n\n".join(parts) + "\n")

@@ -11,6 +11,7 @@ from pathlib import Path
 from rltrain.common import checkpoint
 from rltrain.common.files import JsonObject, put_text
 from rltrain.common.metrics import student, wilson
+from rltrain.config.catalog import Tree
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.trust import packages
@@ -161,18 +162,18 @@ def resume_command(
 
 def conclusion(settings: Settings, trainer: Trainer, facts: JsonObject, job: JobName | None) -> str:
     """The last text about a run; a finished one gets its ``README.md``."""
-    run_dir, trust = trainer.run_dir, to_trust(settings)
+    run_dir, trust = trainer.run_dir, to_trust(settings.plain)
     if facts["status"] == "finished":
-        text = card(run_dir, settings, facts, next_commands(facts, trainer, trust))
+        text = card(run_dir, settings, facts, next_commands(facts, trainer, trust), trust)
         trainer.disk.attempt("README.md", lambda: put_text(run_dir / "README.md", text))
     if job is None:
         return closing_text(facts, trainer, trust)
     return f"[{job.name}] " + one_line(result(facts, trainer))
 
 
-def to_trust(settings: Settings) -> str | None:
-    """The packages, separated by commas, that a command which loads the run must trust;
+def to_trust(config: Tree) -> str | None:
+    """The packages, separated by commas, that a command which loads a run must trust;
     ``__main__`` if only Python can name them again, None without any.
     """
-    named = packages(settings.plain)
+    named = [name for name in packages(config) if name.isidentifier()]
     return "__main__" if "__main__" in named else ",".join(named) or None

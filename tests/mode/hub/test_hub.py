@@ -62,7 +62,8 @@ def hub(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def pushed(hub, trained, command):
+def pushed(hub, trained, command, monkeypatch):
+    monkeypatch.setattr(push, "to_trust", lambda config: "mine" if config["algo"] else None)
     assert command("mode=push", f"checkpoint={trained}", "hub.repo=me/game") == 0
     return hub.root / "me/game"
 
@@ -77,8 +78,8 @@ def test_a_run_is_sent_with_its_card_and_the_weights_only(hub, pushed):
         f"checkpoints/{steps.copy().pop()}/{name}" for name in weights
     }
     card = (pushed / "README.md").read_text()
-    assert "rltrain mode=evaluate checkpoint=hf://me/game" in card
-    assert "load_policy('hf://me/game')" in card
+    assert "rltrain mode=evaluate checkpoint=hf://me/game trust=[mine]" in card
+    assert "load_policy('hf://me/game', trust=['mine'])" in card
     assert "outputs/" not in card, "no path of this machine"
     assert hub.private is True
 

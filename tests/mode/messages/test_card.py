@@ -8,6 +8,7 @@ from markdown_it import MarkdownIt
 from rltrain.config.compose import compose_checked
 from rltrain.errors import UNPRINTABLE
 from rltrain.mode.messages.card import card, describes_run, differences
+from rltrain.mode.messages.closing import to_trust
 
 FACTS = {
     "env_steps": 50_000,
@@ -99,6 +100,17 @@ def test_commands_of_several_processes_begin_with_torchrun(tmp_path):
     start = "torchrun --nproc-per-node=4 -m rltrain"
     text = card(tmp_path, settings(), FACTS, [COMMANDS[0], f"{start} resume=RUN"])
     assert f"```bash\n{COMMANDS[0]}\n{start} resume=RUN\n{start} config=" in text
+
+
+def test_what_must_be_trusted_is_in_every_command(tmp_path):
+    """Defect: the command that repeats a run was refused, and those of a run on the Hub."""
+    for address in (None, "hf://me/game"):
+        text = card(tmp_path, settings(), FACTS, [], "mine,ours", address)
+        assert (" seed=1 trust=[mine,ours]\n" in text) == (address is None)
+        assert "load_policy('" in text
+        assert ", trust=['mine', 'ours'])" in text
+    assert "```bash" not in card(tmp_path, settings(), FACTS, [], "__main__")
+    assert to_trust({"algo": {"loss": {"_target_": "x; rm -r /.Loss"}}}) is None
 
 
 def test_a_card_has_no_character_that_moves_the_cursor(tmp_path):
