@@ -90,12 +90,12 @@ def match(
     }
     every = list(itertools.combinations(agents, 2))
     record: JsonObject = {"request": request}
-    folder, pairings = begun(request, every)
+    folder = begun(request)
     if folder is None:
         new = results_folder("match")
         require_writable(new, advice=ELSEWHERE)
         with locked(new.parent):  # of two equal commands at once the other one finds this match
-            folder, pairings = begun(request, every)
+            folder = begun(request)
             if folder is None:
                 folder = new
                 put_text(folder / FILE, json_text(record | {"pairings": []}))
@@ -103,7 +103,7 @@ def match(
                 new.rmdir()
     require_writable(folder, advice=ELSEWHERE)
     require_no_folders(folder, PAGE)
-    screen = Screen(quiet=not loud)
+    screen, pairings = Screen(quiet=not loud), read_pairings(folder / FILE, every, number)
     screen.lines(
         f"Match {shown(folder)}: {plural(len(every), 'pairing')} of {number:,} battles"
         + (f", {len(pairings):,} of them done." if pairings else ".")
@@ -114,8 +114,7 @@ def match(
 
     with locked(folder, refuse):
         drop_temporary(folder, FILE)
-        pairings = begun(request, every)[1]
-        record["pairings"] = pairings
+        record["pairings"] = pairings = read_pairings(folder / FILE, every, number)
         with TemporaryDirectory(prefix=".tmp-", dir=folder) as copies:
             kept = [agent.copied(Path(copies)) for agent in agents]
             for first, second in [*itertools.combinations(kept, 2)][len(pairings) :]:
@@ -180,14 +179,12 @@ def identity(agent: MatchAgent) -> JsonObject:
     }
 
 
-def begun(
-    request: JsonObject, every: Sequence[tuple[MatchAgent, MatchAgent]]
-) -> tuple[Path | None, list[JsonObject]]:
-    """The folder of a match that this request has started, if any, and which of ``every`` pairing
-    are finished. A file that is not JSON is skipped.
+def begun(request: JsonObject) -> Path | None:
+    """The folder of a match that this request has started, if any. A file that is not JSON is
+    skipped.
 
     Raises:
-        CheckpointError: its file is damaged, or there is a link or a device in it.
+        CheckpointError: there is a link or a device in it.
     """
     same = json.loads(json.dumps(request))
     for path in sorted(Path.cwd().glob(f"outputs/match/*/{FILE}"), reverse=True):
@@ -196,15 +193,15 @@ def begun(
             log.warning("%s is damaged and is skipped: it is not a JSON object.", shown(path))
         if record.get("request") == same:
             require_plain(path.parent)
-            return path.parent, read_pairings(path, record, every, request["battles"])
-    return None, []
+            return path.parent
+    return None
 
 
 def read_pairings(
-    path: Path, record: JsonObject, every: Sequence[tuple[MatchAgent, MatchAgent]], battles: int
+    path: Path, every: Sequence[tuple[MatchAgent, MatchAgent]], battles: int
 ) -> list[JsonObject]:
-    """The finished pairings in the ``record`` of a match, which are the first of ``every``, with
-    all of their battles.
+    """The finished pairings in the file of a match, which are the first of ``every``, with all of
+    their battles.
 
     Args:
         battles: of each pairing.
@@ -212,7 +209,7 @@ def read_pairings(
     Raises:
         CheckpointError: they differ, or were not written by a match.
     """
-    pairings: Any = record.get("pairings")
+    pairings: Any = json_object(path).get("pairings")
     try:
         saved = read_strictly(tuple[SavedPairing, ...], json.dumps(pairings))
         if len(saved) > len(every):
