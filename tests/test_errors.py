@@ -77,10 +77,7 @@ class Mute:
         (AssertionError(np.array(["a"]), 2), "AssertionError: (array(['a'], dtype='<U1'), 2)"),
         (AssertionError(Mute()), "AssertionError"),
         (KeyError(Mute(), 1), "KeyError"),
-        (
-            ValidationError.from_exception_data("M", []),
-            "ValidationError: 0 validation errors for M",
-        ),
+        (ValidationError.from_exception_data("", []), "ValidationError: 0 validation errors for"),
         (SystemExit(3), "SystemExit: 3 (it would have ended the program)"),
     ],
     ids=lambda x: x if isinstance(x, str) else "",

@@ -107,7 +107,6 @@ def test_what_must_be_trusted_is_in_every_command(tmp_path):
     for address in (None, "hf://me/game"):
         text = card(tmp_path, settings(), FACTS, [], "mine,ours", address)
         assert (" seed=1 trust=[mine,ours]\n" in text) == (address is None)
-        assert "load_policy('" in text
         assert ", trust=['mine', 'ours'])" in text
     assert "```bash" not in card(tmp_path, settings(), FACTS, [], "__main__")
     assert to_trust({"algo": {"loss": {"_target_": "x; rm -r /.Loss"}}}) is None

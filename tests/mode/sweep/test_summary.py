@@ -60,12 +60,6 @@ def test_failed_jobs_and_those_that_never_began_are_named(own_folder, capsys):
     assert "resume=s, continues with the runs that have not finished" in shown
 
 
-def test_the_command_that_continues_trusts_what_the_sweep_trusted(own_folder, capsys):
-    plan = sweep(own_folder / "s", [("vdn", 1, None)])
-    summarize(replace(plan, typed=("seed=1,2", "trust=[mine]")))
-    assert "resume=s 'trust=[mine]', continues with" in capsys.readouterr().out
-
-
 def test_everything_is_shown_where_the_results_cannot_be_written(own_folder, capsys, monkeypatch):
     plan = sweep(own_folder / "s", [("vdn", 1, 2.0), ("vdn", 2, None)], n_jobs=4)
     monkeypatch.setattr(summary, "put_text", full)
@@ -205,6 +199,7 @@ OWN = "callbacks=[{_target_: tests.helpers.Failing}]"
     ("override", "resumes"),
     [
         ("seed=3", ", or resume=s,"),
+        ("trust=[mine]", ", or resume=s 'trust=[mine]',"),  # typed for the sweep
         (OWN, ", or resume=s 'trust=[tests]',"),
         ("hydra.searchpath=[pkg://tests]", ""),
         ("checkpoint=old", ""),
@@ -216,5 +211,5 @@ def test_the_command_that_continues_a_sweep_works(own_folder, capsys, override, 
     plan = sweep(own_folder / "s", [("vdn", 1, 2.0), ("vdn", 2, None)])
     done, failed = plan.jobs
     failed = replace(failed, overrides=(*failed.overrides, override))
-    summarize(replace(plan, jobs=(done, failed)))
+    summarize(replace(plan, jobs=(done, failed), typed=("seed=1,2", override)))
     assert f"The same command{resumes} continues with" in " ".join(capsys.readouterr().out.split())

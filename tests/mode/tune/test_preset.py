@@ -50,7 +50,5 @@ def test_a_preset_is_found_in_a_folder_of_any_name(tmp_path, name):
     (folder / "best.yaml").write_text(preset_text(["algo=dqn", "env=cartpole"], ["about"]))
     word = f"experiment={folder / 'best.yaml'}"
     for line in ([word], ["-m", word, "seed=range(3,5)"]):
-        jobs = entry.list_jobs(read(line)) if line[0] == "-m" else {"": [word]}
-        assert all(
-            compose_checked(job).settings().choices["env"] == "cartpole" for job in jobs.values()
-        )
+        for job in entry.list_jobs(read(line)).values():
+            assert compose_checked(job).settings().choices["env"] == "cartpole"
