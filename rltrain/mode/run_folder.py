@@ -310,6 +310,7 @@ class Journal(Record):
 
     def on_train_end(self, trainer: Training, value: None = None) -> None:
         status = "interrupted" if trainer.interrupted else "finished"
+        self.facts.pop("error", None)  # of its last test, which was made again
         self.write(trainer, status=status, finished=now())
 
     def on_exception(self, trainer: Training, value: BaseException) -> BaseException:
