@@ -21,7 +21,8 @@ def compile_ahead(name: str, kernel: Any) -> None:
     from rltrain.battles.engine.compile_cache import is_compiled
 
     missing = kernel.stats.cache_path is not None and not is_compiled(kernel)
-    if missing and name not in _begun and len(os.sched_getaffinity(0)) > 1:
+    several = not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) > 1
+    if missing and name not in _begun and several:
         _begun[name] = subprocess.Popen(
             [sys.executable, "-m", "rltrain.kernels", name],
             stdin=subprocess.DEVNULL,

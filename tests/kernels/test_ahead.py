@@ -65,6 +65,14 @@ def test_nothing_is_begun_that_is_compiled_or_is_not_shared_or_with_one_core(tmp
     assert Process.begun == []
 
 
+def test_systems_that_do_not_say_which_cores_a_process_may_use_compile_ahead(tmp_path, monkeypatch):
+    """Defect: the first compiled run on macOS ended in an AttributeError."""
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    ahead.compile_ahead("sequence_step", kernel(tmp_path))
+    assert len(Process.begun) == 1
+
+
 def test_of_feed_forward_agents_the_step_of_values_is_compiled_ahead(monkeypatch):
     names = []
     monkeypatch.setattr(td_step, "compile_ahead", lambda name, kernel: names.append(name))
