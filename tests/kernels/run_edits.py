@@ -12,7 +12,7 @@ from rltrain.algo.loss import td
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer import qmix
 from rltrain.algo.mixer.qmix import QMix
-from rltrain.algo.network import gru, normalization
+from rltrain.algo.network import gru, head, normalization
 from rltrain.algo.network.distribution import Categorical
 from rltrain.algo.optimizer import adam
 from rltrain.algo.policy import Policy
@@ -157,6 +157,7 @@ EDITS: dict[str, tuple[tuple[str, ...], Any]] = {
         make.in_both("agents.input.rest", lambda x: setattr(x, "agent_rows", torch.zeros(2, 2))),
     ),
     "numbers": (QMIX, make.in_both("agents.input.rest.numbers", lambda x: x.add_(1))),
+    "draw_levels": (IQN, make.times(head, "draw_levels", 0.5)),
     "steps": (IQN, make.in_both("agents.head.steps", lambda x: x.mul_(2))),
     "ReLU.forward": (DQN, make.constant(nn.ReLU, "forward", nn.Tanh.forward)),
     "builtin forward": (QMIX, make.constant(nn.ReLU, "forward", torch.tanh)),

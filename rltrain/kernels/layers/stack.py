@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rltrain.algo.network import head as heads
 from rltrain.algo.network.convolutions import Convolutions
 from rltrain.algo.network.distribution import (
     Categorical,
@@ -21,7 +22,7 @@ from rltrain.algo.network.distribution import (
     Scalar,
 )
 from rltrain.algo.network.feed_forward import FeedForward
-from rltrain.algo.network.head import Head, NoisyLinear, draw_levels
+from rltrain.algo.network.head import Head, NoisyLinear
 from rltrain.kernels.module_watch import ModuleWatch
 
 Layer = nn.Linear | nn.Conv2d | NoisyLinear
@@ -148,7 +149,7 @@ class Stack:
         if self.head is None:
             return None
         n_levels = self.distribution.levels[use]
-        levels = draw_levels(self.head, n_rows, n_levels, torch.device("cpu"))
+        levels = heads.draw_levels(self.head, n_rows, n_levels, torch.device("cpu"))
         return levels.contiguous().numpy()
 
     @property
