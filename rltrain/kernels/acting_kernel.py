@@ -7,8 +7,6 @@ side of each product as they are, and acting needs no copy of weights that chang
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from rltrain.common import numba_cache
@@ -17,8 +15,7 @@ from rltrain.kernels.arithmetic.activation_kernel import ONE, TWO, ZERO, sigmoid
 from rltrain.kernels.arithmetic.linear_kernel import add_product
 from rltrain.kernels.arithmetic.tile_kernel import F, padded
 
-SOURCES = (__file__, activation_kernel.__file__, *linear_kernel.SOURCES)
-njit = partial(numba_cache.njit, *SOURCES, fastmath={"contract", "nsz"})
+njit = numba_cache.arithmetic(__file__, activation_kernel, linear_kernel)
 
 
 @njit()

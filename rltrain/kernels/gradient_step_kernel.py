@@ -10,6 +10,7 @@ import numpy as np
 from rltrain.common import numba_cache
 
 F, ONE = np.float32, np.float32(1)
+njit = numba_cache.arithmetic(__file__)
 SUMS = 16  # one after the other they would wait for each other
 
 
@@ -24,7 +25,7 @@ class Adam(NamedTuple):
     eps: np.float32
 
 
-@numba_cache.njit(__file__, fastmath={"contract", "nsz"})
+@njit()
 def step(source, count, loss, max_norm, gradient, state, adam):
     """Divide ``source`` by ``count`` into ``gradient`` and make a step with it, unless loss or norm
     is not finite; bit for bit PyTorch's fused Adam.

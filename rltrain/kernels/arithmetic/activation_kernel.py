@@ -3,8 +3,6 @@
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from rltrain.common import numba_cache
@@ -12,8 +10,7 @@ from rltrain.common import numba_cache
 F, INT = np.float32, np.int32
 ZERO, ONE, TWO = F(0), F(1), F(2)
 
-# Not "reassoc", which would undo the rounding tricks, nor "nnan": NaN has to propagate.
-njit = partial(numba_cache.njit, __file__, fastmath={"contract", "nsz"}, inline="always")
+njit = numba_cache.arithmetic(__file__, inline="always")
 
 
 LOG2_E = F(1.44269504088896341)

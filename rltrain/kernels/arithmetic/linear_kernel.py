@@ -9,8 +9,6 @@ they are. R is padded to whole registers of columns, whose numbers mean nothing.
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -22,9 +20,7 @@ from rltrain.kernels.arithmetic import tile_kernel
 from rltrain.kernels.arithmetic.tile_kernel import COLUMNS, WIDTH, F, multiply, padded
 
 EPS = F(1e-5)  # of PyTorch's LayerNorm
-SOURCES = (__file__, tile_kernel.__file__)
-# not "nnan": NaN has to propagate
-njit = partial(numba_cache.njit, *SOURCES, fastmath={"contract", "nsz"})
+njit = numba_cache.arithmetic(__file__, tile_kernel)
 
 
 @intrinsic

@@ -7,8 +7,6 @@ action: values, logits of atoms, or quantiles.
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from rltrain.common import numba_cache
@@ -18,8 +16,7 @@ from rltrain.kernels.arithmetic.tile_kernel import F
 
 CATEGORICAL, QUANTILE = 1, 2
 HALF, ONE = F(0.5), F(1)
-SOURCES = (__file__, activation_kernel.__file__, tile_kernel.__file__)
-njit = partial(numba_cache.njit, *SOURCES, fastmath={"contract", "nsz"})
+njit = numba_cache.arithmetic(__file__, activation_kernel, tile_kernel)
 
 
 @njit()

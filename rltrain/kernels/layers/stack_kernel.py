@@ -18,8 +18,6 @@ as it lies in memory, the layout of other distributions.
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from rltrain.common import numba_cache
@@ -40,8 +38,7 @@ from rltrain.kernels.arithmetic.tile_kernel import F
 from rltrain.kernels.layers import distribution_kernel
 from rltrain.kernels.layers.distribution_kernel import means
 
-SOURCES = (__file__, *linear_kernel.SOURCES, *distribution_kernel.SOURCES)
-njit = partial(numba_cache.njit, *SOURCES, fastmath={"contract", "nsz"})
+njit = numba_cache.arithmetic(__file__, linear_kernel, distribution_kernel)
 TOGETHER = 256
 """Levels of rows that are evaluated together where nothing is learned."""
 

@@ -5,7 +5,6 @@ batches that the learning steps read.
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from rltrain.common import numba_cache
 from rltrain.kernels.arithmetic.tile_kernel import F
 
-njit = partial(numba_cache.njit, __file__, fastmath={"contract", "nsz"})
+njit = numba_cache.arithmetic(__file__)
 
 
 class BatchArrays(NamedTuple):

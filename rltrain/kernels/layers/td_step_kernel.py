@@ -8,8 +8,6 @@ T, B, N, R and A as in ``types``; networks, and K quantile levels or 0, as in ``
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from rltrain.common import numba_cache
@@ -25,8 +23,7 @@ from rltrain.kernels.layers.distribution_kernel import (
 from rltrain.kernels.layers.stack_kernel import differentiate, evaluate, n_weights, outputs
 from rltrain.kernels.layers.td_error_kernel import best_action, ends, errors, finish_window
 
-SOURCES = (__file__, *stack_kernel.SOURCES, td_error_kernel.__file__)
-njit = partial(numba_cache.njit, *SOURCES, fastmath={"contract", "nsz"})
+njit = numba_cache.arithmetic(__file__, stack_kernel, td_error_kernel)
 
 
 @njit()

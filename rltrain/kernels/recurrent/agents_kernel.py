@@ -9,7 +9,6 @@ zeros, except where said. A row's numbers depend neither on its chunk nor on the
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -19,12 +18,10 @@ from rltrain.kernels.arithmetic import activation_kernel, tile_kernel
 from rltrain.kernels.arithmetic.activation_kernel import ONE, TWO, ZERO, sigmoid
 from rltrain.kernels.arithmetic.tile_kernel import COLUMNS, F, add_outer, multiply, take_matrix
 
-SOURCES = (__file__, activation_kernel.__file__, tile_kernel.__file__)
 SLAB = 128
 """Rows whose gradients are added to those of the weights at once: they stay in the caches."""
 
-# Not "reassoc" nor "nnan": rounding is the same everywhere, and NaN has to propagate.
-njit = partial(numba_cache.njit, *SOURCES, fastmath={"contract", "nsz"})
+njit = numba_cache.arithmetic(__file__, activation_kernel, tile_kernel)
 
 
 class AgentArrays(NamedTuple):

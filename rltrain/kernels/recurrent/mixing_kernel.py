@@ -9,7 +9,6 @@ value of the state (these with ReLU), and the bias of layer 1.
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +18,7 @@ from rltrain.kernels.arithmetic import activation_kernel, tile_kernel
 from rltrain.kernels.arithmetic.activation_kernel import ONE, ZERO, elu
 from rltrain.kernels.arithmetic.tile_kernel import COLUMNS, F, add_outer, multiply, take_matrix
 
-SOURCES = (__file__, activation_kernel.__file__, tile_kernel.__file__)
-njit = partial(numba_cache.njit, *SOURCES, fastmath={"contract", "nsz"})
+njit = numba_cache.arithmetic(__file__, activation_kernel, tile_kernel)
 
 
 class MixerArrays(NamedTuple):

@@ -10,8 +10,6 @@ on. R sequences, H units.
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from rltrain.common import numba_cache
@@ -23,14 +21,7 @@ BLOCK = 16
 """Rows of a block. Larger blocks read the weights less often, smaller ones
 balance the threads better."""
 
-# Not "reassoc", which would undo the rounding tricks, nor "nnan": NaN has to propagate.
-njit = partial(
-    numba_cache.njit,
-    __file__,
-    activation_kernel.__file__,
-    tile_kernel.__file__,
-    fastmath={"contract", "nsz"},
-)
+njit = numba_cache.arithmetic(__file__, activation_kernel, tile_kernel)
 
 
 @njit()

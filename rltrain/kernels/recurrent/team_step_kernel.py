@@ -8,8 +8,6 @@ threads meet once, and their number changes no byte. Letters as in ``types``.
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -23,8 +21,7 @@ from rltrain.kernels.recurrent import agents_kernel, mixing_kernel
 from rltrain.kernels.recurrent.agents_kernel import agent_gradient, backward, forward, make_chunk
 from rltrain.kernels.recurrent.mixing_kernel import empty_mixed, mix, mixer_gradient, unmix
 
-SOURCES = (__file__, *agents_kernel.SOURCES, mixing_kernel.__file__, td_error_kernel.__file__)
-njit = partial(numba_cache.njit, *SOURCES, fastmath={"contract", "nsz"})
+njit = numba_cache.arithmetic(__file__, agents_kernel, mixing_kernel, td_error_kernel)
 ROWS = 32
 """Rows of one step that a chunk has at least, where its share is as large."""
 INDEPENDENT, SUM, MIX = 0, 1, 2

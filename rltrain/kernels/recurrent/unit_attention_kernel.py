@@ -9,8 +9,6 @@ R rows, O numbers in each, units of two kinds of k numbers, embedded to D, and Q
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from rltrain.common import numba_cache
@@ -21,9 +19,7 @@ from rltrain.kernels.arithmetic.tile_kernel import COLUMNS, WIDTH, F, add_outer,
 BLOCK, GROUP = 16, 256
 """Rows whose units are embedded together, and rows whose gradients are added together."""
 
-# not "reassoc", which would undo the rounding tricks, nor "nnan": NaN has to propagate
-SOURCES = (__file__, activation_kernel.__file__, tile_kernel.__file__)
-njit = partial(numba_cache.njit, *SOURCES, fastmath={"contract", "nsz"})
+njit = numba_cache.arithmetic(__file__, activation_kernel, tile_kernel)
 
 
 @njit()
