@@ -18,9 +18,9 @@ from rltrain.kernels.gradient_step import AdamStep, plain_adam
 from rltrain.kernels.layers.td_step import (
     NAMES,
     CompiledTDLoss,
-    batch_arrays,
     draw,
     end_of_mask,
+    input_arrays,
     loss_options,
 )
 from rltrain.kernels.module_watch import CompiledMethod, unreplaced
@@ -106,7 +106,7 @@ class CompiledLearning:
             batch = buffer.sample(trainer.batch_size, trainer.clock)
             trainer.stopwatch.lap("sampling")
             learner.check(batch)
-            arrays, mask_end = batch_arrays(self.agents, batch), end_of_mask(batch)
+            arrays, mask_end = input_arrays(self.agents, batch), end_of_mask(batch)
             if given is None or stack.draws_noise or stack.levels is not None:
                 given = draw(stack, target, arrays.action.shape, mask_end, options.double)
             networks, levels, noise = given

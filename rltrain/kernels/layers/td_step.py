@@ -171,7 +171,7 @@ class CompiledTDLoss(CompiledLoss):
     def step(self, online: Model, target: Model, batch: Batch) -> LossResult:
         """All networks and errors in one call."""
         (stack, other), mask_end = self.stacks(online, target), end_of_mask(batch)
-        arrays = batch_arrays(cast(FeedForward, online.agents), batch)
+        arrays = input_arrays(cast(FeedForward, online.agents), batch)
         options = loss_options(self.loss, batch.eta)
         networks, levels, noise = draw(stack, other, arrays.action.shape, mask_end, options.double)
         gradient, priority, sums = self.computed(arrays, levels, mask_end, networks, options)
@@ -269,14 +269,18 @@ def draw(
     return networks, (own, of_target, of_choice), noise
 
 
-def batch_arrays(agents: FeedForward, batch: Batch) -> Any:
-    """``BatchArrays`` whose observations are the inputs of the first layer, [T+1, B, N, …]."""
+def batch_arrays(batch: Batch) -> Any:
+    """``BatchArrays`` of a batch on the CPU, contiguous: others are compiled for again."""
     from rltrain.kernels.layers.td_error_kernel import BatchArrays
 
-    arrays = BatchArrays(*cpu_arrays(batch, BatchArrays._fields))
+    arrays = BatchArrays(*map(np.ascontiguousarray, cpu_arrays(batch, BatchArrays._fields)))
+    return arrays._replace(obs=arrays.obs.reshape(*arrays.obs.shape[:3], -1))
+
+
+def input_arrays(agents: FeedForward, batch: Batch) -> Any:
+    """``BatchArrays`` whose observations are the inputs of the first layer, [T+1, B, N, …]."""
+    arrays = batch_arrays(batch)
     if agents.input.bare:
-        inputs = arrays.obs
-    else:
-        rows = agents.input(batch.obs.flatten(0, 1), batch.last_action.flatten(0, 1), None)
-        inputs = rows.reshape(*batch.obs.shape[:3], -1).numpy()
-    return arrays._replace(obs=inputs.reshape(*arrays.obs.shape[:3], -1))
+        return arrays
+    rows = agents.input(batch.obs.flatten(0, 1), batch.last_action.flatten(0, 1), None)
+    return arrays._replace(obs=rows.reshape(*batch.obs.shape[:3], -1).numpy())

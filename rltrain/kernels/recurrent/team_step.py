@@ -17,7 +17,13 @@ from rltrain.algo.mixer.sum import Independent, Sum
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.interfaces import Model
 from rltrain.kernels.ahead import compile_ahead, wait
-from rltrain.kernels.layers.td_step import NAMES, CompiledLoss, loss_options, loss_result
+from rltrain.kernels.layers.td_step import (
+    NAMES,
+    CompiledLoss,
+    batch_arrays,
+    loss_options,
+    loss_result,
+)
 from rltrain.kernels.recurrent.target_values import Places, TargetValues
 from rltrain.kernels.recurrent.threads import MeasuredThreads
 from rltrain.kernels.recurrent.weights import TeamWeights, arrays, misfit, recurrent_only
@@ -94,7 +100,8 @@ class CompiledSequenceLoss(CompiledLoss):
         from rltrain.kernels.recurrent import team_step_kernel as kernel
 
         wait("sequence_step")
-        fields = batch_arrays(batch)
+        learned = batch.mask if batch.learned is None else batch.learned
+        fields = batch_arrays(batch)._replace(mask=learned.contiguous().numpy())
         n_actions, n_windows = fields.avail_actions.shape[-1], len(fields.weight)
         windows, in_range = kernel.windows(
             fields.last, fields.action, fields.last_action, n_actions
@@ -167,17 +174,3 @@ def run(arguments: tuple[Any, ...], n_threads: int) -> None:
 def helpers() -> ThreadPoolExecutor:
     """Threads that compute shares besides the one that learns."""
     return ThreadPoolExecutor(N_SHARES - 1, "rltrain-learner")
-
-
-def batch_arrays(batch: Batch) -> Any:
-    """``BatchArrays`` of a batch."""
-    from rltrain.kernels.layers.td_error_kernel import BatchArrays
-
-    learned = batch.mask if batch.learned is None else batch.learned
-    fields = {
-        name: getattr(batch, name).contiguous().numpy()
-        for name in BatchArrays._fields
-        if name not in ("obs", "mask")
-    }
-    obs = batch.obs.flatten(3).contiguous().numpy()
-    return BatchArrays(obs=obs, mask=learned.contiguous().numpy(), **fields)
