@@ -152,7 +152,8 @@ def _counterpart(
 
         kind = f"{type(part).__module__}:{type(part).__qualname__}".removeprefix("rltrain.")
         for row in COUNTERPARTS.get(kind, ()):
-            compiled = resolve_name(f"rltrain.kernels.{row.make}")(part, *options)
+            compiled = resolve_name(f"rltrain.kernels.{row.make}")
+            compiled = compiled if row.always else compiled(part, *options)
             if compiled is not None:
                 places = doubled(row.twins, [part, *objects], choice == "compiled")
                 return (row.method, compiled, places) if places is not None else ("", None, ())

@@ -101,11 +101,6 @@ def normalized(
     return np.minimum(np.maximum(out, -clip, out=out), clip, out=out)
 
 
-def compiled_choose(exploration: EpsilonGreedy) -> Callable[..., object]:
-    """The counterpart of ``EpsilonGreedy.choose``."""
-    return choose
-
-
 def choose(
     exploration: EpsilonGreedy,
     q: np.ndarray,

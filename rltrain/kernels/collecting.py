@@ -48,7 +48,7 @@ class CompiledCollecting:
             and isinstance(choose, CompiledMethod)
             and isinstance(values, CompiledMethod)
             and isinstance(stack := values.args[0], Stack)
-            and not (stack.draws_noise or stack.levels)
+            and not (stack.draws_noise or stack.head)
             and obs_alone(rollout.policy.agents.input)
         )
 

@@ -107,7 +107,7 @@ class CompiledLearning:
             trainer.stopwatch.lap("sampling")
             learner.check(batch)
             arrays, mask_end = input_arrays(self.agents, batch), end_of_mask(batch)
-            if given is None or stack.draws_noise or stack.levels is not None:
+            if given is None or stack.draws_noise or stack.head is not None:
                 given = draw(stack, target, arrays.action.shape, mask_end, options.double)
             networks, levels, noise = given
             try:

@@ -37,9 +37,8 @@ class CompiledMethod(partial[Any]):
 
     def leave(self) -> None:
         """Let the object compute with its class's own method again."""
-        part = self.args[-1]
-        if vars(part).get(self.name) is self:
-            delattr(part, self.name)
+        if vars(self.part).get(self.name) is self:
+            delattr(self.part, self.name)
 
 
 COMPILED: WeakSet[Any] = WeakSet()

@@ -15,10 +15,11 @@ class Counterpart(NamedTuple):
     make: str  # module:function below rltrain.kernels, from the object, and of a loss its model and
     # the options of ``compile_loss``, to the counterpart; None where there is none
     twins: tuple[str, ...]  # whose plain code it computes: files that ``# twin: kernels/…`` names
+    always: bool = False  # ``make`` names the counterpart itself
 
 
 PLAIN_LOSS = "layers/td_step.py", "layers/stack.py"
-CHOOSE = Counterpart("choose", "acting:compiled_choose", ("acting_kernel.py",))
+CHOOSE = Counterpart("choose", "acting:choose", ("acting_kernel.py",), always=True)
 DISTRIBUTIONAL = Counterpart(
     "__call__", "layers.td_step:compiled_loss", (*PLAIN_LOSS, "layers/distribution_kernel.py")
 )
@@ -27,7 +28,7 @@ OVER_UNITS = Counterpart(
 )
 COUNTERPARTS = {
     "algo.network.packing:PackedGRU": [
-        Counterpart("unroll", "recurrent.packed_gru:compiled_unroll", ("recurrent/packed_gru.py",))
+        Counterpart("unroll", "recurrent.packed_gru:gru", ("recurrent/packed_gru.py",), always=True)
     ],
     "algo.network.units.attention:UnitAttention": [OVER_UNITS],
     "algo.network.units.entities:AttackValues": [OVER_UNITS],

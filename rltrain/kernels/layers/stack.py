@@ -4,7 +4,7 @@ takes them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
@@ -122,8 +122,6 @@ class Stack:
         if not trunk or not advantage or value is None or embedding is None:
             return None
         stack = cls(trunk, advantage, value, sides, embedding)
-        if len({*map(id, stack.tensors)}) < len(stack.tensors):  # layers share weights
-            return None
         stack.watch, stack.distribution = ModuleWatch(agents), distribution
         if head.embed is not None:
             stack.head = head
@@ -138,11 +136,6 @@ class Stack:
     def tensors(self) -> list[Tensor]:
         """The tensors of ``parameters``."""
         return [tensor for table in self._tables for tensor in table.values()]
-
-    @property
-    def levels(self) -> Mapping[str, int] | None:
-        """Numbers of quantile levels of an implicit distribution, by use."""
-        return None if self.head is None else self.distribution.levels
 
     def draw_levels(self, n_rows: int, use: str) -> np.ndarray | None:
         """Quantile levels [n_rows, K] as the network draws them; None if it has none."""

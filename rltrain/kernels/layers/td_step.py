@@ -253,7 +253,7 @@ def draw(
         sizes: T, B, N.
         double: whether the online network chooses.
     """
-    n_steps, n_rows, implicit = sizes[0], sizes[1] * sizes[2], online.levels is not None
+    n_steps, n_rows, implicit = sizes[0], sizes[1] * sizes[2], online.head is not None
     own = online.draw_levels(mask_end * n_rows, "online")
     flat, noise = online.drawn()
     chooser, apart = flat, n_steps + (double and not implicit) - mask_end

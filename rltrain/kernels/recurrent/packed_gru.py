@@ -7,7 +7,6 @@ float32 use it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,6 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from rltrain.algo.network.packing import PackedGRU
-
-
-def compiled_unroll(cell: PackedGRU) -> Callable[..., Tensor]:
-    """The counterpart of ``PackedGRU.unroll``."""
-    return gru
 
 
 def gru(cell: PackedGRU, x: Tensor, first: Tensor, n_rows: list[int]) -> Tensor:

@@ -238,11 +238,10 @@ def misfit(model: Model) -> str | None:
     }
     if isinstance(mixer, QMix):
         embed, n_state = mixer.embed_dim, mixer.hyper_b_1.in_features
-        hyper, sizes = mixer.hyper_w_1, (mixer.n_agents * embed, embed, 1)
-        hidden = len(next(hyper.parameters(), ()))
+        hidden, n_one = len(next(mixer.hyper_w_1.parameters(), ())), mixer.n_agents * embed
         layers["hyper_b_1"] = mixer.hyper_b_1, embed, n_state
-        names = "hyper_w_1", "hyper_w_final", "V"
-        for name, n_hidden, n_out in zip(names, (hidden, hidden, embed), sizes, strict=True):
+        sizes = {"hyper_w_1": (hidden, n_one), "hyper_w_final": (hidden, embed), "V": (embed, 1)}
+        for name, (n_hidden, n_out) in sizes.items():
             network = getattr(mixer, name)
             if [type(x) for x in network.children()] != [nn.Linear, nn.ReLU, nn.Linear]:
                 return f"QMix.{name} is not Linear, ReLU, Linear"
