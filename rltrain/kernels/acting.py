@@ -113,7 +113,8 @@ def choose(
 
     action = np.empty(q.shape[:2], np.int64)
     epsilon = np.full(len(q), exploration.epsilon(clock))
-    acting_kernel.choose(q, available, epsilon, rng.random((2, *action.shape)), action)
+    given = map(np.ascontiguousarray, (q, available))
+    acting_kernel.choose(*given, epsilon, rng.random((2, *action.shape)), action)
     return action
 
 
@@ -159,7 +160,7 @@ class RecurrentStep:
         q = np.empty((n_envs, n_agents, self.n_actions), np.float32)
         after = np.empty(hidden.shape, np.float32)
         weights, scale = self.arrays(), np.float32(self.input.scale)
-        inputs = rows, last_action, hidden
+        inputs = map(np.ascontiguousarray, (rows, last_action, hidden))
         if not acting_kernel.step(*inputs, weights, n_last, n_ids, scale, q, after):
             raise IndexError("a previous action is out of range")
         return q, after

@@ -172,7 +172,7 @@ class Stack:
         *shape, n_inputs = rows.shape
         if n_inputs != self.n_inputs:
             raise ValueError(f"expected {self.n_inputs} inputs, got {n_inputs}.")
-        rows = rows.reshape(-1, n_inputs)
+        rows = np.ascontiguousarray(rows).reshape(-1, n_inputs)
         tau, (weights, _) = self.draw_levels(len(rows), "acting"), self.drawn()
         network = weights, self.shapes, self.cut, *self.outputs
         return stack_kernel.expected(rows, tau, *network).reshape(*shape, -1), hidden

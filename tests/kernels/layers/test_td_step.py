@@ -11,7 +11,7 @@ from rltrain import kernels
 from rltrain.algo.loss.distributional import CategoricalLoss, QuantileLoss, categorical_projection
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.network.feed_forward import FeedForward
-from rltrain.kernels.layers import td_step, td_step_kernel
+from rltrain.kernels.layers import td_step
 from rltrain.kernels.layers.distribution_kernel import categorical_error
 from rltrain.kernels.layers.stack import Stack
 from rltrain.kernels.layers.td_step import CompiledTDLoss
@@ -202,17 +202,3 @@ def test_a_compiled_projection_is_the_plain_one(support):
         )
         assert (work[2] >= 0).all()
         np.testing.assert_allclose(work[2], plain, rtol=0, atol=1e-6 + 1e-7 * abs(support[0]))
-
-
-def test_batches_that_are_not_contiguous_are_not_compiled_for_again():
-    """As callbacks may make them. Defect: the first one took a minute."""
-    spec = EnvSpec(n_agents=2, n_actions=5, obs_shape=(3,))
-    online, target = (make_model("mlp", "independent", spec, seed, **BARE) for seed in range(2))
-    loss, batch = CompiledTDLoss(LOSS), make_batch([5, 3, 1], spec=spec)
-    before = loss_and_grads(loss, online, target, batch)
-    n_versions = len(td_step_kernel.step.signatures)
-    names = "obs", "avail_actions", "action", "reward", "mask"
-    turned = {n: getattr(batch, n).transpose(0, 1).contiguous().transpose(0, 1) for n in names}
-    after = loss_and_grads(loss, online, target, replace(batch, **turned))
-    assert len(td_step_kernel.step.signatures) == n_versions
-    assert all(map(torch.equal, before, after))
