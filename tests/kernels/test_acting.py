@@ -87,9 +87,9 @@ def test_values_that_are_nan_are_refused():
         compiled.act(obs, available, np.zeros(6, bool), Clock())
 
 
-def made(**sizes):
+def made(more=True, **sizes):
     spec = EnvSpec(**{"n_agents": 3, "n_actions": 5, "obs_shape": (4,), **sizes})
-    return GRUAgents(spec=spec, hidden_dim=20, last_action=True, agent_id=True)
+    return GRUAgents(spec=spec, hidden_dim=20, last_action=more, agent_id=more)
 
 
 def inputs(agents, n_envs, n_agents=3, obs_shape=(4,)):
@@ -105,18 +105,12 @@ def require_equal_steps(agents, *given):
 
 @pytest.mark.parametrize("n_envs", [1, 7, 40])
 @pytest.mark.parametrize("n_agents", [1, 3])
+@pytest.mark.parametrize("more", [True, False])
 @torch.inference_mode()
-def test_the_recurrent_step_equals_the_tensor_operations(n_agents, n_envs):
-    """One agent has no id among its inputs."""
-    agents = made(n_agents=n_agents, obs_shape=(2, 2), obs_scale=0.5)
+def test_the_recurrent_step_equals_the_tensor_operations(more, n_agents, n_envs):
+    """With and without previous action and agent id; one agent has no id among its inputs."""
+    agents = made(more, n_agents=n_agents, obs_shape=(2, 2), obs_scale=0.5)
     require_equal_steps(agents, *inputs(agents, n_envs, n_agents, (2, 2)))
-
-
-@torch.inference_mode()
-def test_without_previous_action_and_agent_id():
-    spec = EnvSpec(n_agents=3, n_actions=5, obs_shape=(4,))
-    agents = GRUAgents(spec=spec, hidden_dim=20, last_action=False, agent_id=False)
-    require_equal_steps(agents, *inputs(agents, 2))
 
 
 @torch.inference_mode()

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -15,12 +14,12 @@ import torch
 from rltrain import kernels
 from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.algo.loss.td import TDLoss
+from rltrain.algo.policy import Policy
 from rltrain.kernels import acting_kernel
-from rltrain.kernels.acting import choose
 from rltrain.kernels.layers import stack_kernel, td_step_kernel
 from rltrain.kernels.recurrent import team_step_kernel
 from rltrain.types import Clock
-from tests.algo.batches import make_batch, make_model
+from tests.algo.batches import SPEC, make_batch, make_model
 
 SCRIPT = """
 import gc, json, runpy, sys
@@ -39,6 +38,8 @@ DISTRIBUTIONS = {
     *("step", "evaluate", "outputs", "expected", "behind_trunk", "differentiate", "distances"),
     *("means", "take_rows", "sized", "fits", "cosines"),
 }
+STEPS = td_step_kernel.step, team_step_kernel.step, acting_kernel.step
+COMPILED = *STEPS, acting_kernel.choose, stack_kernel.expected
 RULES = {"write_surroundings", "push_apart", "preferred", "meet_lines", "nearest"}  # flags
 
 
@@ -58,52 +59,30 @@ def test_the_backward_pass_that_is_compiled_first_is_the_one_that_is_used(tmp_pa
     assert compiled_more_than_once("td_step", "rltrain.kernels") <= TILES | FEW_LINES
 
 
-def part_of_more(x):
-    """The same numbers in a larger array."""
-    whole = torch.as_tensor(x).repeat_interleave(2, -1)[..., ::2]
-    return whole if isinstance(x, torch.Tensor) else whole.numpy()
-
-
-def learned(network, change):
-    names = "obs", "avail_actions", "action", "reward", "mask", "last_action"
-    batch = make_batch([5, 3, 1], seed=1)
+def learned(model, change):
+    batch, names = make_batch([5, 3, 1]), ("obs", "avail_actions", "action", "reward", "mask")
     batch = replace(batch, **{name: change(getattr(batch, name)) for name in names})
-    model = make_model(network, "independent")
     loss = kernels.compile_loss(TDLoss(gamma=0.9, double=True, n_step=1), model)
     return loss(model, model, batch, Clock()).gradient
 
 
-def stepped(network, change):
-    agents = make_model(network, "independent", last_action=False, agent_id=False).agents
-    kernels.compile_agents(agents)
-    given = torch.ones(3, 2, 3), torch.ones(3, 2, dtype=torch.int64)
-    with torch.no_grad():
-        return agents.step(*map(change, given), torch.ones(3, 2, agents.hidden_dim))[0]
+def acted(model, change):
+    parts = {"exploration": FixedEpsilon(epsilon=0.5), "rng": np.random.default_rng(0)}
+    policy = Policy(agents=model.agents, spec=SPEC, n_envs=3, **parts)
+    kernels.compile_policy(policy)
+    seen = torch.ones(3, 2, 3), torch.ones(3, 2, 4, dtype=torch.bool)
+    return policy.act(*(change(x).numpy() for x in seen), np.zeros(3, bool), Clock())
 
 
-def chosen(change):
-    q, available = np.ones((3, 2, 4), np.float32), np.ones((3, 2, 4), bool)
-    given = change(q), change(available), Clock(), np.random.default_rng(0)
-    return torch.from_numpy(choose(FixedEpsilon(epsilon=0.5), *given))
-
-
-GIVEN = {
-    "td_step": (td_step_kernel.step, partial(learned, "mlp")),
-    "team_step": (team_step_kernel.step, partial(learned, "gru")),
-    "layers": (stack_kernel.expected, partial(stepped, "mlp")),
-    "cells": (acting_kernel.step, partial(stepped, "gru")),
-    "choose": (acting_kernel.choose, chosen),
-}
-
-
-@pytest.mark.parametrize("name", GIVEN)
-def test_arrays_that_are_not_contiguous_are_not_compiled_for_again(name):
+@pytest.mark.parametrize("network", ["mlp", "gru"])
+@pytest.mark.parametrize("compute", [learned, acted])
+def test_arrays_that_are_not_contiguous_are_not_compiled_for_again(compute, network):
     """As callbacks and groups of agents make them. Defect: the first one took up to a minute."""
-    kernel, compute = GIVEN[name]
-    before = compute(lambda x: x)
-    n_versions = len(kernel.signatures)
-    assert torch.equal(compute(part_of_more), before)
-    assert len(kernel.signatures) == n_versions
+    model = make_model(network, "independent", last_action=False, agent_id=False)
+    before, versions = compute(model, lambda x: x), [f.signatures for f in COMPILED]
+    after = compute(model, lambda x: x.repeat_interleave(2, -1)[..., ::2])
+    np.testing.assert_array_equal(before, after)
+    assert [f.signatures for f in COMPILED] == versions
 
 
 def compiled_more_than_once(*command):
