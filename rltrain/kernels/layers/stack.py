@@ -22,7 +22,7 @@ from rltrain.algo.network.distribution import (
     Scalar,
 )
 from rltrain.algo.network.feed_forward import FeedForward
-from rltrain.algo.network.head import Head, NoisyLinear
+from rltrain.algo.network.head import NoisyLinear
 from rltrain.kernels.module_watch import ModuleWatch
 
 Layer = nn.Linear | nn.Conv2d | NoisyLinear
@@ -57,27 +57,26 @@ class Stack:
     """Layers of the trunk, which ends in a ReLU, of the head's one or two streams, and of the
     embedding of quantile levels.
 
-    ``shapes`` and ``cut`` describe them for ``stack_kernel``. ``sides`` [height, width] are those
-    of the images that come in; convolutions come first, with square kernels.
+    ``shapes`` and ``cut`` describe them for ``stack_kernel``. Convolutions come first, with square
+    kernels.
     """
-
-    head: Head | None = None  # of an implicit distribution
-    distribution: Any = None  # of an action's outputs
 
     def __init__(
         self,
+        agents: FeedForward,
         trunk: Sequence[Block],
         advantage: Sequence[Block],
         value: Sequence[Block],
-        sides: tuple[int, int] = (0, 0),
-        embedding: Sequence[Block] = (),
+        embedding: Sequence[Block],
     ) -> None:
+        self.watch, self.distribution = ModuleWatch(agents), cast(Any, agents.distribution)
+        self.head = agents.head if embedding else None  # of an implicit distribution
         blocks = [*trunk, *advantage, *value, *embedding]
         self.layers = [block.layer for block in blocks]
         self.cut = len(trunk), len(advantage)
         rows, sizes = [], []  # for stack_kernel, and for linear_kernel.with_noise
         self.n_products = 0  # multiplications for one row
-        height, width = sides
+        height, width = getattr(agents.torso, "sides", (0, 0))  # of the images that come in
         for layer, norm in blocks:
             n_out, fan_in = len(layer.weight), layer.weight[0].numel()
             noisy, n_norm = isinstance(layer, NoisyLinear), 0 if norm is None else 2 * n_out
@@ -100,32 +99,26 @@ class Stack:
         self._tables: list[dict[str, Any]] = [part._parameters for part in parts]
         self._norms = [block.norm for block in blocks if block.norm is not None]
         self._known: tuple[list[int], np.ndarray] = [], NO_POINTS
-        self.watch = ModuleWatch()
 
     @classmethod
     def of(cls, agents: nn.Module) -> Stack | None:
         """The layers of feed-forward agents; None if they are more than layers."""
         if type(agents) is not FeedForward:
             return None
-        head, rest = agents.head, agents.rest
+        head, torso, rest = agents.head, agents.torso, agents.rest
         distribution: nn.Module = agents.distribution
         known = type(distribution) in (Scalar, Categorical, Quantile, ImplicitQuantile)
         if not known or (rest is not None and rest.dim > 0):
             return None
-        torso, sides = agents.torso, (0, 0)
         trunk = plain_layers(torso, ends_in_relu=True)
         if type(torso) is Convolutions:
-            trunk, sides = plain_layers(torso.layers, True, (nn.Conv2d,)), torso.sides
+            trunk = plain_layers(torso.layers, True, (nn.Conv2d,))
         advantage = plain_layers(head.advantage, ends_in_relu=False)
         value = [] if head.value is None else plain_layers(head.value, ends_in_relu=False)
         embedding = [] if head.embed is None else plain_layers(head.embed, ends_in_relu=True)
         if not trunk or not advantage or value is None or embedding is None:
             return None
-        stack = cls(trunk, advantage, value, sides, embedding)
-        stack.watch, stack.distribution = ModuleWatch(agents), distribution
-        if head.embed is not None:
-            stack.head = head
-        return stack
+        return cls(agents, trunk, advantage, value, embedding)
 
     @cached_property
     def outputs(self) -> tuple[int, np.ndarray | None]:

@@ -42,6 +42,19 @@ class LossOptions(NamedTuple):
 
 
 @njit()
+def consistent(batch):
+    """Whether the fields have the same steps, windows and agents, one step or more."""
+    n_steps, n_windows, n_agents = batch.action.shape
+    obs, avail, reward = batch.obs.shape, batch.avail_actions.shape, batch.reward.shape
+    last_action, whole = batch.last_action.shape, (n_steps + 1, n_windows)
+    rows = obs[:3] == avail[:3] == last_action == (n_steps + 1, n_windows, n_agents)
+    rewards = reward[2] == 1 or reward[2] == n_agents
+    pairs = reward[:2] == batch.terminated.shape == batch.mask.shape == (n_steps, n_windows)
+    windows = batch.last.shape == batch.state.shape[:2] == whole and len(batch.weight) == n_windows
+    return rows and rewards and pairs and windows and n_steps > 0
+
+
+@njit()
 def ends(last):
     """[B]: the real transitions of every window, those before its first ``last``."""
     n_steps, n_windows = last.shape

@@ -99,7 +99,7 @@ class CompiledLoss(ABC):
         """The loss in compiled code.
 
         Raises:
-            IndexError: an action out of range.
+            IndexError: the batch does not fit the network, or an action is out of range.
         """
 
 

@@ -21,7 +21,13 @@ from rltrain.kernels.layers.distribution_kernel import (
     quantile_error,
 )
 from rltrain.kernels.layers.stack_kernel import differentiate, evaluate, n_weights, outputs
-from rltrain.kernels.layers.td_error_kernel import best_action, ends, errors, finish_window
+from rltrain.kernels.layers.td_error_kernel import (
+    best_action,
+    consistent,
+    ends,
+    errors,
+    finish_window,
+)
 
 njit = numba_cache.arithmetic(__file__, stack_kernel, td_error_kernel)
 
@@ -114,18 +120,13 @@ def fits(batch, levels, mask_end, networks, n_points, priority):
     n_outputs = shapes[n_trunk + n_stream - 1, 1]
     n_steps, n_windows, n_agents = batch.action.shape
     n_rows = n_windows * n_agents
-    obs, avail, reward = batch.obs.shape, batch.avail_actions.shape, batch.reward.shape
     weights = len(flat) == len(chooser) == len(target_flat) == n_weights(shapes)
-    values = obs[3] == n_inputs and avail[3] * n_points == n_outputs
-    rows = obs[:3] == avail[:3] == (n_steps + 1, n_windows, n_agents)
-    rewards = reward[2] == 1 or reward[2] == n_agents
-    pairs = reward[:2] == batch.terminated.shape == batch.mask.shape == (n_steps, n_windows)
-    windows = batch.last.shape == (n_steps + 1, n_windows)
-    windows = windows and len(batch.weight) == len(priority) == n_windows
-    bounds = 0 <= mask_end <= n_steps and n_steps > 0
+    values = batch.obs.shape[3] == n_inputs
+    values = values and batch.avail_actions.shape[3] * n_points == n_outputs
+    bounds = 0 <= mask_end <= n_steps and len(priority) == n_windows
     drawn = sized(levels[0], mask_end * n_rows)
     drawn = drawn and sized(levels[1], n_steps * n_rows) and sized(levels[2], n_steps * n_rows)
-    return weights and values and rows and rewards and pairs and windows and bounds and drawn
+    return consistent(batch) and weights and values and bounds and drawn
 
 
 @njit()

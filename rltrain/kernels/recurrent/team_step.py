@@ -102,13 +102,11 @@ class CompiledSequenceLoss(CompiledLoss):
         wait("sequence_step")
         learned = batch.mask if batch.learned is None else batch.learned
         fields = batch_arrays(batch)._replace(mask=learned.contiguous().numpy())
-        n_actions, n_windows = fields.avail_actions.shape[-1], len(fields.weight)
-        windows, in_range = kernel.windows(
-            fields.last, fields.action, fields.last_action, n_actions
-        )
-        if not in_range:
-            raise IndexError("an action is out of range")
+        n_windows = len(fields.weight)
         weights = [self._team_weights(model) for model in (online, target)]
+        windows, usable = kernel.windows(fields)
+        if not (usable and all(each.fits(fields) for each in weights)):
+            raise IndexError("the batch does not fit the network, or an action is out of range")
         sizes = fields.avail_actions.shape[2:]
         agents, mixers = zip(*(each.prepared(*sizes) for each in weights), strict=True)
         bounds = np.linspace(0, n_windows, min(N_SHARES, n_windows) + 1).astype(np.int64)

@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 from rltrain.common import numba_cache
 from rltrain.kernels.arithmetic.tile_kernel import F
 from rltrain.kernels.layers import td_error_kernel
-from rltrain.kernels.layers.td_error_kernel import best_action, ends, errors
+from rltrain.kernels.layers.td_error_kernel import best_action, consistent, ends, errors
 from rltrain.kernels.recurrent import agents_kernel, mixing_kernel
 from rltrain.kernels.recurrent.agents_kernel import agent_gradient, backward, forward, make_chunk
 from rltrain.kernels.recurrent.mixing_kernel import empty_mixed, mix, mixer_gradient, unmix
@@ -78,13 +78,17 @@ def step(
 
 
 @njit()
-def windows(last, action, last_action, n_actions):
+def windows(batch):
     """[2, B]: the real transitions of every window, those before its first ``last``; and the
-    windows, longest first. Whether every action of theirs is an index of ``n_actions``.
+    windows, longest first. Whether the fields of ``BatchArrays`` fit each other, and every action
+    of these is an index of ``avail_actions``.
     """
-    n_windows, in_range = action.shape[1], True
+    action, last_action, n_actions = batch.action, batch.last_action, batch.avail_actions.shape[3]
+    n_windows, in_range = action.shape[1], consistent(batch)
     out = np.empty((2, n_windows), np.int64)
-    out[0] = ends(last)
+    if not in_range:
+        return out, False
+    out[0] = ends(batch.last)
     for b in range(n_windows):
         t = out[0, b]
         for s in range(t + 1):

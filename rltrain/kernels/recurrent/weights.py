@@ -38,6 +38,16 @@ class TeamWeights:
         """Scale of observations."""
         return np.float32(self.input.scale)
 
+    def fits(self, batch: Any) -> bool:
+        """Whether ``BatchArrays`` have the sizes of the model."""
+        n_agents, n_actions = batch.avail_actions.shape[2:]
+        n_more = self.last_action * n_actions + self.agent_id * n_agents
+        sizes = [(n_actions, len(self.agents[-1])), (batch.obs.shape[3] + n_more, self.n_inputs)]
+        if self.mixer:
+            sizes.append((batch.state.shape[2], self.mixer[0].shape[1]))
+            sizes.append((n_agents * len(self.mixer[-1]), len(self.mixer[3])))
+        return all(given == expected for given, expected in sizes)
+
     def prepared(self, n_agents: int, n_actions: int) -> tuple[Any, Any]:
         """``AgentArrays`` and ``MixerArrays``; empty arrays of other mixers than QMIX."""
         from rltrain.kernels.recurrent.mixing_kernel import MixerArrays
