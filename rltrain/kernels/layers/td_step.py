@@ -157,7 +157,7 @@ class CompiledTDLoss(CompiledLoss):
     def computes_rows(self, online: Model, target: Model, mask_end: int, n_rows: int) -> bool:
         """Whether compiled code can compute batches of ``n_rows`` agents' windows."""
         entries = [cast(FeedForward, model.agents).input for model in (online, target)]
-        stack, other = self.stack(online.agents), self.stack(target.agents)
+        stack, other = self.stacks(online, target)
         if stack is None or other is None or entries[0].scale != entries[1].scale:
             return False
         one_noise = mask_end == 1 or not stack.draws_noise
@@ -197,17 +197,12 @@ class CompiledTDLoss(CompiledLoss):
             raise IndexError("the batch does not fit the network, or an action is out of range")
         return results
 
-    def stack(self, agents: nn.Module) -> Stack | None:
-        """The layers of the online or the target network; None where compiled code does not have
-        all.
-        """
-        if agents not in self._stacks:
-            self._stacks[agents] = Stack.of(agents)
-        return self._stacks[agents]
-
-    def stacks(self, *models: Model) -> list[Stack]:
-        """The layers of models that compiled code computes."""
-        return [cast(Stack, self.stack(model.agents)) for model in models]
+    def stacks(self, *models: Model) -> list[Any]:
+        """The layers of models; None in place of those that compiled code does not have."""
+        for model in models:
+            if model.agents not in self._stacks:
+                self._stacks[model.agents] = Stack.of(model.agents)
+        return [self._stacks[model.agents] for model in models]
 
 
 def end_of_mask(batch: Batch) -> int:
