@@ -103,10 +103,13 @@ class Trainer:
                 self.stopwatch.lap("other")
                 steps = self.rollout.collect(self.steps_per_collect, self.clock)
                 self.stopwatch.lap("collecting")
-                self.report(steps)
-                steps = self.callbacks.on_collect(self, steps)
-                self.buffer.add(steps)
-                self.learn(self.counted(steps))
+                if self.callbacks.watch_training:
+                    self.step_hooks.replay(self, self.callbacks, steps)
+                self.buffer.add(self.callbacks.on_collect(self, steps))
+                n_updates = self.counted(steps)  # also what callbacks did not store
+                for row in episode_metrics(steps.episodes):
+                    self.metrics.add("train", row)
+                self.learn(n_updates)
 
     @contextmanager
     def iteration(self) -> Iterator[None]:
@@ -151,13 +154,6 @@ class Trainer:
         """Whether the buffer holds enough steps."""
         enough = self.buffer.n_steps >= self.learning_starts or self.buffer.full
         return enough and self.buffer.ready(self.batch_size)
-
-    def report(self, steps: Steps) -> None:
-        """Add finished episodes to the metrics and call the step hooks, before ``on_collect``."""
-        for row in episode_metrics(steps.episodes):
-            self.metrics.add("train", row)
-        if self.callbacks.watch_training:
-            self.step_hooks.replay(self, self.callbacks, steps)
 
     def start(self) -> None:
         """Call the callbacks' ``on_train_start``, once.

@@ -1,6 +1,7 @@
 """The training loop: when it acts, learns, tests and ends."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 import rltrain
 from rltrain.callback import Callback, Callbacks, Due
 from rltrain.errors import EnvError
+from rltrain.types import STEP_FIELDS
 from tests.helpers import Failing, Penalty, rows, traced, trained, weights
 
 SLOW = pytest.mark.slow
@@ -219,6 +221,28 @@ def test_user_operators_change_what_is_stored_but_not_what_is_reported(small, tm
     result = trainer.iterate()
     assert result["train/return_mean"] >= 0
     assert result["learn/target_mean"] < -50
+
+
+def test_what_was_played_is_counted_whatever_is_stored(small, tmp_path):
+    """Defect: the clock counted what callbacks stored, and a resume found more episodes in the
+    metrics than on the clock.
+    """
+
+    class Half(Callback):
+        env_steps = 0
+
+        def on_collect(self, trainer, value):
+            self.env_steps += value.env_steps
+            n = len(value.last) // 2
+            part = {name: getattr(value, name)[:n] for name in STEP_FIELDS}
+            return replace(value, **part, episodes=())
+
+    trainer = rltrain.make_trainer([*small, "log.interval=1000"], run_dir=tmp_path)
+    half = Half()
+    trainer.callbacks = Callbacks([half, *trainer.callbacks.callbacks])
+    trainer.run(100)
+    assert trainer.clock.env_steps == half.env_steps
+    assert trainer.clock.episodes == trainer.metrics.counts["train/return_mean"] > 0
 
 
 def test_only_hooks_that_are_defined_are_called(monkeypatch):

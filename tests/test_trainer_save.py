@@ -51,14 +51,14 @@ class Counting(Plain):
         return np.array([self.episode, self.t], np.float32)
 
 
-def acting_at(hook, act):
-    """A callback that calls ``act(trainer)`` once, in a hook, after 100 env steps."""
+def acting_at(hook, act, after=100):
+    """A callback that calls ``act(trainer)`` once, in a hook, after that many env steps."""
 
     class Once(Callback):
         done = False
 
     def method(self, trainer, value=None):
-        if trainer.clock.env_steps > 100 and not self.done:
+        if trainer.clock.env_steps > after and not self.done:
             self.done = True
             act(trainer)
         return value
@@ -122,7 +122,8 @@ def test_no_transition_joins_two_episodes_after_an_exception_in_any_hook(tmp_pat
             trainer.save()
             return value
 
-    trainer = made(tmp_path, [acting_at(hook, fail), Saving()])
+    first_end = 40  # env steps of the collect in which the first episodes end
+    trainer = made(tmp_path, [acting_at(hook, fail, after=first_end), Saving()])
     with pytest.raises(error):
         trainer.train()
     resumed = made(tmp_path / "resumed")
