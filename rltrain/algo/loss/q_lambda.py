@@ -38,6 +38,7 @@ class LambdaLoss(Loss):
     @torch.no_grad()
     def targets(self, online: Model, transitions: Batch, last: Tensor) -> Tensor:
         """[T, E, M] for ``transitions`` (T = 1, B = T · E, in time order) and ``last`` [T+1, E]."""
+        online.train()  # a test may have disabled its noise
         q = online.agents.unroll(transitions, start=1).q[1:]
         action = greedy(q, transitions.avail_actions[1:])
         best = pick(q, action)

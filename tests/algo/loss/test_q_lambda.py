@@ -9,7 +9,7 @@ from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer.sum import Independent
 from rltrain.interfaces import Model
 from rltrain.types import Clock, EnvSpec
-from tests.algo.batches import Table, make_batch
+from tests.algo.batches import Table, make_batch, make_model
 
 LOSS = TDLoss(gamma=0.9, double=True, n_step=1)
 
@@ -41,6 +41,16 @@ def test_q_lambda_bootstraps_from_available_actions_only():
     transition = replace(transition, reward=torch.ones(1, 1, 1), avail_actions=available)
     y = LambdaLoss(gamma=0.5, trace=0.5).targets(model, transition, torch.zeros(2, 1).bool())
     assert y.item() == 6
+
+
+def test_q_lambda_targets_have_noise_also_after_a_test_switched_it_off():
+    """Defect: with worker processes, which act elsewhere, a test changed the next targets."""
+    spec = EnvSpec(n_agents=1, n_actions=2, obs_shape=(1,))
+    model = make_model("mlp", "independent", spec, noisy_sigma=0.5)
+    model.agents.eval()
+    state, transition = torch.get_rng_state(), make_batch([1], spec=spec)
+    LambdaLoss(gamma=0.5, trace=0.5).targets(model, transition, torch.zeros(2, 1).bool())
+    assert not torch.equal(torch.get_rng_state(), state)
 
 
 def test_q_lambda_learns_the_given_targets(tiny):
