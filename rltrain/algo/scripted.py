@@ -52,11 +52,11 @@ class Scripted:
         self, obs: np.ndarray, avail_actions: np.ndarray, last: np.ndarray, clock: Clock
     ) -> np.ndarray:
         """Available actions [E, N] int64 for the environment's current time step."""
-        action = self._decide()
+        planned = self._decide()
         available = avail_actions.astype(bool, copy=False)
-        chosen = action.copy()
+        action = planned.copy()  # which the decision function may keep
         explore(action, available, self._epsilon, self.rng)
-        self._acted = chosen, available, action
+        self._acted = planned, available, action
         return action
 
     def probability(self) -> np.ndarray:

@@ -12,15 +12,15 @@ from rltrain.types import Clock, EnvSpec
 
 
 class Ones:
-    """Two environments of three agents and four actions; their scripted policy chooses action 1
-    and counts its calls.
+    """Two environments of three agents and four actions; their scripted policy chooses action 1,
+    always in the same array, and counts its calls.
     """
 
     n_envs = 2
 
     def __init__(self):
         self.spec = EnvSpec(n_agents=3, n_actions=4, obs_shape=(1,))
-        self.calls = 0
+        self.calls, self.action = 0, np.ones((2, 3), np.int64)
 
     def scripted(self, name):
         assert name == "closest"
@@ -28,7 +28,7 @@ class Ones:
 
     def __call__(self):
         self.calls += 1
-        return np.ones((2, 3), np.int64)
+        return self.action
 
     def state_dict(self):
         return {"calls": self.calls}
