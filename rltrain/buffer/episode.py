@@ -14,6 +14,7 @@ from rltrain.buffer.priorities import Sampling, new_priorities
 from rltrain.buffer.sizes import require_free, require_total
 from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import BLOCK, blocks_until
+from rltrain.buffer.windows import read_windows
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import MOST_COUNTED, Count, saved_array
 from rltrain.errors import require_n_envs
@@ -169,24 +170,9 @@ class EpisodeBuffer:
         index = episode % self._size
         env, start, length = self._env[index], self._start[index], self._length[index]
         store, longest = self.store, -(-int(length[0]) // self._multiple) * self._multiple  # T
-        t = np.arange(longest + 1)[:, None]  # [T+1, 1]
-        rows = np.where(t <= length, store.rows(env, start + t), store.padding)  # [T+1, B]
-        mask = t[:-1] < length  # [T, B]
-        last_action = np.full((longest + 1, len(index), self.spec.n_agents), -1)
-        taken = store.arrays["action"][rows[:-1]].astype(np.int64)  # [T, B, N]
-        last_action[1:] = np.where(mask[:, :, None], taken, -1)
-        fields = {
-            "last_action": last_action,
-            "mask": mask,
-            "weight": weight.astype(np.float32),
-            "index": episode,
-        }
-        stored = {
-            "obs": store.frame_rows(env, start, start, rows),
-            **dict.fromkeys(("avail_actions", "state", "last"), rows),
-            **dict.fromkeys(("action", "reward", "terminated"), rows[:-1]),
-        }
-        return store.batch(fields, stored, {"burn_in": 0})
+        fields, rows = read_windows(store, env, start, longest, np.zeros_like(start), longest)
+        fields |= {"weight": weight.astype(np.float32), "index": episode}
+        return store.batch(fields, rows, {"burn_in": 0})
 
     def update_priority(self, index: Tensor, priority: Tensor) -> None:
         """Set the priorities [B] of those episodes ``index`` [B] that are still stored, if sampling

@@ -27,7 +27,7 @@ from rltrain.buffer.sizes import require_bytes, require_free, require_total
 from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import BLOCK
 from rltrain.buffer.window_starts import WindowStarts
-from rltrain.buffer.windows import look_back, rows_seen_in, seen_in, windows
+from rltrain.buffer.windows import look_back, read_windows
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import MOST_COUNTED, Count, Whole, require_range, saved_array
 from rltrain.errors import require_n_envs
@@ -235,22 +235,12 @@ class ReplayBuffer:
         start = step
         if self.burn_in > 0:
             start = look_back(store, self.starts.oldest, env, step, self.burn_in)
-        read = windows(store, env, start, self.length, step - start, n_learned)
-        ones = np.ones(len(item), np.float32)
-        rows = {} if store.as_in_batches else rows_seen_in(store, env, start, read.rows)
+        fields, rows = read_windows(store, env, start, self.length, step - start, n_learned)
         if self.keeps_hidden:
-            rows["hidden"] = read.rows[0]
-        fields = {
-            **(seen_in(store, read) if store.as_in_batches else {}),
-            "last_action": read.last_action,
-            "last": read.last,
-            "action": read.action,
-            "reward": read.reward,
-            "terminated": read.terminated,
-            "mask": read.mask,
-            "weight": ones if weight is None else weight.astype(np.float32),
-            "index": item,
-        }
+            rows["hidden"] = store.rows(env, start)
+        ones = np.ones(len(item), np.float32)
+        fields["weight"] = ones if weight is None else weight.astype(np.float32)
+        fields["index"] = item
         settings = {
             "mask_end": self.burn_in + n_learned,
             "burn_in": self.burn_in,

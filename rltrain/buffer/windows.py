@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -14,66 +13,46 @@ from rltrain.common import numba_cache
 
 njit = partial(numba_cache.njit, __file__, store_module.__file__)
 
-
-class Windows(NamedTuple):
-    """B windows of T transitions; everything after a window's final step is padding. Features of a
-    step are flat, and empty for fields that were not requested.
-    """
-
-    rows: np.ndarray  # [T+1, B] of the store
-    last: np.ndarray  # [T+1, B] bool
-    mask: np.ndarray  # [T, B] bool: learned transitions
-    action: np.ndarray  # [T, B, N] int64
-    last_action: np.ndarray  # [T+1, B, N] int64, -1 = none yet
-    reward: np.ndarray  # [T, B, R] float32
-    terminated: np.ndarray  # [T, B] bool
-    obs: np.ndarray  # [T+1, B, features] float32
-    avail_actions: np.ndarray  # [T+1, B, features] bool
-    state: np.ndarray  # [T+1, B, features] float32
-
-
+FIELDS = ("last", "mask", "action", "last_action", "reward", "terminated")
+SEEN = ("obs", "avail_actions", "state")
 NO_FLOATS, NO_FLAGS = np.zeros((0, 0), np.float32), np.zeros((0, 0), np.bool_)
+LARGE = 1 << 24
+"""Bytes from which windows are copied by NumPy, whose memory is faster when there is much of it."""
+Arrays = dict[str, np.ndarray]
 
 
-def windows(
+def read_windows(
     store: Store,
     env: np.ndarray,
     start: np.ndarray,
     length: int,
     first_learned: np.ndarray,
     n_learned: int,
-) -> Windows:
+) -> tuple[Arrays, Arrays]:
     """Windows of ``length`` transitions that begin at step ``start`` [B] of environment ``env``
-    [B]; the mask marks ``n_learned`` transitions of each, from ``first_learned`` [B] on. They
-    include the agents' inputs if the store has them in the format of batches.
+    [B]; everything after a window's final step is padding. The mask marks ``n_learned`` transitions
+    of each, from ``first_learned`` [B] on.
+
+    Returns:
+        the fields of a batch, and the rows [T+1, B] or [T+1, B, n_frames] of those that are not
+        stored in the format of batches, or large: arguments of ``Store.batch``.
     """
-    arrays = store.arrays
-    stored = tuple(arrays[name] for name in ("last", "action", "reward", "terminated"))
-    seen = NO_FLOATS, NO_FLAGS, NO_FLOATS
-    if store.as_in_batches:
-        seen = arrays["obs"], arrays["avail_actions"], arrays["state"]
+    at_once = (length + 1) * len(env) * store.bytes_per_step < LARGE and store.as_in_batches
+    stored = tuple(store.arrays[name] for name in ("last", "action", "reward", "terminated"))
+    seen: tuple[np.ndarray, ...] = (NO_FLOATS, NO_FLAGS, NO_FLOATS)
+    if at_once:
+        seen = tuple(store.arrays[name] for name in SEEN)
     places = store.table, store.begin, store.padding, env, start
-    return Windows(*_windows(places, length, first_learned, n_learned, stored, seen))
-
-
-def seen_in(store: Store, found: Windows) -> dict[str, np.ndarray]:
-    """Observations, available actions and states [T+1, B, …] of windows that hold them."""
-    arrays = {"obs": found.obs, "avail_actions": found.avail_actions, "state": found.state}
-    shape, shapes = found.rows.shape, store.shapes
-    return {name: array.reshape(shape + shapes[name]) for name, array in arrays.items()}
-
-
-def rows_seen_in(
-    store: Store, env: np.ndarray, start: np.ndarray, rows: np.ndarray
-) -> dict[str, np.ndarray]:
-    """Rows of observations, available actions and states of windows ``rows`` [T+1, B] that begin at
-    step ``start`` [B] of environment ``env`` [B].
-    """
+    rows, found, shown = _windows(places, length, first_learned, n_learned, stored, seen)
+    fields = dict(zip(FIELDS, found, strict=True))
+    if at_once:
+        shapes = (rows.shape + store.shapes[name] for name in SEEN)
+        return fields | dict(zip(SEEN, map(np.reshape, shown, shapes), strict=True)), {}
     first = start
     if store.n_frames > 1:  # stacks within the episode and the store
         first = look_back(store, store.begin, env, start, store.n_frames - 1)
     frames = store.frame_rows(env, start, first, rows)
-    return {"obs": frames, "avail_actions": rows, "state": rows}
+    return fields, {"obs": frames, "avail_actions": rows, "state": rows}
 
 
 def look_back(
@@ -132,8 +111,7 @@ def _windows(places, length, first_learned, n_learned, stored, seen):
                 last_action[t + 1, b, n] = action_of[row, n] if here else -1
             for r in range(reward.shape[2]):
                 reward[t, b, r] = reward_of[row, r]
-    seen_now = obs, avail, state
-    return rows, last, mask, action, last_action, reward, terminated, *seen_now
+    return rows, (last, mask, action, last_action, reward, terminated), (obs, avail, state)
 
 
 @njit()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from rltrain.buffer import windows
 from rltrain.buffer.store import BLOCK
 from rltrain.types import EnvSpec
 from tests.buffer.episodes import CLOCK, STEP_BYTES, PlainBuffer, assert_holds_the_newest, make
@@ -14,7 +15,8 @@ from tests.marks import slow_except
 
 
 @pytest.mark.parametrize("seed", slow_except([0, 1], range(8)))
-def test_random_streams_are_stored_as_plain_lists_store_them(seed: int) -> None:
+def test_random_streams_are_stored_as_plain_lists_store_them(seed: int, monkeypatch) -> None:
+    monkeypatch.setattr(windows, "LARGE", (1, 1 << 24)[seed % 2])
     rng = np.random.default_rng(seed)
     capacity = int(rng.integers(1, 40))
     buffer, plain, stream = make(capacity=capacity), PlainBuffer(3), Stream(seed)
