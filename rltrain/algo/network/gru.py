@@ -58,13 +58,7 @@ class GRUAgents(Agents):
             self.fc2 = nn.Linear(hidden_dim, spec.n_actions)
         else:
             self.head = Head(
-                n_in=hidden_dim,
-                n_actions=spec.n_actions,
-                distribution=self.distribution,
-                hidden_sizes=[],
-                dueling=False,
-                sigma=None,
-                layer_norm=False,
+                n_in=hidden_dim, n_actions=spec.n_actions, distribution=self.distribution
             )
         if orthogonal is not None:
             last = self.fc2 if self.head is None else self.head

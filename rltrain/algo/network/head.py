@@ -86,10 +86,10 @@ class Head(nn.Module):
         n_in: int,
         n_actions: int,
         distribution: Distribution,
-        hidden_sizes: Sequence[int],
-        dueling: bool,
-        sigma: float | None,
-        layer_norm: bool,
+        hidden_sizes: Sequence[int] = (),
+        dueling: bool = False,
+        sigma: float | None = None,
+        layer_norm: bool = False,
     ) -> None:
         super().__init__()
         self.n_actions, self.n_outputs = n_actions, distribution.n_outputs
