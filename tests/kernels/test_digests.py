@@ -42,7 +42,7 @@ CALLED_BY_KERNELS = {
     "algo.network.distribution:Distribution": "a protocol",
     "algo.exploration.interface:Exploration": "the base class, whose choose() is overridden",
     "algo.mixer.sum:need_team_reward": "a check",
-    "algo.mixer.qmix:need_state": "a check",
+    "algo.mixer.qmix:need_team_state": "a check",
     "algo.mixer.qmix:two_layers": "the layers that it makes are looked at",
     "algo.optimizer:_expected": "a check",
     "algo.optimizer:_checked": "a check",

@@ -9,8 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from rltrain.algo.loss.td import joint_value, penalized, real, taken_value, total
-from rltrain.algo.mixer.qmix import need_state, two_layers
-from rltrain.algo.mixer.sum import need_team_reward
+from rltrain.algo.mixer.qmix import need_team_state, two_layers
 from rltrain.algo.network.head import linear_layers
 from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.return_settings import Returns
@@ -36,8 +35,7 @@ class QTranCritic(Critic):
 
     def __init__(self, *, spec: EnvSpec, hidden_dim: int, embed_dim: Count) -> None:
         super().__init__()
-        need_team_reward("QTranCritic", spec)
-        need_state("QTranCritic", spec, "Type algo/loss=td.")
+        need_team_state("QTranCritic", spec, "Type algo/loss=td.")
         self.n_actions, size = spec.n_actions, hidden_dim + spec.n_actions
         self.Q = linear_layers(spec.state_dim + size, embed_dim, 1, 3)
         self.V = linear_layers(spec.state_dim, embed_dim, 1, 3)

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from rltrain.algo.loss.td import penalized, real, taken_value, total
-from rltrain.algo.mixer.qmix import need_state, two_layers
-from rltrain.algo.mixer.sum import need_team_reward
+from rltrain.algo.mixer.qmix import need_team_state, two_layers
 from rltrain.algo.network.head import linear_layers
 from rltrain.algo.network.normalization import RunningNorm
 from rltrain.algo.network.packing import zero_outside
@@ -38,8 +37,7 @@ class CentralCritic(Critic):
         self, *, spec: EnvSpec, make_agents: Callable[[], Agents], embed_dim: Count
     ) -> None:
         super().__init__()
-        need_team_reward("CentralCritic", spec)
-        need_state("CentralCritic", spec, "Type algo/loss=td.")
+        need_team_state("CentralCritic", spec, "Type algo/loss=td.")
         self.agents, self.mixer = make_agents(), CentralMixer(spec, embed_dim)
 
     @property

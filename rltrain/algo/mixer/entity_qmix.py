@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rltrain.algo.mixer.qmix import need_state, two_layers
-from rltrain.algo.mixer.sum import need_team_reward
+from rltrain.algo.mixer.qmix import need_team_state, two_layers
 from rltrain.algo.network.units.entities import rows
 from rltrain.common.number_types import Count
 from rltrain.interfaces import Mixer
@@ -34,8 +33,7 @@ class EntityQMix(Mixer):
 
     def __init__(self, *, spec: EnvSpec, embed_dim: Count, hypernet_dim: Count) -> None:
         super().__init__()
-        need_team_reward("EntityQMix", spec)
-        need_state("EntityQMix", spec)
+        need_team_state("EntityQMix", spec)
         blocks = (spec.layout or {}).get("state", {})
         if not {"allies", "enemies"} <= set(blocks):
             raise ValueError(

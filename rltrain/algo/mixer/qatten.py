@@ -7,8 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from rltrain.algo.mixer.qmix import need_state, two_layers
-from rltrain.algo.mixer.sum import need_team_reward
+from rltrain.algo.mixer.qmix import need_team_state, two_layers
 from rltrain.algo.network.units.entities import rows
 from rltrain.common.number_types import Count, Flag
 from rltrain.interfaces import Mixer
@@ -44,8 +43,7 @@ class Qatten(Mixer):
         weighted_heads: Flag,
     ) -> None:
         super().__init__()
-        need_team_reward("Qatten", spec)
-        need_state("Qatten", spec)
+        need_team_state("Qatten", spec)
         self.units = Units(spec)
         self.scale = math.sqrt(embed_dim)
         self.query_embedding_layers = nn.ModuleList(

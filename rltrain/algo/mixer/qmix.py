@@ -39,8 +39,7 @@ class QMix(Mixer):
         hypernet_dim: Count,
     ) -> None:
         super().__init__()
-        need_team_reward("QMix", spec)
-        need_state("QMix", spec)
+        need_team_state("QMix", spec)
         self.n_agents, self.embed_dim = spec.n_agents, embed_dim
 
         def hypernet(n_out: int) -> nn.Module:
@@ -67,8 +66,11 @@ def two_layers(n_in: int, n_hidden: int, n_out: int, *, bias: bool = True) -> nn
     return nn.Sequential(nn.Linear(n_in, n_hidden), nn.ReLU(), nn.Linear(n_hidden, n_out, bias))
 
 
-def need_state(name: str, spec: EnvSpec, instead: str | None = None) -> None:
-    """ValueError unless the environment has a global state; ``instead`` says what to type."""
+def need_team_state(name: str, spec: EnvSpec, instead: str | None = None) -> None:
+    """ValueError unless the environment returns one team reward and has a global state; without
+    one, ``instead`` says what to type.
+    """
+    need_team_reward(name, spec)
     if spec.state_dim == 0:
         one = "algo=dqn for one agent, without algo/mixer."
         usual = one if spec.n_agents == 1 else "algo=vdn or algo=iql."

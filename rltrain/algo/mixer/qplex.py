@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rltrain.algo.mixer.qatten import StateAttention
-from rltrain.algo.mixer.qmix import need_state, two_layers
-from rltrain.algo.mixer.sum import need_team_reward
+from rltrain.algo.mixer.qmix import need_team_state, two_layers
 from rltrain.algo.network.head import linear_layers
 from rltrain.common.number_types import Count, Flag, NonNegative
 from rltrain.interfaces import Mixer
@@ -48,8 +47,7 @@ class QPlex(Mixer):
         kernel_dim: Count,
     ) -> None:
         super().__init__()
-        need_team_reward("QPlex", spec)
-        need_state("QPlex", spec)
+        need_team_state("QPlex", spec)
         self.hyper_w_final = two_layers(spec.state_dim, hypernet_dim, spec.n_agents)
         self.V = two_layers(spec.state_dim, hypernet_dim, spec.n_agents)
         self.si_weight = ImportanceWeights(spec, kernels, kernel_layers, kernel_dim)
@@ -89,8 +87,7 @@ class QPlexAttention(Mixer):
         kernel_dim: Count,
     ) -> None:
         super().__init__()
-        need_team_reward("QPlexAttention", spec)
-        need_state("QPlexAttention", spec)
+        need_team_state("QPlexAttention", spec)
         self.attention_penalty = attention_penalty
         self.attention_weight = StateAttention(
             spec, heads, embed_dim, hypernet_dim, weighted_heads=weighted_heads
