@@ -35,6 +35,7 @@ OVERRIDES = {
     "algo.steps_per_collect": 7,
     "algo.learning_starts": 30,
     "algo.batch_size": 4,
+    "algo.target_update": {"env_steps": None, "updates": 1},
 }
 
 

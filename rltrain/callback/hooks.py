@@ -281,7 +281,10 @@ def pass_on(hooks: Sequence[Hook], trainer: Training, value: object = None) -> A
                         f"{hook} returned {metric}={x!r}, which would replace that of the clock. "
                         f"Expected another name, such as custom/{metric}."
                     )
-            value = {name: x.item() if isinstance(x, np.number) else x for name, x in value.items()}
+            own = (
+                x.item() if isinstance(x, np.number) else +x for x in value.values()
+            )  # +True is 1
+            value = dict(zip(value, own, strict=True))
     return value
 
 

@@ -102,6 +102,7 @@ def counters(
     updates = config["algo"].get("target_update") or {}
     period = [name for name in clock if updates.get(name) is not None]
     most = clock[period[0]] if period else max(clock.values())
+    most += 1  # of an update that an exception left uncounted
     yield "target_update.done_at", state["learner"]["target_update"].get("done_at", 0), 0, most
     for key, count in state["metrics"]["counts"].items():
         own = clock["updates" if key.startswith("learn/") else "episodes"]
