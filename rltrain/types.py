@@ -57,13 +57,11 @@ class EnvSpec:
     # [start, stop) hold scale * (0 … 255)
     channels: Literal["auto", "first", "last"] = "auto"  # configured channel axis of images
     first_action: Annotated[int, Field(strict=True)] = 0  # the environment's number of action 0
-    action_components: tuple[tuple[int, int], ...] | None = (
-        None  # (number of values, first value) of each, if actions are numbered combinations
-    )
+    action_components: tuple[tuple[int, int], ...] | None = None  # (number of values, first value)
+    # of each, if actions are numbered combinations
     action_dtype: str = "int64"  # of the environment's own actions that have components
-    agents: tuple[tuple[str | int, SpecRecord, SpecRecord], ...] | None = (
-        None  # PettingZoo: name, observation space and action space of each
-    )
+    agents: tuple[tuple[str | int, SpecRecord, SpecRecord], ...] | None = None  # PettingZoo: name,
+    # observation space and action space of each
     joint: Literal["tuple", "components"] | None = None  # agents are the entries of a
     # Gymnasium environment's Tuple spaces, or the components of its actions
     masks_actions: bool = False  # some actions are not always available
@@ -123,9 +121,7 @@ class Steps:
     action: np.ndarray  # [T, E, N] int64; meaningless where last is set
     reward: np.ndarray  # [T, E, R] float32
     terminated: np.ndarray  # [T, E] bool
-    lost: (
-        np.ndarray
-    )  # [E] bool: the environment crashed; drop its open episode before adding these steps
+    lost: np.ndarray  # [E] bool: it crashed; drop its open episode before adding these steps
     episodes: tuple[Episode, ...] = ()  # ordered by final step, then by environment
     hidden: np.ndarray | None = None  # [T, E, N, H], if the buffer stores it
     values: np.ndarray | None = None  # … [T, E, N, 2] float32: of the actions taken, of the best

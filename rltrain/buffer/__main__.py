@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 
+from rltrain.buffer.fields import step_fields
 from rltrain.buffer.replay import ReplayBuffer
 from rltrain.common.file_rows import move_rows
 from rltrain.types import Clock, EnvSpec, Steps
@@ -32,19 +35,12 @@ def compile_kernels() -> None:
         first_hidden="zero",
         agents="lockstep",
     )
-    shape = (8, 1)
-    buffer.add(
-        Steps(
-            obs=np.zeros((*shape, 1, 2), np.float32),
-            avail_actions=np.ones((*shape, 1, 2), np.uint8),
-            state=np.zeros((*shape, 0), np.float32),
-            last=np.zeros(shape, np.bool_),
-            action=np.zeros((*shape, 1), np.int64),
-            reward=np.zeros((*shape, 1), np.float32),
-            terminated=np.zeros(shape, np.bool_),
-            lost=np.zeros(1, np.bool_),
-        )
-    )
+    steps: dict[str, Any] = {
+        name: np.zeros((8, 1, *shape), dtype)
+        for name, (shape, dtype) in step_fields(SPEC, "float32").items()
+    }
+    steps["avail_actions"][:], steps["action"] = True, np.zeros((8, 1, 1), np.int64)
+    buffer.add(Steps(**steps, lost=np.zeros(1, np.bool_)))
     batch = buffer.sample(2, Clock())
     buffer.update_priority(batch.index, torch.ones(2))
     buffer.starts.priorities = None

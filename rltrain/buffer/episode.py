@@ -247,11 +247,13 @@ class EpisodeBuffer:
         self._oldest = self._next = int(oldest)
         self.n_steps = 0
         for i, (e, n_steps, n_before) in enumerate(zip(env, length, before, strict=True)):
-            self._restore(e, first, n_before + n_steps, state)
+            n_all = n_before + n_steps
+            self._make_room(self.store.blocks_to_append(n_all, np.array([e])))
+            self.store.append_saved(e, state, first, n_all)
             self._open[e] += n_before
             if i < len(state["length"]):
                 self._finish(e, int(self.store.end[e]) - 1)
-            first += n_before + n_steps
+            first += n_all
         if self.priorities is not None:
             row = np.arange(self._oldest, self._next) % self._size
             priority = np.asarray(state["priority"])
@@ -314,11 +316,6 @@ class EpisodeBuffer:
             self.priorities.remove(np.array([row]))
         self._oldest += 1
         self.n_steps -= length
-
-    def _restore(self, e: int, first: int, n_steps: int, state: StateDict) -> None:
-        """Append the steps ``first … first + n_steps`` of a saved state to environment ``e``."""
-        self._make_room(self.store.blocks_to_append(n_steps, np.array([e])))
-        self.store.append_saved(e, state, first, n_steps)
 
 
 def episode_blocks(n_episodes: int, max_steps: int, n_envs: int) -> int:

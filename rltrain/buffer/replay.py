@@ -276,16 +276,16 @@ class ReplayBuffer:
         require_n_envs("buffer", state["n_envs"], self.n_envs)
         window = "algo.loss.n_step, buffer.sequence_length and buffer.burn_in"
         items, sampler = len(state.get("priority", ())), "buffer.sampler and buffer.agents"
-        for what, saved, here, keys in (
-            (
-                "steps per environment",
+        sizes = {
+            "steps per environment": (
                 state["steps_per_env"],
                 self.steps_per_env,
                 "buffer.capacity",
             ),
-            ("transitions in a window", state["length"], self.length, window),
-            ("priorities", items, self.starts.n_items, sampler),
-        ):
+            "transitions in a window": (state["length"], self.length, window),
+            "priorities": (items, self.starts.n_items, sampler),
+        }
+        for what, (saved, here, keys) in sizes.items():
             if saved != here:
                 raise ValueError(
                     f"The saved buffer has {saved} {what}, this one {here}: use the {keys} that it "
