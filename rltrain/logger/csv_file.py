@@ -16,7 +16,7 @@ from rltrain.common.files import replacing
 from rltrain.common.json_text import without_nan
 from rltrain.errors import printable
 from rltrain.logger.jsonl import read_rows
-from rltrain.logger.loggers import Logger
+from rltrain.logger.loggers import Logger, append
 
 if TYPE_CHECKING:
     from rltrain.types import Clock
@@ -45,8 +45,7 @@ class CsvFile(Logger):
             self.columns = table[0]
             return
         columns, self.columns = self.columns, []
-        with self.path.open("a", encoding="utf-8", newline="") as file:
-            file.write(csv_text([[line.get(name) for name in columns]]))
+        append(self.path, csv_text([[line.get(name) for name in columns]]).encode())
         self.columns = columns
 
     def cut(self, offset: int) -> None:

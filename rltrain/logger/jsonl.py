@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rltrain.common.files import JsonObject, sync
 from rltrain.common.json_text import json_lines, without_nan
 from rltrain.common.metrics import read_row
-from rltrain.logger.loggers import Logger
+from rltrain.logger.loggers import Logger, append
 
 if TYPE_CHECKING:
     from rltrain.types import Clock
@@ -38,7 +38,7 @@ def read_rows(path: Path) -> Iterator[JsonObject]:
 @dataclass(eq=False)
 class JsonLines(Logger):
     """``metrics.jsonl``: one object per line, flushed; append-only except for ``cut``, which a
-    resume calls. A row that does not fit on the disk is not there in part either.
+    resume calls.
     """
 
     path: Path
@@ -51,13 +51,7 @@ class JsonLines(Logger):
 
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
         line = {**asdict(clock), "seconds": round(seconds, 3), **without_nan(row)}
-        before = self.offset
-        try:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
-        except OSError:
-            self.cut(before)
-            raise
+        append(self.path, f"{json.dumps(line)}\n".encode())
 
     def sync(self) -> None:
         if self.path.exists():

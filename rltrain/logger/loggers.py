@@ -52,6 +52,22 @@ class Logger(Stateful):
         """Write what is left; called once, at the end of a run."""
 
 
+def append(path: Path, content: bytes) -> None:
+    """Add to a file, which is made; what does not fit on the disk is not there in part either.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    with path.open("ab", buffering=0) as file:
+        before = file.tell()
+        try:
+            while content:
+                content = content[file.write(content) :]
+        except OSError:
+            file.truncate(before)
+            raise
+
+
 class Loggers:
     """Several loggers; training continues whatever happens to one. The first failure of a logger is
     shown, and after its ``patience`` it is switched off.

@@ -1,9 +1,11 @@
 """TensorBoard events, with the names of metrics.jsonl."""
 
 import importlib.util
+import resource
 
 import pytest
 
+from rltrain.logger.loggers import Loggers
 from rltrain.logger.tensorboard import TensorBoard
 from rltrain.types import Clock
 
@@ -59,6 +61,32 @@ def test_nothing_stays_of_what_a_run_abandoned(tmp_path):
     resumed.write(Clock(20), 0.5, {"a": 2.0})
     resumed.close()
     assert written(tmp_path / "tensorboard")[0]["a"] == [(10, 1.0), (20, 2.0)]
+
+
+def test_rows_keep_any_name_and_are_there_before_the_run_ends(tmp_path):
+    """Defect: those of the last two minutes were lost where a run was killed after a checkpoint."""
+    pytest.importorskip("tensorboardX")
+    logger = TensorBoard(run_dir=tmp_path, config={})
+    logger.write(Clock(10), 0.5, {"test/win_rate/3m vs. 8m": 0.5})
+    Loggers([logger]).state_dict()
+    assert written(tmp_path / "tensorboard")[0]["test/win_rate/3m vs. 8m"] == [(10, 0.5)]
+
+
+def test_rows_for_which_the_disk_had_no_room_are_left_out(tmp_path):
+    """Defect: the run waited forever."""
+    pytest.importorskip("tensorboardX")
+    logger = TensorBoard(run_dir=tmp_path, config={})
+    logger.write(Clock(10), 0.5, {"a": 1.0})
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (logger.path.stat().st_size + 9, limits[1]))
+    try:
+        for step in (20, 30):
+            with pytest.raises(OSError, match="too large"):
+                logger.write(Clock(step), 0.5, {"a": 1.0})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    logger.write(Clock(40), 0.5, {"a": 1.0})
+    assert written(tmp_path / "tensorboard")[0]["a"] == [(10, 1.0), (40, 1.0)]
 
 
 @pytest.mark.parametrize("name", ["tensorboard", "trackio"])
