@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from rltrain.algo.checks import described, stacked_shape
+from rltrain.common.metrics import plain_metrics
 from rltrain.errors import memory_problem, reason
 from rltrain.interfaces import Agents, Mixer
 from rltrain.types import Batch, Clock, EnvSpec, Output, module_device
@@ -88,19 +89,14 @@ def require_facts(exploration: Any) -> None:
     """Check what an exploration says about itself: its metrics, and when it stops changing.
 
     Raises:
-        ValueError: what it returned or raised.
+        UsageError, ValueError: what it returned or raised.
     """
     name, of = type(exploration).__name__, "the start of training"
     metrics = _called(
         f"{name}.metrics (algo.exploration)", exploration.metrics, {"clock": Clock()}, of
     )
     end = _called(f"{name}.ends_at (algo.exploration)", exploration.ends_at, {}, of)
-    if not isinstance(metrics, Mapping) or not all(
-        isinstance(k, str) and isinstance(x, (int, float, np.number)) for k, x in metrics.items()
-    ):
-        raise ValueError(
-            f"{name}.metrics (algo.exploration) returned {metrics!r}: expected numbers by name."
-        )
+    plain_metrics(f"{name}.metrics (algo.exploration)", metrics)
     if end is not None and not isinstance(end, int):
         raise ValueError(
             f"{name}.ends_at (algo.exploration) returned {end!r}: expected an env step, or None."

@@ -11,18 +11,17 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
-import numpy as np
-
 from rltrain.callback.training import Training
+from rltrain.common.metrics import CLOCK, plain_metrics
 from rltrain.common.number_types import saved_number
 from rltrain.common.stateful import Stateful, class_name, named
 from rltrain.errors import UsageError, did_you_mean, reason
-from rltrain.types import Batch, Clock, StateDict, Steps, StepView, Trajectory, UpdateResult
+from rltrain.types import Batch, StateDict, Steps, StepView, Trajectory, UpdateResult
 
 log = logging.getLogger("rltrain")
 
@@ -149,7 +148,6 @@ class Due(Stateful):
 
 TEST_HOOKS = ("on_episode_start", "on_step", "on_episode_end")
 METRIC_HOOKS = ("on_log", "on_test_end")
-CLOCK = ("seconds", *(field.name for field in fields(Clock)))
 VALUES = Steps, Batch, UpdateResult, Trajectory, StepView, Mapping
 """Types of the values that hooks pass on."""
 STEP_HOOKS = (*TEST_HOOKS, "on_trajectory")
@@ -273,18 +271,12 @@ def pass_on(hooks: Sequence[Hook], trainer: Training, value: object = None) -> A
                 "return value"
             )
         if hook.name in METRIC_HOOKS and isinstance(value, Mapping):
-            for metric, x in value.items():
-                if not (isinstance(metric, str) and isinstance(x, (int, float, np.number))):
-                    raise UsageError(f"{hook} returned {metric}={x!r}: expected numbers by name.")
-                if metric in CLOCK:
-                    raise UsageError(
-                        f"{hook} returned {metric}={x!r}, which would replace that of the clock. "
-                        f"Expected another name, such as custom/{metric}."
-                    )
-            own = (
-                x.item() if isinstance(x, np.number) else +x for x in value.values()
-            )  # +True is 1
-            value = dict(zip(value, own, strict=True))
+            value = plain_metrics(str(hook), value)
+            if taken := next((name for name in CLOCK if name in value), None):
+                raise UsageError(
+                    f"{hook} returned {taken}={value[taken]}, which would replace that of the "
+                    f"clock. Expected another name, such as custom/{taken}."
+                )
     return value
 
 

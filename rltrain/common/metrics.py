@@ -195,21 +195,33 @@ def summarize(episodes: list[Episode]) -> dict[str, float]:
     return {**out, "test/return_std": math.sqrt(variance)}
 
 
+def plain_metrics(source: str, returned: object) -> dict[str, float]:
+    """The metrics that a function of the user's returned; true and false are 1 and 0.
+
+    Raises:
+        UsageError: something other than numbers by name, with ``source``, the function.
+    """
+    import numpy as np  # the names of metrics need no arrays
+
+    expected = "expected numbers by name, such as {'return_mean': 1.5}"
+    if not isinstance(returned, Mapping):
+        raise UsageError(f"{source} returned {returned!r}: {expected}.")
+    for name, value in returned.items():
+        if not (isinstance(name, str) and isinstance(value, numbers.Real | np.bool_)):
+            raise UsageError(f"{source} returned {name}={value!r}: {expected}.")
+    return {name: float(value) for name, value in returned.items()}
+
+
 def test_metrics(returned: object) -> dict[str, float]:
     """The metrics that a test function returned, names without a group in the group ``test``.
 
     Raises:
-        UsageError: no metrics, or values that are not numbers.
+        UsageError: none, or values that are not numbers.
     """
-    if not isinstance(returned, Mapping) or not returned:
-        raise UsageError(
-            "test.function: expected metrics by name, such as {'return_mean': 1.5}, got "
-            f"{returned!r}."
-        )
-    for name, value in returned.items():
-        if isinstance(value, bool) or not isinstance(value, numbers.Real):
-            raise UsageError(f"test.function: {name} is {value!r}, expected a number.")
-    return {k if "/" in k else f"test/{k}": float(v) for k, v in returned.items()}
+    metrics = plain_metrics("test.function", returned)
+    if not metrics:
+        raise UsageError("test.function returned no metrics: expected at least one number by name.")
+    return {name if "/" in name else f"test/{name}": value for name, value in metrics.items()}
 
 
 COMPARED = ("test/win_rate", "test/return_mean")
