@@ -65,7 +65,10 @@ def as_csv(table: Table) -> str:
     return csv_text([header, *rows])
 
 
-WORDS = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum"}
+WORDS = {
+    **{"\\": "backslash", "~": "asciitilde", "^": "asciicircum"},
+    **{"<": "less", ">": "greater", "|": "bar"},
+}
 SPECIAL = str.maketrans(
     {c: f"\\{c}" for c in "&%$#_{}"}
     | {c: f"\\text{word}{{}}" for c, word in WORDS.items()}
