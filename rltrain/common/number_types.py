@@ -26,8 +26,6 @@ def _number(value: object) -> Any:
 
 Whole = Annotated[int, BeforeValidator(_number), Field(ge=0, lt=2**63)]
 """0, 1, 2, …"""
-Seed = Annotated[int, BeforeValidator(_number), Field(ge=0, lt=2**63)]
-"""0, 1, 2, … that every random generator takes."""
 Count = Annotated[int, BeforeValidator(_number), Field(ge=1, lt=2**63)]
 """1, 2, 3, …"""
 Envs = Annotated[int, BeforeValidator(_number), Field(ge=1, le=100_000)]

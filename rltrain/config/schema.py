@@ -22,7 +22,6 @@ from rltrain.common.number_types import (
     Probability,
     Real,
     Resamples,
-    Seed,
     Threads,
     Whole,
 )
@@ -175,7 +174,7 @@ class RunSettings:
         "tune",
         "match",
     ]
-    seed: Seed
+    seed: Whole
     name: Annotated[str, Field(pattern=r"^\w[\w.-]{0,80}$")] | None
     total_env_steps: Count
     test: TestSettings

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -96,9 +97,16 @@ def drawn(row: Mapping[str, object]) -> JsonObject:
 
 def save(path: Path, lines: Sequence[Mapping[str, object]], title: str) -> None:
     """Draw the curves of some rows of metrics."""
-    with replacing(path) as temporary:
-        make_figure(lines, title).savefig(temporary, dpi=120, format="png")
+    save_figure(make_figure(lines, title), path, dpi=120)
     gc.collect()  # a figure is a megabyte of reference cycles, which a run seldom looks for
+
+
+def save_figure(figure: Figure, path: Path, **options: Any) -> None:
+    """Write a figure in the format that the path ends with, atomically; errors as ``replacing``."""
+    image = BytesIO()  # writing a PDF itself, matplotlib hides that a disk is full
+    figure.savefig(image, format=path.suffix[1:], **options)
+    with replacing(path) as temporary:
+        temporary.write_bytes(image.getvalue())
 
 
 def new_figure(width: float, height: float) -> Figure:

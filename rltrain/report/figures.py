@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rltrain.common.files import replacing
-from rltrain.logger.curve import new_figure
+from rltrain.logger.curve import new_figure, save_figure
 from rltrain.report.comparison import Analysis
 from rltrain.report.report_tables import AXES, metric_name, self_play_runs
 from rltrain.report.statistics import Interval
@@ -80,12 +78,8 @@ def draw_all(analysis: Analysis, folder: Path) -> list[Path]:
             figure.draw_without_rendering()
             figure.set_layout_engine("none")  # once is enough for all formats
             for form in FORMATS:
-                image = BytesIO()  # writing a PDF itself, matplotlib hides that a disk is full
-                figure.savefig(image, format=form, metadata=DATES.get(form))
-                path = folder / f"{draw.__name__}.{form}"
-                with replacing(path) as temporary:
-                    temporary.write_bytes(image.getvalue())
-                out.append(path)
+                out.append(folder / f"{draw.__name__}.{form}")
+                save_figure(figure, out[-1], metadata=DATES.get(form))
     return out
 
 
@@ -252,7 +246,7 @@ def draw_history(path: Path, scores: Sequence[tuple[int, float]], mode: str) -> 
         axes.step(numbers, best, where="post", color=COLORS[0], label="best so far")
         axes.set(xlabel="trial", ylabel="score")
         axes.legend(frameon=False)
-        figure.savefig(path)
+        save_figure(figure, path)
 
 
 def draw_importance(path: Path, importance: Mapping[str, float]) -> None:
@@ -266,4 +260,4 @@ def draw_importance(path: Path, importance: Mapping[str, float]) -> None:
         axes.barh(names, [importance[name] for name in names], color=COLORS[0], height=0.6)
         axes.set_xlabel("importance")
         axes.grid(axis="y", visible=False)
-        figure.savefig(path)
+        save_figure(figure, path)

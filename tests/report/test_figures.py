@@ -1,9 +1,11 @@
+import resource
 from pathlib import Path
 
 import matplotlib
 import pytest
 from PIL import Image
 
+from rltrain.logger import curve
 from rltrain.logger.curve import new_figure
 from rltrain.report import figures
 from rltrain.report.analysis import analyze
@@ -122,3 +124,27 @@ def test_ticks_of_near_scores_differ():
     ticks = [tick.get_text() for tick in axes.get_xticklabels()]
     assert len(ticks) > 3
     assert len(set(ticks)) == len(ticks)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda path: curve.save(path, [], "title"),
+        lambda path: figures.draw_history(path, [(0, 1.0)], "max"),
+        lambda path: figures.draw_importance(path, {"algo.batch_size": 1.0}),
+    ],
+    ids=["curve", "history", "importance"],
+)
+def test_a_figure_that_cannot_be_written_leaves_the_one_before_it(draw, tmp_path):
+    """Defect: half of a search's figure was there in place of it."""
+    path = tmp_path / "figure.png"
+    path.write_bytes(b"before")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            draw(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == b"before"
+    assert [*tmp_path.iterdir()] == [path]
