@@ -28,7 +28,7 @@ class Log(Callback):
         self.env_restarts = 0
 
     def on_train_start(self, trainer: Training, value: None = None) -> None:
-        self.loggers.cut()
+        self.loggers.start()
         self.mark = (trainer.clock.env_steps, trainer.clock.updates, time.monotonic())
         self.on_iteration(trainer)
 

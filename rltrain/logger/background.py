@@ -16,7 +16,7 @@ from threading import Thread
 from typing import Any
 
 from rltrain.common.files import TRIALS
-from rltrain.logger.loggers import Logger
+from rltrain.logger.loggers import Failures, Logger
 from rltrain.types import Clock, StateDict
 
 log = logging.getLogger("rltrain")
@@ -27,8 +27,8 @@ ID_LENGTH = 128
 
 class InBackground(Logger):
     """Makes all calls of a library in a thread, started with the first row: training never waits
-    for them, and ``close`` waits at most ``CLOSING`` seconds. The first failure is shown; rows are
-    dropped where the start has failed, and after ``patience`` failures in a row.
+    for them, and ``close`` waits at most ``CLOSING`` seconds. Rows are dropped where the start has
+    failed, and after ``patience`` failures in a row.
 
     Attributes:
         run: of the library, once it has started.
@@ -47,8 +47,7 @@ class InBackground(Logger):
         name = re.sub(r"[:;,#?/']", "-", f"{self.folder}-{run_dir.name}")  # wandb refuses
         self.own_id = f"{name}-{token_hex(4)}"[-ID_LENGTH:]
         self.calls: Queue[Call | None] = Queue()
-        self.failures = 0  # in a row
-        self.shown = False  # whether a failure was
+        self.failures = Failures(self.NAME, self.patience)
         context = copy_context()  # messages are for the train.log of this run
         self.thread = Thread(target=context.run, args=[self._work], name=self.NAME, daemon=True)
 
@@ -98,7 +97,7 @@ class InBackground(Logger):
         self.thread.join(self.CLOSING)
         if self.thread.is_alive():
             log.warning("%s did not answer in time; the run ends without it", self.NAME)
-            self.shown = True
+            self.failures.shown = True
             self.abandon()
 
     def _send(self, call: Call) -> None:
@@ -109,36 +108,16 @@ class InBackground(Logger):
 
     def _work(self) -> None:
         """Start the run, make its calls, end it."""
-        try:
+        with self.failures.outlived("start", n=self.patience):
             self.run = self.begin()
-        except Exception as error:
-            self._report("could not start", error, " without it")
-            while self.calls.get() is not None:
-                pass
-            return
         while (call := self.calls.get()) is not None:
-            if self.failures < self.patience:
-                self._try(call, "could not write a row")
-        if not self._try(self.finish, "could not be closed"):
-            self.abandon()
-
-    def _try(self, call: Call, problem: str) -> bool:
-        """Make a call; returns whether it succeeded."""
-        try:
-            call()
-        except Exception as error:
-            self.failures += 1
-            off = " without it" if self.failures == self.patience else ""
-            self._report(problem, error, off)
-            return False
-        self.failures = 0
-        return True
-
-    def _report(self, problem: str, error: Exception, how: str) -> None:
-        """Log a failure: a warning the first time."""
-        level = logging.INFO if self.shown else logging.WARNING
-        self.shown = True
-        text = "%s %s (%s); the run continues%s"
-        log.log(
-            level, text, self.NAME, problem, str(error) or type(error).__name__, how, exc_info=True
-        )
+            if not self.failures.off:
+                with self.failures.outlived("write a row"):
+                    call()
+                    self.failures.in_row = 0
+        if self.run is None:
+            return
+        with self.failures.outlived("be closed"):
+            self.finish()
+            return
+        self.abandon()

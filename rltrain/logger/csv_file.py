@@ -19,7 +19,7 @@ from rltrain.logger.jsonl import read_rows
 from rltrain.logger.loggers import Logger, append
 
 if TYPE_CHECKING:
-    from rltrain.types import Clock
+    from rltrain.types import Clock, StateDict
 
 FORMULA = ("=", "+", "-", "@")
 """With these a cell begins that a spreadsheet would compute, also behind spaces."""
@@ -48,12 +48,8 @@ class CsvFile(Logger):
         append(self.path, csv_text([[line.get(name) for name in columns]]).encode())
         self.columns = columns
 
-    def cut(self, offset: int) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         self.columns = []
-
-    @property
-    def offset(self) -> int:
-        return 0  # so that a resume cuts
 
 
 def to_table(rows: Sequence[Mapping[str, object]]) -> list[list[Any]]:

@@ -17,7 +17,7 @@ from rltrain.common.metrics import read_row
 from rltrain.logger.loggers import Logger, append
 
 if TYPE_CHECKING:
-    from rltrain.types import Clock
+    from rltrain.types import Clock, StateDict
 
 log = logging.getLogger("rltrain")
 WARNED: set[Path] = set()
@@ -37,17 +37,20 @@ def read_rows(path: Path) -> Iterator[JsonObject]:
 
 @dataclass(eq=False)
 class JsonLines(Logger):
-    """``metrics.jsonl``: one object per line, flushed; append-only except for ``cut``, which a
-    resume calls.
+    """``metrics.jsonl``: one object per line, flushed; append-only, except that a resumed run drops
+    what was written after its checkpoint.
     """
 
     path: Path
     patience = math.inf
+    kept: int | None = None  # bytes to keep, until ``start``
 
-    @property
-    def offset(self) -> int:
-        """Bytes written so far."""
-        return self.path.stat().st_size if self.path.exists() else 0
+    def state_dict(self) -> StateDict:
+        size = self.path.stat().st_size if self.path.exists() else 0
+        return {"offset": size if self.kept is None else self.kept}
+
+    def load_state_dict(self, state: StateDict) -> None:
+        self.kept = state["offset"]
 
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
         line = {**asdict(clock), "seconds": round(seconds, 3), **without_nan(row)}
@@ -58,19 +61,21 @@ class JsonLines(Logger):
             sync(self.path)
             sync(self.path.parent)
 
-    def cut(self, offset: int) -> None:
+    def start(self) -> None:
         """Drop what was written after a checkpoint, and end a line that was cut. Where no line ends
         there, the file has been edited since, and stays as it is.
         """
-        if self.offset > offset:
-            with self.path.open("r+b") as file:
-                file.seek(max(offset - 1, 0))
-                if offset == 0 or file.read(1) == b"\n":
-                    file.truncate(offset)
+        kept, self.kept = self.kept, None
+        if kept is None or not self.path.exists():
+            return
+        with self.path.open("r+b") as file:
+            if file.seek(0, os.SEEK_END) > kept:
+                file.seek(max(kept - 1, 0))
+                if kept == 0 or file.read(1) == b"\n":
+                    file.truncate(kept)
                 else:
                     log.warning("%s was edited: rows after the checkpoint stay in it", self.path)
-        if self.offset:
-            with self.path.open("r+b") as file:
-                file.seek(-1, os.SEEK_END)
+            if end := file.seek(0, os.SEEK_END):
+                file.seek(end - 1)
                 if file.read(1) != b"\n":
                     file.write(b"\n")

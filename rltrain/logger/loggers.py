@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("rltrain")
 VIDEO = "test/video"
 """The name of videos of tests."""
+OUTLIVED = (Exception, SystemExit)
+"""Exceptions of loggers that end no run; wandb calls ``sys.exit``."""
 
 
 class Logger(Stateful):
@@ -27,16 +28,11 @@ class Logger(Stateful):
     patience: float = 3
     """Failures in a row after which it is switched off."""
 
-    @property
-    def offset(self) -> int | None:
-        """Bytes written so far, where a resumed run cuts off what a checkpoint did not see."""
-        return None
-
     def sync(self) -> None:
         """Write to the disk what a checkpoint counts on."""
 
-    def cut(self, offset: int) -> None:
-        """Remove what was written after ``offset``."""
+    def start(self) -> None:
+        """Begin, or remove what was written after the state that was loaded; before each row."""
 
     @abstractmethod
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
@@ -68,86 +64,90 @@ def append(path: Path, content: bytes) -> None:
             raise
 
 
-class Loggers:
-    """Several loggers; training continues whatever happens to one. The first failure of a logger is
-    shown, and after its ``patience`` it is switched off.
+class Failures:
+    """The failures of one logger, which training outlives: the first one is a warning, and after
+    ``patience`` in a row it is switched off.
     """
+
+    def __init__(self, name: str, patience: float) -> None:
+        self.name, self.patience = name, patience
+        self.in_row: float = 0
+        self.shown = False  # whether one was
+
+    @property
+    def off(self) -> bool:
+        """Whether the logger is switched off."""
+        return self.in_row >= self.patience
+
+    @contextmanager
+    def outlived(
+        self, what: str, kinds: tuple[type[BaseException], ...] = OUTLIVED, n: float = 1
+    ) -> Iterator[None]:
+        """Context in which a failure is reported and ends there.
+
+        Args:
+            what: that the logger could not do, as in "write a row".
+            kinds: exceptions that are failures.
+            n: failures that it counts as.
+        """
+        try:
+            yield
+        except kinds as error:
+            self.in_row += n
+            off = " without it" if self.off else ""
+            text = f"{self.name} could not {what} ({str(error) or type(error).__name__})"
+            level = logging.INFO if self.shown else logging.WARNING
+            log.log(level, "%s; the run continues%s", text, off, exc_info=True)
+            self.shown = True
+
+
+class Loggers:
+    """Several loggers; training continues whatever happens to one."""
 
     def __init__(self, loggers: Sequence[Logger]) -> None:
         self.loggers = list(loggers)
-        self.failures: Counter[int] = Counter()  # in a row, by id of a logger
-        self.shown: set[int] = set()  # ids of loggers whose failure was shown
-        self.cuts: dict[int, int] = {}  # offsets to cut to, by id
+        self.failures = [Failures(type(each).__name__, each.patience) for each in loggers]
 
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
-        self.cut()
+        self.start()
         self._each(lambda logger: logger.write(clock, seconds, dict(row)), "write a row")
 
     def video(self, clock: Clock, path: Path) -> None:
         """Add the video (GIF) of a test episode."""
         self._each(lambda logger: logger.video(clock, path), "add a video")
 
-    def _each(self, write: Callable[[Logger], None], what: str) -> None:
-        """Call ``write`` with every logger that is not switched off."""
-        for logger in self.loggers:
-            if self.failures[id(logger)] >= logger.patience:
-                continue
-            try:
-                write(logger)
-                self.failures[id(logger)] = 0
-            except (Exception, SystemExit) as error:  # wandb calls sys.exit
-                self.failures[id(logger)] += 1
-                off = "; it is switched off" if self.failures[id(logger)] == logger.patience else ""
-                self.report(logger, f"could not {what} ({error}){off}")
+    def _each(self, call: Callable[[Logger], None], what: str) -> None:
+        """Call ``call`` with every logger that is not switched off."""
+        for logger, failures in zip(self.loggers, self.failures, strict=True):
+            if not failures.off:
+                with failures.outlived(what):
+                    call(logger)
+                    failures.in_row = 0
+
+    def start(self) -> None:
+        """Remove what was written after the state that was loaded, before the run continues."""
+        for logger, failures in zip(self.loggers, self.failures, strict=True):
+            with failures.outlived("remove what came after the checkpoint"):
+                logger.start()
 
     def close(self, summary: Mapping[str, object] = MappingProxyType({})) -> None:
-        for logger in self.loggers:
-            try:
-                if self.failures[id(logger)] < logger.patience:
-                    logger.summarize(summary)
+        self._each(lambda logger: logger.summarize(summary), "record the end of the run")
+        for logger, failures in zip(self.loggers, self.failures, strict=True):
+            with failures.outlived("be closed", (*OUTLIVED, KeyboardInterrupt)):  # Ctrl-C skips one
                 logger.close()
-            except (Exception, SystemExit, KeyboardInterrupt) as error:  # Ctrl-C skips this one
-                self.report(logger, f"could not be closed ({type(error).__name__}: {error})")
-
-    def report(self, logger: Logger, problem: str) -> None:
-        """Log what is wrong with a logger: a warning the first time."""
-        level = logging.INFO if id(logger) in self.shown else logging.WARNING
-        self.shown.add(id(logger))
-        log.log(level, "%s %s; the run continues", type(logger).__name__, problem, exc_info=True)
 
     def state_dict(self) -> StateDict:
         state: StateDict = {}
-        for name, logger in named(self.loggers):
-            own = state[name] = {}
-            with self.outlived(logger, "sync"):
+        for (name, logger), failures in zip(named(self.loggers), self.failures, strict=True):
+            with failures.outlived("sync"):
                 logger.sync()
-            with self.outlived(logger, "report its offset"):
-                own["offset"] = self.cuts.get(id(logger), logger.offset)
-            with self.outlived(logger, "save its state"):
-                own["state"] = logger.state_dict()
+            with failures.outlived("save its state"):
+                state[name] = logger.state_dict()
         return state
 
     def load_state_dict(self, state: StateDict) -> None:
-        """Restore the loggers; what they wrote after the state was saved is removed by ``cut``."""
-        for name, logger in named(self.loggers):
-            own = state.get(name, {})
-            if own.get("offset") is not None:
-                self.cuts[id(logger)] = own["offset"]
-            with self.outlived(logger, "restore its state"):
-                if own.get("state"):
-                    logger.load_state_dict(own["state"])
-
-    def cut(self) -> None:
-        """Remove what was written after the state that was loaded, before the run continues."""
-        for logger in self.loggers:
-            if (offset := self.cuts.pop(id(logger), None)) is not None:
-                with self.outlived(logger, "truncate it to the checkpoint"):
-                    logger.cut(offset)
-
-    @contextmanager
-    def outlived(self, logger: Logger, what: str) -> Iterator[None]:
-        """Context in which a failure of a logger is reported and ends there."""
-        try:
-            yield
-        except (Exception, SystemExit) as error:
-            self.report(logger, f"could not {what} ({error})")
+        """Restore the loggers; ``start`` removes what they wrote after the state was saved."""
+        for (name, logger), failures in zip(named(self.loggers), self.failures, strict=True):
+            if name in state:
+                with failures.outlived("restore its state"):
+                    logger.load_state_dict(state[name])

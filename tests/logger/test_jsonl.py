@@ -144,10 +144,10 @@ def test_rows_of_an_edited_file_are_not_cut_in_their_middle(tmp_path, caplog, be
     """Defect: rows before the checkpoint were lost, without a word."""
     rows = JsonLines(tmp_path / "metrics.jsonl")
     rows.write(Clock(10), 0, {})
-    offset = rows.offset
+    rows.load_state_dict(rows.state_dict())
     rows.write(Clock(20), 0, {})
     content = before + b"# a remark of mine\n" + rows.path.read_bytes()
     rows.path.write_bytes(content)
-    rows.cut(offset)
+    rows.start()
     assert rows.path.read_bytes() == content
     assert "was edited" in caplog.text
