@@ -10,7 +10,6 @@ from rltrain.callback.training import Training
 from rltrain.hardware.rollout import Rollout
 from rltrain.interfaces import VectorEnv
 from rltrain.logger.loggers import Loggers
-from rltrain.types import StateDict
 from rltrain.video.episode_recorder import EpisodeRecorder
 from rltrain.video.recorder import Recording, make_recorder
 
@@ -24,6 +23,8 @@ class RecordVideo(Callback):
         env: the test environments, made for rendering.
         page: title of an HTML page of the episode, which replaces the video.
     """
+
+    state_names = ("due",)
 
     def __init__(
         self, *, interval: int, env: VectorEnv, loggers: Loggers, page: str | None = None
@@ -56,9 +57,3 @@ class RecordVideo(Callback):
             self.due(tests.clock.env_steps)  # not earlier: an interrupted test is repeated
         tests.recorder = None
         return value
-
-    def state_dict(self) -> StateDict:
-        return self.due.state_dict()
-
-    def load_state_dict(self, state: StateDict) -> None:
-        self.due.load_state_dict(state)

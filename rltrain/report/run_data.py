@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.common.files import JsonObject
+from rltrain.common.files import JSON_BYTES, JsonObject, get_json
 from rltrain.common.json_text import LARGEST, NAMED, flat, is_number
 from rltrain.common.metrics import CLOCK, RATE
 
@@ -140,6 +140,20 @@ def possible(columns: Mapping[str, np.ndarray], problems: list[str]) -> dict[str
         more = ", …" if len(found) > NAMED else ""
         problems.append(f"rows that are impossible are left out: {', '.join(found[:NAMED])}{more}")
     return {name: column[~wrong] for name, column in columns.items()}
+
+
+def read_object(path: Path, problems: list[str], limit: int = JSON_BYTES) -> JsonObject:
+    """A JSON object from a file of at most ``limit`` bytes; empty if there is none, or if it cannot
+    be read, which becomes a problem.
+    """
+    try:
+        found = get_json(path, limit) if path.exists() else {}
+        if not isinstance(found, dict):
+            raise ValueError("it is not a JSON object")
+    except (OSError, ValueError) as error:
+        problems.append(f"{path.name} is left out, since it cannot be read ({error})")
+        return {}
+    return found
 
 
 def is_value(value: object) -> bool:

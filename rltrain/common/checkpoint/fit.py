@@ -108,7 +108,7 @@ def counters(
         own = clock["updates" if key.startswith("learn/") else "episodes"]
         yield f"metrics.counts.{key}", count, 1, own if key in METRICS else MOST_COUNTED
     for name, own in state["callbacks"].items():
-        for key, value in {"": own, **own}.items() if name.startswith("rltrain.") else ():
+        for key, value in own.items() if name.startswith("rltrain.") else ():
             if isinstance(value, dict) and value.keys() >= {"at", "interval"}:
                 yield f"{name}.{key}.interval", value["interval"], 1, MOST_COUNTED
                 yield f"{name}.{key}.at", value["at"], 0, clock["env_steps"] + value["interval"]

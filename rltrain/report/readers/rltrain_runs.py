@@ -21,6 +21,7 @@ from rltrain.report.run_data import (
     distinguishing,
     number,
     possible,
+    read_object,
     to_columns,
 )
 
@@ -55,10 +56,10 @@ def read(folder: Path, files: set[str]) -> Run | None:
         battles(folder / RESULTS)
     except (OSError, ValueError) as error:
         problems.append(f"{RESULTS} is left out ({error})")
-    record = named_object(folder / "run.json", problems)
+    record = read_object(folder / "run.json", problems)
     if len(columns.get("env_steps", ())):
         names = sorted(fnmatch.filter(files, "evaluation*.json"), key=age, reverse=True)
-        evaluations = (named_object(folder / name, problems) for name in names)
+        evaluations = (read_object(folder / name, problems) for name in names)
         columns |= absolute_metrics(evaluations, record, config, len(columns["env_steps"]))
     choices = {k: str(v) for k, v in config.pop("choices").items() if v not in (None, "none")}
     settings, own = distinguishing(config, NO_SETTINGS), flat(config).get("env.id")
@@ -135,14 +136,6 @@ def absolute_metrics(
 def age(name: str) -> tuple[bool, int, str]:
     """A key that sorts files of evaluations, oldest first."""
     return "-" not in name, len(name), name  # the newest has no number
-
-
-def named_object(path: Path, problems: list[str]) -> JsonObject:
-    """``json_object``, with a problem if there is one that cannot be read."""
-    found = json_object(path)
-    if not found and path.exists():
-        problems.append(f"{path.name} is left out (it is not a JSON object that can be read)")
-    return found
 
 
 def changes_task(override: object) -> bool:

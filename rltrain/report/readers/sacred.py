@@ -18,6 +18,7 @@ from rltrain.report.run_data import (
     distinguishing,
     is_value,
     number,
+    read_object,
     to_columns,
 )
 
@@ -54,9 +55,11 @@ def read(folder: Path, files: set[str]) -> Run | None:
         return None
     about = json_object(folder / "run.json")
     problems: list[str] = []
-    series = measured(content(folder / "metrics.json", problems), about, problems)
-    info = {} if series else as_metrics(content(folder / "info.json", problems))
-    series = series or measured(info, {}, problems)
+    series = measured(
+        read_object(folder / "metrics.json", problems, METRICS_BYTES), about, problems
+    )
+    info = {} if series else read_object(folder / "info.json", problems, METRICS_BYTES)
+    series = series or measured(as_metrics(info), {}, problems)
     series |= mean_returns(series)
     rows: dict[float, dict[str, float]] = {}
     for name, points in series.items():
@@ -94,18 +97,6 @@ def our_name(name: str) -> str:
 
 Points = dict[str, list[tuple[float, float, float]]]
 """Env steps, seconds and value of every point, by metric."""
-
-
-def content(path: Path, problems: list[str]) -> JsonObject:
-    """A file of metrics; empty if there is none, or if it cannot be read: a problem."""
-    found: object = {}
-    try:
-        found = get_json(path, METRICS_BYTES) if path.exists() else {}
-        if not isinstance(found, dict):
-            raise ValueError("it is not a JSON object")
-    except (OSError, ValueError) as error:
-        problems.append(f"{path.name} cannot be read ({error})")
-    return found if isinstance(found, dict) else {}
 
 
 def measured(metrics: JsonObject, about: Mapping[str, object], problems: list[str]) -> Points:
