@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
     from rltrain.types import Episode, StateDict
 
-CLOCK = ("env_steps", "updates", "episodes", "seconds")
+COUNTS = ("env_steps", "updates", "episodes")
+"""Whole numbers that every row of metrics has."""
+CLOCK = (*COUNTS, "seconds")
 """Columns that place a row of metrics; every other column is a metric."""
 METRICS = tuple(
     f"{group}/{name}"

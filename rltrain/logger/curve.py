@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from rltrain.common.files import JsonObject, replacing
-from rltrain.common.metrics import METRICS
+from rltrain.common.metrics import COUNTS, METRICS
 from rltrain.logger.jsonl import read_rows
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ MOST_PANELS = 6
 MARKED = 30  # points of a line, at most, that are marked
 DRAWN = ("env_steps", "test/", "train/", "custom/")
 """How names that ``panels`` reads begin."""
-COUNTS = ("env_steps", "updates", "episodes")
-"""Whole numbers that every row has."""
 
 
 def series(lines: Iterable[Mapping[str, Any]], name: str) -> Series:

@@ -16,7 +16,7 @@ import numpy as np
 
 from rltrain.common.files import JSON_BYTES, JsonObject, get_json
 from rltrain.common.json_text import LARGEST, NAMED, flat, is_number
-from rltrain.common.metrics import CLOCK, RATE
+from rltrain.common.metrics import CLOCK, COUNTS, RATE
 
 AXES = {"env_steps": "env_steps", "updates": "updates", "minutes": "seconds"}
 """The axes that curves can be drawn over, and the column of each."""
@@ -132,7 +132,7 @@ def possible(columns: Mapping[str, np.ndarray], problems: list[str]) -> dict[str
         from_zero = is_rate or name in CLOCK or name.endswith("/episode_length_mean")
         low, high = 0 if from_zero else -LARGEST, 1.000001 if is_rate else LARGEST
         bad = (column < low) | (column > high)
-        if name in CLOCK[:3]:
+        if name in COUNTS:
             bad |= np.floor(column) < column
         found += [f"{name:.80}={value:g}" for value in column[bad][: NAMED + 1]]
         wrong |= bad

@@ -16,6 +16,7 @@ from rltrain.common.checkpoint import storage
 from rltrain.common.checkpoint.locate import seal
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.types import Pieces
+from tests.helpers import full
 
 STATE = {
     "weights": {"a.b": torch.arange(6.0).view(2, 3), "empty": torch.zeros(0)},
@@ -326,6 +327,15 @@ def test_an_interruption_between_both_renames_of_a_replacement_loses_nothing(tmp
         make(tmp_path, 5)
     assert checkpoint.stored_manifest(tmp_path / "5") == before
     assert [path.name for path in tmp_path.iterdir()] == ["5"]
+
+
+def test_of_a_copy_that_fails_nothing_is_left(tmp_path, monkeypatch):
+    """Defect: a folder of half a checkpoint stayed."""
+    source = make(tmp_path / "source", 5)
+    monkeypatch.setattr(storage.shutil, "copy", full)
+    with pytest.raises(OSError, match="No space"):
+        checkpoint.copy_weights(source, tmp_path / "copies/one")
+    assert not [*(tmp_path / "copies").iterdir()]
 
 
 @pytest.mark.parametrize("load_step", [math.nan, math.inf, -math.inf])

@@ -21,7 +21,7 @@ READERS = {
     "shutil.copy",
 }
 """Names of functions and methods that open a file, and do not ask what it is."""
-WRITES = ("w", "wb", "x", "xb", "a")
+WRITES = ("w", "wb", "x", "xb", "a", "ab")
 ALLOWED = {
     **dict.fromkeys(
         (

@@ -6,7 +6,7 @@ from pydantic import TypeAdapter, ValidationError
 from rltrain.common import number_types
 
 NO_NUMBERS = (True, "1", None, [], float("nan"), float("inf"), -float("inf"))
-WHOLE = ("Whole", "Seed", "Count", "Envs", "Threads"), (1e3, 1.5, -1, 2**63, 1e308)
+WHOLE = ("Whole", "Count", "Envs", "Threads"), (1e3, 1.5, -1, 2**63, 1e308)
 FINITE = ("Real", "Positive", "NonNegative", "Probability", "Fraction"), (1,)
 
 

@@ -12,6 +12,7 @@ import torch
 
 from rltrain.common.checkpoint.storage import CONFIG, REPLAY, SPEC, TRAINER, has, read
 from rltrain.common.files import JsonObject
+from rltrain.common.json_text import flat
 from rltrain.common.metrics import METRICS
 from rltrain.common.number_types import MOST_COUNTED
 from rltrain.common.spec_record import agents_words, changes, excerpt
@@ -202,21 +203,15 @@ def difference(saved: JsonObject, about: Mapping[str, Any]) -> str:
         return f"it is a {there['algo']} checkpoint, this run is {here['algo']}. {advice}"
     named = about[CONFIG]["algo"]
     parts = [p for p in PARTS if not str((named.get(p) or {}).get("_target_")).endswith(LEFT_OUT)]
-    theirs, ours = (flat(r[CONFIG]["algo"], parts) for r in (saved, about))
+    theirs, ours = (
+        flat({part: r[CONFIG]["algo"].get(part) or {} for part in parts}, prefix="algo.")
+        for r in (saved, about)
+    )
     keys = [k for k in {**theirs, **ours} if theirs.get(k) != ours.get(k)]
     if not keys:
         return ""
     settings = ", ".join(f"{k}={theirs.get(k)!s:.80}, here {ours.get(k)}" for k in keys)
     return f"its networks have different settings ({settings}). Type them as they are there."
-
-
-def flat(algo: JsonObject, parts: Sequence[str]) -> dict[str, object]:
-    """The settings of some parts of an algorithm by dotted key."""
-    return {
-        f"algo.{part}.{name}": value
-        for part in parts
-        for name, value in (algo.get(part) or {}).items()
-    }
 
 
 def size_words(spec: SpecRecord) -> str:

@@ -8,7 +8,8 @@ import os
 import re
 import shutil
 import struct
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -53,14 +54,10 @@ def write(
             None.
         kind: ``full`` (a run can resume from it) or ``weights``.
     """
-    final = parent / str(step)
-    temporary = parent / f".tmp-{step}-{os.getpid()}"
-    shutil.rmtree(temporary, ignore_errors=True)
     if not parent.exists():
         parent.mkdir()
         sync(parent.parent)
-    temporary.mkdir()
-    try:
+    with sealed(parent / str(step), kind) as folder:
         for name, state in parts.items():
             try:
                 tree, tensors, large = (state, {}, {}) if name in PLAIN else split(state)
@@ -69,13 +66,26 @@ def write(
                     raise ValueError(f"its values are larger than {PART_BYTES:,} bytes of JSON")
             except (TypeError, ValueError) as error:
                 raise TypeError(f"the part '{name}' of the checkpoint: {error}") from error
-            (temporary / f"{name}.json").write_text(text, encoding="utf-8")
+            (folder / f"{name}.json").write_text(text, encoding="utf-8")
             if tensors:
-                put_tensors(temporary / f"{name}.safetensors", tensors)
+                put_tensors(folder / f"{name}.safetensors", tensors)
             for path, array in large.items():
-                put_array(temporary / f"{name}.{path}.npy", array)
+                put_array(folder / f"{name}.{path}.npy", array)
+    return parent / str(step)
+
+
+@contextmanager
+def sealed(final: Path, kind: str) -> Iterator[Path]:
+    """Context in which a checkpoint is written into a temporary folder, which gets its manifest and
+    takes the place of ``final`` at the end, or is removed.
+    """
+    parent, aside = final.parent, final.with_name(f".tmp-{final.name}-replaced")
+    temporary = final.with_name(f".tmp-{final.name}-{os.getpid()}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    try:
+        yield temporary
         seal(temporary, kind)
-        aside = parent / f".tmp-{step}-replaced"
         shutil.rmtree(aside, ignore_errors=True)
         if final.exists():
             os.replace(final, aside)
@@ -87,7 +97,6 @@ def write(
         raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    return final
 
 
 def write_new(
@@ -113,15 +122,10 @@ def write_new(
 def copy_weights(source: Path, folder: Path) -> None:
     """Copy what acting needs of a checkpoint into a new folder, with a manifest of its own."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = folder.with_name(f".tmp-{folder.name}-{os.getpid()}")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir()
-    with unless_removed(source):
+    with sealed(folder, "weights") as temporary, unless_removed(source):
         for name in stored_manifest(source)["files"]:
             if name.partition(".")[0] in ACTING:
                 shutil.copy(source / name, temporary / name)
-    seal(temporary, "weights")
-    os.replace(temporary, folder)
 
 
 def weights_digest(folder: Path) -> str:
