@@ -2,12 +2,14 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 from contextlib import contextmanager
 
 import numpy as np
+import pytest
 import torch
 
 import rltrain
@@ -107,6 +109,18 @@ def unchanged(folder):
     before = contents(folder)
     yield
     assert contents(folder) == before
+
+
+@contextmanager
+def no_room(size):
+    """Context on a disk that is full: no file gets larger than ``size`` bytes."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def full(*given, **options):

@@ -23,6 +23,7 @@ def test_json_lines_are_flushed_and_cut_back(tmp_path):
     assert rows[0] == {"env_steps": 10, "episodes": 2, "updates": 1, "seconds": 1.5, **ROW}
     assert rows[1]["learn/loss"] is None
     lines.load_state_dict(state)
+    assert lines.state_dict() == state, "nothing is removed before the run continues"
     lines.start()
     assert len(lines.path.read_text().splitlines()) == 1
 
@@ -95,19 +96,6 @@ def test_a_resumed_run_may_have_other_loggers():
     counting, added = Counting(), Added()
     Loggers([added, counting]).load_state_dict(state)
     assert (counting.loaded, added.loaded) == ([7], [])
-
-
-def test_rows_stay_until_the_run_continues(tmp_path):
-    """Of a run that was restored and saved again without a step as well."""
-    path = tmp_path / "metrics.jsonl"
-    first, again = (Loggers([JsonLines(path)]) for _ in range(2))
-    state = first.state_dict()
-    first.write(Clock(1), 0.0, ROW)
-    again.load_state_dict(state)
-    assert again.state_dict() == state
-    assert path.stat().st_size
-    again.start()
-    assert not path.stat().st_size
 
 
 def test_loggers_get_the_summary_before_they_are_closed():
