@@ -124,14 +124,10 @@ FAILURES = ("sync", "state_dict", "start", "load_state_dict")
 def failing_in(method):
     """A logger with state that raises in one of its methods."""
 
-    class Own(Counting):
-        pass
-
     def fail(self, *given):
         raise KeyError(method)
 
-    setattr(Own, method, fail)
-    return Own(3)
+    return type("Own", (Counting,), {method: fail})(3)
 
 
 @pytest.mark.parametrize("method", FAILURES)

@@ -127,19 +127,18 @@ def test_ticks_of_near_scores_differ():
 
 
 @pytest.mark.parametrize(
-    "draw",
+    ("draw", "of"),
     [
-        lambda path: curve.save(path, [], "title"),
-        lambda path: figures.draw_history(path, [(0, 1.0)], "max"),
-        lambda path: figures.draw_importance(path, {"algo.batch_size": 1.0}),
+        (curve.save, ([], "title")),
+        (figures.draw_history, ([(0, 1.0)], "max")),
+        (figures.draw_importance, ({"algo.batch_size": 1.0},)),
     ],
-    ids=["curve", "history", "importance"],
 )
-def test_a_figure_that_cannot_be_written_leaves_the_one_before_it(draw, tmp_path):
+def test_a_figure_that_cannot_be_written_leaves_the_one_before_it(draw, of, tmp_path):
     """Defect: half of a search's figure was there in place of it."""
     path = tmp_path / "figure.png"
     path.write_bytes(b"before")
     with no_room(1000):
-        draw(path)
+        draw(path, *of)
     assert path.read_bytes() == b"before"
     assert [*tmp_path.iterdir()] == [path]
