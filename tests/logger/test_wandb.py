@@ -71,6 +71,9 @@ class FakeWandb:
 
 @pytest.fixture
 def fake(monkeypatch):
+    monkeypatch.setattr("rltrain.logger.wandb.kill_children", lambda name: None)
+    monkeypatch.setattr("rltrain.logger.wandb.OPEN", {})
+
     def install(failure=None, waits=False):
         wandb = FakeWandb(failure)
         if not waits:
@@ -228,14 +231,10 @@ def test_a_service_that_was_killed_is_reported_once(fake, tmp_path, caplog):
     assert warnings == ["wandb could not write a row (gone); the run continues"]
 
 
-def test_the_service_of_a_run_that_has_ended_lives_as_long_as_another_needs_it(
-    fake, tmp_path, monkeypatch
-):
+def test_the_service_of_a_run_that_has_ended_lives_as_long_as_another_needs_it(fake, tmp_path):
     """Defect: a run that could not be closed ended the service for the other runs of a process."""
     package, ended = fake(), []
     package.teardown = lambda: ended.append(True)
-    monkeypatch.setattr("rltrain.logger.wandb.kill_children", lambda name: None)
-    monkeypatch.setattr("rltrain.logger.wandb.OPEN", {})
     broken, other = made(tmp_path / "a"), made(tmp_path / "b")
     for logger in (broken, other):
         started = Event()
@@ -255,8 +254,6 @@ def test_a_start_that_never_ends_does_not_keep_the_run_from_ending(fake, tmp_pat
     """Defect: what ends the service waited for the start."""
     package, ended = fake(waits=True), []
     package.teardown = lambda: ended.append(True)
-    monkeypatch.setattr("rltrain.logger.wandb.kill_children", lambda name: None)
-    monkeypatch.setattr("rltrain.logger.wandb.OPEN", {})
     logger = made(tmp_path)
     monkeypatch.setattr(logger, "CLOSING", 0.05)
     write(logger, 1)
@@ -267,11 +264,9 @@ def test_a_start_that_never_ends_does_not_keep_the_run_from_ending(fake, tmp_pat
     assert package.finished
 
 
-def test_a_run_that_could_not_start_needs_no_service(fake, tmp_path, monkeypatch):
+def test_a_run_that_could_not_start_needs_no_service(fake, tmp_path):
     package, ended = fake(ValueError("no")), []
     package.teardown = lambda: ended.append(True)
-    monkeypatch.setattr("rltrain.logger.wandb.kill_children", lambda name: None)
-    monkeypatch.setattr("rltrain.logger.wandb.OPEN", {})
     broken, other = made(tmp_path / "a", "online"), made(tmp_path / "b")
     write(broken, 1)
     finish(broken)
@@ -291,7 +286,7 @@ def log_two_runs():
         started = Event()
         write(logger, 1)
         logger._send(started.set)
-        started.wait()
+        assert started.wait(60)
     assert loggers[0].run is not loggers[1].run
     for logger in loggers:
         finish(logger)
@@ -301,6 +296,7 @@ def log_two_runs():
 def test_two_trainers_of_a_process_have_a_run_each(tmp_path):
     """Defect: the rows of the second one went to the run of the first, as wandb returned it."""
     program = "from tests.logger import test_wandb; test_wandb.log_two_runs()"
-    there = {**os.environ, "WANDB_MODE": "offline", "PYTHONPATH": str(ROOT)}
+    there = {k: v for k, v in os.environ.items() if not k.startswith("WANDB")}  # no dead service
+    there |= {"WANDB_MODE": "offline", "PYTHONPATH": str(ROOT)}
     python("-c", program, cwd=tmp_path, env=there).check_returncode()
     assert all(len([*tmp_path.glob(f"{name}/wandb/offline-run-*")]) == 1 for name in ("a", "b"))
