@@ -55,23 +55,14 @@ class TeamEnv(ThirdPartyEnv):
         ValueError: spaces that do not fit.
     """
 
+    least = 1  # agents that an episode begins with
+
     def __init__(self, env: Any, options: TeamOptions = USUAL) -> None:
         super().__init__(env, shown_name(env))
         self._contained = Containment(message=lambda e: f"{self.where()} failed: {step_reason(e)}")
         self._options = options
         # some know their spaces only from their first episode on
-        self._masks, self._state_dim = first_episode(env, self.name)
-        names = list(getattr(env, "possible_agents", ()))
-        if not names:
-            raise ValueError(
-                f"{self.name} has no possible_agents: expected the names of all agents that an "
-                "episode can have. Set self.possible_agents in its constructor."
-            )
-        if len(set(names)) < len(names):
-            raise ValueError(
-                f"{self.name} has the possible_agents {names}, with duplicates: expected a unique "
-                "name for every agent."
-            )
+        names, self._masks, self._state_dim = first_episode(env, self.name)
         self._lay_out(names)
         self.seed_bits = int(getattr(self.inner, "seed_bits", self.seed_bits))
         self._present, self._kept = list[str](), set[str]()
@@ -125,7 +116,7 @@ class TeamEnv(ThirdPartyEnv):
             obs, infos = unpacked(self.env.reset(seed=self.seed), RESET, self.where)
         self._require_names("observations", obs)
         self._present, self._kept = [name for name in self._index if name in obs], set()
-        if not self._present:
+        if len(self._present) < self.least:
             raise EnvError(f"{self.where()} began without an agent: expected at least one.")
         return self._observation(obs, infos, self._present, final=False)
 

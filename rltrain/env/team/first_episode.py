@@ -12,9 +12,9 @@ from rltrain.env.team.agent_spaces import MASK
 from rltrain.errors import reason
 
 
-def first_episode(env: Any, name: str) -> tuple[bool, int | None]:
-    """Begin an episode of a parallel environment: whether an agent's info has a mask, and the size
-    of the environment's own state; None: it has none.
+def first_episode(env: Any, name: str) -> tuple[list[Any], bool, int | None]:
+    """Begin an episode of a parallel environment: its possible agents, whether an agent's info has
+    a mask, and the size of the environment's own state; None: it has none.
 
     Raises:
         ValueError: it fails, or returns something other than PettingZoo's environments do.
@@ -37,7 +37,18 @@ def first_episode(env: Any, name: str) -> tuple[bool, int | None]:
             "self.agents = self.possible_agents[:] in reset()."
         )
     require_savable(getattr(env, "unwrapped", env), name)
-    return has_masks(returned[1]), own_state_dim(env, name)
+    names = list(getattr(env, "possible_agents", ()))
+    if not names:
+        raise ValueError(
+            f"{name} has no possible_agents: expected the names of all agents that an episode can "
+            "have. Set self.possible_agents in its constructor."
+        )
+    if len(set(names)) < len(names):
+        raise ValueError(
+            f"{name} has the possible_agents {names}, with duplicates: expected a unique name for "
+            "every agent."
+        )
+    return names, has_masks(returned[1]), own_state_dim(env, name)
 
 
 def has_masks(infos: object) -> bool:

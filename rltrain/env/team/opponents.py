@@ -4,7 +4,7 @@ are the team.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,14 +15,15 @@ from rltrain.env.team.team_names import Choose
 
 class FixedOpponents(BaseParallelWrapper):
     """An environment without the agents in ``names``, for which ``choose`` acts, unless their
-    actions are ``given``. ``of_others`` is what they saw in the last step.
+    actions are ``given``. ``of_others`` is what they saw in the last step. What an environment
+    returns in place of dictionaries by agent is returned as it is, for the adapter to refuse.
     """
 
     def __init__(self, env: Any, names: Collection[str], choose: Choose | None) -> None:
         super().__init__(env)
         self._names, self._choose = frozenset(names), choose
         self.given: dict[str, object] | None = None
-        self.of_others: tuple[object, ...] = ()
+        self.of_others: tuple[Any, ...] = ()
         self.possible_agents = [a for a in env.possible_agents if a not in self._names]
         self._rng, self._kept = np.random.default_rng(0), set[str]()
 
@@ -31,33 +32,35 @@ class FixedOpponents(BaseParallelWrapper):
         """The agents of the team that are there; none once the episode is over for them all."""
         return [agent for agent in self.env.agents if agent not in self._names]
 
-    def reset(
-        self, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, object], dict[str, object]]:
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
         if seed is not None:
             self._rng = np.random.default_rng(seed)
         self._kept = set()
-        obs, infos = self.env.reset(seed=seed, options=options)
-        self.of_others = self._others(obs), self._others(infos)
-        return self._team(obs), self._team(infos)
+        return self._split(self.env.reset(seed=seed, options=options))
 
-    def step(self, actions: dict[str, object]) -> tuple[dict[str, object], ...]:
+    def step(self, actions: dict[str, object]) -> Any:
         others = [a for a in self.env.agents if a in self._names and a not in self._kept]
         chosen = self.given
         if chosen is None:
-            choose = self._choose or random_action  # nobody's: where an export tries a network
-            chosen = {agent: choose(self.env, agent, self._rng) for agent in others}
-        returned = self.env.step({**actions, **chosen})
-        self.of_others = tuple(self._others(each) for each in returned)
-        ended = {agent for agent in others if returned[2][agent] or returned[3][agent]}
+            assert self._choose is not None, "the actions of the others are given"
+            chosen = {agent: self._choose(self.env, agent, self._rng) for agent in others}
+        returned = self._split(self.env.step({**actions, **chosen}))
+        ends = [each for each in self.of_others[2:4] if isinstance(each, Mapping)]
+        ended = {agent for agent in others if any(each.get(agent) for each in ends)}
         self._kept = (self._kept | ended).intersection(self.env.agents)
-        return tuple(self._team(each) for each in returned)
+        return returned
 
-    def _team(self, returned: dict[str, object]) -> dict[str, object]:
-        return {agent: value for agent, value in returned.items() if agent not in self._names}
+    def _split(self, returned: Any) -> Any:
+        """What is returned for the team; what is for the others becomes ``of_others``."""
+        if not isinstance(returned, tuple):
+            return returned
+        self.of_others = tuple(self._part(each, True) for each in returned)
+        return tuple(self._part(each, False) for each in returned)
 
-    def _others(self, returned: dict[str, object]) -> dict[str, object]:
-        return {agent: value for agent, value in returned.items() if agent in self._names}
+    def _part(self, each: Any, others: bool) -> Any:
+        if not isinstance(each, Mapping):
+            return each
+        return {agent: value for agent, value in each.items() if (agent in self._names) == others}
 
 
 def random_action(env: Any, agent: str, rng: np.random.Generator) -> int:

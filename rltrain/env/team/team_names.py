@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rltrain.env.env_options import Names
+from rltrain.env.team.first_episode import first_episode
 from rltrain.env.third_party import shown_name
 
 Choose = Callable[[Any, str, np.random.Generator], int]
@@ -35,8 +36,9 @@ class Teams:
         Raises:
             ValueError: there is no such team, or the two are not all agents of the environment.
         """
-        env.reset(seed=0)  # some know their agents only from then on
-        named, name = {str(agent): agent for agent in env.possible_agents}, shown_name(env)
+        name = shown_name(env)
+        possible, *_ = first_episode(env, name)  # some know their agents only from then on
+        named = {str(agent): agent for agent in possible}
         everyone = list(named)
         own = members(self.team, everyone, "env.team", name)
         if len(own) == len(everyone):

@@ -54,6 +54,7 @@ class TwoTeamEnv(TeamEnv):
         self.game = FixedOpponents(env, others, teams.choose)
         super().__init__(self.game, options)
         self.other = TeamEnv(OtherTeam(self.game, others), options)
+        self.other.least = 0  # they may come later
         self.seen_by_others: Observation | None = None
 
     def reset(self, seed: int) -> Observation:
@@ -64,9 +65,12 @@ class TwoTeamEnv(TeamEnv):
     def step(self, action: np.ndarray) -> tuple[Observation, np.ndarray, bool, bool, Info]:
         own, others = np.split(action, [self.spec.n_agents])
         commanded = others[0] >= 0
-        self.game.given = self.other.given(others) if commanded else None
+        if not commanded:  # without a policy: where an export tries a network
+            assert self.seen_by_others is not None, "step before reset"
+            others = self.seen_by_others.avail_actions.argmax(-1)
+        self.game.given = self.other.given(others) if commanded or not self.builtin else None
         returned = super().step(own)
-        self.seen_by_others = self.other.step(np.maximum(others, 0))[0]
+        self.seen_by_others = self.other.step(others)[0]
         return returned
 
     def state_dict(self) -> None:
