@@ -20,7 +20,7 @@ from typing import Any
 
 import gymnasium
 
-from rltrain.common.failures import close_all
+from rltrain.common.failures import close_all, closed_on_error
 from rltrain.common.imports import beside_user
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.machine.streams import warnings_once
@@ -29,7 +29,7 @@ from rltrain.env.env_options import USUAL, EnvOptions
 from rltrain.env.games.classic_control import NAMES, RULES, ClassicControl, find_rules
 from rltrain.env.gymnasium_advice import advice, missing_packages
 from rltrain.env.team.team_names import Teams
-from rltrain.env.vector import SyncVectorEnv, require_separate
+from rltrain.env.vector import Env, SyncVectorEnv, require_separate
 from rltrain.errors import reason
 from rltrain.interfaces import VectorEnv
 
@@ -107,9 +107,13 @@ def in_lockstep(
         from rltrain.env.team.two_teams import TwoTeamVectorEnv
 
         vector = TwoTeamVectorEnv
-    env = vector(
-        make=lambda: adapted(make(), options, teams), n_envs=n_envs, time_limit=options.time_limit
-    )
+
+    def made() -> Env:
+        env = make()
+        with closed_on_error("an environment", [env] if hasattr(env, "close") else []):
+            return adapted(env, options, teams)
+
+    env = vector(make=made, n_envs=n_envs, time_limit=options.time_limit)
     require_separate([env])
     return env
 

@@ -221,11 +221,12 @@ gymnasium.register("Closed-v0", entry_point=Closed)
         lambda: in_lockstep(Closed, 1, EnvOptions(), classic=True).close(),
         lambda: rltrain.check_env(Closed),
         lambda: rltrain.check_env(closed_of_two_sizes),
+        lambda: rltrain.check_env(lambda: Closed(space=spaces.Text(2))),
     ],
-    ids=["record", "compiled", "check", "refused"],
+    ids=["record", "compiled", "check", "refused", "unsupported"],
 )
 def test_every_environment_that_is_made_is_closed(make: Any) -> None:
-    """Defect: not those that were made to be looked at, and those of ``check_env``."""
+    """Defect: not those made to be looked at, those of ``check_env``, and those with other spaces."""
     before = Closed.n_open
     make()
     assert Closed.n_open == before
