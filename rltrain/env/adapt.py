@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import gymnasium
 from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec as Registered
 
 from rltrain.env.actions import component_sizes, numbered
 from rltrain.env.env_options import USUAL, EnvOptions
@@ -29,7 +30,7 @@ def adapted(env: object, options: EnvOptions = USUAL, teams: Teams | None = None
     if not isinstance(env, gymnasium.Env):
         return team(env, options, teams)
     space = getattr(env, "action_space", None)
-    if env.spec is not None:
+    if isinstance(env.spec, Registered):  # an environment may call something else so
         options = replace(options, max_episode_steps=env.spec.max_episode_steps)
     if isinstance(space, spaces.Tuple):
         from rltrain.env.team.gymnasium_team import TupleTeam
@@ -82,7 +83,7 @@ def team(env: object, options: EnvOptions, teams: Teams | None = None) -> Env:
             )
         try:
             env = aec_to_parallel(env)
-        except AssertionError as error:
+        except (AssertionError, AttributeError) as error:  # … without metadata
             raise ValueError(
                 f"{name} has agents that act in turns, and PettingZoo cannot make it parallel: "
                 f"{str(error).rstrip('. ')}."

@@ -29,27 +29,26 @@ class GymnasiumEnv(ThirdPartyEnv):
 
     Args:
         env: the environment, including its time limit.
-        options: ``max_episode_steps`` is the time limit if the environment's ``spec`` has none.
+        options: ``max_episode_steps`` is that limit.
 
     Raises:
         ValueError: actions that are not discrete, or observations without a fixed, bounded shape.
     """
 
     def __init__(self, env: gymnasium.Env, options: EnvOptions = USUAL) -> None:
-        name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+        name = getattr(env.spec, "id", type(env.unwrapped).__name__)
         need_spaces(env, name)
         self._actions = numbered(env.action_space, name, "Type env.factored=true: an agent each.")
         super().__init__(env, name)
         channels = options.channels
         self._view = viewed(env.observation_space, name, channels)
         require_numbers(self._view.shape, name, env.observation_space)
-        limit = options.max_episode_steps if env.spec is None else env.spec.max_episode_steps
         discrete = isinstance(env.action_space, spaces.Discrete)
         self.spec = EnvSpec(
             n_agents=1,
             n_actions=self._actions.n,
             obs_shape=self._view.shape,
-            max_steps=limit,
+            max_steps=options.max_episode_steps,
             obs_dtype=self._view.dtype,
             obs_scale=self._view.scale,
             frame_stack=options.frame_stack,

@@ -194,6 +194,18 @@ def test_a_record_is_drawn_by_makers_that_need_keywords() -> None:
         assert from_class(make, n_envs=1, **options).frames_per_second == 20
 
 
+def test_an_environment_may_call_something_of_its_own_spec() -> None:
+    """Defect: "'dict' object has no attribute 'max_episode_steps'", also from ``check_env``."""
+
+    def make() -> gymnasium.Env:
+        env = Scripted()
+        vars(env)["spec"] = {"size": 3}
+        return env
+
+    env = from_class(make, n_envs=1, **{**DEFAULTS, "max_episode_steps": 2})
+    assert (env.envs[0].name, env.spec.max_steps) == ("Scripted", 2)
+
+
 class Closed(Drawn):
     """Keeps the number of those that are open."""
 

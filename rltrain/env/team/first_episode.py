@@ -70,7 +70,8 @@ def own_state_dim(env: Any, name: str) -> int | None:
     except NotImplementedError:  # the interface's own
         return None
     except Exception as error:
-        if isinstance(error, AttributeError) and error.name == "state":
+        # without the method, or the interface's own in a class without metadata
+        if isinstance(error, AttributeError) and error.name in ("state", "metadata"):
             return None
         raise ValueError(f"state() of {name} failed: {reason(error)}") from error
     try:

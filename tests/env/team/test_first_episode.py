@@ -55,6 +55,15 @@ def test_an_environment_below_a_wrapper_may_have_no_state():
     assert adapted(Wrapper()).spec.state_dim == 4
 
 
+def test_a_class_without_metadata_has_no_state_and_no_turns():
+    """Defects: "state() failed: … no attribute 'metadata'", which nobody wrote; AttributeError."""
+    one, turns = Scripted(), Turns()
+    del one.metadata, turns.metadata
+    assert (adapted(one).name, adapted(one).spec.state_dim) == ("Scripted", 4)
+    with pytest.raises(ValueError, match="cannot make it parallel: .*attribute 'metadata'"):
+        adapted(turns)
+
+
 def test_the_size_of_the_environments_own_state():
     assert adapted(Stateful()).spec.state_dim == 1
 
