@@ -141,8 +141,8 @@ def require_fields(
             continue
         got = f"{array.dtype} of the shape {array.shape}" if is_array else type(array).__name__
         raise EnvError(
-            f"The environments ({type(env).__name__}) gave at step {at[0]} of environment 0 {name} "
-            f"{axes} as {got}: expected {' or '.join(types)} of the shape {shape}."
+            f"The environments ({type(env).__name__}) gave at step {at[0]} of environment {first} "
+            f"{name} {axes} as {got}: expected {' or '.join(types)} of the shape {shape}."
         )
     if not isinstance(env.infos, Sequence) or len(env.infos) != n_envs:
         raise EnvError(
@@ -151,20 +151,23 @@ def require_fields(
         )
     for e, agent in np.argwhere(~env.avail_actions.any(-1) & ~env.last[:, None])[:1].tolist():
         raise EnvError(
-            f"The environments ({type(env).__name__}) gave agent {agent} of environment {e} no "
-            "available action: expected at least one. An agent that can do nothing needs an action "
-            "for that."
+            f"The environments ({type(env).__name__}) gave agent {agent} of environment {first + e} "
+            "no available action: expected at least one. An agent that can do nothing needs an "
+            "action for that."
         )
     if steps is None:
-        require_ended(env, np.zeros_like(env.last), np.ones_like(env.last))
+        require_ended(env, np.zeros_like(env.last), np.ones_like(env.last), first)
 
 
-def require_ended(env: VectorEnv, terminated: np.ndarray, before: np.ndarray) -> None:
+def require_ended(
+    env: VectorEnv, terminated: np.ndarray, before: np.ndarray, first: int = 0
+) -> None:
     """Check that episodes which a step has terminated are over, and those that it began are not.
 
     Args:
         terminated: [E], of the step.
         before: [E], ``last`` before it, where it began new episodes.
+        first: number of the first environment, for messages.
 
     Raises:
         EnvError: one is not.
@@ -172,12 +175,12 @@ def require_ended(env: VectorEnv, terminated: np.ndarray, before: np.ndarray) ->
     if terminated.any() and (alone := terminated & ~(env.last | before)).any():
         raise EnvError(
             f"The environments ({type(env).__name__}) gave terminated of environment "
-            f"{int(alone.argmax())} without last: expected both where an episode terminates, and "
-            "last alone where it is truncated."
+            f"{first + int(alone.argmax())} without last: expected both where an episode "
+            "terminates, and last alone where it is truncated."
         )
     if before.any() and (ended := before & env.last).any():
         raise EnvError(
             f"The environments ({type(env).__name__}) gave last of environment "
-            f"{int(ended.argmax())} where an episode begins: expected that reset() and the step "
-            "after last show the first observation of a new episode, without last."
+            f"{first + int(ended.argmax())} where an episode begins: expected that reset() and "
+            "the step after last show the first observation of a new episode, without last."
         )

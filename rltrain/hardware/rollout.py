@@ -200,9 +200,10 @@ class Rollout:
             reward, terminated = self.env.step(action.copy())  # which it may change
         self.seconds[ENV] += time.perf_counter() - before
         if (forms := array_forms(self.env, reward, terminated)) != self._forms:
-            require_fields(self.env, self._lengths + ~last, reward=reward, terminated=terminated)
+            steps, returned = self._lengths + ~last, {"reward": reward, "terminated": terminated}
+            require_fields(self.env, steps, self.share.first, **returned)
             self._forms = forms
-        require_ended(self.env, terminated, last)
+        require_ended(self.env, terminated, last, self.share.first)
         return reward, terminated
 
     def _policies(self) -> StateDict:

@@ -11,6 +11,7 @@ import rltrain
 from rltrain.common.env_values import flag, one_number, read_outcome, require_fields
 from rltrain.env.games.lockstep import GameEnv
 from rltrain.errors import EnvError
+from rltrain.hardware.env_share import Share
 from rltrain.hardware.rollout import Rollout
 from rltrain.types import Clock, EnvSpec
 from tests.env.scripted import Zeros
@@ -152,6 +153,11 @@ def test_what_a_vector_environment_returns_has_to_fit_its_spec(change: str) -> N
         rollout = Rollout(env=made(n_envs), policy=Zeros(), seeds=lambda e, k: k)
         with pytest.raises(EnvError, match=said.replace("{E}", str(n_envs))):
             rollout.collect(5, Clock())
+    share = Share(1, 4, 2, 6)  # a worker's
+    rollout = Rollout(env=made(2), policy=Zeros(), seeds=lambda e, k: k, share=share)
+    with pytest.raises(EnvError) as raised:
+        rollout.collect(5, Clock())
+    assert "nvironment 0" not in str(raised.value)
     found = rltrain.check_env(made)
     with pytest.raises(AssertionError, match=said.replace("{E}", "1")):
         raise AssertionError(str(found.problems))

@@ -238,7 +238,7 @@ gymnasium.register("Closed-v0", entry_point=Closed)
     ids=["record", "compiled", "check", "refused", "unsupported"],
 )
 def test_every_environment_that_is_made_is_closed(make: Any) -> None:
-    """Defect: not those made to be looked at, those of ``check_env``, and those with other spaces."""
+    """Defect: not those made to be looked at, of ``check_env``, and with unsupported spaces."""
     before = Closed.n_open
     make()
     assert Closed.n_open == before

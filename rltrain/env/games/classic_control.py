@@ -221,10 +221,9 @@ class ClassicControl(SyncVectorEnv):
         if failed >= 0:
             env = self._adapters[failed]
             env.t = int(self._t[failed]) + 1
-            raise EnvError(
-                f"Environment {failed}: {env.where()} returned the observation {obs[failed, 0]} "
-                f"after the action {action[failed, 0]}."
-            )
+            happened = f"{obs[failed, 0]} after the action {action[failed, 0]}"
+            error = EnvError(f"{env.where()} returned the observation {happened}.")
+            raise EnvError(self._failed(failed, error))
 
     @property
     def steps_to_limit(self) -> int:

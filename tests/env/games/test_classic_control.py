@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from gymnasium.envs.classic_control import CartPoleEnv
 
+from rltrain.common.seeding import SeedsOfTraining
 from rltrain.env.games.classic_control import ClassicControl, find_rules
 from rltrain.env.make_gymnasium import gymnasium_env
 from rltrain.env.vector import SyncVectorEnv
@@ -185,10 +186,10 @@ def test_noise_that_is_not_compiled_is_refused():
 @pytest.mark.parametrize("id", IDS)
 def test_what_is_no_number_names_environment_and_step(id):
     env = made(id)
-    env.reset(seeds)
+    env.reset(SeedsOfTraining(0, 4))
     env.step(np.zeros((4, 1), np.int64))
     env._states[2] = np.nan
-    with pytest.raises(EnvError, match=rf"^Environment 2: {id} at step 2 .* returned the obs"):
+    with pytest.raises(EnvError, match=rf"^Environment 6: {id} at step 2 .* returned the obs"):
         env.step(np.zeros((4, 1), np.int64))
 
 

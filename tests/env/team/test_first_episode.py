@@ -60,7 +60,7 @@ def test_a_class_without_metadata_has_no_state_and_no_turns():
     one, turns = Scripted(), Turns()
     del one.metadata, turns.metadata
     assert (adapted(one).name, adapted(one).spec.state_dim) == ("Scripted", 4)
-    with pytest.raises(ValueError, match="cannot make it parallel: .*attribute 'metadata'"):
+    with pytest.raises(ValueError, match=r"cannot make it parallel: .*attribute 'metadata'"):
         adapted(turns)
 
 
