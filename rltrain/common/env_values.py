@@ -151,9 +151,9 @@ def require_fields(
         )
     for e, agent in np.argwhere(~env.avail_actions.any(-1) & ~env.last[:, None])[:1].tolist():
         raise EnvError(
-            f"The environments ({type(env).__name__}) gave agent {agent} of environment {first + e} "
-            "no available action: expected at least one. An agent that can do nothing needs an "
-            "action for that."
+            f"The environments ({type(env).__name__}) gave agent {agent} of environment "
+            f"{first + e} no available action: expected at least one. An agent that can do nothing "
+            "needs an action for that."
         )
     if steps is None:
         require_ended(env, np.zeros_like(env.last), np.ones_like(env.last), first)
