@@ -21,18 +21,31 @@ from rltrain.env.team.agent_spaces import MASK
 from rltrain.env.third_party import RESET, STEP, unpacked
 from rltrain.types import Info
 
+Space = spaces.Space[Any]
 Stepped = tuple[dict[str, object], object, dict[str, bool], dict[str, bool], Info]
 
 
 class GymnasiumTeam(ParallelEnv):
-    """The agents ``possible_agents`` of one Gymnasium environment."""
+    """Agents ``name_0``, ``name_1``, … in one Gymnasium environment, with these spaces."""
 
     joint: Literal["tuple", "components"]  # EnvSpec.joint
 
-    def __init__(self, env: gymnasium.Env, names: Sequence[str]) -> None:
+    def __init__(
+        self, env: gymnasium.Env, name: str, seen: Sequence[Space], actions: Sequence[Space]
+    ) -> None:
         self.env, self.metadata, self.render_mode = env, env.metadata, env.render_mode
-        self.possible_agents = list(names)
+        self.possible_agents = [f"{name}_{i}" for i in range(len(actions))]
+        self.observation_spaces = dict(zip(self.possible_agents, seen, strict=True))
+        self.action_spaces = dict(zip(self.possible_agents, actions, strict=True))
+        named = self.action_spaces.items()
+        self._own = {name: numbered(space, self._name()).own for name, space in named}
         self.agents: list[str] = []
+
+    def observation_space(self, agent: str) -> Space:
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> Space:
+        return self.action_spaces[agent]
 
     @property
     def unwrapped(self) -> Any:
@@ -45,6 +58,22 @@ class GymnasiumTeam(ParallelEnv):
         obs, info = unpacked(self.env.reset(seed=seed, options=options), RESET, self._name)
         self.agents = list(self.possible_agents)
         return self._seen(obs), self._infos(info)
+
+    def step(self, actions: dict[str, Any]) -> Stepped:
+        """All agents act; one that has left is given its first action."""
+        each = [actions[n] if n in actions else own(0) for n, own in self._own.items()]
+        is_tuple, dtype = self.joint == "tuple", self.env.action_space.dtype
+        happened = self.env.step(tuple(each) if is_tuple else np.array(each, dtype))
+        obs, reward, terminated, truncated, info = unpacked(happened, STEP, self._name)
+        rewards = self._by_agent(reward, "the reward") if self._has_several(reward) else reward
+        ended, cut = self._flags(terminated, "terminated"), self._flags(truncated, "truncated")
+        self.agents = [a for a in self.agents if not ended[a] and not cut[a]]
+        return self._seen(obs), rewards, ended, cut, self._infos(info)
+
+    def _has_several(self, given: Any) -> bool:
+        """Whether it is a value for each agent, not one for all."""
+        several = np.size(given) > 1 or np.shape(given)[:1] == (len(self.possible_agents),)
+        return several and self.joint == "tuple"
 
     def _seen(self, obs: object) -> dict[str, object]:
         """The observation of each agent."""
@@ -63,10 +92,6 @@ class GymnasiumTeam(ParallelEnv):
                 f"{what} is {values!r}: expected a tuple of {len(names)}, one for each of {names}"
             )
         return dict(zip(names, values, strict=True))
-
-    def _has_several(self, given: Any) -> bool:
-        """Whether it is a value for each agent, not one for all."""
-        return np.size(given) > 1 or np.shape(given)[:1] == (len(self.possible_agents),)
 
     def _flags(self, given: Any, name: str) -> dict[str, bool]:
         """Truth values by agent."""
@@ -108,27 +133,7 @@ class TupleTeam(GymnasiumTeam):
                 f"spaces, so of as many agents, but the observations {seen}: expected a Tuple of "
                 f"{len(actions.spaces)} as well."
             )
-        super().__init__(env, [f"agent_{i}" for i in range(len(actions.spaces))])
-        self.observation_spaces = dict(zip(self.possible_agents, seen.spaces, strict=True))
-        self.action_spaces = dict(zip(self.possible_agents, actions.spaces, strict=True))
-        whose = type(env.unwrapped).__name__
-        self._own = {name: numbered(s, whose).own for name, s in self.action_spaces.items()}
-
-    def observation_space(self, agent: str) -> spaces.Space[object]:
-        return self.observation_spaces[agent]
-
-    def action_space(self, agent: str) -> spaces.Space[object]:
-        return self.action_spaces[agent]
-
-    def step(self, actions: dict[str, object]) -> Stepped:
-        """All agents act; one that has left is given its first action."""
-        joint = tuple(actions[n] if n in actions else own(0) for n, own in self._own.items())
-        reward: Any  # one number, or one for each agent
-        obs, reward, terminated, truncated, info = unpacked(self.env.step(joint), STEP, self._name)
-        rewards = self._by_agent(reward, "the reward") if self._has_several(reward) else reward
-        ended, cut = self._flags(terminated, "terminated"), self._flags(truncated, "truncated")
-        self.agents = [a for a in self.agents if not ended[a] and not cut[a]]
-        return self._seen(obs), rewards, ended, cut, self._infos(info)
+        super().__init__(env, "agent", seen.spaces, actions.spaces)
 
 
 class FactoredActions(GymnasiumTeam):
@@ -147,30 +152,14 @@ class FactoredActions(GymnasiumTeam):
 
     def __init__(self, env: gymnasium.Env, channels: Channels) -> None:
         parts = action_parts(to_record(env.action_space))
-        super().__init__(env, [f"component_{i}" for i in range(len(parts))])
         components = [spaces.Discrete(n, start=first) for n, first in parts]
-        self._actions = self._by_agent(components, "actions")
-        self._view = viewed(env.observation_space, type(env.unwrapped).__name__, channels)
+        super().__init__(env, "component", [env.observation_space] * len(parts), components)
+        self._view = viewed(env.observation_space, self._name(), channels)
         self._obs: object = None
-
-    def observation_space(self, agent: str) -> spaces.Space[object]:
-        return self.env.observation_space
-
-    def action_space(self, agent: str) -> spaces.Discrete:
-        return self._actions[agent]
 
     def _seen(self, obs: object) -> dict[str, object]:
         self._obs = obs
         return dict.fromkeys(self.possible_agents, obs)
-
-    def step(self, actions: dict[str, int]) -> Stepped:
-        joint = np.array([actions[n] for n in self.possible_agents], self.env.action_space.dtype)
-        obs, reward, terminated, truncated, info = unpacked(self.env.step(joint), STEP, self._name)
-        everyone, where = self.possible_agents, lambda: "step()"
-        ended, cut = flag(terminated, "terminated", where), flag(truncated, "truncated", where)
-        self.agents = [] if ended or cut else list(everyone)
-        ends = dict.fromkeys(everyone, ended), dict.fromkeys(everyone, cut)
-        return self._seen(obs), reward, *ends, self._infos(info)
 
     def state(self) -> np.ndarray:
         """The observation, once."""
