@@ -10,13 +10,16 @@ import threading
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import parent_process
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
+from typing import Any
 
 import psutil
 
 from rltrain.common.imports import SAFE_PATH, import_path
+from rltrain.errors import SIGNAL_CODES
 
 PR_SET_PDEATHSIG = 1
 """The constant in prctl.h."""
@@ -71,9 +74,28 @@ def kill_with_parent(kill: bool = True) -> None:
 
 
 def end_with_parent() -> None:
-    """Ignore Ctrl-C, lead a process group, and end with the parent, even inside a step."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Leave signals to the parent, lead a process group, and end with the parent, even inside a
+    step.
+    """
+    leave_signals()
     lead_group(signal.SIGKILL)
+
+
+def leave_signals() -> None:
+    """Outlive the signals that end a run, which a cluster sends to all its processes. Processes
+    that are forked from this one do not, and programs that it starts ignore only Ctrl-C.
+    """
+    numbers = {signal.Signals[name] for name in SIGNAL_CODES}
+    numbers -= {n for n in numbers if signal.getsignal(n) is signal.SIG_IGN}  # nohup
+    numbers.discard(signal.SIGINT)
+
+    def set_all(handler: Any) -> None:
+        for number in numbers:
+            signal.signal(number, handler)
+
+    set_all(lambda *_: None)
+    os.register_at_fork(after_in_child=partial(set_all, signal.SIG_DFL))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def lead_group(number: int) -> None:

@@ -2,6 +2,7 @@
 or a worker is stopped. Otherwise it would wait for its workers, which end when it does.
 """
 
-from rltrain.common.machine.child_processes import kill_with_parent
+from rltrain.common.machine.child_processes import kill_with_parent, leave_signals
 
 kill_with_parent()
+leave_signals()

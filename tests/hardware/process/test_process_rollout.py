@@ -1,8 +1,10 @@
 """Rollouts in worker processes: the data of one process, whatever happens to a worker."""
 
+import signal
 from contextlib import closing
 from multiprocessing import forkserver
 
+import psutil
 import pytest
 import torch
 
@@ -27,6 +29,22 @@ def faults_folder(tmp_path, monkeypatch):
     """Workers have the environment variables of the server that forks them, so a new one starts."""
     monkeypatch.setenv("FAULTS", str(tmp_path))
     forkserver._forkserver._stop()
+
+
+def test_a_signal_to_all_processes_of_a_run_is_left_to_the_run(tmp_path):
+    """Defect: those of a cluster ended the workers, and what the run saved was without them."""
+    forkserver._forkserver._stop()
+    run = [*SMALL, *PROCESS, "env=cartpole"]
+    with closing(rltrain.make_trainer(run, run_dir=tmp_path)) as trainer:
+        trainer.run(50)
+        server = psutil.Process(forkserver._forkserver._forkserver_pid)
+        workers = server.children()
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGINT):
+            for process in (server, *workers):
+                process.send_signal(number)
+        trainer.run(150)
+        assert (len(workers), trainer.rollout.state_dict()["replaced"]) == (2, 0)
+        assert server.children() == workers
 
 
 class Counting(EpsilonGreedy):
