@@ -108,10 +108,10 @@ def check(env: VectorEnv) -> Findings:
         return Findings(problems or [said], [])
     problems += check_seeds(first, second)
     problems += check_kept(team, others_go_on=True)
-    hints = [*check_kept(team, others_go_on=False), *check_cut(team), *beyond[:1]]
+    hints = [*check_kept(team, others_go_on=False), *check_agents(team), *beyond[:1]]
     hints += check_numbers(first, env.spec, team)
-    hints += [*check_names(team), *check_lost_masks(masked)]
-    hints += () if adapter is None else check_masks(env.spec) if team is None else team.remarks
+    hints += check_masks(masked, env.spec if adapter is not None and team is None else None)
+    hints += () if team is None else team.remarks
     return Findings(problems, hints)
 
 
@@ -182,17 +182,15 @@ def check_numbers(seen: Played, spec: EnvSpec, team: TeamEnv | None) -> Iterator
         yield f"{N_STEPS} random steps were never rewarded{summed}: exploration may find nothing."
 
 
-def check_masks(spec: EnvSpec) -> Iterator[str]:
-    """A mask where that of one agent is not looked for."""
-    for name in mask_entries(spec.obs_space or {}):
+def check_masks(masked: MaskUse, single: EnvSpec | None) -> Iterator[str]:
+    """A mask where that of a ``single`` agent is not looked for, and masks that only one of the
+    two methods gives.
+    """
+    for name in mask_entries((single and single.obs_space) or {}):
         yield (
             f"the observation's entry {name} is learned from and masks no actions: the mask "
             "of a single agent is read from info['action_mask'], of reset() and of every step()."
         )
-
-
-def check_lost_masks(masked: MaskUse) -> Iterator[str]:
-    """Masks that only one of the two methods gives."""
     if masked["step"] and any(masked["reset"]) != any(masked["step"]):
         one, other = ("reset", "step") if any(masked["reset"]) else ("step", "reset")
         yield (
@@ -201,8 +199,16 @@ def check_lost_masks(masked: MaskUse) -> Iterator[str]:
         )
 
 
-def check_names(team: TeamEnv | None) -> Iterator[str]:
-    """Agents that a loaded policy cannot be asked by."""
+def check_agents(team: TeamEnv | None) -> Iterator[str]:
+    """An agent that is truncated while others continue, and names that a loaded policy cannot be
+    asked by.
+    """
+    if team is not None and team.cut_early is not None:
+        name, t = team.cut_early
+        yield (
+            f"{name} is truncated at step {t}, while others continue. The episode is the team's: "
+            "what the agent would have got later is learned as 0. Truncate all agents together."
+        )
     if team is not None and team.spec.agents is None:
         yield (
             "agents are not named by text or whole numbers, all different as text: a loaded policy "
@@ -218,16 +224,6 @@ def check_kept(team: TeamEnv | None, others_go_on: bool) -> Iterator[str]:
             f"self.agents still has {name} after step {t}, although it has terminated or was "
             "truncated. PettingZoo expects that step() removes such agents. Here they stay out "
             "until they were absent once."
-        )
-
-
-def check_cut(team: TeamEnv | None) -> Iterator[str]:
-    """An agent that is truncated while others continue."""
-    if team is not None and team.cut_early is not None:
-        name, t = team.cut_early
-        yield (
-            f"{name} is truncated at step {t}, while others continue. The episode is the team's: "
-            "what the agent would have got later is learned as 0. Truncate all agents together."
         )
 
 

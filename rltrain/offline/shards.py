@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
-from safetensors.numpy import save
 
 from rltrain.buffer.fields import step_fields
 from rltrain.common.files import (
@@ -85,11 +84,6 @@ def shard_name(number: int) -> str:
     return f"shard-{number:05d}.safetensors"
 
 
-def content_of_shard(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """The bytes of a shard; ``arrays`` as ``write_shard`` takes them."""
-    return save({k: np.ascontiguousarray(v) for k, v in arrays.items()})
-
-
 def write_shard(
     folder: Path, number: int, arrays: Mapping[str, np.ndarray], content: bytes
 ) -> JsonObject:
@@ -98,7 +92,7 @@ def write_shard(
     Args:
         arrays: every field [time steps, …]; ``length`` [pieces] transitions; ``whole`` [pieces],
             whether the piece is an episode from its first to its final step.
-        content: the same, as ``content_of_shard`` gives it.
+        content: the same as bytes of safetensors.
 
     Raises:
         EnvError: the disk is full or cannot be written.

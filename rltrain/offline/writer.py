@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from safetensors.numpy import save
 
 from rltrain.buffer.fields import n_bytes
 from rltrain.buffer.packed_obs import PackedObs
@@ -29,7 +30,6 @@ from rltrain.interfaces import VectorEnv
 from rltrain.offline.dataset import PROBABILITY_ERROR
 from rltrain.offline.shards import (
     INDEX,
-    content_of_shard,
     is_used,
     list_sums,
     read_index,
@@ -148,7 +148,7 @@ class Writer:
             )
         written = sum(shard["bytes"] for shard in self.shards)
         arrays = self._joined()
-        content = content_of_shard(arrays)
+        content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
         if self.max_bytes is not None and written + len(content) > self.max_bytes:
             self.stopped = True
             why = "has ended: one more" if self.shards else "was not written: its first"

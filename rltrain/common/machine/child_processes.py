@@ -83,19 +83,16 @@ def end_with_parent() -> None:
 
 def leave_signals() -> None:
     """Outlive the signals that end a run, which a cluster sends to all its processes. Processes
-    that are forked from this one do not, and programs that it starts ignore only Ctrl-C.
+    and programs that this one starts ignore only Ctrl-C.
     """
-    numbers = {signal.Signals[name] for name in SIGNAL_CODES}
-    numbers -= {n for n in numbers if signal.getsignal(n) is signal.SIG_IGN}  # nohup
-    numbers.discard(signal.SIGINT)
 
     def set_all(handler: Any) -> None:
-        for number in numbers:
-            signal.signal(number, handler)
+        for name in SIGNAL_CODES:
+            signal.signal(signal.Signals[name], handler)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     set_all(lambda *_: None)
     os.register_at_fork(after_in_child=partial(set_all, signal.SIG_DFL))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def lead_group(number: int) -> None:

@@ -98,12 +98,10 @@ class StagHunt(GameEnv):
 
     def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
         """Active agents in blue; free stags in orange, hares in green."""
-        return [[self._image(self._grid[e])] for e in envs]
-
-    def _image(self, grid: np.ndarray) -> np.ndarray:
         forms = (BLUE, True, ""), (ORANGE, False, "S"), (GREEN, False, "H")
-        pieces = [Piece(row, column, *forms[kind]) for row, column, kind in np.argwhere(grid)]
-        return draw_grid((len(grid), len(grid[0])), pieces)
+        there = [np.argwhere(self._grid[e]) for e in envs]
+        pieces = [[Piece(row, column, *forms[k]) for row, column, k in each] for each in there]
+        return [[draw_grid(self._grid.shape[1:3], each)] for each in pieces]
 
     def drawing(self, e: int) -> Drawing:
         """Active agents in blue; free stags in orange, hares in green."""

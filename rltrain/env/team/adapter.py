@@ -28,7 +28,7 @@ HIDDEN = (
     "method."
 )
 CYCLE = (
-    "{}. PettingZoo makes an AEC environment parallel if agents end only when all have acted, at "
+    ". PettingZoo makes an AEC environment parallel if agents end only when all have acted, at "
     "the end of a cycle"
 )
 PARTS = ("observations", "rewards", "terminated", "truncated", "infos")
@@ -59,7 +59,7 @@ class TeamEnv(ThirdPartyEnv):
 
     def __init__(self, env: Any, options: TeamOptions = USUAL) -> None:
         super().__init__(env, shown_name(env))
-        self._contained = Containment(message=lambda e: f"{self.where()} failed: {step_reason(e)}")
+        self._contained = Containment(message=self._failure)
         self._options = options
         # some know their spaces only from their first episode on
         names, self._masks, self._state_dim = first_episode(env, self.name)
@@ -174,6 +174,11 @@ class TeamEnv(ThirdPartyEnv):
         self._present, self._kept = list(state["present"]), set(state["kept"])
         self.seed, self.t = int(state["seed"]), int(state["t"])
 
+    def _failure(self, error: BaseException) -> str:
+        """What failed; of an agent that ended within a cycle, with PettingZoo's condition."""
+        within = "the only valid action is None" in str(error)
+        return f"{self.where()} failed: {reason(error)}{CYCLE if within else ''}"
+
     def _rewarded(self, rewards: object, acting: list[str]) -> np.ndarray:
         """Rewards [R] of one step; a number in place of one per agent is the team's."""
         if not isinstance(rewards, Mapping):
@@ -277,12 +282,6 @@ class TeamEnv(ThirdPartyEnv):
                     f"{self.where()} returned {what} of {list(by_agent)}, without {missing}: "
                     f"expected them for each of {list(acting)}, the agents that acted."
                 )
-
-
-def step_reason(error: BaseException) -> str:
-    """Why a step failed; of an agent that ended within a cycle, with PettingZoo's condition."""
-    within = "the only valid action is None" in str(error)
-    return CYCLE.format(reason(error)) if within else reason(error)
 
 
 def outcome_of_team(infos: list[Mapping[str, object]], where: Callable[[], str]) -> Info:

@@ -57,8 +57,8 @@ def pettingzoo_env(
     if team is not None and not two_sided:
         raise ValueError(needs_opponent(training, f"env.team={team}"))
     teams = None if team is None else Teams(team, opponent_team)
-    made: dict[str, Any] = {"training": training, "record": record, "kwargs": kwargs}
-    return from_class(find_maker(id), n_envs=n_envs, teams=teams, **made, **vars(options))
+    given = {"training": training, "record": record, "kwargs": kwargs, **vars(options)}
+    return from_class(find_maker(id), n_envs=n_envs, teams=teams, **given)
 
 
 def needs_opponent(training: bool, why: str) -> str:

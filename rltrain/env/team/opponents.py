@@ -54,13 +54,16 @@ class FixedOpponents(BaseParallelWrapper):
         """What is returned for the team; what is for the others becomes ``of_others``."""
         if not isinstance(returned, tuple):
             return returned
-        self.of_others = tuple(self._part(each, True) for each in returned)
-        return tuple(self._part(each, False) for each in returned)
-
-    def _part(self, each: Any, others: bool) -> Any:
-        if not isinstance(each, Mapping):
-            return each
-        return {agent: value for agent, value in each.items() if (agent in self._names) == others}
+        own, self.of_others = (
+            tuple(
+                {agent: x for agent, x in each.items() if (agent in self._names) == others}
+                if isinstance(each, Mapping)
+                else each
+                for each in returned
+            )
+            for others in (False, True)
+        )
+        return own
 
 
 def random_action(env: Any, agent: str, rng: np.random.Generator) -> int:

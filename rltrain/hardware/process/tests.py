@@ -34,11 +34,7 @@ class ProcessTests:
         self._workers, self._exchange = workers, exchange
         self._asked: int | None = None  # episodes that the workers are playing
         self._ready: list[Episode] | None = None  # played, and not given away yet
-
-    @property
-    def apart(self) -> ProcessTests:
-        """This object."""
-        return self
+        self.apart = self  # tests are played in other processes
 
     def begin_episodes(self, n: int, seed: int, clock: Clock) -> None:
         """Let the workers play ``n`` test episodes with the weights as they are now."""

@@ -216,34 +216,6 @@ def test_images_of_different_kinds_are_refused(other, message):
         adapted(Images())
 
 
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        ([], r"Set self\.possible_agents"),
-        (["a", "a"], r"possible_agents \['a', 'a'\], with duplicates: expected a uni"),
-    ],
-    ids=["none", "twice"],
-)
-def test_names_of_all_agents_are_asked_for(names, message):
-    env = Scripted()
-    env.possible_agents = names
-    with pytest.raises(ValueError, match=message):
-        adapted(env)
-
-
-def test_an_environment_without_agents_is_refused():
-    """Defect: an AttributeError at its first step."""
-
-    class Forgets(Scripted):
-        def reset(self, seed=None, options=None):
-            super().reset(seed)
-            acting = vars(self).pop("agents")
-            return self.seen(acting), self.infos(acting)
-
-    with pytest.raises(ValueError, match=r"scripted has no agents after reset\(\): .*self\.agents"):
-        adapted(Forgets())
-
-
 def test_observations_that_are_not_finite_are_shown():
     class Broken(Scripted):
         def seen(self, agents):

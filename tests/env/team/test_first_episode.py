@@ -17,6 +17,20 @@ def raising(text):
     return method
 
 
+TWICE = property(lambda self: ["a", "a"], lambda self, names: None)
+
+
+def nobody(self, **given):
+    self.possible_agents = self.agents = []
+    return {}, {}
+
+
+def forgets(self, **given):
+    returned = Scripted.reset(self, **given)
+    del self.agents
+    return returned
+
+
 REFUSED = {  # by what is said: the methods of an environment
     r"reset\(\) of scripted returned dict: expected \(observations, infos\), two": {
         "reset": lambda self, **given: Scripted.reset(self, **given)[0]
@@ -24,6 +38,9 @@ REFUSED = {  # by what is said: the methods of an environment
     r"reset\(\) of scripted returned \(dict, NoneType\): expected \(observations,": {
         "reset": lambda self, **given: (Scripted.reset(self, **given)[0], None)
     },
+    r"scripted has no agents after reset\(\): .*self\.agents": {"reset": forgets},
+    r"no possible_agents: .* Set self\.possible_agents": {"reset": nobody},
+    r"possible_agents \['a', 'a'\], with duplicates: expected a uni": {"possible_agents": TWICE},
     "scripted cannot begin an episode: RuntimeError: no display": {"reset": raising("no display")},
     r"state\(\) of scripted returned dict: expected an array of numbers": {
         "state": lambda self: {"t": self.t}
