@@ -10,7 +10,7 @@ import numpy as np
 from rltrain.env.actions import as_mask
 from rltrain.env.env_options import Channels
 from rltrain.env.spaces import from_record, to_record
-from rltrain.env.team.agent_spaces import MASK, Agent, team_spaces
+from rltrain.env.team.agent_spaces import MASK, team_spaces
 from rltrain.errors import reason
 from rltrain.types import EnvSpec, SpecRecord
 
@@ -105,7 +105,13 @@ class NamedAgents:
                 available[i, 0] = True
                 continue
             given = obs[agent.name]
-            row = converted(agent, given)
+            try:
+                row = agent.convert(given)
+            except (ValueError, TypeError, KeyError, IndexError) as error:
+                raise ValueError(
+                    f"observations: that of the agent {agent.name} is not in its space "
+                    f"({reason(error)})."
+                ) from error
             rows[i, : len(row)] = row
             mask = given[MASK] if agent.has_mask else masks.get(agent.name)
             n = agent.actions.n
@@ -128,16 +134,6 @@ class NamedAgents:
         own = zip(self.names, self._agents, action, strict=True)
         each = {name: agent.actions.own(int(a)) for name, agent, a in own if name in names}
         return {name: int(a) if np.ndim(a) == 0 else a for name, a in each.items()}
-
-
-def converted(agent: Agent, obs: object) -> np.ndarray:
-    """An agent's observation; ValueError, which names the agent, for what is not in its space."""
-    try:
-        return agent.convert(obs)
-    except (ValueError, TypeError, KeyError, IndexError) as error:
-        raise ValueError(
-            f"observations: that of the agent {agent.name} is not in its space ({reason(error)})."
-        ) from error
 
 
 def agents_record(

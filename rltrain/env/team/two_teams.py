@@ -104,16 +104,13 @@ class TwoTeamVectorEnv(SyncVectorEnv):
 
     def __init__(self, *, make: Callable[[], TwoTeamEnv], **options: Any) -> None:
         super().__init__(make=make, **options)
+        self._games = cast(list[TwoTeamEnv], self.envs)
         self.other_side: OtherTeamSide = OtherTeamSide(self._games[0], self.n_envs)
         for game in self._games[1:]:
             game.other.order_agents([str(name) for name, *_ in self.other_side.spec.agents or ()])
         spec = self.other_side.spec
         self.n_acting += spec.n_agents
         self.teams = [*self.teams, (spec.n_agents, -1, spec.n_actions - 1)]  # -1: its own opponent
-
-    @property
-    def _games(self) -> list[TwoTeamEnv]:
-        return cast(list[TwoTeamEnv], self.envs)
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """``action`` [E, N], next to that of ``other_side``."""

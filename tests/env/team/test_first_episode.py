@@ -7,6 +7,7 @@ from pettingzoo.utils import BaseParallelWrapper, OrderEnforcingWrapper
 import rltrain
 from rltrain.env import check
 from rltrain.env.adapt import adapted
+from rltrain.env.team.team_names import Teams
 from tests.env.team.scripted import Scripted, Stateful, Turns
 
 
@@ -58,8 +59,11 @@ REFUSED = {  # by what is said: the methods of an environment
 
 @pytest.mark.parametrize("said", REFUSED)
 def test_what_is_wrong_is_said_in_one_sentence(said):
-    with pytest.raises(ValueError, match=said):
-        adapted(type("Own", (Scripted,), REFUSED[said])())
+    """Defect: as exceptions of their own where opponents play one of two teams."""
+    own = type("Own", (Scripted,), REFUSED[said])
+    for teams in (None, Teams("a")):
+        with pytest.raises(ValueError, match=said):
+            adapted(own(), teams=teams)
 
 
 def test_an_environment_below_a_wrapper_may_have_no_state():

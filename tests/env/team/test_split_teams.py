@@ -43,14 +43,6 @@ def test_one_number_is_the_reward_of_the_team():
     assert teams.step(np.array([1, 1]))[1].tolist() == [2.5]
 
 
-def test_an_environment_that_cannot_be_split_is_refused_in_words():
-    """Defect: its own exception, after which a command ends as by a defect of rltrain."""
-    env = Scripted()
-    env.possible_agents = []
-    with pytest.raises(ValueError, match="scripted has no possible_agents"):
-        began(env)
-
-
 @pytest.mark.parametrize("other", [-1, 3], ids=["builtin", "commanded"])
 def test_a_team_that_comes_late_acts_from_then_on_as_its_spaces_say(other):
     """Defects: "began without an agent"; an export's actions that were not in their space."""
