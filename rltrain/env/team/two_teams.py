@@ -20,7 +20,9 @@ SIZES = ("n_agents", "n_actions", "obs_shape", "obs_dtype", "obs_sizes", "action
 
 
 class OtherTeam:
-    """The parallel environment that the second team sees: what ``game`` returned for it."""
+    """The parallel environment that the second team sees: what ``game`` returned for it.
+    It has no global state.
+    """
 
     def __init__(self, game: FixedOpponents, names: Sequence[str]) -> None:
         self.game, self.possible_agents = game, list(names)
@@ -38,9 +40,6 @@ class OtherTeam:
     def step(self, actions: Mapping[str, object]) -> tuple[object, ...]:
         """The return value of the game's last ``step``."""
         return self.game.of_others
-
-    def state(self) -> NoReturn:
-        raise NotImplementedError  # opponents see observations only
 
 
 class TwoTeamEnv(TeamEnv):
@@ -72,10 +71,6 @@ class TwoTeamEnv(TeamEnv):
         returned = super().step(own)
         self.seen_by_others = self.other.step(others)[0]
         return returned
-
-    def state_dict(self) -> None:
-        """None: the open episode is repeated, with both sides' actions."""
-        return
 
 
 class OtherTeamSide:
