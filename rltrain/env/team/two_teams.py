@@ -20,9 +20,7 @@ SIZES = ("n_agents", "n_actions", "obs_shape", "obs_dtype", "obs_sizes", "action
 
 
 class OtherTeam:
-    """The parallel environment that the second team sees: what ``game`` returned for it.
-    It has no global state.
-    """
+    """The parallel environment that the second team sees: what ``game`` returned for it."""
 
     def __init__(self, game: FixedOpponents, names: Sequence[str]) -> None:
         self.game, self.possible_agents = game, list(names)
