@@ -128,7 +128,7 @@ ANSWERS = {
     "logger.wandb.project=5": "For a number as text",
     "algo.optimizer.lr=1e39": r"at most 3e38, got 1e\+39\. The default is [^ ]+$",
     "total_env_steps=1e19": r"It has to be below 2\*\*63, 9\.2e\+18\.$",
-    "seed=1e19": "at least 0, below 9.22337e",
+    "seed=1e19": r"a whole number, 0 or more, got 1e\+19\. It has to be below 2\*\*63",
     "buffer.capacity=1e30": "It has to be below",
     "algo.loss.gamma=1e19": r"a number from 0 to 1, got 1e\+19\. The default is 0\.99\.$",
     "algo/optimizer=adam algo.optimizer.betas=[0.9,1.0]": "a number at least 0 and below 1, ",

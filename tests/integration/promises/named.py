@@ -5,8 +5,8 @@ STATES = {
     "buffer.replay.ReplayBuffer buffer.window_starts.WindowStarts callback.health.Health "
     "callback.hooks.Callback callback.hooks.Callbacks callback.hooks.Due callback.log.Log "
     "callback.save.Save callback.test.Test common.machine.usage.Usage common.metrics.Metrics "
-    "env.games.classic_control.ClassicControl hardware.rollout.Rollout logger.loggers.Loggers "
-    "trainer.Trainer",
+    "env.games.classic_control.ClassicControl hardware.rollout.Rollout logger.jsonl.JsonLines "
+    "logger.loggers.Loggers trainer.Trainer",
     "parameter_noise": "algo.exploration.parameter_noise.ParameterNoise",
     "r2d2": "algo.policy.Policy",
     "frame_stack": "algo.policy.Frames",
@@ -23,7 +23,7 @@ STATES = {
     "env.smac.vector.SmacVectorEnv",
     "several maps": "env.smac.several_maps.SeveralMaps",
     "own team": "env.team.adapter.TeamEnv",
-    "two teams": "env.team.two_teams.TwoTeamEnv env.team.two_teams.TwoTeamVectorEnv",
+    "two teams": "env.team.two_teams.TwoTeamVectorEnv",
     "conv": "env.vector.SyncVectorEnv",
     "curriculum": "examples.curriculum.Curriculum",
     "penalty": "examples.penalty.ActionPenalty step_hooks.TrainingStepHooks",
