@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
+
+import numpy as np
 
 from rltrain.battles.data.scenarios import RACES, find_scenario, scenario_options
 from rltrain.battles.option_checks import COUNT
@@ -37,6 +39,73 @@ class StarCraftCapabilityEnv(StarCraft2Env):
                 )
         published = asdict(Smacv2Options())
         super().__init__(map_name=find_scenario(name).name, **(published | options))
+
+    def get_env_info(self) -> dict[str, object]:
+        """Sizes and feature names; works before the first reset."""
+        return {**super().get_env_info(), "cap_shape": self.get_cap_size()}
+
+    def get_cap_size(self) -> int:
+        return self.unit_type_bits
+
+    def get_capabilities_agent(self, agent_id: int) -> np.ndarray:
+        """float32 [types]: 1 at the type of the agent in this episode."""
+        kind = self.battles.table("type_bit", 0)[agent_id]
+        return (np.arange(self.unit_type_bits) == kind).astype(np.float32)
+
+    def get_capabilities(self) -> np.ndarray:
+        """float32 [A * types]: those of all agents in a row."""
+        return np.concatenate([self.get_capabilities_agent(i) for i in range(self.n_agents)])
+
+    def get_obs_feature_names(self) -> list[str]:
+        """The names of the numbers of agent 0's observation; others see other allies there."""
+        chosen, bits = self.battles.options, range(self.unit_type_bits)
+        ally, enemy = _health(self.map_data.shield_bits)
+        shown = ["distance_{}", "relative_x_{}", "relative_y_{}"]
+        types = [f"unit_type_{{}}_bit_{bit}" for bit in bits]
+        actions = [f"last_action_{{}}_action_{a}" for a in range(self.n_actions)]
+        enemies = ["shootable_{}", *shown, *enemy * chosen.obs_all_health, *types]
+        allies = ["visible_{}", *shown, *ally * chosen.obs_all_health, *types]
+        allies += actions * chosen.obs_last_action
+        own = [name.removesuffix("_{}") for name in ally] * chosen.own_health
+        own += ["pos_x", "pos_y"] * chosen.obs_own_pos + ["fov_x", "fov_y"] * chosen.conic_fov
+        own += [f"unit_type_bit_{bit}" for bit in bits]
+        return [
+            *(f"move_action_{direction}" for direction in ("north", "south", "east", "west")),
+            *(f"pathing_grid_{n}" for n in range(8 * chosen.obs_pathing_grid)),
+            *(f"terrain_height_{n}" for n in range(9 * chosen.obs_terrain_height)),
+            *_named("enemy", range(self.n_enemies), enemies),
+            *_named("ally", range(1, self.n_agents), allies),
+            *(f"own_{name}" for name in own),
+            *["timestep"] * chosen.obs_timestep_number,
+        ]
+
+    def get_state_feature_names(self) -> list[str]:
+        """The names of the numbers of the state, unless it is made of observations."""
+        chosen = self.battles.options
+        if chosen.obs_instead_of_state:
+            raise NotImplementedError("with obs_instead_of_state: see get_obs_feature_names")
+        (health, *ally), (_, *enemy) = _health(self.map_data.shield_bits)
+        place = ["relative_x_{}", "relative_y_{}"]
+        types = [f"unit_type_{{}}_bit_{bit}" for bit in range(self.unit_type_bits)]
+        cone = ["fov_x_{}", "fov_y_{}"] * chosen.conic_fov
+        actions = [f"last_action_{{}}_action_{a}" for a in range(self.n_actions)]
+        agents, allies = range(self.n_agents), [health, "cooldown_{}", *place, *ally, *cone, *types]
+        return [
+            *_named("ally", agents, allies),
+            *_named("enemy", range(self.n_enemies), [health, *place, *enemy, *types]),
+            *_named("ally", agents, actions * chosen.state_last_action),
+            *["timestep"] * chosen.state_timestep_number,
+        ]
+
+
+def _health(shield_bits: tuple[int, int]) -> list[list[str]]:
+    """Names of the health, and of the shield if there is one, of agents and enemies."""
+    return [["health_{}", *["shield_{}"] * bits] for bits in shield_bits]
+
+
+def _named(team: str, units: Iterable[int], names: Sequence[str]) -> list[str]:
+    """The names of several units' features, in which ``{}`` stands for the number of the unit."""
+    return [f"{team}_{name.format(i)}" for i in units for name in names]
 
 
 def _scenario_name(map_name: str, config: Mapping[str, Any]) -> str:

@@ -354,3 +354,38 @@ def test_teams_that_contradict_the_name_are_refused():
 def test_options_of_smacv2_that_are_not_played_are_refused(option):
     with pytest.raises(ValueError, match=rf"{next(iter(option))}: only .* can be played here"):
         StarCraftCapabilityEnv("terran_5_vs_5", **option)
+
+
+@pytest.mark.parametrize("scenario", ["terran_5_vs_5", "protoss_10_vs_11"])
+@pytest.mark.parametrize("chosen", range(8))
+def test_every_number_of_smacv2_has_a_name_of_its_own(scenario, chosen):
+    flags = [
+        *("obs_all_health", "obs_own_health", "obs_last_action", "obs_own_pos", "conic_fov"),
+        *("obs_pathing_grid", "obs_terrain_height", "obs_timestep_number", "state_last_action"),
+        "state_timestep_number",
+    ]
+    rng = np.random.default_rng(chosen)
+    env = StarCraftCapabilityEnv(scenario, seed=1, **{f: bool(rng.integers(2)) for f in flags})
+    obs, state = env.reset()
+    names, of_state = env.get_obs_feature_names(), env.get_state_feature_names()
+    assert (len(names), len(of_state)) == (obs[0].size, state.size)
+    assert (len({*names}), len({*of_state})) == (len(names), len(of_state))
+    own = dict(zip(names, obs[0], strict=True))
+    every = dict(zip(of_state, state, strict=True))
+    kinds = env.get_capabilities().reshape(env.n_agents, env.get_env_info()["cap_shape"])
+    for bit in range(kinds.shape[1]):
+        assert own[f"own_unit_type_bit_{bit}"] == kinds[0, bit]
+        for i in range(env.n_agents):
+            assert every[f"ally_unit_type_{i}_bit_{bit}"] == kinds[i, bit]
+    assert (kinds.sum(1) == 1).all()
+    east = {name: every[f"ally_relative_x_{name}"] for name in range(env.n_agents)}
+    seen = next((i for i in east if own.get(f"ally_visible_{i}")), None)
+    if seen is not None and not env.battles.options.conic_fov:
+        away = (east[seen] - east[0]) * env.max_distance_x / env.unit_sight_range(0)
+        assert own[f"ally_relative_x_{seen}"] == pytest.approx(away, abs=1e-5)
+
+
+def test_a_state_of_observations_has_no_names():
+    env = StarCraftCapabilityEnv("terran_5_vs_5", obs_instead_of_state=True)
+    with pytest.raises(NotImplementedError, match="get_obs_feature_names"):
+        env.get_state_feature_names()
