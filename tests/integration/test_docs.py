@@ -286,7 +286,10 @@ def test_the_readme_sums_up_the_results_and_the_calibration():
     readme = " ".join((DOCS.parent / "README.md").read_text(encoding="utf-8").split())
     near = re.search(r"^(\d+ of \d+ results) \(", read("results.md"), re.MULTILINE)
     assert near
-    assert f"{near[1]} that have a published one of the same length are within a tenth" in readme
+    assert (
+        f"{near[1]} with a published value at the same number of env steps are within a tenth"
+        in readme
+    )
     rows = dict(
         re.findall(r"^\| (.+?) \|.*\| (\S+) \| \d+ \|$", read("calibration.md"), re.MULTILINE)
     )
@@ -320,6 +323,14 @@ def test_the_files_and_constants_of_the_battle_engine_exist():
     for file, constants in named:
         source = (DOCS.parent / "rltrain/battles" / file).read_text(encoding="utf-8")
         assert [name for name in constants.split(", ") if name not in source] == [], file
+
+
+def test_the_files_to_change_exist():
+    table = read("architecture.md").partition("## Which file to change\n")[2].partition("\n## ")[0]
+    named = re.findall(r"`([\w/]+/(?:\w+\.(?:pyi?|yaml|json|txt))?)`", table)
+    assert len(named) > 80
+    roots = (DOCS.parent, DOCS.parent / "rltrain")
+    assert [name for name in named if not any((root / name).exists() for root in roots)] == []
 
 
 def test_lines_of_the_folders_are_about_as_many_as_the_document_tells():
