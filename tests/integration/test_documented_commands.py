@@ -134,8 +134,8 @@ def test_a_command_of_the_cookbook_about_earlier_runs_composes(line):
     assert settings_from(of_one_run(line.replace("resume=latest ", "")))
 
 
-def test_the_cookbook_has_forty_one_commands():
-    assert len(COOKBOOK) == 41
+def test_the_commands_of_the_cookbook_are_found():
+    assert len(COOKBOOK) > 40
 
 
 def test_the_maps_of_commands_exist():
