@@ -1,5 +1,6 @@
 """Documents: links, and the tables for users of other libraries."""
 
+import json
 import re
 import runpy
 import shutil
@@ -346,3 +347,12 @@ def test_lines_of_the_folders_are_about_as_many_as_the_document_tells():
         files = [f for p in places for f in ([p] if p.suffix else p.rglob("*.py"))]
         lines = sum(len(f.read_text("utf-8").splitlines()) for f in files)
         assert lines == pytest.approx(int(told.replace(",", "")), rel=0.08), names
+
+
+def test_counts_of_faults_are_those_of_the_kept_records():
+    text = (DOCS / "reliability.md").read_text(encoding="utf-8")
+    counts = re.findall(r"`(\w+)` \(([\d,]+)\)", text.partition("## Every fault")[2])
+    assert len(counts) > 15
+    for kind, count in counts:
+        record = json.loads((DOCS.parent / f"benchmarks/data/faults/{kind}.json").read_bytes())
+        assert record["cases"] == record["passed"] == int(count.replace(",", "")), kind
