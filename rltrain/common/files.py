@@ -45,8 +45,6 @@ SHOWN = 3
 """Names that a message lists."""
 PATIENCE = 1.0
 """Seconds for which a lock is waited for silently."""
-HOLDER_BYTES = 300
-"""A longer name of a lock's holder is cut."""
 
 
 @contextmanager
@@ -171,6 +169,16 @@ def unique_keys(pairs: list[tuple[str, object]]) -> dict[str, Any]:
     return mapping
 
 
+def walk(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    """``os.walk`` of folders of any depth: Python 3.11 recurses there, up to about 1,000."""
+    waiting = [str(root)]
+    while waiting:
+        for folder, inner, names in itertools.islice(os.walk(waiting.pop()), 1):
+            yield folder, inner, names
+            below = (os.path.join(folder, name) for name in reversed(inner))
+            waiting += [path for path in below if not os.path.islink(path)]
+
+
 def require_plain(folder: Path) -> None:
     """Refuse an untrusted folder with a link, a pipe, a device or a socket:
     what they lead to would be read or written.
@@ -200,12 +208,11 @@ def refuse_special(folder: Path, path: Path) -> None:
     Raises:
         CheckpointError: what to do instead.
     """
-    name = path.relative_to(folder)
     if not path.is_symlink():
         raise CheckpointError(
             f"{path} is a pipe, a device or a socket, which is not read. Delete it."
         )
-    if not OWN_LINKS.fullmatch(name.as_posix()):
+    if not OWN_LINKS.fullmatch(path.relative_to(folder).as_posix()):
         raise CheckpointError(
             f"{path} is a link to {os.readlink(path)}. Links inside a run folder are not followed: "
             "if it is yours, put what it leads to in its place; else delete it."
@@ -291,8 +298,11 @@ def locked(path: Path, busy: Callable[[str], object] | None = None) -> Iterator[
     try:
         held = take_lock(handle)
         if held is False:
-            holder = os.pread(handle, HOLDER_BYTES, 0).decode(errors="replace") if is_file else ""
-            notice = threading.Timer(PATIENCE, say, [waiting(path, holder)])
+            holder = os.pread(handle, 300, 0).decode(errors="replace") if is_file else ""
+            host, _, process = holder.partition(" ")
+            known = f"process {process} on {host}" if process else "another process"
+            line = f"Waiting for {known}, which holds {path}. Ctrl-C ends this."
+            notice = threading.Timer(PATIENCE, say, [line])
             notice.start() if busy is None else busy(holder)
             try:
                 take_lock(handle, wait=True)
@@ -304,13 +314,6 @@ def locked(path: Path, busy: Callable[[str], object] | None = None) -> Iterator[
         yield None if held is None else handle
     finally:
         os.close(handle)
-
-
-def waiting(path: Path, holder: str) -> str:
-    """The line about a lock that is waited for."""
-    host, _, process = holder.partition(" ")
-    known = f"process {process} on {host}" if process else "another process"
-    return f"Waiting for {known}, which holds {path}. Ctrl-C ends this."
 
 
 def dated(group: str, name: str | None = None) -> Path:

@@ -19,7 +19,7 @@ import rltrain
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.locate import MANIFEST
 from rltrain.common.checkpoint.opponent_files import FOLDER
-from rltrain.common.files import TRIALS, expanded, json_object, require_plain
+from rltrain.common.files import TRIALS, expanded, json_object, require_plain, walk
 from rltrain.config.validate.constructor import brief
 from rltrain.errors import CheckpointError, RemovedError, UsageError
 from rltrain.logger.screen import shown
@@ -42,7 +42,7 @@ def runs_below(root: Path) -> list[Path]:
     it; links are not followed.
     """
     runs = []
-    for folder, inner, files in os.walk(root):
+    for folder, inner, files in walk(root):
         if TRIALS in inner and Path(folder) != root:
             inner.remove(TRIALS)
         if "run.json" in (*files, *inner):

@@ -1,12 +1,14 @@
 """Which run and which checkpoint a typed path refers to."""
 
 import os
+import subprocess
 
 import pytest
 import torch
 
 from rltrain.common import checkpoint
-from rltrain.errors import CheckpointError, UsageError
+from rltrain.errors import CheckpointError, RltrainError, UsageError
+from rltrain.main import run
 from rltrain.mode.find_run import find_checkpoint, find_run, runs_below
 
 PARTS = {"model": {"w": torch.zeros(2)}}
@@ -34,6 +36,23 @@ def outputs(own_folder):
     make_run(own_folder / "outputs/multirun/sweep/0_seed-1", 3, steps=())
     (own_folder / "outputs/latest").symlink_to("dqn-cartpole/old")
     return own_folder / "outputs"
+
+
+@pytest.mark.parametrize("words", ["resume=", "mode=evaluate checkpoint=", "mode=report runs="])
+@pytest.mark.parametrize("name", ["runs", "7"])
+def test_folders_of_any_depth_are_looked_through(own_folder, words, name):
+    """Defect: a RecursionError with Python 3.11."""
+    above = os.open(os.makedirs(name) or name, os.O_RDONLY)
+    for _ in range(1_200):
+        os.mkdir("d", dir_fd=above)
+        outer, above = above, os.open("d", os.O_RDONLY, dir_fd=above)
+        os.close(outer)
+    os.close(above)
+    try:
+        with pytest.raises(RltrainError):
+            run(f"{words}{name}".split())
+    finally:
+        subprocess.run(["rm", "-r", name], check=True)
 
 
 def test_runs_are_found_once_newest_first_and_not_through_links(outputs):

@@ -26,6 +26,7 @@ from rltrain.common.files import (
     get_text,
     put_text,
     sync,
+    walk,
     whole_number,
 )
 from rltrain.errors import CheckpointError, RemovedError, UsageError
@@ -179,7 +180,8 @@ def is_one(path: Path) -> bool:
         return True
     if whole_number(path.name) is None or (path / "checkpoints").is_dir():
         return False
-    return not any(path.glob("**/run.json"))  # a folder of runs may be named after a year
+    runs = (folder for folder, _, names in walk(path) if "run.json" in names)
+    return next(runs, None) is None  # a folder of runs may be named after a year
 
 
 def find(

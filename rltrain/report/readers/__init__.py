@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from rltrain.common.files import walk
 from rltrain.common.json_text import is_number
 from rltrain.common.machine.places import LONGEST_NAME
 from rltrain.errors import UsageError
@@ -51,7 +52,7 @@ def find_runs(places: Sequence[str | Path], problems: list[str] | None = None) -
             continue
         roots, here = matching(place), 0
         for root in roots:
-            for folder, inner, names in os.walk(root):
+            for folder, inner, names in walk(root):
                 if STUDY in (*names, *inner) and Path(folder) != root:
                     inner.clear()
                 elif (run := readable(Path(folder), names, left)) is not None:
