@@ -111,6 +111,12 @@ def unchanged(folder):
     assert contents(folder) == before
 
 
+def sparse(path):
+    """Make a file of 1 TB that takes no room."""
+    path.touch()
+    os.truncate(path, 1 << 40)
+
+
 @contextmanager
 def no_room(size):
     """Context on a disk that is full: no file gets larger than ``size`` bytes."""

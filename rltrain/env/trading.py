@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from io import TextIOWrapper
+from itertools import chain
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from rltrain.common.files import absolute_path
+from rltrain.common.files import absolute_path, open_plain
 from rltrain.common.number_types import Count, Fraction, Probability, Whole
 from rltrain.env.gymnasium import GymnasiumEnv
 from rltrain.env.trading_chart import draw_chart
@@ -24,6 +26,8 @@ from rltrain.types import Info
 
 HOLD, BUY, SELL = range(3)
 PERCENT = 100.0
+MOST_BYTES = 1 << 27
+"""A larger file of prices is not read."""
 
 DRIFT = 0.0002  # mean log return per step
 WANDERING = 0.005  # standard deviation of permanent changes, per step
@@ -55,7 +59,7 @@ class StockTradingEnv(gymnasium.Env):
         render_mode: ``rgb_array`` to draw a chart of the episode, or None.
 
     Raises:
-        ValueError: a file without prices, or with too few.
+        ValueError: a file without prices, or with too few that differ.
     """
 
     masks_actions = True
@@ -87,6 +91,8 @@ class StockTradingEnv(gymnasium.Env):
                 "more prices."
             )
         known = np.diff(log_prices[:n_train])  # known before the tests
+        if not known.std() > 0:
+            raise ValueError("The training prices always change by the same factor: expected more.")
         self.returns = np.diff(own)  # [n]: from price i to price i + 1
         self.seen_returns = ((self.returns - known.mean()) / known.std()).astype(np.float32)
         if not 0 <= cost < 1:
@@ -163,29 +169,32 @@ def read_prices(path: str) -> np.ndarray:
         ValueError: no such file, no column ``close`` among several, or an invalid price.
     """
     try:
-        with absolute_path(path).open(encoding="utf-8-sig", newline="") as file:
-            rows = [row for row in csv.reader(file) if row]
+        with open_plain(absolute_path(path), MOST_BYTES) as file:
+            rows = csv.reader(TextIOWrapper(file, "utf-8-sig", newline=""))
+            return np.fromiter(prices_in(filter(None, rows)), float)
     except (OSError, ValueError, csv.Error) as error:
         raise ValueError(f"env.prices={path} cannot be read: {error}.") from error
-    header = [name.strip().lower() for name in rows[0]] if rows else []
+
+
+def prices_in(rows: Iterator[list[str]]) -> Iterator[float]:
+    """The prices in the rows of a table; errors as ``read_prices``."""
+    first = next(rows, [])
+    header = [name.strip().lower() for name in first]
     named = "close" in header
     if not named and len(header) != 1:
         raise ValueError(
-            f"env.prices={path}: expected a header with a column 'close', or a single column of "
-            f"prices, got the first line {','.join(header)!r}."
+            "expected a header with a column 'close', or a single column of prices, got the first "
+            f"line {','.join(first)!r:.80}"
         )
     column = header.index("close") if named else 0
-    prices = []
-    for number, row in enumerate(rows[named:], start=1 + named):
+    for number, row in enumerate(rows if named else chain([first], rows), start=1 + named):
         try:
-            prices.append(float(row[column]))
+            price = float(row[column])
         except (ValueError, IndexError):
-            prices.append(math.nan)
-        if not 0 < prices[-1] < math.inf:
-            raise ValueError(
-                f"env.prices={path}: row {number} has no price above 0, but {','.join(row)!r}."
-            )
-    return np.array(prices)
+            price = math.nan
+        if not 0 < price < math.inf:
+            raise ValueError(f"row {number} has no price above 0, but {','.join(row)!r:.80}")
+        yield price
 
 
 def trading_env(

@@ -3,6 +3,7 @@
 import inspect
 import json
 import math
+import os
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from rltrain.assemble.env import build_env
 from rltrain.config.catalog import CONF
 from rltrain.env.trading import BUY, HOLD, SELL, StockTradingEnv, generated_prices, read_prices
 from rltrain.env.trading_chart import HELD
+from tests.helpers import sparse
 
 DOUBLING = [1, 2, 4, 8, 4, 8, 16, 32, 16, 8]
 
@@ -199,6 +201,8 @@ def test_prices_are_read_from_a_file(tmp_path: Path, text: str) -> None:
         ("day,close\n1\n", r"row 2 has no price above 0, but '1'"),
         ("day,price\n1,2\n", r"expected a header with a column 'close'.*'day,price'"),
         ("", r"expected a header"),
+        ("close," + "c" * 9_000 + "\n" + "x" * 9_000, r"but 'x{79}\.$"),
+        ("c," * 9_000, r"first line '(c,){39}c\.$"),
     ],
 )
 def test_a_file_that_is_no_price_list_is_refused(tmp_path: Path, text: str, said: str) -> None:
@@ -206,6 +210,20 @@ def test_a_file_that_is_no_price_list_is_refused(tmp_path: Path, text: str, said
     path.write_text(text)
     with pytest.raises(ValueError, match=said):
         read_prices(str(path))
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path), sparse])
+def test_a_file_without_an_end_is_refused_at_once(tmp_path: Path, make: Any) -> None:
+    make(tmp_path / "prices.csv")
+    with pytest.raises(ValueError, match=r"is a pipe, a device or a socket|is larger than"):
+        read_prices(str(tmp_path / "prices.csv"))
+
+
+def test_prices_that_never_change_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "prices.csv"
+    path.write_text("5\n" * 20)
+    with pytest.raises(ValueError, match="training prices always change by the same factor"):
+        game(str(path))
 
 
 def test_a_trade_that_costs_everything_is_refused() -> None:

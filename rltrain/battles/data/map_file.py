@@ -7,9 +7,7 @@ keys that it uses. Nothing that a file holds is executed, and what it may hold i
 from __future__ import annotations
 
 import math
-import os
 import re
-import stat
 from collections.abc import Mapping
 from functools import cache
 from itertools import combinations
@@ -20,7 +18,7 @@ import numpy as np
 
 from rltrain.battles.data.field_maps import MOST_UNITS, map_type
 from rltrain.battles.data.map_data import SIZE, Group, MapData
-from rltrain.battles.data.recorded import is_point
+from rltrain.battles.data.recorded import Fault, is_point, read_plain
 from rltrain.battles.data.spawn import OVERLAP, Ground, measured_points, start_points
 from rltrain.battles.data.terrain import MAX_WALLS, PATHABLE, pathable_cells, wall_segments
 from rltrain.battles.data.units import UNITS
@@ -40,10 +38,6 @@ nearest."""
 TERRAINS = tuple(name for name in PATHABLE if not name.startswith("lite_"))
 
 
-class Fault(ValueError):
-    """A problem with a file."""
-
-
 @cache
 def shipped_names() -> tuple[str, ...]:
     """The maps in ``map_files/``."""
@@ -59,21 +53,16 @@ def shipped_map(name: str) -> MapData:
 def read_map(path: str) -> MapData:
     """The map of a file. Raises ValueError, one sentence about the first fault."""
     try:
-        return _build_map(_loaded(Path(os.path.expanduser(path))))
+        return _build_map(_loaded(path))
     except Fault as fault:
         raise ValueError(f"map_file: the file {path} {fault}.") from None
 
 
-def _loaded(path: Path) -> Any:
+def _loaded(path: str) -> Any:
     import yaml  # battles by name need no library for it
 
     try:
-        with open(path, "rb", opener=_opened) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise Fault("is a pipe or a device, which is not read")
-            text = file.read(MOST_BYTES + 1)
-        if len(text) > MOST_BYTES:
-            raise Fault(f"is larger than {MOST_BYTES} bytes, which no map needs")
+        text = read_plain(path, MOST_BYTES)
         _require_plain(text)
         nodes = [yaml.compose(text, Loader=yaml.SafeLoader)]
         for node in nodes:
@@ -94,11 +83,6 @@ def _loaded(path: Path) -> Any:
         where = f", see line {mark.line + 1}" if mark else ""
         reason = " ".join(str(getattr(error, "problem", error)).split())
         raise Fault(f"is not YAML{where}: {reason:.200}") from None
-
-
-def _opened(path: str, flags: int) -> int:
-    """An open file; a pipe is not waited for."""
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _require_plain(text: bytes) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,14 @@ from rltrain.battles.data.map_data import SIZE, MapData
 Point = tuple[float, float]
 Positions = Mapping[str, Mapping[str, list[Point]]]
 """Team (allies or enemies), unit type, points in creation order."""
+
+
+MOST_BYTES = 1 << 24
+"""A larger file is not read."""
+
+
+class Fault(ValueError):
+    """A problem with a file."""
 
 
 class RecordedStarts(NamedTuple):
@@ -35,11 +44,13 @@ def read_starts(path: str, map_data: MapData) -> RecordedStarts:
         ValueError: the file cannot be read, lacks the map, or does not fit its teams.
     """
     try:
-        text = Path(os.path.expanduser(path)).read_bytes()
+        text = read_plain(path, MOST_BYTES)
         maps = dict(json.loads(text)["maps"])
     except OSError as error:
         raise refusal(path, f"cannot be read: {error.strerror}") from None
-    except (ValueError, TypeError, KeyError) as error:
+    except Fault as fault:
+        raise refusal(path, str(fault)) from None
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise refusal(path, f"is not a recorded file: expected JSON with maps ({reason})") from None
     if map_data.name not in maps:
@@ -53,6 +64,23 @@ def read_starts(path: str, map_data: MapData) -> RecordedStarts:
         check_start(path, start, map_data)
     name = f"{Path(path).name} {hashlib.sha256(text).hexdigest()[:12]}"
     return RecordedStarts(tuple(starts), name)
+
+
+def read_plain(path: str, most: int) -> bytes:
+    """The content of an untrusted file of at most so many bytes; a pipe is not waited for.
+
+    Raises:
+        Fault: it is larger, or a pipe or a device.
+        OSError: it cannot be read.
+    """
+    handle = os.open(os.path.expanduser(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise Fault("is a pipe or a device, which is not read")
+        text = file.read(most + 1)
+    if len(text) > most:
+        raise Fault(f"is larger than {most:,} bytes")
+    return text
 
 
 def check_start(path: str, start: object, map_data: MapData) -> None:
@@ -92,6 +120,6 @@ def is_point(value: object) -> bool:
 def refusal(path: str, why: str) -> ValueError:
     """The error for a file that cannot be used."""
     return ValueError(
-        f"start_positions: the file {path} {why}. Record one where StarCraft II is installed "
+        f"start_positions: the file {path} {why:.600}. Record one where StarCraft II is installed "
         "(python -m benchmarks.record_game), or leave start_positions out."
     )

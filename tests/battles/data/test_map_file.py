@@ -9,12 +9,14 @@ import pytest
 
 from rltrain.battles.data.map_file import ORDERS, read_map, shipped_map, shipped_names
 from rltrain.battles.data.maps import MAPS, find_map
+from rltrain.battles.data.recorded import read_starts
 from rltrain.battles.data.spawn import start_points
 from rltrain.battles.data.terrain import pathable_cells
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.options import Options
 from rltrain.env.smac.vector import SmacVectorEnv
 from tests.battles.conftest import random_legal
+from tests.helpers import sparse
 
 PLAIN = """
 name: mine
@@ -156,7 +158,7 @@ FAULTS = [
         (("name: mine", "name:\n " + mark * (60_000 // len(mark))), "nested more than 10 deep")
         for mark in ("[", "{", "- ", "? ")
     ),
-    (("name: mine", "name: mine" + " " * 70000), "is larger than 65536 bytes"),
+    (("name: mine", "name: mine" + " " * 70000), "is larger than 65,536 bytes"),
     ((PLAIN, "- 3\n"), "a map that is not a mapping"),
 ]
 
@@ -197,9 +199,16 @@ def test_a_file_that_is_not_there_is_named() -> None:
         read_map("nowhere.yaml")
 
 
-@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)])
-def test_what_is_not_a_regular_file_is_refused_at_once(tmp_path: Path, make) -> None:
+def read_3m(path: str) -> None:
+    read_starts(path, find_map("3m"))
+
+
+@pytest.mark.parametrize("read", [read_map, read_3m])
+@pytest.mark.parametrize(
+    "make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path), sparse]
+)
+def test_what_is_not_a_regular_file_is_refused_at_once(tmp_path: Path, make, read) -> None:
     make(tmp_path / "mine.yaml")
-    said = r"the file .*mine\.yaml (is a pipe or a device|cannot be read)"
+    said = r"the file .*mine\.yaml (is a pipe or a device|cannot be read|is larger than)"
     with pytest.raises(ValueError, match=said):
-        read_map(str(tmp_path / "mine.yaml"))
+        read(str(tmp_path / "mine.yaml"))

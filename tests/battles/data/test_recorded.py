@@ -54,7 +54,7 @@ def test_a_start_that_does_not_fit_the_map_is_refused(tmp_path, change, message)
     assert "benchmarks.record_game" in str(error.value)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"maps": 3}', "\x00\xff"])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"maps": 3}', "\x00\xff", "[" * 100_000])
 def test_a_file_that_is_no_record_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "other.json"
     path.write_text(text, encoding="latin-1")
