@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import math
 import pickle
+import pickletools
 import re
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from shlex import quote
-from typing import Any, TypeGuard
+from typing import IO, Any, TypeGuard
 from zipfile import ZipFile, is_zipfile
 
 import torch
@@ -26,6 +28,8 @@ from rltrain.errors import CheckpointError, UsageError
 from rltrain.types import StateDict
 
 AGENT, MIXER, OPTIMIZER = "agent.th", "mixer.th", "opt.th"
+MOST_BYTES, PICKLE_BYTES = 1 << 28, 1 << 22
+"""A larger file, or one with larger pickles around its tensors, is not read."""
 LONGEST = 200
 """Characters of a name."""
 LAYOUT = (
@@ -196,6 +200,25 @@ def is_plain(value: object) -> TypeGuard[Tensor]:
     return is_number is not None and value.is_cpu and value.is_contiguous()
 
 
+def require_light(file: IO[bytes]) -> None:
+    """ValueError for what a few bytes of a pickle can take all memory or time with, and no
+    state_dict has: an array of any length, or a tuple of tuples that are used again.
+    """
+    content = file.read(PICKLE_BYTES)
+    pickles = BytesIO(content)
+    for _ in range(5):  # a file of an older torch begins with so many
+        if pickles.tell() == len(content) < PICKLE_BYTES:
+            return  # torch says what is missing
+        before, tuples = "", set[object]()
+        for code, value, _ in pickletools.genops(pickles):
+            if value == "builtins bytearray" or (code.name.endswith("GET") and value in tuples):
+                raise ValueError("its pickle is not that of a state_dict")
+            if code.name.endswith("PUT") and before.startswith("TUPLE"):
+                tuples.add(value)
+            elif code.name != "PROTO":
+                before = code.name
+
+
 def loaded(file: Path) -> Any:
     """Return what ``torch.save`` wrote, if it is tensors, numbers and text in plain containers.
 
@@ -203,10 +226,16 @@ def loaded(file: Path) -> Any:
         CheckpointError: the file cannot be read, or its pickle names a class or function.
     """
     try:
-        with open_plain(file) as raw, warnings.catch_warnings(action="ignore"):
-            entries = ZipFile(raw).infolist() if is_zipfile(raw) else []
-            if any(entry.compress_type for entry in entries):
-                raise ValueError("it is compressed, which torch.save never does")
+        with open_plain(file, MOST_BYTES) as raw, warnings.catch_warnings(action="ignore"):
+            heads: list[IO[bytes]] = [raw]
+            if is_zipfile(raw):
+                archive = ZipFile(raw)
+                if any(entry.compress_type for entry in archive.infolist()):
+                    raise ValueError("it is compressed, which torch.save never does")
+                heads = [archive.open(x) for x in archive.infolist() if x.filename[-4:] == ".pkl"]
+            raw.seek(0)
+            for head in heads:
+                require_light(head)
             raw.seek(0)
             return torch.load(raw, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:

@@ -114,6 +114,33 @@ class Evil:
         return os.system, ("touch executed",)
 
 
+DOUBLED = b")" + b"".join(b"q%ch%c\x86" % (i, i) for i in range(60))
+"""Opcodes of a tuple of two tuples of two …, whose hash takes 2^60 steps."""
+HEAVY = {
+    "a key without an end": b"}" + DOUBLED + b"K\x01s.",
+    "a longer beginning": b"}X\0\0\x40\0" + b"x" * (1 << 22) + b"K\x010" + DOUBLED + b".",
+    "an array of 16 GB": b"cbuiltins\nbytearray\n\x8a\x05\0\0\0\0\x04\x85R.",
+}
+
+
+@pytest.mark.parametrize("is_zip", [True, False])
+@pytest.mark.parametrize("name", HEAVY)
+def test_a_small_pickle_that_takes_all_memory_or_time_is_refused(tmp_path, name, is_zip):
+    path, options = tmp_path / "agent.th", {"_use_new_zipfile_serialization": is_zip}
+    torch.save({}, path, **options)
+    content, heavy = path.read_bytes(), b"\x80\x02" + HEAVY[name]
+    if is_zip:
+        with ZipFile(path, "w") as file:
+            file.writestr("agent/data.pkl", heavy)
+            file.writestr("agent/version", "3\n")
+    else:
+        path.write_bytes(content.replace(pickle.dumps({}, 2), heavy, 1))
+    with pytest.raises(CheckpointError, match=r"agent\.th cannot be read \(ValueError"):
+        read_folder(tmp_path, None)
+    torch.save({"a": torch.ones(2)}, path, **options)
+    assert read_folder(tmp_path, None).agent["a"].sum() == 2
+
+
 def test_a_pickle_that_torch_did_not_write_is_refused_without_its_warning(tmp_path):
     (tmp_path / "agent.th").write_bytes(pickle.dumps(Evil()))
     with warnings.catch_warnings(action="error"), pytest.raises(CheckpointError):
