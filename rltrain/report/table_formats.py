@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rltrain.errors import printable
 from rltrain.logger.csv_file import csv_text
 from rltrain.report.statistics import Interval
 
@@ -79,7 +80,10 @@ SPECIAL = str.maketrans(
 
 def as_latex(table: Table) -> str:
     """The table for a paper, with booktabs; figures are aligned to the right."""
-    rows = [[cell.translate(SPECIAL) for cell in row] for row in (table.columns, *table.texts())]
+    rows = [
+        [printable(cell).translate(SPECIAL) for cell in row]
+        for row in (table.columns, *table.texts())
+    ]
     header, *body = (" & ".join(row) + r" \\" for row in rows)
     lines = [
         "% \\usepackage{booktabs}",

@@ -23,9 +23,13 @@ def test_csv_has_all_digits_and_intervals_in_columns():
 
 
 def test_latex_escapes_and_aligns():
-    table = Table("t", "", ["label", "95%"], [["dqn batch_size=32", 1.5], ["a > b|c<d", 2.5]])
+    table = Table(
+        "t", "", ["label", "95%"], [["dqn batch_size=32", 1.5], ["a > b|c<d\x1b[31m", 2.5]]
+    )
     text = as_latex(table)
-    assert r"a \textgreater{} b\textbar{}c\textless{}d" in text  # defect: ¿, — and ¡ in print
+    assert (
+        r"a \textgreater{} b\textbar{}c\textless{}d\textbackslash{}x1b[31m" in text
+    )  # defect: ¿, — and ¡ in print
     assert r"\begin{tabular}{lr}" in text
     assert r"dqn batch\_size=32 & 1.50 \\" in text
     assert r"95\%" in text
