@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from contextlib import suppress
 
 from rltrain.battles.data.maps import map_names
 from rltrain.battles.data.scenarios import SCENARIOS
+from rltrain.common.files import expanded
 from rltrain.common.metrics import METRICS
 from rltrain.config.catalog import Catalog
 from rltrain.config.overrides import NAMES_OR_PATHS, PATH_KEYS
@@ -83,8 +84,7 @@ def values(
 def _paths(begun: str) -> Iterator[str]:
     """Folders and files that a path may become, where their names can be typed as they are."""
     folder = begun[: begun.rfind("/") + 1]
-    where = Path(folder or ".").expanduser()
-    if where.is_dir():
-        for path in where.iterdir():
+    with suppress(OSError, ValueError):  # a folder that is not there, or no name at all
+        for path in expanded(folder or ".").iterdir():
             if not path.name.startswith(".") and not UNTYPABLE.search(path.name):
                 yield f"{folder}{path.name}{'/' if path.is_dir() else ''}"

@@ -82,6 +82,11 @@ def test_paths_are_completed(tmp_path, monkeypatch):
     assert completed("env=trading env.prices=p") == ["env.prices=prices.csv"]
 
 
+@pytest.mark.parametrize("x", ["~nobody9", "x" * 5_000, "a\0", "nowhere"])
+def test_a_folder_that_cannot_be_looked_into_has_no_completions(x):
+    assert completed(f"runs={x}/") == []
+
+
 @pytest.mark.parametrize("x", ["a b", "it's", "$(touch x)", "a*", "[a]", "{x}", "a\\b", "é", "a=b"])
 def test_names_that_a_shell_would_change_are_not_completed(tmp_path, monkeypatch, x):
     """Defect: a folder with a blank was two words, and bash would run what stands in $(…)."""
