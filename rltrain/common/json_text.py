@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 Row = TypeVar("Row")
+METRICS_BYTES = 1 << 30
+"""A larger file of metrics is not read."""
 LONGEST = 1 << 24
 """Bytes of a line that are read."""
 NAMED = 5
@@ -97,14 +99,15 @@ def json_lines(
     path: Path,
     problems: list[str],
     read: Callable[[JsonObject], JsonObject | None],
-    limit: int | None = None,
 ) -> Iterator[JsonObject]:
     """The rows of a file, which may be missing; a half-written last line is left out.
 
     Args:
         problems: takes a remark about damaged lines.
         read: makes a row of an object; None if it is damaged.
-        limit: largest size of the file, in bytes; ValueError if it is larger.
+
+    Raises:
+        ValueError: it has more than ``METRICS_BYTES``.
     """
 
     def read_line(line: bytes) -> JsonObject | None:
@@ -115,7 +118,7 @@ def json_lines(
         return None if line.endswith(b"\n") else {}
 
     if path.is_file():
-        with open_plain(path, limit) as file:
+        with open_plain(path, METRICS_BYTES) as file:
             rows = map(read_line, bounded_lines(file))
             yield from filter(None, intact(enumerate(rows, 1), f"lines of {path.name}", problems))
 

@@ -25,11 +25,14 @@ WARNED: set[Path] = set()
 
 
 def read_rows(path: Path) -> Iterator[JsonObject]:
-    """The rows of a ``metrics.jsonl``, one at a time. Damaged lines are left out, with one warning;
-    a half-written last line without one.
+    """The rows of a ``metrics.jsonl``, one at a time. Damaged lines, and a file that is too large,
+    are left out, with one warning; a half-written last line without one.
     """
     problems: list[str] = []
-    yield from json_lines(path, problems, read_row)
+    try:
+        yield from json_lines(path, problems, read_row)
+    except ValueError as error:
+        problems.append(str(error))
     if problems and path not in WARNED:
         WARNED.add(path)
         log.warning("%s: %s", path.parent, *problems)

@@ -22,8 +22,6 @@ AXES = {"env_steps": "env_steps", "updates": "updates", "minutes": "seconds"}
 """The axes that curves can be drawn over, and the column of each."""
 CELLS = 100_000_000
 """Numbers that the table of a run's metrics may have, empty ones too."""
-METRICS_BYTES = 1 << 30
-"""A larger file of metrics is not read; after 20 million steps one of PyMARL has 16 MiB."""
 NAN = array("d", [np.nan])
 POINTS = 200
 """Points of a curve, at most."""

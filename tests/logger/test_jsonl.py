@@ -13,6 +13,7 @@ from rltrain.logger.jsonl import JsonLines, read_rows
 from rltrain.logger.loggers import Loggers
 from rltrain.report.frame import load_runs
 from rltrain.types import Clock
+from tests.helpers import sparse
 from tests.marks import each_once
 
 GOOD = [
@@ -115,6 +116,12 @@ def test_a_half_written_last_line_is_left_out_without_a_warning(damaged, caplog)
     path.write_bytes(b'{"env_steps": 10}\n{"env_st')
     assert [row["env_steps"] for row in read_rows(path)] == [10]
     assert not caplog.records
+
+
+def test_a_file_without_an_end_is_left_out_with_a_warning(tmp_path, caplog):
+    sparse(tmp_path / "metrics.jsonl")
+    assert list(read_rows(tmp_path / "metrics.jsonl")) == []
+    assert "metrics.jsonl is larger than 1,073,741,824 bytes" in caplog.text
 
 
 def test_a_resumed_run_ends_a_line_that_was_cut(tmp_path):

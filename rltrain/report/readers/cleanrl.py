@@ -14,11 +14,11 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from rltrain.common.files import open_plain
-from rltrain.common.json_text import LONGEST, intact
+from rltrain.common.json_text import LONGEST, METRICS_BYTES, intact
 from rltrain.common.machine.install import require_extra
 from rltrain.errors import usage_errors
 from rltrain.report.readers.csv_tables import algo_in, env_in, seed_in
-from rltrain.report.run_data import METRICS_BYTES, Run, distinguishing, to_columns
+from rltrain.report.run_data import Run, distinguishing, to_columns
 
 EVENTS = "events.out.tfevents"
 NAMES = {

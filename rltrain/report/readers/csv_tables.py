@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from rltrain.common.files import open_plain
-from rltrain.common.json_text import LONGEST, bounded_lines, intact
-from rltrain.report.run_data import METRICS_BYTES, is_value, to_columns
+from rltrain.common.json_text import LONGEST, METRICS_BYTES, bounded_lines, intact
+from rltrain.report.run_data import is_value, to_columns
 
 MOST_LINES = 100
 """Lines that a row may have; a quote that is still open there is damage of its own line."""

@@ -10,7 +10,6 @@ from rltrain.common.files import JsonObject, json_object
 from rltrain.common.json_text import flat, is_number, json_lines
 from rltrain.report.readers.csv_tables import algo_in, csv_columns, env_in, header, seed_in
 from rltrain.report.run_data import (
-    METRICS_BYTES,
     Run,
     distinguishing,
     is_value,
@@ -77,4 +76,4 @@ def results(path: Path, about: JsonObject, problems: list[str]) -> Iterator[Json
         placed = is_number(numbers.get("training_iteration"))
         return numbers if placed and all(map(is_value, numbers.values())) else None
 
-    return json_lines(path, problems, read_result, METRICS_BYTES)
+    return json_lines(path, problems, read_result)

@@ -16,7 +16,6 @@ from rltrain.common.metrics import METRICS, read_row
 from rltrain.config.schema import scenario
 from rltrain.report.ratings import battles
 from rltrain.report.run_data import (
-    METRICS_BYTES,
     Run,
     distinguishing,
     number,
@@ -147,7 +146,7 @@ def read_metrics(path: Path, problems: list[str]) -> dict[str, np.ndarray]:
     """The columns of a ``metrics.jsonl``. A half-written last line is left out; other lines that
     cannot be read are reported, as are rows that were written before the clock went back.
     """
-    columns = to_columns(json_lines(path, problems, read_row, METRICS_BYTES))
+    columns = to_columns(json_lines(path, problems, read_row))
     columns = possible(columns, problems)
     steps = columns.get("env_steps", np.zeros(0))
     if (back := np.flatnonzero(np.diff(steps) < 0)).size:

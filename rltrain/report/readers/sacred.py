@@ -13,7 +13,6 @@ import numpy as np
 from rltrain.common.files import JsonObject, get_json, json_object
 from rltrain.common.json_text import intact, is_number
 from rltrain.report.run_data import (
-    METRICS_BYTES,
     Run,
     distinguishing,
     is_value,
@@ -26,6 +25,8 @@ NAMES = {"return": "return_mean", "ep_length": "episode_length_mean", "battle_wo
 LEARN = ("loss", "grad_norm", "td_error_abs", "q_taken_mean", "target_mean")
 ENVS = {"sc2": "smac", "sc2v2": "smacv2", "sc2wrapped": "smacv2"}
 """Environments that have another name here."""
+MOST_BYTES = 1 << 27
+"""A larger file of metrics is not read; after 20 million steps one has 16 MiB."""
 NO_SETTINGS = (
     "seed",
     "env_args.seed",
@@ -55,10 +56,8 @@ def read(folder: Path, files: set[str]) -> Run | None:
         return None
     about = json_object(folder / "run.json")
     problems: list[str] = []
-    series = measured(
-        read_object(folder / "metrics.json", problems, METRICS_BYTES), about, problems
-    )
-    info = {} if series else read_object(folder / "info.json", problems, METRICS_BYTES)
+    series = measured(read_object(folder / "metrics.json", problems, MOST_BYTES), about, problems)
+    info = {} if series else read_object(folder / "info.json", problems, MOST_BYTES)
     series = series or measured(as_metrics(info), {}, problems)
     series |= mean_returns(series)
     rows: dict[float, dict[str, float]] = {}

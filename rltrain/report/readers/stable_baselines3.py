@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from rltrain.common.files import open_plain
+from rltrain.common.json_text import METRICS_BYTES
 from rltrain.errors import reason
 from rltrain.report.readers.csv_tables import algo_in, csv_columns, env_in, header, name_in, seed_in
-from rltrain.report.run_data import METRICS_BYTES, Run, possible, renamed
+from rltrain.report.run_data import Run, possible, renamed
 
 ALGOS = ("dqn", "qrdqn", "ppo_lstm", "ppo", "a2c", "sac", "td3", "ddpg", "tqc", "trpo", "ars")
 NAMES = {
@@ -30,7 +31,7 @@ NAMES = {
     "learn/loss": ["train/loss"],
 }
 MONITOR = {"env_steps": ["l"], "seconds": ["t"], "train/return_mean": ["r"]}
-LARGEST_ARRAY = 1 << 28  # bytes
+LARGEST_ARRAY = 1 << 26  # bytes
 TESTS, EPISODES = "evaluations.npz", 20
 """File of the evaluation callback; episodes of a monitor that one point is the mean of."""
 

@@ -220,7 +220,7 @@ def test_a_damaged_file_of_pymarl_is_named(tmp_path, monkeypatch, name, damage):
     """Defect: a large or damaged file was a run without metrics."""
     sacred(tmp_path / "1")
     if damage == "large":
-        monkeypatch.setattr("rltrain.report.readers.sacred.METRICS_BYTES", 1)
+        monkeypatch.setattr("rltrain.report.readers.sacred.MOST_BYTES", 1)
     write(tmp_path / "1" / name, "{}" if damage == "large" else damage)
     run, _ = only(tmp_path)
     assert f"{name} " in " ".join(run.problems)
