@@ -237,9 +237,6 @@ class Containment:
             error.add_note(f"the environment itself may take it: {self.message(error)}")
 
 
-CONTAINED = Containment()
-
-
 def described(error: BaseException) -> str:
     """An exception's type and message."""
     said = ""

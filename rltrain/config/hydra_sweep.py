@@ -117,8 +117,11 @@ def job_overrides(overrides: Sequence[str]) -> list[list[str]]:
             "-m runs one job per combination of values, but no key has several. Type for example "
             "seed=1,2,3, or leave out -m for a single run."
         )
-    each = [{o.key_or_group: as_number(contained(o.value())) for o in parse(job)} for job in found]
-    values = [str(values) for values in each]  # of a key that is typed twice the last one
+    typed = [{o.key_or_group: contained(o.value()) for o in parse(job)} for job in found]
+    values = [  # equal numbers alike, 1 and 1.0; of a key that is typed twice the last one
+        str(json.loads(json.dumps(each), parse_int=Fraction, parse_float=Fraction))
+        for each in typed
+    ]
     counted = Counter(values)
     if twice := next((job for job, v in zip(found, values, strict=True) if counted[v] > 1), None):
         raise UsageError(
@@ -134,11 +137,6 @@ def fixed_settings(overrides: Sequence[str], composed: Composition) -> Settings:
         if re.search(r"\$\{\s*now\s*:", text):
             raise UsageError(f"{text}: the time differs from run to run. Type the value itself.")
     return composed.settings()
-
-
-def as_number(value: object) -> object:
-    """A value in which the numbers that are equal are written alike, ``1`` and ``1.0``."""
-    return json.loads(json.dumps(value), parse_int=Fraction, parse_float=Fraction)
 
 
 def composed_jobs(

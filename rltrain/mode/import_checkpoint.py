@@ -123,8 +123,9 @@ def require_fit(learner: Learner, files: PymarlFiles, given: Mapping[str, Tensor
     }
     theirs = {name: list(tensor.shape) for name, tensor in given.items()}
     wrong = [
-        f"{weight_file(name)} has {there}, expected {here}"
+        f"{AGENT if part == 'agents' else MIXER}: {rest} has {there}, expected {here}"
         for name in {**own, **theirs}
+        for part, _, rest in [name.partition(".")]
         if (here := own.get(name, "none")) != (there := theirs.get(name, "no such tensor"))
     ]
     if not wrong:
@@ -136,12 +137,6 @@ def require_fit(learner: Learner, files: PymarlFiles, given: Mapping[str, Tensor
         f"{files.folder} does not fit: {'; '.join(wrong[:3])}{more}. This environment has "
         f"{size_words(spec.record)}. {'Type ' + ' '.join(typed) + '.' if typed else ANOTHER}"
     )
-
-
-def weight_file(name: str) -> str:
-    """Where a tensor belongs: ``agent.th: fc1.weight``."""
-    part, _, rest = name.partition(".")
-    return f"{AGENT if part == 'agents' else MIXER}: {rest}"
 
 
 def optimizer_moments(

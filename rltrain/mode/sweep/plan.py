@@ -21,6 +21,7 @@ from pydantic import AfterValidator, Field
 import rltrain
 from rltrain.common.files import (
     JSON_BYTES,
+    MOST_ENTRIES,
     JsonObject,
     dated,
     get_text,
@@ -177,7 +178,7 @@ class SavedPlan:
 
     overrides: tuple[str, ...]
     config_sha256: str
-    n_jobs: Annotated[int, Field(ge=0)]
+    n_jobs: Annotated[int, Field(ge=0, le=MOST_ENTRIES)]
     started: str
     jobs: tuple[SavedJob, ...]
     typed: tuple[str, ...]
