@@ -219,11 +219,10 @@ def test_a_file_without_an_end_is_refused_at_once(tmp_path: Path, make: Any) -> 
         read_prices(str(tmp_path / "prices.csv"))
 
 
-def test_prices_that_never_change_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "prices.csv"
-    path.write_text("5\n" * 20)
+def test_prices_that_never_change_are_refused(doubling: str) -> None:
+    Path(doubling).write_text("5\n" * 20)
     with pytest.raises(ValueError, match="training prices always change by the same factor"):
-        game(str(path))
+        game(doubling)
 
 
 def test_a_trade_that_costs_everything_is_refused() -> None:

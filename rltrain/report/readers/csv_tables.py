@@ -7,6 +7,7 @@ import math
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -51,21 +52,16 @@ def numbered_rows(lines: Iterator[bytes], at: int) -> Iterator[tuple[int, list[s
                 break
             quotes += ahead[n].count(b'"')
             n += 1
-        cells = cells_of(b"".join(islice(ahead, n)))
+        cells = list[str]()
+        with suppress(csv.Error):  # a quote that is not closed
+            line = b"".join(islice(ahead, n)).decode("utf-8", "replace")
+            cells = next(csv.reader([line], strict=True), [])
         if n > 1 and len(cells) != (width or len(cells) or -1):
             n, cells = 1, []
         yield at, cells
         at, width = at + n, width or len(cells)
         for _ in range(n):
             ahead.popleft()
-
-
-def cells_of(line: bytes) -> list[str]:
-    """The cells of a row; none if a quote is not closed."""
-    try:
-        return next(csv.reader([line.decode("utf-8", "replace")], strict=True), [])
-    except csv.Error:
-        return []
 
 
 def row_of(
