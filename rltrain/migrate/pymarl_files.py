@@ -30,6 +30,8 @@ from rltrain.types import StateDict
 AGENT, MIXER, OPTIMIZER = "agent.th", "mixer.th", "opt.th"
 MOST_BYTES, PICKLE_BYTES = 1 << 28, 1 << 22
 """A larger file, or one with larger pickles around its tensors, is not read."""
+MOST_AGAIN = 16
+"""Tuples that a pickle may use again; as nested ones they are at most 2¹⁶."""
 LONGEST = 200
 """Characters of a name."""
 LAYOUT = (
@@ -202,16 +204,17 @@ def is_plain(value: object) -> TypeGuard[Tensor]:
 
 def require_light(file: IO[bytes]) -> None:
     """ValueError for what a few bytes of a pickle can take all memory or time with, and no
-    state_dict has: an array of any length, or a tuple of tuples that are used again.
+    state_dict has: an array of any length, or tuples of tuples that are used again and again.
     """
     content = file.read(PICKLE_BYTES)
     pickles = BytesIO(content)
     for _ in range(5):  # a file of an older torch begins with so many
         if pickles.tell() == len(content) < PICKLE_BYTES:
             return  # torch says what is missing
-        before, tuples = "", set[object]()
+        before, tuples, again = "", set[object](), 0
         for code, value, _ in pickletools.genops(pickles):
-            if value == "builtins bytearray" or (code.name.endswith("GET") and value in tuples):
+            again += code.name.endswith("GET") and value in tuples  # groups share their betas
+            if value == "builtins bytearray" or again > MOST_AGAIN:
                 raise ValueError("its pickle is not that of a state_dict")
             if code.name.endswith("PUT") and before.startswith("TUPLE"):
                 tuples.add(value)

@@ -138,6 +138,8 @@ def test_a_small_pickle_that_takes_all_memory_or_time_is_refused(tmp_path, name,
     with pytest.raises(CheckpointError, match=r"agent\.th cannot be read \(ValueError"):
         read_folder(tmp_path, None)
     torch.save({"a": torch.ones(2)}, path, **options)
+    groups = [{"params": [torch.ones(2, requires_grad=True)]} for _ in range(9)]  # one betas
+    torch.save(torch.optim.Adam(groups).state_dict(), tmp_path / "opt.th", **options)
     assert read_folder(tmp_path, None).agent["a"].sum() == 2
 
 
