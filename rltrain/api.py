@@ -17,6 +17,7 @@ from rltrain.assemble.rollouts import build_greedy_policy
 from rltrain.callback import Callback
 from rltrain.common.files import absolute_path
 from rltrain.common.machine.places import require_path
+from rltrain.common.machine.torch_settings import plain_settings
 from rltrain.common.spec_record import require_spec
 from rltrain.config.compose import compose_checked
 from rltrain.config.mapping import Overrides, as_texts, require_load_step, texts_for
@@ -184,6 +185,7 @@ def evaluate(
 
 
 @memory_errors()
+@plain_settings()
 @chosen_again
 def evaluate(
     path: str | PathLike[str],
@@ -225,6 +227,7 @@ def evaluate(
 
 
 @memory_errors()
+@plain_settings()
 def match(
     checkpoints: Sequence[str | PathLike[str]],
     battles: int | None = None,
@@ -315,6 +318,7 @@ def make_learner(overrides: Overrides, spec: EnvSpec) -> Learner:
 
 
 @memory_errors()
+@plain_settings()
 @chosen_again
 def load_policy(
     path: str | PathLike[str],

@@ -9,7 +9,7 @@ import os
 import platform
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from threading import get_ident
@@ -17,6 +17,8 @@ from typing import Any, ClassVar, Literal
 
 import psutil
 import torch
+
+from rltrain.common.machine.torch_settings import plain_settings
 
 log = logging.getLogger("rltrain")
 
@@ -112,15 +114,15 @@ def warn_of_threads() -> None:
 
 class TorchRandom:
     """Context in which torch's own generators are those of one owner, from their state when this
-    object is made; outside of it they are the caller's. They are one for all threads: a warning if
-    there are owners in several.
+    object is made, and its settings the plain ones; outside of it they are the caller's. They are
+    one for all threads: a warning if there are owners in several.
     """
 
     inside: ClassVar[list[int]] = []  # a thread for each owner whose turn it is
 
     def __init__(self) -> None:
         self.depth, self.waiting = 0, random_state()  # of whom it is not the turn
-        self.thread = 0
+        self.thread, self.settings = 0, ExitStack()
 
     def __enter__(self) -> None:
         self.depth += 1
@@ -131,10 +133,12 @@ class TorchRandom:
             warn_of_threads()
         if self.depth == 1:
             self._swap()
+            self.settings.enter_context(plain_settings())
 
     def __exit__(self, *error: object) -> None:
         self.depth -= 1
         if self.depth == 0:
+            self.settings.close()
             self.inside.remove(self.thread)
             self._swap()
 

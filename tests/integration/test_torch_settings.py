@@ -1,4 +1,6 @@
-"""What an environment or a callback sets in PyTorch for the whole process changes no result."""
+"""What a program, an environment or a callback sets in PyTorch for the whole process changes no
+result.
+"""
 
 import numpy as np
 import pytest
@@ -58,7 +60,7 @@ class Setting(Plain):
         return super().reset(**options)
 
     def step(self, action):
-        self.kept.append(torch.is_grad_enabled())
+        self.kept.append(read_settings())
         self.change("step")
         return super().step(action)
 
@@ -99,7 +101,7 @@ def test_what_an_environment_sets_holds_for_environments_alone(tmp_path, when):
     found, kept = trained(tmp_path / "set", words=words, when=when)
     assert found == expected
     assert read_settings() == before
-    assert when in RECORDS or not any(kept[2:])  # both environments have made a step
+    assert when in RECORDS or not any(now[0] for now in kept[2:])  # both environments have made a step
 
 
 class NoGradients(Callback):
@@ -113,3 +115,21 @@ class NoGradients(Callback):
 def test_gradients_are_computed_even_if_a_callback_disables_them(tmp_path):
     expected, _ = trained(tmp_path / "plain")
     assert trained(tmp_path / "set", [NoGradients()])[0] == expected
+
+
+@pytest.mark.parametrize("i", range(4))
+def test_what_the_program_sets_holds_for_its_environments_alone(tmp_path, i):
+    """Defect: with float64, runs and programs of float32 could not be loaded by each other."""
+    plain, own = tmp_path / "plain", type("Own", (Setting,), {"kept": []})
+    expected, _ = trained(plain)
+    test = rltrain.evaluate(plain, 2, env=own, overrides={"hardware.threads": 1}).metrics
+    CHANGES[i]()
+    before = read_settings()
+    found, kept = trained(tmp_path / "set")
+    assert found == expected
+    for folder in (plain, tmp_path / "set"):
+        again = rltrain.evaluate(folder, 2, env=own, overrides={"hardware.threads": 1}).metrics
+        assert again == test
+        assert rltrain.load_policy(folder).policy.agents.state_dict().keys()
+    assert set(kept) == {before} == {read_settings()}
+    assert not EnvContext.settings.inside

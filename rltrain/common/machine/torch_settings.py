@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from threading import local
 from typing import Any, ClassVar
 
 import torch
-from torch.utils import _device
 
 from rltrain.errors import Containment
 
@@ -19,14 +20,17 @@ CHANGES = (
     partial(torch.set_autocast_enabled, "cuda"),
 )
 """Functions that set what ``read_settings`` returns."""
+PLAIN = (True, torch.float32, None, False, False)
+"""PyTorch's own settings."""
 
 
 def read_settings() -> tuple[Any, ...]:
     """The current settings; runs twice in every step of environments."""
+    device = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
     return (
         torch.is_grad_enabled(),
         torch.get_default_dtype(),
-        getattr(_device, "CURRENT_DEVICE", None),  # None: unset
+        None if device is None else device.device,
         torch.is_autocast_enabled("cpu"),
         torch.is_autocast_enabled("cuda"),
     )
@@ -58,3 +62,21 @@ class EnvContext(Containment):
             for i in self.settings.inside:
                 CHANGES[i](before[i])
         super().__exit__(kind, error, trace)
+
+
+@contextmanager
+def plain_settings() -> Iterator[None]:
+    """Context in which the settings are PyTorch's own, so that a run does not depend on those of
+    the program that makes it. Its environments have the program's.
+    """
+    settings = EnvContext.settings
+    program = {i: x for i, x in enumerate(read_settings()) if x != PLAIN[i]}
+    settings.inside = {**program, **settings.inside}
+    for i in program:
+        CHANGES[i](PLAIN[i])
+    try:
+        yield
+    finally:
+        settings.inside = dict(settings.inside.items() - program.items())
+        for i, value in program.items():
+            CHANGES[i](value)
