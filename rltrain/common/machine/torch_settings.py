@@ -20,7 +20,7 @@ CHANGES = (
     partial(torch.set_autocast_enabled, "cuda"),
 )
 """Functions that set what ``read_settings`` returns."""
-PLAIN = (True, torch.float32, None, False, False)
+PLAIN: tuple[Any, ...] = (True, torch.float32, None, False, False)
 """PyTorch's own settings."""
 
 
