@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Protocol
-
-import numpy as np
 
 from rltrain.callback import Callbacks
 from rltrain.callback.training import Training
@@ -16,7 +14,7 @@ from rltrain.common.metrics import summarize, test_metrics
 from rltrain.common.progress import Progress
 from rltrain.common.seeding import TEST_STREAM, seed_key
 from rltrain.errors import Interrupted, UsageError
-from rltrain.interfaces import VectorEnv, Watch
+from rltrain.interfaces import Watch
 from rltrain.kernels import leave_replaced
 from rltrain.step_hooks import TestStepHooks
 from rltrain.types import Clock, Episode, StateDict
@@ -157,7 +155,7 @@ class PeriodicTests:
             n,
             self.seed,
             trainer.clock,
-            Watches(watches) if watches else None,
+            watches,
             stop=lambda: trainer.interrupted,
             report=lambda done: trainer.progress.report(done, n),
         )
@@ -166,23 +164,6 @@ class PeriodicTests:
         result = self.trainer.callbacks.on_test_end(self.trainer, result)
         self.trainer.latest.update(result)
         return result
-
-
-class Watches(Watch):
-    """Several watches as one."""
-
-    def __init__(self, watches: Sequence[Watch]) -> None:
-        self.watches = watches
-
-    def __call__(
-        self, env: VectorEnv, numbers: Sequence[int], finished: Mapping[int, Episode]
-    ) -> None:
-        for watch in self.watches:
-            watch(env, numbers, finished)
-
-    def stepped(self, action: np.ndarray, reward: np.ndarray, terminated: np.ndarray) -> None:
-        for watch in self.watches:
-            watch.stepped(action, reward, terminated)
 
 
 def require_episodes(n: int) -> None:

@@ -130,7 +130,7 @@ class Rollout:
         n: int,
         seed: int,
         clock: Clock,
-        watch: Watch | None = None,
+        watches: Sequence[Watch] = (),
         stop: Callable[[], bool] | None = None,
         report: Callable[[int], None] | None = None,
     ) -> list[Episode]:
@@ -138,8 +138,8 @@ class Rollout:
 
         Which episodes count is fixed in advance, because the first to finish would be the short
         ones. Policy and environment start from scratch, and so does a later ``collect``; the
-        policy's random stream is then as it was. ``watch`` is called at every time step, ``report``
-        with the number of finished episodes.
+        policy's random stream is then as it was. ``watches`` are called at every time step,
+        ``report`` with the number of finished episodes.
 
         Raises:
             Interrupted: ``stop`` returned True; it is called in every time step.
@@ -158,7 +158,7 @@ class Rollout:
                 if step >= LONG == self._lengths.max() and env.spec.max_steps is None:
                     log.warning("%s", ENDLESS)
                 finished = self._finished()
-                if watch is not None:
+                for watch in watches:
                     watch(env, [e + k * n_envs for e, k in enumerate(played)], finished)
                 for e, episode in finished.items():
                     number = e + played[e] * n_envs
@@ -171,7 +171,7 @@ class Rollout:
                 action = self._act(last, clock)
                 reward, terminated = self._step(action, last)
                 self._count(reward, last)
-                if watch is not None:
+                for watch in watches:
                     watch.stepped(action, reward, terminated)
             return [episodes[i] for i in range(n)]
         finally:  # the next test uses the same random numbers

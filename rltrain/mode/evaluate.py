@@ -204,10 +204,9 @@ def played(settings: Settings, source: checkpoint.Found | None, place: Path | No
             place = place or results_folder()
             folder = recordings_folder(place, step)
             recorder = make_recorder(rollout.env, folder, settings.run.test.episodes)
-        began = time.monotonic()
-        episodes = tuple(
-            rollout.run_episodes(settings.run.test.episodes, settings.run.seed, Clock(), recorder)
-        )
+        began, watches = time.monotonic(), [] if recorder is None else [recorder]
+        n, seed = settings.run.test.episodes, settings.run.seed
+        episodes = tuple(rollout.run_episodes(n, seed, Clock(), watches))
     finally:
         rollout.close()
     metrics = summary(episodes)

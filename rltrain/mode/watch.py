@@ -23,7 +23,6 @@ from rltrain.mode.evaluation_files import (
     unwritten,
 )
 from rltrain.mode.messages.warnings import remarks_on_tests
-from rltrain.periodic_tests import Watches
 from rltrain.types import Clock, Episode
 from rltrain.video.blocks import Blocks
 from rltrain.video.recorder import Recorder, make_recorder, require_drawable
@@ -55,7 +54,7 @@ def watch(settings: Settings, source: Found | None) -> None:
             if env.has_drawing:
                 stage.cropped = UnitCamera(env)
         with stage.live:
-            rollout.run_episodes(n, settings.run.seed, Clock(), Watches([recorder, stage]))
+            rollout.run_episodes(n, settings.run.seed, Clock(), [recorder, stage])
     finally:
         rollout.close()
     screen.lines(*recording_remarks(recorder), *remarks_on_tests(settings, source, rollout))

@@ -93,7 +93,7 @@ def test_a_test_is_left_in_the_slot_in_which_the_run_is_to_end() -> None:
         return len(asked) == 3
 
     with pytest.raises(Interrupted):
-        r.run_episodes(100, 0, CLOCK, None, stop)
+        r.run_episodes(100, 0, CLOCK, (), stop)
     assert len(asked) == 3
     np.testing.assert_array_equal(r.collect(9, CLOCK).obs, rollout(2).collect(9, CLOCK).obs)
 
@@ -117,7 +117,7 @@ def test_an_episode_that_may_never_end_is_warned_of_once(ending, monkeypatch, ca
     env = SyncVectorEnv(make=Endless, n_envs=1)
     r, asked = Rollout(env=env, policy=Counter(1)), []
     with pytest.raises(Interrupted):
-        r.run_episodes(3, 0, CLOCK, None, lambda: asked.append(1) or len(asked) == 20)
+        r.run_episodes(3, 0, CLOCK, (), lambda: asked.append(1) or len(asked) == 20)
     assert caplog.text.count("may never end") == 1
 
 

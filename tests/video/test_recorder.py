@@ -57,7 +57,7 @@ def rollout(n_envs: int) -> Rollout:
 @pytest.fixture
 def recorded(no_ffmpeg, tmp_path):
     recorder = Recorder(tmp_path / "videos", 3)
-    rollout(2).run_episodes(3, 0, Clock(), recorder)
+    rollout(2).run_episodes(3, 0, Clock(), [recorder])
     return recorder
 
 
@@ -82,12 +82,12 @@ def test_frames_are_the_first_and_the_last(recorded):
 
 def test_only_the_first_n_episodes_are_drawn(no_ffmpeg, tmp_path):
     played = rollout(4)
-    played.run_episodes(2, 0, Clock(), Recorder(tmp_path / "videos", 2))
+    played.run_episodes(2, 0, Clock(), [Recorder(tmp_path / "videos", 2)])
     assert [copy.n_drawn for copy in played.env.envs] == [3, 3, 0, 0]
 
 
 def test_recording_does_not_change_episodes(no_ffmpeg, tmp_path):
-    watched = rollout(2).run_episodes(5, 0, Clock(), Recorder(tmp_path / "videos", 5))
+    watched = rollout(2).run_episodes(5, 0, Clock(), [Recorder(tmp_path / "videos", 5)])
     assert watched == rollout(2).run_episodes(5, 0, Clock())
 
 
@@ -115,7 +115,7 @@ def test_with_ffmpeg_an_mp4_is_written_too(monkeypatch, tmp_path):
     fake_ffmpeg(tmp_path / "bin", 'for last; do :; done\necho "$@" > "$last"')
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     recorder = Recorder(tmp_path / "videos", 1)
-    rollout(1).run_episodes(1, 0, Clock(), recorder)
+    rollout(1).run_episodes(1, 0, Clock(), [recorder])
     gif, mp4 = recorder.files[0][:2]
     assert mp4 == tmp_path / "videos" / "episode-000.mp4"
     assert f"-i {gif}" in mp4.read_text()
@@ -126,7 +126,7 @@ def test_failing_ffmpeg_leaves_the_gif(monkeypatch, tmp_path):
     fake_ffmpeg(tmp_path / "bin", "echo no such encoder >&2\nexit 1")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     recorder = Recorder(tmp_path / "videos", 2)
-    rollout(2).run_episodes(2, 0, Clock(), recorder)
+    rollout(2).run_episodes(2, 0, Clock(), [recorder])
     assert recorder.remarks == ["No MP4 was written: ffmpeg failed (no such encoder)."]
     assert len(list(recorder.folder.iterdir())) == 6
 
@@ -157,6 +157,6 @@ def test_of_a_video_that_does_not_fit_nothing_is_left_and_the_others_are_written
     monkeypatch.setattr(Image.Image, "save", lambda *a, **k: failing(save, *a, **k))
     monkeypatch.setattr(Gif, "write", lambda *a, **k: failing(write, *a, **k))
     recorder = Recorder(tmp_path / "videos", 3)
-    rollout(1).run_episodes(3, 0, Clock(), recorder)
+    rollout(1).run_episodes(3, 0, Clock(), [recorder])
     assert [len(recorder.files[number]) for number in range(3)] == [0, 3, 3]
     assert {*recorder.folder.iterdir()} == {*recorder.files[1], *recorder.files[2]}

@@ -18,7 +18,6 @@ from rltrain.env.smac import SmacVectorEnv
 from rltrain.errors import UsageError
 from rltrain.hardware.rollout import Rollout
 from rltrain.interfaces import Watch
-from rltrain.periodic_tests import Watches
 from rltrain.types import Clock, Drawing, EnvSpec
 from rltrain.video.episode_recorder import EpisodeRecorder, mixed, require_drawing
 from rltrain.video.viewer.page_data import packed, write_viewer
@@ -72,7 +71,7 @@ def played(folder, env, n, **options):
     """The page of n episodes with its data, what was true, and the episodes."""
     policy = Valuing(env)
     spy, recorder = Spy(policy), EpisodeRecorder(folder, n, "some play", policy, **options)
-    episodes = Rollout(env=env, policy=policy).run_episodes(n, 0, Clock(), Watches([spy, recorder]))
+    episodes = Rollout(env=env, policy=policy).run_episodes(n, 0, Clock(), [spy, recorder])
     (file,) = {path for paths in recorder.files.values() for path in paths}
     text = file.read_text()
     assert set(recorder.files) == set(range(n))
@@ -133,7 +132,7 @@ def test_pages_are_numbered_past_those_that_are_there(tmp_path, name, env):
     for number in (8, 9):
         world = env()
         recorder = EpisodeRecorder(tmp_path, 1, "some play", Valuing(world))
-        Rollout(env=world, policy=recorder.policy).run_episodes(1, 0, Clock(), recorder)
+        Rollout(env=world, policy=recorder.policy).run_episodes(1, 0, Clock(), [recorder])
         assert recorder.files == {0: [tmp_path / f"{name}-{number}.html"]}
         assert (tmp_path / f"{name}-{number}.html").exists()
     assert (tmp_path / f"{name}-7.html").read_text() == "mine"
@@ -156,7 +155,7 @@ def test_a_page_has_all_numbers_but_those_that_are_not_finite(tmp_path):
     env = OddWorld(n_envs=1, **SETTINGS)
     policy, mixer = Odd(env), QMix(spec=env.spec, embed_dim=8, hypernet_layers=1, hypernet_dim=8)
     recorder = EpisodeRecorder(tmp_path, 1, "odd", policy, mixer)
-    Rollout(env=env, policy=policy).run_episodes(1, 0, Clock(), recorder)
+    Rollout(env=env, policy=policy).run_episodes(1, 0, Clock(), [recorder])
     page = read_page((tmp_path / "episodes-1.html").read_text())
     arrays, world = page["episodes"][0]["arrays"], page["episodes"][0]["world"]
     assert world["rate"] is None
@@ -283,7 +282,7 @@ def test_browser_shows_the_numbers_that_were_played(tmp_path, width):
     policy = Valuing(env)
     spy = Spy(policy)
     recorder = EpisodeRecorder(tmp_path, 2, EVIL, policy)
-    Rollout(env=env, policy=policy).run_episodes(2, 0, Clock(), Watches([spy, recorder]))
+    Rollout(env=env, policy=policy).run_episodes(2, 0, Clock(), [spy, recorder])
     rng, moments = np.random.default_rng(0), []
     for k in rng.integers(2, size=200).tolist():
         moments.append([k, int(rng.integers(len(spy.steps[k]) - 1)), int(rng.integers(5))])

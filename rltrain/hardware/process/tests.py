@@ -74,7 +74,7 @@ class ProcessTests:
         n: int,
         seed: int,
         clock: Clock,
-        watch: Watch | None = None,
+        watches: Sequence[Watch] = (),
         stop: Callable[[], bool] | None = None,
         report: Callable[[int], None] | None = None,
     ) -> list[Episode]:
@@ -82,9 +82,9 @@ class ProcessTests:
 
         Raises:
             Interrupted: ``stop`` returned True.
-            UsageError: a ``watch``.
+            UsageError: there are ``watches``.
         """
-        if watch is not None:
+        if watches:
             raise UsageError(
                 "A callback was given a hook for the steps of tests, which are played in other "
                 "processes: type test.n_workers=null."
