@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -58,9 +59,8 @@ class TrainingStepHooks:
                 hooks.on_episode_end(trainer, replace(view, episode=next(ended)))
             else:
                 self.t[e] += 1
-                outcome = steps.action[step, e], steps.reward[step, e]
-                terminated = bool(steps.terminated[step, e])
-                hooks.on_step(trainer, stepped(view, *outcome, terminated))
+                outcome = steps.action[step, e], steps.reward[step, e], steps.terminated[step, e]
+                hooks.on_step(trainer, stepped(view, *outcome))
         for part in parts:
             store(part, hooks.on_trajectory(trainer, part))
 
@@ -94,7 +94,7 @@ def store(part: Trajectory, given: Trajectory) -> None:
             own[...] = other
 
 
-def stepped(view: StepView, action: np.ndarray, reward: np.ndarray, terminated: bool) -> StepView:
+def stepped(view: StepView, action: np.ndarray, reward: np.ndarray, terminated: Any) -> StepView:
     """The view with the outcome of its step."""
     return replace(view, action=action, reward=reward, terminated=bool(terminated))
 
@@ -168,5 +168,4 @@ class TestStepHooks(Watch):
             if lost is not None and lost[e]:
                 self.t.pop(e)
                 continue
-            happened = stepped(view, action[e], reward[e], terminated[e])
-            self.hooks.on_step(self.trainer, happened)
+            self.hooks.on_step(self.trainer, stepped(view, action[e], reward[e], terminated[e]))

@@ -29,6 +29,8 @@ class Curriculum(Callback):
             ``set_task``.
     """
 
+    state_names = ("present", "settled")
+
     def __init__(
         self, *, metric: str, threshold: Real, tasks: list[Any], in_tests: Flag = False
     ) -> None:
@@ -84,9 +86,6 @@ class Curriculum(Callback):
                     f"Curriculum: these environments have no set_task ({error}). Expected "
                     "Gymnasium environments, or others with a method set_task(task)."
                 ) from error
-
-    def state_dict(self) -> StateDict:
-        return {"present": self.present, "settled": self.settled}
 
     def load_state_dict(self, state: StateDict) -> None:
         self.present = saved_number("present", state["present"], 0, len(self.tasks) - 1)

@@ -26,6 +26,8 @@ class ActionPenalty(Callback):
         ValueError: an action that the environment does not have.
     """
 
+    state_names = ("weight",)
+
     def __init__(
         self,
         *,
@@ -55,9 +57,6 @@ class ActionPenalty(Callback):
         trainer.metrics.add("custom", {"penalty_weight": self.weight, "penalized_share": share})
         self.weight = max(0.0, self.weight + self.rate * (share - self.limit))
         return value
-
-    def state_dict(self) -> StateDict:
-        return {"weight": self.weight}
 
     def load_state_dict(self, state: StateDict) -> None:
         self.weight = saved_number("weight", float(state["weight"]), 0.0)
