@@ -216,7 +216,7 @@ def test_a_run_with_callback_objects_does_not_go_on_without_them(small, command)
 
 @pytest.mark.parametrize("given", [Count, "Count", object()])
 def test_what_is_no_callback_object_is_refused(small, given, own_folder):
-    with pytest.raises(UsageError, match="expected objects of subclasses of"):
+    with pytest.raises(UsageError, match="expected an object of a subclass of"):
         rltrain.train(small, callbacks=[given])
     assert not list(own_folder.iterdir())
 

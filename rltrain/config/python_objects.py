@@ -112,8 +112,8 @@ def env_overrides(overrides: Sequence[str], env: Callable[..., object] | None) -
     if typed is None:
         from rltrain.env.adapt import is_team_class
 
-        kind = "pettingzoo" if is_team_class(env) else "gymnasium"
-        return env_overrides([*overrides, f"env={kind}"], env)
+        typed = "pettingzoo" if is_team_class(env) else "gymnasium"
+        overrides = [*overrides, f"env={typed}"]
     own = OWN_OPTIONS if typed == "gymnasium" else TEAM_OPTIONS
     texts = [text for text in overrides if text.lstrip("+").startswith(("env.", "test.env."))]
     keys = [text.partition("=")[0].lstrip("+").removeprefix("test.").split(".") for text in texts]
@@ -132,17 +132,10 @@ def with_callbacks(settings: Settings, callbacks: Sequence[Any]) -> Settings:
     objects that the run was given before.
 
     Raises:
-        UsageError: what is not a callback.
+        UsageError: not a list.
     """
     if not isinstance(callbacks, Sequence):
         raise UsageError(f"callbacks: expected a list, got {callbacks!r}. Type callbacks=[…].")
-    for callback in callbacks:
-        if not isinstance(callback, Callback):
-            raise UsageError(
-                f"callbacks: expected objects of subclasses of rltrain.callback.Callback, got "
-                f"{callback!r}."
-                + (" Pass an object, not its class." if isinstance(callback, type) else "")
-            )
     named = [node for node in settings.callbacks if node.target != HANDED_OVER_CALLBACK]
     records = [
         node for node in settings.plain["callbacks"] if node["_target_"] != HANDED_OVER_CALLBACK
