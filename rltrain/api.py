@@ -151,10 +151,10 @@ def succeeded(result: Result) -> Result:
     if result.exit_code in SIGNAL_CODES.values():
         raise SystemExit(result.exit_code)
     if result.exit_code:
-        cause = "one of several processes did." if result.error is None else failure(result.error)
+        cause = "one of several processes did" if result.error is None else failure(result.error)
         log = result.run_dir / "train.log"
         where = f" The traceback is in {log}." if log.exists() else ""
-        raise RuntimeError(f"The run failed: {cause}{where}")
+        raise RuntimeError(f"The run failed: {cause.rstrip('.')}.{where}")
     return result
 
 
@@ -268,10 +268,7 @@ def make_trainer(
     ``export``, ``close``.
 
     Args:
-        env: class or factory of a Gymnasium or PettingZoo environment, configured by the keys of
-            ``env=gymnasium`` or ``env=pettingzoo``, or, with an argument ``n_envs``, of a
-            ``VectorEnv``; None for the environment of the overrides.
-        callbacks: callback objects, called after the callbacks of the overrides.
+        overrides, env, callbacks: as for ``train``.
         run_dir: None for a new folder below ``outputs/``. If the folder holds a run, call
             ``restore`` with one of its checkpoints first.
 

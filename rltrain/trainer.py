@@ -200,7 +200,7 @@ class Trainer:
             self.end()
         return dict(self.latest)
 
-    def iterate(self) -> dict[str, object]:
+    def iterate(self) -> dict[str, Any]:
         """Run for ``log.interval`` more env steps, up to ``total_env_steps``; return the results.
 
         ``done``: the run has reached ``total_env_steps`` or was stopped (``stopped`` is the

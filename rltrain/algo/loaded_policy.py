@@ -10,6 +10,7 @@ import numpy as np
 
 from rltrain.algo.checks import available_or_all, require_available, require_observations
 from rltrain.algo.policy import Policy, own_actions, whole_mask
+from rltrain.errors import reason
 from rltrain.types import Clock, EnvSpec
 
 
@@ -133,7 +134,7 @@ class GreedyPolicy:
             with np.errstate(over="ignore", invalid="ignore"):  # inf is refused later
                 return self.view(obs)
         except Exception as error:  # an observation outside the space
-            raise ValueError(f"observations: {type(error).__name__}: {error}") from error
+            raise ValueError(f"observations: {reason(error).rstrip('.')}.") from error
 
 
 def given_shape(given: Any) -> tuple[int, ...] | None:

@@ -39,8 +39,11 @@ def load_runs(*places: str | PathLike[str]) -> pd.DataFrame:
     import pandas as pd
 
     parts = []
-    if not places:
-        raise UsageError("rltrain.load_runs: expected folders of runs, such as 'outputs/*'.")
+    if not places or isinstance(places[0], (list, tuple)):
+        raise UsageError(
+            "runs: rltrain.load_runs expected folders, as in load_runs('outputs/*'); a list of "
+            "them is passed as load_runs(*FOLDERS)."
+        )
     for group in grouped(find_runs([require_path(place, "runs") for place in places])):
         for run in group.runs:
             about: dict[str, object] = {

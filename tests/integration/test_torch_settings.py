@@ -101,7 +101,9 @@ def test_what_an_environment_sets_holds_for_environments_alone(tmp_path, when):
     found, kept = trained(tmp_path / "set", words=words, when=when)
     assert found == expected
     assert read_settings() == before
-    assert when in RECORDS or not any(now[0] for now in kept[2:])  # both environments have made a step
+    assert when in RECORDS or not any(
+        now[0] for now in kept[2:]
+    )  # both environments have made a step
 
 
 class NoGradients(Callback):

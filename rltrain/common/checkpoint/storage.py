@@ -112,7 +112,7 @@ def write_new(
         if (parent / str(step)).exists():
             raise UsageError(
                 f"{parent / str(step)} already exists and may belong to another agent. Choose "
-                "another folder."
+                "another folder, or pass replace=True."
             )
         require_writable(parent.absolute(), "folder")
     parent.mkdir(parents=True, exist_ok=True)
