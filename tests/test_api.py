@@ -295,9 +295,10 @@ def test_an_argument_of_the_wrong_kind_is_named(own_folder, name, argument, valu
     assert not list(own_folder.iterdir())
 
 
-def test_load_runs_needs_a_place():
+@pytest.mark.parametrize("places", [(), (["a", "b"],)])
+def test_load_runs_needs_a_place(places):
     with pytest.raises(UsageError, match=r"expected folders of runs"):
-        rltrain.load_runs()
+        rltrain.load_runs(*places)
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,8 @@ def load_runs(*places: str | PathLike[str]) -> pd.DataFrame:
     parts = []
     if not places or isinstance(places[0], (list, tuple)):
         raise UsageError(
-            "runs: rltrain.load_runs expected folders, as in load_runs('outputs/*'); a list of "
-            "them is passed as load_runs(*FOLDERS)."
+            "runs: expected folders of runs, as in rltrain.load_runs('outputs/*'); a list of them "
+            "is passed as load_runs(*FOLDERS)."
         )
     for group in grouped(find_runs([require_path(place, "runs") for place in places])):
         for run in group.runs:
