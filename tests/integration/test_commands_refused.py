@@ -11,7 +11,7 @@ from tests.integration.test_own_parts_refused import CARTPOLE
 def test_an_export_replaces_no_other(tmp_path):
     trainer = rltrain.make_trainer(CARTPOLE, tmp_path / "run")
     folder = trainer.export(tmp_path / "agent")
-    with pytest.raises(UsageError, match="already exists and may .* pass replace=True"):
+    with pytest.raises(UsageError, match=r"already exists and may .* pass replace=True"):
         trainer.export(tmp_path / "agent")
     assert trainer.export(tmp_path / "agent", replace=True) == folder
     (tmp_path / "file").touch()
