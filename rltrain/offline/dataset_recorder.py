@@ -83,7 +83,7 @@ class RecordedEnv:
         """Write what is left, and close."""
         self._forget_dropped()
         try:
-            if self._complete:
+            if self._complete and not self.writer.restored:
                 self.writer.finish(self.env)
             self.writer.flush()
         finally:

@@ -35,6 +35,7 @@ from rltrain.offline.shards import (
     read_index,
     require_free,
     require_same,
+    shard_name,
     stored_fields,
     write_index,
     write_shard,
@@ -77,6 +78,7 @@ class Writer:
         self.recording = secrets.token_hex(8)  # tells datasets apart
         self.shards: list[JsonObject] = []
         self.is_new, self.stopped = True, False
+        self.restored = False  # from a state that has not been continued: nothing is written
         self.open = self._rows(min(64, self.per_shard))  # [E, time steps, …] of the open episodes
         self.n = np.zeros(n_envs, np.int64)  # [E] time steps of the open episode
         self.cut = np.zeros(n_envs, np.bool_)  # [E] its beginning is a piece already
@@ -88,6 +90,7 @@ class Writer:
         """UsageError for a folder in use, unless recording continues in it."""
         if self.is_new:
             require_free(self.folder)
+        self._continue()
 
     def add(self, step: Mapping[str, np.ndarray]) -> None:
         """One time step of every environment, each field [E, …]; episodes that it closes are kept
@@ -95,6 +98,7 @@ class Writer:
         """
         if self.stopped:
             return
+        self._continue()
         if self.packed is not None:
             step = {**step, "obs": self.packed.pack(step["obs"])}
         if self.n.max() == self.open["last"].shape[1]:
@@ -139,7 +143,7 @@ class Writer:
         Raises:
             EnvError: the disk is full or cannot be written, or the folder is in use.
         """
-        if self.pending_steps < least or self.stopped:
+        if self.pending_steps < least or self.stopped or self.restored:
             return
         if self.is_new and is_used(self.folder):
             raise EnvError(
@@ -180,7 +184,7 @@ class Writer:
         }
 
     def load_state_dict(self, state: StateDict) -> None:
-        """Continue from ``state_dict``: shards written after it are forgotten.
+        """Continue from ``state_dict``; shards written after it are there until it goes on.
 
         Raises:
             ValueError: the state has a different number of environments, or holds what no writer
@@ -218,9 +222,7 @@ class Writer:
         require_same(self.folder, state["sums"], shards[:n_shards])
         self.recording, self.shards = recording, shards[:n_shards]
         self.is_new = not listed
-        self.stopped = bool(state["stopped"])
-        if len(shards) > n_shards:
-            self._list(self.shards)
+        self.stopped, self.restored = bool(state["stopped"]), True
         self.n[:], self.cut[:], self.episode[:] = counts.values()
         self.open = self._rows(longest + 1)  # a shard may be smaller now
         for name, array in self.open.items():
@@ -251,6 +253,16 @@ class Writer:
         piece |= {"length": np.array([n - 1], np.int64), "whole": np.array([whole])}
         self.pending.append(piece)
         self.pending_steps += n
+
+    def _continue(self) -> None:
+        """Remove the shards that were written after the state that was loaded."""
+        if self.restored and not self.is_new:
+            self._list(self.shards)
+            n = len(self.shards)
+            while (path := self.folder / shard_name(n)).exists():
+                path.unlink()
+                n += 1
+        self.restored = False
 
     def _list(self, shards: list[JsonObject]) -> None:
         write_index(self.folder, {**self.about, "recording": self.recording}, shards)

@@ -12,7 +12,7 @@ from rltrain.errors import EnvError, UsageError
 from rltrain.offline.dataset import open_dataset
 from rltrain.offline.dataset_recorder import RecordedEnv
 from rltrain.offline.shards import read_index
-from tests.helpers import full, trained, weights
+from tests.helpers import full, trained, unchanged, weights
 
 
 def whole(folder, spec):
@@ -95,6 +95,22 @@ def test_a_resumed_recording_equals_the_uninterrupted_one(small, tmp_path):
     shards = read_index(tmp_path / "one")["shards"]
     assert len(shards) > 2
     assert read_index(tmp_path / "two")["shards"] == shards
+    assert len([*(tmp_path / "two").glob("shard-*")]) == len(shards)
+
+
+@pytest.mark.parametrize("with_replay", [False, True])
+def test_a_trainer_that_is_only_restored_leaves_the_dataset_alone(small, tmp_path, with_replay):
+    """Defect: what was recorded after the checkpoint was gone."""
+    overrides = [*small, "dataset.shard_bytes=2000", f"dataset.write={tmp_path / 'd'}"]
+    first = trained(overrides, tmp_path / "run", 60)
+    folder = first.save(with_replay=with_replay)
+    first.run(150)
+    first.save()
+    first.close()
+    with unchanged(tmp_path / "d"):
+        second = rltrain.make_trainer(overrides, run_dir=tmp_path / "run")
+        second.restore(folder)
+        second.close()
 
 
 @pytest.mark.slow
