@@ -6,10 +6,11 @@ import math
 from fractions import Fraction
 from typing import Any
 
+from rltrain.common.stateful import all_or_nothing
 from rltrain.errors import UsageError
 from rltrain.offline.dataset import Reader
 from rltrain.trainer import Trainer
-from rltrain.types import Clock
+from rltrain.types import Clock, StateDict
 from rltrain.update_ratio import UpdateRatio
 
 CHUNK = 4096
@@ -29,6 +30,7 @@ class OfflineTrainer(Trainer):
     def __init__(self, *, reader: Reader, env_steps_per_iteration: int, **parts: Any) -> None:
         super().__init__(rollout=reader, **parts)
         self.reader, self.env_steps_per_iteration = reader, env_steps_per_iteration
+        self.filled = False
         lengths = reader.dataset.length[reader.chosen]
         episodes, env_steps = len(lengths), int(lengths.sum())
         self.episodes_per_env_step = Fraction(episodes, env_steps)
@@ -41,7 +43,7 @@ class OfflineTrainer(Trainer):
         while self.clock.env_steps < until and self.stopping is None:
             self.tidy_checkpoints()
             with self.iteration():
-                if self.buffer.n_steps == 0:
+                if not self.filled:
                     self.fill()
                 n = self.env_steps_per_iteration
                 if self.buffer.full:
@@ -52,8 +54,8 @@ class OfflineTrainer(Trainer):
                 self.learn(self.update_ratio.due(n, 0))
 
     def fill(self) -> None:
-        """Read the dataset once, or until the replay is full; UsageError if that is less than a
-        batch.
+        """Read the dataset once, or until the replay is full, or the rest of it after an exception;
+        UsageError if that is less than a batch.
         """
         while not self.buffer.full and (self.reader.passes == 0 or len(self.reader.order)):
             self.read(CHUNK)
@@ -66,9 +68,18 @@ class OfflineTrainer(Trainer):
                 "from. Lower algo.batch_size or dataset.held_out, or increase "
                 "buffer.max_bytes."
             )
+        self.filled = True
 
     def read(self, n: int) -> None:
-        """Store about ``n`` transitions more."""
-        steps = self.reader.collect(n, self.clock)
-        if len(steps.last):
-            self.buffer.add(self.callbacks.on_collect(self, steps))
+        """Store about ``n`` transitions more, which are read again if an exception keeps them out."""
+        with all_or_nothing(self.reader):
+            steps = self.reader.collect(n, self.clock)
+            if len(steps.last):
+                self.buffer.add(self.callbacks.on_collect(self, steps))
+
+    def state_dict(self) -> StateDict:
+        return {**super().state_dict(), "filled": self.filled}
+
+    def load_state_dict(self, state: StateDict) -> None:
+        super().load_state_dict(state)
+        self.filled = bool(state["filled"]) and self.buffer.n_steps > 0  # which may not be saved
