@@ -2,6 +2,7 @@
 
 import json
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -9,6 +10,8 @@ import rltrain
 from rltrain.callback import Callback, SaveSnapshots
 from rltrain.common import checkpoint
 from rltrain.common.failures import Disk
+from rltrain.errors import UsageError
+from rltrain.mode import run_folder
 from rltrain.types import Clock
 from tests.helpers import rows
 from tests.marks import slow_except
@@ -118,6 +121,36 @@ def test_a_hook_of_the_beginning_or_the_end_that_raised_is_called_again(tmp_path
     assert rows(trainer, "test/return_mean")[0]["env_steps"] == 0
     assert json.loads((tmp_path / "run.json").read_text())["status"] == "finished"
     assert checkpoint.pointed(trainer.checkpoints, "latest") == trainer.clock.env_steps
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("step", ["keep_opponents", "resource_plan", "config_text"])
+def test_a_record_that_broke_off_is_completed(tmp_path, monkeypatch, step):
+    """Defect: the run had no config.json, so that it could not be resumed."""
+    trainer = rltrain.make_trainer(INTERVALS, run_dir=tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(run_folder, step, Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            trainer.iterate()
+    trainer.iterate()
+    trainer.close()
+    assert json.loads((tmp_path / "config.json").read_text())["total_env_steps"] == 120
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("part", ["learner", "buffer", "rollout", "callbacks"])
+def test_a_restore_that_broke_off_leaves_no_trainer_that_goes_on(tmp_path, monkeypatch, part):
+    """Defect: it trained the weights of one checkpoint with the replay of another."""
+    trainer = rltrain.make_trainer(INTERVALS, run_dir=tmp_path)
+    trainer.iterate()
+    trainer.save()
+    trainer.iterate()
+    broken = Mock(side_effect=KeyboardInterrupt)
+    monkeypatch.setattr(getattr(trainer, part), "load_state_dict", broken)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.restore(tmp_path)
+    with pytest.raises(UsageError, match="This trainer is closed"):
+        trainer.train()
 
 
 @pytest.mark.slow

@@ -273,7 +273,7 @@ class Record(Callback):
 class Journal(Record):
     """The record of a run that is driven by hand, started with its first step."""
 
-    holds = False
+    holds = begun = False
     starts_first = True  # nothing is written into a folder that another process holds
 
     def hold(self, trainer: Training) -> None:
@@ -290,8 +290,10 @@ class Journal(Record):
         self.hold(trainer)
         if not self.facts:
             self.initialize(trainer.rollout.about)
-            self.begin(trainer)
             weakref.finalize(trainer, leave, self.path, os.getpid())
+        if not self.begun:  # or an exception came between
+            self.begin(trainer)
+            self.begun = True
 
     def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         self.on_train_start(trainer)  # the first test comes before
