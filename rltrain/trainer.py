@@ -16,7 +16,7 @@ from rltrain.callback.replaced_code import leave_replaced
 from rltrain.callback.training import EvaluationRollouts
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import CONFIG, MODEL, REPLAY, SPEC, TRAINER, Found, fit
-from rltrain.common.failures import Disk, close_all
+from rltrain.common.failures import Disk, close_all, closed_on_error
 from rltrain.common.machine.places import require_path
 from rltrain.common.machine.usage import Stopwatch, Usage
 from rltrain.common.metrics import Metrics, episode_metrics
@@ -428,18 +428,18 @@ class Trainer:
         try:
             fit.require_same_settings(chosen.folder, self.about[CONFIG])
             fit.require_counts(state, self.update_ratio.unit, chosen.folder)
-            self.asked, self.diverging, self.broken_off = None, False, False
-            self.tests.drop()
-            self.learner.load_state_dict({**state["learner"], **model})
-            remarks = self._restore_rollout(chosen.folder, state)
-            self.load_state_dict(state)
+            with closed_on_error("a trainer", [self]):  # which may have loaded some of it
+                self.asked, self.diverging, self.broken_off = None, False, False
+                self.tests.drop()
+                self.learner.load_state_dict({**state["learner"], **model})
+                remarks = self._restore_rollout(chosen.folder, state)
+                self.load_state_dict(state)
             self.enter("restore")
             if own:  # nothing is written before ``start``, which locks the folder
                 last = checkpoint.newest_full(self.checkpoints)
                 self.restored = chosen.step
                 self.rewound = checkpoint.is_one(path) and last != chosen.step
         except fit.UNFIT as error:
-            self.close()  # some of it may be loaded
             raise CheckpointError(
                 f"{chosen.folder} does not fit this run: {type(error).__name__}: {error}"
             ) from error
