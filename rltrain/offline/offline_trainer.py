@@ -71,7 +71,7 @@ class OfflineTrainer(Trainer):
         self.filled = True
 
     def read(self, n: int) -> None:
-        """Store about ``n`` transitions more, which are read again if an exception keeps them out."""
+        """Store about ``n`` transitions more; after an exception they are read again."""
         with all_or_nothing(self.reader):
             steps = self.reader.collect(n, self.clock)
             if len(steps.last):
