@@ -464,11 +464,13 @@ class Trainer:
         """Complete a checkpoint that a kill interrupted before the run was restored, or delete the
         checkpoints after the restored one: a resume takes the newest.
         """
-        step, rewound, self.restored, self.rewound = self.restored, self.rewound, None, False
-        if rewound and step is not None:
-            checkpoint.drop_later(self.checkpoints, step)
-        elif step is not None:
-            checkpoint.make_latest(self.checkpoints, step, self.keep_last, REPLAY)
+        if self.restored is None:
+            return
+        if self.rewound:
+            checkpoint.drop_later(self.checkpoints, self.restored)
+        else:
+            checkpoint.make_latest(self.checkpoints, self.restored, self.keep_last, REPLAY)
+        self.restored, self.rewound = None, False
 
     def load_weights(self, folder: str | Path) -> None:
         """Load the online and target networks of a checkpoint, or of the newest of a run's folder.

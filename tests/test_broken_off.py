@@ -9,6 +9,7 @@ import pytest
 import rltrain
 from rltrain.callback import Callback, SaveSnapshots
 from rltrain.common import checkpoint
+from rltrain.common.checkpoint import retention
 from rltrain.common.failures import Disk
 from rltrain.errors import UsageError
 from rltrain.mode import run_folder
@@ -151,6 +152,22 @@ def test_a_restore_that_broke_off_leaves_no_trainer_that_goes_on(tmp_path, monke
         trainer.restore(tmp_path)
     with pytest.raises(UsageError, match="This trainer is closed"):
         trainer.train()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+def test_later_checkpoints_whose_deletion_broke_off_are_deleted(tmp_path, monkeypatch, error):
+    """Defect: they stayed, and a resume went on from them, not from what had been trained since."""
+    driven(tmp_path, [])
+    trainer = rltrain.make_trainer(INTERVALS, run_dir=tmp_path)
+    old = min(set(checkpoint.list_steps(trainer.checkpoints)) - {0})
+    trainer.restore(trainer.checkpoints / str(old))
+    with monkeypatch.context() as patch:
+        patch.setattr(retention, "remove", Mock(side_effect=error))
+        with pytest.raises(error):
+            trainer.iterate()
+    trainer.run(old + 1)
+    assert checkpoint.list_steps(trainer.checkpoints)[0] == old
+    trainer.close()
 
 
 @pytest.mark.slow
