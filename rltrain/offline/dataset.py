@@ -169,6 +169,7 @@ class Reader:
         self.order = np.empty(0, np.int64)  # pieces still to come in this pass
         self.passes = 0  # begun
         self.ahead = 0  # transitions read, less those requested
+        self.filled = False  # the replay has what is read before learning
 
     def collect(self, n_steps: int, clock: Clock) -> Steps:
         """Whole pieces, so many that all calls together gave ``n_steps`` transitions each (T = 0
@@ -215,6 +216,7 @@ class Reader:
             "order": self.order.copy(),
             "passes": self.passes,
             "ahead": self.ahead,
+            "filled": self.filled,
             "rng": self.rng.bit_generator.state,
         }
 
@@ -237,6 +239,7 @@ class Reader:
             raise ValueError("order is not of different pieces to learn from")
         self.passes = saved_number("passes", state["passes"])
         self.ahead = saved_number("ahead", state["ahead"], -MOST_COUNTED)
+        self.filled = bool(state["filled"])
         self.rng.bit_generator.state = state["rng"]
 
     def close(self) -> None:

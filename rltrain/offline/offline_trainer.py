@@ -10,7 +10,7 @@ from rltrain.common.stateful import all_or_nothing
 from rltrain.errors import UsageError
 from rltrain.offline.dataset import Reader
 from rltrain.trainer import Trainer
-from rltrain.types import Clock, StateDict
+from rltrain.types import Clock
 from rltrain.update_ratio import UpdateRatio
 
 CHUNK = 4096
@@ -30,7 +30,6 @@ class OfflineTrainer(Trainer):
     def __init__(self, *, reader: Reader, env_steps_per_iteration: int, **parts: Any) -> None:
         super().__init__(rollout=reader, **parts)
         self.reader, self.env_steps_per_iteration = reader, env_steps_per_iteration
-        self.filled = False
         lengths = reader.dataset.length[reader.chosen]
         episodes, env_steps = len(lengths), int(lengths.sum())
         self.episodes_per_env_step = Fraction(episodes, env_steps)
@@ -43,7 +42,7 @@ class OfflineTrainer(Trainer):
         while self.clock.env_steps < until and self.stopping is None:
             self.tidy_checkpoints()
             with self.iteration():
-                if not self.filled:
+                if not self.reader.filled:
                     self.fill()
                 n = self.env_steps_per_iteration
                 if self.buffer.full:
@@ -68,7 +67,7 @@ class OfflineTrainer(Trainer):
                 "from. Lower algo.batch_size or dataset.held_out, or increase "
                 "buffer.max_bytes."
             )
-        self.filled = True
+        self.reader.filled = True
 
     def read(self, n: int) -> None:
         """Store about ``n`` transitions more; after an exception they are read again."""
@@ -76,10 +75,3 @@ class OfflineTrainer(Trainer):
             steps = self.reader.collect(n, self.clock)
             if len(steps.last):
                 self.buffer.add(self.callbacks.on_collect(self, steps))
-
-    def state_dict(self) -> StateDict:
-        return {**super().state_dict(), "filled": self.filled}
-
-    def load_state_dict(self, state: StateDict) -> None:
-        super().load_state_dict(state)
-        self.filled = bool(state["filled"]) and self.buffer.n_steps > 0  # which may not be saved
