@@ -33,7 +33,7 @@ class RecordedEnv:
     ) -> None:
         self.env, self.policy, self.writer, self.at_once = env, policy, writer, at_once
         self._complete = False  # whether the writer has all that the environment has played
-        self._dropped: np.ndarray | None = None  # [E] open episodes that will not be continued
+        self.dropped = np.zeros(env.n_envs, np.bool_)  # [E] open episodes that are not continued
 
     def __getattr__(self, name: str) -> Any:
         """Everything else is the environment's."""
@@ -54,7 +54,6 @@ class RecordedEnv:
     def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Step, and write the time step."""
         env, self._complete = self.env, False
-        self._forget_dropped()
         if self.at_once:
             self.writer.flush(self.writer.per_shard)
         step = {
@@ -76,12 +75,11 @@ class RecordedEnv:
         """Continue; an environment that cannot begins a new episode."""
         self.env.load_state_dict(state)
         lost = np.zeros(self.env.n_envs, np.bool_) if self.env.lost is None else self.env.lost
-        self._dropped = lost | (not state.get("exact", True))
+        self.dropped = lost | (not state.get("exact", True))
         self._complete = True
 
     def close(self) -> None:
         """Write what is left, and close."""
-        self._forget_dropped()
         try:
             if self._complete and not self.writer.restored:
                 self.writer.finish(self.env)
@@ -89,11 +87,6 @@ class RecordedEnv:
         finally:
             self._complete = False
             self.env.close()
-
-    def _forget_dropped(self) -> None:
-        if self._dropped is not None:
-            self.writer.forget(self._dropped)
-            self._dropped = None
 
 
 class DatasetRecorder(Callback):
@@ -126,3 +119,4 @@ class DatasetRecorder(Callback):
 
     def load_state_dict(self, state: StateDict) -> None:
         self.writer.load_state_dict(state)
+        self.writer.forget(self.env.dropped)  # its state was loaded before
