@@ -17,6 +17,7 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from rltrain.buffer.fields import step_fields
+from rltrain.common.checkpoint.fit import size_words
 from rltrain.common.files import (
     JsonObject,
     digest,
@@ -29,7 +30,7 @@ from rltrain.common.files import (
 from rltrain.common.json_text import entry_name, first_problem
 from rltrain.common.machine.places import require_writable
 from rltrain.common.number_types import Flag, Whole
-from rltrain.common.spec_record import agents_words, changes, excerpt, read_spec
+from rltrain.common.spec_record import changes, excerpt, read_spec
 from rltrain.errors import DatasetError, EnvError, UsageError, reason
 from rltrain.types import EnvSpec, SpecRecord
 
@@ -248,18 +249,7 @@ def is_used(folder: Path) -> bool:
     return folder.exists()
 
 
-def sizes_text(record: SpecRecord) -> str:
-    """An environment's sizes as text."""
-    names = agents_words(record)
-    agents = "agents" if names is None else f"agents {names}"
-    return (
-        f"{record['n_agents']} {agents}, {record['n_actions']} actions, observation "
-        f"{'×'.join(map(str, record['obs_shape'])) or '1'} {record['obs_dtype']}, state "
-        f"{record['state_dim']}, {record['n_rewards']} rewards"
-    )
-
-
-def require_fit(folder: Path, theirs: Mapping[str, object], spec: EnvSpec) -> None:
+def require_fit(folder: Path, theirs: SpecRecord, spec: EnvSpec) -> None:
     """UsageError, with both sizes or both spaces, for experience of another kind of environment."""
     ours = spec.record
     if all(ours[name] == theirs.get(name) for name in SIZES):
@@ -269,7 +259,10 @@ def require_fit(folder: Path, theirs: Mapping[str, object], spec: EnvSpec) -> No
                 f"{changed}. Choose the environment it was recorded in."
             )
         return
-    there, here = sizes_text(theirs), sizes_text(ours)
+    there, here = (
+        f"{size_words(r)}, {r['obs_dtype']} observations, {r['n_rewards']} rewards"
+        for r in (theirs, ours)
+    )
     raise UsageError(
         f"The dataset {folder} does not fit: it was recorded with {excerpt(there, here)}, this "
         f"environment has {excerpt(here, there)}. Choose the environment it was recorded in."
