@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -27,16 +28,8 @@ from rltrain.offline.dataset import Dataset, Reader, open_dataset
 from rltrain.offline.estimate import Estimate
 from rltrain.offline.offline_trainer import OfflineTrainer
 from rltrain.offline.shards import read_index
-from rltrain.types import Clock
 
 log = logging.getLogger("rltrain")
-
-
-class NoExploration:
-    """No exploration, without metrics."""
-
-    def metrics(self, clock: Clock) -> dict[str, float]:
-        return {}
 
 
 @closed_unless_built()
@@ -80,7 +73,8 @@ def build_offline_trainer(
             int(dataset.whole.sum()),
             dataset.folder,
         )
-    watchers = build_callbacks(settings, loggers, NoExploration(), statistics, callbacks)
+    no_exploration = SimpleNamespace(metrics=lambda clock: {})
+    watchers = build_callbacks(settings, loggers, no_exploration, statistics, callbacks)
     n_envs = settings.hardware.n_envs
     return OfflineTrainer(
         reader=Reader(

@@ -110,8 +110,7 @@ class DatasetRecorder(Callback):
             log.warning(
                 "there is no dataset in %s: no episode has ended in %s env steps. Resume the run "
                 "with a larger total_env_steps.",
-                self.writer.folder,
-                f"{trainer.clock.env_steps:,}",
+                *(self.writer.folder, f"{trainer.clock.env_steps:,}"),
             )
 
     def state_dict(self) -> StateDict:

@@ -64,8 +64,7 @@ class OfflineTrainer(Trainer):
             raise UsageError(
                 f"The dataset {self.reader.dataset.folder} does not fill one batch of "
                 f"algo.batch_size={self.batch_size}: {len(self.reader.chosen)} episodes to learn "
-                "from. Lower algo.batch_size or dataset.held_out, or increase "
-                "buffer.max_bytes."
+                "from. Lower algo.batch_size or dataset.held_out, or increase buffer.max_bytes."
             )
         self.reader.filled = True
 

@@ -253,17 +253,16 @@ def require_fit(folder: Path, theirs: SpecRecord, spec: EnvSpec) -> None:
     """UsageError, with both sizes or both spaces, for experience of another kind of environment."""
     ours = spec.record
     if all(ours[name] == theirs.get(name) for name in SIZES):
-        if changed := changes(theirs, ours):
-            raise UsageError(
-                f"The dataset {folder} does not fit: it was recorded with different spaces: "
-                f"{changed}. Choose the environment it was recorded in."
-            )
-        return
-    there, here = (
-        f"{size_words(r)}, {r['obs_dtype']} observations, {r['n_rewards']} rewards"
-        for r in (theirs, ours)
-    )
-    raise UsageError(
-        f"The dataset {folder} does not fit: it was recorded with {excerpt(there, here)}, this "
-        f"environment has {excerpt(here, there)}. Choose the environment it was recorded in."
-    )
+        changed = changes(theirs, ours)
+        how = changed and f"with different spaces: {changed}"
+    else:
+        there, here = (
+            f"{size_words(r)}, {r['obs_dtype']} observations, {r['n_rewards']} rewards"
+            for r in (theirs, ours)
+        )
+        how = f"with {excerpt(there, here)}, this environment has {excerpt(here, there)}"
+    if how:
+        raise UsageError(
+            f"The dataset {folder} does not fit: it was recorded {how}. Choose the environment it "
+            "was recorded in."
+        )
