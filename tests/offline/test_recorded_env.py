@@ -77,8 +77,8 @@ def test_probabilities_are_those_of_the_exploration(small, tmp_path):
     assert set(written["probability"][~written["last"]].ravel()) == {0.5}
 
 
-@pytest.mark.slow
 def test_a_resumed_recording_equals_the_uninterrupted_one(small, tmp_path):
+    """Defect: a trainer that was only restored removed what was recorded after its checkpoint."""
     size = "dataset.shard_bytes=2000"
     one = trained([*small, size, f"dataset.write={tmp_path / 'one'}"], tmp_path / "a", 150)
     one.close()
@@ -87,6 +87,8 @@ def test_a_resumed_recording_equals_the_uninterrupted_one(small, tmp_path):
     first.save()
     first.run(100)
     first.close()
+    with unchanged(tmp_path / "two"), closing(rltrain.make_trainer(overrides, tmp_path / "b")) as t:
+        t.restore(tmp_path / "b")
     second = rltrain.make_trainer(overrides, run_dir=tmp_path / "b")
     second.restore(tmp_path / "b")
     second.start()
@@ -96,21 +98,6 @@ def test_a_resumed_recording_equals_the_uninterrupted_one(small, tmp_path):
     assert len(shards) > 2
     assert read_index(tmp_path / "two")["shards"] == shards
     assert len([*(tmp_path / "two").glob("shard-*")]) == len(shards)
-
-
-@pytest.mark.parametrize("with_replay", [False, True])
-def test_a_trainer_that_is_only_restored_leaves_the_dataset_alone(small, tmp_path, with_replay):
-    """Defect: what was recorded after the checkpoint was gone."""
-    overrides = [*small, "dataset.shard_bytes=2000", f"dataset.write={tmp_path / 'd'}"]
-    first = trained(overrides, tmp_path / "run", 60)
-    folder = first.save(with_replay=with_replay)
-    first.run(150)
-    first.save()
-    first.close()
-    with unchanged(tmp_path / "d"):
-        second = rltrain.make_trainer(overrides, run_dir=tmp_path / "run")
-        second.restore(folder)
-        second.close()
 
 
 @pytest.mark.slow
