@@ -16,6 +16,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["WANDB_MODE"] = "disabled"
 os.environ["WANDB_ERROR_REPORTING"] = "false"  # its telemetry would open connections
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # many processes read what one has compiled
+os.environ.pop("MAKEFLAGS", None)  # of "make test PYTHON=…"
 
 import pytest
 

@@ -104,7 +104,7 @@ AGAIN = (
     " It was passed from Python and cannot be imported, so pass it again: "
     "rltrain.evaluate(RUN_FOLDER, env=YOUR_CLASS), and so for rltrain.resume."
 )
-"""Advice about an environment that cannot be imported."""
+"""Advice about a maker that cannot be imported: a lambda, a local class, or that of a script."""
 MODULE = re.compile(r"([A-Za-z_][\w.]*):[A-Za-z_][\w.]*")
 
 
@@ -252,7 +252,6 @@ def foreign(tree: Tree, left_out: Collection[str] = ()) -> Iterator[Foreign]:
 def foreign_env(kind: str, names: Sequence[str], value: str) -> Iterator[Foreign]:
     """Yield the module or id that an option of an environment names, if it is not listed."""
     module, colon, own = value.rpartition(":")
-    # a lambda, a local class or a script's is named by Python only
     unnamed = names[-1:] == ("maker",) and (module == "__main__" or not own.isidentifier())
     if names == ("id",) and kind == PETTINGZOO and not colon:
         package, _, name = value.rpartition(".")

@@ -76,9 +76,7 @@ def write(
 
 @contextmanager
 def sealed(final: Path, kind: str) -> Iterator[Path]:
-    """Context in which a checkpoint is written into a temporary folder, which gets its manifest and
-    takes the place of ``final`` at the end, or is removed.
-    """
+    """Context with a new folder, which gets its manifest and replaces ``final`` at the end."""
     parent, aside = final.parent, final.with_name(f".tmp-{final.name}-replaced")
     temporary = final.with_name(f".tmp-{final.name}-{os.getpid()}")
     shutil.rmtree(temporary, ignore_errors=True)
