@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from multiprocessing.context import ForkProcess
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from rltrain.common import checkpoint
 from rltrain.common.files import digest
@@ -46,8 +46,8 @@ FORK = multiprocessing.get_context("fork")
 class EmptyFigure:
     """Writes an empty learning curve: drawing takes longer than a short run."""
 
-    def savefig(self, path: Path, **options: Any) -> None:
-        path.write_bytes(b"")
+    def savefig(self, file: IO[bytes], **options: Any) -> None:
+        file.write(b"")
 
 
 def warm_up(folder: Path) -> None:

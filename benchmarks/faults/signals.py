@@ -48,7 +48,7 @@ PHASES = {
 }
 """Functions that are called in the phases of a run."""
 WHEN_RESUMED = {
-    "find": "rltrain.mode.train:find_run",
+    "find": "rltrain.mode.resume_settings:find_run",
     "restore": "rltrain.trainer:Trainer.restore",
     "collect, resumed": PHASES["collect"],
 }
@@ -144,10 +144,7 @@ def interrupted(
 
 def unexpected(code: int | None, name: str, run_dir: Path, phase: str) -> str | None:
     """What is wrong with how a run ended; or None."""
-    before_handlers = {"compose", "find"}
     allowed = {SIGNAL_CODES[name]}
-    if phase in before_handlers and name != "SIGINT":
-        allowed = {-signal.Signals[name]}  # nothing was begun
     if (run_dir / "run.json").exists():
         status = json.loads((run_dir / "run.json").read_text(encoding="utf-8"))["status"]
         if status == "finished":
