@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import subprocess
 import sys
@@ -30,6 +31,7 @@ def compile_ahead(name: str, kernel: Any) -> None:
             stderr=subprocess.DEVNULL,
             env={**os.environ, **import_path()},
         )
+        atexit.register(_begun[name].kill)  # of a run that was stopped meanwhile
 
 
 def wait(name: str) -> None:

@@ -25,6 +25,9 @@ class Process:
     def __init__(self, command, **streams):
         self.begun.append(command)
 
+    def kill(self):
+        """At the end of the program."""
+
     def wait(self):
         self.activities.append(str(compiling.activity))
 
@@ -43,6 +46,14 @@ def kernel(folder):
         py_func=test_what_is_not_compiled_is_begun_once_and_waited_for_once,
         stats=SimpleNamespace(cache_path=folder and str(folder)),
     )
+
+
+def test_it_is_ended_with_the_program(tmp_path, monkeypatch):
+    """Defect: after Ctrl-C it compiled on for a minute."""
+    ends = []
+    monkeypatch.setattr(ahead.atexit, "register", ends.append)
+    ahead.compile_ahead("sequence_step", kernel(tmp_path))
+    assert ahead._begun["sequence_step"].kill in ends
 
 
 def test_what_is_not_compiled_is_begun_once_and_waited_for_once(tmp_path):
