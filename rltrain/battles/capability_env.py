@@ -83,7 +83,7 @@ class StarCraftCapabilityEnv(StarCraft2Env):
         """The names of the numbers of the state, unless it is made of observations."""
         chosen = self.battles.options
         if chosen.obs_instead_of_state:
-            raise NotImplementedError("with obs_instead_of_state: see get_obs_feature_names")
+            raise ValueError("obs_instead_of_state: the names are those of get_obs_feature_names")
         (health, *ally), (_, *enemy) = _health(self.map_data.shield_bits)
         place = ["relative_x_{}", "relative_y_{}"]
         types = [f"unit_type_{{}}_bit_{bit}" for bit in range(self.unit_type_bits)]

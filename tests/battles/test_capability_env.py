@@ -112,5 +112,5 @@ def test_every_number_of_smacv2_has_a_name_of_its_own(scenario, chosen):
 
 def test_a_state_of_observations_has_no_names():
     env = StarCraftCapabilityEnv("terran_5_vs_5", obs_instead_of_state=True)
-    with pytest.raises(NotImplementedError, match="get_obs_feature_names"):
+    with pytest.raises(ValueError, match="get_obs_feature_names"):
         env.get_state_feature_names()

@@ -21,7 +21,7 @@ def raising(text):
 TWICE = property(lambda self: ["a", "a"], lambda self, names: None)
 
 
-def nobody(self, **given):
+def no_agents(self, **given):
     self.possible_agents = self.agents = []
     return {}, {}
 
@@ -40,7 +40,7 @@ REFUSED = {  # by what is said: the methods of an environment
         "reset": lambda self, **given: (Scripted.reset(self, **given)[0], None)
     },
     r"scripted has no agents after reset\(\): .*self\.agents": {"reset": forgets},
-    r"no possible_agents: .* Set self\.possible_agents": {"reset": nobody},
+    r"no possible_agents: .* Set self\.possible_agents": {"reset": no_agents},
     r"possible_agents \['a', 'a'\], with duplicates: expected a uni": {"possible_agents": TWICE},
     "scripted cannot begin an episode: RuntimeError: no display": {"reset": raising("no display")},
     r"state\(\) of scripted returned dict: expected an array of numbers": {
@@ -77,7 +77,7 @@ def test_an_environment_below_a_wrapper_may_have_no_state():
 
 
 def test_a_class_without_metadata_has_no_state_and_no_turns():
-    """Defects: "state() failed: … no attribute 'metadata'", which nobody wrote; AttributeError."""
+    """Defects: a state() that is not there was said to fail; AttributeError."""
     one, turns = Scripted(), Turns()
     del one.metadata, turns.metadata
     assert (adapted(one).name, adapted(one).spec.state_dim) == ("Scripted", 4)
