@@ -11,10 +11,11 @@ import torch
 from safetensors.torch import save_file
 
 from benchmarks.game import __main__ as command
-from benchmarks.game.data import CENTER, MAX_DISTANCE, Folder, layout_of
+from benchmarks.game.data import CENTER, MAX_DISTANCE, Folder, Orders, layout_of
 from benchmarks.game.parts import MOST, PARTS, Row, criterion, order_shares
 from benchmarks.game.play import health_of, open_battles, places_of
 from benchmarks.game.policies import Rate, mean_rates
+from benchmarks.game.repeated_orders import kills
 from rltrain.battles.engine.world import U
 
 STEPS, EAST, STOP, ATTACK = 20, 4, 1, 6
@@ -174,3 +175,21 @@ def test_files_of_one_map_and_algorithm_are_one_value() -> None:
     ((name, value),) = mean_rates(rates).items()
     assert name == "3m qmix"
     assert value == pytest.approx((0.3, 0.4, 0.9, 0.6))
+
+
+def test_kills_are_counted_by_the_loop_after_their_order() -> None:
+    units = [["Zergling_RL", 1, [9, 16]], ["Stalker_RL", 1, [9, 15]], ["Zergling", 2, [23, 16]]]
+    attack = {"0": ["attack", 2, 23, 16], "1": ["attack", 2, 23, 16]}
+    steps = [[0, attack], [8, attack], [16, {"0": ["stop"]}]]
+    counts = {}
+    for killer in (0, 1, 2, None):
+        for loop in (3, 8, 9, 16, 17):
+            battle = {"units": units, "steps": steps, "deaths": [[loop, 2, killer, [23, 16]]]}
+            counts[killer, loop] = {
+                kind: np.flatnonzero(n).tolist()
+                for kind, n in kills(Orders("", "", [battle])).items()
+            }
+    new, repeated = ("zergling", False), ("zergling", True)
+    expected = {(0, 3): {new: [2]}, (0, 8): {new: [7]}, (0, 9): {repeated: [0]}}
+    expected[0, 16] = {repeated: [7]}  # before the order of that loop
+    assert counts == {key: expected.get(key, {}) for key in counts}
