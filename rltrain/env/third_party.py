@@ -62,19 +62,21 @@ class ThirdPartyEnv(Env):
         return getattr(self if method == "set_task" else self.inner, method)(*args)
 
     def set_task(self, task: object) -> None:
-        """Change the task from the next episode on.
+        """Change the task from the next episode on; attributes that it leaves out keep their values.
 
         Raises:
             ValueError: the environment has neither a method ``set_task`` nor attributes of these
                 names.
         """
-        named = isinstance(task, Mapping) and all(hasattr(self.inner, str(key)) for key in task)
-        if not hasattr(self.inner, "set_task") and not named:
+        if hasattr(self.inner, "set_task"):
+            self.task = task
+        elif isinstance(task, Mapping) and all(hasattr(self.inner, str(key)) for key in task):
+            self.task = {**(self.task or {}), **task}
+        else:
             raise ValueError(
                 f"{self.name} cannot play the task {task}: it has no method set_task, so the task "
                 "must name attributes that it has, such as {gravity: 12.0}."
             )
-        self.task = task
 
     def begin_task(self) -> None:
         """Set the task of the next episode; None keeps the original one."""

@@ -245,7 +245,8 @@ class SyncVectorEnv(VectorEnv):
             self._tasks[e], task = state["began_with"][e], state["tasks"][e]
             self._set_task(e, self._tasks[e])
             self.envs[e].load_state_dict(state["envs"][e])
-            self._set_task(e, self._tasks[e] if task is None else task)
+            if task is not None:
+                self.envs[e].set_task(task)
             self._episode[e] = shown["episode"][e]
             for name in ARRAYS:
                 getattr(self, name)[e] = shown[name][e]
@@ -291,20 +292,21 @@ class SyncVectorEnv(VectorEnv):
             np.array_equal(getattr(self, name)[e], state[name][e]) for name in ARRAYS
         )
         self._actions[e].frombytes(state["actions"][e].tobytes())
-        self._set_task(e, began_with if task is None else task)
+        if task is not None:
+            self.envs[e].set_task(task)
         if not same:
             self._begin(e, k + 1)
         return same
 
     def _set_task(self, e: int, task: object) -> None:
-        """Set a saved task; None: make the environment again if it was given one since."""
-        if task is not None:
-            self.envs[e].set_task(task)
-        elif self.envs[e].task is not None:
+        """Set a saved task in an environment that was given no other one."""
+        if self.envs[e].task is not None:
             close_all("an environment", [self.envs[e]])
             self.envs[e] = self._make()
             self.envs[e].order_agents([str(name) for name, *_ in self.spec.agents or ()])
             self.envs[e].reset(0)
+        if task is not None:
+            self.envs[e].set_task(task)
 
     def _begin(self, e: int, k: int) -> None:
         assert self._seeds is not None, "an episode before reset"

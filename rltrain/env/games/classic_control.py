@@ -286,7 +286,8 @@ class ClassicControl(SyncVectorEnv):
             began_with, task = state["began_with"][e], state["tasks"][e]
             self._set_task(e, began_with)
             self._begin(e, int(shown["episode"][e]))
-            self._set_task(e, began_with if task is None else task)
+            if task is not None:
+                self.envs[e].set_task(task)
         for name in ARRAYS:
             getattr(self, name)[...] = shown[name]
         self._t[:], self._states[:] = t, states

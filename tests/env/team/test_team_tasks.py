@@ -89,6 +89,13 @@ KINDS = {
     "gymnasium": lambda: gymnasium_env(id="CartPole-v1", compiled=False, **OPTIONS),
     "two teams": lambda: pettingzoo_env(**DUEL, **OPTIONS),
 }
+
+
+def play(env, n):
+    action = np.zeros((2, env.spec.n_agents), np.int64)
+    return [(*env.step(action), env.obs.copy(), env.last.copy()) for _ in range(n)]
+
+
 TASKS = {"attributes": {"level": 3}, "method": {"level": 3}, "two teams": {"t": 3}}
 
 
@@ -97,11 +104,6 @@ TASKS = {"attributes": {"level": 3}, "method": {"level": 3}, "two teams": {"t": 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_was_saved_before_the_first_task_has_none(kind, n_before, continues):
     """Defect: the environments kept their later task."""
-
-    def play(env, n):
-        action = np.zeros((2, env.spec.n_agents), np.int64)
-        return [(*env.step(action), env.obs.copy(), env.last.copy()) for _ in range(n)]
-
     one, other = KINDS[kind](), KINDS[kind]()
     for env in (one, other):
         env.reset(lambda e, k: 1000 * e + k)
@@ -117,6 +119,32 @@ def test_what_was_saved_before_the_first_task_has_none(kind, n_before, continues
             env.load_state_dict(saved)
     assert one.state_dict()["tasks"] == [None, None]
     for mine, theirs in zip(play(one, 30), play(other, 30), strict=True):
+        for x, y in zip(mine, theirs, strict=True):
+            assert np.array_equal(x, y)
+
+
+@pytest.mark.parametrize("n_before", [0, 30])
+@pytest.mark.parametrize("n_others", [0, 1])
+@pytest.mark.parametrize("kind", ["attributes", "compiled", "gymnasium"])
+def test_an_attribute_that_a_later_task_leaves_out_keeps_its_value(kind, n_others, n_before):
+    """Defect: a resumed environment had the attributes of the last task alone."""
+    first, second = {"gravity": 30.0}, {"length": 2.0}
+    if kind == "attributes":
+        first, second = {"level": 3}, {"metadata": {"name": "levels"}}
+
+    one, other = KINDS[kind](), KINDS[kind]()
+    for env in (one, other):
+        env.reset(lambda e, k: 1000 * e + k)
+    play(one, 3)
+    one.call("set_task", first)
+    play(one, n_before)
+    one.call("set_task", second)
+    play(one, 30)
+    for _ in range(n_others):
+        other.call("set_task", {"level": 9} if kind == "attributes" else {"force_mag": 1.0})
+        play(other, 30)
+    other.load_state_dict(one.state_dict())
+    for mine, theirs in zip(play(one, 40), play(other, 40), strict=True):
         for x, y in zip(mine, theirs, strict=True):
             assert np.array_equal(x, y)
 
