@@ -62,7 +62,7 @@ class ThirdPartyEnv(Env):
         return getattr(self if method == "set_task" else self.inner, method)(*args)
 
     def set_task(self, task: object) -> None:
-        """Change the task from the next episode on; attributes that it leaves out keep their values.
+        """Change the task from the next episode on; attributes that it leaves out stay.
 
         Raises:
             ValueError: the environment has neither a method ``set_task`` nor attributes of these

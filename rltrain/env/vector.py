@@ -242,16 +242,14 @@ class SyncVectorEnv(VectorEnv):
             if state["envs"][e] is None:
                 self.lost[e] = not self._repeat(e, state)
                 continue
-            self._tasks[e], task = state["began_with"][e], state["tasks"][e]
+            self._tasks[e] = state["began_with"][e]
             self._set_task(e, self._tasks[e])
             self.envs[e].load_state_dict(state["envs"][e])
-            if task is not None:
-                self.envs[e].set_task(task)
             self._episode[e] = shown["episode"][e]
             for name in ARRAYS:
                 getattr(self, name)[e] = shown[name][e]
             self.infos[e] = dict(state["infos"][e])
-        self._warn_of_lost()
+        self._go_on(state["tasks"])
 
     def carried(self) -> StateDict:
         """The tasks."""
@@ -266,21 +264,25 @@ class SyncVectorEnv(VectorEnv):
         """Close every environment."""
         close_all("an environment", self.envs)
 
-    def _warn_of_lost(self) -> None:
-        """Log which environments could not continue their episodes."""
+    def _go_on(self, tasks: Sequence[object]) -> None:
+        """Set the tasks of the next episodes, and begin and log those in place of ``lost`` ones."""
+        for env, task in zip(self.envs, tasks, strict=True):
+            if task is not None:
+                env.set_task(task)
+        for e in np.flatnonzero(self.lost).tolist():
+            self._begin(e, int(self._episode[e]) + 1)
         if self.lost.any():
             first = getattr(self._seeds, "first", 0)
             log.warning("%s", LOST.format((first + np.flatnonzero(self.lost)).tolist()))
 
     def _repeat(self, e: int, state: StateDict) -> bool:
         """Repeat the saved episode of environment e with its seed and actions; return whether that
-        leads to the same observation. If not, the next episode begins.
+        leads to the same observation.
         """
-        began_with, task, k = state["began_with"][e], state["tasks"][e], int(state["episode"][e])
-        self._set_task(e, began_with)
+        self._set_task(e, state["began_with"][e])
         actions, n_taken = state["actions"][e].copy(), 0
         try:
-            self._begin(e, k)
+            self._begin(e, int(state["episode"][e]))
             while n_taken < len(actions) and not self.last[e]:
                 with Containment("step"):
                     observation, _, ended, cut_off, info = self.envs[e].step(actions[n_taken])
@@ -288,15 +290,10 @@ class SyncVectorEnv(VectorEnv):
                 n_taken += 1
         except EnvError:  # not raised the first time
             n_taken = -1
-        same = n_taken == len(actions) and all(
+        self._actions[e].frombytes(state["actions"][e].tobytes())
+        return n_taken == len(actions) and all(
             np.array_equal(getattr(self, name)[e], state[name][e]) for name in ARRAYS
         )
-        self._actions[e].frombytes(state["actions"][e].tobytes())
-        if task is not None:
-            self.envs[e].set_task(task)
-        if not same:
-            self._begin(e, k + 1)
-        return same
 
     def _set_task(self, e: int, task: object) -> None:
         """Set a saved task in an environment that was given no other one."""

@@ -283,18 +283,13 @@ class ClassicControl(SyncVectorEnv):
         t = saved_array("env.t", state["t"], self._t, 0, self._limit)
         states = saved_array("env.states", state["states"], self._states)
         for e in range(self.n_envs):
-            began_with, task = state["began_with"][e], state["tasks"][e]
-            self._set_task(e, began_with)
+            self._set_task(e, state["began_with"][e])
             self._begin(e, int(shown["episode"][e]))
-            if task is not None:
-                self.envs[e].set_task(task)
         for name in ARRAYS:
             getattr(self, name)[...] = shown[name]
         self._t[:], self._states[:] = t, states
         self.lost[:] = (self._values != state["values"]).any(1)
-        for e in np.flatnonzero(self.lost).tolist():
-            self._begin(e, int(self._episode[e]) + 1)
-        self._warn_of_lost()
+        self._go_on(state["tasks"])
 
     def _begin(self, e: int, k: int) -> None:
         super()._begin(e, k)

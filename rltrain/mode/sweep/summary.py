@@ -35,7 +35,10 @@ def show(plan: SweepPlan, stopped: str | None, refused: Iterable[int]) -> int:
     """Print tables and messages; returns the exit code."""
     console = Screen()
     jobs = plan.known_jobs
-    console.print(job_table(jobs, f"Sweep in {shown(plan.folder)}"))
+    job_column = Column("job", overflow="fold")  # what tells jobs apart stands at the end
+    columns = (job_column, "status", Column("env steps", justify="right"))
+    rows = [((job.name, job.status, f"{job.env_steps:,}"), [job]) for job in jobs]
+    console.print(table_of_tests(f"Sweep in {shown(plan.folder)}", columns, rows))
     groups = configurations(jobs) if plan.jobs else {}  # other sweepers do not name overrides
     if plan.n_finished and any(len(group) > 1 for group in groups.values()):
         console.print(configuration_table(groups))
@@ -56,14 +59,6 @@ def show(plan: SweepPlan, stopped: str | None, refused: Iterable[int]) -> int:
         resumes = f", or {command}," if command else ""
         console.lines(f"The same command{resumes} continues with the runs that have not finished.")
     return worst(codes, None if plan.finished else stopped)
-
-
-def job_table(jobs: Sequence[SweepJob], title: str) -> Table:
-    """A line per job."""
-    job_column = Column("job", overflow="fold")  # what tells jobs apart stands at the end
-    columns = (job_column, "status", Column("env steps", justify="right"))
-    rows = [((job.name, job.status, f"{job.env_steps:,}"), [job]) for job in jobs]
-    return table_of_tests(title, columns, rows)
 
 
 def configurations(jobs: Sequence[SweepJob]) -> dict[str, list[SweepJob]]:
