@@ -22,7 +22,7 @@ from rltrain.buffer.store import BLOCK, Store, blocks_until, runs
 from rltrain.common.file_rows import FLAGS, map_file, move_rows
 from rltrain.common.files import absolute_path, require_empty, sync
 from rltrain.common.machine.free_memory import SHARE, available_memory, free_disk
-from rltrain.common.machine.places import require_writable
+from rltrain.common.machine.places import require_writable, unique_name
 from rltrain.common.number_types import MOST_COUNTED, Count, saved_array
 from rltrain.errors import CheckpointError, FullDiskError
 from rltrain.logger.train_log import NOTICE
@@ -72,9 +72,9 @@ class Place:
             return None
         assert self.own_folder is not None, "steps on disk need a folder"
         own = self.own_folder.absolute()
-        return (
-            own if self.folder is None else absolute_path(self.folder) / own.parent.name / own.name
-        )
+        if self.folder is None:
+            return own
+        return absolute_path(self.folder) / unique_name(own.parent) / own.name
 
     @property
     def copies(self) -> int:

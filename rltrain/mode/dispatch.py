@@ -12,6 +12,7 @@ from shlex import quote
 from typing import Any
 
 from rltrain.common.files import absolute_path
+from rltrain.common.machine.places import SWEEP
 from rltrain.common.machine.streams import say
 from rltrain.config.catalog import SHIPPED
 from rltrain.config.combinations import Facts
@@ -276,7 +277,7 @@ def is_sweep_folder(path: str) -> bool:
     """Whether a typed path is the folder of a sweep, all of which is resumed; also if its list of
     jobs is damaged.
     """
-    return os.path.lexists(absolute_path(path) / "sweep.json")
+    return os.path.lexists(absolute_path(path) / SWEEP)
 
 
 def require_checkpoint(mode: str, path: str | None, **facts: object) -> str:

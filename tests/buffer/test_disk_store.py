@@ -200,3 +200,18 @@ def test_runs_have_folders_of_their_own_in_a_given_one(tmp_path):
         disk_buffer(tmp_path, **given)
     buffer.close()
     assert list((tmp_path / "fast").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("marker", "below"), [("sweep.json", "0_seed-1"), ("study.json", "t/0000")]
+)
+def test_runs_of_the_same_name_in_two_sweeps_do_not_share_a_folder(tmp_path, marker, below):
+    """Defect: the second sweep with the same buffer.folder was refused."""
+    for name in ("one", "two"):
+        whole, place = tmp_path / name, {"storage": "disk", "saves_steps": True}
+        whole.mkdir()
+        (whole / marker).touch()
+        own = {"folder": str(tmp_path / "fast"), "own_folder": whole / below / "replay"}
+        replays.make(**place, **own).add(Stream(0).steps(9))
+    names = [f"{name}-{below.replace('/', '-')}" for name in ("one", "two")]
+    assert sorted(path.name for path in (tmp_path / "fast").iterdir()) == names

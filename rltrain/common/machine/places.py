@@ -16,6 +16,8 @@ MOST_SETTINGS = 1 << 20
 """Bytes of settings of Numba that are read."""
 LONGEST_NAME, LONGEST_PATH = 255, 3_800
 """Bytes that a file system accepts; a path leaves room for the files below it."""
+SWEEP, STUDY = "sweep.json", "study.json"
+"""Files in the folder of a sweep, and of a search, whose trials only its own path reads."""
 
 
 def require_places() -> None:
@@ -74,6 +76,14 @@ def user_cache() -> Path:
     """The folder in the user's cache folder where downloads and machine code are kept."""
     folder = os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
     return Path(folder) / "rltrain"
+
+
+def unique_name(run_dir: Path) -> str:
+    """The name of a run's folder. Sweeps and searches number their runs, so theirs comes first."""
+    for whole in run_dir.parents:
+        if any((whole / file).is_file() for file in (SWEEP, STUDY)):
+            return "-".join(run_dir.relative_to(whole.parent).parts)
+    return run_dir.name
 
 
 def require_path(value: object, name: str) -> str:

@@ -30,7 +30,7 @@ from rltrain.common.files import (
     require_empty,
 )
 from rltrain.common.json_text import entry_name, is_number, json_text, read_strictly
-from rltrain.common.machine.places import require_writable
+from rltrain.common.machine.places import SWEEP, require_writable
 from rltrain.common.metrics import read_test
 from rltrain.config.schema import Settings
 from rltrain.errors import CheckpointError, UsageError
@@ -39,7 +39,6 @@ from rltrain.mode.resume_settings import require_run_of
 from rltrain.mode.run_folder import holds_run, now, require_own, run_lock
 
 log = logging.getLogger("rltrain")
-FILE = "sweep.json"
 LAUNCHER = ("hydra/launcher=", "hydra.launcher.")
 HOW = ("sweep.", "hydra.sweep.dir=", *LAUNCHER)
 """Overrides that say how the jobs are run, not which jobs there are."""
@@ -127,7 +126,7 @@ class SweepPlan:
             "version": rltrain.__version__,
             "jobs": jobs,
         }
-        put_text(self.folder / FILE, json.dumps(facts, indent=1))
+        put_text(self.folder / SWEEP, json.dumps(facts, indent=1))
 
     def with_jobs(self, jobs: Iterable[SweepJob]) -> SweepPlan:
         """The plan with those jobs that it does not have yet."""
@@ -194,7 +193,7 @@ def read_plan(folder: Path) -> SweepPlan | None:
     """The plan in a folder, None if there is none; CheckpointError for one that is damaged or of
     someone else's making.
     """
-    file = folder / FILE
+    file = folder / SWEEP
     if not os.path.lexists(file):
         return None
     try:
@@ -265,7 +264,7 @@ def plan_for(
         )
     else:
         advice = "Type hydra.sweep.dir=FOLDER with a new or an empty folder, or leave it out."
-        require_empty(typed, "a sweep", advice, (".lock*", f".{FILE}.*"))
+        require_empty(typed, "a sweep", advice, (".lock*", f".{SWEEP}.*"))
     require_writable(wanted.folder, "hydra.sweep.dir")
     return wanted, False
 
@@ -273,7 +272,7 @@ def plan_for(
 def plans_below(root: Path) -> list[SweepPlan]:
     """The sweeps in a folder; a ``sweep.json`` that cannot be read is skipped."""
     plans = []
-    for file in root.glob(f"*/{FILE}"):
+    for file in root.glob(f"*/{SWEEP}"):
         try:
             plan = read_plan(file.parent)
         except CheckpointError as error:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from rltrain.common.checkpoint.kept_files import kept_file
 from rltrain.common.files import json_object
+from rltrain.common.machine.places import SWEEP
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import parse, typed_leaves
 from rltrain.config.saved_config import load_config
@@ -18,7 +19,7 @@ from rltrain.errors import CheckpointError, NotTypedError, RltrainError, UsageEr
 from rltrain.logger.screen import shown
 from rltrain.mode.resume_settings import LONGEST, refuse_changes, require_run_of
 from rltrain.mode.run_folder import holds_run
-from rltrain.mode.sweep.plan import FILE, SweepJob, SweepPlan
+from rltrain.mode.sweep.plan import SweepJob, SweepPlan
 
 TRIED = 50
 """Jobs of which it is tried whether they can be resumed from the file."""
@@ -56,7 +57,7 @@ def saved_jobs(plan: SweepPlan, others: Sequence[str]) -> dict[SweepJob, Setting
                 composed = compose_checked(fresh.overrides)
                 trust, typed = composed.plain["trust"], typed_leaves(parse(others))
                 trusted = trust if isinstance(trust, list) else []
-                gate(composed.plain, plan.folder / FILE, trust=trusted, typed=typed)
+                gate(composed.plain, plan.folder / SWEEP, trust=trusted, typed=typed)
                 jobs[fresh] = composed.settings()
         except NotTypedError as error:
             raise UsageError(f"{error.reason} {type_again(plan)}") from error
@@ -101,7 +102,7 @@ def foreign(job: SweepJob, plan: SweepPlan) -> list[str]:
             taken = False
         if not taken:
             raise CheckpointError(
-                f"{plan.folder / FILE}: {override!a:.80} is not taken from a file, but only "
+                f"{plan.folder / SWEEP}: {override!a:.80} is not taken from a file, but only "
                 f"choices that rltrain ships and plain values. {type_again(plan)}"
             )
     return overrides

@@ -23,7 +23,7 @@ from rltrain.common.files import (
     require_plain,
 )
 from rltrain.common.machine.child_processes import lead_group
-from rltrain.common.machine.places import require_no_folders, require_writable
+from rltrain.common.machine.places import STUDY, require_no_folders, require_writable
 from rltrain.common.machine.streams import keep_streams, say
 from rltrain.config.schema import Settings
 from rltrain.config.validate.constructor import show
@@ -34,7 +34,6 @@ from rltrain.mode.tune.space import validated_space
 from rltrain.mode.tune.study import LOCK, open_study, require_optuna, require_trials
 from rltrain.mode.tune.study_results import RESULTS, write_results
 from rltrain.mode.tune.trials import StudySetup, config_digest, require_unchanged, work
-from rltrain.report.readers import STUDY
 
 HANDLED = tuple(signal.Signals[name] for name in SIGNAL_CODES)
 """Signals that stop a study."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rltrain.common.files import walk
 from rltrain.common.json_text import is_number
-from rltrain.common.machine.places import LONGEST_NAME
+from rltrain.common.machine.places import LONGEST_NAME, STUDY
 from rltrain.errors import UsageError
 from rltrain.report.readers import cleanrl, rllib, rltrain_runs, sacred, stable_baselines3
 from rltrain.report.readers.published import PREFIX, published_runs
@@ -25,8 +25,6 @@ log = logging.getLogger("rltrain")
 READERS = (rltrain_runs, sacred, stable_baselines3, rllib, cleanrl)
 """In this order: the first that finds its run in a folder has it."""
 READ = (".json", ".jsonl", ".csv", ".npz")
-STUDY = "study.json"
-"""Marks the folder of mode=tune, whose trials are not results: only a path to it reads them."""
 EXPECTED = (
     "Expected run folders of rltrain, or of PyMARL, EPyMARL (config.json with info.json), "
     "Stable-Baselines3 (progress.csv, monitor.csv, evaluations.npz), CleanRL (TensorBoard events) "

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from rltrain.common.machine.places import SWEEP
 from rltrain.config.compose import compose_checked
 from rltrain.errors import CheckpointError, UsageError
-from rltrain.mode.sweep.plan import FILE, SweepJob, SweepPlan
+from rltrain.mode.sweep.plan import SweepJob, SweepPlan
 from rltrain.mode.sweep.run import Local
 from rltrain.mode.sweep.saved import job_command, saved_jobs
 
@@ -121,7 +122,7 @@ def test_the_run_of_another_job_is_refused_by_name(own_folder, first, second, st
     sweep = [(job.overrides, job.folder) for job in found.jobs]
     assert len(saved_jobs(found, [])) == (0 if status == "finished" else 2)
     Local(found, settings).list_jobs(sweep)
-    written = (found.folder / FILE).read_bytes()
+    written = (found.folder / SWEEP).read_bytes()
     one, other = (job.folder for job in found.jobs)
     one.rename(own_folder / "aside")
     other.rename(one)
@@ -129,7 +130,7 @@ def test_the_run_of_another_job_is_refused_by_name(own_folder, first, second, st
     for go_on in (lambda: saved_jobs(found, []), lambda: Local(found, settings).list_jobs(sweep)):
         with pytest.raises(CheckpointError, match=r"s/0_x holds another run: .*move it away"):
             go_on()
-    assert (found.folder / FILE).read_bytes() == written
+    assert (found.folder / SWEEP).read_bytes() == written
 
 
 @pytest.mark.parametrize("harm", ["missing", "{", "[]", "a folder"])
