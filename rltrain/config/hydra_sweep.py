@@ -7,8 +7,8 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,10 @@ from rltrain.config.suggest.value_forms import for_plugin
 from rltrain.config.user_yaml import own_catalog
 from rltrain.errors import UsageError
 
-Launch = Callable[[Sequence[tuple[Sequence[str], Path]]], object]
-"""Runs or lists jobs: the overrides of each, as those of a single run, and its folder."""
+Jobs = list[tuple[Sequence[str], Path]]
+"""The overrides of each job of a sweep, as those of a single run, and its folder."""
+Train = Callable[[Settings, Path], None]
+"""Makes one run in an existing folder, its outcome in its ``run.json``."""
 SEARCH_PATH = "hydra.searchpath"
 SWEEPER = ("hydra/sweeper", "hydra.sweeper.")
 """Overrides of Hydra's sweeper, which then chooses the jobs."""
@@ -139,10 +141,8 @@ def fixed_settings(overrides: Sequence[str], composed: Composition) -> Settings:
     return composed.settings()
 
 
-def composed_jobs(
-    loader: JobLoader, config: DictConfig, jobs: Sequence[Sequence[str]]
-) -> list[tuple[Sequence[str], Path]]:
-    """The overrides of each job of a sweep, and its folder.
+def composed_jobs(loader: JobLoader, config: DictConfig, jobs: Sequence[Sequence[str]]) -> Jobs:
+    """The jobs of a sweep.
 
     Raises:
         UsageError: two jobs have one folder, or one is not in that of the sweep.
@@ -164,25 +164,11 @@ def composed_jobs(
     return [(lines, folder) for folder, lines in composed.items()]
 
 
-@dataclass(frozen=True)
-class Task:
-    """The task function that Hydra calls for a sweep's jobs.
-
-    Attributes:
-        launch: runs jobs as processes; only lists them if ``elsewhere``.
-        train: one run in an existing folder, its outcome in its ``run.json``; called by other
-            launchers for each job, perhaps in another process.
-        elsewhere: another launcher runs the jobs.
-    """
-
-    train: Callable[[Settings, Path], None]
-    launch: Launch
-    elsewhere: bool = False
-
-    def __call__(self, config: DictConfig) -> None:
-        about = HydraConfig.get()
-        composed = compose_checked([*as_typed(about.overrides.task), *own_overrides(about)])
-        self.train(composed.settings(), Path(about.runtime.output_dir))
+def train_job(train: Train, config: DictConfig) -> None:
+    """The task function that Hydra's launchers call for each job, perhaps in another process."""
+    about = HydraConfig.get()
+    composed = compose_checked([*as_typed(about.overrides.task), *own_overrides(about)])
+    train(composed.settings(), Path(about.runtime.output_dir))
 
 
 def other_launcher(overrides: Sequence[str]) -> str | None:
@@ -192,8 +178,14 @@ def other_launcher(overrides: Sequence[str]) -> str | None:
     return next((line for line, key in keys.items() if key.startswith(others)), None)
 
 
-def sweeper_for(overrides: Sequence[str], folder: Path, task: Task) -> Callable[[], None]:
-    """Return a function that runs every combination, each in its own folder below ``folder``.
+def sweeper_for(
+    overrides: Sequence[str], folder: Path, train: Train | None = None
+) -> tuple[Jobs, Callable[[], None]]:
+    """Every combination as a job in its own folder below ``folder``, and a function that begins the
+    sweep: it writes ``multirun.yaml``, and makes the runs if it is given ``train``.
+
+    Args:
+        train: for another launcher than ours, which runs the jobs.
 
     Raises:
         UsageError: Hydra's own settings that Hydra refuses.
@@ -221,21 +213,18 @@ def sweeper_for(overrides: Sequence[str], folder: Path, task: Task) -> Callable[
         of_jobs = jobs([o for o in parsed if not sets_hydra(o)]) if known else []
         composed = composed_jobs(job_loader, config, of_jobs)
         sweeper = None
-        if task.elsewhere:
+        if train is not None:
             context = HydraContext(config_loader=job_loader, callbacks=Callbacks(config))
             sweeper = Plugins.instance().instantiate_sweeper(
-                hydra_context=context, task_function=task, config=config
+                hydra_context=context, task_function=partial(train_job, train), config=config
             )
     except (HydraException, OmegaConfBaseException) as error:
         problem = problem_line(error)
         raise UsageError(f"The sweep cannot begin: {problem}{for_plugin(problem)}") from error
 
-    def sweep() -> None:
-        folder = Path(config.hydra.sweep.dir)
-        folder.mkdir(parents=True, exist_ok=True)
+    def begin() -> None:
         OmegaConf.save(config, folder / "multirun.yaml")
-        task.launch(composed)
         if sweeper is not None:
             sweeper.sweep(arguments=lines)
 
-    return sweep
+    return composed, begin

@@ -8,7 +8,7 @@ from rltrain.callback import Callback
 from rltrain.callback.hooks import Callbacks
 from rltrain.config.command_line import NO_TEXT
 from rltrain.config.compose import compose_checked
-from rltrain.config.hydra_sweep import Task, sweeper_for
+from rltrain.config.hydra_sweep import sweeper_for
 from rltrain.errors import UsageError
 from tests.marks import each_once
 
@@ -184,14 +184,12 @@ def test_a_sweep_has_a_folder_of_its_own_for_each_job(subdir, answer, own_folder
     """Defect: an interpolation was resolved before there was a job, or with the job before."""
     monkeypatch.setattr(HydraConfig.instance(), "cfg", None)
     words = [*CARTPOLE, "seed=1,2", "algo.batch_size=8,16", f"hydra.sweep.subdir={subdir}"]
-    launched = []
-    task = Task(lambda settings, path: None, launched.extend)
     if isinstance(answer, list):
-        sweeper_for(words, own_folder / "s", task)()
-        assert [folder for _, folder in launched] == [own_folder / "s" / name for name in answer]
+        jobs, _ = sweeper_for(words, own_folder / "s")
+        assert [folder for _, folder in jobs] == [own_folder / "s" / name for name in answer]
         return
     with pytest.raises(UsageError, match=answer):
-        sweeper_for(words, own_folder / "s", task)
+        sweeper_for(words, own_folder / "s")
     assert not list(own_folder.iterdir())
 
 

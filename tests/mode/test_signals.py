@@ -100,7 +100,7 @@ def test_before_there_is_a_trainer_a_signal_stops_at_once(
         ("rltrain.mode.dispatch.compose_single", ["env=two_step"]),
         ("rltrain.mode.dispatch.compose_single", ["mode=report"]),
         ("rltrain.mode.dispatch.compose_checked", ["-m", "env=two_step", "seed=1,2"]),
-        ("rltrain.mode.sweep.run.Task", ["-m", "env=two_step", "seed=1,2"]),
+        ("rltrain.mode.sweep.run.sweeper_for", ["-m", "env=two_step", "seed=1,2"]),
         ("rltrain.mode.sweep.run.Local.launch", ["-m", "env=two_step", "seed=1,2"]),
     ],
 )

@@ -15,7 +15,7 @@ from rltrain.common.files import absolute_path, made, require_plain
 from rltrain.common.machine.places import require_no_folders
 from rltrain.common.machine.streams import say
 from rltrain.config.compose import compose_checked
-from rltrain.config.hydra_sweep import Task, other_launcher, sweeper_for
+from rltrain.config.hydra_sweep import Jobs, other_launcher, sweeper_for
 from rltrain.config.overrides import typed_value
 from rltrain.config.schema import Settings, SweepSettings
 from rltrain.errors import SIGNAL_CODES, RltrainError, UsageError
@@ -60,22 +60,17 @@ def begin(overrides: Sequence[str], settings: Sequence[Settings]) -> int:
 
     ordered = [override for override in plan.typed if not override.startswith(HOW)]
     how = [override for override in overrides if override.startswith(HOW)]
-
-    def prepared() -> tuple[Local, Callable[[], None]]:
-        local = Local(plan, sweep)
-        launch = local.launch if other is None else local.list_jobs
-        task = Task(partial(run_in_process, n_jobs=plan.n_jobs), launch, other is not None)
-        return local, sweeper_for([*ordered, *how], plan.folder, task)
-
-    local, run = prepared()
+    train = None if other is None else partial(run_in_process, n_jobs=plan.n_jobs)
+    jobs, start = sweeper_for([*ordered, *how], plan.folder, train)
     if typed is None and not continues:
         folder = made(plan.folder)
         if folder != plan.folder:  # of a sweep that began in the same second
             plan = replace(plan, folder=folder)
-            local, run = prepared()
+            jobs, start = sweeper_for([*ordered, *how], folder, train)
     if plan.folder.exists():
         require_plain(plan.folder)
         require_no_folders(plan.folder, RESULTS)
+    local = Local(plan, sweep)
     with locked(plan.folder) as local.lock:
         require_unchanged(plan.folder, plan if continues else None)
         if continues:
@@ -84,9 +79,10 @@ def begin(overrides: Sequence[str], settings: Sequence[Settings]) -> int:
             plan.write()
         if other is None:
             with local.stoppable():
-                run()
+                start()
+                local.launch(jobs)
         else:
-            local.run_elsewhere(run, other)
+            local.run_elsewhere(jobs, start, other)
         return summarize(local.plan, local.stopped, local.refused)
 
 
@@ -172,12 +168,12 @@ class Local:
         except KeyboardInterrupt as stop:
             self.stopped = self.stopped or ended_by(stop)
 
-    def launch(self, jobs: Sequence[tuple[Sequence[str], Path]]) -> None:
+    def launch(self, jobs: Jobs) -> None:
         """Run jobs that have not finished before; KeyboardInterrupt if the sweep was stopped."""
         waiting = [job for job in self.list_jobs(jobs) if not job.finished]
         self.run({job: compose_checked(job.overrides).settings() for job in waiting})
 
-    def list_jobs(self, jobs: Sequence[tuple[Sequence[str], Path]]) -> list[SweepJob]:
+    def list_jobs(self, jobs: Jobs) -> list[SweepJob]:
         """Add jobs to the plan and its file; CheckpointError if the folder of one holds another."""
         new_jobs = [
             SweepJob(folder, tuple(o for o in typed if not o.startswith("sweep.")))
@@ -189,14 +185,15 @@ class Local:
         self.plan.write()
         return new_jobs
 
-    def run_elsewhere(self, run: Callable[[], None], launcher: str) -> None:
+    def run_elsewhere(self, jobs: Jobs, start: Callable[[], None], launcher: str) -> None:
         """Let another launcher run the jobs until they end, it fails or a signal ends it; record
         that runs have ended whose processes did not live to do so.
         """
         status, code, problem = "failed", 1, "its process ended"
         try:
             with handling(Interrupts().handle):
-                run()
+                self.list_jobs(jobs)
+                start()
         except KeyboardInterrupt as stop:
             self.stopped = ended_by(stop) or "SIGINT"
             status, code = "interrupted", SIGNAL_CODES[self.stopped]
