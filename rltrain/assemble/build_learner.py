@@ -77,11 +77,11 @@ def build_model(settings: Settings, spec: EnvSpec, device: torch.device) -> Mode
         require_saved_sizes(settings, spec, settings.resumes_from)
     with seed_networks(seed_key(settings.run.seed, NETWORK_STREAM)):
         agents = build_agents(settings, spec)
-        if not settings.nodes["algo.network"].target.startswith("rltrain."):
+        if not settings.nodes["algo.network"].shipped:
             require_unroll(agents, spec)
         node = settings.nodes["algo.mixer"]
         mixer = module(node.build(spec=spec), Mixer, "algo.mixer")
-        if not node.target.startswith("rltrain."):
+        if not node.shipped:
             require_mixer(mixer, spec)
         critic = settings.nodes["algo.critic"].build(
             spec=spec,
@@ -103,7 +103,7 @@ def require_saved_sizes(settings: Settings, spec: EnvSpec, checkpoints: Path) ->
     """Compare networks with the weights of a run, whose configuration may be a stranger's, before
     there is memory for them; UsageError where their sizes differ.
     """
-    if all(is_shipped(settings, part) for part in ("network", "mixer", "critic")):
+    if all(settings.nodes[f"algo.{part}"].shipped for part in ("network", "mixer", "critic")):
         with torch.device("meta") as nowhere:
             model = build_model(replace(settings, resumes_from=None), spec, nowhere)
         have = {"online": model.state_dict()}
@@ -111,11 +111,6 @@ def require_saved_sizes(settings: Settings, spec: EnvSpec, checkpoints: Path) ->
             with suppress(CheckpointError):  # the restore reports it
                 check_fits(have, checkpoint.read_networks(folder), folder, about(settings, spec))
                 return
-
-
-def is_shipped(settings: Settings, part: str) -> bool:
-    """Whether the class of a part of ``algo`` is one of rltrain's."""
-    return settings.nodes[f"algo.{part}"].target.startswith("rltrain.")
 
 
 def build_agents(settings: Settings, spec: EnvSpec) -> Agents:
@@ -132,7 +127,7 @@ def build_agents(settings: Settings, spec: EnvSpec) -> Agents:
     def make(spec: EnvSpec) -> Agents:
         built = node.build(spec=spec, distribution=distribution)
         agents = module(built, Agents, "algo.network")
-        if not node.target.startswith("rltrain."):
+        if not node.shipped:
             require_step(agents, spec)
         return agents
 
@@ -257,8 +252,8 @@ def load(
     saved = checkpoint.read_networks(folder).get("online", {})
     tensors = saved if isinstance(saved, Mapping) else {}
     own = {key: tensor for key, tensor in tensors.items() if key.startswith(f"{name}.")}
-    shipped = is_shipped(settings, "network" if name == "agents" else name)
-    for device in ("meta", "cpu") if shipped else ("cpu",):
+    part_node = settings.nodes["algo.network" if name == "agents" else f"algo.{name}"]
+    for device in ("meta", "cpu") if part_node.shipped else ("cpu",):
         with torch.device(device):
             part = build()
         have = {f"{name}.{key}": tensor for key, tensor in part.state_dict().items()}

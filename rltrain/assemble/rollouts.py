@@ -33,10 +33,9 @@ from rltrain.types import EnvSpec
 def build_exploration(settings: Settings) -> Exploration:
     """The exploration of all environments of training."""
     node = settings.nodes["algo.exploration"]
-    exploration = conform(
-        node.build(n_envs=settings.hardware.n_envs), Exploration, "algo.exploration"
-    )
-    if not node.target.startswith("rltrain."):
+    built = node.build(n_envs=settings.hardware.n_envs)
+    exploration = conform(built, Exploration, "algo.exploration")
+    if not node.shipped:
         require_facts(exploration)
     return exploration
 

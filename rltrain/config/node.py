@@ -56,6 +56,11 @@ class Node:
     target: str
     kwargs: Mapping[str, Any]
 
+    @property
+    def shipped(self) -> bool:
+        """Whether it names a class or function of rltrain's."""
+        return self.target.startswith("rltrain.")
+
     def asks_for(self, fact: str) -> bool:
         """Whether the constructor has a keyword of this name."""
         return fact in inspect.signature(locate(self.target)).parameters
@@ -76,7 +81,7 @@ class Node:
         except RltrainError:
             raise
         except Exception as error:
-            if not self.target.startswith("rltrain."):
+            if not self.shipped:
                 where = f"{self.target} ({self.path})"
                 raise UsageError(f"{where} cannot be built: {reason(error)}.") from error
             if not isinstance(error, ValueError):

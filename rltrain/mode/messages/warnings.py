@@ -99,7 +99,7 @@ def exploration_facts(settings: Settings, trainer: Trainer) -> dict[str, object]
         "explores_until": trainer.actor.exploration.ends_at(),
         "twice_total": 2 * settings.run.total_env_steps,
         "end_key": next(ends, "env_steps"),
-        "own_network": not settings.nodes["algo.network"].target.startswith("rltrain."),
+        "own_network": not settings.nodes["algo.network"].shipped,
     }
 
 
