@@ -22,6 +22,7 @@ from rltrain.assemble.callbacks import build_loggers
 from rltrain.assemble.env import ordered_as_saved
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
+from rltrain.common.failures import closed_on_error
 from rltrain.common.files import absolute_path, json_object, require_empty
 from rltrain.common.machine.places import OTHER_FOLDER, refused_writes
 from rltrain.config.schema import Settings
@@ -205,14 +206,11 @@ def recorded(
         code, status = interrupts.exit_code, "interrupted"
     ended = {"status": status, "exit_code": code, "finished": now()}
     tests = {name: record.facts[f"{name}_test"] for name in ("final", "best")}
-    record.write(trainer, **ended)  # also if this process does not outlive the next two lines
-    try:
+    record.write(trainer, **ended)  # also if this process does not outlive what is closed
+    with ExitStack() as closed:
+        closed.callback(record.write, trainer, **ended)  # CPU time of what was closed
+        closed.callback(trainer.close)
         loggers.close({"status": status, **tests})
-    finally:
-        try:
-            trainer.close()
-        finally:
-            record.write(trainer, **ended)  # CPU time of what was closed
 
 
 def driven_trainer(settings: Settings, run_dir: Path) -> Trainer:
@@ -221,7 +219,7 @@ def driven_trainer(settings: Settings, run_dir: Path) -> Trainer:
     require_kept(settings, run_dir)
     loggers = Loggers([JsonLines(run_dir / "metrics.jsonl")])
     trainer = built(settings, run_dir, loggers, [Journal(run_dir, settings)])
-    try:
+    with closed_on_error("a trainer", [trainer]):
         if holds_run(run_dir):
             trainer.stage = Stage.OCCUPIED
             with suppress(UsageError), run_lock(run_dir):  # else another process writes there
@@ -231,9 +229,6 @@ def driven_trainer(settings: Settings, run_dir: Path) -> Trainer:
         warn(settings, trainer)
         initialize(trainer, settings)
         run_dir.mkdir(parents=True, exist_ok=True)
-    except BaseException:
-        trainer.close()
-        raise
     return trainer
 
 
