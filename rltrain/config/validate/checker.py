@@ -20,7 +20,16 @@ from rltrain.common.number_types import Whole
 from rltrain.config.catalog import MutableTree, Tree
 from rltrain.config.combinations import Facts
 from rltrain.config.node import Node, part_facts, typed_node
-from rltrain.config.overrides import flat_keys, overlaid, parse, pick, put, typed_leaves
+from rltrain.config.overrides import (
+    contained,
+    flat_keys,
+    overlaid,
+    parse,
+    parse_one,
+    pick,
+    put,
+    typed_leaves,
+)
 from rltrain.config.schema import (
     AlgoSettings,
     ClusterSettings,
@@ -40,7 +49,6 @@ from rltrain.config.validate.constructor import (
     find_constructor,
     literals,
     show,
-    value_in,
 )
 from rltrain.config.validate.looked_up import metric_problem
 from rltrain.errors import UsageError, did_you_mean
@@ -206,8 +214,9 @@ class Checker:
         if isinstance(value, (int, float)) and accepts(show(value)):
             return f" For a number as text type {path}=\"'…'\", with both kinds of quotes."
         others = "".join(f" {k}=null" for k in alternatives(path) if pick(self.defaults, k))
-        held = value_in(value) if isinstance(value, str) else value
-        if held is not value and accepts(held):
+        read = parse_one(f"key={value}") if isinstance(value, str) else None
+        held = value if read is None or read.is_sweep_override() else contained(read.value())
+        if held != value and accepts(held):
             how = "an environment variable is converted by ${oc.decode:${oc.env:NAME}}."
             return f" It is text. Type {path}={show(held)}{others}; {how}"
         too_large = isinstance(value, (int, float)) and LARGEST < value < float("inf")

@@ -260,16 +260,3 @@ def literals(annotation: object) -> list[str]:
     if get_origin(annotation) is Literal:
         return [str(value) for value in get_args(annotation)]
     return [value for part in get_args(annotation) for value in literals(part)]
-
-
-def value_in(text: str) -> float | bool | str | list[object] | None:
-    """The number, list of numbers, true, false or null that a text holds, or the text."""
-    constants = {"true": True, "false": False, "null": None}
-    if text.lower() in constants:
-        return constants[text.lower()]
-    try:
-        if text.startswith("["):
-            return list(json.loads(text))
-        return int(text) if text.strip("+-").isdecimal() else float(text)
-    except (ValueError, RecursionError):
-        return text
