@@ -7,7 +7,6 @@ from dataclasses import replace
 import torch
 
 from rltrain.algo.learner import Learner
-from rltrain.common.checkpoint.opponent_files import SELF
 from rltrain.common.machine.child_processes import kill_with_parent
 from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
@@ -78,8 +77,6 @@ def check_ranks(settings: Settings, world_size: int, *, statistics: bool = False
         "ranks",
         settings,
         world_size=world_size,
-        plays_itself=SELF in settings.opponent_weights(training=True),
         divisible=-(-settings.learning.batch_size // world_size) * world_size,
-        given_callbacks=bool(settings.callbacks),
         statistics=statistics,
     )

@@ -147,7 +147,6 @@ def build_buffer(
         "buffer",
         settings,
         loss=loss,
-        loss_name=settings.nodes["algo.loss"].target.rpartition(".")[2],
         mixer=learner.online.mixer,
         spec=spec,
         replay=buffer,

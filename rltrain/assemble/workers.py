@@ -24,7 +24,6 @@ from rltrain.assemble.rollouts import (
     build_test_rollout,
     n_test_envs,
 )
-from rltrain.common.checkpoint.opponent_files import SELF
 from rltrain.common.machine.install import require_extra
 from rltrain.common.seeding import NOISE_STREAM, seed_key
 from rltrain.common.spec_record import changes
@@ -77,8 +76,7 @@ def build_process_rollout(
         require_extra("ray", "ray", "hardware=ray")
     cores = available_cores() if settings.cluster is None else None
     check_number(settings, workers.n_workers, hardware.n_envs, "hardware", cores)
-    plays_itself = SELF in settings.opponent_weights(training=True)
-    require_fit("workers", settings, replay=buffer, plays_itself=plays_itself)
+    require_fit("workers", settings, replay=buffer)
     ExplorationOfShare(exploration, first=0, total=hardware.n_envs)
     keeps = {"keeps_hidden": buffer.keeps_hidden, "keeps_values": buffer.keeps_values}
     make = partial(make_rollout, sendable(settings), keeps, env.spec)

@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from rltrain.common.checkpoint.opponent_files import SELF
 from rltrain.config.overrides import is_below
 from rltrain.config.schema import Settings
 from rltrain.config.validate.constructor import show
@@ -112,5 +113,6 @@ def require_fit(stage: str, settings: Settings, **facts: object) -> None:
     plain, buffer = dict(settings.plain), settings.nodes.get("buffer")
     if settings.algo is not None and buffer is not None:  # a process of several has its share
         plain |= {"algo": {**plain["algo"], **vars(settings.algo)}, "buffer": buffer.kwargs}
+    facts |= {"plays_itself": SELF in settings.opponent_weights(training=True)}
     for message in Facts(plain, choices=settings.choices, **facts).messages(stage):
         raise ValueError(message)

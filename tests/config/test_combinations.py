@@ -10,13 +10,12 @@ from rltrain.config.combinations import Facts, table, together
 from rltrain.config.overrides import is_below
 
 GIVEN = {
-    *("agents", "asks", "capacity", "choices", "distribution", "divisible", "given_callbacks"),
-    *("learns", "loss", "loss_name", "mixer", "most", "n_envs", "n_workers", "replay", "scripted"),
+    *("agents", "asks", "capacity", "choices", "distribution", "divisible"),
+    *("learns", "loss", "mixer", "most", "n_envs", "n_workers", "replay", "scripted"),
     *("spec", "typed", "statistics", "watched", "watchers", "world_size", "key", "node", "cores"),
     *("per_core", "explores", "explored", "explores_until", "twice_total", "end_key"),
-    *("own_network", "types_map", "untyped"),
-    *("target_period", "target_percent", "target_half", "target_unit", "target_unset", "network"),
-    *("convolutions", "multi_input", "image", "image_keys"),
+    *("types_map", "untyped", "image", "image_keys"),
+    *("target_period", "target_percent", "target_half", "target_unit", "target_unset"),
     *("masks", "space", "plays_itself", "any_image", "collected", "commanded", "played"),
     *("time_steps", "two_sided_training", "two_sided_tests"),
 }
@@ -31,7 +30,8 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def keys():
-    return {*SHIPPED.keys({}), *SHIPPED.homes}
+    parts = (f"{group.replace('/', '.')}._target_" for group in SHIPPED.groups)
+    return {*SHIPPED.keys({}), *SHIPPED.homes, *parts}
 
 
 def test_every_option_and_group_exists():

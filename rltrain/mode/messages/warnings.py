@@ -38,11 +38,10 @@ def warnings(settings: Settings, trainer: Trainer) -> Iterator[str]:
         settings.plain,
         choices=settings.choices,
         agents=trainer.learner.online.agents,
-        loss_name=settings.nodes["algo.loss"].target,
         spec=spec,
         **exploration_facts(settings, trainer),
         **target_facts(settings),
-        **observation_facts(settings, spec),
+        **observation_facts(spec),
         **playing_facts(settings, trainer),
     )
     yield from unread(settings, facts)
@@ -99,7 +98,6 @@ def exploration_facts(settings: Settings, trainer: Trainer) -> dict[str, object]
         "explores_until": trainer.actor.exploration.ends_at(),
         "twice_total": 2 * settings.run.total_env_steps,
         "end_key": next(ends, "env_steps"),
-        "own_network": not settings.nodes["algo.network"].shipped,
     }
 
 
@@ -147,14 +145,10 @@ def has_images(spec: SpecRecord) -> bool:
     return "'channels'" in str((spec["obs_space"], spec["agents"]))
 
 
-def observation_facts(settings: Settings, spec: SpecRecord) -> dict[str, object]:
-    """Return which observations there are, and what the network makes of them."""
-    network, shape = settings.nodes["algo.network"].target, spec["obs_shape"]
-    space = spec["obs_space"] or {}
+def observation_facts(spec: SpecRecord) -> dict[str, object]:
+    """Return which observations there are."""
+    shape, space = spec["obs_shape"], spec["obs_space"] or {}
     return {
-        "network": settings.choices.get("algo/network", network),
-        "convolutions": network.endswith(".conv_agents"),
-        "multi_input": network.endswith(".multi_input_agents"),
         "image": "×".join(map(str, shape)) if len(shape) == 3 else None,
         "image_keys": any({"channels", "high"} <= set(one) for _, one in space.get("dict", [])),
         "masks": ", ".join(mask_entries(space)) or None,
