@@ -58,17 +58,12 @@ def warnings(settings: Settings, trainer: Trainer) -> Iterator[str]:
 def remarks_on_tests(
     settings: Settings, source: Found | None, rollout: EvaluationRollouts
 ) -> tuple[str, ...]:
-    """The remarks on the choice and the rules of the checkpoints that play, and on typed keys."""
+    """The remarks on the choice and the rules of the checkpoints that play, and on every typed key
+    that a mode which only plays test episodes does not read as it is configured.
+    """
     folders = [*([source.folder] if source else []), *settings.opponent_folders.values()]
     rules = (text for folder in folders for text in other_rules(folder, rollout.about))
     chosen = (*(source.remarks if source else ()), *settings.remarks)
-    return (*chosen, *rules, *unread_in_tests(settings, rollout))
-
-
-def unread_in_tests(settings: Settings, rollout: EvaluationRollouts) -> Iterator[str]:
-    """Yield a message for every typed key that a mode which only plays test episodes does not read
-    as it is configured.
-    """
     spec = rollout.env.spec.record
     facts = Facts(
         overlaid(settings.plain, asdict(settings.run)),
@@ -77,7 +72,7 @@ def unread_in_tests(settings: Settings, rollout: EvaluationRollouts) -> Iterator
         any_image=has_images(spec),
         **opponent_facts(settings, rollout.about, training=False),
     )
-    yield from unread(settings, facts)
+    return (*chosen, *rules, *unread(settings, facts))
 
 
 def unread(settings: Settings, facts: Facts) -> Iterator[str]:
