@@ -19,7 +19,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rltrain.common.machine.streams import keep_streams, say
-from rltrain.errors import RltrainError, failure, find_exit_code
+from rltrain.errors import SIGNAL_CODES, RltrainError, failure, find_exit_code
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,11 +36,13 @@ def main(arguments: Sequence[str]) -> int:
     """Run the job; returns its exit code. Imports take seconds, during which Ctrl-C may come."""
     keep_streams()
     threading.Thread(target=stop_with_the_sweep, name="sweep", daemon=True).start()
+    # raises nothing, since imports may drop it: the run would go on with half of a package
+    signal.signal(signal.SIGINT, lambda *_: os._exit(SIGNAL_CODES["SIGINT"]))
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked by the sweep
         return train(int(arguments[0]), arguments[1:])
     except KeyboardInterrupt as stopped:
-        return next(iter(stopped.args), 130)
+        return next(iter(stopped.args), SIGNAL_CODES["SIGINT"])
 
 
 def train(n_jobs: int, arguments: Sequence[str]) -> int:
@@ -107,7 +109,6 @@ def run_in_process(settings: Settings, run_dir: Path, n_jobs: int) -> None:
         KeyboardInterrupt: the run was interrupted; with its exit code.
     """
     from rltrain.common.files import json_object
-    from rltrain.errors import SIGNAL_CODES
     from rltrain.mode.messages.banner import JobName
     from rltrain.mode.run_folder import holds_run
     from rltrain.mode.train import run_training

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import signal
+import sys
 from contextlib import nullcontext
 
 import pytest
@@ -85,6 +86,27 @@ def test_ctrl_c_while_a_job_starts_prints_no_traceback(own_folder):
         process.send_signal(signal.SIGINT)
         assert process.wait() == 130
         assert process.stdout.read() + process.stderr.read() == ""
+
+
+DROPS = """
+import os, signal
+from rltrain.mode.sweep import job
+def train(n_jobs, arguments):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+    except BaseException:
+        return 1
+job.train = train
+raise SystemExit(job.main(["1"]))
+"""
+
+
+def test_ctrl_c_while_a_job_starts_ends_it_though_an_import_drops_exceptions(own_folder):
+    """Defect: the run went on without the rest of NumPy, failed, and its exit code was 1."""
+    (job,) = jobs(own_folder, "finish")
+    ours = processes(1, program=(sys.executable, "-c", DROPS))
+    with ours.start((job,), 0) as process:
+        assert process.wait() == 130
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGUSR1", 85)])
