@@ -31,7 +31,7 @@ MISSING = {
     3: """resume=nowhere; config=nowhere; algo=dqn env=cartpole checkpoint=nowhere
         ; mode=evaluate checkpoint=nowhere; mode=push hub.repo=a/b checkpoint=nowhere""",
 }
-"""Commands by the exit code that the README gives for what is missing."""
+"""Commands by the exit code that docs/runs.md gives for what is missing."""
 
 
 @pytest.mark.parametrize(

@@ -283,6 +283,11 @@ def test_results_that_differ_from_published_ones_are_explained():
     assert set(re.findall(r"^\| (\S+) \|.*\| no \|$", table, re.MULTILINE)) == set(explained)
 
 
+def test_the_readme_is_short():
+    text = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 150, "details belong to a page of docs/"
+
+
 def test_the_readme_sums_up_the_results_and_the_calibration():
     readme = " ".join((DOCS.parent / "README.md").read_text(encoding="utf-8").split())
     near = re.search(r"^(\d+ of \d+ results) \(", read("results.md"), re.MULTILINE)
