@@ -68,7 +68,6 @@ def main(total_env_steps: int = 20_000) -> dict[str, float]:
     for algo in ("vdn", "qmix"):
         overrides = {
             "algo": algo,
-            "env": "pettingzoo",
             "env.reward": "mean",
             "total_env_steps": total_env_steps,
             "test.interval": total_env_steps // 4,

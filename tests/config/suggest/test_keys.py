@@ -185,7 +185,7 @@ def test_same_name_follows_the_algorithm():
 def test_name_without_counterpart_says_so():
     assert answer("save_model=True") == (
         "Unknown key 'save_model'. There is nothing to set for it: checkpoints are always saved, "
-        "at the end and on Ctrl-C, too."
+        "also at the end and on Ctrl-C."
     )
 
 
