@@ -49,9 +49,8 @@ class CompileListener(event.Listener):
         if not self.begin:
             self.begin = self.said = time.monotonic()
             log.warning(
-                "compiling machine code: about a minute for each kind of network, once if the "
-                "cache folder can be written. With hardware.kernels=torch only the environment is "
-                "compiled."
+                "compiling machine code: about a minute for each kind of network (none with "
+                "hardware.kernels=torch), once if the cache folder can be written."
             )
         self.open.append(self.progress.during(COMPILING))
         self.open[-1].__enter__()
