@@ -142,7 +142,10 @@ def typed(value: object, key: str) -> str:
         bare = BARE.fullmatch(text) and not NO_TEXT.fullmatch(text) and text.lower() != "null"
         return text if bare else in_quotes(text)
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{k}: {typed(v, f'{key}.{k}')}" for k, v in value.items()) + "}"
+        # Hydra has no quotes for keys
+        keys = [re.sub(r"[\\()\[\]{}:=,]", r"\\\g<0>", str(k)) for k in value]
+        values = [typed(each, f"{key}.{k}") for k, each in value.items()]
+        return "{" + ", ".join(map(": ".join, zip(keys, values, strict=True))) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(typed(each, key) for each in value) + "]"
     if key in OBJECTS:

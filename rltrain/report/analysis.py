@@ -230,7 +230,7 @@ def unlike(analysis: Analysis) -> Iterator[str]:
         yield (
             f"The returns of {len(ends)} environments are on different scales and are not "
             "averaged. Type report.normalize=min_max, or report.normalize=ranges with "
-            f"report.ranges={{{limits_text(ends)}}} for the returns that are to be 0 and 1."
+            f"{limits_text(ends)} for the returns that are to be 0 and 1."
         )
 
 

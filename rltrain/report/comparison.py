@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rltrain.config.command_line import shell_word, typed
 from rltrain.config.schema import ReportSettings
 from rltrain.errors import UsageError
 from rltrain.report import statistics
@@ -108,9 +109,9 @@ def without_interval(result: Interval) -> Interval:
 
 
 def limits_text(envs: Iterable[str]) -> str:
-    """The value of ``report.ranges`` to type, between its braces."""
-    named = [f"{env}: [LOW, HIGH]" for env in envs]
-    return ", ".join(named[:3] + ["…"] * (len(named) > 3))
+    """The override ``report.ranges=…`` to type."""
+    named = [typed({env: ["LOW", "HIGH"]}, "report.ranges")[1:-1] for env in envs]
+    return shell_word(f"report.ranges={{{', '.join(named[:3] + ['…'] * (len(named) > 3))}}}")
 
 
 def score_ranges(
@@ -138,7 +139,7 @@ def score_ranges(
     if wrong:
         raise UsageError(
             f"report.normalize=ranges: no scores for 0 and 1 were given for {', '.join(wrong)}. "
-            f"Type report.ranges={{{limits_text(wrong)}}}, LOW below HIGH."
+            f"Type {limits_text(wrong)}, LOW below HIGH."
         )
     return {env: (own[0], own[1]) for env, own in limits.items()}
 

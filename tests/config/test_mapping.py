@@ -90,6 +90,13 @@ def test_a_key_whose_value_is_a_mapping_takes_one(key):
     assert as_texts({key: {"x": 1}}) == as_texts(nested) == [f"{key}={{x: 1}}"]
 
 
+@pytest.mark.parametrize("key", ["own rock:Rock", "outputs/a=b", "a,b", "{x}[0](y)", "back\\slash"])
+def test_signs_in_the_keys_of_a_mapping_are_part_of_them(key):
+    """Defect: ``{own rock:Rock: 1}`` cannot be read."""
+    given = {"env": "gymnasium", "env.id": "CartPole-v1", "env.kwargs": {key: {key: 1}}}
+    assert settings_from(given).nodes["env"].kwargs["kwargs"] == {key: {key: 1}}
+
+
 def test_texts_stay_as_they_are():
     assert as_texts(("seed=1", "algo=dqn")) == ["seed=1", "algo=dqn"]
     assert as_texts(map(str, ["seed=1", "algo=dqn"])) == ["seed=1", "algo=dqn"]

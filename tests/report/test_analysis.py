@@ -1,9 +1,11 @@
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from rltrain.config.overrides import parse
 from rltrain.errors import UsageError
 from rltrain.report.analysis import analyze
 from rltrain.report.report_tables import list_tables
@@ -85,11 +87,15 @@ def test_scores_are_normalized_by_given_ranges():
     assert overall.band.value[-1] == 0.75
 
 
-def test_missing_ranges_are_named():
-    runs = [*team("dqn"), *team("dqn", "Acrobot-v1")]
+@pytest.mark.parametrize("env", ["Acrobot-v1", "own rock:Rock"])
+def test_missing_ranges_are_named_as_one_types_them(env):
+    runs = [*team("dqn"), *team("dqn", env)]
     given = settings(normalize="ranges", ranges={"CartPole-v1": [0, 4]})
-    with pytest.raises(UsageError, match=r"for Acrobot-v1.*report.ranges=\{Acrobot-v1: \[LOW"):
+    with pytest.raises(UsageError, match=f"for {env}") as refused:
         analyze(runs, given)
+    words = shlex.split(str(refused.value).partition("Type ")[2].rpartition(", LOW")[0])
+    (again,) = parse([word.replace("LOW, HIGH", "0, 1") for word in words])
+    assert again.value() == {env: [0, 1]}
 
 
 def test_min_max_takes_the_extremes_of_all_runs():
