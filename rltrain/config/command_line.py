@@ -167,10 +167,13 @@ def typed(value: object, key: str) -> str:
 
 def intended(text: str) -> list[str]:
     """The arguments that one may have been meant as: ``seed=(1,2)`` with the brackets of a list,
-    ``algo==dqn``, ``lr=0.1; gamma=0.9`` as two, and the dashes and quotes of a text editor.
+    ``algo==dqn``, ``lr=0.1; gamma=0.9`` as two, the dashes and quotes of a text editor, and
+    ``{"row:Row": 1}`` as Hydra writes keys.
     """
     text = re.sub(r"[“‘„]([^“”‘’]*)[”’]", r"\1", text).translate(TYPED).strip(" ,;")
     text = re.sub(r"\s*:?=[=>\s]*", "=", text, count=1)
+    keys = r"(?<=[{,])(?:[^{},[\]:]|:(?! ))*(?=: )"
+    text = re.sub(keys, lambda k: re.sub(r"(?<!\\)[:=]", r"\\\g<0>", k[0].replace('"', "")), text)
     key, _, value = text.partition("=")
     if re.fullmatch(r"[\w./-]+=(?!\{\})[({\[][^:='\"]*", text):
         value = re.sub(r",\s*]", "]", value.translate(str.maketrans("({)}", "[[]]")))

@@ -88,6 +88,10 @@ UNREADABLE = {
     "algo==dqn": "Type algo=dqn.",
     "algo=dqn,": "Type algo=dqn.",
     "seed==1": "Type seed=1.",
+    'report.ranges={row:Row: [0, 1], "CartPole-v1": [0, 500]}': (
+        r"Type 'report.ranges={row\:Row: [0, 1], CartPole-v1: [0, 500]}'."
+    ),
+    "env.opponents={outputs/a=b: 1}": r"Type 'env.opponents={outputs/a\=b: 1}'.",
     "hub.repo=a=b": "needs both kinds of quotes: \"key='a b'\".",
     "name=a b,=c": "needs both kinds of quotes: \"key='a b'\".",
     "env.id =$x;y": "needs both kinds of quotes: \"key='a b'\".",
