@@ -10,6 +10,7 @@ import numpy as np
 
 from rltrain.algo.checks import available_or_all, require_available, require_observations
 from rltrain.algo.policy import Policy, own_actions, whole_mask
+from rltrain.common.machine.torch_settings import plain_settings
 from rltrain.errors import reason
 from rltrain.types import Clock, EnvSpec
 
@@ -52,6 +53,7 @@ class GreedyPolicy:
         """Begin an episode: clear the hidden state and previous actions."""
         self.policy.reset()
 
+    @plain_settings()
     def act(self, obs: object, avail_actions: Any = None) -> Any:
         """Return greedy actions of one time step, numbered as in the environment; keeps the hidden
         state. Agents that are missing in observations by name are absent.

@@ -18,7 +18,12 @@ from typing import Any, ClassVar, Literal
 import psutil
 import torch
 
-from rltrain.common.machine.torch_settings import plain_settings
+from rltrain.common.machine.torch_settings import (
+    EnvContext,
+    plain_settings,
+    random_state,
+    set_random_state,
+)
 
 log = logging.getLogger("rltrain")
 
@@ -87,21 +92,6 @@ def seed_networks(seed: int) -> Iterator[None]:
         yield
 
 
-def random_state() -> dict[str, torch.Tensor]:
-    """The states of torch's own generators: of the CPU and, where a GPU is in use, of the GPU."""
-    states = {"torch_rng": torch.get_rng_state()}
-    if torch.cuda.is_initialized():
-        states["cuda_rng"] = torch.cuda.get_rng_state()
-    return states
-
-
-def set_random_state(states: Mapping[str, torch.Tensor]) -> None:
-    """Continue from ``random_state``; without a GPU now, or then, only that of the CPU."""
-    torch.set_rng_state(states["torch_rng"])
-    if "cuda_rng" in states and torch.cuda.is_initialized():
-        torch.cuda.set_rng_state(states["cuda_rng"])
-
-
 @cache
 def warn_of_threads() -> None:
     """Warn, once, that results depend on when threads take turns."""
@@ -122,6 +112,7 @@ class TorchRandom:
 
     def __init__(self) -> None:
         self.depth, self.waiting = 0, random_state()  # of whom it is not the turn
+        self.seeded: dict[str, torch.Tensor] = {}  # EnvSettings.seeded, of its environments
         self.thread, self.settings = 0, ExitStack()
 
     def __enter__(self) -> None:
@@ -146,6 +137,8 @@ class TorchRandom:
         now = random_state()
         set_random_state(self.waiting)
         self.waiting = now
+        apart = EnvContext.settings
+        self.seeded, apart.seeded = apart.seeded, self.seeded
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         with self:

@@ -24,10 +24,17 @@ CHANGES = (
     lambda: torch.set_default_dtype(torch.float64),
     lambda: torch.set_default_device("meta"),
     lambda: torch.set_autocast_enabled("cpu", True),
+    lambda: torch.set_float32_matmul_precision("medium"),
     lambda: torch.autograd.set_detect_anomaly(True, check_nan=False),
     lambda: torch.use_deterministic_algorithms(True),
     lambda: torch.set_num_threads(1),
+    lambda: torch.manual_seed(0),
 )
+CONTEXTS = {
+    "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+    "device": lambda: torch.device("meta"),
+    "inference": torch.inference_mode,
+}
 RECORDS = {"render": ["test.video_interval=20"]}
 RECORDS["drawing"] = [*RECORDS["render"], "test.record=html"]
 DRAWING = Drawing({"bounds": [0, 0, 1, 1]}, [{}], {"x": np.zeros(1), "y": np.zeros(1)})
@@ -84,7 +91,7 @@ def trained(folder, callbacks=(), words=(), **members):
     """Weights after training."""
     env = type("Own", (Setting,), {**members, "kept": (kept := [])})
     trainer = rltrain.make_trainer(
-        ["algo=dqn", *WORDS, *words], run_dir=folder, env=env, callbacks=callbacks
+        ["algo=noisy", *WORDS, *words], run_dir=folder, env=env, callbacks=callbacks
     )
     trainer.train()
     trainer.close()
@@ -119,7 +126,7 @@ def test_gradients_are_computed_even_if_a_callback_disables_them(tmp_path):
     assert trained(tmp_path / "set", [NoGradients()])[0] == expected
 
 
-@pytest.mark.parametrize("i", range(4))
+@pytest.mark.parametrize("i", range(5))
 def test_what_the_program_sets_holds_for_its_environments_alone(tmp_path, i):
     """Defect: with float64, runs and programs of float32 could not be loaded by each other."""
     plain, own = tmp_path / "plain", type("Own", (Setting,), {"kept": []})
@@ -135,3 +142,38 @@ def test_what_the_program_sets_holds_for_its_environments_alone(tmp_path, i):
         assert rltrain.load_policy(folder).policy.agents.state_dict().keys()
     assert set(kept) == {before} == {read_settings()}
     assert not EnvContext.settings.inside
+
+
+@pytest.mark.parametrize("context", CONTEXTS.values(), ids=CONTEXTS)
+def test_a_context_of_the_program_changes_nothing(tmp_path, context):
+    """Defect: raw errors of PyTorch about bfloat16 and meta tensors."""
+    expected, _ = trained(tmp_path / "plain")
+    policy, obs = rltrain.load_policy(tmp_path / "plain"), np.zeros((1, 2), np.float32)
+    action = policy.act(obs)
+    with context():
+        assert trained(tmp_path / "within")[0] == expected
+        assert policy.act(obs) == action
+
+
+def test_environments_that_seed_pytorch_have_a_stream_for_each_trainer(tmp_path):
+    """A trainer that is driven between the steps of another one does not seed it."""
+
+    class Drawing(Setting):
+        def reset(self, *, seed=None, options=None):
+            torch.manual_seed(seed)
+            return super().reset(seed=seed)
+
+        def seen(self):
+            return torch.rand(2).numpy()
+
+    def weights(*folders):
+        words = ["algo=dqn", *WORDS, "log.interval=10", "hardware.n_envs=1"]
+        words = [w for w in words if w != "hardware.n_envs=2"]
+        trainers = [rltrain.make_trainer(words, f, env=Drawing) for f in folders]
+        for _ in range(4):
+            for trainer in trainers:
+                trainer.iterate()
+        return [str(t.learner.state_dict()["online"]) for t in trainers]
+
+    (alone,) = weights(tmp_path / "alone")
+    assert weights(tmp_path / "a", tmp_path / "b") == [alone] * 2
