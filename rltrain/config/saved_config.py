@@ -123,7 +123,7 @@ def load_config(
         if isinstance(saved.get("test"), dict):
             saved["test"] |= {"function": None, "video_interval": None, "record": "video"}
             saved["test"]["opponent"] = saved["test"].get("opponent", BUILTIN) if env else BUILTIN
-        if isinstance(saved.get("env"), dict) and "opponents" in saved["env"]:
+        if isinstance(saved.get("env"), dict) and "opponent_epsilon" in saved["env"]:
             saved["env"] |= {"opponent": BUILTIN, "opponents": None}
         for key in ("buffer.folder", "hardware.address"):
             if pick(saved, key) is not None:

@@ -7,7 +7,7 @@ import pytest
 from rltrain.api import settings_from
 from rltrain.config.catalog import CONF, Catalog
 from rltrain.config.compose import compose_choices
-from rltrain.config.saved_config import apply
+from rltrain.config.saved_config import apply, load_config
 from rltrain.config.validate.constructor import convert, expected
 from rltrain.errors import UsageError
 
@@ -29,6 +29,9 @@ class Needy:
         pass
 
 def free(params, *, lr: float, **options):
+    pass
+
+def game(*, n_envs, training, record, opponents: int = 1):
     pass
 """
 NET = "algo.network._target_=own_nodes.Net"
@@ -154,3 +157,16 @@ def test_plain_annotations_take_numbers_as_people_type_them(annotation, value, c
 def test_annotations_in_words():
     assert expected(tuple[int, float]) == "a list: a whole number, a number"
     assert expected(str | None) == "text or null"
+
+
+@pytest.mark.parametrize("learns", [False, True])
+def test_a_keyword_named_opponents_is_the_environments_own(learns, tmp_path):
+    """Defect: keys of two sides were missing, and a saved one became null."""
+    words = ["algo=dqn", "env._target_=own_nodes.game", "env.opponents=3"]
+    settings = settings_from(words)
+    assert settings.opponents is None
+    assert settings.nodes["env"].kwargs == {"opponents": 3}
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({**settings.plain, "choices": settings.choices}), encoding="utf-8")
+    tree, *_ = load_config(file, ["trust=[own_nodes]"], learns=learns)
+    assert tree["env"] == settings.plain["env"]

@@ -84,7 +84,7 @@ def check(
     machine, env, supervision, opponents = plain.get("hardware", {}), plain.get("env"), None, None
     if isinstance(machine, Mapping) and "n_workers" in machine and isinstance(env, Mapping):
         env, (supervision,) = checker.split(env, "env", SupervisionSettings)
-    if isinstance(env, Mapping) and "opponents" in env:
+    if isinstance(env, Mapping) and "opponent_epsilon" in env:
         env, (opponents,) = checker.split(env, "env", OpponentSettings)
     added = WorkerSettings, ClusterSettings, RankSettings
     machine, (workers, cluster, ranks) = checker.split(machine, "hardware", *added)
