@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
@@ -30,6 +31,15 @@ Where = Callable[[], str]
 def warn_of_rounding() -> None:
     """Warn, once, that whole numbers are too large for float32 to distinguish."""
     log.warning("%s", ROUNDED)
+
+
+@cache
+def warn_of_nan(name: str) -> None:
+    """Warn, once for each name, that a mean is not finite."""
+    log.warning(
+        f"info['metrics'][{name!r}] is not finite, so that its mean is null in metrics.jsonl. "
+        "Leave the name out of the metrics of episodes that have no such number."
+    )
 
 
 def one_number(given: object) -> float | None:
@@ -88,6 +98,8 @@ def read_outcome(info: object, where: Where) -> Info:
                 raise EnvError(
                     f"{where()} returned info['metrics'][{name!r}]={x!r}: expected a number."
                 )
+            if not math.isfinite(outcome["metrics"][str(name)]):
+                warn_of_nan(str(name))
     return outcome
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import rltrain
-from rltrain.common.env_values import flag, one_number, read_outcome, require_fields
+from rltrain.common.env_values import flag, one_number, read_outcome, require_fields, warn_of_nan
 from rltrain.env.games.lockstep import GameEnv
 from rltrain.errors import EnvError
 from rltrain.hardware.env_share import Share
@@ -227,3 +227,12 @@ def test_the_environment_is_blamed_for_values_that_are_nan(
     with pytest.raises(EnvError, match=rf"gave {value} as obs at {step} of environment 1: "):
         rollout.collect(8, Clock())
     assert f"gave {value} as obs at {step} of environment 0: " in str(rltrain.check_env(made))
+
+
+def test_a_metric_without_a_finite_mean_is_named_once(caplog):
+    warn_of_nan.cache_clear()
+    for _ in range(2):
+        read_outcome({"metrics": {"a": np.nan, "b": -np.inf, "c": np.bool_(True)}}, lambda: "it")
+    assert [text.split(" is ")[0] for text in caplog.messages] == [
+        f"info['metrics'][{name!r}]" for name in "ab"
+    ]
