@@ -294,7 +294,11 @@ class Trainer:
         return row
 
     def stop(self, why: str, *, interrupted: bool = False) -> None:
-        """End the run after the current iteration; if ``interrupted``, without a final test."""
+        """End the run after the current iteration; if ``interrupted``, without a final test.
+        UsageError for a reason that is not text.
+        """
+        if not isinstance(why, str):
+            raise UsageError(f"trainer.stop({why!r}): expected the reason, such as 'solved'.")
         if not self.interrupted:
             self.asked = StopRequest(why, interrupted)
 

@@ -9,7 +9,7 @@ import torch
 
 import rltrain
 from rltrain.callback import Callback, Callbacks, Due
-from rltrain.errors import EnvError
+from rltrain.errors import EnvError, UsageError
 from rltrain.types import STEP_FIELDS
 from tests.helpers import Failing, Penalty, rows, traced, trained, weights
 
@@ -259,6 +259,9 @@ def test_stop_ends_a_run_when_a_metric_is_reached(small, tmp_path):
     trainer.train()
     assert trainer.clock.env_steps < 100
     assert trainer.stopping.startswith("test/return_mean reached")
+    for no_reason in (None, 3):  # defect: the first did nothing, the second failed at the end
+        with pytest.raises(UsageError, match="expected the reason, such as 'solved'"):
+            trainer.stop(no_reason)
 
 
 def test_a_stored_episode_unrolled_in_the_learner_gives_what_the_actor_saw(small, tmp_path):
