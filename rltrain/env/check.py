@@ -18,13 +18,12 @@ from rltrain.common.machine.torch_settings import EnvContext
 from rltrain.common.metrics import episode_metrics
 from rltrain.common.spec_record import mask_entries, require_alike
 from rltrain.env.actions import Actions, as_mask, numbered
-from rltrain.env.gymnasium import reset_reason
 from rltrain.env.make_gymnasium import from_class
 from rltrain.env.spaces import unbounded
 from rltrain.env.team.adapter import PARTS, TeamEnv
 from rltrain.env.team.agent_spaces import MASK
 from rltrain.env.team.first_episode import has_masks
-from rltrain.env.third_party import returns
+from rltrain.env.third_party import reset_reason, returns
 from rltrain.env.vector import SyncVectorEnv, require_separate
 from rltrain.errors import STOPS, EnvError
 from rltrain.interfaces import VectorEnv

@@ -11,7 +11,7 @@ from rltrain.common.spec_record import action_parts
 from rltrain.env.actions import as_mask, numbered
 from rltrain.env.env_options import USUAL, EnvOptions
 from rltrain.env.spaces import require_numbers, to_record, viewed
-from rltrain.env.third_party import NO_STATE, RESET, STEP, ThirdPartyEnv, unpacked
+from rltrain.env.third_party import NO_STATE, RESET, STEP, ThirdPartyEnv, reset_reason, unpacked
 from rltrain.env.vector import Observation
 from rltrain.errors import Containment, EnvError, reason
 from rltrain.types import EnvSpec, Info
@@ -101,16 +101,6 @@ class GymnasiumEnv(ThirdPartyEnv):
             if mask.any():  # otherwise the episode is over, and bootstrapping may choose any action
                 available = mask.reshape(1, -1)
         return Observation(seen[None], available, NO_STATE)
-
-
-def reset_reason(error: BaseException) -> str:
-    """Why a reset failed; if it takes no seed, with Gymnasium's signature."""
-    if not isinstance(error, TypeError) or "argument 'seed'" not in str(error):
-        return reason(error)
-    return (
-        f"{reason(error)}. Gymnasium expects reset(self, *, seed=None, options=None), which "
-        "returns (observation, info)"
-    )
 
 
 def need_spaces(env: gymnasium.Env, name: str) -> None:

@@ -29,6 +29,7 @@ from rltrain.env.env_options import USUAL, EnvOptions
 from rltrain.env.games.classic_control import NAMES, RULES, ClassicControl, find_rules
 from rltrain.env.gymnasium_advice import advice, missing_packages
 from rltrain.env.team.team_names import Teams
+from rltrain.env.third_party import may_draw, render_modes
 from rltrain.env.vector import Env, SyncVectorEnv, require_separate
 from rltrain.errors import reason
 from rltrain.interfaces import VectorEnv
@@ -70,7 +71,7 @@ def gymnasium_env(
     if record:
         env = make()
         close_all("an environment", [env])
-        if "rgb_array" in env.metadata.get("render_modes", ()):
+        if "rgb_array" in render_modes(env):
             made_with.setdefault("render_mode", "rgb_array")
             draw_without_display()
             try_to_draw(make(), id)
@@ -233,6 +234,8 @@ def draws(maker: Callable[..., object], given: Mapping[str, object]) -> bool:
     passing keywords on.
     """
     known = inspect.signature(maker).parameters
+    if not may_draw(maker):
+        return False
     if all(p.kind is not p.VAR_KEYWORD for p in known.values()):
         return "render_mode" in known
     draw_without_display()

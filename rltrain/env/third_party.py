@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -34,8 +34,8 @@ class ThirdPartyEnv(Env):
     def __init__(self, env: Any, name: str) -> None:
         self.env, self.name, self.inner = env, name, getattr(env, "unwrapped", env)
         self.seed, self.t = 0, 0
-        if getattr(env, "render_mode", None) == "rgb_array":
-            fps = getattr(env, "metadata", {}).get("render_fps") or FRAMES_PER_SECOND
+        if getattr(env, "render_mode", None) == "rgb_array" and may_draw(env):
+            fps = metadata(env).get("render_fps") or FRAMES_PER_SECOND
             if not isinstance(fps, int | float | np.number) or not 0 < fps < math.inf:
                 raise ValueError(
                     f"{name} has the render_fps {fps!r} in its metadata: expected images per "
@@ -116,7 +116,8 @@ class ThirdPartyEnv(Env):
         return f"{self.name} at step {self.t} of the episode with seed {self.seed}"
 
     def close(self) -> None:
-        self.env.close()
+        if callable(close := getattr(self.env, "close", None)):  # PettingZoo's may have none
+            close()
 
 
 def returns(returned: object, n: int) -> bool:
@@ -131,7 +132,33 @@ def unpacked(returned: Any, must: str, where: Callable[[], str]) -> Any:
     return returned
 
 
+def reset_reason(error: BaseException) -> str:
+    """Why a reset failed; if it takes no seed, with the signature."""
+    if not isinstance(error, TypeError) or "argument 'seed'" not in str(error):
+        return reason(error)
+    return (
+        f"{reason(error)}. Expected reset(self, *, seed=None, options=None), as Gymnasium "
+        "and PettingZoo have it"
+    )
+
+
+def metadata(env: object) -> Mapping[str, Any]:
+    """The metadata of an environment or class; empty if they are no dictionary."""
+    given = getattr(env, "metadata", None)
+    return given if isinstance(given, Mapping) else {}
+
+
+def render_modes(env: object) -> Collection[str]:
+    """The render modes that the metadata list."""
+    modes = metadata(env).get("render_modes")
+    return modes if isinstance(modes, Collection) else ()
+
+
+def may_draw(env: object) -> bool:
+    """Whether the render modes, if any are listed, include images."""
+    return not render_modes(env) or "rgb_array" in render_modes(env)
+
+
 def shown_name(env: object) -> str:
     """The name of an environment, for messages."""
-    named = getattr(env, "metadata", {}).get("name")
-    return str(named or type(getattr(env, "unwrapped", env)).__name__)
+    return str(metadata(env).get("name") or type(getattr(env, "unwrapped", env)).__name__)

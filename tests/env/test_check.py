@@ -149,7 +149,7 @@ PROBLEMS = {
     Unseeded: r"same seed and the same actions differ \(obs, first at step 0\).*self\.np_random",
     Old: r"step\(\) returned 4 values .*: expected \(observation, reward",
     LaterOutside: r"the observation of step 1 is .* not in its space Box\(-1\.0, 1\.0, \(2,\)",
-    WithoutSeed: r"unexpected keyword argument 'seed'. Gymnasium expects reset\(self, ",
+    WithoutSeed: r"unexpected keyword argument 'seed'. Expected reset\(self, ",
     LongMask: r"returned the action_mask \[0 0 0 1\]: expected 2 entries of 0 and 1",
     WithoutInfo: r"reset\(\) returned an array float32 \[2\] .*: expected \(observation, info\)",
     Continuous: r"values of discrete actions",

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
@@ -15,6 +16,7 @@ from rltrain.env.env_options import EnvOptions
 from rltrain.env.games.matrix import TwoStepGames
 from rltrain.env.make_gymnasium import from_class, gymnasium_env, in_lockstep
 from rltrain.env.team.team_names import Teams
+from rltrain.mode.messages.closing import can_be_drawn
 from tests.env.scripted import DEFAULTS, Drawn, Scripted, made
 
 IDS = {
@@ -237,3 +239,36 @@ def test_every_environment_that_is_made_is_closed(make: Any) -> None:
     before = Closed.n_open
     make()
     assert Closed.n_open == before
+
+
+class Checked(Drawn):
+    """Refuses modes that it does not list, as Gymnasium's template does."""
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        assert render_mode is None or render_mode in self.metadata["render_modes"]
+        super().__init__(render_mode)
+
+
+class TwoAgents(Drawn):
+    """A Tuple of two actions."""
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        two = [spaces.Tuple([space] * 2) for space in (spaces.Box(0, 1, (1,)), spaces.Discrete(2))]
+        super().__init__(render_mode, space=two[0], shows=[(np.zeros(1),) * 2], actions=two[1])
+
+
+ANSI, IMAGES = {"render_modes": ["human", "ansi"]}, {"render_modes": {"rgb_array"}}
+METADATA = [None, [], "rgb_array", 3, {}, {"render_modes": None}, {"render_modes": 3}, ANSI, IMAGES]
+
+
+@pytest.mark.parametrize("kind", [Drawn, TwoAgents, lambda **given: Drawn(**given), Checked])
+@pytest.mark.parametrize("metadata", METADATA, ids=str)
+def test_metadata_of_any_kind_say_at_most_what_is_drawn(metadata, kind, monkeypatch):
+    """Defects: AttributeError, at the end of a run as well; text was taken for images."""
+    monkeypatch.setattr(Drawn, "metadata", metadata)
+    for record in (False, True) if kind is not Checked or metadata in (ANSI, IMAGES) else ():
+        env = from_class(kind, **{**DEFAULTS, "n_envs": 1, "record": record})
+        drawn = record and metadata is not ANSI
+        assert env.frames_per_second == (30 if drawn else None)
+        about: Any = SimpleNamespace(test_rollout=SimpleNamespace(env=env))
+        assert can_be_drawn(about) == (drawn or metadata is IMAGES)

@@ -9,6 +9,7 @@ import numpy as np
 
 from rltrain.common.checkpoint.storage import split
 from rltrain.env.team.agent_spaces import MASK
+from rltrain.env.third_party import reset_reason
 from rltrain.errors import reason
 
 
@@ -22,7 +23,7 @@ def first_episode(env: Any, name: str) -> tuple[list[Any], bool, int | None]:
     try:
         returned = env.reset(seed=0)
     except Exception as error:
-        raise ValueError(f"{name} cannot begin an episode: {reason(error)}") from error
+        raise ValueError(f"{name} cannot begin an episode: {reset_reason(error)}") from error
     parts = returned if isinstance(returned, tuple) else ()
     if len(parts) != 2 or not all(isinstance(each, Mapping) for each in parts):
         types = ", ".join(type(each).__name__ for each in parts)

@@ -18,7 +18,7 @@ from rltrain.env.actions import numbered
 from rltrain.env.env_options import Channels
 from rltrain.env.spaces import to_record, viewed
 from rltrain.env.team.agent_spaces import MASK
-from rltrain.env.third_party import RESET, STEP, unpacked
+from rltrain.env.third_party import RESET, STEP, metadata, unpacked
 from rltrain.types import Info
 
 Space = spaces.Space[Any]
@@ -33,7 +33,7 @@ class GymnasiumTeam(ParallelEnv):
     def __init__(
         self, env: gymnasium.Env, name: str, seen: Sequence[Space], actions: Sequence[Space]
     ) -> None:
-        self.env, self.metadata, self.render_mode = env, env.metadata, env.render_mode
+        self.env, self.metadata, self.render_mode = env, {**metadata(env)}, env.render_mode
         self.possible_agents = [f"{name}_{i}" for i in range(len(actions))]
         self.observation_spaces = dict(zip(self.possible_agents, seen, strict=True))
         self.action_spaces = dict(zip(self.possible_agents, actions, strict=True))
@@ -55,7 +55,7 @@ class GymnasiumTeam(ParallelEnv):
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, object], Info]:
-        obs, info = unpacked(self.env.reset(seed=seed, options=options), RESET, self._name)
+        obs, info = unpacked(self.env.reset(seed=seed), RESET, self._name)
         self.agents = list(self.possible_agents)
         return self._seen(obs), self._infos(info)
 

@@ -15,6 +15,7 @@ from rltrain.config.catalog import Tree
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.trust import packages
+from rltrain.env.third_party import render_modes
 from rltrain.errors import NotTypedError, RltrainError
 from rltrain.logger.screen import duration, shown
 from rltrain.mode.messages.banner import JobName
@@ -120,8 +121,8 @@ def can_be_drawn(trainer: Trainer) -> bool:
     """Whether mode=watch can show the environments of tests."""
     env = getattr(trainer.test_rollout, "env", None)
     first = getattr(next(iter(getattr(env, "envs", ())), None), "env", None)
-    modes = getattr(first, "metadata", {}).get("render_modes", ())
-    return getattr(env, "frames_per_second", None) is not None or "rgb_array" in modes
+    drawn = getattr(env, "frames_per_second", None) is not None
+    return drawn or "rgb_array" in render_modes(first)
 
 
 def keys_to_type(run_dir: Path, trust: str | None) -> list[str]:

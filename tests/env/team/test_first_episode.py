@@ -43,6 +43,7 @@ REFUSED = {  # by what is said: the methods of an environment
     r"no possible_agents: .* Set self\.possible_agents": {"reset": no_agents},
     r"possible_agents \['a', 'a'\], with duplicates: expected a uni": {"possible_agents": TWICE},
     "scripted cannot begin an episode: RuntimeError: no display": {"reset": raising("no display")},
+    r"scripted cannot begin .*'seed'\. Expected reset\(self, \*,": {"reset": lambda self: None},
     r"state\(\) of scripted returned dict: expected an array of numbers": {
         "state": lambda self: {"t": self.t}
     },
@@ -144,3 +145,7 @@ def test_a_run_says_once_that_the_state_is_hidden(tmp_path, caplog):
     words = ["env=pettingzoo", "algo=vdn", "test.episodes=2", "test.n_envs=1", "hardware.n_envs=2"]
     rltrain.make_trainer(words, tmp_path, env=AfterReset).close()
     assert caplog.text.count("has an attribute state, which hides") == 1
+
+
+def test_an_environment_may_have_nothing_to_close():
+    adapted(type("Own", (Scripted,), {"close": None})()).close()

@@ -22,7 +22,7 @@ class Leaving(gymnasium.Env):
         [spaces.MultiDiscrete([2, 2], start=[1, 0]), spaces.Discrete(2, start=1)]
     )
 
-    def reset(self, *, seed=None, options=None):
+    def reset(self, *, seed=None):  # defect: options, which are never given, were refused
         self.given = []
         return (0, 0), {}
 
