@@ -24,7 +24,6 @@ CHANGES = (
     lambda: torch.set_default_dtype(torch.float64),
     lambda: torch.set_default_device("meta"),
     lambda: torch.set_autocast_enabled("cpu", True),
-    lambda: torch.set_float32_matmul_precision("medium"),
     lambda: torch.autograd.set_detect_anomaly(True, check_nan=False),
     lambda: torch.use_deterministic_algorithms(True),
     lambda: torch.set_num_threads(1),

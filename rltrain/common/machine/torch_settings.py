@@ -18,10 +18,9 @@ CHANGES = (
     torch.set_default_device,
     partial(torch.set_autocast_enabled, "cpu"),
     partial(torch.set_autocast_enabled, "cuda"),
-    torch.set_float32_matmul_precision,
 )
 """Functions that set what ``read_settings`` returns."""
-PLAIN: tuple[Any, ...] = (True, torch.float32, None, False, False, "highest")
+PLAIN: tuple[Any, ...] = (True, torch.float32, None, False, False)
 """PyTorch's own settings."""
 
 
@@ -34,18 +33,7 @@ def read_settings() -> tuple[Any, ...]:
         None if device is None else device.device,
         torch.is_autocast_enabled("cpu"),
         torch.is_autocast_enabled("cuda"),
-        float32_precision(),
     )
-
-
-def float32_precision() -> str:
-    """Of products of float32; PyTorch refuses to read one that its newer interface has set, which
-    is left as it is.
-    """
-    try:
-        return torch.get_float32_matmul_precision()
-    except RuntimeError:
-        return "highest"
 
 
 def random_state() -> dict[str, torch.Tensor]:
