@@ -72,11 +72,46 @@ def pytest_collection_finish(session):
             logging.getLogger(name).propagate = True
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(autouse=True, scope="session")
 def folders(tmp_path_factory):
-    """Paths of new folders, in one of this process."""
+    """Paths of new folders, in one of this process. The one fixture of the session that is for all
+    tests, as pytest asks for each of them in every test.
+    """
     parent = tmp_path_factory.mktemp("tests")
-    return (parent / f"test{number}" for number in itertools.count())
+    with pytest.MonkeyPatch.context() as patch:
+        leave_out_what_takes_time(patch)
+        yield (parent / f"test{number}" for number in itertools.count())
+
+
+def leave_out_what_takes_time(patch):
+    from hydra._internal import defaults_list
+
+    from rltrain.mode import run_folder
+
+    # No test can cut the power, the only fault that fsync protects from; it costs a third of a
+    # small run's time.
+    patch.setattr(os, "fsync", lambda handle: None)
+
+    # Hydra maps all choices for each file's defaults list, a quarter of a composition's time; only
+    # interpolations are looked up there.
+    make = defaults_list._create_interpolation_map
+
+    def map_of(overrides, defaults, self_added):
+        if any(not d.is_self() and d.is_interpolation() for d in defaults):
+            return make(overrides, defaults, self_added)
+
+    patch.setattr(defaults_list, "_create_interpolation_map", map_of)
+
+    # A run unfreezes at its end also what was collected here, and garbage collections read it.
+    unused = SimpleNamespace(freeze=lambda: None, unfreeze=lambda: None)
+    patch.setattr("rltrain.mode.train.gc", unused)
+
+    # Every run records the state of the working copy, in which git reads a thousand files.
+    patch.setattr(run_folder, "git_state", functools.cache(run_folder.git_state))
+
+    # Runs leave an empty learning_curve.png, also those of fixtures; test_curve.py draws it.
+    path = "rltrain.logger.curve.draw"
+    patch.setattr(path, lambda run_dir, title: (run_dir / "learning_curve.png").touch())
 
 
 @pytest.fixture(autouse=True)
@@ -101,60 +136,6 @@ def tmp_path(folders):
 def own_folder(tmp_path):
     """The current folder."""
     return tmp_path
-
-
-@pytest.fixture(autouse=True, scope="session")
-def no_fsync():
-    """No test can cut the power, the only fault that fsync protects from; it costs a third of a
-    small run's time."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda handle: None)
-        yield
-
-
-@pytest.fixture(autouse=True, scope="session")
-def maps_only_for_interpolations():
-    """Hydra maps all choices for each file's defaults list, a quarter of a composition's time; only
-    interpolations are looked up there."""
-    from hydra._internal import defaults_list
-
-    make = defaults_list._create_interpolation_map
-
-    def map_of(overrides, defaults, self_added):
-        if any(not d.is_self() and d.is_interpolation() for d in defaults):
-            return make(overrides, defaults, self_added)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(defaults_list, "_create_interpolation_map", map_of)
-        yield
-
-
-@pytest.fixture(autouse=True, scope="session")
-def frozen_to_the_end():
-    """A run unfreezes at its end also what was collected here, and garbage collections read it."""
-    with pytest.MonkeyPatch.context() as patch:
-        unused = SimpleNamespace(freeze=lambda: None, unfreeze=lambda: None)
-        patch.setattr("rltrain.mode.train.gc", unused)
-        yield
-
-
-@pytest.fixture(autouse=True, scope="session")
-def git_asked_once():
-    """Every run records the state of the working copy, in which git reads a thousand files."""
-    from rltrain.mode import run_folder
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_folder, "git_state", functools.cache(run_folder.git_state))
-        yield
-
-
-@pytest.fixture(autouse=True, scope="session")
-def curves_not_drawn():
-    """Runs leave an empty learning_curve.png, also those of fixtures; test_curve.py draws it."""
-    with pytest.MonkeyPatch.context() as patch:
-        path = "rltrain.logger.curve.draw"
-        patch.setattr(path, lambda run_dir, title: (run_dir / "learning_curve.png").touch())
-        yield
 
 
 @pytest.fixture
