@@ -9,6 +9,7 @@ import logging
 import os
 import shutil
 import sys
+from multiprocessing import forkserver
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -108,6 +109,11 @@ def leave_out_what_takes_time(patch):
 
     # Every run records the state of the working copy, in which git reads a thousand files.
     patch.setattr(run_folder, "git_state", functools.cache(run_folder.git_state))
+
+    # Every worker process imports Numba and loads the games that it plays.
+    preload = forkserver.set_forkserver_preload
+    more = ["tests.hardware.process.preloaded"]
+    patch.setattr(forkserver, "set_forkserver_preload", lambda names: preload([*names, *more]))
 
     # Runs leave an empty learning_curve.png, also those of fixtures; test_curve.py draws it.
     path = "rltrain.logger.curve.draw"
