@@ -160,8 +160,7 @@ def test_the_pages_have_commands():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("line", RUNNABLE)
-def test_a_documented_command_runs(line, command, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_documented_command_runs(line, command, tmp_path):
     overrides = [o for o in of_one_run(line) if not o.startswith(("dataset.read", "test.episodes"))]
     if overrides == ["mode=list"]:
         assert command(*overrides) == 0
@@ -202,10 +201,9 @@ def distinct():
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("line", LEVELS)
-def test_a_short_command_reaches_its_level(line, seed, tmp_path, monkeypatch):
+def test_a_short_command_reaches_its_level(line, seed, monkeypatch):
     if line not in distinct():
         pytest.skip("another command composes to the same run")
-    monkeypatch.chdir(tmp_path)
     recorded(line, monkeypatch)
     metric, level = LEVELS[line]
     result = rltrain.train([*shlex.split(line), f"seed={seed}", *TINY[1:-1]])

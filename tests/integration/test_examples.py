@@ -14,9 +14,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture
-def example(tmp_path, monkeypatch):
+def example(monkeypatch):
     """Imports an example from another working directory, offline and with one thread."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(EXAMPLES))
     monkeypatch.setitem(os.environ, "WANDB_MODE", "disabled")
 
@@ -50,8 +49,7 @@ def test_mixer(example):
 
 
 @pytest.mark.slow
-def test_notebook(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_notebook():
     cells = json.loads((EXAMPLES / "quickstart.ipynb").read_text(encoding="utf-8"))["cells"]
     assert len(cells) == 10
     names: dict = {}

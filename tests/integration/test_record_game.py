@@ -21,7 +21,6 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_game(tmp_path / "game", "3m", "8m")
     monkeypatch.syspath_prepend(str(tmp_path / "python"))
     monkeypatch.setenv("SC2PATH", str(tmp_path / "game"))
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(record_game, "OWN_BATTLES", 8)
 
 

@@ -43,10 +43,9 @@ def test_unknown_name_of_the_package() -> None:
         battles.StarCraft3Env  # noqa: B018
 
 
-def test_a_configuration_of_numba_in_the_present_folder_changes_nothing(tmp_path, monkeypatch):
+def test_a_configuration_of_numba_in_the_present_folder_changes_nothing(monkeypatch):
     settings = engine.settings
     before = {name: value for name, value in vars(settings).items() if name.isupper()}
-    monkeypatch.chdir(tmp_path)
     Path(".numba_config.yaml").write_text("disable_jit: 1\ncache_dir: here\nopt: '0'\n")
     monkeypatch.setattr(settings, "_config_fname", ".numba_config.yaml")
     settings.reload_config()  # as where Numba is imported

@@ -71,8 +71,7 @@ def test_new_word_is_completed_after_a_blank():
     assert "algo=dqn" in complete("python -m rltrain algo=d", SHIPPED)
 
 
-def test_paths_are_completed(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_paths_are_completed(tmp_path):
     (tmp_path / "outputs/run").mkdir(parents=True)
     (tmp_path / "prices.csv").touch()
     assert set(completed("checkpoint=")) == {"checkpoint=latest", "checkpoint=outputs/"} | {
@@ -88,9 +87,8 @@ def test_a_folder_that_cannot_be_looked_into_has_no_completions(x):
 
 
 @pytest.mark.parametrize("x", ["a b", "it's", "$(touch x)", "a*", "[a]", "{x}", "a\\b", "é", "a=b"])
-def test_names_that_a_shell_would_change_are_not_completed(tmp_path, monkeypatch, x):
+def test_names_that_a_shell_would_change_are_not_completed(tmp_path, x):
     """Defect: a folder with a blank was two words, and bash would run what stands in $(…)."""
-    monkeypatch.chdir(tmp_path)
     (tmp_path / x).mkdir()
     offered = x in ("é", "a=b")
     assert completed("runs=") == [f"runs={x}/"] * offered

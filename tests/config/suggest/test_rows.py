@@ -7,10 +7,9 @@ import pytest
 
 from rltrain import main as entry
 from rltrain.config.catalog import SHIPPED
-from rltrain.config.command_line import read
-from rltrain.config.compose import compose_checked
 from rltrain.config.suggest.aliases import choice_aliases, tables
 from rltrain.errors import UsageError
+from tests.config.suggest.test_kept_arguments import composed
 from tests.marks import slow_except
 
 TEAMS = ("qmix", "vdn", "iql", "qplex", "qtran", "ow_qmix", "cw_qmix", "qatten", "qplex_attention")
@@ -23,11 +22,6 @@ VALUES = sorted(
     for name in row.theirs.split()
     for value in row.values
 )
-
-
-def composed(words):
-    entry.require_overrides(read(words), words)
-    compose_checked(words)
 
 
 def problem(base, word):
