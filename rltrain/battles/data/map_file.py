@@ -189,7 +189,8 @@ def _require_places(ground: Ground, groups: tuple[Group, ...]) -> None:
     for group in groups:
         if not ground.fits(UNITS[group.unit], group.x, group.y):
             raise Fault(
-                f"has a {group.unit} at [{group.x:g}, {group.y:g}], in a wall or next to one"
+                f"has a {group.unit} at [{group.x:g}, {group.y:g}], in a wall or next to one, "
+                "or at the edge of the map"
             )
     for one, other in combinations(groups, 2):
         units = UNITS[one.unit], UNITS[other.unit]

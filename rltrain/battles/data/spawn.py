@@ -18,7 +18,7 @@ import numpy as np
 
 from rltrain.battles.data.map_data import SIZE, Group, MapData
 from rltrain.battles.data.recorded import Point, Positions
-from rltrain.battles.data.terrain import pathable_cells, wall_segments
+from rltrain.battles.data.terrain import layer_boxes, pathable_cells, wall_segments
 from rltrain.battles.data.units import UnitType
 
 Lattice = Callable[[float], Iterator[Point]]
@@ -34,13 +34,18 @@ class Ground:
 
     def __init__(self, terrain: str) -> None:
         self.cells = pathable_cells(terrain)
+        self.boxes = layer_boxes(self.cells)
         self.walls = wall_segments(self.cells).astype(np.float64)
 
     def fits(self, unit: UnitType, x: float, y: float) -> bool:
-        """Whether the disc of a unit lies in pathable cells; those in the air fit everywhere."""
+        """Whether the disc of a unit lies in pathable cells, or in the box of another layer."""
+        x_from, y_from, x_to, y_to = self.boxes[unit.layer]
+        gap = min(x - x_from, y - y_from, x_to - x, y_to - y)
+        if gap < unit.separation_radius - 1e-6:
+            return False
         if unit.layer != "ground":
             return True
-        if not (0 <= x < SIZE and 0 <= y < SIZE) or not self.cells[int(x), int(y)]:
+        if not self.cells[int(x), int(y)]:
             return False
         start, along = self.walls[:, :2], self.walls[:, 2:] - self.walls[:, :2]
         share = ((np.array([x, y]) - start) * along).sum(1) / (along * along).sum(1)

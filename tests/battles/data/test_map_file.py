@@ -127,6 +127,11 @@ FAULTS = [
     (("[4, 3]", "[4]"), r"the place \[4\]"),
     (("[4, 3]", "[7.5, 4]"), r"a marine at \[7.5, 4\], in a wall or next to one"),
     (("[4, 3]", "[20, 3]"), r"a marine at \[20, 3\], in a wall or next to one"),
+    (
+        ("zealot, places: [[12, 3], [12", "colossus, places: [[20, 3], [12"),
+        r"a colossus at \[20, 3\]",
+    ),
+    (("zealot, places: [[12, 3]", "medivac, places: [[0.5, 3]"), r"a medivac at \[0.5, 3\].* edge"),
     (("[12, 5]", "[12, 3.2]"), r"a zealot and a zealot on one place, \[12, 3\] and \[12, 3.2\]"),
     (("[12, 5]", "[4, 3]"), "a marine and a zealot on one place"),
     (("- {unit: marine, count: 3, at: [4, 3]}", "  []"), "no units in allies"),

@@ -7,6 +7,7 @@ import pytest
 
 from rltrain.battles.data.maps import find_map
 from rltrain.battles.data.spawn import Ground, attack_goals, lattice, start_points
+from rltrain.battles.data.terrain import layer_boxes, pathable_cells
 
 
 def created(map_name: str, first: int, count: int) -> set[tuple[float, float]]:
@@ -99,3 +100,13 @@ def test_no_unit_is_sent_into_a_wall(map_name: str) -> None:
     ground, goals = Ground(row.terrain), attack_goals(row, start_points(row))
     for unit, goal in zip(row.unit_types, goals, strict=True):
         assert ground.fits(unit, *goal)
+
+
+@pytest.mark.parametrize("map_name", ["64c", "10c_vs_64c", "MMM", "1c3s5z"])
+def test_no_unit_begins_outside_the_box_that_movement_keeps_it_in(map_name: str) -> None:
+    row = find_map(map_name)
+    boxes, points = layer_boxes(pathable_cells(row.terrain)), start_points(row)
+    for unit, *places in zip(row.unit_types, points, attack_goals(row, points), strict=True):
+        low, high = np.array(boxes[unit.layer]).reshape(2, 2)
+        assert (places >= low + unit.separation_radius).all()
+        assert (places <= high - unit.separation_radius).all()
