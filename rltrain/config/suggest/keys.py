@@ -97,9 +97,10 @@ def _key_answers(key: str, value: str, known: Tree, catalog: Catalog) -> Iterato
     takes_any = root == "env" and "env.kwargs" in known and name not in NAMED_BY
     keyword = shell_word(f"+env.kwargs.{as_typed}={value}")
     if name in catalog.homes and name not in known:
+        belongs = f"{name} belongs to {', '.join(catalog.homes[name])}"
         if takes_any and all(home.startswith("env=") for home in catalog.homes[name]):
-            yield Answer((keyword,), why="if the environment takes it")
-        yield from typed(name, why=f"{name} belongs to {', '.join(catalog.homes[name])}")
+            yield Answer((keyword,), why=f"if the environment takes it; {belongs}")
+        yield from typed(name, why=belongs)
     same_end = [k for k in values if k.endswith(f".{name}")]
     theirs, own = [*foreign(name, value, known, catalog)], [*typed(*same_end)]
     if len(same_end) == 1 and (not theirs or own[0].typed == theirs[0].typed):

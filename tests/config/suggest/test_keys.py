@@ -68,6 +68,10 @@ NAMES = {
     ),
     "own option in capitals": (["env=mpe", "env.kwargs.N=5"], "Type +env.kwargs.N=5 ("),
     "own option": (["env=gymnasium", *DQN[:1], "env.size=5"], "Type +env.kwargs.size=5 (if the"),
+    "of two-sided environments": (
+        ["env=cartpole", *DQN[:1], "env.opponent=self"],
+        "(if the environment takes it; env.opponent belongs to env=magent, env=mpe, env=pettingz",
+    ),
     "like no other key": (["env=gymnasium", *DQN[:1], "env.g=5"], "Type +env.kwargs.g=5 (if the"),
     "like another key": (["env=gymnasium", *DQN[:1], "env.max_step=5"], "env.max_episode_steps=5?"),
     "typo below a free-form node": (["algo.optimizer.epss=1"], "Did you mean algo.optimizer.eps=1"),
