@@ -18,7 +18,12 @@ def build_drawn(map_data: MapData, options: Options, n_envs: int) -> tuple[Roste
     """The distributions of a scenario's teams, and its constants with tables of units for each of E
     battles, empty until teams are drawn."""
     race = find_race(map_data)
-    scene, by_id = build_scene(_one_of_each(map_data), options), sorted(race.weights)
+    one_of_each = replace(
+        map_data,
+        allies=tuple(Group(name, 1, 8, 16) for name in map_data.drawn_from),
+        enemies=tuple(Group(name, 1, 24, 16) for name in map_data.drawn_from),
+    )
+    scene, by_id = build_scene(one_of_each, options), sorted(race.weights)
     roster = Roster(
         n_agents=map_data.n_agents,
         cumulative=np.cumsum(list(race.weights.values())).astype(np.float32),
@@ -51,12 +56,3 @@ def build_drawn(map_data: MapData, options: Options, n_envs: int) -> tuple[Roste
         first_mark=np.zeros((n_envs, len(M), units), np.int32),
     )
     return roster, drawn
-
-
-def _one_of_each(map_data: MapData) -> MapData:
-    """The scenario with one unit of every type on both sides: a table of types."""
-    return replace(
-        map_data,
-        allies=tuple(Group(name, 1, 8, 16) for name in map_data.drawn_from),
-        enemies=tuple(Group(name, 1, 24, 16) for name in map_data.drawn_from),
-    )

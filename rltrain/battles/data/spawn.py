@@ -41,10 +41,9 @@ class Ground:
         """Whether the disc of a unit lies in pathable cells, or in the box of another layer."""
         x_from, y_from, x_to, y_to = self.boxes[unit.layer]
         gap = min(x - x_from, y - y_from, x_to - x, y_to - y)
-        if gap < unit.separation_radius - 1e-6:
-            return False
-        if unit.layer != "ground":
-            return True
+        inside = bool(gap >= unit.separation_radius - 1e-6)
+        if unit.layer != "ground" or not inside:
+            return inside
         if not self.cells[int(x), int(y)]:
             return False
         start, along = self.walls[:, :2], self.walls[:, 2:] - self.walls[:, :2]
@@ -54,10 +53,7 @@ class Ground:
         return bool(gap >= unit.separation_radius - 1e-6)
 
     def connects(self, a: Point, b: Point) -> bool:
-        """Whether no wall lies on the straight line between two points; true if one begins in a
-        wall."""
-        if not self.cells[int(a[0]), int(a[1])]:
-            return True
+        """Whether no wall lies on the straight line between two points."""
         n = 2 + math.ceil(PLACES_PER_CELL * math.dist(a, b))
         x, y = np.linspace(a, b, n).astype(int).T
         return bool(self.cells[x, y].all())

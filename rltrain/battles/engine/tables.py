@@ -16,7 +16,6 @@ from rltrain.battles.data.units import (
     LAYERS,
     LOOPS_PER_SECOND,
     WEAPONS,
-    UnitType,
     can_heal,
     can_hit,
     damage_per_hit,
@@ -67,7 +66,10 @@ def build_scene_at(
         loops=options.step_mul,
         smaclite=False,
         heals=map_data.heals,
-        special=any(map(_is_special, units)),
+        special=any(
+            unit.weapon != "instant" or unit.shield > 0 or unit.health_regeneration > 0
+            for unit in units
+        ),
         bursts=any(unit.weapon == "blast" for unit in units),
         chases=map_data.chases,
         any_place=False,
@@ -157,7 +159,7 @@ def build_reward(map_data: MapData, options: Options) -> Reward:
 def _parameters(map_data: MapData, options: Options) -> np.ndarray:
     units, names = map_data.unit_types, map_data.ally_types + map_data.enemy_types
     table = np.zeros((len(P), len(units)), np.float32)
-    boxes = terrain.layer_boxes(terrain.pathable_cells(map_data.terrain))
+    boxes = ground_of(map_data.terrain).boxes
     for i, unit in enumerate(units):
         same_layer = [other for other in units if other.layer == unit.layer]
         widest = max(other.separation_radius for other in same_layer)
@@ -198,10 +200,6 @@ def _parameters(map_data: MapData, options: Options) -> np.ndarray:
             table[P.SIGHT, i] = unit.sight
             table[P.SHOOT, i] = max(shoots, options.min_attack_range)
     return table
-
-
-def _is_special(unit: UnitType) -> bool:
-    return unit.weapon != "instant" or unit.shield > 0 or unit.health_regeneration > 0
 
 
 def _effects(map_data: MapData) -> np.ndarray:
