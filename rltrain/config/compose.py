@@ -178,7 +178,8 @@ def compose_parsed(
         if chosen.wrong or not all(sets_known(o, known) for o in values):
             from rltrain.config.names import refuse_wrong
 
-            right = [o for o in choices if o.key_or_group not in chosen.wrong]
+            here = {"mode", *catalog.groups}.difference(chosen.wrong)
+            right = [o for o in parsed if o.key_or_group in here]
             known, tried = copy.deepcopy(chosen.tree), [partial(refusal, catalog, right)]
             refuse_wrong(values, known, chosen.wrong, custom, catalog, *(tried if tries else ()))
         untyped = with_targets(chosen.tree, custom) if custom else chosen.tree

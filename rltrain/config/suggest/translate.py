@@ -11,6 +11,7 @@ from os.path import exists
 from pathlib import Path
 
 from rltrain.battles.data.maps import MAPS
+from rltrain.common.checkpoint.opponent_files import BUILTIN, SCRIPTED
 from rltrain.config.catalog import FREE_FORM, Catalog, Tree
 from rltrain.config.command_line import STRANGE, intended, shell_word
 from rltrain.config.suggest.aliases import EVALUATE, commands, names_of_settings
@@ -31,7 +32,10 @@ TAKEN = {
 }
 """Which overrides a mode takes, and why not the others."""
 COUNTED = {"": "total_env_steps", "evaluate": "test.episodes", "tune": "tune.trials"}
+COUNTED |= {"match": "match.battles"}
 """The key that a number without a name sets, by mode."""
+LISTED = {"report": "runs", "match": "checkpoints"}
+"""The key that takes several words without a name, by mode."""
 
 
 @dataclass
@@ -226,10 +230,12 @@ def _word(word: str, known: Tree, catalog: Catalog, done: Translation, before: T
             done.left_out.append(f"{word} (type {word}=NAME; rltrain --help {word} lists them)")
     elif done.value("resume") == "latest":
         done.add(shell_word(f"resume={word}"))
-    elif done.value("mode") == "report" and ("/" in word or exists(word) or word == "outputs"):
-        earlier = done.value("runs").strip("[]")
-        done.overrides["runs"] = shell_word(
-            f"runs=[{earlier},{word}]" if earlier else f"runs={word}"
+    elif (key := LISTED.get(done.value("mode"))) and (
+        "/" in word or exists(word) or word in ("outputs", BUILTIN, *SCRIPTED)
+    ):
+        earlier = done.value(key).strip("[]")
+        done.overrides[key] = shell_word(
+            f"{key}=[{earlier},{word}]" if earlier else f"{key}={word}"
         )
     elif done.value("mode") == "init":
         done.add(shell_word(f"init.folder={word}"))

@@ -68,6 +68,11 @@ NAMES = {
     ),
     "own option in capitals": (["env=mpe", "env.kwargs.N=5"], "Type +env.kwargs.N=5 ("),
     "own option": (["env=gymnasium", *DQN[:1], "env.size=5"], "Type +env.kwargs.size=5 (if the"),
+    "map": (["algo=qmix", "env=smac", "env.map=8m"], "Type env.map_name=8m."),
+    "in a mode that the choices need": (
+        ["mode=evaluate", "algo=scripted", "algo.policy=focus", "env=smac", "map=8m"],
+        "Type env.map_name=8m.",
+    ),
     "of two-sided environments": (
         ["env=cartpole", *DQN[:1], "env.opponent=self"],
         "(if the environment takes it; env.opponent belongs to env=magent, env=mpe, env=pettingz",
