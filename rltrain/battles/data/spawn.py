@@ -44,13 +44,11 @@ class Ground:
         inside = bool(gap >= unit.separation_radius - 1e-6)
         if unit.layer != "ground" or not inside:
             return inside
-        if not self.cells[int(x), int(y)]:
-            return False
         start, along = self.walls[:, :2], self.walls[:, 2:] - self.walls[:, :2]
         share = ((np.array([x, y]) - start) * along).sum(1) / (along * along).sum(1)
         nearest = start + share.clip(0, 1)[:, None] * along
         gap = np.hypot(nearest[:, 0] - x, nearest[:, 1] - y).min()
-        return bool(gap >= unit.separation_radius - 1e-6)
+        return bool(gap >= unit.separation_radius - 1e-6 and self.cells[int(x), int(y)])
 
     def connects(self, a: Point, b: Point) -> bool:
         """Whether no wall lies on the straight line between two points."""

@@ -132,10 +132,8 @@ def build_view(map_data: MapData, options: Options, max_distance: int, ready_in:
 
 
 def _is_limited(options: Options) -> bool:
-    everything = options.action_mask and options.prob_obs_enemy == 1
-    return (
-        not everything or options.conic_fov or options.fully_observable or options.zero_enemy_block
-    )
+    partly = not options.action_mask or options.prob_obs_enemy != 1
+    return partly or options.conic_fov or options.fully_observable or options.zero_enemy_block
 
 
 def build_reward(map_data: MapData, options: Options) -> Reward:
