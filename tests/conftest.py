@@ -8,6 +8,7 @@ import itertools
 import logging
 import os
 import shutil
+import signal
 import sys
 from multiprocessing import forkserver
 from pathlib import Path
@@ -142,6 +143,17 @@ def tmp_path(folders):
 def own_folder(tmp_path):
     """The current folder."""
     return tmp_path
+
+
+@pytest.fixture
+def no_nohup():
+    """SIGHUP and SIGINT as they are unless ``nohup`` or a background job runs the tests, which
+    ignore them, as does then all that they start."""
+    usual = {signal.SIGHUP: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture

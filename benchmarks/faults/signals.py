@@ -63,6 +63,8 @@ UNBORN = 6.0  # seconds after which no process may be left over
 def cases(folder: Path, seed: int, n_cases: int | None) -> Iterator[tuple[str, str | None]]:
     """All phases with all signals, or so many of them."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)  # what is left over becomes our child
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job may ignore both,
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and then all that it starts
     rng = random.Random(seed)
     warm_up(folder)
     made = [

@@ -30,7 +30,7 @@ class Endless(gymnasium.Env):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
-def test_an_evaluation_is_left_in_order(own_folder, name):
+def test_an_evaluation_is_left_in_order(own_folder, no_nohup, name):
     """Defect: SIGTERM and SIGHUP ended commands other than training on the spot."""
     (own_folder / "endless.py").write_text(ENV)
     words = ["mode=evaluate", "algo=scripted", "algo.policy=random", "env=gymnasium"]

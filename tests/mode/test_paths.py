@@ -215,7 +215,7 @@ def test_the_advice_where_a_run_to_resume_cannot_be_written(trained, monkeypatch
 @pytest.mark.parametrize(
     "imported", ["rltrain.common.machine.streams", "hydra.core.plugins", "torch", "rltrain.trainer"]
 )
-def test_ctrl_c_while_the_command_is_imported_is_quiet(own_folder, imported):
+def test_ctrl_c_while_the_command_is_imported_is_quiet(own_folder, no_nohup, imported):
     """When a module has just been imported: Python itself says so on standard error. Where Ctrl-C
     meets an ``exec`` of a text, Python ends as the signal does.
     """

@@ -18,6 +18,8 @@ from rltrain.mode import train
 from rltrain.mode.signals import Interrupts, handling
 from tests.helpers import nothing_written
 
+pytestmark = pytest.mark.usefixtures("no_nohup")
+
 
 class FakeTrainer(SimpleNamespace):
     def stop(self, why, *, interrupted):
@@ -51,20 +53,10 @@ def test_sigterm_is_announced_alike(tmp_path, caplog):
     assert "with no checkpoint, since there is none yet." in said
 
 
-@pytest.fixture
-def under_no_nohup():
-    """SIGHUP and SIGINT as they are unless ``nohup`` or a background job runs the tests."""
-    usual = {signal.SIGHUP: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
-    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
-
-
 @pytest.mark.parametrize(
     ("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129), ("SIGUSR1", 85)]
 )
-def test_every_signal_has_its_exit_code(tmp_path, name, code, under_no_nohup):
+def test_every_signal_has_its_exit_code(tmp_path, name, code):
     trainer = FakeTrainer(run_dir=tmp_path)
     interrupts = Interrupts([trainer])
     with handling(interrupts.handle):
@@ -105,7 +97,7 @@ def test_before_there_is_a_trainer_a_signal_stops_at_once(
     ],
 )
 def test_a_signal_before_the_first_run_has_its_exit_code(
-    monkeypatch, exit_code, under_no_nohup, moment, overrides, name, code
+    monkeypatch, exit_code, moment, overrides, name, code
 ):
     """Defect: SIGUSR1 killed the command, which no cluster requeues."""
     signalled = lambda *about, **more: os.kill(os.getpid(), signal.Signals[name])  # noqa: E731
@@ -185,7 +177,7 @@ MOMENTS = (
 @pytest.mark.parametrize("how", ["before", "after", "ignored"])
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_signal_before_the_first_step_is_recorded(
-    command, small, own_folder, monkeypatch, under_no_nohup, moment, how, name, code
+    command, small, own_folder, monkeypatch, moment, how, name, code
 ):
     """``ignored`` is where Python drops what a handler raises, as in a ``__del__``."""
     module, function = moment.split(".")

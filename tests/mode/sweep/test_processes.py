@@ -78,7 +78,7 @@ def test_a_run_that_was_killed_does_not_go_on_running_in_its_record(own_folder):
     assert (job.record["status"], job.record["exit_code"]) == ("failed", 3)
 
 
-def test_ctrl_c_while_a_job_starts_prints_no_traceback(own_folder):
+def test_ctrl_c_while_a_job_starts_prints_no_traceback(own_folder, no_nohup):
     """Defect: until Python's own handler was replaced, the imports of the job ended in one."""
     (job,) = jobs(own_folder, "finish")
     ours = processes(1, program=Processes.program)

@@ -14,6 +14,8 @@ pytest.importorskip("optuna")
 
 from tests.marks import slow_except
 
+pytestmark = pytest.mark.usefixtures("no_nohup")
+
 CODES = {"SIGUSR1": 85, "SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129, "SIGKILL": -9}
 STUDY = [
     *("mode=tune", "algo=dqn", "env=cartpole", "total_env_steps=1e6", "test.interval=200"),
