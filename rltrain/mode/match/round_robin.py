@@ -19,8 +19,8 @@ from pydantic import Field
 from rltrain.common import checkpoint
 from rltrain.common.files import (
     JsonObject,
+    dated,
     drop_temporary,
-    json_object,
     locked,
     put_text,
     require_plain,
@@ -38,9 +38,12 @@ from rltrain.mode.match.match_results import PAGE, Match, as_json, pairing_row, 
 from rltrain.mode.messages.warnings import remarks_on_tests
 from rltrain.mode.sweep.plan import digest
 from rltrain.report.ratings import Results, rate
+from rltrain.report.run_data import read_object
 
 log = logging.getLogger("rltrain")
 FILE = "match.json"
+LARGEST_FILE = 1 << 28
+"""Largest one that is read, in bytes."""
 Count = Annotated[int, Field(ge=0)]
 VIDEO = r"[0-9-]{1,40}/[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}"
 EPISODES = r"(battle|episodes)-[0-9]{1,18}\.html"
@@ -90,18 +93,14 @@ def match(
     }
     every = list(itertools.combinations(agents, 2))
     record: JsonObject = {"request": request}
-    folder = begun(request)
-    if folder is None:
-        new = results_folder("match")
-        require_writable(new, advice=ELSEWHERE)
-        with locked(new.parent):  # of two equal commands at once the other one finds this match
-            folder = begun(request)
-            if folder is None:
-                folder = new
-                put_text(folder / FILE, json_text(record | {"pairings": []}))
-            else:
-                new.rmdir()
-    require_writable(folder, advice=ELSEWHERE)
+    place = dated("match").parent
+    require_writable(place, advice=ELSEWHERE)
+    place.mkdir(parents=True, exist_ok=True)
+    with locked(place):  # of two equal commands at once the later one finds the other's match
+        folder = begun(request) or results_folder("match")
+        require_writable(folder, advice=ELSEWHERE)
+        if not (folder / FILE).exists():
+            put_text(folder / FILE, json_text(record | {"pairings": []}))
     require_no_folders(folder, PAGE)
     screen, pairings = Screen(quiet=not loud), read_pairings(folder / FILE, every, number)
     screen.lines(
@@ -147,9 +146,8 @@ def require_able(agents: Sequence[MatchAgent], battles: int) -> tuple[JsonObject
     about: JsonObject = {}
     remarks: dict[str, None] = {}
     for first, second in zip(agents, [*agents[1:], agents[0]], strict=True):
-        for one, other in ((first, second), (second, first)):
-            if one.settings is None:
-                continue
+        for one, other in pairing_sides(first, second):
+            assert one.settings is not None
             try:
                 rollout = build(playing(one, other, 1), one.source)
             except UsageError as error:
@@ -180,17 +178,17 @@ def identity(agent: MatchAgent) -> JsonObject:
 
 
 def begun(request: JsonObject) -> Path | None:
-    """The folder of a match that this request has started, if any. A file that is not JSON is
-    skipped.
+    """The folder of a match that this request has started, if any; unreadable ones are skipped.
 
     Raises:
         CheckpointError: there is a link or a device in it.
     """
     same = json.loads(json.dumps(request))
     for path in sorted(Path.cwd().glob(f"outputs/match/*/{FILE}"), reverse=True):
-        record = json_object(path)
-        if not record:
-            log.warning("%s is damaged and is skipped: it is not a JSON object.", shown(path))
+        problems: list[str] = []
+        record = read_object(path, problems, LARGEST_FILE)
+        for problem in problems:
+            log.warning("%s: %s", shown(path.parent), problem)
         if record.get("request") == same:
             require_plain(path.parent)
             return path.parent
@@ -209,7 +207,7 @@ def read_pairings(
     Raises:
         CheckpointError: they differ, or were not written by a match.
     """
-    pairings: Any = json_object(path).get("pairings")
+    pairings: Any = read_object(path, [], LARGEST_FILE).get("pairings")
     try:
         saved = read_strictly(tuple[SavedPairing, ...], json.dumps(pairings))
         if len(saved) > len(every):
@@ -223,7 +221,7 @@ def read_pairings(
                 played, expected = one.wins + one.draws + one.losses, battles // len(sides)
                 if played != expected:
                     raise ValueError(f"{i}: expected {expected} battles on a side, got {played}")
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise CheckpointError(
             f"{shown(path)} is damaged: its finished pairings cannot be read ({error}). Delete "
             "its folder, and the same command begins the match again."

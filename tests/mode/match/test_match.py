@@ -1,6 +1,7 @@
 """Matches: what is played and counted, what an interrupted one repeats, and what is refused."""
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import rltrain
-from rltrain.common.files import put_text
+from rltrain.common.files import put_text, take_lock
 from rltrain.common.machine import places
 from rltrain.errors import CheckpointError, StorageError, UsageError
 from rltrain.main import run
@@ -129,22 +130,26 @@ def test_a_match_is_found_again_from_its_beginning_on(monkeypatch):
     assert len([*Path("outputs/match").iterdir()]) == 1
 
 
-def test_of_two_equal_commands_at_once_the_later_one_joins_the_match(monkeypatch):
-    command, begun, n_asked = words("closest, builtin", 2, *MAP), round_robin.begun, []
+def test_of_two_equal_commands_at_once_the_later_one_joins_the_match(monkeypatch, caplog):
+    """Defect: a file that could not be read was reported twice, as "not a JSON object"."""
+    Path("outputs/match/other/match.json").mkdir(parents=True)
+    command, look = words("closest, builtin", 2, *MAP), round_robin.begun
+
+    def locked_out(request):
+        """The other one waits until the match of this one is there."""
+        handle = os.open("outputs/match", os.O_RDONLY)
+        assert take_lock(handle) is False
+        os.close(handle)
+        return look(request)
+
+    monkeypatch.setattr(round_robin, "begun", locked_out)
     monkeypatch.setattr(round_robin, "pairing", lambda *of: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        run(command)
-    (folder,) = Path("outputs/match").iterdir()
-
-    def late(*of):
-        """The other one's match is not there yet when it is looked for first."""
-        n_asked.append(of)
-        return begun(*of) if len(n_asked) > 1 else None
-
-    monkeypatch.setattr(round_robin, "begun", late)
-    with pytest.raises(ZeroDivisionError):
-        run(command)
-    assert [*Path("outputs/match").iterdir()] == [folder]
+    for n in (1, 2):
+        with pytest.raises(ZeroDivisionError):
+            run(command)
+        assert len([*Path("outputs/match").glob("*/match.json")]) == 2
+        assert caplog.text.count("outputs/match/other: match.json is left out, since ") == n
+    assert "it cannot be read (match.json is a folder)" in caplog.text
 
 
 def test_the_same_match_from_python(teams):
@@ -303,5 +308,5 @@ def test_a_pairing_that_cannot_be_written_is_shown(teams, monkeypatch, capsys):
 def test_a_match_begins_where_it_can_be_written(teams, monkeypatch):
     monkeypatch.setattr(places, "TemporaryFile", read_only)
     monkeypatch.setattr(round_robin, "pairing", None)
-    with pytest.raises(UsageError, match=r"match/.* cannot be written: Read-only .* a folder of"):
+    with pytest.raises(UsageError, match=r"match cannot be written: Read-only .* a folder of"):
         run(words(f"{teams[0]}, closest", 2))
