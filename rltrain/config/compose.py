@@ -23,7 +23,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from rltrain.common.files import absolute_path
+from rltrain.common.files import absolute_path, refuse_special
 from rltrain.config.catalog import SEVERAL, SHIPPED, WHOLE_GROUPS, Catalog, MutableTree, Tree
 from rltrain.config.overrides import (
     flat_keys,
@@ -261,6 +261,8 @@ def repeated(overrides: Sequence[str]) -> Composition:
 
     path = absolute_path(str(typed_value(overrides, "config")))
     file = path / "config.json" if path.is_dir() else path
+    if file != path and file.is_symlink():
+        refuse_special(path, file)
     parsed = [o for o in parse(overrides) if o.key_or_group != "config"]
     problems = [text for o in parsed if sets_hydra(o) for text in hydra_problem(o)]
     problems += [

@@ -53,6 +53,13 @@ def test_no_link_in_a_run_folder_is_followed(trained, own_folder, name):
         assert f"{trained / name} is a link to {target}" in str(refused.value)
 
 
+def test_a_run_of_which_the_configuration_is_a_link_is_not_repeated(trained, own_folder):
+    """Defect: it was read."""
+    put_link(trained, "config.json", outside(own_folder, "config.json"))
+    with unchanged(own_folder), pytest.raises(CheckpointError, match=r"config\.json is a link to"):
+        run([f"config={trained}"])
+
+
 @pytest.mark.parametrize("mode", ["watch", "export", "push"])
 @pytest.mark.parametrize("target", ["file", "nowhere", "/dev/zero", "~/.ssh"])
 def test_every_command_that_reads_a_run_refuses_links(trained, own_folder, mode, target):
