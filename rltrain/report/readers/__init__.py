@@ -16,7 +16,7 @@ from pathlib import Path
 from rltrain.common.files import walk
 from rltrain.common.json_text import is_number
 from rltrain.common.machine.places import LONGEST_NAME, STUDY
-from rltrain.errors import UsageError
+from rltrain.errors import UsageError, described
 from rltrain.report.readers import cleanrl, rllib, rltrain_runs, sacred, stable_baselines3
 from rltrain.report.readers.published import PREFIX, published_runs
 from rltrain.report.run_data import Run, beside_runs, possible
@@ -109,6 +109,6 @@ def readable(folder: Path, names: Sequence[str], left: list[str]) -> Run | None:
         raise
     except Exception as error:
         left.append(
-            f"{folder} is left out, since it cannot be read: {type(error).__name__}: {error!s:.500}"
+            f"{folder} is left out, since it cannot be read: {described(error).rstrip('.'):.500}"
         )
         return None

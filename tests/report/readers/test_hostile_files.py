@@ -254,6 +254,7 @@ def test_a_run_with_a_link_in_it_is_left_out_and_named(command, tmp_path, at, ki
     page = (tmp_path / "out/report.html").read_text(encoding="utf-8")
     assert "runs/bad is left out" in page
     assert f"bad/{at} is a" in page
+    assert "it.." not in page
     assert "href" not in page
 
 
