@@ -39,7 +39,7 @@ def read_spec(record: Mapping[str, object]) -> EnvSpec:
         ValueError: a field that is unknown, missing or of a different type, or no space.
     """
     if unknown := set(record) - {field.name for field in fields(EnvSpec)}:
-        raise ValueError(f"unknown field {', '.join(sorted(unknown))}")
+        raise ValueError(f"unknown field {min(unknown):.80}")
     try:
         spec = SPEC.validate_python(record)
     except ValidationError as error:

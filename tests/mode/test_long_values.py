@@ -14,6 +14,7 @@ from rltrain.common.files import put_text
 from rltrain.config.catalog import SHIPPED
 from rltrain.config.compose import compose_checked
 from rltrain.errors import RltrainError, UsageError
+from rltrain.mode.sweep.plan import SweepJob, plan_for
 from rltrain.mode.tune.command import begin
 from rltrain.mode.tune.trials import StudySetup, config_digest
 from rltrain.offline.shards import INDEX
@@ -24,10 +25,20 @@ LONG = "x" * 20_000
 RUN = ("algo=dqn", "env=cartpole")
 
 
+MANY = dict.fromkeys(map(str, range(1000)), LONG)
+
+
 def damaged(tree):
-    """Copies of a tree with a long text in the place of one value each."""
+    """Copies of a tree with a long text in the place of one value or name each, and with many names
+    or values beside it.
+    """
     for at in filter(None, paths(tree)):
         yield changed(tree, at, lambda node, key: node.__setitem__(key, LONG))
+        if isinstance(at[-1], str):
+            yield changed(tree, at, lambda node, key: node.__setitem__(LONG, node.pop(key)))
+            yield changed(tree, at, lambda node, key: node.update(MANY))
+        else:
+            yield changed(tree, at, lambda node, key: node.extend([node[key]] * 1000))
 
 
 def require_short(path, texts, reads):
@@ -99,6 +110,15 @@ def test_of_a_manifest_of_a_checkpoint(tmp_path):
     trees = [*damaged(whole), {**whole, "files": {LONG: {"bytes": 1, "sha256": ""}}}]
     texts = [json.dumps(t | {"sha256": own_digest(t)}) for t in trees]
     require_short(folder / MANIFEST, texts, lambda: checkpoint.find(folder))
+
+
+def test_of_a_sweep(tmp_path):
+    settings = [compose_checked(RUN).settings()]
+    begin_sweep = lambda: plan_for(("seed=1",), settings, tmp_path / "s")  # noqa: E731
+    plan, _ = begin_sweep()
+    plan.with_jobs([SweepJob(plan.folder / "0", ("seed=1",))]).write()
+    texts = [json.dumps(t) for t in damaged(json.loads((tmp_path / "s/sweep.json").read_text()))]
+    require_short(tmp_path / "s/sweep.json", texts, begin_sweep)
 
 
 def test_of_a_study(own_folder):

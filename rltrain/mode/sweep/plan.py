@@ -135,8 +135,8 @@ class SweepPlan:
             if known.setdefault(job.name, job).overrides != job.overrides:
                 raise UsageError(
                     f"{job.folder} belongs to another job of this sweep "
-                    f"({' '.join(known[job.name].overrides)}). Type hydra.sweep.dir=FOLDER for its "
-                    "own folder."
+                    f"({' '.join(known[job.name].overrides):.300}). Type hydra.sweep.dir=FOLDER "
+                    "for its own folder."
                 )
         return replace(self, jobs=tuple(known.values()), n_jobs=max(self.n_jobs, len(known)))
 
@@ -253,7 +253,7 @@ def plan_for(
                 raise UsageError(f"{typed} holds this sweep, and all of its runs are finished.")
             return plan, True
         raise UsageError(
-            f"{typed} holds another sweep ({' '.join(plan.overrides)}). Choose another "
+            f"{typed} holds another sweep ({' '.join(plan.overrides):.300}). Choose another "
             f"hydra.sweep.dir, leave it out, or type resume={shlex.quote(str(typed))} to continue "
             "that one."
         )
