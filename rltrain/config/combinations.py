@@ -79,7 +79,8 @@ class Facts(Formatter):
         return kwargs[field_name] if field_name in kwargs else self.value(field_name), field_name
 
     def convert_field(self, value: object, conversion: object) -> object:
-        return type(value).__name__ if conversion == "t" else value
+        # a compiled part has the name of the class that it stands for
+        return getattr(value, "made_for", type(value)).__name__ if conversion == "t" else value
 
     def format_field(self, value: object, format_spec: str) -> str:
         return format(value, format_spec) if format_spec else show(value)
