@@ -25,7 +25,7 @@ LONG = "x" * 20_000
 RUN = ("algo=dqn", "env=cartpole")
 
 
-MANY = dict.fromkeys(map(str, range(1000)), LONG)
+MANY = dict.fromkeys(map(str, range(1000)), 0)
 
 
 def damaged(tree):
