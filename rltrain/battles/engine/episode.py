@@ -177,7 +177,7 @@ def compute_outcome(unit, param, n_agents, heals, commanded, limit, steps):
 def compute_reward(rule, unit, n_agents, outcome):
     """SMAC's reward (float64): damage dealt and kills, absolute value included, then the bonus of
     the end."""
-    if rule.sparse:
+    if rule.reward_sparse:
         reward = 1.0 if outcome == Outcome.WIN else (-1.0 if outcome == Outcome.DEFEAT else 0.0)
         return reward * rule.factor
     gain = loss = 0.0
@@ -187,16 +187,16 @@ def compute_reward(rule, unit, n_agents, outcome):
             continue
         dies = unit[U.HEALTH, i] <= ZERO
         change = before if dies else before - unit[U.HEALTH, i] - unit[U.SHIELD, i]
-        worth = change + rule.death_value if dies else change
+        worth = change + rule.reward_death_value if dies else change
         if i >= n_agents:
             gain += worth
         else:
-            loss += worth * rule.negative_scale
+            loss += worth * rule.reward_negative_scale
     reward = gain - loss
-    if rule.only_positive:
+    if rule.reward_only_positive:
         reward = max(gain, 0.0) if rule.clamps else abs(gain)
     if outcome == Outcome.WIN:
-        reward += rule.win
+        reward += rule.reward_win
     elif outcome == Outcome.DEFEAT:
-        reward += rule.defeat
+        reward += rule.reward_defeat
     return reward * rule.factor

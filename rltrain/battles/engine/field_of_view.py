@@ -26,13 +26,13 @@ def in_view(view, unit, facing, i, j, reach, inclusive):
     if d2 > reach * reach or (d2 == reach * reach and not inclusive):
         return False
     ahead = dx * facing[i, 0] + dy * facing[i, 1]
-    return not view.conic or d2 == ZERO or ahead > np.sqrt(d2) * view.cone_cosine
+    return not view.conic_fov or d2 == ZERO or ahead > np.sqrt(d2) * view.cone_cosine
 
 
 @njit(inline="always")
 def sees(view, unit, param, facing, i, j):
     """Whether i has j in sight, dead or alive; the end of a cone belongs to it, as in SMACv2."""
-    return in_view(view, unit, facing, i, j, param[P.SIGHT, i], view.conic)
+    return in_view(view, unit, facing, i, j, param[P.SIGHT, i], view.conic_fov)
 
 
 @njit()
@@ -68,11 +68,11 @@ def register(view, unit, param, facing, enemies, watcher, watches, blank, queue,
             continue
         for number in range(watcher.shape[0]):
             m = enemies[number] - A
-            counts = watcher[m] == NO_ONE and (unit[U.HEALTH, A + m] > ZERO or view.blanks)
-            if counts and sees(view, unit, param, facing, i, A + m):
+            counts = unit[U.HEALTH, A + m] > ZERO or view.zero_enemy_block
+            if counts and watcher[m] == NO_ONE and sees(view, unit, param, facing, i, A + m):
                 watcher[m] = i
                 for other in range(A):
-                    watches[other, m] = other == i or draw(rng, e) < view.share_sight
+                    watches[other, m] = other == i or draw(rng, e) < view.prob_obs_enemy
             if watches[i, m] == 0:
                 blank[i] = number + 1
 
@@ -82,7 +82,7 @@ def write_visibility(view, unit, param, facing, enemies, watches, blank, visible
     """Fills visible [A, U] for all pairs of living units: SEEN, and IN_RANGE of an attack or of
     healing."""
     A = view.n_agents
-    shared = view.share_sight < ONE or view.blanks
+    shared = view.prob_obs_enemy < ONE or view.zero_enemy_block
     for i in range(A):
         heals = param[P.ENERGY, i] > ZERO
         for j in range(unit.shape[1]):
@@ -90,12 +90,12 @@ def write_visibility(view, unit, param, facing, enemies, watches, blank, visible
             if unit[U.HEALTH, i] <= ZERO or unit[U.HEALTH, j] <= ZERO:
                 continue
             may = j < A or not shared or watches[i, j - A] != 0
-            if view.see_all or (may and sees(view, unit, param, facing, i, j)):
+            if view.fully_observable or (may and sees(view, unit, param, facing, i, j)):
                 visible[i, j] |= SEEN
             target = (j < A and param[P.ENERGY, j] == ZERO) if heals else j >= A
             if target and in_view(view, unit, facing, i, j, param[P.SHOOT, i], True):
                 visible[i, j] |= IN_RANGE
-        if view.blanks and not view.see_all:
+        if view.zero_enemy_block and not view.fully_observable:
             for number in range(blank[i]):
                 visible[i, enemies[number]] &= IN_RANGE
 
@@ -108,7 +108,7 @@ def write_targets(view, unit, param, enemies, visible, i, avail):
     heals = param[P.ENERGY, i] > ZERO
     for k in range(view.n_agents if heals else view.n_enemies):
         j = k if heals else enemies[k]
-        hidden = view.masked and visible[i, j] & IN_RANGE == 0
+        hidden = view.action_mask and visible[i, j] & IN_RANGE == 0
         patient = not heals or param[P.ENERGY, j] == ZERO
         if unit[U.HEALTH, j] > ZERO and patient and not hidden:
             avail[i, view.first_attack + k] = 1
@@ -125,6 +125,6 @@ def aim(view, param, enemies, visible, facing, i, a):
         return NO_OP
     target = a - view.first_attack
     j = target if param[P.ENERGY, i] > ZERO else enemies[target]
-    if not view.masked and visible[i, j] & IN_RANGE == 0:
+    if not view.action_mask and visible[i, j] & IN_RANGE == 0:
         return NO_OP
     return FIRST_TURN + target

@@ -37,11 +37,12 @@ def write_frame(scene, view, world, frame, e):
     for i in range(view.n_agents):
         if unit[U.HEALTH, i] > ZERO:
             write_moves(view, scene.pathable, unit, i, obs, avail)
-            if view.pathing_grid:
+            if view.obs_pathing_grid:
                 write_surroundings(view, scene.pathable, unit, i, 8, obs, 4)
-            if view.terrain_height:
-                write_surroundings(view, scene.height, unit, i, 9, obs, 4 + 8 * view.pathing_grid)
-            heals = view.heals and param[P.ENERGY, i] > ZERO
+            if view.obs_terrain_height:
+                at = 4 + 8 * view.obs_pathing_grid
+                write_surroundings(view, scene.height, unit, i, 9, obs, at)
+            heals = scene.heals and param[P.ENERGY, i] > ZERO
             if view.limited:
                 write_targets(view, unit, param, enemies[e], visible[e], i, avail)
             elif heals:
@@ -51,9 +52,9 @@ def write_frame(scene, view, world, frame, e):
             write_own(view, param, type_bit, unit, facing, e, i, obs)
         else:
             avail[i, 0] = 1
-        if view.obs_timestep:
+        if view.obs_timestep_number:
             obs[i, obs.shape[1] - 1] = timestep
-    if view.obs_as_state:
+    if view.obs_instead_of_state:
         for i in range(view.n_agents):
             for k in range(obs.shape[1]):
                 state[i * obs.shape[1] + k] = obs[i, k]
@@ -152,7 +153,7 @@ def write_unit(view, param, type_bit, unit, i, k, shield, obs, at):
     obs[i, at + 2] = dx / sight
     obs[i, at + 3] = dy / sight
     p = at + 4
-    if view.all_health:
+    if view.obs_all_health:
         obs[i, p] = unit[U.HEALTH, k] / param[P.HEALTH, k]
         p += 1
         if shield:
@@ -193,10 +194,10 @@ def write_own(view, param, type_bit, unit, facing, e, i, obs):
         if view.shield_ally:
             obs[i, at] = unit[U.SHIELD, i] / max(param[P.SHIELD, i], ONE)
             at += 1
-    if view.own_position:
+    if view.obs_own_pos:
         obs[i, at], obs[i, at + 1] = unit[U.X, i] / SIZE, unit[U.Y, i] / SIZE
         at += 2
-    if view.conic:
+    if view.conic_fov:
         obs[i, at], obs[i, at + 1] = facing[e, i, 0], facing[e, i, 1]
         at += 2
     if view.type_bits > 0:
@@ -210,7 +211,7 @@ def write_state(view, param, type_bit, unit, enemies, facing, last_action, e, ti
     for row in range(A + view.n_enemies):
         k = row if row < A else enemies[e, row - A]
         shield = view.shield_ally if k < A else view.shield_enemy
-        turns = view.conic and k < A
+        turns = view.conic_fov and k < A
         size = (4 if k < A else 3) + shield + 2 * turns + view.type_bits
         if unit[U.HEALTH, k] > ZERO:
             p = at + 1
@@ -234,5 +235,5 @@ def write_state(view, param, type_bit, unit, enemies, facing, last_action, e, ti
             if last_action[e, i] >= 0:
                 state[at + last_action[e, i]] = ONE
             at += view.n_actions
-    if view.state_timestep:
+    if view.state_timestep_number:
         state[at] = timestep

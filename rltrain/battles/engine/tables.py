@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -95,40 +96,30 @@ def build_scene_at(
 def build_view(map_data: MapData, options: Options, max_distance: int, ready_in: int = 1) -> View:
     """The view of this map with these options; positions in states are divided by
     ``max_distance``, and cooldowns show ``ready_in`` loops more than are left."""
-    sizes = compute_sizes(map_data, options)
+    sizes, chosen = compute_sizes(map_data, options), _chosen(View, options)
+    rounded = {name: np.float32(chosen[name]) for name in ("move_amount", "prob_obs_enemy")}
     return View(
         n_agents=map_data.n_agents,
         n_enemies=map_data.n_enemies,
         n_actions=sizes.n_actions,
         first_attack=options.n_actions_no_attack,
-        move_amount=np.float32(options.move_amount),
         max_distance=np.float32(max_distance),
         ready_in=np.float32(ready_in),
         move_size=sizes.move,
         enemy_size=sizes.enemy,
         ally_size=sizes.ally,
         type_bits=map_data.unit_type_bits,
-        heals=map_data.heals,
         shield_ally=bool(map_data.shield_bits[0]),
         shield_enemy=bool(map_data.shield_bits[1]),
-        all_health=options.obs_all_health,
-        own_health=options.own_health,
-        pathing_grid=options.obs_pathing_grid,
-        terrain_height=options.obs_terrain_height,
-        obs_last_action=options.obs_last_action,
-        obs_timestep=options.obs_timestep_number,
-        obs_as_state=options.obs_instead_of_state,
-        state_last_action=options.state_last_action,
-        state_timestep=options.state_timestep_number,
-        own_position=options.obs_own_pos,
         limited=_is_limited(options),
-        conic=options.conic_fov,
         cone_cosine=np.float32(math.cos(math.pi / options.num_fov_actions)),
-        share_sight=np.float32(options.prob_obs_enemy),
-        masked=options.action_mask,
-        see_all=options.fully_observable,
-        blanks=options.zero_enemy_block,
+        **(chosen | rounded),
     )
+
+
+def _chosen(table: type[View | Reward], options: Options) -> dict[str, Any]:
+    """The options that a table has, by name."""
+    return {name: getattr(options, name) for name in table._fields if hasattr(options, name)}
 
 
 def _is_limited(options: Options) -> bool:
@@ -143,14 +134,9 @@ def build_reward(map_data: MapData, options: Options) -> Reward:
     scale = most / options.reward_scale_rate
     constant = options.reward_scale and not map_data.drawn_from
     return Reward(
-        sparse=options.reward_sparse,
-        only_positive=options.reward_only_positive,
         clamps=bool(map_data.drawn_from),
-        death_value=float(options.reward_death_value),
-        win=float(options.reward_win),
-        defeat=float(options.reward_defeat),
-        negative_scale=float(options.reward_negative_scale),
         factor=1.0 / scale if constant else 1.0,
+        **_chosen(Reward, options),
     )
 
 

@@ -148,8 +148,8 @@ FIRST_FACING = -math.pi / 2  # units are created facing down the map
 
 
 class View(NamedTuple):
-    """Contents of observations and states, and the lengths of their blocks. Only scalars, so that
-    inner loops can take it by value."""
+    """Contents of observations and states, and the lengths of their blocks; options by their names
+    in ``Options``. Only scalars, so that inner loops can take it by value."""
 
     n_agents: int
     n_enemies: int
@@ -162,38 +162,37 @@ class View(NamedTuple):
     enemy_size: int
     ally_size: int
     type_bits: int
-    heals: bool
     shield_ally: bool
     shield_enemy: bool
-    all_health: bool
+    obs_all_health: bool
     own_health: bool
-    pathing_grid: bool
-    terrain_height: bool
+    obs_pathing_grid: bool
+    obs_terrain_height: bool
     obs_last_action: bool
-    obs_timestep: bool
-    obs_as_state: bool
+    obs_timestep_number: bool
+    obs_instead_of_state: bool
     state_last_action: bool
-    state_timestep: bool
-    own_position: bool
+    state_timestep_number: bool
+    obs_own_pos: bool
     limited: bool  # SMACv2: not only distance decides what is visible, see field_of_view.py
-    conic: bool
+    conic_fov: bool
     cone_cosine: np.float32  # of half the angle of the cone
-    share_sight: np.float32  # probability of seeing an enemy that another agent saw first
-    masked: bool  # enemies out of range are not available
-    see_all: bool
-    blanks: bool  # SMACv2's bug with enemies that an agent may not see
+    prob_obs_enemy: np.float32
+    action_mask: bool
+    fully_observable: bool
+    zero_enemy_block: bool
 
 
 class Reward(NamedTuple):
-    """SMAC's reward options; ``factor`` is the final scaling."""
+    """SMAC's reward options, by their names; ``factor`` is the final scaling."""
 
-    sparse: bool
-    only_positive: bool
+    reward_sparse: bool
+    reward_only_positive: bool
     clamps: bool  # gains below zero count nothing, instead of their absolute value
-    death_value: float
-    win: float
-    defeat: float
-    negative_scale: float
+    reward_death_value: float
+    reward_win: float
+    reward_defeat: float
+    reward_negative_scale: float
     factor: float
 
 

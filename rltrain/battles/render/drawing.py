@@ -32,7 +32,7 @@ def battle_drawing(battles: Battles, index: int) -> BattleDrawing:
         "orders": [order.name.lower().replace("_", " ") for order in Order],
         "rate": 3,
     }
-    if view.conic:
+    if view.conic_fov:
         world["cone"] = 2 * float(np.arccos(view.cone_cosine))  # radians
     looks, names = [], battles.unit_names(index)
     units = np.concatenate([np.arange(n_agents), battles.world.enemies[index]])
@@ -51,7 +51,7 @@ def battle_drawing(battles: Battles, index: int) -> BattleDrawing:
         columns["sees"] = (battles.frame.visible[index] & SEEN) != 0
     else:
         columns["sees"] = BattleView(battles, index).get_visibility_matrix()[:, np.argsort(units)]
-    if view.conic:
+    if view.conic_fov:
         columns["facing"] = np.zeros(len(units), np.float32)
         columns["facing"][:n_agents] = np.arctan2(*battles.world.facing[index].T[::-1])
     return world, looks, {name: numbers[..., units] for name, numbers in columns.items()}
