@@ -29,7 +29,6 @@ def exchanged(row: MapData) -> MapData:
         row,
         allies=row.enemies,
         enemies=row.allies,
-        sorts_agents=True,
         enemy_order=() if row.drawn_from else tuple(order),
     )
 

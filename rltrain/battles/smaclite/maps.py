@@ -24,12 +24,9 @@ _ATTACK_POINTS: Mapping[str, tuple[float, float]] = {
 _HEALERS_FIRST = ("medivac", "marine", "marauder")
 
 
-def find_map_under(rules: str, name: str, *, sorts_agents: bool = True) -> MapData:
+def find_map_under(rules: str, name: str) -> MapData:
     """The map's row under ``rules``. ValueError for an unknown map, or one SMAClite's data do not
     have.
-
-    Without ``sorts_agents`` all ids are SMAClite's own: units in the order of creation, healers
-    first.
     """
     row = find_map(name)
     if rules != "smaclite":
@@ -50,8 +47,7 @@ def find_map_under(rules: str, name: str, *, sorts_agents: bool = True) -> MapDa
         allies=_as_created(row.allies),
         enemies=_as_created(row.enemies),
         hunts=False,
-        sorts_agents=sorts_agents,
-        enemy_order=tuple(dict.fromkeys(row.enemy_types)) if sorts_agents else (),
+        enemy_order=tuple(dict.fromkeys(row.enemy_types)),
         knows_walls=False,
     )
 

@@ -1,12 +1,22 @@
 """The scripted players of the SMAClite measurements, for all battles at once."""
 
+from dataclasses import replace
+
 import numpy as np
 
+from rltrain.battles.data.map_data import MapData
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.engine.world import P, U
+from rltrain.battles.smaclite.maps import find_map_under
 from tests.battles.conftest import ATTACK, EAST, NORTH, SOUTH, STOP, WEST, random_legal
 
 CLOSE_ENOUGH = 2.0  # distance to which healers approach
+
+
+def as_created(map_name: str) -> MapData:
+    """A map with SMAClite's own ids: units in the order of creation, healers first."""
+    row = find_map_under("smaclite", map_name)
+    return replace(row, sorts_agents=False, enemy_order=())
 
 
 def choose(policy: str, battles: Battles, rng: np.random.Generator) -> np.ndarray:

@@ -22,6 +22,7 @@ from rltrain.battles.smaclite.walls import wall_edges
 from rltrain.battles.smaclite.weapons import GONE, act, mend
 from rltrain.env.smac import SmacVectorEnv, StarCraft2Env, parallel_env
 from tests.battles.conftest import ATTACK, EAST, NORTH, actions, place, random_legal, seeds, steps
+from tests.battles.smaclite.policies import as_created
 from tests.battles.specs import env_spec
 
 POSSIBLE = [name for name in map_names() if name not in ("6h_vs_8z", "so_many_baneling")]
@@ -170,7 +171,7 @@ def test_spawn_grid_of_3m_and_2s3z() -> None:
 def test_units_are_numbered_as_in_smac() -> None:
     here, there = find_map_under("smaclite", "MMM"), find_map_under("sc2", "MMM")
     assert (here.ally_types, here.enemy_types) == (there.ally_types, there.enemy_types)
-    listed = find_map_under("smaclite", "MMM", sorts_agents=False)
+    listed = as_created("MMM")
     assert listed.ally_types == listed.enemy_types
     assert listed.ally_types == ("medivac", *["marine"] * 7, *["marauder"] * 2)
 

@@ -6,8 +6,7 @@ import pytest
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.engine.world import Outcome, U
 from rltrain.battles.options import Options
-from rltrain.battles.smaclite.maps import find_map_under
-from tests.battles.smaclite.policies import choose
+from tests.battles.smaclite.policies import as_created, choose
 
 EPISODES = 100
 POLICIES = ("random", "stop", "closest", "focus", "hold", "holdfocus")
@@ -31,7 +30,7 @@ def play(map_name: str, policy: str) -> tuple[float, float, float]:
     """Wins in 100 episodes, mean return and mean length by SMAClite's own end of a battle: one side
     has nobody left."""
     options = Options(reward_scale=False, reward_win=0)
-    row = find_map_under("smaclite", map_name, sorts_agents=False)
+    row = as_created(map_name)
     battles = Battles(map_data=row, n_envs=EPISODES, options=options, rules="smaclite")
     battles.reset({e: 1000 + e for e in range(EPISODES)})
     agents, rng = battles.map_data.n_agents, np.random.default_rng(1000)
@@ -68,7 +67,7 @@ def test_episodes_are_distributed_as_measured(map_name: str, policy: str) -> Non
 def test_zerglings_under_the_cliff_of_2c_vs_64zg_rarely_reach_the_colossi() -> None:
     """SMAClite's one episode of standing colossi lasts all 400 steps; the crowd is chaotic, so
     whether a few get pushed around the end of the cliff differs with every hair's breadth."""
-    row = find_map_under("smaclite", "2c_vs_64zg", sorts_agents=False)
+    row = as_created("2c_vs_64zg")
     battles = Battles(map_data=row, n_envs=40, options=Options(), rules="smaclite")
     battles.reset({e: e for e in range(40)})
     unit, rng = battles.world.unit, np.random.default_rng(0)

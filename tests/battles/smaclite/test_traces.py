@@ -14,8 +14,7 @@ import pytest
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.engine.world import Outcome, U
 from rltrain.battles.options import Options
-from rltrain.battles.smaclite.maps import find_map_under
-from tests.battles.smaclite.policies import choose
+from tests.battles.smaclite.policies import as_created, choose
 
 TRACES = np.load(Path(__file__).parents[2] / "data" / "smaclite_traces.npz")
 NAMES = sorted({name.rpartition(".")[0] for name in TRACES.files})
@@ -25,7 +24,7 @@ def start(map_name: str) -> Battles:
     """Numbered as in SMAClite. Rewards are unscaled, and without the bonus of SMAC's idea of a
     win."""
     options = Options(reward_scale=False, reward_win=0)
-    row = find_map_under("smaclite", map_name, sorts_agents=False)
+    row = as_created(map_name)
     b = Battles(map_data=row, n_envs=1, options=options, rules="smaclite")
     b.reset({0: 0})
     return b
