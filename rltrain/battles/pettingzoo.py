@@ -116,6 +116,5 @@ class SmacParallelEnv(ParallelEnv):
         self.env.close()
 
 
-def parallel_env(**options: Any) -> SmacParallelEnv:
-    """Make a ``SmacParallelEnv``, as PettingZoo names it: ``parallel_env(map_name="3m")``."""
-    return SmacParallelEnv(**options)
+parallel_env = SmacParallelEnv
+"""As PettingZoo names it: ``parallel_env(map_name="3m")``."""
