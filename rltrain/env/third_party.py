@@ -88,11 +88,7 @@ class ThirdPartyEnv(Env):
                 setattr(self.inner, name, value)
 
     def converted(
-        self,
-        convert: Callable[[object], np.ndarray],
-        obs: object,
-        agent: object = None,
-        shape: tuple[int, ...] | None = None,
+        self, convert: Callable[[object], np.ndarray], obs: object, agent: object = None
     ) -> np.ndarray:
         """Convert an agent's observation to an array; EnvError if it is not in its space or not
         finite.
@@ -105,10 +101,8 @@ class ThirdPartyEnv(Env):
                 f"{self.where()} {said} the observation {obs}, which is not in its space "
                 f"({reason(error)})."
             ) from error
-        fits = shape is None or row.shape == shape
-        if not fits or (row.dtype != np.uint8 and not is_finite(row)):
-            of = "" if shape is None else f", of the shape {shape}"
-            raise EnvError(f"{self.where()} {said} the observation {obs}: expected {FINITE}{of}.")
+        if row.dtype != np.uint8 and not is_finite(row):
+            raise EnvError(f"{self.where()} {said} the observation {obs}: expected {FINITE}.")
         return row
 
     def where(self) -> str:
