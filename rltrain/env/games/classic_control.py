@@ -195,14 +195,10 @@ class ClassicControl(SyncVectorEnv):
         playing = ~self.last
         reward, terminated = np.zeros((self.n_envs, 1), np.float32), np.empty(self.n_envs, np.bool_)
         self.move(action, playing, self.obs, reward, terminated)
-        self._t += playing
-        truncated = (self._t >= self._limit) & playing
         begins = np.flatnonzero(self.last)
-        np.logical_or(terminated, truncated, out=self.last)
+        self.moved(playing, terminated)
         for e in begins.tolist():
             self._begin(e, int(self._episode[e]) + 1)
-        if self.time_limit == "terminal":
-            terminated |= truncated
         return reward, terminated
 
     def move(
@@ -230,12 +226,12 @@ class ClassicControl(SyncVectorEnv):
         """Env steps until the first of the current episodes reaches the time limit."""
         return int(self._limit - self._t.max())
 
-    def moved(self, n: int, terminated: np.ndarray) -> None:
-        """Count ``n`` calls of ``move`` in which all environments played; only the last one, which
-        filled ``terminated`` [E], ended episodes.
+    def moved(self, n: int | np.ndarray, terminated: np.ndarray) -> None:
+        """Count ``n`` (or [E]) calls of ``move``; only the last one, which filled ``terminated``
+        [E], ended episodes.
         """
         self._t += n
-        truncated = self._t >= self._limit
+        truncated = (self._t >= self._limit) & ~self.last
         np.logical_or(terminated, truncated, out=self.last)
         if self.time_limit == "terminal":
             terminated |= truncated
