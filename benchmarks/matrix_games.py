@@ -27,7 +27,7 @@ from rltrain.algo.loss.td import taken_value
 from rltrain.api import settings_from
 from rltrain.assemble.build_learner import build_learner
 from rltrain.env.games.lockstep import GameEnv
-from rltrain.env.games.matrix import PAYOFFS, TwoStepGames, matrix_game, two_step_game
+from rltrain.env.games.matrix import PAYOFFS, MatrixGames, TwoStepGames
 from rltrain.types import Batch, Clock
 
 ALGOS = ("iql", "vdn", "qmix", "cw_qmix", "ow_qmix", "qtran", "qplex")
@@ -42,8 +42,8 @@ OF_METHODS = {"qplex": "algo.mixer.kernels=10 algo.mixer.kernel_layers=3"}
 
 def make_env(game: str, n_envs: int) -> GameEnv:
     if game == "two_step":
-        return two_step_game(n_envs=n_envs)
-    return matrix_game(game=game, length=1, n_envs=n_envs)  # type: ignore[arg-type]
+        return TwoStepGames(n_envs=n_envs)
+    return MatrixGames(game=game, length=1, n_envs=n_envs)  # type: ignore[arg-type]
 
 
 def overrides(game: str, algo: str, seed: int, lr: str, more: Sequence[str] = ()) -> list[str]:

@@ -1,6 +1,6 @@
 from rltrain.env.atari import AtariVectorEnv as AtariVectorEnv
-from rltrain.env.games.matrix import matrix_game as matrix_game
-from rltrain.env.games.matrix import two_step_game as two_step_game
+from rltrain.env.games.matrix import MatrixGames as MatrixGames
+from rltrain.env.games.matrix import TwoStepGames as TwoStepGames
 from rltrain.env.games.stag_hunt import StagHunt as StagHunt
 from rltrain.env.make_gymnasium import from_class as from_class
 from rltrain.env.make_gymnasium import gymnasium_env as gymnasium_env

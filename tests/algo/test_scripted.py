@@ -7,7 +7,7 @@ import pytest
 
 from rltrain.algo.scripted import Scripted
 from rltrain.battles.scripted.policies import DECISIONS
-from rltrain.env.games.matrix import two_step_game
+from rltrain.env.games.matrix import TwoStepGames
 from rltrain.types import Clock, EnvSpec
 
 
@@ -61,7 +61,7 @@ def test_epsilon_mixes_available_actions_in():
 
 
 def test_random_is_uniform_over_the_available_and_needs_no_script():
-    env = two_step_game(n_envs=2)
+    env = TwoStepGames(n_envs=2)
     policy = player("random", env=env)
     chosen = np.stack([act(policy, np.ones((2, 2, 2), np.uint8)) for _ in range(200)])
     assert chosen.mean() == pytest.approx(0.5, abs=0.05)
@@ -69,7 +69,7 @@ def test_random_is_uniform_over_the_available_and_needs_no_script():
 
 def test_an_environment_without_scripts_says_what_to_type():
     with pytest.raises(ValueError, match=r"closest needs battles.*env=smac"):
-        player(env=two_step_game(n_envs=2))
+        player(env=TwoStepGames(n_envs=2))
 
 
 def test_its_state_is_the_scripts_and_the_random_streams():

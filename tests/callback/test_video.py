@@ -12,7 +12,7 @@ import rltrain
 from rltrain.callback import SaveSnapshots
 from rltrain.callback.video import RecordVideo
 from rltrain.common.failures import Disk
-from rltrain.env.games.matrix import two_step_game
+from rltrain.env.games.matrix import TwoStepGames
 from rltrain.logger.loggers import Logger, Loggers
 from rltrain.types import Clock
 from rltrain.video.gif import Gif
@@ -81,7 +81,7 @@ class Run:
 
 
 def test_an_interrupted_test_is_recorded_again(tmp_path):
-    seen, env = Seen(), two_step_game(n_envs=1)
+    seen, env = Seen(), TwoStepGames(n_envs=1)
     callback = RecordVideo(interval=100, env=env, loggers=Loggers([seen]))
     run = Run(tmp_path)
     callback.on_test_start(run)  # and no end
@@ -97,7 +97,7 @@ def test_an_interrupted_test_is_recorded_again(tmp_path):
 
 def test_a_deleted_run_folder_is_not_made_again(tmp_path):
     """Defect: the run then went on in a folder that nothing could resume."""
-    callback = RecordVideo(interval=1, env=two_step_game(n_envs=1), loggers=Loggers([]))
+    callback = RecordVideo(interval=1, env=TwoStepGames(n_envs=1), loggers=Loggers([]))
     run, image = Run(tmp_path / "deleted"), np.zeros((4, 4, 3), np.uint8)
     callback.on_test_start(run)
     assert run.tests.recorder is None

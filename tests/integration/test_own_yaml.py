@@ -22,7 +22,7 @@ algo:
 """
 FILES = {
     "experiment/mine.yaml": f"# @package _global_{PRESET}",
-    "env/my_game.yaml": "_target_: rltrain.env.matrix_game\ngame: climbing  # the payoff table\n"
+    "env/my_game.yaml": "_target_: rltrain.env.MatrixGames\ngame: climbing  # the payoff table\n"
     "length: 1  # env steps\n",
     "algo/network/small.yaml": "_target_: rltrain.algo.GRUAgents\nhidden_dim: 8\nlayers: 1\n",
 }

@@ -106,7 +106,7 @@ def test_imported_run_has_the_values_of_pymarl_and_goes_on_from_its_step(command
 def test_the_printed_commands_name_what_must_be_trusted(command, folder, small, capsys):
     """Defect: as they were printed they were refused."""
     pymarl_folder(folder, RNNAgent(), QMixer())
-    Path("my_game.py").write_text("from rltrain.env import two_step_game as make\n")
+    Path("my_game.py").write_text("from rltrain.env import TwoStepGames as make\n")
     typed = [*small, *OVERRIDES, "env._target_=my_game.make", "total_env_steps=3000"]
     assert command("mode=import", f"checkpoint={folder}", *typed, "hydra.run.dir=run") == 0
     said = capsys.readouterr().out

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from rltrain.env.games.matrix import matrix_game, two_step_game
+from rltrain.env.games.matrix import MatrixGames, TwoStepGames
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import UsageError
 from rltrain.hardware.rollout import Rollout
@@ -133,13 +133,13 @@ def test_failing_ffmpeg_leaves_the_gif(monkeypatch, tmp_path):
 
 def test_env_that_cannot_be_drawn_is_refused():
     with pytest.raises(UsageError, match="env 'two_step' cannot be drawn"):
-        require_drawable(two_step_game(n_envs=1), "two_step")
+        require_drawable(TwoStepGames(n_envs=1), "two_step")
     with pytest.raises(UsageError, match="Type record=false"):
-        require_drawable(matrix_game(game="climbing", length=1, n_envs=1), "matrix")
+        require_drawable(MatrixGames(game="climbing", length=1, n_envs=1), "matrix")
     require_drawable(SyncVectorEnv(make=Drawn, n_envs=1), "drawn")
     for name in ("own", "gymnasium", "pettingzoo"):
         with pytest.raises(UsageError, match="a custom one takes a keyword render_mode"):
-            require_drawable(two_step_game(n_envs=1), name)
+            require_drawable(TwoStepGames(n_envs=1), name)
 
 
 @pytest.mark.parametrize("nth", range(3))

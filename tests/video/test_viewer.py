@@ -12,7 +12,7 @@ import torch
 
 from rltrain.algo import QMix, Sum
 from rltrain.env import lbf_env, mpe_env, rware_env
-from rltrain.env.games.matrix import two_step_game
+from rltrain.env.games.matrix import TwoStepGames
 from rltrain.env.games.stag_hunt import StagHunt
 from rltrain.env.smac import SmacVectorEnv
 from rltrain.errors import UsageError
@@ -238,7 +238,7 @@ def test_a_value_of_the_team_and_its_derivatives():
 
 def test_an_environment_without_positions_is_refused():
     with pytest.raises(UsageError, match=r"record=html: env 'two_step' does not report posit"):
-        require_drawing(two_step_game(n_envs=1), "two_step", "record=html", "record=video")
+        require_drawing(TwoStepGames(n_envs=1), "two_step", "record=html", "record=video")
 
 
 def test_ten_battles_take_little_space(tmp_path):

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from rltrain.common.number_types import Count, Real
+from rltrain.common.number_types import Count
 from rltrain.env.games.lockstep import GameEnv
 from rltrain.types import EnvSpec
 
@@ -20,30 +20,40 @@ PAYOFFS: Mapping[str, list[list[float]]] = {
     "climbing": [[11, -30, 0], [-30, 7, 0], [0, 6, 5]],  # Claus and Boutilier (1998)
     **{f"penalty_{k}": [[-k, 0, 10], [0, 2, 0], [10, 0, -k]] for k in (0, 25, 50, 75, 100)},
 }
-"""Team rewards by name: rows are the first agent's actions, columns the second's."""
+"""Team rewards by name, square tables: rows are the first agent's actions, columns the second's."""
 
 
 class MatrixGames(GameEnv):
     """Two agents act ``length`` times for the team reward ``payoff[first][second]``; observations
     are a constant 1. The end of the game is termination, as in EPyMARL.
-
-    Raises:
-        ValueError: ``payoff`` is not a square table.
     """
 
     remembers = ("_t",)
 
-    def __init__(self, *, payoff: list[list[Real]], n_envs: int, length: int = 1) -> None:
-        if not payoff or any(len(row) != len(payoff) for row in payoff):
-            raise ValueError(
-                f"A matrix game needs a square payoff table, got {len(payoff)} rows of "
-                f"{[len(row) for row in payoff]}: give both agents the same number of actions."
-            )
+    def __init__(
+        self,
+        *,
+        game: Literal[
+            "qtran",
+            "qtran_12",
+            "wqmix",
+            "small_penalty",
+            "qplex",
+            "climbing",
+            "penalty_0",
+            "penalty_25",
+            "penalty_50",
+            "penalty_75",
+            "penalty_100",
+        ],
+        length: Count,
+        n_envs: int,
+    ) -> None:
+        self.payoff, self.length = np.array(PAYOFFS[game], np.float32), length
         spec = EnvSpec(
-            n_agents=2, n_actions=len(payoff), obs_shape=(1,), state_dim=1, max_steps=length
+            n_agents=2, n_actions=len(self.payoff), obs_shape=(1,), state_dim=1, max_steps=length
         )
         super().__init__(spec, n_envs)
-        self.payoff, self.length = np.array(payoff, np.float32), length
         self.obs[:], self.state[:] = 1, 1
         self.limits = {"_t": (0, length)}
         self._t = np.zeros(n_envs, np.int64)
@@ -94,30 +104,3 @@ class TwoStepGames(GameEnv):
     def _show(self) -> None:
         self.state[:] = self.SHOWN[self._place]
         self.obs[:] = self.state[:, None]
-
-
-def matrix_game(
-    *,
-    game: Literal[
-        "qtran",
-        "qtran_12",
-        "wqmix",
-        "small_penalty",
-        "qplex",
-        "climbing",
-        "penalty_0",
-        "penalty_25",
-        "penalty_50",
-        "penalty_75",
-        "penalty_100",
-    ],
-    length: Count,
-    n_envs: int,
-) -> MatrixGames:
-    """``n_envs`` environments of the named game."""
-    return MatrixGames(payoff=PAYOFFS[game], n_envs=n_envs, length=length)
-
-
-def two_step_game(*, n_envs: int) -> TwoStepGames:
-    """``n_envs`` environments of the two-step game."""
-    return TwoStepGames(n_envs=n_envs)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rltrain.env.games.matrix import two_step_game
+from rltrain.env.games.matrix import TwoStepGames
 from rltrain.env.games.stag_hunt import StagHunt
 from tests.env.games.test_classic_control import pair
 from tests.env.games.test_stag_hunt import SETTINGS
@@ -23,7 +23,7 @@ CASES = {
 }
 MAKE = {
     "stag hunt": lambda: StagHunt(n_envs=2, **SETTINGS),
-    "two-step game": lambda: two_step_game(n_envs=2),
+    "two-step game": lambda: TwoStepGames(n_envs=2),
     "cart pole": lambda: pair("CartPole-v1", n_envs=2)[0],
     "gymnasium": lambda: pair("CartPole-v1", n_envs=2)[1],
 }

@@ -1,12 +1,13 @@
 """Games as arrays: the payoffs of the literature, horizons, what is seen, state."""
 
 import itertools
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
 
 from rltrain.env.games.lockstep import GameEnv
-from rltrain.env.games.matrix import PAYOFFS, MatrixGames, matrix_game, two_step_game
+from rltrain.env.games.matrix import PAYOFFS, MatrixGames, TwoStepGames
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.types import EnvSpec
 from tests.env.games.two_step import TwoStep
@@ -29,7 +30,7 @@ def test_the_payoff_tables():
 
 def test_a_matrix_game_pays_the_row_of_the_first_and_the_column_of_the_second():
     joint = np.array(list(itertools.product(range(3), repeat=2)))
-    env = matrix_game(game="climbing", length=1, n_envs=9)
+    env = MatrixGames(game="climbing", length=1, n_envs=9)
     env.reset(lambda e, k: 0)
     reward, terminated = env.step(joint)
     assert reward[:, 0].reshape(3, 3).tolist() == PAYOFFS["climbing"]
@@ -40,19 +41,19 @@ def test_a_matrix_game_pays_the_row_of_the_first_and_the_column_of_the_second():
 
 
 def test_a_matrix_game_has_the_size_of_its_table():
-    spec = MatrixGames(payoff=[[1, 2], [3, 4]], n_envs=1, length=25).spec
-    assert (spec.n_agents, spec.n_actions, spec.obs_shape, spec.state_dim) == (2, 2, (1,), 1)
+    spec = MatrixGames(game="wqmix", n_envs=1, length=25).spec
+    assert (spec.n_agents, spec.n_actions, spec.obs_shape, spec.state_dim) == (2, 3, (1,), 1)
     assert (spec.n_rewards, spec.max_steps, spec.reports_win) == (1, 25, False)
 
 
-@pytest.mark.parametrize("payoff", [[], [[1, 2]], [[1, 2], [3]]])
-def test_a_payoff_that_is_not_square_is_refused(payoff):
-    with pytest.raises(ValueError, match="square payoff table"):
-        MatrixGames(payoff=payoff, n_envs=1)
+@pytest.mark.parametrize("game", get_args(get_type_hints(MatrixGames.__init__)["game"]))
+def test_every_named_game_has_a_square_table(game):
+    table = MatrixGames(game=game, n_envs=1, length=1).payoff
+    assert table.shape == (len(table), len(table))
 
 
 def test_epymarls_game_of_25_steps_returns_25_times_the_payoff():
-    env = matrix_game(game="penalty_25", length=25, n_envs=1)
+    env = MatrixGames(game="penalty_25", length=25, n_envs=1)
     env.reset(lambda e, k: 0)
     steps = [env.step(np.array([[1, 1]])) for _ in range(26)]
     assert sum(float(reward[0, 0]) for reward, _ in steps[:25]) == 50
@@ -63,7 +64,7 @@ def test_epymarls_game_of_25_steps_returns_25_times_the_payoff():
 
 def test_the_two_step_game_is_the_one_written_out():
     rng = np.random.default_rng(0)
-    ours, plain = two_step_game(n_envs=4), SyncVectorEnv(make=TwoStep, n_envs=4)
+    ours, plain = TwoStepGames(n_envs=4), SyncVectorEnv(make=TwoStep, n_envs=4)
     for env in (ours, plain):
         env.reset(lambda e, k: 0)
     require_same_steps(ours, plain, rng.integers(2, size=(20, 4, 2)))
@@ -72,7 +73,7 @@ def test_the_two_step_game_is_the_one_written_out():
 
 @pytest.mark.parametrize("n_before", range(4))
 @pytest.mark.parametrize(
-    "make", [lambda: two_step_game(n_envs=2), lambda: matrix_game(game="qplex", length=3, n_envs=2)]
+    "make", [lambda: TwoStepGames(n_envs=2), lambda: MatrixGames(game="qplex", length=3, n_envs=2)]
 )
 def test_a_loaded_game_goes_on_exactly(make, n_before):
     one, other, action = make(), make(), np.array([[1, 1], [0, 1]])
@@ -86,7 +87,7 @@ def test_a_loaded_game_goes_on_exactly(make, n_before):
 
 def test_a_state_of_another_number_of_environments_is_refused():
     with pytest.raises(ValueError, match=r"2 environments, this run has 3: set hardware\.n_envs=2"):
-        two_step_game(n_envs=3).load_state_dict(two_step_game(n_envs=2).state_dict())
+        TwoStepGames(n_envs=3).load_state_dict(TwoStepGames(n_envs=2).state_dict())
 
 
 class Won(GameEnv):
