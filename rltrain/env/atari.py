@@ -21,7 +21,6 @@ from rltrain.common.number_types import (
 from rltrain.env.games.lockstep import GameEnv
 from rltrain.env.gymnasium_advice import require_game
 from rltrain.errors import require_n_envs
-from rltrain.interfaces import EpisodeSeeds
 from rltrain.types import EnvSpec, StateDict
 
 FRAMES_PER_SECOND = 60.0  # of the Atari console
@@ -107,11 +106,6 @@ class AtariVectorEnv(GameEnv):
         self._lives = np.zeros(n_envs, np.int64)
         self._over = np.zeros(n_envs, np.bool_)  # the whole game, not only a life
 
-    def reset(self, seeds: EpisodeSeeds) -> None:
-        """Start game 0 of every environment, seeded with ``seeds(e, 0)``."""
-        self._over[:] = False
-        super().reset(seeds)
-
     def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """``action`` [E, N] to (reward [E, R], terminated [E]); a new episode where ``last``."""
         assert self._seeds is not None, "step before reset"
@@ -143,12 +137,6 @@ class AtariVectorEnv(GameEnv):
         ended = terminated | (truncated & (self.time_limit == "terminal"))
         return reward, ended & ~begun
 
-    def call(self, method: str, *args: object) -> list[Any]:
-        """Raises ValueError: the environments are inside the emulator and have no methods."""
-        raise ValueError(
-            f"env=atari has no method {method!r} that could be called in its environments."
-        )
-
     def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
         """The agent's frames, enlarged: uint8 [H, W, 3]."""
         gray = self.obs[list(envs), 0, 0].repeat(ZOOM, 1).repeat(ZOOM, 2)  # [n, H, W]
@@ -167,7 +155,7 @@ class AtariVectorEnv(GameEnv):
         require_n_envs("state", len(state["episode"]), self.n_envs)
         episode = saved_array("env.episode", state["episode"], self._episode, 0, MOST_COUNTED)
         self._episode[:] = episode + 1
-        self.last[:], self._over[:] = False, False
+        self.last[:] = False
         self._start(np.arange(self.n_envs))
 
     def close(self) -> None:
@@ -182,7 +170,7 @@ class AtariVectorEnv(GameEnv):
         given = None if seeds is None else (seeds % 2**31).astype(np.int64)
         obs, info = self._ale.reset(seed=given, options={"reset_mask": begins})
         self.obs[:, 0], self._lives = obs, info["lives"].astype(np.int64)
-        self._score[envs], self._steps[envs] = 0, 0
+        self._score[envs], self._steps[envs], self._over[envs] = 0, 0, False
 
 
 def emulators(game: str, **given: Any) -> tuple[Any, list[int]]:

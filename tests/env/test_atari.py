@@ -190,7 +190,7 @@ class TestLives:
         assert env.frames_per_second == 15
 
     def test_atari_names_have_no_methods(self) -> None:
-        with pytest.raises(ValueError, match="no method 'lives'"):
+        with pytest.raises(AttributeError, match="AtariVectorEnv has no method lives"):
             made().call("lives")
 
     def test_closing_closes_the_emulators(self) -> None:
