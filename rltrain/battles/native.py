@@ -3,7 +3,7 @@ scripted policies and rendering."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -123,7 +123,7 @@ class NativeBattles(Battles):
         targets = {} if self._heuristic is None else {"targets": self._heuristic.memory.copy()}
         return {**targets, **super().state_dict()}
 
-    def resume(self, state: Mapping[str, object], seed_of: Callable[[int], int]) -> None:
+    def resume(self, state: Mapping[str, object], seeds: Mapping[int, int]) -> None:
         """Continue exactly where ``state_dict`` was taken."""
         self.load_state_dict(state)
         if self._heuristic is not None:

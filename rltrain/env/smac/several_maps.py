@@ -84,6 +84,7 @@ class SeveralMaps:
             )
             for row in rows
         ]
+        self.save_replay, self.close = self.parts[0].save_replay, self.parts[0].close
         about = [part.about for part in self.parts]
         self.about = {k: ", ".join(sorted({each[k] for each in about})) for k in about[0]}
         self.by_difficulty = weights == "by_difficulty"
@@ -197,10 +198,6 @@ class SeveralMaps:
         columns["there"] = np.r_[np.ones(n), np.zeros(absent - n), np.ones(n_units - n)] > 0
         return world, [looks[i] for i in order], columns
 
-    def save_replay(self, e: int, folder: str, prefix: str) -> list[str]:
-        """Only StarCraft II writes them."""
-        return self.parts[0].save_replay(e, folder, prefix)
-
     def scripted(self, name: str) -> DecisionFunction:
         """The decision function of a scripted policy on every map. Raises ValueError."""
         return SeveralDecisions(self, name)
@@ -210,17 +207,14 @@ class SeveralMaps:
         parts = {name: p.state_dict() for name, p in zip(self.names, self.parts, strict=True)}
         return {"which": self.which.copy(), "wins": self.wins.copy(), "parts": parts}
 
-    def resume(self, state: StateDict, seed_of: Callable[[int], int]) -> None:
+    def resume(self, state: StateDict, seeds: Mapping[int, int]) -> None:
         """Continue exactly where ``state_dict`` was taken."""
         last = len(self.names) - 1
         self.which[:] = saved_array("env.which", state["which"], self.which, 0, last)
         self.wins[:] = saved_array("env.wins", state["wins"], self.wins, 0, 1)
         for name, part in zip(self.names, self.parts, strict=True):
-            part.resume(state["parts"][name], seed_of)
+            part.resume(state["parts"][name], seeds)
         self._show(range(self.n_envs))
-
-    def close(self) -> None:
-        """Do nothing: there is no process and no file to close."""
 
 
 class SeveralDecisions(DecisionFunction):

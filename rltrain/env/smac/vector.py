@@ -204,7 +204,9 @@ class SmacVectorEnv:
             )
         episode = saved_array("env.episode", state["episode"], self.episode, 0, MOST_COUNTED)
         self.episode[:] = episode if exact else episode + 1
-        self.battles.resume(state, self._seed)
+        assert self._seeds is not None, "load_state_dict before reset"
+        seeds = {e: self._seeds(e, k) for e, k in enumerate(self.episode.tolist())}
+        self.battles.resume(state, seeds)
         self.last[:] = self.battles.ended
         self.infos[:] = [{} for _ in range(self.n_envs)]
         self._write_results()
@@ -228,10 +230,6 @@ class SmacVectorEnv:
         if isinstance(self.battles, SeveralMaps):
             wins = self.battles.wins
             wins[:] = saved_array("env.wins", state["wins"], wins, 0, 1)
-
-    def _seed(self, e: int) -> int:
-        assert self._seeds is not None, "an episode before reset"
-        return self._seeds(e, int(self.episode[e]))
 
 
 def commanded_natively(play: BackendOptions, rules: str = "sc2") -> BackendOptions:

@@ -10,7 +10,7 @@ import logging
 import os
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
@@ -174,10 +174,10 @@ class Games:
         """A marker: a running game cannot be saved."""
         return {"exact": False}
 
-    def resume(self, state: StateDict, seed_of: Callable[[int], int]) -> None:
+    def resume(self, state: StateDict, seeds: Mapping[int, int]) -> None:
         """Launch the games again with the seeds of these episodes."""
         self.close()
-        self.start({e: seed_of(e) for e in range(self.n_envs)})
+        self.start(seeds)
 
     def close(self) -> None:
         """End every game."""
