@@ -45,8 +45,8 @@ NO_TEXT = re.compile(
     r"[+-]?(\d[\d_]*(\.[\d_]*)?|\.\d+)(e[+-]?\d+)?|[+-]?(inf|nan)|true|false", re.IGNORECASE
 )
 """Names of options that are values in Hydra's grammar."""
-BARE = re.compile(r"[A-Za-z_][\w./:-]*")
-"""Texts that need no quotes, unless they mean something else in YAML."""
+BARE = re.compile(r"[\w./:+@%*?-]+", re.ASCII)
+"""Texts that need no quotes in Hydra's grammar, unless they are other values there."""
 OBJECTS = ("env", "callbacks")
 """Keys that have arguments of their name for objects."""
 TYPED: dict[int, int | str] = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}  # full width
@@ -108,7 +108,7 @@ def read(arguments: Sequence[str]) -> CommandLine:
         elif name in VALUED:
             value = value if equals else next(rest, "")
             if VALUED[name] == "config_dir":  # Hydra's own key for it, which composes everywhere
-                others.append(f"hydra.searchpath=[{in_quotes(value)}]")
+                others.append(f"hydra.searchpath=[{literal(value)}]")
             else:
                 values[VALUED[name]] = value
         else:
@@ -118,8 +118,12 @@ def read(arguments: Sequence[str]) -> CommandLine:
     return CommandLine(frozenset(switches), values, tuple(others))
 
 
-def in_quotes(text: str) -> str:
-    """A text as Hydra's grammar takes it literally: backslashes count before quotes alone."""
+def literal(text: str) -> str:
+    """A text as Hydra's grammar takes it: bare, or in quotes, where backslashes count only before
+    quotes.
+    """
+    if BARE.fullmatch(text) and not NO_TEXT.fullmatch(text) and text.lower() != "null":
+        return text
     escaped = re.sub(r"(\\+)(?='|\Z)", r"\1\1", text).replace("'", "\\'")
     return f"'{escaped}'"
 
@@ -138,9 +142,7 @@ def typed(value: object, key: str) -> str:
     if isinstance(value, (int, float)):
         return repr(value)
     if isinstance(value, (str, os.PathLike)):
-        text = str(value) if isinstance(value, str) else os.fsdecode(value)
-        bare = BARE.fullmatch(text) and not NO_TEXT.fullmatch(text) and text.lower() != "null"
-        return text if bare else in_quotes(text)
+        return literal(str(value) if isinstance(value, str) else os.fsdecode(value))
     if isinstance(value, Mapping):
         # Hydra has no quotes for keys
         keys = [re.sub(r"[\\()\[\]{}:=,]", r"\\\g<0>", str(k)) for k in value]
@@ -183,7 +185,7 @@ def intended(text: str) -> list[str]:
 
 def shell_word(text: str) -> str:
     """An override as a shell takes it: with double quotes around a value with single ones."""
-    if re.fullmatch(r"[\w@%+=:,./~-]*", text):
+    if re.fullmatch(r"[\w@%+=:,./~-]+", text):
         return text
     if pair := re.fullmatch(r"""([\w./+@-]+=)([^"$`\\!]*'[^"$`\\!]*)""", text):
         return f'{pair[1]}"{pair[2]}"'

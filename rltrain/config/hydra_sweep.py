@@ -23,7 +23,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rltrain.common.files import absolute_path, expanded
 from rltrain.common.json_text import flat
-from rltrain.config.command_line import in_quotes
+from rltrain.config.command_line import literal
 from rltrain.config.compose import Composition, compose_checked, problem_line
 from rltrain.config.overrides import SWEPT_PATHS, contained, is_file, jobs, parse, sets_hydra
 from rltrain.config.schema import Settings
@@ -92,7 +92,7 @@ def in_any_folder(override: str) -> str:
     if key == "hydra.searchpath":
         listed = map(str, value if isinstance(value, list) else [value])
         paths = (path if "://" in path else str(absolute_path(path)) for path in listed)
-        return f"{key}=[{','.join(map(in_quotes, paths))}]"
+        return f"{key}=[{','.join(map(literal, paths))}]"
     if isinstance(value, str) and os.path.exists(expanded(value)):
         return f"{key}={absolute_path(value)}"
     return override
@@ -198,7 +198,7 @@ def sweeper_for(
         f"hydra.job.config.override_dirname.exclude_keys=[{','.join(unswept)}]",
     ]
     of_hydra = [line for line in of_hydra if not line.startswith((SEARCH_PATH, "hydra.sweep.dir="))]
-    of_hydra.append(f"hydra.sweep.dir={in_quotes(str(folder))}")
+    of_hydra.append(f"hydra.sweep.dir={literal(str(folder))}")
     try:
         loader = own_catalog(parsed).loader
         config = loader.load_configuration("config", of_hydra, RunMode.RUN, from_shell=False)

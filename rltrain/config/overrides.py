@@ -12,14 +12,14 @@ from itertools import islice
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser, create_functions
-from hydra.core.override_parser.types import Override, Sweep
+from hydra.core.override_parser.types import Override, Quote, QuotedString, Sweep, Transformer
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
 from rltrain.common.files import expanded
 from rltrain.common.machine.places import require_possible
 from rltrain.config.catalog import FREE_FORM, SHIPPED, MutableTree, Tree
-from rltrain.config.command_line import MOST_JOBS, STRANGE, as_text, in_quotes, intended, shell_word
+from rltrain.config.command_line import MOST_JOBS, NO_TEXT, STRANGE, intended, literal, shell_word
 from rltrain.errors import NamesError, UsageError
 
 Leaves = dict[tuple[str, ...], Any]
@@ -48,11 +48,9 @@ LONGEST_SHOWN = 80
 
 
 def quoted(text: str) -> str:
-    """A text as Hydra takes it, a path quoted."""
+    """A text as Hydra takes it, a path or an option that is a number there quoted."""
     key, equals, value = text.partition("=")
-    if key in SHIPPED.groups:
-        text = as_text(text)
-    is_path = key in PATH_KEYS
+    is_path = key in PATH_KEYS or (key in SHIPPED.groups and NO_TEXT.fullmatch(value) is not None)
     if key in NAMES_OR_PATHS:
         is_path = (value[:1] not in "[{(" and "=" in value) or os.path.exists(expanded(value))
     if key == "experiment" and is_file(value):
@@ -60,7 +58,7 @@ def quoted(text: str) -> str:
         is_path = not several and "\\" not in value  # escaped already
     if not equals or not is_path or value[:1] in ("'", '"') or value in ("", "null"):
         return text
-    return f"{key}={in_quotes(value)}"
+    return f"{key}={literal(value)}"
 
 
 def swept_paths(text: str) -> str:
@@ -70,7 +68,8 @@ def swept_paths(text: str) -> str:
     several = "," in value and value[:1] not in ("'", '"') and not os.path.exists(expanded(value))
     if key not in SWEPT_PATHS or not (choice or several):
         return text
-    return f"{key}={','.join(map(in_quotes, typed_list(choice[1] if choice else value)))}"
+    paths = (QuotedString(p, Quote.single) for p in typed_list(choice[1] if choice else value))
+    return f"{key}={','.join(path.with_quotes() for path in paths)}"
 
 
 def typed_list(typed: str) -> list[str]:
@@ -173,7 +172,7 @@ def sweep_values(override: Override, most: int) -> list[str]:
     """
     key, line = override.get_key_element(), str(override.input_line)
     try:
-        values = list(islice(override.sweep_string_iterator(), most + 1))
+        values = list(islice(override.sweep_iterator(in_grammar), most + 1))
     except (HydraException, ValueError, TypeError) as error:
         raise UsageError(
             f"{line}: a sweep needs values that can be listed: type {key}=A,B or "
@@ -184,6 +183,11 @@ def sweep_values(override: Override, most: int) -> list[str]:
     if len(values) > most:
         raise UsageError(f"{line}: a sweep has at most {MOST_JOBS:,} runs. Type fewer values.")
     return [f"{key}={value}" for value in values]
+
+
+def in_grammar(value: Any) -> Any:
+    """A value of a sweep as it would be typed alone."""
+    return literal(value.text) if isinstance(value, QuotedString) else Transformer.encode(value)
 
 
 def require_one_value(overrides: Sequence[str]) -> None:

@@ -92,13 +92,13 @@ def test_a_resume_prints_the_command_with_the_keys_typed(command, trained, key, 
 
 def test_a_folder_of_steps_elsewhere_is_asked_for(command, trained):
     forged(trained, buffer__folder="/outside/steps", buffer__storage="disk")
-    assert asked(command, f"resume={trained}")[-1] == "buffer.folder='/outside/steps'"
+    assert asked(command, f"resume={trained}")[-1] == "buffer.folder=/outside/steps"
     assert command("mode=evaluate", f"checkpoint={trained}", "test.episodes=1") == 0
 
 
 def test_another_value_than_that_of_the_file_is_no_answer(command, trained):
     forged(trained, dataset__write="/outside/data")
-    assert asked(command, f"resume={trained}")[-1] == "dataset.write='/outside/data'"
+    assert asked(command, f"resume={trained}")[-1] == "dataset.write=/outside/data"
     with pytest.raises(UsageError, match=r"keeps its dataset\.write"):
         command(f"resume={trained}", "dataset.write=elsewhere")
     assert asked(command, f"config={trained}", "hydra.run.dir=new")[-1].startswith("dataset.write=")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from rltrain.common import checkpoint
 from rltrain.common.files import JsonObject, put_text
 from rltrain.common.metrics import student, wilson
 from rltrain.config.catalog import Tree
+from rltrain.config.command_line import shell_word
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.trust import packages
@@ -142,7 +142,7 @@ def evaluate_command(path: str, trust: str | None) -> str:
     if trust == "__main__":
         return f"rltrain.evaluate({path!r}, env=YOUR_CLASS)"
     trusted = f" trust=[{trust}]" if trust else ""
-    return f"rltrain mode=evaluate checkpoint={shlex.quote(path)}{trusted}"
+    return f"rltrain mode=evaluate {shell_word(f'checkpoint={path}')}{trusted}"
 
 
 def resume_command(
@@ -157,7 +157,7 @@ def resume_command(
         arguments = ", ".join(filter(None, [repr(path), more, typed, "env=YOUR_CLASS"]))
         return f"rltrain.resume({arguments})"
     trusted = f"trust=[{trust}]" if trust else ""
-    words = [f"rltrain resume={shlex.quote(path)}", more, trusted, *map(shlex.quote, others)]
+    words = ["rltrain", shell_word(f"resume={path}"), more, trusted, *map(shell_word, others)]
     return " ".join(filter(None, words))
 
 

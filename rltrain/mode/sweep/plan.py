@@ -8,7 +8,6 @@ import hashlib
 import json
 import logging
 import os
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
@@ -32,6 +31,7 @@ from rltrain.common.files import (
 from rltrain.common.json_text import entry_name, is_number, json_text, read_strictly
 from rltrain.common.machine.places import SWEEP, require_writable
 from rltrain.common.metrics import read_test
+from rltrain.config.command_line import shell_word
 from rltrain.config.schema import Settings
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.logger.screen import shown
@@ -111,7 +111,8 @@ class SweepPlan:
     @property
     def command(self) -> str:
         """The command that began it, with its folder."""
-        return shlex.join(["rltrain", "-m", *self.typed, f"hydra.sweep.dir={self.folder}"])
+        words = ["rltrain", "-m", *self.typed, f"hydra.sweep.dir={self.folder}"]
+        return " ".join(map(shell_word, words))
 
     def write(self) -> None:
         """Write ``sweep.json``."""
@@ -239,10 +240,10 @@ def plan_for(
                 return other, True
             log.warning(
                 "%s is an unfinished sweep of the same overrides, but with other settings: files "
-                "of the configuration have changed since. A new sweep starts; resume=%s would "
+                "of the configuration have changed since. A new sweep starts; %s would "
                 "continue with that one.",
                 shown(other.folder),
-                shlex.quote(shown(other.folder)),
+                shell_word(f"resume={shown(other.folder)}"),
             )
             break
     elif plan := read_plan(typed):
@@ -254,7 +255,7 @@ def plan_for(
             return plan, True
         raise UsageError(
             f"{typed} holds another sweep ({' '.join(plan.overrides):.300}). Choose another "
-            f"hydra.sweep.dir, leave it out, or type resume={shlex.quote(str(typed))} to continue "
+            f"hydra.sweep.dir, leave it out, or type {shell_word(f'resume={typed}')} to continue "
             "that one."
         )
     elif any(typed.glob("*/run.json")):

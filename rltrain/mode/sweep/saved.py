@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
 from rltrain.common.checkpoint.kept_files import kept_file
 from rltrain.common.files import json_object
 from rltrain.common.machine.places import SWEEP
+from rltrain.config.command_line import shell_word
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import parse, typed_leaves
 from rltrain.config.saved_config import load_config
@@ -45,7 +45,7 @@ def saved_jobs(plan: SweepPlan, others: Sequence[str]) -> dict[SweepJob, Setting
                     raise CheckpointError(
                         f"{config} is missing or damaged. Put it back (each of the run's "
                         f"checkpoints has a copy), or move {shown(job.folder)} away: "
-                        f"resume={shlex.quote(shown(plan.folder))} begins this run again."
+                        f"{shell_word(f'resume={shown(plan.folder)}')} begins this run again."
                     )
                 require_run_of(job.overrides, job.folder)
                 tree, choices, changed = load_config(config, others, learns=True, resumes=True)
@@ -80,7 +80,7 @@ def resume_command(plan: SweepPlan) -> str | None:
             return None
     except RltrainError:
         return None
-    return shlex.join([f"resume={shown(plan.folder)}", *trusted])
+    return " ".join(map(shell_word, [f"resume={shown(plan.folder)}", *trusted]))
 
 
 def type_again(plan: SweepPlan) -> str:

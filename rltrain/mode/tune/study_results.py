@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from functools import reduce
 from operator import itemgetter
@@ -14,6 +13,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Column, Table
 
 from rltrain.common.files import put_text
+from rltrain.config.command_line import shell_word
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import is_below, stacked
 from rltrain.config.schema import RunSettings
@@ -84,7 +84,7 @@ def write_results(job: StudySetup, screen: Screen) -> int:
     screen.print(best_table(scored, run))
     screen.lines(
         f"Best: trial {best.number} with {best.value:g}. Confirm it on other seeds:",
-        f"  {shlex.join(['rltrain', '-m', *again])}",
+        f"  {' '.join(map(shell_word, ['rltrain', '-m', *again]))}",
     )
     return 0
 

@@ -228,7 +228,7 @@ def test_a_path_of_configuration_may_be_written_otherwise(own_folder, settings, 
     typed = [*TYPED, "hydra.searchpath=['my conf',pkg://mine]"]
     here = [in_any_folder(override) for override in typed]
     plan = begun(plan_for(here, settings, own_folder / "s")[0])
-    same = [*TYPED, f"hydra.searchpath=['{own_folder}/my conf','pkg://mine']"]
+    same = [*TYPED, f"hydra.searchpath=['{own_folder}/my conf',pkg://mine]"]
     (own_folder / "other").mkdir()
     monkeypatch.chdir("other")
     assert plan_for(same, settings, own_folder / "s") == (plan, True)
