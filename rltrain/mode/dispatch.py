@@ -41,7 +41,7 @@ def dispatch(overrides: Sequence[str], *, multirun: bool) -> int:
         carry_out = MODES[mode]
     else:
         mode, carry_out = ("sweep", sweep_mode) if multirun else ("train", new_mode)
-    is_sweep = path is not None and is_sweep_folder(str(path))
+    is_sweep = path is not None and os.path.lexists(absolute_path(str(path)) / SWEEP)
     if mode not in FROM_CHECKPOINT or typed_value(overrides, "checkpoint") is not None:
         require_read(overrides, "resume of a sweep" if is_sweep else mode)
     return carry_out(overrides) or 0
@@ -231,7 +231,7 @@ def resume_mode(overrides: Sequence[str]) -> int:
     """Continue a run in its own folder, or all of a sweep that have not finished."""
     others = other_overrides(overrides, ("resume",), ("mode", "load_step"))
     path = str(typed_value(overrides, "resume"))
-    if is_sweep_folder(path):
+    if os.path.lexists(absolute_path(path) / SWEEP):  # also if it is damaged
         from rltrain.mode.sweep.run import resume_sweep
 
         return resume_sweep(absolute_path(path), others)
@@ -271,13 +271,6 @@ def scripted(mode: str, overrides: Sequence[str], changed: Sequence[str] | None 
     from rltrain.mode.find_opponents import with_opponents
 
     return with_opponents(settings)
-
-
-def is_sweep_folder(path: str) -> bool:
-    """Whether a typed path is the folder of a sweep, all of which is resumed; also if its list of
-    jobs is damaged.
-    """
-    return os.path.lexists(absolute_path(path) / SWEEP)
 
 
 def require_checkpoint(mode: str, path: str | None, **facts: object) -> str:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from rltrain.common.checkpoint import CONFIG
 from rltrain.common.checkpoint.locate import list_steps, read_kind, stored_manifest
 from rltrain.common.checkpoint.opponent_files import FOLDER, opponent_name
 from rltrain.common.files import digest, json_object
-from rltrain.common.machine.places import require_writable
+from rltrain.common.machine.places import SWEEP, enclosing, require_writable
 from rltrain.config.catalog import PRESETS, Tree
 from rltrain.config.command_line import shell_word
 from rltrain.config.overrides import Leaves, leaves, parse, parse_one, typed_leaves
@@ -25,9 +26,10 @@ from rltrain.config.trust import HANDED_OVER, key_kind
 from rltrain.config.validate.checker import check
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.logger.screen import shown
-from rltrain.mode.find_run import find_run
+from rltrain.mode.find_run import find_run, typed_path
 from rltrain.mode.run_folder import COPY
 
+log = logging.getLogger("rltrain")
 KEPT_ON_RESUME = (
     "seed",
     "env.",
@@ -62,6 +64,12 @@ def resumed_settings(
         RltrainError: the run cannot continue; the folder is as it was.
     """
     run_dir = find_run(path)
+    whole = enclosing(run_dir)
+    if whole and not typed_path(path).is_relative_to(run_dir):
+        again = "the command of the search, typed again,"
+        again = shell_word(f"resume={shown(whole)}") if (whole / SWEEP).exists() else again
+        text = "Only %s is resumed, the newest run below %s: %s continues the others of %s too."
+        log.warning(text, shown(run_dir), path, again, shown(whole))
     config = run_dir / "config.json"
     tree, choices, changed = load_config(config, overrides, learns=True, env=env, resumes=True)
     refuse_changes(changed, overrides)

@@ -14,7 +14,12 @@ from rltrain.config.overrides import leaves, pick, put, typed_value
 from rltrain.config.saved_config import load_config
 from rltrain.errors import CheckpointError, RltrainError, UsageError
 from rltrain.main import run
-from rltrain.mode.resume_settings import KEPT_ON_RESUME, kept_settings, require_saved_settings
+from rltrain.mode.resume_settings import (
+    KEPT_ON_RESUME,
+    kept_settings,
+    require_saved_settings,
+    resumed_settings,
+)
 from tests.mode.test_damaged_runs import contents
 
 MAY_MOVE = ("dataset.read", "dataset.write", "buffer.folder", "checkpoint", "checkpoints")
@@ -153,3 +158,25 @@ def test_a_saved_folder_may_be_typed_absolute(trained, own_folder):
         run([f"resume={trained}"])
     command = str(again.value).split("\n")[-1]
     assert typed_value(shlex.split(command)[1:], "dataset.write") == "data it's"
+
+
+@pytest.mark.parametrize(
+    ("file", "typed", "said"),
+    [
+        ("study.json", "all", "the command of the search, typed again, continues"),
+        ("sweep.json", ".", "resume=all continues the others of all too"),
+        ("study.json", "all/trials/0000/checkpoints/latest", None),
+        (None, "all", None),
+    ],
+)
+def test_what_continues_all_runs_of_a_search_or_sweep_is_said(
+    file, typed, said, trained, own_folder, caplog
+):
+    """Defect: ``resume=STUDY`` continued its newest trial and did not say that it was all."""
+    run_dir = own_folder / "all" / ("jobs" if file == "sweep.json" else "trials") / "0000"
+    run_dir.parent.mkdir(parents=True)
+    shutil.move(trained, run_dir)
+    if file:
+        (own_folder / "all" / file).write_text("{}")
+    assert resumed_settings(typed, [])[1] == run_dir
+    assert (said in caplog.text) if said else not caplog.text

@@ -78,12 +78,16 @@ def user_cache() -> Path:
     return Path(folder) / "rltrain"
 
 
+def enclosing(run_dir: Path) -> Path | None:
+    """The folder of the sweep or search that a run is a part of."""
+    files = (whole / file for whole in run_dir.parents for file in (SWEEP, STUDY))
+    return next((file.parent for file in files if file.is_file()), None)
+
+
 def unique_name(run_dir: Path) -> str:
     """The name of a run's folder. Sweeps and searches number their runs, so theirs comes first."""
-    for whole in run_dir.parents:
-        if any((whole / file).is_file() for file in (SWEEP, STUDY)):
-            return "-".join(run_dir.relative_to(whole.parent).parts)
-    return run_dir.name
+    whole = enclosing(run_dir)
+    return "-".join(run_dir.relative_to(whole.parent).parts) if whole else run_dir.name
 
 
 def require_path(value: object, name: str) -> str:
