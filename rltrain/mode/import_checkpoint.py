@@ -122,12 +122,16 @@ def require_fit(learner: Learner, files: PymarlFiles, given: Mapping[str, Tensor
         if tensor.data_ptr() not in central
     }
     theirs = {name: list(tensor.shape) for name, tensor in given.items()}
-    wrong = [
+    has_mixer = (files.folder / MIXER).is_file()
+    problems = (
         f"{AGENT if part == 'agents' else MIXER}: {rest} has {there}, expected {here}"
+        if has_mixer or part == "agents"
+        else f"there is no {MIXER}, and this algorithm has a mixer"
         for name in {**own, **theirs}
         for part, _, rest in [name.partition(".")]
         if (here := own.get(name, "none")) != (there := theirs.get(name, "no such tensor"))
-    ]
+    )
+    wrong = list(dict.fromkeys(problems))
     if not wrong:
         return
     more = f" (and {len(wrong) - 3} more)" if len(wrong) > 3 else ""
