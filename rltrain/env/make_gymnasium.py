@@ -31,7 +31,7 @@ from rltrain.env.gymnasium_advice import advice, missing_packages
 from rltrain.env.team.team_names import Teams
 from rltrain.env.third_party import may_draw, render_modes
 from rltrain.env.vector import Env, SyncVectorEnv, require_separate
-from rltrain.errors import reason
+from rltrain.errors import RltrainError, reason
 from rltrain.interfaces import VectorEnv
 
 
@@ -111,8 +111,16 @@ def in_lockstep(
 
     def made() -> Env:
         env = make()
+        name = type(env).__name__
         with closed_on_error("an environment", [env] if hasattr(env, "close") else []):
-            return adapted(env, options, teams)
+            try:
+                if getattr(env, "unwrapped", env) is None:
+                    raise ValueError(f"{name}.unwrapped is None: expected the environment itself.")
+                return adapted(env, options, teams)
+            except (ValueError, MemoryError, RltrainError):
+                raise
+            except Exception as error:  # of a property
+                raise ValueError(f"{name} cannot be used: {reason(error)}") from error
 
     env = vector(make=made, n_envs=n_envs, time_limit=options.time_limit)
     require_separate([env])

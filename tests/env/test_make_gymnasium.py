@@ -146,6 +146,20 @@ def test_what_makes_no_environment_is_refused() -> None:
         from_class(lambda: 3, n_envs=1, **DEFAULTS)
 
 
+@pytest.mark.parametrize("name", ["action_space", "observation_space", "unwrapped", "spec"])
+def test_a_property_that_raises_is_answered_with_the_class(name):
+    """Defect: a traceback; without ``unwrapped`` the factory returned "the same NoneType"."""
+    raises = property(lambda self: {}["link"], lambda self, value: None)
+    makers = {
+        r"Remote cannot be used: KeyError: 'link'": raises,
+        r"Remote\.unwrapped is None": None,
+    }
+    for said, value in makers.items():
+        own = {name: value} if value else {"unwrapped": None}
+        with pytest.raises(ValueError, match=said):
+            from_class(type("Remote", (Scripted,), own), n_envs=1, **DEFAULTS)
+
+
 class NoSpaces(gymnasium.Env):
     """Says neither what can be done nor what can be seen."""
 
