@@ -21,7 +21,7 @@ DEFAULTS = ("seed=0", "test.epsilon=0", "test.n_workers=null")
 """Settings of all agents, unless others are typed."""
 IN_THE_LIST = "all agents of a match are in checkpoints='[A, B, builtin, closest]'"
 NOT_TYPED = {
-    "test.episodes": "match.battles=N is the number of battles of each pairing",
+    **dict.fromkeys(("test.episodes", "episodes"), "match.battles=N are played by each pairing"),
     **dict.fromkeys(("algo", "test.opponent", "env.opponent", "env.opponents"), IN_THE_LIST),
     "checkpoint": IN_THE_LIST,
     "load_step": "a path chooses a checkpoint, RUN/checkpoints/N or RUN/checkpoints/best",
