@@ -37,19 +37,7 @@ class Parts:
         classes = {kind for x in held for kind in type(x).__mro__ if own(kind.__module__)}
         named = names_read(classes, [x for x in held if isinstance(x, FunctionType)])
         self._kept = held  # so that no other object gets the identity of one
-        self._looks: list[Callable[[], Iterable[object]]] = []
-        for x in held:
-            if isinstance(x, Mapping):
-                self._looks.append(x.values)
-            elif isinstance(x, (list, set)):
-                self._looks.append(x.__iter__)
-            elif isinstance(x, partial):
-                self._looks.append(x.keywords.values)
-            elif isinstance(x, nn.Module):
-                inner = (x._parameters, x._buffers, x._modules)
-                self._looks += [partial(attributes, vars(x)), *(t.values for t in inner)]
-            elif hasattr(x, "__dict__") and not isinstance(x, FunctionType):
-                self._looks.append(vars(x).values)
+        self._looks = [look for x in held for look in looks(x) or ()]
         self._looks += [vars(kind).values for kind in classes]
         self._looks += [table.values for table in (*tables, GENERATOR)]
         self._read = [(vars(sys.modules[name]).get, names) for name, names in named.items()]
@@ -69,17 +57,9 @@ class Parts:
         return all(plain(a) and type(a) is type(b) and a == b for a, b in pairs)
 
 
-class RandomStates:
+def cpu_random() -> tuple[object, ...]:
     """The states of generators of the CPU, which a graph does not draw from again."""
-
-    def __init__(self) -> None:
-        self.torch = torch.get_rng_state()
-        self.others = random.getstate(), np.random.get_state()
-
-    def same(self) -> bool:
-        """Whether nothing was drawn since."""
-        others = random.getstate(), np.random.get_state()
-        return torch.equal(self.torch, torch.get_rng_state()) and str(others) == str(self.others)
+    return torch.get_rng_state().tolist(), random.getstate(), str(np.random.get_state())
 
 
 def plain(value: object) -> bool:
@@ -99,32 +79,35 @@ def own(module: str | None) -> bool:
 
 
 def reachable(objects: Iterable[object]) -> list[object]:
-    """Objects and what they hold, and so on: containers, functions, and objects of classes that are
-    neither Python's nor PyTorch's, or are modules.
-    """
+    """Objects and what they hold, and so on, as far as ``looks`` goes."""
     found: dict[int, object] = {}
     waiting = [*objects]
     while waiting:
         x = waiting.pop()
-        if id(x) in found or isinstance(x, (Tensor, type, ModuleType)) or plain(x):
-            continue
-        if isinstance(x, (Mapping, list, tuple, set)):
-            held: Sequence[object] = [*(x.values() if isinstance(x, Mapping) else x)]
-        elif isinstance(x, partial):
-            held = [x.func, *x.args, *x.keywords.values()]
-        elif isinstance(x, MethodType):
-            held = [x.__self__, x.__func__]
-        elif isinstance(x, FunctionType):
-            held = []
-        elif isinstance(x, nn.Module):
-            held = [*attributes(vars(x)), *x._modules.values()]
-        elif hasattr(x, "__dict__") and own(type(x).__module__):
-            held = [*vars(x).values()]
-        else:
-            continue
-        found[id(x)] = x
-        waiting += held
+        if id(x) not in found and (own_looks := looks(x)) is not None:
+            found[id(x)] = x
+            waiting += chain.from_iterable(look() for look in own_looks)
     return [*found.values()]
+
+
+def looks(x: Any) -> list[Callable[[], Iterable[object]]] | None:
+    """Functions that list what a container, a function, a module, or an object of a class that is
+    neither Python's nor PyTorch's holds; None for anything else.
+    """
+    if isinstance(x, (Tensor, type, ModuleType)) or plain(x):
+        return None
+    if isinstance(x, (Mapping, list, tuple, set)):
+        return [x.values if isinstance(x, Mapping) else x.__iter__]
+    if isinstance(x, partial):
+        return [lambda: (x.func, *x.args, *x.keywords.values())]
+    if isinstance(x, MethodType):
+        return [lambda: (x.__self__, x.__func__)]
+    if isinstance(x, FunctionType):
+        return []
+    if isinstance(x, nn.Module):
+        tables = x._parameters, x._buffers, x._modules
+        return [partial(attributes, vars(x)), *(table.values for table in tables)]
+    return [vars(x).values] if hasattr(x, "__dict__") and own(type(x).__module__) else None
 
 
 def names_read(

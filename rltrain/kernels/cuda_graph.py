@@ -26,7 +26,7 @@ from rltrain.algo.policy import Policy
 from rltrain.buffer.packed_batch import BatchMemory, PackedBatch, array_form
 from rltrain.common.metrics import MetricRow
 from rltrain.interfaces import Agents
-from rltrain.kernels.captured import GENERATOR, Parts, RandomStates
+from rltrain.kernels.captured import GENERATOR, Parts, cpu_random
 from rltrain.kernels.module_watch import ModuleWatch
 from rltrain.types import Batch, Clock, UpdateResult
 
@@ -123,11 +123,11 @@ class Captures:
     def _captured(self, parts: Callable[[], Parts], capture: Callable[[object], object]) -> Any:
         if self._n_captures > MOST_CAPTURES:
             raise CannotCapture(f"they were captured {MOST_CAPTURES} times in a row")
-        before, random = self._parts or parts(), RandomStates()
+        before, random = self._parts or parts(), cpu_random()
         graph = capture(next((graph.graph.pool() for graph in self._graphs.values()), None))
         if not before.same():
             raise CannotCapture("they change attributes of Python's objects")
-        if not random.same():
+        if random != cpu_random():
             raise CannotCapture("they draw random numbers on the CPU")
         self._parts = before
         return graph
