@@ -21,6 +21,8 @@ class ArrayBatch(Batch):
         """A batch with the fields ``arrays`` and the non-array ``settings``."""
         batch = cls.__new__(cls)
         vars(batch).update(settings, arrays=arrays)
+        if "hidden" in arrays:
+            batch.__getattr__("hidden")  # else it is the default, None
         return batch
 
     def __getattr__(self, name: str) -> Tensor:

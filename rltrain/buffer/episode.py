@@ -8,7 +8,7 @@ from rich.filesize import decimal
 from torch import Tensor
 
 from rltrain.buffer.disk_store import Place
-from rltrain.buffer.fields import bytes_per_step
+from rltrain.buffer.fields import n_bytes, step_fields
 from rltrain.buffer.packed_obs import Precision
 from rltrain.buffer.priorities import Sampling, new_priorities
 from rltrain.buffer.sizes import require_free, require_total
@@ -64,9 +64,10 @@ class EpisodeBuffer:
         self.spec, self.n_envs, self.device, self.rng = spec, n_envs, device, rng
         self.capacity = capacity
         self._multiple = LENGTHS_ON_GPU if device.type == "cuda" else 1  # of a batch's length
-        self._step_check = StepCheck(spec, n_envs, precision=precision)
+        fields = step_fields(spec, precision)
+        self._step_check = StepCheck(spec, n_envs, fields)
         self._place, cap = place, place.cap
-        self._step_bytes = step_bytes = bytes_per_step(spec, precision) * place.copies
+        self._step_bytes = step_bytes = n_bytes(fields) * place.copies
         n_blocks = cap // (BLOCK * step_bytes)
         if spec.max_steps is not None:  # do not reserve more than capacity can fill
             n_blocks = min(n_blocks, episode_blocks(capacity, spec.max_steps, n_envs))
@@ -78,7 +79,7 @@ class EpisodeBuffer:
             )
         require_free(n_blocks * BLOCK * step_bytes, capacity, place)
         self.store = place.store(
-            spec=spec, n_envs=n_envs, n_blocks=n_blocks, precision=precision, device=device
+            spec=spec, n_envs=n_envs, n_blocks=n_blocks, fields=fields, device=device
         )
         # Finished episodes by age: episode i has row i % size of the index.
         self._size = min(capacity, n_blocks * BLOCK // 2)  # an episode has at least two steps
@@ -206,9 +207,7 @@ class EpisodeBuffer:
         for i, e in enumerate(env.tolist()):
             before[i], end[e] = start[i] - end[e], start[i] + n_steps[i]
         rows = self.store.consecutive_rows(env, start - before, n_steps + before)
-        priorities = {}
-        if self.priorities is not None:
-            priorities = {"priority": self.priorities.tree[row], "largest": self.priorities.largest}
+        priorities = {} if self.priorities is None else self.priorities.state_dict(row)
         return {
             "n_envs": self.n_envs,
             "rng": self.rng.bit_generator.state,
@@ -259,7 +258,8 @@ class EpisodeBuffer:
             priority = np.asarray(state["priority"])
             if len(priority) != n_episodes or not (priority > 0).all():
                 raise ValueError("the buffer's priority is not above 0 for each episode")
-            self.priorities.load(row, priority[n_episodes - len(row) :], state["largest"])
+            kept = {**state, "priority": priority[n_episodes - len(row) :]}
+            self.priorities.load_state_dict(row, kept)
         self._require_ends()
         self.rng.bit_generator.state = state["rng"]
 

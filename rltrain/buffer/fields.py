@@ -12,6 +12,8 @@ from rltrain.types import EnvSpec
 
 TRANSITION = ("action", "reward", "terminated")
 """Fields of a transition: zero at final steps, which have none."""
+Fields = Mapping[str, tuple[tuple[int, ...], np.dtype]]
+"""Shape and stored type of the fields of a time step, by name."""
 
 
 def step_fields(
@@ -42,13 +44,6 @@ def step_fields(
     return fields
 
 
-def bytes_per_step(
-    spec: EnvSpec, precision: Precision, hidden_dim: int = 0, keeps_values: bool = False
-) -> int:
-    """Bytes of one stored time step."""
-    return n_bytes(step_fields(spec, precision, hidden_dim, keeps_values))
-
-
-def n_bytes(fields: Mapping[str, tuple[tuple[int, ...], np.dtype]]) -> int:
+def n_bytes(fields: Fields) -> int:
     """Bytes of one time step with these fields."""
     return sum(math.prod(shape) * dtype.itemsize for shape, dtype in fields.values())

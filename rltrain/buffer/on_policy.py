@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rltrain.buffer import packed_batch
-from rltrain.buffer.fields import TRANSITION
+from rltrain.buffer.fields import TRANSITION, step_fields
 from rltrain.buffer.packed_batch import BatchMemory, array_form
 from rltrain.buffer.packed_obs import join_frames
 from rltrain.buffer.step_check import StepCheck, require_values
@@ -52,7 +52,7 @@ class OnPolicyBuffer:
             )
         self.spec, self.n_envs, self.device, self.rng = spec, n_envs, device, rng
         self.targets = targets
-        self._step_check = StepCheck(spec, n_envs)
+        self._step_check = StepCheck(spec, n_envs, step_fields(spec, "float32"))
         self._clear()
 
     def _clear(self) -> None:

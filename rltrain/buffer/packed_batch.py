@@ -90,7 +90,7 @@ class PackedBatch(Batch):
         own = {"packed": packed, "places": places, "decode": decode, "settings": settings}
         vars(batch).update(settings, layout=(places, *_described(settings)), **own)
         if "hidden" not in settings and any(place.name == "hidden" for place in places):
-            vars(batch)["hidden"] = batch.__getattr__("hidden")  # else it is the default, None
+            batch.__getattr__("hidden")  # else it is the default, None
         return batch
 
     def __getattr__(self, name: str) -> Tensor:

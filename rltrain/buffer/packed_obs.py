@@ -19,7 +19,7 @@ class PackedObs:
     one byte each, then the other numbers in ``precision``. Pixels are restored exactly.
     """
 
-    def __init__(self, spec: EnvSpec, precision: Precision) -> None:
+    def __init__(self, spec: EnvSpec, precision: Precision | np.dtype) -> None:
         (self.width,), self.pixels = spec.obs_shape, spec.obs_bytes
         edges = [0, *(edge for start, stop, _ in self.pixels for edge in (start, stop)), self.width]
         self.others = [pair for pair in list(pairwise(edges))[::2] if pair[0] < pair[1]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rltrain.buffer.store import Store
 from rltrain.common.numba_cache import njit
-from rltrain.common.number_types import Count, Positive, Probability, saved_array
+from rltrain.common.number_types import Count, Positive, Probability, saved_array, saved_number
 from rltrain.common.schedule import linear
 from rltrain.types import StateDict, inside
 
@@ -129,28 +129,20 @@ class Priorities:
         weight = self.tree[item] ** -linear(start, end, duration, env_steps)
         return item, weight / weight.max()  # the factor N of (N P)^-beta cancels
 
-    def state_dict(self) -> dict[str, np.ndarray]:
-        return {
-            "priority": self.tree[np.arange(self.tree.n)],
-            "largest": np.array([self.largest]),
-        }
+    def state_dict(self, item: np.ndarray) -> StateDict:
+        """The priorities [B] of items [B], and the largest one so far."""
+        return {"priority": self.tree[item], "largest": self.largest}
 
-    def load_state_dict(self, state: StateDict) -> None:
-        """Continue from ``state_dict``; ValueError for what are no priorities."""
-        self.load(np.arange(self.tree.n), state["priority"], state["largest"])
-
-    def load(self, item: np.ndarray, priority: object, largest: Any) -> None:
-        """Set the saved priorities [B] of items [B], and the largest one so far.
+    def load_state_dict(self, item: np.ndarray, state: StateDict) -> None:
+        """Set the priorities [B] of items [B], and the largest one so far.
 
         Raises:
             ValueError: they are not finite or below 0, or the largest one is not above 0.
         """
-        limits = 0, float(np.finfo(np.float32).max)
-        own = saved_array("the buffer's priority", priority, np.zeros(len(item)), *limits)
-        most = np.atleast_1d(largest)
-        saved_array("the buffer's largest", most, np.zeros(1), math.ulp(0), limits[1])
+        most, like = float(np.finfo(np.float32).max), np.zeros(len(item))
+        own = saved_array("the buffer's priority", state["priority"], like, 0, most)
+        self.largest = saved_number("the buffer's largest", state["largest"], math.ulp(0), most)
         self.tree.set(item, own)
-        self.largest = float(most[0])
 
 
 @dataclass(eq=False, repr=False)

@@ -8,14 +8,14 @@ episode: otherwise the first transitions of episodes would never be learned.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from rltrain.buffer.disk_store import Place
-from rltrain.buffer.fields import bytes_per_step
+from rltrain.buffer.fields import n_bytes, step_fields
 from rltrain.buffer.packed_obs import Precision
 from rltrain.buffer.priorities import (
     ActedError,
@@ -93,12 +93,9 @@ class ReplayBuffer:
             acted_error = None
         self.keeps_hidden = hidden_dim > 0 and first_hidden == "stored"
         self.keeps_values = acted_error is not None
-        kept: dict[str, Any] = {
-            "hidden_dim": hidden_dim if self.keeps_hidden else 0,
-            "keeps_values": self.keeps_values,
-        }
-        self._step_check = StepCheck(spec, n_envs, precision=precision, **kept)
-        step_bytes = bytes_per_step(spec, precision, **kept)
+        stored_dim = hidden_dim if self.keeps_hidden else 0
+        fields = step_fields(spec, precision, stored_dim, self.keeps_values)
+        self._step_check, step_bytes = StepCheck(spec, n_envs, fields), n_bytes(fields)
         n_blocks = n_envs * (self.steps_per_env // BLOCK + 3)
         self._place = place
         needed = n_blocks * BLOCK * step_bytes * place.copies
@@ -113,12 +110,7 @@ class ReplayBuffer:
                 f"{least * n_envs} or more."
             )
         self.store = place.store(
-            spec=spec,
-            n_envs=n_envs,
-            n_blocks=n_blocks,
-            precision=precision,
-            device=device,
-            **kept,
+            spec=spec, n_envs=n_envs, n_blocks=n_blocks, fields=fields, device=device
         )
         learned = {"n_learned": sequence_length, "n_step": n_step, "n_agents": n_agents}
         self.starts = WindowStarts(

@@ -8,8 +8,8 @@ from statistics import mode
 import numpy as np
 import torch
 
-from rltrain.buffer.fields import step_fields
-from rltrain.buffer.packed_obs import PackedObs, Precision
+from rltrain.buffer.fields import Fields
+from rltrain.buffer.packed_obs import PackedObs
 from rltrain.common.number_types import is_finite, require_range
 from rltrain.errors import EnvError, UsageError
 from rltrain.types import EnvSpec, Steps
@@ -28,36 +28,23 @@ class StepCheck:
     Args:
         spec: sizes.
         n_envs: environments, E.
-        precision: how observations and states are stored.
-        hidden_dim: H where recurrent states are stored, else 0.
-        keeps_values: whether values of acting are stored.
+        fields: what is stored of a time step.
     """
 
-    def __init__(
-        self,
-        spec: EnvSpec,
-        n_envs: int,
-        *,
-        precision: Precision = "float32",
-        hidden_dim: int = 0,
-        keeps_values: bool = False,
-    ) -> None:
+    def __init__(self, spec: EnvSpec, n_envs: int, fields: Fields) -> None:
         self.n_actions = spec.n_actions
         collected = {"avail_actions": ("uint8", "bool"), "action": ("int64",)}
+        collected["state"] = ("float32",)
         # shape behind T, and types that are accepted
         self.fields: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
             name: ((n_envs, *shape), collected.get(name, (dtype.name,)))
-            for name, (shape, dtype) in step_fields(
-                spec, "float32", hidden_dim, keeps_values
-            ).items()
+            for name, (shape, dtype) in fields.items()
         }
         self.fields["obs"] = (n_envs, spec.n_agents, *spec.obs_shape), (spec.obs_dtype,)
         self.fields["lost"] = (n_envs,), ("bool",)
         self.numbers = ["reward", *(["state"] if spec.state_dim else [])]
         self.numbers += [] if spec.obs_dtype == "uint8" else ["obs"]
-        self.half = ["state"] if precision == "float16" else []
-        if precision == "float16" and spec.obs_dtype != "uint8":
-            self.half.append("obs")
+        self.half = self.numbers[1:] if fields["state"][1] == np.float16 else []
         self.accepted: Signature = []
 
     def __call__(self, steps: Steps) -> None:

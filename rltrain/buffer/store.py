@@ -17,9 +17,9 @@ from torch import Tensor
 
 from rltrain.buffer import packed_batch
 from rltrain.buffer.array_batch import ArrayBatch
-from rltrain.buffer.fields import TRANSITION, n_bytes, step_fields
+from rltrain.buffer.fields import TRANSITION, Fields, n_bytes
 from rltrain.buffer.packed_batch import BatchMemory, array_form
-from rltrain.buffer.packed_obs import PackedObs, Precision, join_frames
+from rltrain.buffer.packed_obs import PackedObs, join_frames
 from rltrain.buffer.pages import zeroed
 from rltrain.buffer.step_check import require_values
 from rltrain.common.number_types import MOST_COUNTED, saved_array
@@ -47,22 +47,19 @@ class Store:
         spec: EnvSpec,
         n_envs: int,
         n_blocks: int,
-        precision: Precision,
+        fields: Fields,
         device: torch.device,
-        hidden_dim: int = 0,
-        keeps_values: bool = False,
     ) -> None:
         self.n_envs, self.n_blocks, self.device = n_envs, n_blocks, device
         self.n_frames = spec.frame_stack
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.arrays: dict[str, np.ndarray] = {}  # [n_blocks * BLOCK + 1, features]
-        fields = step_fields(spec, precision, hidden_dim, keeps_values)
         self.bytes_per_step = n_bytes(fields)
         for name, (shape, dtype) in fields.items():
             self.shapes[name] = shape
             self.arrays[name] = np.empty((0, math.prod(shape)), dtype)
         self._n_actions = spec.n_actions
-        self._packed = PackedObs(spec, precision) if spec.obs_bytes else None
+        self._packed = PackedObs(spec, fields["state"][1]) if spec.obs_bytes else None
         kinds = {self.arrays[name].dtype.name for name in ("obs", "state")}
         single = self.n_frames == 1 and not packed_batch.is_packed_for(device)
         self.as_in_batches = single and kinds == {"float32"}  # no stacking or conversion
@@ -203,12 +200,8 @@ class Store:
             settings: non-array fields.
         """
         if not packed_batch.is_packed_for(self.device):
-            read: dict[str, Any] = {name: self.tensor(name, r) for name, r in rows.items()}
-            if "hidden" not in read:
-                arrays = {name: tensor.numpy() for name, tensor in read.items()}
-                return ArrayBatch.of({**fields, **arrays}, **settings)
-            tensors: dict[str, Any] = {name: torch.from_numpy(x) for name, x in fields.items()}
-            return Batch(**tensors, **read, **settings)
+            read = {name: self.tensor(name, r).numpy() for name, r in rows.items()}
+            return ArrayBatch.of({**fields, **read}, **settings)
         stored = {n: ((*r.shape, *self.shapes[n]), self.arrays[n].dtype) for n, r in rows.items()}
         block = BatchMemory({**array_form(fields), **stored}, self.device).fill(fields)
         for name, r in rows.items():

@@ -114,8 +114,9 @@ class WindowStarts:
         first = (env * self.ring + step % self.ring) * self.n_agents
         return (first + np.arange(self.n_agents)[:, None]).reshape(-1)
 
-    def state_dict(self) -> dict[str, np.ndarray]:
-        priorities = {} if self.priorities is None else self.priorities.state_dict()
+    def state_dict(self) -> StateDict:
+        every = np.arange(self.n_items)
+        priorities = {} if self.priorities is None else self.priorities.state_dict(every)
         return {"stop": self.stop.copy(), **priorities}
 
     def load_state_dict(self, state: StateDict) -> None:
@@ -134,7 +135,7 @@ class WindowStarts:
         if self.any() and not starts.any():
             raise ValueError("the buffer's last has final steps alone")  # none would be drawn
         if self.priorities is not None:
-            self.priorities.load_state_dict(state)
+            self.priorities.load_state_dict(np.arange(self.n_items), state)
             drawable = np.zeros(self.n_items, np.bool_)
             drawable[self._items(env[starts], step[starts])] = True
             if ((np.asarray(state["priority"]) > 0) != drawable).any():

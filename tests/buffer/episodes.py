@@ -6,12 +6,12 @@ import numpy as np
 import torch
 
 from rltrain.buffer.episode import EpisodeBuffer
-from rltrain.buffer.fields import bytes_per_step
+from rltrain.buffer.fields import n_bytes, step_fields
 from rltrain.common.seeding import generator
 from rltrain.types import STEP_FIELDS, Batch, Clock, Steps
 from tests.buffer.streams import SPEC, stack_frames
 
-STEP_BYTES = bytes_per_step(SPEC, "float32")
+STEP_BYTES = n_bytes(step_fields(SPEC, "float32"))
 CLOCK = Clock()
 
 

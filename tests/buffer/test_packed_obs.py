@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from rltrain.buffer.fields import bytes_per_step
+from rltrain.buffer.fields import n_bytes, step_fields
 from rltrain.buffer.packed_obs import PackedObs
 from rltrain.types import Clock, EnvSpec
 from tests.buffer.streams import Stream, saved
@@ -58,8 +58,8 @@ def test_half_precision_rounds_numbers_only():
 
 
 def test_a_step_takes_a_byte_per_pixel():
-    plain = bytes_per_step(EnvSpec(n_agents=1, n_actions=3, obs_shape=(263,)), "float32")
-    assert plain - bytes_per_step(SPEC, "float32") == 3 * 260
+    plain = n_bytes(step_fields(EnvSpec(n_agents=1, n_actions=3, obs_shape=(263,)), "float32"))
+    assert plain - n_bytes(step_fields(SPEC, "float32")) == 3 * 260
 
 
 @pytest.mark.parametrize("frame_stack", [1, 3])

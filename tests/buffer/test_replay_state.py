@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rltrain.buffer.disk_store import Place
-from rltrain.buffer.fields import bytes_per_step
+from rltrain.buffer.fields import n_bytes, step_fields
 from rltrain.buffer.sizes import require_free
 from rltrain.common.seeding import generator
 from tests.buffer.replays import CLOCK, filled, make, with_hidden
@@ -83,10 +83,12 @@ def test_more_than_memory_is_refused_with_a_capacity_that_fits() -> None:
     max_bytes = 1_000_000
     with pytest.raises(ValueError, match=r"needs 7\.00 GB for buffer\.capacity=100000000") as e:
         make(capacity=100_000_000, max_bytes=max_bytes)
-    assert f"({bytes_per_step(SPEC, 'float32')} bytes each), but may use 1.00 MB" in str(e.value)
+    assert f"({n_bytes(step_fields(SPEC, 'float32'))} bytes each), but may use 1.00 MB" in str(
+        e.value
+    )
     fits = int(str(e.value).partition("set buffer.capacity=")[2].partition(" ")[0])
     assert make(capacity=fits, max_bytes=max_bytes).store.bytes_in_use == 0
-    assert fits * bytes_per_step(SPEC, "float32") > 0.9 * max_bytes
+    assert fits * n_bytes(step_fields(SPEC, "float32")) > 0.9 * max_bytes
 
 
 def test_the_bytes_that_a_refusal_names_are_enough() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from rltrain.buffer.fields import step_fields
 from rltrain.buffer.step_check import StepCheck
 from rltrain.errors import EnvError, UsageError
 from rltrain.types import Clock, EnvSpec, Steps
@@ -20,6 +21,7 @@ IMAGES = EnvSpec(n_agents=1, n_actions=300, obs_shape=(2, 3, 3), obs_dtype="uint
 STORED = {"hidden_dim": 6, "first_hidden": "stored", "sequence_length": 3}
 TYPES = ["float64", "float32", "float16", "int64", "int32", "int16", "uint64", "uint8", "bool"]
 TYPES += ["complex64", "object", "U3", "datetime64[s]"]
+FIELDS = step_fields(SPEC, "float32")
 ACCEPTED = {"avail_actions": {"uint8", "bool"}}
 """Types that a field may have besides its own."""
 
@@ -107,14 +109,14 @@ def test_any_wrong_field_is_named_and_nothing_is_stored(kind: str, spec: EnvSpec
 
 
 def test_a_field_of_another_length_is_named_and_not_the_others() -> None:
-    check, steps = StepCheck(SPEC, 3), Stream(0).steps(8)
+    check, steps = StepCheck(SPEC, 3, FIELDS), Stream(0).steps(8)
     said = r"^Steps\.last .* shape \(8, 3\), got bool .* \(7, 3\)\.$"
     with pytest.raises(ValueError, match=said):
         check(replace(steps, last=steps.last[:-1]))
 
 
 def test_the_range_is_checked_when_shapes_and_types_are_known() -> None:
-    check, stream = StepCheck(SPEC, 3), Stream(0)
+    check, stream = StepCheck(SPEC, 3, FIELDS), Stream(0)
     steps = stream.steps(8)
     check(steps)
     action = steps.action.copy()
@@ -138,12 +140,12 @@ def test_actions_of_final_steps_mean_nothing() -> None:
 def test_steps_without_a_time_step_are_refused() -> None:
     steps = Stream(0).steps(0)
     with pytest.raises(ValueError, match=r"at least one time step, got none"):
-        StepCheck(SPEC, 3)(steps)
+        StepCheck(SPEC, 3, FIELDS)(steps)
 
 
 def test_masks_may_be_bytes_or_booleans() -> None:
     steps = Stream(0).steps(4)
-    StepCheck(SPEC, 3)(replace(steps, avail_actions=steps.avail_actions.astype(bool)))
+    StepCheck(SPEC, 3, FIELDS)(replace(steps, avail_actions=steps.avail_actions.astype(bool)))
 
 
 @pytest.mark.parametrize("name", ["obs", "state"])
@@ -185,13 +187,13 @@ def test_numbers_that_are_not_finite_are_named_and_nothing_is_stored(name, index
 def test_large_numbers_are_finite() -> None:
     steps = Stream(0).steps(4)
     steps.obs.flat[0] = 3e38
-    StepCheck(SPEC, 3)(steps)
+    StepCheck(SPEC, 3, FIELDS)(steps)
 
 
 @pytest.mark.parametrize("masks", [True, False])
 def test_an_agent_without_an_available_action_is_named(masks: bool) -> None:
     """Also where the environment does not declare that it has masks."""
-    check, steps = StepCheck(replace(SPEC, masks_actions=masks), 3), Stream(0).steps(40)
+    check, steps = StepCheck(replace(SPEC, masks_actions=masks), 3, FIELDS), Stream(0).steps(40)
     steps.avail_actions[:] = 1
     t, e = np.argwhere(steps.last)[0]
     steps.avail_actions[t, e] = 0

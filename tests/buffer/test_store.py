@@ -5,7 +5,7 @@ import psutil
 import pytest
 import torch
 
-from rltrain.buffer.fields import bytes_per_step, step_fields
+from rltrain.buffer.fields import n_bytes, step_fields
 from rltrain.buffer.store import BLOCK, Store
 from rltrain.hardware.device import set_allocator_policy
 from rltrain.types import EnvSpec
@@ -15,7 +15,8 @@ SPEC = EnvSpec(n_agents=2, n_actions=3, obs_shape=(4,), state_dim=5)
 
 
 def store(n_envs: int = 2, n_blocks: int = 8) -> Store:
-    return Store(spec=SPEC, n_envs=n_envs, n_blocks=n_blocks, precision="float32", device=CPU)
+    fields = step_fields(SPEC, "float32")
+    return Store(spec=SPEC, n_envs=n_envs, n_blocks=n_blocks, fields=fields, device=CPU)
 
 
 def numbered(first: int, n_steps: int, n_envs: int = 2) -> dict[str, np.ndarray]:
@@ -35,9 +36,9 @@ def names(s: Store, e: int, number: np.ndarray) -> list[int]:
 
 def test_bytes_per_step_is_the_sum_of_its_fields() -> None:
     # obs 2*4*4, avail_actions 2*3, state 5*4, last, action 2, reward 4, terminated
-    assert bytes_per_step(SPEC, "float32") == 32 + 6 + 20 + 1 + 2 + 4 + 1
-    assert bytes_per_step(SPEC, "float16") == 16 + 6 + 10 + 1 + 2 + 4 + 1
-    assert bytes_per_step(SPEC, "float32", hidden_dim=3) == 66 + 2 * 3 * 4
+    assert n_bytes(step_fields(SPEC, "float32")) == 32 + 6 + 20 + 1 + 2 + 4 + 1
+    assert n_bytes(step_fields(SPEC, "float16")) == 16 + 6 + 10 + 1 + 2 + 4 + 1
+    assert n_bytes(step_fields(SPEC, "float32", hidden_dim=3)) == 66 + 2 * 3 * 4
 
 
 def test_many_actions_take_two_bytes() -> None:
@@ -51,7 +52,7 @@ def test_many_actions_take_two_bytes() -> None:
 )
 def test_5000_episodes_of_27m_vs_30m_fit_the_goal(precision, step_goal, total_goal):
     spec = EnvSpec(n_agents=27, n_actions=36, obs_shape=(285,), state_dim=1170, max_steps=180)
-    assert bytes_per_step(spec, precision) == step_goal
+    assert n_bytes(step_fields(spec, precision)) == step_goal
     assert 5_000 * 61 * step_goal <= total_goal
 
 
@@ -143,14 +144,10 @@ def test_memory_follows_the_written_steps_not_the_cap() -> None:
     process = psutil.Process()
     before = process.memory_info().rss
     spec = EnvSpec(n_agents=1, n_actions=2, obs_shape=(1 << 18,))  # 1 MiB a step
-    s = Store(
-        spec=spec, n_envs=1, n_blocks=1 << 8, precision="float32", device=CPU
-    )  # 8 GiB reserved
+    layout = step_fields(spec, "float32")
+    s = Store(spec=spec, n_envs=1, n_blocks=1 << 8, fields=layout, device=CPU)  # 8 GiB reserved
     assert process.memory_info().rss - before < 32 << 20
-    fields = {
-        name: np.ones((BLOCK, 1, *shape), dtype)
-        for name, (shape, dtype) in step_fields(spec, "float32").items()
-    }
+    fields = {name: np.ones((BLOCK, 1, *shape), dtype) for name, (shape, dtype) in layout.items()}
     with_fields = process.memory_info().rss
     s.append(fields)
     assert 30 << 20 < process.memory_info().rss - with_fields < 64 << 20

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from rltrain.buffer.episode import EpisodeBuffer
-from rltrain.buffer.fields import TRANSITION, bytes_per_step
+from rltrain.buffer.fields import TRANSITION, n_bytes, step_fields
 from rltrain.buffer.store import BLOCK, Store
 from rltrain.types import Clock, EnvSpec, Steps
 
@@ -31,8 +31,8 @@ def fields_of_keys(keys: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def store(n_envs: int, n_blocks: int) -> Store:
-    device = torch.device("cpu")
-    return Store(spec=SPEC, n_envs=n_envs, n_blocks=n_blocks, precision="float32", device=device)
+    device, fields = torch.device("cpu"), step_fields(SPEC, "float32")
+    return Store(spec=SPEC, n_envs=n_envs, n_blocks=n_blocks, fields=fields, device=device)
 
 
 class PlainStore:
@@ -208,7 +208,9 @@ def test_an_episode_buffer_keeps_episodes_that_grow_while_old_ones_go(seeds: ran
         rng = np.random.default_rng(seed)
         n_envs = int(rng.integers(1, 5))
         game = Game(rng, n_envs, growth=float(rng.uniform(1.0, 1.15)))
-        max_bytes = int(rng.integers(20, 60)) * n_envs * BLOCK * bytes_per_step(SPEC, "float32")
+        max_bytes = (
+            int(rng.integers(20, 60)) * n_envs * BLOCK * n_bytes(step_fields(SPEC, "float32"))
+        )
         given = {"capacity": int(rng.integers(2, 60)), "max_bytes": max_bytes, "n_envs": n_envs}
         given |= {"device": torch.device("cpu"), "precision": "float32"}
         buffer = EpisodeBuffer(spec=SPEC, rng=rng, **given)

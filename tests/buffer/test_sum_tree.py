@@ -92,9 +92,10 @@ def test_items_are_drawn_in_proportion_to_their_priorities() -> None:
 def test_loaded_priorities_equal_the_saved_ones() -> None:
     rng = np.random.default_rng(1)
     priorities, other = (Priorities(21, Sampling(sampler="proportional"), 1) for _ in range(2))
-    other.tree.set(np.arange(21), np.full(21, 3.0))
+    every = np.arange(21)
+    other.tree.set(every, np.full(21, 3.0))
     priorities.tree.set(rng.permutation(21), rng.random(21))
-    state, nodes = priorities.state_dict(), priorities.tree.nodes.copy()
+    state, nodes = priorities.state_dict(every), priorities.tree.nodes.copy()
     priorities.tree.set(np.array([0]), np.array([9.0]))  # the state is a copy
-    other.load_state_dict(state)
+    other.load_state_dict(every, state)
     np.testing.assert_array_equal(other.tree.nodes, nodes)
