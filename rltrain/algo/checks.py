@@ -186,22 +186,25 @@ class BatchCheck:
             yield f"batch.whole: expected true or false, got {batch.whole!r}."
 
     def _sizes(self, batch: Batch) -> Mapping[str, tuple[int, ...]]:
-        spec = self.spec
-        T, B = _length_and_width(batch)
-        one_agent = batch.agent is not None  # windows that show one agent of the team
-        own_reward = spec.n_rewards == spec.n_agents
-        return {
-            "T": (T,),
-            "T+1": (T + 1,),
-            "B": (B,),
-            "N": (1 if one_agent else spec.n_agents,),
-            "A": (spec.n_actions,),
-            "*O": stacked_shape(spec),
-            "S": (spec.state_dim,),
-            "R": (1 if one_agent and own_reward else spec.n_rewards,),
-            "M": (self.n_streams,),
-            "H": (self.hidden_dim,),
-        }
+        spec, sizes = self.spec, axis_sizes(self.spec, *_length_and_width(batch))
+        if batch.agent is not None:  # windows that show one agent of the team
+            own_reward = spec.n_rewards == spec.n_agents
+            sizes |= {"N": (1,), "R": (1 if own_reward else spec.n_rewards,)}
+        return {**sizes, "M": (self.n_streams,), "H": (self.hidden_dim,)}
+
+
+def axis_sizes(spec: EnvSpec, length: int, width: int) -> dict[str, tuple[int, ...]]:
+    """Sizes of the axes in ``FIELDS`` of a batch of ``width`` windows, but those of networks."""
+    return {
+        "T": (length,),
+        "T+1": (length + 1,),
+        "B": (width,),
+        "N": (spec.n_agents,),
+        "A": (spec.n_actions,),
+        "*O": stacked_shape(spec),
+        "S": (spec.state_dim,),
+        "R": (spec.n_rewards,),
+    }
 
 
 def _length_and_width(batch: Batch) -> tuple[int, int]:

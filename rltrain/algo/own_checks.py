@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rltrain.algo.checks import described, stacked_shape
+from rltrain.algo.checks import FIELDS, OPTIONAL, axis_sizes, described
 from rltrain.common.metrics import plain_metrics
 from rltrain.errors import memory_problem, reason
 from rltrain.interfaces import Agents, Mixer
@@ -194,22 +194,12 @@ def _require(name: str, given: Any, shapes: Sequence[tuple[int, ...]], of: str) 
 
 def zero_batch(spec: EnvSpec, device: torch.device) -> Batch:
     """A batch of zeros, with every action available."""
-    steps, transitions = (LENGTH + 1, WIDTH), (LENGTH, WIDTH)
-    team = (spec.n_agents,)
-
-    def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-        return torch.zeros(shape, dtype=dtype, device=device)
-
-    return Batch(
-        obs=zeros(*steps, *team, *stacked_shape(spec)),
-        avail_actions=~zeros(*steps, *team, spec.n_actions, dtype=torch.bool),
-        state=zeros(*steps, spec.state_dim),
-        last_action=zeros(*steps, *team, dtype=torch.int64) - 1,
-        last=zeros(*steps, dtype=torch.bool),
-        action=zeros(*transitions, *team, dtype=torch.int64),
-        reward=zeros(*transitions, spec.n_rewards),
-        terminated=zeros(*transitions, dtype=torch.bool),
-        mask=~zeros(*transitions, dtype=torch.bool),
-        weight=zeros(WIDTH) + 1,
-        index=zeros(WIDTH, dtype=torch.int64),
-    )
+    sizes = axis_sizes(spec, LENGTH, WIDTH)
+    fields: Any = {
+        name: torch.zeros([n for axis in axes for n in sizes[axis]], dtype=dtype, device=device)
+        for name, (dtype, axes) in FIELDS.items()
+        if name not in OPTIONAL
+    }
+    for name in ("avail_actions", "mask", "weight"):
+        fields[name] = torch.ones_like(fields[name])
+    return Batch(**{**fields, "last_action": fields["last_action"] - 1})

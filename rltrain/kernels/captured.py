@@ -67,11 +67,6 @@ def plain(value: object) -> bool:
     return type(value) in PLAIN or (type(value) is tuple and all(map(plain, value)))
 
 
-def attributes(own: Mapping[str, object]) -> Iterator[object]:
-    """The values of a module's attributes that are not those of every module."""
-    return (value for name, value in own.items() if name not in OF_EVERY_MODULE)
-
-
 def own(module: str | None) -> bool:
     """Whether a module is neither Python's, PyTorch's nor NumPy's."""
     name = module or "builtins"
@@ -106,7 +101,10 @@ def looks(x: Any) -> list[Callable[[], Iterable[object]]] | None:
         return []
     if isinstance(x, nn.Module):
         tables = x._parameters, x._buffers, x._modules
-        return [partial(attributes, vars(x)), *(table.values for table in tables)]
+        return [
+            lambda: (value for name, value in vars(x).items() if name not in OF_EVERY_MODULE),
+            *(table.values for table in tables),
+        ]
     return [vars(x).values] if hasattr(x, "__dict__") and own(type(x).__module__) else None
 
 

@@ -135,16 +135,14 @@ def values(
         uses: purposes for which levels are sampled (online, target, acting): outputs are those of
             the first, means those of the last.
     """
-    described = distribution
-    mean = described.mean
-    if not described.implicit:
+    if not distribution.implicit:
         dist = head(features)
-        return mean(dist), None if described.scalar else dist, None
-    assert described.levels is not None
-    counts = [described.levels[use] for use in uses]
+        return distribution.mean(dist), None if distribution.scalar else dist, None
+    assert distribution.levels is not None
+    counts = [distribution.levels[use] for use in uses]
     drawn = [draw_levels(head, features.shape[0], n, features.device) for n in counts]
     parts = head(features, torch.cat(drawn, -1)).split(counts, -1)  # [X, A, K] each
-    return mean(parts[-1]), parts[0], drawn[0]
+    return distribution.mean(parts[-1]), parts[0], drawn[0]
 
 
 def draw_levels(head: Head, n_rows: int, n_levels: int, device: torch.device) -> Tensor:
