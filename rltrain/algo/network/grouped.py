@@ -85,14 +85,12 @@ class GroupedAgents(Agents):
             network.unroll(part, start=start, stop=stop)
             for network, part in zip(self._agents(), self._parts(batch), strict=True)
         ]
-        dists, taus = [each.dist for each in outputs], [each.tau for each in outputs]
+        q, hidden, dist, tau = zip(*outputs, strict=True)
         return Output(
-            self._joined([self._padded(each.q, 3) for each in outputs], 2),
-            self._joined([each.hidden for each in outputs], 2),
-            self._joined([self._padded(x, 3) for x in dists if x is not None], 2)
-            if dists[0] is not None
-            else None,
-            self._joined([x for x in taus if x is not None], 2) if taus[0] is not None else None,
+            self._joined([self._padded(x, 3) for x in q], 2),
+            self._joined(hidden, 2),
+            None if dist[0] is None else self._joined([self._padded(x, 3) for x in dist], 2),
+            None if tau[0] is None else self._joined(tau, 2),
         )
 
     def step(self, obs: Tensor, last_action: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
@@ -131,7 +129,7 @@ class GroupedAgents(Agents):
         shape = (*x.shape[:axis], missing, *x.shape[axis + 1 :])
         return torch.cat([x, x.new_zeros(shape)], axis)
 
-    def _joined(self, parts: list[Tensor], axis: int) -> Tensor:
+    def _joined(self, parts: list[Tensor] | tuple[Tensor, ...], axis: int) -> Tensor:
         """Join the groups along ``axis``, in the order of the agents."""
         return torch.cat(parts, axis).index_select(axis, self.get_buffer("_inverse"))
 
