@@ -12,16 +12,15 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
 from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.network.normalization import RunningNorm
-from rltrain.algo.policy import Frames
+from rltrain.algo.policy import Policy
 from rltrain.callback import Callback
 from rltrain.callback.training import Training
 from rltrain.interfaces import Agents
 from rltrain.offline.dataset import Dataset
-from rltrain.types import Clock, module_device
+from rltrain.types import Clock
 
 Episodes = Sequence[Mapping[str, np.ndarray]]
 AT_ONCE = 32
@@ -71,26 +70,23 @@ def probabilities(
     episode.
     """
     spec, n = dataset.spec, len(episodes)
-    device = module_device(agents)
-    length = np.array([len(e["last"]) - 1 for e in episodes])
-    frames = Frames(spec, n) if spec.frame_stack > 1 else None
-    hidden = torch.zeros(n, spec.n_agents, agents.hidden_dim, device=device)
-    last_action = np.full((n, spec.n_agents), -1, np.int64)
+    length, last = np.array([len(e["last"]) - 1 for e in episodes]), np.zeros(n, np.bool_)
+    policy = Policy(
+        agents=agents,
+        exploration=exploration,
+        spec=spec,
+        n_envs=n,
+        rng=np.random.default_rng(0),
+        noisy=False,
+    )
     probability = np.empty((int(length.max()), n, spec.n_agents))
-    agents.eval()  # the learner switches it back
     for t in range(len(probability)):
-        step = {name: at(episodes, name, t, length) for name in ("obs", "avail_actions", "action")}
-        obs = step["obs"] if frames is None else frames.push(step["obs"])
-        with torch.inference_mode():
-            values, hidden = agents.step(
-                torch.from_numpy(obs).to(device).float(),
-                torch.from_numpy(last_action).to(device),
-                hidden,
-            )
-        last_action = step["action"].astype(np.int64)
-        probability[t] = exploration.probability(
-            values.cpu().numpy(), step["avail_actions"], last_action, clock
+        obs, available, action = (
+            at(episodes, name, t, length) for name in ("obs", "avail_actions", "action")
         )
+        policy.act(obs, available, last, clock)
+        policy.last_action[:] = action  # the recorded one
+        probability[t] = exploration.probability(policy.q, available, policy.last_action, clock)
     return [probability[:steps, i] for i, steps in enumerate(length.tolist())]
 
 
