@@ -68,7 +68,7 @@ class LivePanel(Logger):
 
     def panel(self, run: RunProgress) -> Panel:
         """Steps done, what happens now, and the metrics."""
-        width, lines = self.console.width - 4, [Text()]
+        width, now = self.console.width - 4, Text()
         done, total = run.clock.env_steps, run.total_env_steps
         steps, share = Column(no_wrap=True), Column(no_wrap=True, justify="right")
         bar = Table.grid(steps, Column(ratio=1), share, padding=(0, 1), expand=True)
@@ -80,36 +80,33 @@ class LivePanel(Logger):
         speed, left = pace_words(self.pace, run)
         if not self.closed.is_set():
             goes_on = run.stopping is None
-            now, whole = self.state(run), int(run.seconds)
+            state, whole = self.state(run), int(run.seconds)
             passed = f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
-            now += f", {speed}" if speed and goes_on and activity(run) is None else ""
+            state += f", {speed}" if speed and goes_on and activity(run) is None else ""
             passed += f", {left}" if left and goes_on else ""
-            lines[0] = Text(now, "cyan", no_wrap=True)
-            lines[0].truncate(max(1, width - len(passed) - 1), overflow="ellipsis", pad=True)
-            lines[0].append(f" {passed}", "default")
-        for group, some in enumerate(shown_metrics(self.values)):
-            lines += self.grid(group, some, width)
+            now = Text(state, "cyan", no_wrap=True)
+            now.truncate(max(1, width - len(passed) - 1), overflow="ellipsis", pad=True)
+            now.append(f" {passed}", "default")
+        metrics = enumerate(shown_metrics(self.values))
+        grids = [self.grid(group, some, width) for group, some in metrics if some]
         return Panel(
-            Group(bar, *filter(None, lines)),
+            Group(bar, *([now] if now else []), *grids),
             title=Text(self.title),
             title_align="left",
             border_style="cyan",
         )
 
-    def grid(self, group: int, pairs: Sequence[tuple[str, str]], width: int) -> list[Text]:
+    def grid(self, group: int, pairs: Sequence[tuple[str, str]], width: int) -> Table:
         """Metrics in as many columns as fit; they only get wider, so that nothing jumps."""
         sizes = [cell_len(name) + cell_len(value) + 3 for name, value in pairs]
         self.widths[group] = max([self.widths[group], *sizes])
         n_columns = max(1, min(4, width // self.widths[group]))
-        lines = []
-        for start in range(0, len(pairs), n_columns):
-            line = Text(no_wrap=True, overflow="ellipsis")
-            for name, value in pairs[start : start + n_columns]:
-                cell = Text.assemble((name, "dim"), " ", (value, "bold"))
-                cell.truncate(width // n_columns, overflow="ellipsis", pad=True)
-                line.append_text(cell)
-            lines.append(line)
-        return lines
+        columns = (Column(width=width // n_columns, no_wrap=True) for _ in range(n_columns))
+        cells = [Text.assemble((name, "dim"), " ", (value, "bold")) for name, value in pairs]
+        table = Table.grid(*columns)
+        for start in range(0, len(cells), n_columns):
+            table.add_row(*cells[start : start + n_columns])
+        return table
 
     def state(self, run: RunProgress) -> str:
         """The current activity of the run, in a word or two."""
