@@ -107,17 +107,14 @@ class Wandb(InBackground):
         with LOCK:
             OPEN[id(self)] = False
         try:
-            return self._start()
+            run = self._initialize()
+            run.define_metric("env_steps")
+            run.define_metric("*", step_metric="env_steps")  # the charts' x axis; default: the row
+            return run
         except BaseException:
             with LOCK:
                 OPEN.pop(id(self), None)
             raise
-
-    def _start(self) -> object:
-        run = self._initialize()
-        run.define_metric("env_steps")
-        run.define_metric("*", step_metric="env_steps")  # the charts' x axis; default: the row
-        return run
 
     def _initialize(self) -> Any:
         # its default, which it only finds where HOME is set; its service logs to stderr without
