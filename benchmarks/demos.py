@@ -21,6 +21,7 @@ from benchmarks.runs import record_of, run_all
 from rltrain.api import settings_from
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import CONFIG, MODEL, SPEC
+from rltrain.common.checkpoint.locate import seal
 from rltrain.mode.find_run import DEMOS, find_checkpoint
 
 SMAC = ("algo=qmix", "env=smac")
@@ -73,7 +74,7 @@ def write_config(name: str) -> None:
     """The configuration of a demo, as it is composed today."""
     (folder,) = (DEMOS / name / "checkpoints").iterdir()
     (folder / f"{CONFIG}.json").write_text(json.dumps(config_of(name)), encoding="utf-8")
-    checkpoint.seal(folder, "weights")
+    seal(folder, "weights")
 
 
 def config_of(name: str) -> dict[str, Any]:

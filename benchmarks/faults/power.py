@@ -19,6 +19,7 @@ from benchmarks.faults.disk_trace import Change, Trace, restore, trace
 from benchmarks.faults.runs import SMALL, digests, result_of, warm_up
 from benchmarks.faults.signals import run
 from rltrain.common import checkpoint
+from rltrain.common.checkpoint.locate import MANIFEST
 from rltrain.errors import CheckpointError
 
 RUN = [*SMALL, "total_env_steps=150", "logger=[csv,wandb]", "save.keep_last=2"]
@@ -96,7 +97,7 @@ def damaged(run_dir: Path, latest: int | None) -> str | None:
         try:
             checkpoint.single(checkpoints / str(step))
         except CheckpointError as error:
-            if (checkpoints / str(step) / checkpoint.MANIFEST).exists():
+            if (checkpoints / str(step) / MANIFEST).exists():
                 return f"checkpoint {step}: {error}"
     if latest is None:
         return None

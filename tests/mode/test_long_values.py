@@ -9,7 +9,7 @@ import torch
 
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.fit import check_fits
-from rltrain.common.checkpoint.locate import MANIFEST, own_digest
+from rltrain.common.checkpoint.locate import MANIFEST, own_digest, stored_manifest
 from rltrain.common.files import put_text
 from rltrain.config.catalog import SHIPPED
 from rltrain.config.compose import compose_checked
@@ -106,7 +106,7 @@ def test_of_the_spec_of_a_checkpoint(tmp_path, have):
 
 def test_of_a_manifest_of_a_checkpoint(tmp_path):
     folder = checkpoint.write(tmp_path, 5, {"model": {"x": 1}}, "weights")
-    whole = checkpoint.stored_manifest(folder)
+    whole = stored_manifest(folder)
     trees = [*damaged(whole), {**whole, "files": {LONG: {"bytes": 1, "sha256": ""}}}]
     texts = [json.dumps(t | {"sha256": own_digest(t)}) for t in trees]
     require_short(folder / MANIFEST, texts, lambda: checkpoint.find(folder))

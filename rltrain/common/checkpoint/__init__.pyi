@@ -1,8 +1,6 @@
-from rltrain.common.checkpoint.locate import MANIFEST as MANIFEST
 from rltrain.common.checkpoint.locate import Found as Found
 from rltrain.common.checkpoint.locate import checked_manifest as checked_manifest
 from rltrain.common.checkpoint.locate import checkpoints_folder as checkpoints_folder
-from rltrain.common.checkpoint.locate import drop_part as drop_part
 from rltrain.common.checkpoint.locate import find as find
 from rltrain.common.checkpoint.locate import first_remarks as first_remarks
 from rltrain.common.checkpoint.locate import is_one as is_one
@@ -10,16 +8,12 @@ from rltrain.common.checkpoint.locate import list_steps as list_steps
 from rltrain.common.checkpoint.locate import name_pointer as name_pointer
 from rltrain.common.checkpoint.locate import newest_full as newest_full
 from rltrain.common.checkpoint.locate import pointed as pointed
-from rltrain.common.checkpoint.locate import put_manifest as put_manifest
 from rltrain.common.checkpoint.locate import read_kind as read_kind
 from rltrain.common.checkpoint.locate import resumable as resumable
-from rltrain.common.checkpoint.locate import seal as seal
 from rltrain.common.checkpoint.locate import single as single
-from rltrain.common.checkpoint.locate import stored_manifest as stored_manifest
 from rltrain.common.checkpoint.locate import unless_removed as unless_removed
 from rltrain.common.checkpoint.retention import drop_later as drop_later
 from rltrain.common.checkpoint.retention import make_latest as make_latest
-from rltrain.common.checkpoint.retention import prune as prune
 from rltrain.common.checkpoint.retention import remove as remove
 from rltrain.common.checkpoint.storage import CONFIG as CONFIG
 from rltrain.common.checkpoint.storage import MODEL as MODEL
