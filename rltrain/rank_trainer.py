@@ -101,7 +101,9 @@ class RankTrainer(Trainer):
 
     def stop(self, why: str, *, interrupted: bool = False) -> None:
         """End all ranks after the next iteration."""
-        self.wish = StopRequest(why, interrupted or self.interrupted)
+        request = StopRequest(why, interrupted)
+        if not self.interrupted:
+            self.wish = request
 
     @property
     def interrupted(self) -> bool:

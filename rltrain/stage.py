@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from rltrain.errors import UsageError
+
 
 class Stage(Enum):
     """A stage of a trainer."""
@@ -38,7 +40,11 @@ REFUSED = {
 
 @dataclass(frozen=True)
 class StopRequest:
-    """A request to end a run after the current iteration."""
+    """A request to end a run after the current iteration; UsageError if ``why`` is no text."""
 
     why: str
     interrupted: bool  # by a signal: without a last test
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.why, str):
+            raise UsageError(f"trainer.stop({self.why!r}): expected the reason, such as 'solved'.")

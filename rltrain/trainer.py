@@ -297,10 +297,9 @@ class Trainer:
         """End the run after the current iteration; if ``interrupted``, without a final test.
         UsageError for a reason that is not text.
         """
-        if not isinstance(why, str):
-            raise UsageError(f"trainer.stop({why!r}): expected the reason, such as 'solved'.")
+        request = StopRequest(why, interrupted)
         if not self.interrupted:
-            self.asked = StopRequest(why, interrupted)
+            self.asked = request
 
     @property
     def stopping(self) -> str | None:

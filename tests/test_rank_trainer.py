@@ -6,7 +6,7 @@ import torch
 import rltrain
 from rltrain.api import settings_from
 from rltrain.callback import Callbacks
-from rltrain.errors import EnvError
+from rltrain.errors import EnvError, UsageError
 from rltrain.mode import train
 from rltrain.types import Clock
 
@@ -50,6 +50,17 @@ def test_all_ranks_learn_once_all_are_ready_and_end_together(rank, other, due, s
     assert (rank.clock.env_steps, rank.clock.episodes) == (16, 1 + len(steps.episodes))
     assert rank.stopping == stopping
     assert rank.interrupted == bool(other[-1])
+
+
+def test_reasons_to_stop_are_those_of_a_single_process(rank):
+    """Defect: any object was a reason, and a later one replaced that of a signal."""
+    with pytest.raises(UsageError, match="expected the reason, such as 'solved'"):
+        rank.stop(3)
+    rank.stop("SIGTERM", interrupted=True)
+    rank.stop("solved")
+    rank.ranks.sum = lambda counts: None
+    rank.counted(rank.rollout.collect(5, rank.clock))
+    assert (rank.stopping, rank.interrupted) == ("SIGTERM", True)
 
 
 def become(rank, number, chosen=None):
