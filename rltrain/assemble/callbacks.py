@@ -78,9 +78,9 @@ def video_recorder(settings: Settings, env: VectorEnv, loggers: Loggers) -> list
     key, name = "test.video_interval", settings.choices["env"]
     if record == "html":
         require_drawing(env, name, "test.record=html", "test.record=video")
-        return [RecordVideo(interval=interval, env=env, loggers=loggers, page=settings.title)]
+        return [RecordVideo(interval=interval, loggers=loggers, page=settings.title)]
     require_drawable(env, name, f"{key}={interval}", f"{key}=null")
-    return [RecordVideo(interval=interval, env=env, loggers=loggers)]
+    return [RecordVideo(interval=interval, loggers=loggers)]
 
 
 def build_loggers(settings: Settings, run_dir: Path) -> list[Logger]:

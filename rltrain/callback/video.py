@@ -8,7 +8,6 @@ from typing import cast
 from rltrain.callback.hooks import Callback, Due
 from rltrain.callback.training import Training
 from rltrain.hardware.rollout import Rollout
-from rltrain.interfaces import VectorEnv
 from rltrain.logger.loggers import Loggers
 from rltrain.video.episode_recorder import EpisodeRecorder
 from rltrain.video.recorder import Recording, make_recorder
@@ -20,16 +19,13 @@ class RecordVideo(Callback):
     to ``recordings/``.
 
     Args:
-        env: the test environments, made for rendering.
         page: title of an HTML page of the episode, which replaces the video.
     """
 
     state_names = ("due",)
 
-    def __init__(
-        self, *, interval: int, env: VectorEnv, loggers: Loggers, page: str | None = None
-    ) -> None:
-        self.due, self.env, self.loggers, self.page = Due(interval), env, loggers, page
+    def __init__(self, *, interval: int, loggers: Loggers, page: str | None = None) -> None:
+        self.due, self.loggers, self.page = Due(interval), loggers, page
 
     def on_test_start(self, trainer: Training, value: None = None) -> None:
         env_steps, trainer.tests.recorder = trainer.clock.env_steps, None
@@ -43,7 +39,7 @@ class RecordVideo(Callback):
     def recorder(self, trainer: Training, folder: Path) -> Recording:
         """A recorder of one episode, writing to ``folder``."""
         if self.page is None:
-            return make_recorder(self.env, folder / str(trainer.clock.env_steps), 1)
+            return make_recorder(trainer.test_rollout.env, folder / str(trainer.clock.env_steps), 1)
         title = f"{self.page}, env step {trainer.clock.env_steps:,}"
         policy = cast(Rollout, trainer.test_rollout).policy
         return EpisodeRecorder(folder, 1, title, policy, trainer.learner.online.mixer)

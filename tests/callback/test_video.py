@@ -77,15 +77,15 @@ class Run:
 
     def __init__(self, run_dir):
         self.clock, self.run_dir, self.tests = Clock(), run_dir, SimpleNamespace(clock=Clock())
-        self.disk = Disk()
+        self.disk, self.test_rollout = Disk(), SimpleNamespace(env=TwoStepGames(n_envs=1))
 
 
 def test_an_interrupted_test_is_recorded_again(tmp_path):
-    seen, env = Seen(), TwoStepGames(n_envs=1)
-    callback = RecordVideo(interval=100, env=env, loggers=Loggers([seen]))
+    seen = Seen()
+    callback = RecordVideo(interval=100, loggers=Loggers([seen]))
     run = Run(tmp_path)
     callback.on_test_start(run)  # and no end
-    resumed = RecordVideo(interval=100, env=env, loggers=Loggers([seen]))
+    resumed = RecordVideo(interval=100, loggers=Loggers([seen]))
     resumed.load_state_dict(callback.state_dict())
     resumed.on_test_start(run)
     run.tests.recorder.files[0] = [tmp_path / "episode-000.gif", tmp_path / "episode-000.mp4"]
@@ -97,7 +97,7 @@ def test_an_interrupted_test_is_recorded_again(tmp_path):
 
 def test_a_deleted_run_folder_is_not_made_again(tmp_path):
     """Defect: the run then went on in a folder that nothing could resume."""
-    callback = RecordVideo(interval=1, env=TwoStepGames(n_envs=1), loggers=Loggers([]))
+    callback = RecordVideo(interval=1, loggers=Loggers([]))
     run, image = Run(tmp_path / "deleted"), np.zeros((4, 4, 3), np.uint8)
     callback.on_test_start(run)
     assert run.tests.recorder is None
