@@ -23,7 +23,6 @@ from rltrain.algo.own_checks import require_mixer, require_step, require_unroll
 from rltrain.algo.policy import Policy
 from rltrain.algo.reward_norm import RewardNorm
 from rltrain.common import checkpoint
-from rltrain.common.checkpoint import CONFIG, SPEC
 from rltrain.common.checkpoint.fit import check_fits
 from rltrain.common.conformance import Interface, conform, require_savable
 from rltrain.common.seeding import NETWORK_STREAM, seed_key
@@ -216,7 +215,7 @@ def build_loss(settings: Settings, spec: EnvSpec, model: Model) -> Loss:
 
 def about(settings: Settings, spec: EnvSpec) -> dict[str, Any]:
     """Return the records that are saved with weights: enough to build a network for them."""
-    return {CONFIG: settings.record, SPEC: spec.record}
+    return {checkpoint.CONFIG: settings.record, checkpoint.SPEC: spec.record}
 
 
 def load_mixer(settings: Settings, spec: EnvSpec, device: torch.device, folder: Path) -> Mixer:

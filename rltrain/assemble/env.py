@@ -14,7 +14,6 @@ import torch
 
 import rltrain
 from rltrain.common import checkpoint
-from rltrain.common.checkpoint import SPEC
 from rltrain.common.conformance import conform
 from rltrain.common.failures import closed_on_error
 from rltrain.common.files import absolute_path
@@ -160,6 +159,6 @@ def ordered_as(settings: Settings, record: SpecRecord) -> Settings:
 def ordered_as_saved(settings: Settings, folder: Path) -> Settings:
     """``ordered_as`` the spec of a checkpoint, if it can be read."""
     try:
-        return ordered_as(settings, checkpoint.read(folder, SPEC))
+        return ordered_as(settings, checkpoint.read(folder, checkpoint.SPEC))
     except CheckpointError:  # the restore reports it
         return settings

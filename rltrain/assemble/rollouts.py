@@ -17,7 +17,6 @@ from rltrain.assemble.build_learner import build_policy, load_agents
 from rltrain.assemble.build_opponents import build_opponents
 from rltrain.assemble.env import prepare_machine, recorded
 from rltrain.common import checkpoint
-from rltrain.common.checkpoint import SPEC
 from rltrain.common.conformance import conform
 from rltrain.common.seeding import POLICY_STREAM, TEST_POLICY_STREAM, SeedsOfTraining, generator
 from rltrain.common.spec_record import read_spec
@@ -107,7 +106,7 @@ def build_greedy_policy(settings: Settings, folder: Path, step: int) -> GreedyPo
         CheckpointError: its spec is damaged.
     """
     try:
-        spec, named = read_spec(checkpoint.read(folder, SPEC)), None
+        spec, named = read_spec(checkpoint.read(folder, checkpoint.SPEC)), None
         view = obs_view(spec)
         if spec.agents is not None:
             from rltrain.env.team.named import NamedAgents

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.common import checkpoint
-from rltrain.common.checkpoint import CONFIG
 from rltrain.common.checkpoint.locate import list_steps, read_kind, stored_manifest
 from rltrain.common.checkpoint.opponent_files import FOLDER, opponent_name
 from rltrain.common.files import digest, json_object
@@ -144,11 +143,11 @@ def newest_config(checkpoints: Path) -> tuple[int | None, Tree]:
     None without one.
     """
     for step in list_steps(checkpoints):
-        folder, name = checkpoints / str(step), f"{CONFIG}.json"
+        folder, name = checkpoints / str(step), f"{checkpoint.CONFIG}.json"
         if read_kind(folder) == "full":
             try:
                 if digest(folder / name) == stored_manifest(folder)["files"][name]["sha256"]:
-                    return step, checkpoint.read(folder, CONFIG)
+                    return step, checkpoint.read(folder, checkpoint.CONFIG)
             except (OSError, ValueError, KeyError, TypeError, CheckpointError):
                 continue  # the restore skips it too
     return None, {}
