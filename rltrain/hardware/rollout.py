@@ -215,7 +215,7 @@ class Rollout:
 
     def carried(self) -> StateDict:
         """State that outlives an episode, for ``carry_on``."""
-        return {"env": self.env.carried(), **self._policies()}
+        return {"env": self.carried_envs()[0], **self._policies()}
 
     def carry_on(self, state: StateDict) -> None:
         """Load what outlives an episode: of the environments and opponents, if it is there, and of

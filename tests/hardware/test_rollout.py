@@ -253,6 +253,30 @@ def test_a_broken_world_keeps_its_own_words() -> None:
         r.collect(1, CLOCK)
 
 
+USES = {
+    "reset": lambda r: r.collect(1, CLOCK),
+    "step": lambda r: r.collect(1, CLOCK),
+    "call": lambda r: r.call("render"),
+    "carried": Rollout.carried,
+    "restart": lambda r: r.carry_on({"env": {"task": 1}, "policy": {}}),
+    "state_dict": lambda r: (r.collect(1, CLOCK), r.state_dict()),
+    "close": Rollout.close,
+}
+
+
+@pytest.mark.parametrize("method", USES)
+def test_an_environment_that_ends_the_program_has_failed(method: str) -> None:
+    """Defect: in ``carried`` it ended a worker, which could not say why."""
+
+    def broken(*args: object) -> None:
+        raise SystemExit("nothing works here")
+
+    env = SyncVectorEnv(make=Walk, n_envs=1)
+    vars(env)[method] = broken
+    with pytest.raises(EnvError, match=r"^The environment failed.*: nothing works here "):
+        USES[method](Rollout(env=env, policy=Counter(1), seeds=lambda i, k: k))
+
+
 def test_actions_are_stored_as_chosen_whatever_the_environment_does_with_them() -> None:
     class Converting(SyncVectorEnv):
         def step(self, action: Any) -> Any:
