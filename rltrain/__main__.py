@@ -19,6 +19,7 @@ def command() -> None:
         sys.exit(130)
     finally:  # the exit code is known: a later Ctrl-C would change it while the interpreter ends
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        exec("")  # forgets an interrupt inside another exec, for which Python would exit with -2
 
 
 if __name__ == "__main__":

@@ -131,6 +131,17 @@ def test_ctrl_c_while_the_command_ends_leaves_its_exit_code(own_folder, before, 
     assert (done.returncode, "Traceback" in done.stderr) == (code, False)
 
 
+def test_a_signal_inside_an_exec_has_its_exit_code(own_folder):
+    """Defect: it was -2 where a dataclass was being defined; Python remembers that interrupt."""
+    (own_folder / "entry.py").write_text(
+        "import os, rltrain.main\nfrom rltrain.__main__ import command\n"
+        "rltrain.main.read = lambda _: exec('os.kill(os.getpid(), 15)')\ncommand()\n"
+    )
+    path = os.pathsep.join([str(own_folder), *sys.path])
+    words = [sys.executable, "-m", "entry"]
+    assert subprocess.run(words, env={**os.environ, "PYTHONPATH": path}).returncode == 143
+
+
 class Twice(Callback):
     """Ctrl-C after ``at`` env steps, and again while that is being saved."""
 
