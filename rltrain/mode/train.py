@@ -313,8 +313,7 @@ def other_rank() -> bool:
     """
     from rltrain.hardware.ddp.ranks import torchrun_ranks
 
-    with usage_errors():
-        return torchrun_ranks()[0] > 0
+    return torchrun_ranks()[0] > 0
 
 
 def run_rank(settings: Settings, run_dir: Path, *, resume: bool) -> int:

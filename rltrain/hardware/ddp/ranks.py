@@ -13,7 +13,7 @@ from torch import Tensor
 from torch import distributed as dist
 
 from rltrain.common.machine.child_processes import kill_with_parent
-from rltrain.errors import EnvError
+from rltrain.errors import EnvError, UsageError
 from rltrain.hardware.env_share import Share, split_envs
 
 
@@ -110,15 +110,15 @@ def torchrun_ranks() -> tuple[int, int, int]:
     """Rank, world size and rank on this machine.
 
     Raises:
-        ValueError: torchrun did not start this process.
+        UsageError: torchrun did not start this process.
     """
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
     if any(name not in os.environ for name in names):
-        raise ValueError(
+        raise UsageError(
             "hardware=ddp learns in several processes that torchrun starts, and this one was not "
             "started by it: its environment has no RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and "
-            "MASTER_PORT. Type torchrun --nproc-per-node=2 -m rltrain … hardware=ddp, or "
-            "hardware=auto for one process."
+            "MASTER_PORT. Type torchrun --nproc-per-node=2 -m rltrain … with the same overrides "
+            "(=1: one process); a new run in one process has hardware=auto instead."
         )
     rank, world_size, local_rank = (int(os.environ[name]) for name in names[:3])
     return rank, world_size, local_rank

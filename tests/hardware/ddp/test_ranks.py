@@ -300,5 +300,6 @@ def test_what_ranks_cannot_do_is_refused(tmp_path, monkeypatch, words, match):
 def test_without_torchrun_the_command_to_type_is_shown(tmp_path, monkeypatch):
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(UsageError, match=r"Type torchrun --nproc-per-node=2 -m rltrain"):
+    typed = r"Type torchrun --nproc-per-node=2 -m rltrain … with the same overrides"
+    with pytest.raises(UsageError, match=typed):  # a resumed run refuses hardware=ddp, and =auto
         rltrain.make_trainer(SMALL, run_dir=tmp_path / "run")
