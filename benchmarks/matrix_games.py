@@ -43,7 +43,7 @@ OF_METHODS = {"qplex": "algo.mixer.kernels=10 algo.mixer.kernel_layers=3"}
 def make_env(game: str, n_envs: int) -> GameEnv:
     if game == "two_step":
         return TwoStepGames(n_envs=n_envs)
-    return MatrixGames(game=game, length=1, n_envs=n_envs)  # type: ignore[arg-type]
+    return MatrixGames(game=game, length=1, n_envs=n_envs)
 
 
 def overrides(game: str, algo: str, seed: int, lr: str, more: Sequence[str] = ()) -> list[str]:

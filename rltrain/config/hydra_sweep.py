@@ -25,10 +25,11 @@ from rltrain.common.files import absolute_path, expanded
 from rltrain.common.json_text import flat
 from rltrain.config.command_line import literal
 from rltrain.config.compose import Composition, compose_checked, problem_line
-from rltrain.config.overrides import SWEPT_PATHS, contained, is_file, jobs, parse, sets_hydra
+from rltrain.config.overrides import SWEPT_PATHS, contained, jobs, parse, sets_hydra
 from rltrain.config.schema import Settings
 from rltrain.config.suggest.value_forms import for_plugin
 from rltrain.config.user_yaml import own_catalog
+from rltrain.config.yaml_files import is_file
 from rltrain.errors import UsageError
 
 Jobs = list[tuple[Sequence[str], Path]]

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from hydra.core.override_parser.types import Override, OverrideType
 
 from rltrain.config.catalog import FREE_FORM, SEVERAL, Catalog, Tree
-from rltrain.config.overrides import flat_keys, is_below, is_file, pick, set_value, sets_hydra
+from rltrain.config.overrides import flat_keys, is_below, pick, set_value, sets_hydra
 from rltrain.config.suggest.choices import FEW, MANY, Refusal, for_choice, listed, not_tried
 from rltrain.config.suggest.keys import for_deletion, for_key, for_node
 from rltrain.config.validate.constructor import show
+from rltrain.config.yaml_files import is_file
 from rltrain.errors import NamesError
 
 OF_A_RUN = ("hydra.run.dir", "hydra.searchpath")

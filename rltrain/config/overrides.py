@@ -20,6 +20,7 @@ from rltrain.common.files import expanded
 from rltrain.common.machine.places import require_possible
 from rltrain.config.catalog import FREE_FORM, SHIPPED, MutableTree, Tree
 from rltrain.config.command_line import MOST_JOBS, NO_TEXT, STRANGE, intended, literal, shell_word
+from rltrain.config.yaml_files import is_file
 from rltrain.errors import NamesError, UsageError
 
 Leaves = dict[tuple[str, ...], Any]
@@ -84,11 +85,6 @@ def typed_list(typed: str) -> list[str]:
         for single, double, bare in ENTRY.findall(inner)
     )
     return [entry for entry in entries if entry]
-
-
-def is_file(value: object) -> bool:
-    """Whether the value of ``experiment`` is a file rather than a name."""
-    return isinstance(value, str) and value.endswith((".yaml", ".yml"))
 
 
 def parse(overrides: Sequence[str]) -> list[Override]:

@@ -20,8 +20,7 @@ from rltrain.common.files import DEEPEST, absolute_path, open_plain
 from rltrain.common.imports import beside_user
 from rltrain.common.machine.places import require_possible
 from rltrain.config.catalog import CONF, PRESETS, SEVERAL, SHIPPED, Catalog
-from rltrain.config.overrides import is_file
-from rltrain.config.yaml_files import LOADER
+from rltrain.config.yaml_files import LOADER, is_file
 from rltrain.errors import UsageError
 
 MOST_BYTES, MOST_NODES = 1 << 20, 100_000

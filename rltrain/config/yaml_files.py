@@ -88,3 +88,8 @@ def merged(files: Iterable[tuple[str, File]]) -> dict[str, Key]:
                 before = out.get(prefix + name, key)
                 out[prefix + name] = Key(key.value, before.meaning or key.meaning)
     return out
+
+
+def is_file(value: object) -> bool:
+    """Whether the value of ``experiment`` is a file rather than a name."""
+    return isinstance(value, str) and value.endswith((".yaml", ".yml"))

@@ -249,6 +249,8 @@ def test_lines_of_text_fit_on_a_screen():
         text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
         long = [line for line in text.splitlines() if len(line) > 120 and line[0] != "|"]
         assert long == [], document
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) <= 150, "details belong to a page of docs/"
 
 
 def test_commands_fit_into_the_column_of_the_site():
@@ -281,11 +283,6 @@ def test_results_that_differ_from_published_ones_are_explained():
     table, _, below = read("results.md").partition("\nThe others, and what is known of them:\n")
     explained = re.findall(r"^\* `([\w-]+)`", below.partition("\n## ")[0], re.MULTILINE)
     assert set(re.findall(r"^\| (\S+) \|.*\| no \|$", table, re.MULTILINE)) == set(explained)
-
-
-def test_the_readme_is_short():
-    text = (DOCS.parent / "README.md").read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 150, "details belong to a page of docs/"
 
 
 def test_the_readme_sums_up_the_results_and_the_calibration():

@@ -69,8 +69,8 @@ NAMES = {
     "own option in capitals": (["env=mpe", "env.kwargs.N=5"], "Type +env.kwargs.N=5 ("),
     "own option": (["env=gymnasium", *DQN[:1], "env.size=5"], "Type +env.kwargs.size=5 (if the"),
     "map": (["algo=qmix", "env=smac", "env.map=8m"], "Type env.map_name=8m."),
-    "in a mode that the choices need": (
-        ["mode=evaluate", "algo=scripted", "algo.policy=focus", "env=smac", "map=8m"],
+    "in a mode that its choices need": (
+        ["mode=evaluate", "algo=scripted", "env=smac", "map=8m"],
         "Type env.map_name=8m.",
     ),
     "of two-sided environments": (
@@ -193,8 +193,8 @@ def test_same_name_follows_the_algorithm():
 
 def test_name_without_counterpart_says_so():
     assert answer("save_model=True") == (
-        "Unknown key 'save_model'. There is nothing to set for it: checkpoints are always saved, "
-        "also at the end and on Ctrl-C."
+        "Unknown key 'save_model'. There is nothing to set for it: checkpoints are saved without "
+        "it, also at the end and on Ctrl-C."
     )
 
 
