@@ -252,12 +252,19 @@ class Catalog:
 
     @cached_property
     def hydra(self) -> Any:
-        """Hydra's own part before it knows a job, which no choice changes."""
+        """Hydra's own part before it knows a job, which no choice changes: composed alone."""
+        from hydra.core.default_element import GroupDefault
         from hydra.types import RunMode
-        from omegaconf import OmegaConf
+        from omegaconf import open_dict
 
-        config = self.loader.load_configuration("config", ["tuned=none"], RunMode.RUN)
-        return OmegaConf.masked_copy(config, "hydra")
+        file = self.loader.repository.load_config("config")
+        groups = [each for each in file.defaults_list if isinstance(each, GroupDefault)]
+        chosen = [f"{g.group}={g.value}" for g in groups if str(g.group).startswith("hydra/")]
+        config = self.loader.load_configuration(None, chosen, RunMode.RUN)
+        with open_dict(config):
+            config.merge_with({"hydra": file.config.hydra})
+        config.hydra.job.config_name = "config"
+        return config
 
     @cache  # noqa: B019  a catalog is kept as long as the process runs
     def layers(self, *overrides: str) -> tuple[tuple[Layer, ...], dict[str, str | None]]:
