@@ -21,7 +21,7 @@ from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
 from rltrain.logger.screen import Screen, shown
 from rltrain.migrate import load_pymarl, named_parts, renamed
-from rltrain.migrate.pymarl_advice import advice
+from rltrain.migrate.pymarl import advice
 from rltrain.migrate.pymarl_files import AGENT, MIXER, OPTIMIZER, PymarlFiles, read_folder
 from rltrain.mode.messages.closing import next_commands, to_trust
 from rltrain.mode.run_folder import Record, leave, new_run, now, require_new

@@ -1,14 +1,22 @@
-"""PyMARL's weights in memory, put into a learner."""
+"""PyMARL's weights in memory, put into a learner, and what is typed where they do not fit it."""
 
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch.testing import assert_close
 
+import rltrain
 from rltrain.migrate import load_pymarl, named_parts
+from rltrain.migrate.pymarl import advice
+from rltrain.migrate.pymarl_files import PymarlFiles
+from rltrain.types import EnvSpec
 from tests.algo.batches import AGENTS, METHODS, SPEC, make_learner, make_method, make_model
+
+PAIR = EnvSpec(n_agents=2, n_actions=2, obs_shape=(3,), state_dim=3)
 
 
 def weights_of(module):
@@ -100,3 +108,63 @@ def test_a_mixer_for_a_method_without_one_is_refused():
     with pytest.raises(ValueError, match=r"mixer: V.0.bias is not expected"):
         load_pymarl(learner, agent, weights_of(make_model(mixer="qmix").mixer))
     load_pymarl(learner, agent, {})
+
+
+def small_model(*overrides):
+    width = [] if "algo/network=mlp" in overrides else ["algo.network.hidden_dim=8"]
+    plain = [*width, "hardware.threads=1", "hardware.kernels=torch"]
+    return rltrain.make_learner([*overrides, *plain], PAIR).online
+
+
+def files_of(*overrides):
+    """A checkpoint of these settings, by names that PyMARL has as well."""
+    parts = named_parts(small_model(*overrides))
+    agent, mixer = parts["agent"].state_dict(), parts["mixer"].state_dict()
+    return PymarlFiles(Path("1000"), 1000, agent, mixer, None)
+
+
+def typed(files, *overrides):
+    own = {n: list(t.shape) for n, t in small_model(*overrides).state_dict().items()}
+    return list(advice(files, own, PAIR))
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        *(("qplex", "qmix"), ("qplex", "vdn"), ("qplex_attention", "qplex"), ("qatten", "vdn")),
+        *(("qmix", "qatten"), ("qtran", "qmix"), ("qmix", "qtran")),
+    ],
+)
+def test_a_mixer_of_another_algorithm_is_named(theirs, ours):
+    assert typed(files_of(f"algo={theirs}"), f"algo={ours}") == [f"algo={theirs}"]
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        ["algo.mixer.kernel_layers=2"],
+        ["algo.mixer.kernels=10", "algo.mixer.kernel_layers=3"],
+        ["algo.mixer.hypernet_dim=16"],
+        ["algo.mixer.kernel_layers=2", "algo.mixer.kernel_dim=16"],
+    ],
+)
+def test_sizes_of_qplex_are_named(sizes):
+    files = files_of("algo=qplex", *sizes)
+    found = typed(files, "algo=qplex")
+    assert set(sizes) <= set(found)
+    assert typed(files, "algo=qplex", *found) == []
+
+
+def test_layers_of_agents_without_memory_are_named():
+    """EPyMARL has two hidden layers, algo/network=mlp one."""
+    layers = {"fc1": nn.Linear(7, 64), "rnn": nn.Linear(64, 64), "fc2": nn.Linear(64, 2)}
+    agent = nn.ModuleDict(layers).state_dict()
+    files = PymarlFiles(Path("1000"), 1000, agent, {}, None)
+    memoryless = ["algo=vdn", "algo/network=mlp", "algo.network.last_action=true"]
+    assert typed(files, *memoryless) == ["algo.network.hidden_sizes=[64,64]"]
+
+
+@pytest.mark.parametrize("ours", [["algo/network=lstm"], ["algo.network.layer_norm=true"]])
+def test_another_recurrent_network_is_named(ours):
+    (found,) = typed(files_of("algo=vdn"), "algo=vdn", *ours)
+    assert found in ("algo/network=gru", "algo.network.layer_norm=false")
