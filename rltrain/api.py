@@ -20,9 +20,16 @@ from rltrain.common.machine.places import require_path
 from rltrain.common.machine.torch_settings import plain_settings
 from rltrain.common.spec_record import require_spec
 from rltrain.config.compose import compose_checked
-from rltrain.config.mapping import Overrides, as_texts, require_load_step, texts_for
 from rltrain.config.overrides import typed_value
-from rltrain.config.python_objects import env_overrides, with_env, with_objects
+from rltrain.config.python_objects import (
+    Overrides,
+    as_texts,
+    env_overrides,
+    require_load_step,
+    texts_for,
+    with_env,
+    with_objects,
+)
 from rltrain.config.schema import Settings
 from rltrain.errors import SIGNAL_CODES, UsageError, failure, memory_errors, usage_errors
 from rltrain.mode import evaluate as evaluation

@@ -47,6 +47,8 @@ FREE_FORM = (
     "hardware.worker_resources",
 )
 """Nodes whose keys ``+`` adds and ``~`` removes; the constructors behind them check the names."""
+MAPPING_KEYS = (*FREE_FORM, "test.function", "env.opponents")
+"""Keys whose value is a mapping itself."""
 CONF = next(c for p in Path(__file__).parents[1:3] if (c := p / "conf").is_dir())
 """The shipped folder: inside an installed wheel, or next to the package in a repository."""
 NO_GROUP = re.compile(r"(^|/)[._]|shared|hydra|^experiment/")

@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping, Sequence, Set
 
 from rltrain.config.catalog import (
+    MAPPING_KEYS,
     ONE_OF,
     PRESETS,
     SHIPPED,
@@ -23,7 +24,6 @@ from rltrain.config.catalog import (
     Tree,
 )
 from rltrain.config.combinations import together
-from rltrain.config.mapping import MAPPING_KEYS
 from rltrain.config.overrides import flat_keys, is_below, leaves, part_targets, pick, stacked
 from rltrain.errors import UsageError
 

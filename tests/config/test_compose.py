@@ -10,8 +10,8 @@ import pytest
 from rltrain.api import settings_from
 from rltrain.config.catalog import CONF, FREE_FORM, PRESETS, SHIPPED
 from rltrain.config.compose import compose_checked
-from rltrain.config.mapping import as_texts
 from rltrain.config.overrides import flat_keys, jobs, parse, pick, quoted, typed_value
+from rltrain.config.python_objects import as_texts
 from rltrain.config.saved_config import apply, read_config
 from rltrain.config.trust import gate, shipped_parts
 from rltrain.errors import CheckpointError, UsageError

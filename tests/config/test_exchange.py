@@ -8,10 +8,9 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from rltrain.api import settings_from
-from rltrain.config.catalog import CONF
+from rltrain.config.catalog import CONF, MAPPING_KEYS
 from rltrain.config.compose import compose_choices
 from rltrain.config.exchange import fitting_values, require_known_keys
-from rltrain.config.mapping import MAPPING_KEYS
 from rltrain.config.overrides import parse, pick, put
 from rltrain.config.user_yaml import own_catalog
 from rltrain.errors import UsageError

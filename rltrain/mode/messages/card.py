@@ -16,7 +16,7 @@ from rltrain.common.json_text import is_number
 from rltrain.common.number_types import MOST_COUNTED
 from rltrain.config.overrides import leaves
 from rltrain.config.schema import Settings
-from rltrain.config.show.deviations import deviations
+from rltrain.config.show.configuration import deviations
 from rltrain.config.validate.constructor import show
 from rltrain.config.validate.mode_keys import ONLY_IN
 from rltrain.errors import UsageError, printable

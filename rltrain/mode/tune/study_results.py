@@ -17,7 +17,7 @@ from rltrain.config.command_line import shell_word
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import is_below, stacked
 from rltrain.config.schema import RunSettings
-from rltrain.config.show.deviations import deviations
+from rltrain.config.show.configuration import deviations
 from rltrain.errors import UsageError
 from rltrain.logger.csv_file import csv_text, to_table
 from rltrain.logger.screen import Screen, plural, shown

@@ -9,7 +9,7 @@ import pytest
 
 from rltrain.api import settings_from
 from rltrain.config.catalog import SHIPPED
-from rltrain.config.mapping import as_texts
+from rltrain.config.python_objects import as_texts
 from rltrain.config.schema import ClusterSettings, OpponentSettings, RunSettings
 from rltrain.errors import UsageError
 from rltrain.mode.train import Result
