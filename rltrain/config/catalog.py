@@ -71,10 +71,6 @@ class Layer:
     package: str
     tree: Tree
 
-    @property
-    def group(self) -> str:
-        return self.file.partition("/")[0]
-
 
 def split_options(option: str) -> list[str]:
     """The options in a choice: ``[csv,wandb]`` has two, ``csv`` is one."""
@@ -300,8 +296,9 @@ class Catalog:
         options = {g: o for g, o in chosen.items() if not g.startswith("hydra/")}
         options |= {"tuned": "none"} if preset else {}
         for group in SEVERAL:
-            names = [layer.file.partition("/")[2] for layer in layers if layer.group == group]
-            options[group] = f"[{','.join(dict.fromkeys(names))}]"
+            within = [x.file for x in layers if x.file.startswith(f"{group}/")]
+            names = dict.fromkeys(file.removeprefix(f"{group}/") for file in within)
+            options[group] = f"[{','.join(names)}]"
         return layers, options
 
     def _mistakes(self, file: str) -> Iterator[str]:

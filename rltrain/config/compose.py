@@ -40,7 +40,7 @@ from rltrain.config.overrides import (
     with_targets,
 )
 from rltrain.config.schema import Settings
-from rltrain.config.user_yaml import by_name, own_catalog
+from rltrain.config.user_yaml import own_catalog
 from rltrain.errors import UsageError
 
 MOST_TRIED = 100  # jobs of a suggested sweep
@@ -171,11 +171,17 @@ def compose_parsed(
     values = [o for o in parsed if o not in choices]
     custom = typed_targets(values)
     parts = {path: path.replace(".", "/") for path in custom}  # the groups whose options fill them
+    files = [file.replace("/", "=", 1) for file in catalog.files]  # of a preset that is a file
+    named = [
+        files[0] if files and o.key_or_group == "experiment" else str(o.input_line) for o in choices
+    ]
     try:
-        named = tuple(by_name(choices, catalog))
-        chosen = compose_choices(named, frozenset(parts.values()), catalog)
+        chosen = compose_choices(tuple(named), frozenset(parts.values()), catalog)
         known = flat_keys(chosen.tree)
-        if chosen.wrong or not all(sets_known(o, known) for o in values):
+        plain = {key for key, value in known.items() if not isinstance(value, dict)}
+        if chosen.wrong or not all(
+            o.type is OverrideType.CHANGE and o.key_or_group in plain for o in values
+        ):
             from rltrain.config.names import refuse_wrong
 
             here = {"mode", *catalog.groups}.difference(chosen.wrong)
@@ -200,10 +206,10 @@ def compose_parsed(
             env_chose_algo=not {"algo", "experiment"} & {o.key_or_group for o in choices},
         )
     except (HydraException, OmegaConfBaseException, YAMLError, UnicodeDecodeError) as error:
-        own = (catalog.path(line.replace("=", "/", 1)) for line in by_name(choices, catalog))
-        files = ", ".join(str(path) for path in own if path and catalog.main not in path.parents)
+        paths = (catalog.path(line.replace("=", "/", 1)) for line in named)
+        own = ", ".join(str(path) for path in paths if path and catalog.main not in path.parents)
         text = f"The configuration cannot be composed: {problem_line(error)}"
-        raise UsageError(f"{text} (with {files})" if files else text) from error
+        raise UsageError(f"{text} (with {own})" if own else text) from error
 
 
 def compose_single(overrides: Sequence[str]) -> tuple[Composition, Settings]:
@@ -240,12 +246,6 @@ def refusal(catalog: Catalog, choices: Sequence[Override], typed: str) -> str:
     except UsageError as error:
         return str(error).splitlines()[0]
     return ""
-
-
-def sets_known(o: Override, known: Tree) -> bool:
-    """Whether an override sets one of the known keys, all by its dotted path, to a value."""
-    key = o.key_or_group
-    return o.type is OverrideType.CHANGE and key in known and not isinstance(known[key], dict)
 
 
 def repeated(overrides: Sequence[str]) -> Composition:

@@ -27,8 +27,6 @@ from rltrain.config.combinations import together
 from rltrain.config.overrides import flat_keys, is_below, leaves, part_targets, pick, stacked
 from rltrain.errors import UsageError
 
-SETTERS = ("algo", *PRESETS)
-"""Groups whose files set values for parts that other groups choose."""
 ON_POLICY = "buffer=on_policy"
 """A choice that goes with learning from the first step on."""
 TASK_KEYS = {"algo.loss": ("gamma", "n_step")}
@@ -88,9 +86,9 @@ def fitting(group: str, option: str, other: str) -> list[str]:
 
 def sets_values(layer: Layer) -> bool:
     """Whether a file sets values for parts that other files define."""
-    if layer.group == "algo":
+    if layer.file.startswith("algo/"):
         return layer.file.count("/") == 1 and "_target_" not in layer.tree["algo"]
-    return layer.group in SETTERS
+    return layer.file.startswith(tuple(f"{group}/" for group in PRESETS))
 
 
 def fitting_values(catalog: Catalog, overrides: Sequence[str]) -> tuple[MutableTree, list[str]]:

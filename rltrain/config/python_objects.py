@@ -145,13 +145,28 @@ class OwnCallback:
 def with_objects(
     settings: Settings, env: Callable[..., object] | None, callbacks: Sequence[Callback] | None
 ) -> Settings:
-    """The settings with the objects passed from Python.
+    """The settings with the objects passed from Python: an environment in place of the one they
+    name, and callbacks after those that they name, in place of objects that the run was given
+    before.
 
     Raises:
         UsageError: objects of the wrong kind.
     """
     settings = settings if env is None else with_env(settings, env)
-    return settings if callbacks is None else with_callbacks(settings, callbacks)
+    if callbacks is None:
+        return settings
+    if not isinstance(callbacks, Sequence):
+        raise UsageError(f"callbacks: expected a list, got {callbacks!r}. Type callbacks=[…].")
+    named = [node for node in settings.callbacks if node.target != HANDED_OVER_CALLBACK]
+    records = [
+        node for node in settings.plain["callbacks"] if node["_target_"] != HANDED_OVER_CALLBACK
+    ]
+    names = [f"{type(c).__module__}.{type(c).__qualname__}" for c in callbacks]
+    records += [{"_target_": HANDED_OVER_CALLBACK, "name": name} for name in names]
+    own: list[Any] = [OwnCallback(callback) for callback in callbacks]
+    return replace(
+        settings, callbacks=(*named, *own), plain={**settings.plain, "callbacks": records}
+    )
 
 
 def with_env(settings: Settings, env: Callable[..., object]) -> Settings:
@@ -220,27 +235,6 @@ def env_overrides(overrides: Sequence[str], env: Callable[..., object] | None) -
             f"one. Leave them out; yours has {', '.join(f'env.{name}' for name in own)}."
         )
     return [*overrides]
-
-
-def with_callbacks(settings: Settings, callbacks: Sequence[Any]) -> Settings:
-    """The same settings with these objects after the callbacks that they name, and in place of
-    objects that the run was given before.
-
-    Raises:
-        UsageError: not a list.
-    """
-    if not isinstance(callbacks, Sequence):
-        raise UsageError(f"callbacks: expected a list, got {callbacks!r}. Type callbacks=[…].")
-    named = [node for node in settings.callbacks if node.target != HANDED_OVER_CALLBACK]
-    records = [
-        node for node in settings.plain["callbacks"] if node["_target_"] != HANDED_OVER_CALLBACK
-    ]
-    names = [f"{type(c).__module__}.{type(c).__qualname__}" for c in callbacks]
-    records += [{"_target_": HANDED_OVER_CALLBACK, "name": name} for name in names]
-    own: list[Any] = [OwnCallback(callback) for callback in callbacks]
-    return replace(
-        settings, callbacks=(*named, *own), plain={**settings.plain, "callbacks": records}
-    )
 
 
 def own_callback(*, name: str) -> Callback:

@@ -184,14 +184,6 @@ def _catalog(
     return Catalog(CONF, *folders, preset=preset, wrong=wrong)
 
 
-def by_name(choices: Sequence[Override], catalog: Catalog) -> list[str]:
-    """The overrides, a preset that is a file by its name."""
-    names = [file.replace("/", "=", 1) for file in catalog.files]
-    return [
-        names[0] if names and o.key_or_group == "experiment" else str(o.input_line) for o in choices
-    ]
-
-
 def config_folder(typed: str, line: str) -> Path:
     """The folder that an entry of ``hydra.searchpath`` names: a path or ``pkg://my_package.conf``.
 

@@ -176,7 +176,8 @@ def convert(annotation: object, value: object) -> Any:
         return adapter.validate_python(value, strict=True)
     except ValidationError as error:
         try:  # JSON has no tuples, paths or members of enumerations: it is not strict about those
-            return adapter.validate_json(as_json(value), strict=True)
+            numbers = json.loads(json.dumps(value), parse_float=as_whole)  # 1e6 is a whole number
+            return adapter.validate_json(json.dumps(numbers), strict=True)
         except ValidationError:
             raise error from None
 
@@ -190,14 +191,10 @@ def make_adapter(annotation: Any) -> TypeAdapter[Any] | None:
         return None
 
 
-def as_json(value: object) -> str:
-    """A value as JSON, in which 1e6 is a whole number."""
-
-    def number(text: str) -> int | float:
-        value = float(text)
-        return int(value) if value.is_integer() else value
-
-    return json.dumps(json.loads(json.dumps(value), parse_float=number))
+def as_whole(text: str) -> int | float:
+    """A number, whole if it can be."""
+    number = float(text)
+    return int(number) if number.is_integer() else number
 
 
 def expected(annotation: object) -> str:

@@ -5,7 +5,7 @@ environments, and metrics, those that its runs can report.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -15,7 +15,7 @@ from rltrain.config.node import Node
 from rltrain.config.schema import OpponentSettings, RunSettings, Settings
 from rltrain.errors import UsageError, one_edit
 
-Keywords = Mapping[str, Any]
+BATTLES = ("rltrain.env.smac.SmacVectorEnv", "rltrain.env.smac.Smacv2VectorEnv")
 
 
 def require_environments(settings: Settings) -> None:
@@ -26,49 +26,37 @@ def require_environments(settings: Settings) -> None:
     """
     for start in ("", "test."):
         node = settings.nodes[f"{start}env"]
-        if node.target in LOOKED_UP:
-            try:
-                LOOKED_UP[node.target](node.kwargs)
-            except ValueError as error:
-                raise UsageError(f"{start}{error}") from error
+        try:
+            require_known(node.target, node.kwargs)
+        except ValueError as error:
+            raise UsageError(f"{start}{error}") from error
 
 
-def gymnasium_id(kwargs: Keywords) -> None:
-    """Refuse an id that Gymnasium does not have; classes and ids of a module pass."""
-    from rltrain.env.gymnasium_advice import require_registered
+def require_known(target: str, kwargs: Mapping[str, Any]) -> None:
+    """Refuse an id that Gymnasium does not have (those of a module pass), a game that ALE does not
+    have (the environment names the package where it is missing), and an unknown map of SMAC or
+    scenario of SMACv2, if its name counts.
 
-    if ":" not in kwargs["id"]:
+    Raises:
+        ValueError: the name, and the nearest ones.
+    """
+    if target == "rltrain.env.gymnasium_env" and ":" not in kwargs["id"]:
+        from rltrain.env.gymnasium_advice import require_registered
+
         require_registered(kwargs["id"])
+    elif target == "rltrain.env.AtariVectorEnv" and find_spec("ale_py"):
+        from rltrain.env.gymnasium_advice import require_game
 
-
-def atari_game(kwargs: Keywords) -> None:
-    """Refuse a game that ALE does not have."""
-    from rltrain.env.gymnasium_advice import require_game
-
-    if find_spec("ale_py"):  # the environment names the package where it is missing
         require_game(kwargs["game"])
+    elif target in BATTLES and not (kwargs.get("map_file") or kwargs.get("maps")):
+        from rltrain.battles.data.scenarios import find_scenario
+        from rltrain.battles.smaclite.maps import find_map_under
 
-
-def battle_map(kwargs: Keywords) -> None:
-    """Refuse an unknown map of SMAC or scenario of SMACv2, if its name counts."""
-    from rltrain.battles.data.scenarios import find_scenario
-    from rltrain.battles.smaclite.maps import find_map_under
-
-    name = kwargs["map_name"]
-    if kwargs.get("map_file") or kwargs.get("maps"):
-        return
-    try:
-        find_map_under(kwargs["rules"], name) if "rules" in kwargs else find_scenario(name)
-    except ValueError as error:
-        raise ValueError(f"env.map_name={name!s:.80}: {error}") from error
-
-
-LOOKED_UP: Mapping[str, Callable[[Keywords], None]] = {
-    "rltrain.env.gymnasium_env": gymnasium_id,
-    "rltrain.env.AtariVectorEnv": atari_game,
-    "rltrain.env.smac.SmacVectorEnv": battle_map,
-    "rltrain.env.smac.Smacv2VectorEnv": battle_map,
-}
+        name = kwargs["map_name"]
+        try:
+            find_map_under(kwargs["rules"], name) if "rules" in kwargs else find_scenario(name)
+        except ValueError as error:
+            raise ValueError(f"env.map_name={name!s:.80}: {error}") from error
 
 
 def metric_problem(
