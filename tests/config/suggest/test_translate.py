@@ -1,94 +1,95 @@
-"""Commands that are typed in another way are answered with one that can be pasted."""
+"""Commands that are typed in another way, or of other programs, are answered with one that can be
+pasted.
+"""
 
 import shlex
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from rltrain import main as entry
 from rltrain.config.catalog import SHIPPED
+from rltrain.config.command_line import STRANGE, read
 from rltrain.config.compose import compose_checked, refusal
 from rltrain.config.suggest.translate import TAKEN, command_problem, translated
 from rltrain.config.validate.mode_keys import LOADED, require_read
 from rltrain.errors import UsageError
 
-COMMANDS = {
-    "--config=qmix --env-config=sc2 with env_args.map_name=3m t_max=2000000": (
-        "algo=qmix env=smac env.map_name=3m total_env_steps=2000000"
-    ),
-    "src/main.py --config=vdn_beta --env-config=sc2v2 with env_args.map_name=zerg_5_vs_5 lr=0.1": (
-        "algo=vdn env=smacv2 env.map_name=zerg_5_vs_5 algo.optimizer.lr=0.1"
-    ),
-    "with env_args.map_name=3m": "env.map_name=3m",
-    "--config=qmix with evaluate=True checkpoint_path=results/x save_replay=True": (
-        "mode=evaluate checkpoint=results/x record=video"
-    ),
-    "--algo dqn --env CartPole-v1 -n 50000": "algo=dqn env=cartpole total_env_steps=50000",
-    "--run DQN --env CartPole-v1": "algo=dqn env=cartpole",
-    "--env-id CartPole-v1 --total-timesteps 50000 --exploration-fraction 0.2 --track": (
-        "env=cartpole total_env_steps=50000 algo.exploration.env_steps=10000 "
-        "logger.wandb.mode=online"
-    ),
-    "--algo=DQN": "algo=dqn",
-    "--no-cuda algo=dqn": "algo=dqn hardware=cpu",
-    "-m --algo=vdn,QMIX seed=1,2": "-m algo=vdn,qmix seed=1,2",
-    "train algo=dqn": "algo=dqn",
-    "train": "",
-    "evaluate": "mode=evaluate checkpoint=latest",
-    "evaluate outputs/x": "mode=evaluate checkpoint=outputs/x",
-    "doctor": "mode=doctor",
-    "help": "--help",
-    "help algo": "--help algo",
-    "help env": "--help env",
-    "train dqn on cartpole for 100k steps": "algo=dqn env=cartpole total_env_steps=100k",
-    "dqn cartpole 10000": "algo=dqn env=cartpole total_env_steps=10000",
-    "evaluate demo/cartpole 100": "mode=evaluate checkpoint=demo/cartpole test.episodes=100",
-    "tune dqn cartpole 50": "mode=tune algo=dqn env=cartpole tune.trials=50",
-    "plot outputs": "mode=report runs=outputs",
-    "compare outputs/a outputs/b": "mode=report 'runs=[outputs/a,outputs/b]'",
-    "push latest me/model": "mode=push checkpoint=latest hub.repo=me/model",
-    "export latest onnx": "mode=export checkpoint=latest",
-    "init my_project": "mode=init init.folder=my_project",
-    "--list-envs": "mode=list",
-    "train env=smac env.maps=3m,8m": "env=smac 'env.maps=[3m,8m]'",
-    "train logger=csv,wandb": "'logger=[csv,wandb]'",
-    "--algo dqn -tb logs": "algo=dqn 'logger=[tensorboard]'",
-    "record": "mode=evaluate checkpoint=latest record=video",
-    "dqn cartpole lr 0.001 seed 3": "algo=dqn env=cartpole algo.optimizer.lr=0.001 seed=3",
-    "--run DQN --env CartPole-v1 --num-workers 2 --num-gpus 0": (
-        "algo=dqn env=cartpole hardware.n_workers=2 hardware.device=cpu hardware=process"
-    ),
-    "list": "mode=list",
-    "--list": "mode=list",
-    "tune algo=dqn env=cartpole": "mode=tune algo=dqn env=cartpole",
-    "report runs=outputs": "mode=report runs=outputs",
-    "algo dqn": "algo=dqn",
-    "resume": "resume=latest",
-    "resume outputs/x": "resume=outputs/x",
-    "dqn cartpole": "algo=dqn env=cartpole",
-    "--algo rainbow --v-min -10 --stop-reward -110": (
-        "algo=rainbow algo.distribution.v_min=-10 stop.metric=train/return_mean stop.value=-110"
-    ),
-    "qmix 3m": "algo=qmix env=smac env.map_name=3m",
-    "algo = dqn env= cartpole": "algo=dqn env=cartpole",
-    "--dry-run algo=dqn": "algo=dqn --cfg=job",
-    "--train env=cartpole": "env=cartpole",
-    "--play": "mode=evaluate checkpoint=latest",
-    "watch demo": "mode=watch checkpoint=demo/2s3z",
-    "continue": "resume=latest",
-    "--algo dqn --seed 1,2": "-m algo=dqn seed=1,2",
-    "--config=vdn with runner=parallel batch_size_run=4": "algo=vdn hardware.n_envs=4",
-    "--config=vdn with batch_size_run=4 runner=parallel": "algo=vdn hardware.n_envs=4",
-    "--env-config=mpe with scenario=simple_tag": "env=mpe env.game=tag",
-    "algo qmix vdn env smac seed 3": "-m algo=qmix,vdn env=smac seed=3",
-    "algo/mixer sum hardware.n_envs 4": "algo/mixer=sum hardware.n_envs=4",
-    "mode eval": "mode=evaluate checkpoint=latest",
-    "dqn cartpole --seed 1 2 3": "-m algo=dqn env=cartpole seed=1,2,3",
-    "-m algo=dqn, c51 env=cartpole": "-m algo=dqn,c51 env=cartpole",
-    "dqn cartpole use_wandb": "algo=dqn env=cartpole logger.wandb.mode=online",
-    "dqn cartpole --layers 64 32": "algo=dqn env=cartpole 'algo.network.hidden_sizes=[64,32]'",
-    "--algo r2d2 --use-lstm": "algo=r2d2 algo/network=lstm",
-}
+LINES = Path(__file__).parents[2] / "data" / "other_tools_lines.txt"
+REFUSAL = partial(refusal, SHIPPED, [])
+
+
+def answers():
+    """Each line with what is to be printed, and the names that are to be left out."""
+    blocks, text = [], LINES.read_text(encoding="utf-8")
+    for line in text.splitlines():
+        if line.startswith(("> ", ">")):
+            blocks[-1][1] = line.removeprefix(">").strip()
+        elif line.startswith("- "):
+            blocks[-1][2] = line.removeprefix("- ").split("; ")
+        elif line and not line.startswith("#"):
+            blocks.append([line, None, []])
+    return blocks
+
+
+@pytest.fixture(scope="module", params=[8, pytest.param(1, marks=pytest.mark.slow)])
+def lines(request):
+    """Every eighth line, or all of them."""
+    return answers()[:: request.param]
+
+
+@pytest.fixture(scope="module")
+def printed(lines):
+    return {line: translated(shlex.split(line), SHIPPED, REFUSAL) for line, *_ in lines}
+
+
+def test_every_line_is_answered_with_what_it_means(lines, printed):
+    assert len(answers()) > 220
+    meant = {line: f"rltrain {typed}".strip() for line, typed, _ in lines}
+    assert {line: str(done) for line, done in printed.items()} == meant
+
+
+def test_what_cannot_be_kept_is_named(lines, printed):
+    said = {line: [text.partition(" (")[0] for text in d.left_out] for line, d in printed.items()}
+    assert said == {line: left_out for line, _, left_out in lines}
+
+
+def test_every_printed_command_is_accepted_when_typed(printed):
+    for command in sorted({str(done) for done in printed.values()}):
+        line = read(shlex.split(command)[1:])
+        if line.asks is None:
+            assert not any(map(STRANGE.match, line.overrides))
+            for overrides in entry.list_jobs(line).values():
+                compose_checked(overrides).settings()
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (["python", "train.py", "-c", "dqn.yml", "-i", "x.zip"], "conf_file"),
+        (["python", "-m", "rl_zoo3.train", "--algo", "dqn"], "\n  rltrain algo=dqn"),
+        (["python3", "src/main.py", "--config=qmix", "--help"], "\n  rltrain --help algo=qmix"),
+        *(
+            ([f"--env_config={{a: {value}}}"], f"Left out: env={{a: {value}}}")
+            for value in ("2020-99-99", "!!bool x", "!!int ''", "!!timestamp x")
+        ),
+    ],
+)
+def test_flags_of_other_programs_are_not_taken_for_ours(typed, said):
+    with pytest.raises(UsageError) as caught:
+        entry.run(typed)
+    assert said in str(caught.value)
+
+
+def test_a_model_of_pymarl_is_imported_first(tmp_path):
+    model = tmp_path / "1000"
+    model.mkdir()
+    (model / "agent.th").touch()
+    line = f"--config=qmix --env-config=sc2 with evaluate=True checkpoint_path={tmp_path}"
+    done = translated(line.split(), SHIPPED, REFUSAL)
+    assert str(done) == f"rltrain mode=import algo=qmix env=smac checkpoint={tmp_path}"
+    assert "rltrain mode=evaluate checkpoint=latest afterward" in done.left_out[-1]
 
 
 OURS = [
@@ -105,17 +106,6 @@ def test_what_is_right_beside_a_mistake_is_kept(override, wrong):
     said = command_problem([*wrong.split(), override], SHIPPED)
     assert override in shlex.split(said.splitlines()[1])
     assert "Left out" not in said
-
-
-@pytest.mark.parametrize("typed", COMMANDS)
-def test_command_is_translated_whole(typed):
-    said = command_problem(typed.split(), SHIPPED)
-    assert said.splitlines()[1] == f"  rltrain {COMMANDS[typed]}".rstrip()
-    overrides = [
-        word for word in shlex.split(COMMANDS[typed]) if not word.startswith(("-", "mode=evaluate"))
-    ]
-    if "-m" not in COMMANDS[typed] and "--help" not in COMMANDS[typed]:
-        compose_checked(overrides)
 
 
 def test_what_has_no_counterpart_is_named():
@@ -150,7 +140,7 @@ def test_no_value_breaks_the_quotes_of_a_command(own_folder, name, value):
 def test_command_line_refuses_them_with_it(typed):
     with pytest.raises(UsageError) as caught:
         entry.run(typed)
-    assert str(caught.value) == command_problem(typed, SHIPPED, partial(refusal, SHIPPED, []))
+    assert str(caught.value) == command_problem(typed, SHIPPED, REFUSAL)
 
 
 @pytest.mark.parametrize("mode", sorted(TAKEN.keys() & LOADED))
