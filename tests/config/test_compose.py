@@ -61,6 +61,15 @@ REFUSED = [
     (["algo=dqn", "env=cartpole", "env.time_limit=ignore"], ["bootstrap, terminal"]),
     (["algo=dqn", "env=cartpole", "env.reward_clip=0"], ["env.reward_clip=0", "above 0"]),
     (["algo=dqn", "algo.loss.n_step=0"], ["algo.loss.n_step=0", "1 or more"]),
+    (["logger=[csv,nix]"], ["unknown logger 'nix'. Expected one of csv, tensorboard, trackio, w"]),
+    (["logger=[csv,wandbb]"], ["unknown logger 'wandbb'. Did you mean logger=wandb?"]),
+    (["logger=tb"], ["Type 'logger=[tensorboard]'"]),
+    (["logger=none"], ["Type 'logger=[]'"]),
+    (["logger=[csv]", "logger.wandb.mode=online"], ["Type logger=[csv,wandb] logger.wandb.mode=o"]),
+    (["logger.trackio.project=x"], ["Type logger=[wandb,trackio] logger.trackio.project=x"]),
+    (["logger=csv", "logger=wandb"], ["logger is chosen twice"]),
+    (["logger.wandb.mode=on"], ["logger.wandb.mode=on: expected"]),
+    (["env=[smac,lbf]"], ["One run has one env"]),
     *(
         ([f"algo.batch_size={value}"], ["algo.batch_size cannot be resolved", said, "=VALUE"])
         for value, said in {

@@ -29,7 +29,7 @@ TESTS = {
     1: ("test_trainer.py", "test_updates_per_env_step_are_exact"),
     2: (HERE, "test_a_time_limit_is_stored_as_a_cut_not_as_a_termination"),
     3: (HERE, "test_n_step_targets_discount_by_the_steps_really_summed"),
-    4: ("config/test_read_keys.py", "test_every_keyword_of_a_part_is_read"),
+    4: ("config/test_schema.py", "test_every_keyword_of_a_part_is_read"),
     5: ("buffer/test_priorities.py", "test_new_items_enter_at_the_largest_priority_so_far"),
     6: ("algo/network/test_head.py", "test_a_dueling_categorical_head_has_a_value_for_every_atom"),
     7: ("algo/network/test_head.py", "test_noisy_layers_start_uniform_with_constant_noise"),
