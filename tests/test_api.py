@@ -7,6 +7,7 @@ import signal
 import weakref
 from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import gymnasium
@@ -142,13 +143,6 @@ def test_an_evaluation_in_another_environment_is_no_absolute_metric_of_the_run()
     assert any(map(changes_task, record["overrides"]))
 
 
-@pytest.mark.parametrize("key", ["report.metric=x", "match.battles=2", "hub.repo=me/model"])
-@pytest.mark.parametrize("make", [rltrain.make_trainer, lambda w: rltrain.make_learner(w, None)])
-def test_a_key_that_only_a_mode_reads_is_refused(small, make, key):
-    with pytest.raises(UsageError, match=f"{key}: only for mode="):
-        make([*small, key])
-
-
 ONE = EnvSpec(n_agents=1, n_actions=2, obs_shape=(4,))
 
 
@@ -252,18 +246,37 @@ def test_loggers_of_a_trainer_made_by_hand_are_refused(own_folder):
     assert not (own_folder / "run").exists()
 
 
-CALLS = {
-    "resume": lambda **given: rltrain.resume(**{"path": "run", **given}),
-    "evaluate": lambda **given: rltrain.evaluate(**{"path": "run", **given}),
-    "load_policy": lambda **given: rltrain.load_policy(**{"path": "run", **given}),
-    "match": lambda **given: rltrain.match(**{"checkpoints": ["a", "b"], **given}),
-    "train": rltrain.train,
-    "make_trainer": rltrain.make_trainer,
-    "make_learner": lambda **given: rltrain.make_learner(
-        **{"overrides": ["algo=dqn"], "spec": ONE, **given}
-    ),
-    "load_runs": lambda runs: rltrain.load_runs(runs),
+REQUIRED = {
+    **{name: {"path": "run"} for name in ("resume", "evaluate", "load_policy")},
+    "match": {"checkpoints": ["a", "b"]},
+    "make_learner": {"overrides": ["algo=dqn"], "spec": ONE},
 }
+FUNCTIONS = ("resume", "evaluate", "match", "train", "make_trainer", "make_learner")
+"""Those with overrides."""
+
+
+def call(name, **given):
+    """Call a function of rltrain with these arguments and what else it requires."""
+    places = [given.pop("runs")] if name == "load_runs" else []
+    return getattr(rltrain, name)(*places, **(REQUIRED.get(name, {}) | given))
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        *(("train", "report.metric=y"), ("resume", "sweep.jobs=3"), ("match", "stop.hours=1")),
+        ("evaluate", "total_env_steps=5"),
+        *product(
+            ("make_trainer", "make_learner"),
+            ("report.metric=x", "match.battles=4", "hub.repo=me/model", "tune.trials=3"),
+        ),
+    ],
+)
+def test_a_key_that_only_a_mode_reads_is_refused(name, key):
+    with pytest.raises(UsageError, match=f"{key}: (only for|has no effect)"):
+        call(name, overrides=[key])
+
+
 NO_TEXT = (None, 5, 1.5, True, ["x"], {"a": 1}, object())
 NO_LIST = ("x", 5, 1.5, True, object())
 WRONG = [
@@ -277,12 +290,7 @@ WRONG = [
         for name in ("resume", "evaluate", "match", "load_policy")
         for x in (*NO_LIST[1:], [5])
     ],
-    *[
-        (name, "overrides", x)
-        for name in CALLS
-        if name not in ("load_policy", "load_runs")
-        for x in (*NO_LIST, None, [None])
-    ],
+    *[(name, "overrides", x) for name in FUNCTIONS for x in (*NO_LIST, None, [None])],
     *[("make_learner", "spec", x) for x in (*NO_TEXT, "x")],
 ]
 
@@ -291,7 +299,7 @@ WRONG = [
 def test_an_argument_of_the_wrong_kind_is_named(own_folder, name, argument, value):
     """Defect: most were TypeErrors from within; the path "" was the folder that one was in."""
     with pytest.raises(UsageError, match=rf"^{argument}\b.*[Ee]xpected"):
-        CALLS[name](**{argument: value})
+        call(name, **{argument: value})
     assert not list(own_folder.iterdir())
 
 
@@ -321,7 +329,7 @@ def test_load_runs_needs_a_place(places):
 def test_an_override_contradicts_neither_function_nor_arguments(own_folder, name, override, given):
     """Defect: one of the two was left out without a word."""
     with pytest.raises(UsageError, match=r"[Ll]eave it out|leave out|use rltrain\.evaluate|PATH"):
-        CALLS[name](overrides=[override], **given)
+        call(name, overrides=[override], **given)
     assert not list(own_folder.iterdir())
 
 

@@ -4,7 +4,6 @@ from dataclasses import fields
 
 import pytest
 
-import rltrain
 from rltrain.config.catalog import PRESETS, SHIPPED
 from rltrain.config.compose import compose_checked
 from rltrain.config.schema import RunSettings
@@ -136,22 +135,3 @@ def test_a_preset_may_have_settings_of_sweeps_and_searches(own_folder):
     (own_folder / "my.yaml").write_text("sweep: {jobs: 3}\ntune: {trials: 3}\n")
     settings = compose_checked(["env=two_step", "experiment=./my.yaml"]).settings()
     assert (settings.run.sweep.jobs, settings.run.tune.trials) == (3, 3)
-
-
-def test_functions_refuse_the_same_keys():
-    for call, word in {
-        rltrain.train: "report.metric=y",
-        rltrain.resume: "sweep.jobs=3",
-        rltrain.evaluate: "total_env_steps=5",
-        rltrain.match: "stop.hours=1",
-        rltrain.make_trainer: "match.battles=4",
-        rltrain.make_learner: "tune.trials=3",
-    }.items():
-        given = {
-            rltrain.resume: {"path": "run"},
-            rltrain.evaluate: {"path": "run"},
-            rltrain.match: {"checkpoints": ["closest", "focus"]},
-            rltrain.make_learner: {"spec": None},
-        }
-        with pytest.raises(UsageError, match=f"{word}: (only for|has no effect)"):
-            call(**given.get(call, {}), overrides=[word])

@@ -1,4 +1,4 @@
-"""A part whose ``_target_`` is typed starts from its own keywords, judged by its annotations; a part
+"""A part whose ``_target_`` is typed starts from its own keywords, judged by its annotations; one
 that refuses its keywords names the key that they belong to.
 """
 
