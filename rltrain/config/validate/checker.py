@@ -17,6 +17,7 @@ from pydantic_core import to_jsonable_python
 
 from rltrain.common.json_text import without_nan
 from rltrain.common.number_types import Whole
+from rltrain.config import schema
 from rltrain.config.catalog import MutableTree, Tree
 from rltrain.config.combinations import Facts
 from rltrain.config.node import Node, part_facts, typed_node
@@ -30,18 +31,7 @@ from rltrain.config.overrides import (
     put,
     typed_leaves,
 )
-from rltrain.config.schema import (
-    AlgoSettings,
-    ClusterSettings,
-    HardwareSettings,
-    LoggerSettings,
-    OpponentSettings,
-    RankSettings,
-    RunSettings,
-    Settings,
-    SupervisionSettings,
-    WorkerSettings,
-)
+from rltrain.config.schema import Settings
 from rltrain.config.validate.constructor import (
     brief,
     convert,
@@ -78,20 +68,20 @@ def check(
         problems = (f"{n}={brief(plain[n])}: expected keys below it, got a value." for n in wrong)
         raise UsageError("\n".join(problems))
     checker = Checker(defaults)
-    run = checker.record(RunSettings, plain, "")
+    run = checker.record(schema.RunSettings, plain, "")
     scripted = "_target_" in plain.get("algo", {})
-    algo = None if scripted else checker.record(AlgoSettings, plain.get("algo", {}), "algo")
+    algo = None if scripted else checker.record(schema.AlgoSettings, plain.get("algo", {}), "algo")
     machine, env, supervision, opponents = plain.get("hardware", {}), plain.get("env"), None, None
     if isinstance(machine, Mapping) and "n_workers" in machine and isinstance(env, Mapping):
-        env, (supervision,) = checker.split(env, "env", SupervisionSettings)
+        env, (supervision,) = checker.split(env, "env", schema.SupervisionSettings)
     if isinstance(env, Mapping) and "opponent_epsilon" in env:
-        env, (opponents,) = checker.split(env, "env", OpponentSettings)
-    added = WorkerSettings, ClusterSettings, RankSettings
+        env, (opponents,) = checker.split(env, "env", schema.OpponentSettings)
+    added = schema.WorkerSettings, schema.ClusterSettings, schema.RankSettings
     machine, (workers, cluster, ranks) = checker.split(machine, "hardware", *added)
-    hardware = checker.record(HardwareSettings, machine, "hardware")
+    hardware = checker.record(schema.HardwareSettings, machine, "hardware")
     chosen = {k: v for k, v in plain.get("logger", {}).items() if isinstance(v, Mapping)}
     others = {k: v for k, v in plain.get("logger", {}).items() if k not in chosen}
-    logger = checker.record(LoggerSettings, others, "logger")
+    logger = checker.record(schema.LoggerSettings, others, "logger")
     nodes = {"env": checker.node(env, "env")}
     nodes["buffer"] = checker.node(plain.get("buffer"), "buffer")
     tests = plain.get("test", {})
