@@ -1,5 +1,6 @@
-"""What a message says to type is accepted when it is typed."""
+"""What a message says to type is accepted when it is typed, and is what was meant."""
 
+import random
 import re
 import shlex
 from itertools import combinations
@@ -7,11 +8,13 @@ from itertools import combinations
 import pytest
 
 from rltrain import main as entry
+from rltrain.config.catalog import SHIPPED
 from rltrain.config.command_line import read
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import flat_keys, jobs, parse
 from rltrain.config.suggest.aliases import tables
-from rltrain.errors import NamesError, RltrainError, UsageError
+from rltrain.errors import NamesError, RltrainError, UsageError, one_edit
+from tests.config.suggest.test_keys import typos
 from tests.marks import slow_except
 
 DQN, QMIX = ("algo=dqn", "env=cartpole"), ("algo=qmix", "env=smac")
@@ -100,10 +103,6 @@ def wrong_values(base):
         if key not in others
         for value in VALUES
     ]
-
-
-def deletions(base):
-    return [f"~{key}" for key in flat_keys(compose_checked(base).tree)]
 
 
 FEW = {
@@ -327,7 +326,34 @@ def test_one_command_is_accepted_and_leaves_nothing_out(words, own_folder):
 @pytest.mark.slow
 @pytest.mark.parametrize("base", [DQN, QMIX], ids=["dqn", "qmix"])
 def test_every_suggestion_is_accepted(base):
-    words = dict.fromkeys([*foreign(), *deletions(base), *wrong_values(base)])
+    deletions = (f"~{key}" for key in flat_keys(compose_checked(base).tree))
+    words = dict.fromkeys([*foreign(), *deletions, *wrong_values(base)])
     wrong = [each for word in words for each in refused(base, word)]
     assert len(words) > 1000
+    assert not wrong
+
+
+def mistyped():
+    """Every key with an edit of each kind, with its own value or another."""
+    others = ("1", "-1", "x", "0.5", "true", "null", "[1,2]", "{a: 1}", "")
+    rng = random.Random(0)
+    for base in (DQN, QMIX):
+        known = flat_keys(compose_checked(base).plain)
+        names = {*known, *(group.replace("/", ".") for group in SHIPPED.groups)}
+        for key, value in known.items():
+            own = [] if value is None or isinstance(value, dict) else [str(value)]
+            for typo in (typo for typo in typos(key, rng) if typo not in names):
+                near = [name for name in names if one_edit(typo, name)]
+                if near == [key] and "" not in typo.split("."):
+                    yield base, key, f"{typo}={rng.choice([*own, *others])}"
+
+
+@pytest.mark.parametrize("every", [40, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_key_with_one_letter_wrong_is_answered_with_the_right_one(every):
+    tried, wrong = [*mistyped()][::every], []
+    for base, key, word in tried:
+        named = {key, key.replace(".", "/")}
+        if not any(name in refusal([*base, word]) for name in named) or [*refused(base, word)]:
+            wrong.append(word)
+    assert len(tried) > 1400 / every
     assert not wrong
