@@ -17,12 +17,13 @@ from rltrain.config.overrides import flat_keys
 from tests.env.scripted import Plain
 
 
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [(errors.UsageError("x"), 2), (errors.DivergedError("x"), 5), (ValueError("x"), 1)],
-)
-def test_every_error_has_an_exit_code(error: Exception, code: int) -> None:
-    assert errors.find_exit_code(error) == code
+def test_every_error_has_an_exit_code() -> None:
+    codes = {kind.__name__: kind.exit_code for kind in errors.RltrainError.__subclasses__()}
+    stored = dict.fromkeys(("CheckpointError", "DatasetError"), 3)
+    others = {"UsageError": 2, "StorageError": 1, "EnvError": 4, "DivergedError": 5}
+    assert codes == {**stored, **others}
+    raised = errors.UsageError("x"), errors.DivergedError("x"), ValueError("x")
+    assert [errors.find_exit_code(error) for error in raised] == [2, 5, 1]
 
 
 MISSING = {

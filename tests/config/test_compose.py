@@ -13,7 +13,7 @@ from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import flat_keys, jobs, parse, pick, quoted, typed_value
 from rltrain.config.python_objects import as_texts
 from rltrain.config.saved_config import apply, read_config
-from rltrain.config.trust import gate, shipped_parts
+from rltrain.config.trust import shipped_parts
 from rltrain.errors import CheckpointError, UsageError
 from tests.marks import slow_except
 
@@ -300,26 +300,6 @@ def test_loaded_configurations_are_plain_json(tmp_path, text):
 def test_environments_take_keywords_of_their_own():
     settings = settings_from(["algo=dqn", "env=gymnasium", "+env.kwargs.is_slippery=false"])
     assert settings.nodes["env"].kwargs["kwargs"] == {"is_slippery": False}
-
-
-def test_foreign_classes_are_refused_unless_trusted(tmp_path):
-    tree = saved()
-    tree["callbacks"] = [{"_target_": "evil.Thing"}]
-    with pytest.raises(CheckpointError, match=r"evil\.Thing.*trust=\[evil\]"):
-        gate(tree, tmp_path)
-    gate(tree, tmp_path, trust=["evil"])
-    tree["callbacks"] = [{"_target_": "os.system"}]
-    with pytest.raises(CheckpointError):
-        gate(tree, tmp_path, trust=["evil"])
-
-
-def test_foreign_modules_of_environments_are_refused_unless_trusted(tmp_path):
-    tree = settings_from(["algo=dqn", "env=gymnasium"]).plain
-    gate(tree, tmp_path)
-    tree["env"]["id"] = "evil.things:Thing-v0"
-    with pytest.raises(CheckpointError, match=r"the module evil\.things .*trust=\[evil\]"):
-        gate(tree, tmp_path)
-    gate(tree, tmp_path, trust=["evil"])
 
 
 def test_shipped_targets_are_our_own():

@@ -1,6 +1,8 @@
 """Every mode refuses the keys that it does not read, typed or in a file."""
 
+import re
 from dataclasses import fields
+from itertools import product
 
 import pytest
 
@@ -92,24 +94,24 @@ def test_a_command_with_a_key_that_it_does_not_read_is_refused(command, own_fold
     assert [path.name for path in own_folder.iterdir()] == ["run"]
 
 
+OF_LEARNING = ("algo.batch_size=7", "algo.loss.gamma=0.5")
+OF_A_RUN = (
+    *("total_env_steps=5", "hardware.n_envs=3", "stop.hours=1", "name=foo", "test={interval: 5}"),
+    "test.n_envs=4",
+)
+
+
 @pytest.mark.parametrize(
-    "word",
+    ("run", "word"),
     [
-        *("total_env_steps=5", "algo.batch_size=7", "algo.loss.gamma=0.5", "hardware.n_envs=3"),
-        *("stop.hours=1", "name=foo", "test={interval: 5}", "test.n_envs=4"),
+        *product(["checkpoint=demo/cartpole"], [*OF_LEARNING, *OF_A_RUN]),
+        *product(["algo=scripted algo.policy=random env=two_step"], OF_A_RUN),
     ],
 )
-def test_a_loaded_run_takes_no_key_without_effect(command, word):
+def test_what_is_loaded_or_scripted_takes_no_key_without_effect(command, own_folder, run, word):
     mode = "watch" if word == "test.n_envs=4" else "evaluate"
-    with pytest.raises(UsageError, match=f"has no effect with mode={mode}"):
-        command(f"mode={mode}", "checkpoint=demo/cartpole", word)
-
-
-def test_a_scripted_policy_takes_no_key_without_effect_either(command, own_folder):
-    words = ["algo=scripted", "algo.policy=random", "env=two_step"]
-    for mode, word in {"evaluate": "total_env_steps=5", "watch": "test.n_envs=4"}.items():
-        with pytest.raises(UsageError, match=f"{word}: has no effect with mode={mode}"):
-            command(f"mode={mode}", *words, word)
+    with pytest.raises(UsageError, match=f"{re.escape(word)}: has no effect with mode={mode}"):
+        command(f"mode={mode}", *run.split(), word)
     assert nothing_written(own_folder)
 
 

@@ -252,7 +252,7 @@ def test_what_is_left_out_may_be_no_part(path, value):
 def test_what_to_type_for_several_packages_is_said_at_once(trust):
     """Defect: the first was named, and typing it refused the second."""
     tree = {"algo": {}, "callbacks": [{"_target_": f"{name}.Thing"} for name in "abca"]}
-    with pytest.raises(CheckpointError, match=r"type trust=\[[a-z,]+\]\.$") as refused:
+    with pytest.raises(CheckpointError, match=r"a\.Thing.*type trust=\[[a-z,]+\]\.$") as refused:
         gate(tree, FILE, trust=trust)
     named = str(refused.value).partition("trust=[")[2].rstrip("].").split(",")
     assert sorted(named) == sorted({*trust, *"abc"})
@@ -268,7 +268,7 @@ def test_what_to_type_for_several_packages_is_said_at_once(trust):
             r"is not a choice of env, so it is not built\.$",
         ),
         ({"id": "mine/Row-v0"}, r"registers\. If yours does, type env\.id=PACKAGE:mine/Row-v0 for"),
-        ({"id": "mine:Row-v0"}, r"type trust=\[mine\]\.$"),
+        ({"id": "mine.rows:Row-v0"}, r"the module mine\.rows .*type trust=\[mine\]\.$"),
         ({"maker": "__main__:Row"}, r"pass it again"),
     ],
 )

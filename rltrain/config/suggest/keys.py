@@ -113,7 +113,10 @@ def _key_answers(key: str, value: str, known: Tree, catalog: Catalog) -> Iterato
     yield from typed(*(k for k in known if one_edit(name, k)), sure=False, typo=True)
     same_leaf = [k for k in values if k.rpartition(".")[2] == leaf]
     yield from typed(*[k for k in same_leaf if k.startswith(f"{root}.")][:3])
-    yield from _foreign_leaf_answers(root, leaf, value, known, catalog)
+    for answer in foreign(leaf, value, known, catalog):  # below a node of ours, or of theirs
+        ours = re.split(r"[./=]", answer.typed[0].lstrip("+"))[0] if answer.typed else ""
+        if root == leaf or ours == root or not _has(known, root):
+            yield answer
     free = [node for node in FREE_FORM if name.startswith(f"{node}.") and _has(known, node)]
     if free and "+" not in key:
         own_key = f"{name.removesuffix(leaf)}{as_typed}"
@@ -159,16 +162,6 @@ def _group_answers(name: str, value: str, catalog: Catalog) -> Iterator[Answer]:
             answer = (choose if named else for_choice)(group, value, catalog)
             if answer.typed or named:
                 yield answer
-
-
-def _foreign_leaf_answers(
-    root: str, leaf: str, value: str, known: Tree, catalog: Catalog
-) -> Iterator[Answer]:
-    """``algo.learning_rate``: another library's name below a node of ours, or of theirs."""
-    for answer in foreign(leaf, value, known, catalog):
-        ours = re.split(r"[./=]", answer.typed[0].lstrip("+"))[0] if answer.typed else ""
-        if root == leaf or ours == root or not _has(known, root):
-            yield answer
 
 
 def _has(known: Tree, node: str) -> bool:
