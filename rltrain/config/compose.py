@@ -146,27 +146,22 @@ class Composition:
         }
 
 
-def compose_checked(overrides: Sequence[str]) -> Composition:
+def compose_checked(overrides: Sequence[str], catalog: Catalog | None = None) -> Composition:
     """Compose the overrides of one job, refusing every unknown name together.
+
+    Args:
+        catalog: what a suggestion that is tried can choose from; no others are made for it. None:
+            everything that can be typed.
 
     Raises:
         UsageError: unknown keys or choices, two choices of one group, paths as choices, ``+``
             and ``~`` outside the free-form nodes, Hydra's own settings.
     """
-    parsed = parse(overrides)
-    if typed_value(overrides, "config") is not None:
+    is_tried = catalog is not None
+    if not is_tried and typed_value(overrides, "config") is not None:
         return repeated(overrides)
-    return compose_parsed(parsed, own_catalog(parsed))
-
-
-def compose_parsed(
-    parsed: Sequence[Override], catalog: Catalog, *, tries: bool = True
-) -> Composition:
-    """The same for parsed overrides and what there is to choose from.
-
-    Args:
-        tries: suggestions for wrong names are tried before they are made.
-    """
+    parsed = parse(overrides)
+    catalog = catalog or own_catalog(parsed)
     choices = [o for o in parsed if o.key_or_group in catalog.groups]
     values = [o for o in parsed if o not in choices]
     custom = typed_targets(values)
@@ -183,11 +178,12 @@ def compose_parsed(
             o.type is OverrideType.CHANGE and o.key_or_group in plain for o in values
         ):
             from rltrain.config.names import refuse_wrong
+            from rltrain.config.suggest.choices import not_tried
 
             here = {"mode", *catalog.groups}.difference(chosen.wrong)
             right = [o for o in parsed if o.key_or_group in here]
-            known, tried = copy.deepcopy(chosen.tree), [partial(refusal, catalog, right)]
-            refuse_wrong(values, known, chosen.wrong, custom, catalog, *(tried if tries else ()))
+            tries = not_tried if is_tried else partial(refusal, catalog, right)
+            refuse_wrong(values, copy.deepcopy(chosen.tree), chosen.wrong, custom, catalog, tries)
         untyped = with_targets(chosen.tree, custom) if custom else chosen.tree
         tree = copy.deepcopy(untyped)
         for o in values:
@@ -242,7 +238,7 @@ def refusal(catalog: Catalog, choices: Sequence[Override], typed: str) -> str:
             groups = {o.key_or_group for o in job}
             others = [o for o in choices if o.key_or_group not in groups]
             own = own_catalog(job) if catalog is SHIPPED else catalog  # of a suggested file
-            compose_parsed([*others, *job], own, tries=False).settings()
+            compose_checked([str(o.input_line) for o in (*others, *job)], own).settings()
     except UsageError as error:
         return str(error).splitlines()[0]
     return ""

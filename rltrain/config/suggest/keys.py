@@ -114,8 +114,8 @@ def _key_answers(key: str, value: str, known: Tree, catalog: Catalog) -> Iterato
     same_leaf = [k for k in values if k.rpartition(".")[2] == leaf]
     yield from typed(*[k for k in same_leaf if k.startswith(f"{root}.")][:3])
     for answer in foreign(leaf, value, known, catalog):  # below a node of ours, or of theirs
-        ours = re.split(r"[./=]", answer.typed[0].lstrip("+"))[0] if answer.typed else ""
-        if root == leaf or ours == root or not _has(known, root):
+        node = re.split(r"[./=]", answer.typed[0].lstrip("+"))[0] if answer.typed else ""
+        if root == leaf or node == root or not _has(known, root):
             yield answer
     free = [node for node in FREE_FORM if name.startswith(f"{node}.") and _has(known, node)]
     if free and "+" not in key:
