@@ -1,4 +1,10 @@
-"""Mistakes that once ended with a traceback, or that named too little: each is one paragraph."""
+"""Wrong names and values, and mistakes that once ended with a traceback or that named too little:
+each is one paragraph, with what to type.
+"""
+
+import re
+import shlex
+from pathlib import Path
 
 import pytest
 from hydra.core.hydra_config import HydraConfig
@@ -10,7 +16,8 @@ from rltrain.config.command_line import NO_TEXT
 from rltrain.config.compose import compose_checked
 from rltrain.config.hydra_sweep import sweeper_for
 from rltrain.errors import UsageError
-from tests.marks import each_once
+from tests.helpers import nothing_written
+from tests.marks import each_once, slow_except
 
 CARTPOLE = ["algo=dqn", "env=cartpole"]
 PRESET = "# @package _global_\nalgo:\n  {key}: 3\n"
@@ -118,6 +125,21 @@ def test_a_text_that_looks_like_a_value_is_called_text(key, text):
     else:
         assert is_text
         compose_checked([*CARTPOLE, typed.partition(";")[0]]).settings()
+
+
+TABLE = Path(__file__).parents[1] / "data/refused_commands.txt"
+BLOCKS = re.findall(r"^([^>#\n].*)\n((?:> .*\n)+)", TABLE.read_text(encoding="utf-8"), re.MULTILINE)
+SAID = {typed: [line.removeprefix("> ") for line in said.splitlines()] for typed, said in BLOCKS}
+
+
+@pytest.mark.parametrize("typed", slow_except([*SAID][::2], SAID))
+def test_a_wrong_command_is_refused_with_what_to_type(typed, own_folder):
+    with pytest.raises(UsageError) as caught:
+        entry.run(shlex.split(typed))
+    assert caught.value.exit_code == 2
+    assert nothing_written(own_folder)
+    for text in SAID[typed]:
+        assert re.search(re.escape(text) + r"(?!\w)", str(caught.value)), text
 
 
 ANSWERS = {

@@ -159,6 +159,7 @@ def test_a_list_in_place_of_several_values_is_a_sweep(key, form):
 
 
 UNREADABLE = {
+    "seed=[1": "Type 'seed=[1]'.",
     "seed=1 env=cartpole": "Type seed=1 env=cartpole.",
     "seed = 1": "Type seed=1.",
     "seed= 1": None,
