@@ -18,7 +18,7 @@ from rltrain.common import checkpoint
 from rltrain.common.checkpoint import CONFIG, MODEL, REPLAY, SPEC, TRAINER, Found, fit
 from rltrain.common.failures import Disk, close_all, closed_on_error
 from rltrain.common.machine.places import require_path
-from rltrain.common.machine.usage import Stopwatch, Usage
+from rltrain.common.machine.time_and_memory import Stopwatch, Usage
 from rltrain.common.metrics import Metrics, episode_metrics
 from rltrain.common.progress import Progress
 from rltrain.errors import CheckpointError, UsageError

@@ -21,8 +21,8 @@ from rltrain.buffer.step_check import require_values
 from rltrain.buffer.store import BLOCK, Store, blocks_until, runs
 from rltrain.common.file_rows import FLAGS, map_file, move_rows
 from rltrain.common.files import absolute_path, require_empty, sync
-from rltrain.common.machine.free_memory import SHARE, available_memory, free_disk
 from rltrain.common.machine.places import require_writable, unique_name
+from rltrain.common.machine.time_and_memory import SHARE, available_memory, free_disk
 from rltrain.common.number_types import MOST_COUNTED, Count, saved_array
 from rltrain.errors import CheckpointError, FullDiskError
 from rltrain.logger.train_log import NOTICE

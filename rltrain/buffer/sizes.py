@@ -6,7 +6,7 @@ from rich.filesize import decimal
 
 from rltrain.buffer.disk_store import Place
 from rltrain.buffer.store import BLOCK
-from rltrain.common.machine.free_memory import SHARE
+from rltrain.common.machine.time_and_memory import SHARE
 
 
 def require_bytes(needed: int, cap: int, capacity: int, n_envs: int, step_bytes: int) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from rltrain.algo.learner import Learner
 from rltrain.common.failures import Disk
-from rltrain.common.machine.usage import Stopwatch, Usage
+from rltrain.common.machine.time_and_memory import Stopwatch, Usage
 from rltrain.common.metrics import Metrics
 from rltrain.interfaces import Buffer, Rollouts
 from rltrain.types import Clock, StateDict

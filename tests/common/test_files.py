@@ -35,7 +35,7 @@ ALLOWED = {
         "a file of this package",
     ),
     **dict.fromkeys(
-        ("common/machine/free_memory.py", "common/machine/usage.py", "hardware/device.py"),
+        ("common/machine/time_and_memory.py", "hardware/device.py"),
         "a file of the system's",
     ),
     "common/files.py": "the helpers",

@@ -6,7 +6,7 @@ import pytest
 
 import rltrain
 from rltrain.callback import Stop
-from rltrain.common.machine.usage import Usage
+from rltrain.common.machine.time_and_memory import Usage
 
 
 class Trainer:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from rltrain.assemble.env import n_threads
 from rltrain.callback.training import Training
 from rltrain.common.files import JsonObject
-from rltrain.common.machine.free_memory import available_memory
+from rltrain.common.machine.time_and_memory import available_memory
 from rltrain.config.schema import Settings
 from rltrain.types import Plan, module_device
 

@@ -14,7 +14,7 @@ from contextvars import Context
 import torch
 
 from rltrain.common.json_text import flat
-from rltrain.common.machine.usage import cpu_seconds
+from rltrain.common.machine.time_and_memory import cpu_seconds
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError
 from rltrain.mode.signals import Interrupts, handling

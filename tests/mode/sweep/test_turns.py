@@ -14,7 +14,7 @@ import pytest
 import rltrain
 from benchmarks.faults.runs import result_of
 from rltrain.callback import Callback
-from rltrain.common.machine import usage
+from rltrain.common.machine import time_and_memory
 from rltrain.config.compose import compose_checked
 from rltrain.errors import UsageError
 from rltrain.mode.sweep import turns
@@ -232,7 +232,7 @@ def test_every_run_has_its_own_log(own_folder, capsys):
 def test_cpu_time_is_that_of_the_run_s_own_turns(own_folder, monkeypatch):
     calls = iter(range(1_000_000))
     monkeypatch.setattr(turns, "cpu_seconds", lambda: float(next(calls)))
-    monkeypatch.setattr(usage, "cpu_seconds", lambda: 0.0)
+    monkeypatch.setattr(time_and_memory, "cpu_seconds", lambda: 0.0)
     in_turns([own_folder / "1", own_folder / "2"], "algo=vdn")
     for folder in ("1", "2"):
         (seconds,) = record(own_folder / folder, "cpu_seconds")

@@ -1,9 +1,12 @@
-"""Costs of a run: wall-clock time and its shares, CPU time and memory."""
+"""What a run uses (wall-clock time and its shares, CPU time, memory), and what is left for it:
+memory of the machine, or less in a container, and room on its disks.
+"""
 
 from __future__ import annotations
 
 import os
 import resource
+import shutil
 import sys
 import time
 from collections.abc import Mapping
@@ -11,8 +14,16 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import psutil
 
 from rltrain.common.number_types import saved_number
+
+SHARE = 0.6
+"""Share of the free memory or disk that a buffer may fill where ``max_bytes`` is null."""
+LIMITS = (
+    ("memory.max", "memory.current"),  # cgroup v2, then v1
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+)
 
 
 class Usage:
@@ -113,3 +124,32 @@ class Stopwatch:
             "sampling_share": share.get("sampling", 0.0),
             "learning_share": share.get("learning", 0.0),
         }
+
+
+def available_memory(groups: Path = Path("/sys/fs/cgroup")) -> int:
+    """Bytes that can be used without swapping: what the machine has free, or what is left below
+    the limit of this process's control group.
+
+    Args:
+        groups: where the control groups are mounted; inside a container its own is the root.
+    """
+    free = int(psutil.virtual_memory().available)
+    for limit_file, usage_file in LIMITS:
+        try:
+            limit = (groups / limit_file).read_text().strip()
+            usage = int((groups / usage_file).read_text())
+        except (OSError, ValueError):
+            continue
+        if limit.isdigit():  # "max": no limit
+            free = min(free, max(int(limit) - usage, 0))
+    return free
+
+
+def free_disk(folder: Path) -> int:
+    """Bytes that the files of a folder, which need not be there, may have: those of its files, and
+    what its disk has free.
+    """
+    files = list(folder.iterdir()) if folder.is_dir() else []
+    while not folder.exists():
+        folder = folder.parent
+    return sum(file.lstat().st_blocks * 512 for file in files) + shutil.disk_usage(folder).free
