@@ -21,7 +21,7 @@ from benchmarks.runs import record_of, run_all
 from rltrain.api import settings_from
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import CONFIG, MODEL, SPEC
-from rltrain.common.checkpoint.locate import seal
+from rltrain.common.checkpoint.run_checkpoints import seal
 from rltrain.mode.find_run import DEMOS, find_checkpoint
 
 SMAC = ("algo=qmix", "env=smac")

@@ -14,7 +14,7 @@ import torch
 
 import rltrain
 from rltrain.callback import Callback, Callbacks
-from rltrain.common.checkpoint.locate import put_manifest
+from rltrain.common.checkpoint.run_checkpoints import put_manifest
 from rltrain.common.files import digest
 
 

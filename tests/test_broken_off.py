@@ -9,7 +9,7 @@ import pytest
 import rltrain
 from rltrain.callback import Callback, SaveSnapshots
 from rltrain.common import checkpoint
-from rltrain.common.checkpoint import retention
+from rltrain.common.checkpoint import run_checkpoints
 from rltrain.common.failures import Disk
 from rltrain.errors import UsageError
 from rltrain.mode import run_folder
@@ -158,7 +158,7 @@ def test_later_checkpoints_whose_deletion_broke_off_are_deleted(tmp_path, error)
     trainer = rltrain.make_trainer(INTERVALS, run_dir=tmp_path)
     old = min(set(checkpoint.list_steps(trainer.checkpoints)) - {0})
     trainer.restore(trainer.checkpoints / str(old))
-    with patch.object(retention, "remove", side_effect=error), pytest.raises(error):
+    with patch.object(run_checkpoints, "remove", side_effect=error), pytest.raises(error):
         trainer.iterate()
     trainer.run(old + 1)
     assert checkpoint.list_steps(trainer.checkpoints)[0] == old

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.faults.runs import SMALL, digests
-from rltrain.common.checkpoint.locate import seal
+from rltrain.common.checkpoint.run_checkpoints import seal
 from rltrain.errors import RltrainError
 from rltrain.main import run
 
@@ -222,7 +222,7 @@ def of_arrays(array: np.ndarray | None) -> Callable[[Path], object]:
 
 def listed(run_dir: Path, name: str) -> None:
     """Let the manifests list a file."""
-    from rltrain.common.checkpoint.locate import put_manifest, stored_manifest
+    from rltrain.common.checkpoint.run_checkpoints import put_manifest, stored_manifest
 
     for folder in checkpoints(run_dir):
         manifest = stored_manifest(folder)

@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.faults.runs import SMALL, EmptyFigure
 from rltrain.common import checkpoint
-from rltrain.common.checkpoint.locate import MANIFEST, put_manifest, seal
+from rltrain.common.checkpoint.run_checkpoints import MANIFEST, put_manifest, seal
 from rltrain.common.files import digest
 from rltrain.errors import RltrainError
 from rltrain.logger import curve

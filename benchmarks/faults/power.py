@@ -19,7 +19,7 @@ from benchmarks.faults.disk_trace import Change, Trace, restore, trace
 from benchmarks.faults.runs import SMALL, digests, result_of, warm_up
 from benchmarks.faults.signals import run
 from rltrain.common import checkpoint
-from rltrain.common.checkpoint.locate import MANIFEST
+from rltrain.common.checkpoint.run_checkpoints import MANIFEST
 from rltrain.errors import CheckpointError
 
 RUN = [*SMALL, "total_env_steps=150", "logger=[csv,wandb]", "save.keep_last=2"]

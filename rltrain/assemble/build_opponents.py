@@ -16,8 +16,13 @@ from rltrain.algo.scripted import Scripted
 from rltrain.assemble.build_learner import build_agents, build_policy, load_agents
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import CONFIG, SPEC
-from rltrain.common.checkpoint.kept_files import KEPT_FILES
-from rltrain.common.checkpoint.opponent_files import BUILTIN, SELF, is_checkpoint, opponent_name
+from rltrain.common.checkpoint.opponent_files import (
+    BUILTIN,
+    KEPT_FILES,
+    SELF,
+    is_checkpoint,
+    opponent_name,
+)
 from rltrain.common.seeding import (
     NETWORK_STREAM,
     OPPONENT_STREAM,

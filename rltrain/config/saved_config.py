@@ -14,8 +14,7 @@ from typing import Any
 from hydra.core.override_parser.types import Sweep
 
 from rltrain.common import checkpoint
-from rltrain.common.checkpoint.kept_files import kept_file
-from rltrain.common.checkpoint.opponent_files import BUILTIN, kept_opponent
+from rltrain.common.checkpoint.opponent_files import BUILTIN, kept_file, kept_opponent
 from rltrain.common.files import JsonObject, get_json, json_object
 from rltrain.common.json_text import entry_name
 from rltrain.config.catalog import PRESETS, SHIPPED, MutableTree, Tree

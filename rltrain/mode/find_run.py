@@ -17,8 +17,8 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 import rltrain
 from rltrain.common import checkpoint
-from rltrain.common.checkpoint.locate import MANIFEST
 from rltrain.common.checkpoint.opponent_files import FOLDER
+from rltrain.common.checkpoint.run_checkpoints import MANIFEST
 from rltrain.common.files import TRIALS, expanded, json_object, require_plain, walk
 from rltrain.config.validate.constructor import brief
 from rltrain.errors import CheckpointError, RemovedError, UsageError

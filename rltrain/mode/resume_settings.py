@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.common import checkpoint
-from rltrain.common.checkpoint.locate import list_steps, read_kind, stored_manifest
 from rltrain.common.checkpoint.opponent_files import FOLDER, opponent_name
+from rltrain.common.checkpoint.run_checkpoints import list_steps, read_kind, stored_manifest
 from rltrain.common.files import digest, json_object
 from rltrain.common.machine.places import SWEEP, enclosing, require_writable
 from rltrain.config.catalog import PRESETS, Tree

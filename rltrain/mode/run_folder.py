@@ -21,7 +21,7 @@ import rltrain
 from rltrain.callback import Callback
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
-from rltrain.common.checkpoint.kept_files import keep_file
+from rltrain.common.checkpoint.opponent_files import keep_file
 from rltrain.common.files import (
     TRIALS,
     JsonObject,

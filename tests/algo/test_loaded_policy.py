@@ -10,7 +10,7 @@ import torch
 from gymnasium import spaces
 
 import rltrain
-from rltrain.common.checkpoint.locate import put_manifest
+from rltrain.common.checkpoint.run_checkpoints import put_manifest
 from rltrain.common.files import digest
 from rltrain.common.spec_record import read_spec
 from rltrain.errors import CheckpointError

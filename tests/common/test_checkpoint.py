@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from rltrain.common import checkpoint
-from rltrain.common.checkpoint import locate, retention, storage
+from rltrain.common.checkpoint import run_checkpoints, storage
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.types import Pieces
 from tests.helpers import full
@@ -135,7 +135,7 @@ def test_prune_keeps_the_newest_and_the_best(tmp_path):
     make(tmp_path, 150, "weights")
     make(tmp_path, 250, "weights")
     checkpoint.name_pointer(tmp_path, "best", 150)
-    retention.prune(tmp_path, 2)
+    run_checkpoints.prune(tmp_path, 2)
     assert checkpoint.list_steps(tmp_path) == [400, 300, 150]
 
 
@@ -152,7 +152,7 @@ def test_no_folder_with_other_files_is_deleted(tmp_path, damaged):
         (tmp_path / "300" / "manifest.json").unlink()
         (tmp_path / "300" / "note.json").unlink()
     checkpoint.drop_later(tmp_path, 200)
-    retention.prune(tmp_path, 1)
+    run_checkpoints.prune(tmp_path, 1)
     checkpoint.make_latest(tmp_path, 200, 1, "note")
     assert checkpoint.list_steps(tmp_path) == [20240101, 350, 200]
     assert {path.read_text() for path in foreign} == {"kept"}
@@ -160,7 +160,7 @@ def test_no_folder_with_other_files_is_deleted(tmp_path, damaged):
 
 def test_a_dropped_part_leaves_a_valid_checkpoint(tmp_path):
     folder = make(tmp_path, 5)
-    locate.drop_part(folder, "model")
+    run_checkpoints.drop_part(folder, "model")
     checkpoint.checked_manifest(folder)
     assert not list(folder.glob("model*"))
     assert checkpoint.read(folder, "note") == {"x": 1}
@@ -187,7 +187,7 @@ def test_large_arrays_are_written_in_pieces_and_mapped_back(tmp_path):
     back = checkpoint.read(folder, "replay")
     assert isinstance(back["steps"], np.memmap)
     np.testing.assert_array_equal(back["steps"], whole)
-    locate.drop_part(folder, "replay")
+    run_checkpoints.drop_part(folder, "replay")
     checkpoint.checked_manifest(folder)
     assert not list(folder.glob("replay*"))
 
@@ -210,7 +210,7 @@ def test_arrays_of_objects_are_not_read(tmp_path):
     folder = make(tmp_path, 5)
     np.save(folder / "model.evil.npy", np.array([{}], object), allow_pickle=True)
     assert "evil" not in checkpoint.read(folder, "model")  # the manifest does not list it
-    locate.seal(folder, "full")
+    run_checkpoints.seal(folder, "full")
     with pytest.raises(CheckpointError):
         checkpoint.read(folder, "model")
 
@@ -240,7 +240,7 @@ FILES = [b"", b"\x93", b"\x93NUMPY", b"\x93NUMPY\x09\x09\xff\xff", b"PK\x03\x04"
 def test_what_is_no_array_is_refused(tmp_path, text):
     folder = make(tmp_path, 5)
     (folder / "model.odd.npy").write_bytes(text)
-    locate.seal(folder, "full")
+    run_checkpoints.seal(folder, "full")
     with pytest.raises(CheckpointError, match="model"):
         checkpoint.read(folder, "model")
 
@@ -261,7 +261,7 @@ def test_any_change_of_the_manifest_is_noticed(tmp_path, name):
 def test_json_that_is_deep_ambiguous_or_huge_is_refused(tmp_path, text):
     folder = make(tmp_path, 5)
     (folder / "note.json").write_bytes(text.encode("utf-8", "surrogatepass"))
-    locate.seal(folder, "full")
+    run_checkpoints.seal(folder, "full")
     with pytest.raises(CheckpointError):
         checkpoint.read(folder, "note")
 
@@ -293,9 +293,9 @@ def test_what_killed_processes_left_is_removed_with_the_next_latest(tmp_path):
     """Defect: a replay whose removal was interrupted stayed, with names of temporary files."""
     for step in (5, 10):
         make(tmp_path, step)
-    manifest = locate.stored_manifest(tmp_path / "5")
+    manifest = run_checkpoints.stored_manifest(tmp_path / "5")
     note = {"note.json": manifest["files"]["note.json"]}
-    locate.put_manifest(tmp_path / "5", {**manifest, "files": note})
+    run_checkpoints.put_manifest(tmp_path / "5", {**manifest, "files": note})
     for name in (".best.77", ".latest.78", "5/.manifest.json.79"):
         (tmp_path / name).write_text("7")
     (tmp_path / ".tmp-1-2").mkdir()
@@ -313,7 +313,7 @@ def test_the_folder_of_a_run_that_was_deleted_is_not_made_again(tmp_path):
 
 def test_an_interruption_between_both_renames_of_a_replacement_loses_nothing(tmp_path, monkeypatch):
     make(tmp_path, 5)
-    before = locate.stored_manifest(tmp_path / "5")
+    before = run_checkpoints.stored_manifest(tmp_path / "5")
 
     def interrupted(source, target):
         if ".tmp-5-" in str(source) and not str(source).endswith("-replaced"):
@@ -324,7 +324,7 @@ def test_an_interruption_between_both_renames_of_a_replacement_loses_nothing(tmp
     monkeypatch.setattr(os, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
         make(tmp_path, 5)
-    assert locate.stored_manifest(tmp_path / "5") == before
+    assert run_checkpoints.stored_manifest(tmp_path / "5") == before
     assert [path.name for path in tmp_path.iterdir()] == ["5"]
 
 

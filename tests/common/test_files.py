@@ -41,7 +41,7 @@ ALLOWED = {
     "common/files.py": "the helpers",
     "battles/data/recorded.py": "their like, for a package that imports nothing of rltrain",
     "buffer/disk_store.py": "map_file has opened it before, without following links or waiting",
-    "common/checkpoint/kept_files.py": "what is copied is a file that was typed",
+    "common/checkpoint/opponent_files.py": "what is copied is a file that was typed",
     "common/file_rows.py": "asks what it has opened, without following links or waiting",
     "common/machine/streams.py": "/dev/null",
     "common/checkpoint/storage.py": "the sums of its files were made, by a helper",

@@ -12,7 +12,7 @@ import pytest
 
 from rltrain.callback import Callback
 from rltrain.common.checkpoint import storage
-from rltrain.common.checkpoint.locate import seal
+from rltrain.common.checkpoint.run_checkpoints import seal
 from rltrain.common.files import get_json
 from rltrain.errors import CheckpointError, RltrainError, UsageError
 from rltrain.logger.jsonl import JsonLines

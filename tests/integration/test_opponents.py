@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import rltrain
-from rltrain.common.checkpoint.locate import seal, stored_manifest
+from rltrain.common.checkpoint.run_checkpoints import seal, stored_manifest
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.trainer import Trainer
 from tests.integration.promises.checks import resume, workers

@@ -10,7 +10,7 @@ import pytest
 import rltrain
 from rltrain import main as entry
 from rltrain.battles.data.map_file import SHIPPED
-from rltrain.common.checkpoint.locate import seal, stored_manifest
+from rltrain.common.checkpoint.run_checkpoints import seal, stored_manifest
 from rltrain.config.overrides import put
 from rltrain.config.saved_config import load_config
 from rltrain.errors import CheckpointError, NotTypedError, UsageError

@@ -12,7 +12,7 @@ from torch import nn
 
 from rltrain import errors
 from rltrain.common import checkpoint
-from rltrain.common.checkpoint.locate import seal
+from rltrain.common.checkpoint.run_checkpoints import seal
 from rltrain.common.files import JSON_BYTES, get_json, open_plain, whole_number
 from rltrain.errors import UNPRINTABLE, CheckpointError, RltrainError, UsageError, printable
 from rltrain.main import run

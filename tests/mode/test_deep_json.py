@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from rltrain.common.checkpoint.locate import own_digest, seal
+from rltrain.common.checkpoint.run_checkpoints import own_digest, seal
 from rltrain.common.files import DEEPEST, get_json
 from rltrain.errors import RltrainError
 from rltrain.main import run

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from rltrain.common.checkpoint.locate import seal
+from rltrain.common.checkpoint.run_checkpoints import seal
 from rltrain.common.machine.streams import say
 from rltrain.errors import UNPRINTABLE, RltrainError
 from rltrain.main import run

@@ -9,7 +9,7 @@ import torch
 
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.fit import check_fits
-from rltrain.common.checkpoint.locate import MANIFEST, own_digest, stored_manifest
+from rltrain.common.checkpoint.run_checkpoints import MANIFEST, own_digest, stored_manifest
 from rltrain.common.files import put_text
 from rltrain.config.catalog import SHIPPED
 from rltrain.config.compose import compose_checked

@@ -7,8 +7,8 @@ import shutil
 import pytest
 
 from rltrain.common import checkpoint
-from rltrain.common.checkpoint.locate import seal
 from rltrain.common.checkpoint.opponent_files import FOLDER, kept_opponent, opponent_name
+from rltrain.common.checkpoint.run_checkpoints import seal
 from rltrain.config.catalog import SHIPPED
 from rltrain.config.overrides import leaves, pick, put, typed_value
 from rltrain.config.saved_config import load_config

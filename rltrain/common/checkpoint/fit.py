@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from rltrain.common.checkpoint.storage import CONFIG, REPLAY, SPEC, TRAINER, has, read
+from rltrain.common.checkpoint.run_checkpoints import CONFIG, REPLAY, SPEC, TRAINER
+from rltrain.common.checkpoint.storage import has, read
 from rltrain.common.files import JsonObject
 from rltrain.common.json_text import flat
 from rltrain.common.metrics import METRICS

@@ -1,16 +1,21 @@
-"""Opponents in a run's folder: what is a checkpoint, its name, and the copy of its weights."""
+"""Copies in a run's folder: of opponents' weights, with their names, and of the files that its
+environment reads.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from rltrain.common.files import expanded
+from rltrain.common.files import expanded, replacing
 
 FOLDER = "opponents"
 """The folder in a run's, for copies of their weights."""
+KEPT_FILES = "files"
+"""The folder in a run's, for the files that its environment reads."""
 RESULTS = "self_play.json"
 """The file in a run's folder with wins, draws and losses of the agents: by the env steps of the
 newest snapshot, then by those of the one that played.
@@ -61,3 +66,19 @@ def kept_opponent(run_dir: Path, opponent: str) -> Path | None:
     if opponent in (BUILTIN, SELF) or copy.is_symlink() or copy.parent.is_symlink():
         return None
     return copy if (copy / "manifest.json").is_file() else None
+
+
+def kept_file(run_dir: Path, key: str) -> Path | None:
+    """A run's own copy of the file that a key names; None if there is none, or a link."""
+    path = run_dir / KEPT_FILES / key
+    linked = path.is_symlink() or path.parent.is_symlink()
+    return path if path.is_file() and not linked else None
+
+
+def keep_file(run_dir: Path, key: str, source: Path) -> None:
+    """Copy the file that a key names into the folder of a run, unless it is that copy."""
+    path = run_dir / KEPT_FILES / key
+    if path.resolve() != source.resolve():
+        path.parent.mkdir(exist_ok=True)
+        with replacing(path) as temporary:
+            shutil.copyfile(source, temporary)

@@ -19,7 +19,10 @@ import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from rltrain.common.checkpoint.locate import (
+from rltrain.common.checkpoint.run_checkpoints import (
+    CONFIG,
+    MODEL,
+    SPEC,
     listed_files,
     own_digest,
     seal,
@@ -31,8 +34,6 @@ from rltrain.common.machine.places import require_writable
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.types import Pieces, StateDict
 
-MODEL, TRAINER, REPLAY, SPEC, CONFIG = PARTS = ("model", "trainer", "replay", "spec", "config")
-"""The parts of a checkpoint."""
 PLAIN = (CONFIG, SPEC)
 """The parts that are JSON."""
 ACTING = (CONFIG, MODEL, SPEC)

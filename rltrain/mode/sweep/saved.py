@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rltrain.common.checkpoint.kept_files import kept_file
+from rltrain.common.checkpoint.opponent_files import kept_file
 from rltrain.common.files import json_object
 from rltrain.common.machine.places import SWEEP
 from rltrain.config.command_line import shell_word

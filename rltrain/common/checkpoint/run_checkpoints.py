@@ -1,5 +1,5 @@
-"""The checkpoints of a run: which one a path and a step refer to, and their manifests (sizes and
-SHA-256 sums of files, and their own).
+"""The checkpoints of a run: their manifests (sizes and SHA-256 sums of files, and their own), which
+one a path and a step refer to, and which are kept.
 
 Sums protect from damage, not from someone who writes new ones: nothing that is read executes
 code.
@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
@@ -31,6 +32,8 @@ from rltrain.common.files import (
 )
 from rltrain.errors import CheckpointError, RemovedError, UsageError
 
+MODEL, TRAINER, REPLAY, SPEC, CONFIG = PARTS = ("model", "trainer", "replay", "spec", "config")
+"""The parts of a checkpoint."""
 FORMAT = 1
 """Version of the folder's layout; readers refuse a newer one."""
 MANIFEST = "manifest.json"
@@ -294,3 +297,40 @@ def read_kind(folder: Path) -> str:
         return str(stored_manifest(folder)["kind"])
     except (OSError, ValueError, KeyError, TypeError):
         return "broken"
+
+
+def make_latest(checkpoints: Path, step: int, keep_last: int, newest_only: str) -> None:
+    """Point ``latest`` to a full checkpoint; of the others drop the part ``newest_only``; prune."""
+    drop_temporary(checkpoints, "best", "latest")
+    name_pointer(checkpoints, "latest", step)
+    prune(checkpoints, keep_last)
+    for other in list_steps(checkpoints):
+        if other != step and read_kind(checkpoints / str(other)) == "full":
+            drop_part(checkpoints / str(other), newest_only)
+
+
+def drop_later(checkpoints: Path, step: int) -> None:
+    """Delete all checkpoints after ``step``, which becomes the latest one."""
+    name_pointer(checkpoints, "latest", step)
+    if (pointed(checkpoints, "best") or 0) > step:
+        (checkpoints / "best").unlink()
+    remove(checkpoints, [other for other in list_steps(checkpoints) if other > step])
+
+
+def prune(checkpoints: Path, keep_last: int) -> None:
+    """Delete all but the newest ``keep_last`` full checkpoints and the best."""
+    keep = {pointed(checkpoints, "best"), pointed(checkpoints, "latest")}
+    kinds = {s: read_kind(checkpoints / str(s)) for s in list_steps(checkpoints)}
+    keep |= set([s for s, kind in kinds.items() if kind == "full"][:keep_last])
+    remove(checkpoints, [step for step in kinds if step not in keep])
+
+
+def remove(checkpoints: Path, steps: Sequence[int]) -> None:
+    """Delete checkpoints, damaged ones too; a folder in which there is anything else stays."""
+    for folder in (checkpoints / str(step) for step in steps):
+        listed: JsonObject = {}
+        with suppress(OSError, ValueError):
+            listed = stored_manifest(folder)["files"]
+        names = {path.name for path in folder.iterdir()} - listed.keys()
+        if {name.partition(".")[0] for name in names} <= {"manifest", *PARTS}:
+            shutil.rmtree(folder, ignore_errors=True)
