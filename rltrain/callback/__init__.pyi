@@ -1,13 +1,13 @@
-from rltrain.callback.draw_curve import DrawCurve as DrawCurve
-from rltrain.callback.health import Health as Health
 from rltrain.callback.hooks import Callback as Callback
 from rltrain.callback.hooks import Callbacks as Callbacks
 from rltrain.callback.hooks import Due as Due
+from rltrain.callback.log import DrawCurve as DrawCurve
 from rltrain.callback.log import Log as Log
 from rltrain.callback.obs_statistics import ObsStatistics as ObsStatistics
 from rltrain.callback.replaced_code import ReplacedCode as ReplacedCode
 from rltrain.callback.save import Save as Save
-from rltrain.callback.snapshots import SaveSnapshots as SaveSnapshots
+from rltrain.callback.save import SaveSnapshots as SaveSnapshots
+from rltrain.callback.stop import Health as Health
 from rltrain.callback.stop import Stop as Stop
 from rltrain.callback.test import Test as Test
 from rltrain.callback.training import Training as Training

@@ -271,7 +271,7 @@ def pass_on(hooks: Sequence[Hook], trainer: Training, value: object = None) -> A
                 "return value"
             )
         if hook.name in METRIC_HOOKS and isinstance(value, Mapping):
-            value = plain_metrics(str(hook), value)
+            value = plain_metrics(hook, value)
             if taken := next((name for name in CLOCK if name in value), None):
                 raise UsageError(
                     f"{hook} returned {taken}={value[taken]}, which would replace that of the "

@@ -1,8 +1,10 @@
-"""Periodic rows of metrics."""
+"""Periodic rows of metrics, and the learning curve that is drawn from them."""
 
 from __future__ import annotations
 
+import logging
 import time
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,8 +12,11 @@ import numpy as np
 from rltrain.callback.hooks import Callback, Due
 from rltrain.callback.training import Training
 from rltrain.common.stateful import all_or_nothing
+from rltrain.logger import curve
 from rltrain.logger.loggers import Loggers
 from rltrain.types import Steps
+
+log = logging.getLogger("rltrain")
 
 
 class Log(Callback):
@@ -66,3 +71,30 @@ class Log(Callback):
             self.mark = (clock.env_steps, clock.updates, now)
             self.written_at = clock.env_steps
             self.loggers.write(clock, trainer.seconds, trainer.log(row))
+
+
+@dataclass(kw_only=True, eq=False)
+class DrawCurve(Callback):
+    """Redraws the learning curve in the run folder after tests, at most once per ``every`` seconds,
+    and at the end.
+    """
+
+    title: str
+    every: float = 60.0
+    drawn_at: float = field(default_factory=time.monotonic)
+
+    def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
+        if time.monotonic() - self.drawn_at >= self.every:
+            self.draw(trainer)
+        return value
+
+    def on_train_end(self, trainer: Training, value: None = None) -> None:
+        self.draw(trainer)
+
+    def draw(self, trainer: Training) -> None:
+        try:
+            with trainer.disk.attempt("the curve"):
+                curve.draw(trainer.run_dir, self.title)
+        except Exception as error:  # in matplotlib; does not end the run
+            log.warning("could not draw the curve (%s); the run continues", error, exc_info=True)
+        self.drawn_at = time.monotonic()

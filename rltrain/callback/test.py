@@ -28,7 +28,8 @@ class Test(Callback):
         self.best_untrained = True
 
     def on_train_start(self, trainer: Training, value: None = None) -> None:
-        trainer.disk.attempt("checkpoints/best", lambda: self.name_best(trainer))
+        with trainer.disk.attempt("checkpoints/best"):
+            self.name_best(trainer)
         self.on_iteration(trainer)
 
     def on_iteration(self, trainer: Training, value: None = None) -> None:
@@ -69,14 +70,15 @@ class Test(Callback):
         return value
 
     def keep_best(self, trainer: Training, value: dict[str, float]) -> None:
-        """Keep the tested weights unless better ones are kept."""
-        none = checkpoint.pointed(trainer.run_dir / "checkpoints", "best") is None
-        before, untrained = [] if none else self.best, trainer.untrained
+        """Keep the tested weights, and let ``best`` refer to them, unless better ones are kept."""
+        folder, at = trainer.run_dir / "checkpoints", trainer.tests.clock.env_steps
+        before = [] if checkpoint.pointed(folder, "best") is None else self.best
+        untrained = trainer.untrained
         if beats(value, before, untrained=untrained, best_untrained=self.best_untrained):
-            kept = trainer.disk.attempt("the weights of a test", lambda: self.keep(trainer))
-            if kept:
-                self.best, self.best_untrained = test_score(value), untrained
-                self.best_at = trainer.tests.clock.env_steps
+            with trainer.disk.attempt("the weights of a test"):
+                trainer.save("weights")
+                checkpoint.name_pointer(folder, "best", at)
+                self.best, self.best_at, self.best_untrained = test_score(value), at, untrained
 
     def name_best(self, trainer: Training) -> None:
         """Let ``best`` refer to the weights that it did when the state was saved, rather than to
@@ -94,13 +96,6 @@ class Test(Callback):
         if at != self.best_at:
             self.best, self.best_at = test_score(trainer.latest), at
             self.best_untrained = trainer.untrained
-
-    def keep(self, trainer: Training) -> None:
-        """Make ``best`` refer to the tested weights."""
-        trainer.save("weights")
-        checkpoint.name_pointer(
-            trainer.run_dir / "checkpoints", "best", trainer.tests.clock.env_steps
-        )
 
     def load_state_dict(self, state: StateDict) -> None:
         if not all(type(score) in (int, float) for score in state["best"]):

@@ -30,11 +30,12 @@ class RecordVideo(Callback):
     def on_test_start(self, trainer: Training, value: None = None) -> None:
         env_steps, trainer.tests.recorder = trainer.clock.env_steps, None
         folder = trainer.run_dir / "recordings"
-        if self.due.reached(env_steps) and trainer.disk.attempt(
-            "a recording", lambda: folder.mkdir(exist_ok=True)
-        ):
-            trainer.tests.recorder = self.recorder(trainer, folder)
-            trainer.tests.recorder.disk = trainer.disk
+        if self.due.reached(env_steps):
+            with trainer.disk.attempt("a recording"):
+                folder.mkdir(exist_ok=True)
+            if folder.is_dir():
+                trainer.tests.recorder = self.recorder(trainer, folder)
+                trainer.tests.recorder.disk = trainer.disk
 
     def recorder(self, trainer: Training, folder: Path) -> Recording:
         """A recorder of one episode, writing to ``folder``."""

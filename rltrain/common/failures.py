@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,15 +25,16 @@ class Disk:
     failing: set[str] = field(default_factory=set)
     degraded: bool = False
 
-    def attempt(self, what: str, write: Callable[[], object]) -> bool:
-        """Call ``write``; returns whether it succeeded. What a user's callback raises meanwhile,
-        which has a note on where, is no failure of the disk and raised.
+    @contextmanager
+    def attempt(self, what: str) -> Iterator[None]:
+        """Context that writes files and ends where that fails. What a user's callback raises
+        meanwhile, which has a note on where, is no failure of the disk and raised.
 
         Args:
             what: the kind of file, as in "a checkpoint".
         """
         try:
-            write()
+            yield
         except OSError as error:
             if hasattr(error, "__notes__"):
                 raise
@@ -41,11 +42,10 @@ class Disk:
             self.failing.add(what)
             self.degraded = True
             log.log(level, "%s could not be written (%s); the run continues", what, error)
-            return False
+            return
         if what in self.failing:
             self.failing.remove(what)
             log.warning("%s could be written again", what)
-        return True
 
 
 @contextmanager

@@ -197,7 +197,7 @@ def summarize(episodes: list[Episode]) -> dict[str, float]:
     return {**out, "test/return_std": math.sqrt(variance)}
 
 
-def plain_metrics(source: str, returned: object) -> dict[str, float]:
+def plain_metrics(source: object, returned: object) -> dict[str, float]:
     """The metrics that a function of the user's returned; true and false are 1 and 0.
 
     Raises:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 
-from rltrain.callback.snapshots import POOL
+from rltrain.callback.save import POOL
 from rltrain.common.checkpoint import checked_manifest, copy_weights, list_steps, weights_digest
 from rltrain.common.checkpoint.opponent_files import (
     BUILTIN,

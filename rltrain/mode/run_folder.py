@@ -267,7 +267,8 @@ class Record(Callback):
         if against := by_opponent(trainer.latest):
             self.facts["opponents"] = against
         text = json_text(self.facts)
-        trainer.disk.attempt("run.json", lambda: put_text(self.path, text))
+        with trainer.disk.attempt("run.json"):
+            put_text(self.path, text)
 
 
 class Journal(Record):

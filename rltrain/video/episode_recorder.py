@@ -82,7 +82,8 @@ class EpisodeRecorder(Recording):
             del self._steps[number]
             self.files[number] = []
         if len(self._done) == self.n_episodes and finished:
-            self.disk.attempt("a page of episodes", lambda: self._write(env))
+            with self.disk.attempt("a page of episodes"):
+                self._write(env)
 
     def stepped(self, action: np.ndarray, reward: np.ndarray, terminated: np.ndarray) -> None:
         """Keep what was done in it."""

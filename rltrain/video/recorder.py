@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,8 +95,9 @@ class Recorder(Recording):
             video.add(images[-1], HOLD if e in finished else seconds)
             if e in finished:
                 self.files[numbers[e]] = []
-                write = partial(self._write, numbers[e], self._videos.pop(e), images[-1])
-                self.disk.attempt("a video", write)
+                video = self._videos.pop(e)
+                with self.disk.attempt("a video"):
+                    self._write(numbers[e], video, images[-1])
 
     def _write(self, number: int, video: Gif, last: np.ndarray) -> None:
         """Write the files of an episode, none of them if one does not fit."""
@@ -140,7 +140,8 @@ class GameReplays(Recording):
         for e in finished:
             if numbers[e] < self.n_episodes:
                 self.files[numbers[e]] = []
-                self.disk.attempt("a replay of the game", partial(self._save, env, e, numbers[e]))
+                with self.disk.attempt("a replay of the game"):
+                    self._save(env, e, numbers[e])
 
     def _save(self, game: Any, e: int, number: int) -> None:
         """Save the replay of an episode, of a ``game`` with the method ``save_replay``."""

@@ -166,7 +166,8 @@ def conclusion(settings: Settings, trainer: Trainer, facts: JsonObject, job: Job
     run_dir, trust = trainer.run_dir, to_trust(settings.plain)
     if facts["status"] == "finished":
         text = card(run_dir, settings, facts, next_commands(facts, trainer, trust), trust)
-        trainer.disk.attempt("README.md", lambda: put_text(run_dir / "README.md", text))
+        with trainer.disk.attempt("README.md"):
+            put_text(run_dir / "README.md", text)
     if job is None:
         return closing_text(facts, trainer, trust)
     return f"[{job.name}] " + one_line(result(facts, trainer))

@@ -10,7 +10,7 @@ import torch
 
 import rltrain
 from rltrain.callback import Callback, Callbacks
-from rltrain.callback.health import Health
+from rltrain.callback.stop import Health
 from rltrain.errors import DivergedError
 from rltrain.types import Clock, UpdateResult
 
@@ -85,7 +85,7 @@ def test_a_run_whose_updates_are_all_undone_exits_with_5_and_its_last_good_check
 ):
     overrides = [w for w in small if not w.startswith(("total_env_steps", "test.interval"))]
     overrides += ["total_env_steps=100000", "algo.updates_per_episode=20", "save.keep_last=1"]
-    overrides += ["callbacks=[{_target_: tests.callback.test_health.Poisoned}]"]
+    overrides += ["callbacks=[{_target_: tests.callback.test_stop.Poisoned}]"]
     assert command(*overrides, "hydra.run.dir=run") == 5
     record = json.loads((own_folder / "run/run.json").read_text())
     assert (record["status"], record["exit_code"]) == ("failed", 5)
