@@ -28,8 +28,15 @@ from rltrain.report.comparison import Analysis
 from rltrain.report.figures import FORMATS, draw_all
 from rltrain.report.page import FIGURES, is_report, write_page
 from rltrain.report.readers import find_runs
-from rltrain.report.report_tables import DETAILS, TABLES, list_tables, size_text
-from rltrain.report.table_formats import Table, as_csv, as_latex
+from rltrain.report.report_tables import (
+    DETAILS,
+    TABLES,
+    Table,
+    as_csv,
+    as_latex,
+    list_tables,
+    size_text,
+)
 
 
 def report(run: RunSettings) -> None:

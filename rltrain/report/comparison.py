@@ -69,6 +69,11 @@ class Analysis:
     improvement: Mapping[tuple[str, str], Interval] = field(default_factory=dict)
 
     @property
+    def axis(self) -> str:
+        """The name of the axis of training, such as ``env steps``."""
+        return self.settings.axis.replace("_", " ")
+
+    @property
     def labels(self) -> list[str]:
         return list(dict.fromkeys(s.label for s in self.series))
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from rltrain.logger.curve import new_figure, save_figure
 from rltrain.report.comparison import Analysis
-from rltrain.report.report_tables import AXES, metric_name, self_play_runs
+from rltrain.report.report_tables import metric_name, self_play_runs
 from rltrain.report.statistics import Interval
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def curves(analysis: Analysis) -> Figure:
                 axes.axhline(s.band.value[0], **style)
             else:
                 band(axes, s.x[shown], Interval(*(part[shown] for part in s.band)), **style)
-        axes.set(title=env, xlabel=AXES[analysis.settings.axis])
+        axes.set(title=env, xlabel=analysis.axis)
         axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))  # 20k, 1M
     for axes in grid.flat[len(analysis.ends) :]:
@@ -126,9 +126,7 @@ def curves(analysis: Analysis) -> Figure:
 def overall(analysis: Analysis) -> Figure:
     """Normalized scores over all environments."""
     rows = ((o.label, o.x * 100, o.band) for o in analysis.overall)
-    return bands(
-        analysis, rows, f"share of the {AXES[analysis.settings.axis]} (%)", "normalized score"
-    )
+    return bands(analysis, rows, f"share of the {analysis.axis} (%)", "normalized score")
 
 
 def final_scores(analysis: Analysis) -> Figure:
@@ -171,7 +169,7 @@ def improvement(analysis: Analysis) -> Figure:
 def self_play(analysis: Analysis) -> Figure:
     """Ratings over training time, a line for each run of self-play."""
     rows = ((s.label, steps, rating) for s, _, steps, rating in self_play_runs(analysis))
-    return bands(analysis, rows, AXES["env_steps"], "rating against own past")
+    return bands(analysis, rows, "env steps", "rating against own past")
 
 
 def wrapped(label: str) -> str:

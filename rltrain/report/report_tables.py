@@ -1,19 +1,22 @@
-"""The tables of a report."""
+"""The tables of a report: what is in them, and as text, CSV and LaTeX."""
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from rltrain.errors import printable
+from rltrain.logger.csv_file import csv_text
 from rltrain.logger.screen import plural, shown
 from rltrain.report.comparison import Analysis, Series
 from rltrain.report.ratings import ratings_over_time
 from rltrain.report.run_data import POINTS, Run
 from rltrain.report.run_groups import text
 from rltrain.report.statistics import Interval, iqm, mean, optimality_gap, task_weights
-from rltrain.report.table_formats import Table
 
 SHARES = (0.5, 0.75, 0.9)
 """Thresholds of sample efficiency, between the lowest start and the highest final score."""
@@ -25,7 +28,44 @@ SELF_PLAY = (
     "loss. Ratings of different runs do not compare: they have no opponent in common."
 )
 """The note of the table."""
-AXES = {"env_steps": "env steps", "updates": "updates", "minutes": "minutes"}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table. Cells are text, whole numbers, numbers, and estimates with their intervals.
+
+    Attributes:
+        name: of its files.
+        note: what a reader has to know.
+    """
+
+    name: str
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    note: str = ""
+
+    @property
+    def is_text(self) -> list[bool]:
+        """Whether there is text in a column."""
+        return [any(isinstance(row[i], str) for row in self.rows) for i in range(len(self.columns))]
+
+    def texts(self) -> list[list[str]]:
+        """The cells for display."""
+        return [[cell_text(cell) for cell in row] for row in self.rows]
+
+
+def cell_text(cell: object) -> str:
+    """``12.3 [11.8, 12.9]``; an infinite number, which no run reached, is a dash."""
+    if isinstance(cell, Interval):
+        value, low, high = (cell_text(float(number)) for number in cell)
+        return value if math.isnan(float(cell.low)) else f"{value} [{low}, {high}]"
+    if isinstance(cell, float):
+        if not math.isfinite(cell):
+            return "–"
+        digits = 0 if abs(cell) >= 1000 else 1 if abs(cell) >= 100 else 2 if abs(cell) >= 1 else 3
+        return f"{cell:,.{digits}f}"
+    return f"{cell:,}" if isinstance(cell, int) else str(cell)
 
 
 def list_tables(analysis: Analysis) -> list[Table]:
@@ -76,7 +116,7 @@ def final_scores(analysis: Analysis) -> Table:
         ["environment", "configuration", "runs", interval_name(analysis), *DETAILS[:4]],
         rows,
         f"Score of a run: {'its last value' if last == 1 else f'mean of its last {last} values'} "
-        f"up to the end of the shortest run ({AXES[analysis.settings.axis]}: {where}). Of more "
+        f"up to the end of the shortest run ({analysis.axis}: {where}). Of more "
         f"than {2 * POINTS} values, such as those of single episodes, {POINTS} means of neighbors "
         "count.",
     )
@@ -126,7 +166,7 @@ def sample_efficiency(analysis: Analysis) -> Table:
                 count = f"{np.isfinite(reached).sum()} of {len(reached)}"
                 median = reached[(len(reached) - 1) // 2]  # of two, which may be infinite: one
                 rows.append([env, s.label, score, count, position(float(median), analysis)])
-    axis = AXES[analysis.settings.axis]
+    axis = analysis.axis
     return Table(
         "sample_efficiency",
         "Sample efficiency",
@@ -204,7 +244,7 @@ def runs(analysis: Analysis) -> Table:
         for run, curve, score in zip(s.runs, s.curves, s.finals, strict=True)
         if not run.source
     ]
-    end = f"end ({AXES[analysis.settings.axis]})"
+    end = f"end ({analysis.axis})"
     columns = ["environment", "configuration", "seed", "status", "score", end, "folder"]
     return Table("runs", "Runs", columns, rows)
 
@@ -217,3 +257,51 @@ TABLES = {
     )
 }  # fmt: skip
 """Every table by its name, in their order on the page."""
+
+
+def as_csv(table: Table) -> str:
+    """The table with all digits, an estimate in three columns."""
+    header: list[str] = []
+    rows: list[list[object]] = [[] for _ in table.rows]
+    for i, name in enumerate(table.columns):
+        column = [row[i] for row in table.rows]
+        wide = any(isinstance(cell, Interval) for cell in column)
+        header += [name, f"{name} low", f"{name} high"] if wide else [name]
+        for cells, cell in zip(rows, column, strict=True):
+            if isinstance(cell, Interval):
+                cells += map(float, cell)
+            else:
+                cells += [cell, "", ""] if wide else [cell]
+    return csv_text([header, *rows])
+
+
+WORDS = {
+    **{"\\": "backslash", "~": "asciitilde", "^": "asciicircum"},
+    **{"<": "less", ">": "greater", "|": "bar"},
+}
+SPECIAL = str.maketrans(
+    {c: f"\\{c}" for c in "&%$#_{}"}
+    | {c: f"\\text{word}{{}}" for c, word in WORDS.items()}
+    | {"–": "--"}
+)
+"""Characters as LaTeX shows them."""
+
+
+def as_latex(table: Table) -> str:
+    """The table for a paper, with booktabs; figures are aligned to the right."""
+    rows = [
+        [printable(cell).translate(SPECIAL) for cell in row]
+        for row in (table.columns, *table.texts())
+    ]
+    header, *body = (" & ".join(row) + r" \\" for row in rows)
+    lines = [
+        "% \\usepackage{booktabs}",
+        "\\begin{tabular}{" + "".join("l" if is_text else "r" for is_text in table.is_text) + "}",
+        "\\toprule",
+        header,
+        "\\midrule",
+        *body,
+        "\\bottomrule",
+        "\\end{tabular}",
+    ]
+    return "\n".join(lines) + "\n"

@@ -27,7 +27,7 @@ ALLOWED = {
             *("common/machine/install.py", "config/catalog.py", "config/combinations.py"),
             *("config/trust.py", "config/yaml_files.py", "config/suggest/aliases.py"),
             *("config/validate/constructor.py", "mode/init/__init__.py"),
-            *("report/readers/published.py", "mode/export/network.py"),
+            *("report/readers/__init__.py", "mode/export/network.py"),
             *("common/page/__init__.py", "report/page/__init__.py"),
             *("battles/data/spawn.py", "battles/engine/compile_cache.py", "kernels/digests.py"),
             "video/viewer/page_data.py",

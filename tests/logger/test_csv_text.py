@@ -8,7 +8,7 @@ import pytest
 from rltrain.logger.csv_file import CsvFile, csv_text
 from rltrain.mode.sweep.plan import SweepJob
 from rltrain.mode.sweep.summary import results_text
-from rltrain.report.table_formats import Table, as_csv
+from rltrain.report.report_tables import Table, as_csv
 from rltrain.types import Clock
 
 

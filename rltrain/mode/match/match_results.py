@@ -21,8 +21,8 @@ from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.report import rich_table
 from rltrain.report.page import put_page, section
 from rltrain.report.ratings import ORDERS, PRIOR, K, Ratings
+from rltrain.report.report_tables import Table
 from rltrain.report.statistics import Interval
-from rltrain.report.table_formats import Table
 
 PAGE = "match.html"
 EMBEDDED = 1 << 25

@@ -15,8 +15,7 @@ from rltrain.common.files import PAGES, newest, open_plain, put_text
 from rltrain.common.page import filled
 from rltrain.errors import printable
 from rltrain.report.comparison import Analysis
-from rltrain.report.report_tables import interval_name, metric_name, size_text
-from rltrain.report.table_formats import Table
+from rltrain.report.report_tables import Table, interval_name, metric_name, size_text
 
 FIGURES = {
     "curves": ("Learning curves", ""),

@@ -1,29 +1,35 @@
 """Readers of results, one file per format: ``read(folder, files)`` returns the run of a folder, or
 None if its files have another format. To add one, write such a file and name it in ``READERS``.
 
-Files are only parsed as JSON, CSV, arrays or protocol buffers; nothing in them is executed.
+Published results come with rltrain as tables of values and curves, each with its source. Files are
+only parsed as JSON, CSV, arrays or protocol buffers; nothing in them is executed.
 """
 
 from __future__ import annotations
 
 import glob
+import json
 import logging
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
+
+import numpy as np
 
 from rltrain.common.files import walk
 from rltrain.common.json_text import is_number
 from rltrain.common.machine.places import LONGEST_NAME, STUDY
 from rltrain.errors import UsageError, described
 from rltrain.report.readers import cleanrl, rllib, rltrain_runs, sacred, stable_baselines3
-from rltrain.report.readers.published import PREFIX, published_runs
 from rltrain.report.run_data import Run, beside_runs, possible
 
 log = logging.getLogger("rltrain")
 READERS = (rltrain_runs, sacred, stable_baselines3, rllib, cleanrl)
 """In this order: the first that finds its run in a folder has it."""
+PREFIX = "published/"
+"""How the names of tables of published results begin."""
 READ = (".json", ".jsonl", ".csv", ".npz")
 EXPECTED = (
     "Expected run folders of rltrain, or of PyMARL, EPyMARL (config.json with info.json), "
@@ -69,6 +75,38 @@ def find_runs(places: Sequence[str | Path], problems: list[str] | None = None) -
     return beside_runs(by_folder.values())
 
 
+def published_runs(place: str) -> list[Run]:
+    """The entries of a table, ``published/smac``, as runs.
+
+    Raises:
+        UsageError: there is no such table.
+    """
+    text = files("rltrain.report").joinpath("published.json").read_text(encoding="utf-8")
+    tables = json.loads(text)
+    name = place.removeprefix(PREFIX)
+    if name not in tables:
+        raise UsageError(
+            f"runs={place}: there is no published table '{name}'. Expected one of "
+            f"{', '.join(tables)}: type runs={PREFIX}{next(iter(tables))}, or together with your "
+            f"own runs runs='[outputs, {PREFIX}{next(iter(tables))}]'."
+        )
+    return [
+        Run(
+            folder=Path(f"{place}/{number}"),
+            library=row["library"],
+            algo=row["algo"],
+            env=row["env"],
+            seed=None,
+            columns={
+                "env_steps": np.array(row["env_steps"], float),
+                row["metric"]: np.array(row["values"], float),
+            },
+            source=row["source"],
+        )
+        for number, row in enumerate(tables[name], 1)
+    ]
+
+
 def matching(place: str) -> list[Path]:
     """The folders that a typed path or pattern refers to; the path of a file refers to its
     folder.
@@ -90,11 +128,11 @@ def readable(folder: Path, names: Sequence[str], left: list[str]) -> Run | None:
             path, is_read = folder / name, name.endswith(READ) or cleanrl.EVENTS in name
             if is_read and (path.is_symlink() or not path.is_file()):
                 raise ValueError(f"{name} is not a regular file, and links are not followed")
-        files = {name for name in names if (folder / name).is_file()}
-        read = (reader.read(folder, files) for reader in READERS)
+        there = {name for name in names if (folder / name).is_file()}
+        read = (reader.read(folder, there) for reader in READERS)
         run = next((run for run in read if run is not None), None)
         if run is None:
-            rltrain_runs.require_none(folder, files)
+            rltrain_runs.require_none(folder, there)
         else:
             if len(set(map(len, run.columns.values()))) > 1:
                 raise ValueError("its arrays have different lengths")

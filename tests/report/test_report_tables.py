@@ -1,7 +1,7 @@
 import numpy as np
 
+from rltrain.report.report_tables import Table, as_csv, as_latex, cell_text
 from rltrain.report.statistics import Interval
-from rltrain.report.table_formats import Table, as_csv, as_latex, shown
 
 E = Interval(np.array(12.345), np.array(1.0), np.array(20.0))
 ALONE = Interval(np.array(3.0), np.array(np.nan), np.array(np.nan))
@@ -10,7 +10,7 @@ ALONE = Interval(np.array(3.0), np.array(np.nan), np.array(np.nan))
 def test_cells_as_a_person_reads_them():
     cells = (E, ALONE, 0.1234, 123.45, 12345.6, np.inf, 50000, "dqn")
     expected = "12.35 [1.00, 20.00] | 3.00 | 0.123 | 123.5 | 12,346 | – | 50,000 | dqn"
-    assert " | ".join(shown(cell) for cell in cells) == expected
+    assert " | ".join(cell_text(cell) for cell in cells) == expected
 
 
 def test_csv_has_all_digits_and_intervals_in_columns():
