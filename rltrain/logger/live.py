@@ -16,8 +16,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Column, Table
 from rich.text import Text
 
-from rltrain.logger.console import Pace, RunProgress, activity, pace_words, shown_metrics
 from rltrain.logger.loggers import Logger
+from rltrain.logger.screen import Pace, RunProgress, activity, pace_words, shown_metrics
 from rltrain.types import Clock
 
 log = logging.getLogger("rltrain")

@@ -14,9 +14,8 @@ from rich.console import Console as RichConsole
 
 from rltrain.common.machine.streams import Lenient
 from rltrain.errors import printable
-from rltrain.logger.console import shown_metrics
 from rltrain.logger.loggers import Logger
-from rltrain.logger.screen import Screen
+from rltrain.logger.screen import Screen, shown_metrics
 from rltrain.types import Clock
 
 log = logging.getLogger("rltrain")

@@ -28,12 +28,11 @@ from rltrain.common.machine.places import OTHER_FOLDER, refused_writes
 from rltrain.config.schema import Settings
 from rltrain.errors import CheckpointError, UsageError, failure, find_exit_code, usage_errors
 from rltrain.hardware.device import TorchRandom, set_allocator_policy
-from rltrain.logger.console import PlainLines
 from rltrain.logger.curve import history
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.live import LivePanel
 from rltrain.logger.loggers import Loggers
-from rltrain.logger.screen import Screen
+from rltrain.logger.screen import PlainLines, Screen
 from rltrain.logger.train_log import TrainLog, train_log
 from rltrain.mode.find_opponents import require_kept, with_opponents
 from rltrain.mode.find_run import chosen_again, find_checkpoint, other_rules, to_its_end
