@@ -7,6 +7,6 @@ from rltrain.api import match as match
 from rltrain.api import resume as resume
 from rltrain.api import train as train
 from rltrain.env.check import check_env as check_env
-from rltrain.report.frame import load_runs as load_runs
+from rltrain.report.run_groups import load_runs as load_runs
 
 __version__: str

@@ -11,7 +11,7 @@ from rltrain.logger import curve
 from rltrain.logger.csv_file import CsvFile
 from rltrain.logger.jsonl import JsonLines, read_rows
 from rltrain.logger.loggers import Loggers
-from rltrain.report.frame import load_runs
+from rltrain.report.run_groups import load_runs
 from rltrain.types import Clock
 from tests.helpers import sparse
 from tests.marks import each_once
