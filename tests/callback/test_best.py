@@ -43,20 +43,22 @@ def best_of(folder, results, untrained=1):
 
 
 @pytest.mark.parametrize(
-    ("results", "best"),
+    ("results", "untrained", "best"),
     [
-        ([1.0, 3.0, 2.0], 10),
-        ([1.0, 3.0, 3.0], 20),
-        ([8.0, 8.0, 8.0], 20),
-        ([8.0, 7.0, 6.0], 10),
-        ([8.0], 0),
-        ([math.nan, 1.0], 10),
-        ([0.0, math.nan, 1.0, math.nan], 20),
-        ([(9.0, 0.1), (9.0, 0.5), (8.0, 0.6), (7.0, 0.6)], 20),
+        ([1.0, 3.0, 2.0], 1, 10),
+        ([1.0, 3.0, 3.0], 1, 20),
+        ([8.0, 8.0, 8.0], 1, 20),
+        ([8.0, 7.0, 6.0], 1, 10),
+        ([8.0], 1, 0),
+        ([math.nan, 1.0], 1, 10),
+        ([0.0, math.nan, 1.0, math.nan], 1, 20),
+        ([(9.0, 0.1), (9.0, 0.5), (8.0, 0.6), (7.0, 0.6)], 1, 20),
+        ([5.0, 5.0, 4.0], 3, 10),  # none is of trained weights: the latest of equal ones
+        ([8.0, 7.0, 6.0], 0, 0),  # a pretrained network
     ],
 )
-def test_the_best_test(tmp_path, results, best):
-    assert best_of(tmp_path, results) == best
+def test_the_best_test(tmp_path, results, untrained, best):
+    assert best_of(tmp_path, results, untrained) == best
 
 
 @pytest.mark.parametrize("kept", [True, False])
@@ -105,11 +107,3 @@ def test_after_a_rewind_the_best_is_not_worse_than_the_test_it_began_with(tmp_pa
     test(30, after)
     kept = {1.0: 20, 2.0: 30, 9.0: 30} if lost else {1.0: 10, 2.0: 10, 9.0: 30}
     assert checkpoint.pointed(checkpoints, "best") == kept[after]
-
-
-def test_of_untrained_tests_the_latest_equal_one_is_the_best(tmp_path):
-    assert best_of(tmp_path, [5.0, 5.0, 4.0], untrained=3) == 10
-
-
-def test_a_pretrained_network_may_be_the_best_at_step_0(tmp_path):
-    assert best_of(tmp_path, [8.0, 7.0, 6.0], untrained=0) == 0

@@ -101,26 +101,23 @@ def test_the_newest_valid_checkpoint_is_taken_and_the_broken_one_named(tmp_path)
     assert "300" in found.remarks[0]
 
 
-def test_load_step_takes_the_nearest(tmp_path):
-    for step in (100, 200, 300):
-        make(tmp_path, step)
-    assert checkpoint.find(tmp_path, 240).step == 200
-    assert checkpoint.find(tmp_path, 0).step == 100
-
-
-def test_best_and_latest_name_a_step(tmp_path):
-    folder = tmp_path / "checkpoints"
-    for step in (100, 200):
-        make(folder, step)
-    checkpoint.name_pointer(folder, "best", 100)
-    assert checkpoint.find(folder / "best").step == 100
-
-
-def test_weights_only_checkpoints_are_passed_over_by_a_resume(tmp_path):
-    make(tmp_path, 100)
-    make(tmp_path, 150, "weights")
-    assert checkpoint.find(tmp_path).step == 150
-    assert checkpoint.find(tmp_path, full=True).step == 100
+@pytest.mark.parametrize(
+    ("path", "load_step", "full", "step"),
+    [
+        ("", None, False, 250),
+        ("", None, True, 200),  # a resume passes over those that hold weights only
+        ("", 220, False, 200),  # the nearest
+        ("", 0, False, 100),
+        ("best", None, False, 100),
+        ("", "best", False, 100),
+    ],
+)
+def test_which_checkpoint_a_path_and_a_step_refer_to(tmp_path, path, load_step, full, step):
+    for at in (100, 200):
+        make(tmp_path, at)
+    make(tmp_path, 250, "weights")
+    checkpoint.name_pointer(tmp_path, "best", 100)
+    assert checkpoint.find(tmp_path / path, load_step, full=full).step == step
 
 
 @pytest.mark.parametrize("path", ["nothing", "nothing/7"])
@@ -158,11 +155,16 @@ def test_no_folder_with_other_files_is_deleted(tmp_path, damaged):
     assert {path.read_text() for path in foreign} == {"kept"}
 
 
+def drop(folder, part):
+    """Remove a part, which leaves a valid checkpoint without its files."""
+    run_checkpoints.drop_part(folder, part)
+    checkpoint.checked_manifest(folder)
+    assert not list(folder.glob(f"{part}*"))
+
+
 def test_a_dropped_part_leaves_a_valid_checkpoint(tmp_path):
     folder = make(tmp_path, 5)
-    run_checkpoints.drop_part(folder, "model")
-    checkpoint.checked_manifest(folder)
-    assert not list(folder.glob("model*"))
+    drop(folder, "model")
     assert checkpoint.read(folder, "note") == {"x": 1}
 
 
@@ -187,9 +189,7 @@ def test_large_arrays_are_written_in_pieces_and_mapped_back(tmp_path):
     back = checkpoint.read(folder, "replay")
     assert isinstance(back["steps"], np.memmap)
     np.testing.assert_array_equal(back["steps"], whole)
-    run_checkpoints.drop_part(folder, "replay")
-    checkpoint.checked_manifest(folder)
-    assert not list(folder.glob("replay*"))
+    drop(folder, "replay")
 
 
 def test_the_arrays_that_were_saved_are_freed_at_once(tmp_path):

@@ -2,9 +2,11 @@
 
 import logging
 import re
+from contextlib import contextmanager
 
 import numba
 import pytest
+from numba.core import event
 
 from rltrain.common.progress import COMPILING, Progress
 from rltrain.kernels.compilation import CompileListener
@@ -30,8 +32,19 @@ def test_an_activity_that_fails_is_over_too():
     assert progress.activity is None
 
 
+@contextmanager
+def listening(*listeners):
+    """Context in which they hear of Numba's compilations."""
+    for each in listeners:
+        event.register("numba:compile", each)
+    try:
+        yield
+    finally:
+        for each in listeners:
+            event.unregister("numba:compile", each)
+
+
 def test_compiling_is_announced_once_and_over_when_it_returns(caplog):
-    event = numba.core.event
     progress, seen = Progress(), []
     listener = CompileListener(progress)
 
@@ -44,16 +57,9 @@ def test_compiling_is_announced_once_and_over_when_it_returns(caplog):
 
     numba.njit(lambda x: x)(1)  # the announcement of a run in this process, if there was one
     caplog.clear()
-    spy = Spy()
-    event.register("numba:compile", listener)
-    event.register("numba:compile", spy)
-    try:
-        with caplog.at_level(logging.WARNING, logger="rltrain"):
-            for k in (1, 2):
-                numba.njit(lambda x, k=k: x + k)(1)
-    finally:
-        event.unregister("numba:compile", listener)
-        event.unregister("numba:compile", spy)
+    with listening(listener, Spy()), caplog.at_level(logging.WARNING, logger="rltrain"):
+        for k in (1, 2):
+            numba.njit(lambda x, k=k: x + k)(1)
     assert seen == [COMPILING] * 2
     assert progress.activity is None
     assert [r.getMessage()[:23] for r in caplog.records] == ["compiling machine code:"]
@@ -62,10 +68,6 @@ def test_compiling_is_announced_once_and_over_when_it_returns(caplog):
 def test_a_long_compilation_says_how_far_it_is(caplog, monkeypatch):
     listener = CompileListener(Progress())
     monkeypatch.setattr("rltrain.kernels.compilation.PERIOD", 0)
-    numba.core.event.register("numba:compile", listener)
-    try:
-        with caplog.at_level(logging.INFO, logger="rltrain"):
-            numba.njit(lambda x: x - 1)(1)
-    finally:
-        numba.core.event.unregister("numba:compile", listener)
+    with listening(listener), caplog.at_level(logging.INFO, logger="rltrain"):
+        numba.njit(lambda x: x - 1)(1)
     assert re.search(r"compiling the environment: 1 functions in \d+ s", caplog.text)

@@ -14,8 +14,6 @@ from rltrain.types import Clock
 from tests.conftest import ROOT
 from tests.helpers import full, python
 
-ROW = {"test/return_mean": 12.5, "test/win_rate": 0.5}
-
 
 def made(folder, mode="offline", **options):
     """The logger of a run, as ``conf/logger/wandb.yaml`` makes it."""
@@ -35,9 +33,8 @@ def test_without_a_key_a_run_is_recorded_offline(tmp_path, monkeypatch):
     monkeypatch.setenv("NETRC", str(tmp_path / "none"))
     monkeypatch.setenv("WANDB_MODE", "disabled")
     logger = made(tmp_path, "online")
-    logger.write(Clock(1), 0.1, ROW)
-    logger.summarize({})
-    logger.close()
+    logger.write(Clock(1), 0.1, {"test/return_mean": 12.5})
+    finish(logger)
 
 
 class FakeWandb:
@@ -88,6 +85,14 @@ def fake(monkeypatch):
 def write(logger, *returns):
     for step, value in enumerate(returns):
         logger.write(Clock(step), 0.1, {"test/return_mean": value})
+
+
+def start(logger):
+    """Write a row and wait for it."""
+    started = Event()
+    write(logger, 1)
+    logger._send(started.set)
+    assert started.wait(60)
 
 
 def test_rows_written_while_it_starts_are_logged_in_order(fake, tmp_path):
@@ -165,8 +170,7 @@ def test_without_a_row_it_never_starts(fake, tmp_path):
 def test_a_start_that_fails_is_reported_once_and_the_run_goes_on(fake, tmp_path, caplog):
     wandb, logger = fake(ValueError("no such entity")), made(tmp_path, "online")
     with caplog.at_level(logging.WARNING):
-        write(logger, 1)
-        write(logger, 2)
+        write(logger, 1, 2)
         finish(logger)
     assert [r.getMessage() for r in caplog.records] == [
         "wandb could not start (no such entity); the run continues without it"
@@ -237,10 +241,7 @@ def test_the_service_of_a_run_that_has_ended_lives_as_long_as_another_needs_it(f
     package.teardown = lambda: ended.append(True)
     broken, other = made(tmp_path / "a"), made(tmp_path / "b")
     for logger in (broken, other):
-        started = Event()
-        write(logger, 1)
-        logger._send(started.set)
-        started.wait()
+        start(logger)
     broken.run = SimpleNamespace(finish=full, summary={})
     finish(broken)
     assert not ended
@@ -270,10 +271,7 @@ def test_a_run_that_could_not_start_needs_no_service(fake, tmp_path):
     broken, other = made(tmp_path / "a", "online"), made(tmp_path / "b")
     write(broken, 1)
     finish(broken)
-    started = Event()
-    write(other, 1)
-    other._send(started.set)
-    started.wait()
+    start(other)
     other.run = SimpleNamespace(finish=full, summary={})
     finish(other)
     assert ended == [True]
@@ -283,10 +281,7 @@ def log_two_runs():
     """Two trainers of a process, the second of which begins later."""
     loggers = [made(Path(name)) for name in ("a", "b")]
     for logger in loggers:
-        started = Event()
-        write(logger, 1)
-        logger._send(started.set)
-        assert started.wait(60)
+        start(logger)
     assert loggers[0].run is not loggers[1].run
     for logger in loggers:
         finish(logger)
