@@ -36,6 +36,10 @@ def conform(part: Any, interface: type[Interface], name: str) -> Interface:
     problems = []
     base: type = interface
     for member, (annotation, default) in members(base).items():
+        kind, meaning = annotation, ""
+        if get_origin(annotation) is Annotated:
+            kind, meaning = get_args(annotation)[:2]
+        named = f"{member} ({meaning})" if meaning else member
         try:
             own = getattr(part, member, REQUIRED)
         except Exception:  # of a property, which training may yet make ready
@@ -51,8 +55,10 @@ def conform(part: Any, interface: type[Interface], name: str) -> Interface:
                     f"{type(part).__name__} ({name}) lacks {member}, and it cannot be given one: "
                     f"{error}."
                 ) from error
-        elif problem := member_problem(member, own, annotation):
-            problems.append(problem)
+        elif own is REQUIRED:
+            problems.append(named + (": it cannot be called" if member == "__call__" else ""))
+        elif kind in (int, bool, str) and not isinstance(own, kind):
+            problems.append(f"a valid {named}: expected {kind.__name__}, got {own!r}")
     if problems:
         raise ValueError(
             f"{type(part).__name__} ({name}) lacks {'; '.join(problems)}. Expected what "
@@ -114,16 +120,3 @@ def members(interface: type) -> Mapping[str, tuple[Any, Any]]:
             optional = getattr(member, "optional", False) if protocol else not abstract
             found[name] = None, member if optional else REQUIRED
     return found
-
-
-def member_problem(member: str, own: object, annotation: object) -> str:
-    """The problem with a member of a part, "" for none."""
-    kind, meaning = annotation, ""
-    if get_origin(annotation) is Annotated:
-        kind, meaning = get_args(annotation)[:2]
-    of = f" ({meaning})" if meaning else ""
-    if own is REQUIRED:
-        return f"{member}{of}{': it cannot be called' if member == '__call__' else ''}"
-    if kind in (int, bool, str) and not isinstance(own, kind):
-        return f"a valid {member}{of}: expected {kind.__name__}, got {own!r}"
-    return ""

@@ -6,6 +6,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -64,15 +65,16 @@ def append(path: Path, content: bytes) -> None:
             raise
 
 
+@dataclass
 class Failures:
     """The failures of one logger, which training outlives: the first one is a warning, and after
     ``patience`` in a row it is switched off.
     """
 
-    def __init__(self, name: str, patience: float) -> None:
-        self.name, self.patience = name, patience
-        self.in_row: float = 0
-        self.shown = False  # whether one was
+    name: str
+    patience: float
+    in_row: float = 0
+    shown: bool = False  # whether one was
 
     @property
     def off(self) -> bool:

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import struct
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -61,17 +61,19 @@ def write(
     with sealed(parent / str(step), kind) as folder:
         for name, state in parts.items():
             try:
-                tree, tensors, large = (state, {}, {}) if name in PLAIN else split(state)
+                tree, arrays = (state, {}) if name in PLAIN else split(state)
                 text = json.dumps(tree)
                 if len(text) > PART_BYTES:
                     raise ValueError(f"its values are larger than {PART_BYTES:,} bytes of JSON")
             except (TypeError, ValueError) as error:
                 raise TypeError(f"the part '{name}' of the checkpoint: {error}") from error
             (folder / f"{name}.json").write_text(text, encoding="utf-8")
+            tensors = {path: x for path, x in arrays.items() if not isinstance(x, Pieces)}
             if tensors:
                 put_tensors(folder / f"{name}.safetensors", tensors)
-            for path, array in large.items():
-                put_array(folder / f"{name}.{path}.npy", array)
+            for path, array in arrays.items():
+                if isinstance(array, Pieces):
+                    put_array(folder / f"{name}.{path}.npy", array)
     return parent / str(step)
 
 
@@ -252,26 +254,19 @@ NUMBERS = re.compile("bool|u?int(8|16|32|64)|float(16|32|64)")
 """Types of numbers that arrays are saved with."""
 
 
-def split(state: object, path: str = "") -> tuple[Any, dict[str, np.ndarray], dict[str, Pieces]]:
-    """A nested state into JSON with placeholders, its arrays and its large ones by dotted path.
+def split(state: object, path: str = "") -> tuple[Any, dict[str, np.ndarray | Pieces]]:
+    """A nested state into JSON with placeholders, and its arrays by dotted path.
 
     Raises:
         TypeError: what cannot be saved, with its path.
     """
-    tensors: dict[str, np.ndarray] = {}
-    large: dict[str, Pieces] = {}
-    return _walk(state, path, tensors, large, NESTED), tensors, large
+    arrays: dict[str, np.ndarray | Pieces] = {}
+    return _walk(state, path, arrays, NESTED), arrays
 
 
-def _walk(
-    node: object,
-    path: str,
-    tensors: dict[str, np.ndarray],
-    large: dict[str, Pieces],
-    room: int,
-) -> Any:
-    """A node as JSON; its arrays are added to ``tensors`` and ``large``. ``room``: how many more
-    levels of the JSON may follow.
+def _walk(node: object, path: str, arrays: dict[str, np.ndarray | Pieces], room: int) -> Any:
+    """A node as JSON; its arrays are added to ``arrays``, under names that are also those of files.
+    ``room``: how many more levels of the JSON may follow.
 
     Not a function within ``split``, which would refer to itself and so keep all arrays of a
     checkpoint until the garbage collector runs.
@@ -284,23 +279,23 @@ def _walk(
         plain = all(isinstance(k, str) for k in node) and PLACEHOLDERS.isdisjoint(node)
         room -= 1 if plain else 3
         below = {k: (v, f"{path}.{k}" if path else str(k)) for k, v in node.items()}
-        walked = {k: _walk(v, at, tensors, large, room) for k, (v, at) in below.items()}
+        walked = {k: _walk(v, at, arrays, room) for k, (v, at) in below.items()}
         if plain:
             return walked
-        keys = {k: _walk(k, f"the key {at}", tensors, large, room) for k, (_, at) in below.items()}
+        keys = {k: _walk(k, f"the key {at}", arrays, room) for k, (_, at) in below.items()}
         return {ITEMS: [[keys[k], v] for k, v in walked.items()]}
     if isinstance(node, (list, tuple)):
         room -= 2 if isinstance(node, tuple) else 1
-        each = [_walk(v, f"{path}.{i}", tensors, large, room) for i, v in enumerate(node)]
+        each = [_walk(v, f"{path}.{i}", arrays, room) for i, v in enumerate(node)]
         return {TUPLE: each} if isinstance(node, tuple) else each
-    if isinstance(node, torch.Tensor | np.ndarray):
-        name = _free(path.encode(errors="backslashreplace").decode(), tensors)
-        tensors[name] = _stored(node, path)
+    if isinstance(node, torch.Tensor | np.ndarray | Pieces):
+        name = quote(path, safe="", errors="backslashreplace")
+        while name in arrays or name == "__metadata__":  # the description of a file of tensors
+            name += "~"
+        arrays[name] = node if isinstance(node, Pieces) else _stored(node, path)
+        if isinstance(node, Pieces):
+            return {ARRAY: name}
         return {TENSOR: name, **({"torch": True} if isinstance(node, torch.Tensor) else {})}
-    if isinstance(node, Pieces):
-        name = _free(quote(path, safe="", errors="backslashreplace"), large)
-        large[name] = node
-        return {ARRAY: name}
     if isinstance(node, np.generic):
         node = node.item()
     if isinstance(node, float) and not math.isfinite(node):
@@ -308,13 +303,6 @@ def _walk(
     if node is None or isinstance(node, (bool, int, float, str)):
         return node
     raise TypeError(f"{path and f'{path}: '}{type(node).__name__} cannot be saved")
-
-
-def _free(name: str, taken: Collection[str]) -> str:
-    """A name that no other array has, nor the description of a file of tensors."""
-    while name in taken or name == "__metadata__":
-        name += "~"
-    return name
 
 
 def _stored(node: torch.Tensor | np.ndarray, path: str) -> np.ndarray:
