@@ -25,9 +25,7 @@ HOOKS = [name for name in vars(Callback) if name.startswith("on_") and name != "
 
 @pytest.mark.parametrize("hook", HOOKS)
 def test_a_hook_that_returns_nothing_for_a_value_is_named(hook):
-    own = type("Own", (Callback,), {hook: lambda self, trainer, value: None})
-    getattr(own, hook).__name__ = hook
-    callbacks = Callbacks([own()])
+    callbacks = Callbacks([WAYS["alias"](hook, lambda trainer, value: None)])
     getattr(callbacks, hook)(SimpleNamespace(), None)
     with pytest.raises(UsageError, match=rf"\.Own\.{hook} returned nothing.*return value"):
         getattr(callbacks, hook)(SimpleNamespace(), {"value": 1.0})
@@ -200,10 +198,9 @@ def test_metrics_that_are_not_numbers_by_name_are_refused(row):
 @pytest.mark.parametrize("name", ["env_steps", "episodes", "updates", "seconds"])
 def test_metrics_do_not_replace_the_clock_of_their_row(hook, name):
     """Defect: a row had the callback's number in place of its env steps."""
-    own = type("Own", (Callback,), {hook: lambda self, trainer, value: {**value, name: 1.0}})
-    getattr(own, hook).__name__ = hook
+    own = WAYS["alias"](hook, lambda trainer, value: {**value, name: 1.0})
     with pytest.raises(UsageError, match=rf"{hook} returned {name}=1\.0.*custom/{name}"):
-        getattr(Callbacks([own()]), hook)(None, {"learn/loss": 0.5})
+        getattr(Callbacks([own]), hook)(None, {"learn/loss": 0.5})
 
 
 def test_a_batch_that_a_callback_may_have_changed_in_place_is_taken_from_its_fields():

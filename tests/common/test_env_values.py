@@ -72,19 +72,23 @@ class Batched(GameEnv):
         return reward.repeat(2, 1), terminated
 
 
-def with_one(name: str, change: Any) -> type[Batched]:
-    """The same environment with one of its arrays, or what ``step`` returns, changed."""
+def with_one(name: str, change: Any, since: int = 0) -> type[Batched]:
+    """The same environment with one of its arrays, or what ``step`` returns, changed, from the
+    beginning or a later step on.
+    """
 
     class Changed(Batched):
         def __init__(self, n_envs: int) -> None:
             super().__init__(n_envs)
-            if name not in ("reward", "terminated"):
+            if since == 0 and name not in ("reward", "terminated"):
                 setattr(self, name, change(getattr(self, name)))
 
         def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             returned = dict(zip(("reward", "terminated"), super().step(action), strict=True))
-            if name in returned:
+            if name in returned and self._t[0] >= since:
                 returned[name] = change(returned[name])
+            elif name not in returned and self._t[0] == since > 0:
+                setattr(self, name, change(getattr(self, name)))
             return returned["reward"], returned["terminated"]
 
     return Changed
@@ -113,20 +117,6 @@ CHANGES = {
 }
 
 
-class Later(Batched):
-    """One of its arrays, or what ``step`` returns, is another one from the second step on."""
-
-    change: Any
-
-    def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        name, of, _ = self.change
-        returned = dict(zip(("reward", "terminated"), super().step(action), strict=True))
-        if self._t[0] == 2:
-            now = returned[name] if name in returned else getattr(self, name)
-            (returned if name in returned else vars(self))[name] = of(now)
-        return returned["reward"], returned["terminated"]
-
-
 NO_FORMS = ("win", "infos", "no action", "no end", "NaN")
 """Changes of values alone."""
 
@@ -134,12 +124,11 @@ NO_FORMS = ("win", "infos", "no action", "no end", "NaN")
 @pytest.mark.parametrize("change", [name for name in CHANGES if name not in NO_FORMS])
 def test_what_does_not_fit_from_a_later_step_on_is_named_with_the_step(change: str) -> None:
     """Defect: only the first step was looked at; what could be broadcast was."""
-    env, policy = Later(2), cast(Any, Zeros())
-    env.change = CHANGES[change]
-    rollout = Rollout(env=env, policy=policy, seeds=lambda e, k: k)
+    name, of, said = CHANGES[change]
+    policy = cast(Any, Zeros())
+    rollout = Rollout(env=with_one(name, of, since=2)(2), policy=policy, seeds=lambda e, k: k)
     rollout.collect(1, Clock())
-    said = CHANGES[change][2].replace("{E}", "2")
-    with pytest.raises(EnvError, match=said) as raised:
+    with pytest.raises(EnvError, match=said.replace("{E}", "2")) as raised:
         rollout.collect(1, Clock())
     assert " gave at step 2 of environment 0 " in str(raised.value)
 

@@ -28,19 +28,32 @@ def settings(**changes):
     return ReportSettings(**{**defaults, "resamples": 50, **changes})
 
 
+PYMARL = {"name": "qmix", "env": "sc2", "env_args": {"map_name": "3m"}, "seed": 1}
+"""A configuration of PyMARL."""
+
+
+def write_files(folder, files):
+    """Files with bytes, text, or JSON of other values."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        if not isinstance(content, bytes):
+            text = content if isinstance(content, str) else json.dumps(content)
+            content = text.encode("utf-8", "surrogatepass")
+        (folder / name).write_bytes(content)
+
+
 def write_run(folder, algo="dqn", env="cartpole", seed=0, values=(0.0, 1.0), **config):
     """A run folder of rltrain with tests at 0, 100, 200, … env steps."""
-    folder.mkdir(parents=True)
     choices = {"algo": algo, "env": env, "buffer": "replay", "logger": "default", "tuned": None}
     ids = {"cartpole": "CartPole-v1", "acrobot": "Acrobot-v1"}
     tree = {"seed": seed, "env": {"id": ids[env]}, "algo": {"batch_size": 32, "lr": 0.1}}
-    text = json.dumps({"choices": choices, **tree, **config})
-    (folder / "config.json").write_text(text, encoding="utf-8")
-    (folder / "run.json").write_text('{"status": "finished"}', encoding="utf-8")
     rows = [
         {"env_steps": 100 * i, "updates": i, "seconds": i, "test/return_mean": value}
         for i, value in enumerate(values)
     ]
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    (folder / "metrics.jsonl").write_text(lines, encoding="utf-8")
+    files = {
+        "config.json": {"choices": choices, **tree, **config},
+        "run.json": {"status": "finished"},
+    }
+    write_files(folder, {**files, "metrics.jsonl": "".join(json.dumps(row) + "\n" for row in rows)})
     return folder

@@ -14,6 +14,14 @@ from tests.marks import slow_except
 from tests.report.runs import run, settings
 
 
+def drawn(draw, runs):
+    """A figure of some runs, as it is saved."""
+    with matplotlib.rc_context(figures.STYLE):
+        figure = draw(analyze(runs, settings()))
+        figure.draw_without_rendering()
+    return figure
+
+
 @pytest.mark.slow
 def test_every_figure_in_three_formats(tmp_path):
     runs = [
@@ -22,9 +30,9 @@ def test_every_figure_in_three_formats(tmp_path):
         for env in ("A-v1", "B-v1")
         for seed in range(2)
     ]
-    drawn = figures.draw_all(analyze(runs, settings(normalize="min_max")), tmp_path)
+    paths = figures.draw_all(analyze(runs, settings(normalize="min_max")), tmp_path)
     names = {"curves", "overall", "final_scores", "profile", "improvement"}
-    assert {(p.stem, p.suffix) for p in drawn} == {
+    assert {(p.stem, p.suffix) for p in paths} == {
         (name, form) for name in names for form in (".png", ".svg", ".pdf")
     }
     pixels = Image.open(tmp_path / "curves.png").convert("RGB").getcolors(2**20)
@@ -69,10 +77,7 @@ def test_a_published_curve_ends_where_the_longest_of_the_runs_does(own, end):
 
 @pytest.mark.parametrize("label", [r"a $\foo$ b", "pay $5 and $6_a_b", "a_b^{c"])
 def test_a_name_is_no_formula(label):
-    with matplotlib.rc_context(figures.STYLE):
-        figure = figures.curves(analyze([run(Path("a"), label, label)], settings()))
-        figure.draw_without_rendering()
-        (text,) = figure.legends[0].get_texts()
+    (text,) = drawn(figures.curves, [run(Path("a"), label, label)]).legends[0].get_texts()
     assert text.get_text() == label
     assert not text.get_parse_math()
 
@@ -94,10 +99,7 @@ def test_long_labels_leave_room_for_the_axes(draw):
     """Defect: a warning of matplotlib, and axes of no width."""
     labels = (f"{LONG * 3}{i}" for i in range(3))
     runs = [run(Path(f"{i}{seed}"), a, seed=seed) for i, a in enumerate(labels) for seed in (0, 1)]
-    with matplotlib.rc_context(figures.STYLE):
-        figure = draw(analyze(runs, settings()))
-        figure.draw_without_rendering()
-    assert all(axes.get_position().width > 0.3 for axes in figure.axes)
+    assert all(axes.get_position().width > 0.3 for axes in drawn(draw, runs).axes)
 
 
 @pytest.mark.parametrize("label", slow_except(LABELS[-1:], LABELS))
@@ -105,9 +107,7 @@ def test_the_legend_lies_within_the_figure(label):
     runs = [
         run(Path(f"{env}{i}"), f"{label}{i}", env) for env in ("A-v1", "B-v1") for i in range(9)
     ]
-    with matplotlib.rc_context(figures.STYLE):
-        figure = figures.curves(analyze(runs, settings()))
-        figure.draw_without_rendering()
+    figure = drawn(figures.curves, runs)
     (legend,) = figure.legends
     box = legend.get_window_extent()
     assert box.x0 >= 0
@@ -117,10 +117,7 @@ def test_the_legend_lies_within_the_figure(label):
 
 def test_ticks_of_near_scores_differ():
     runs = [run(Path(str(i)), values=[-120, -112 + i / 20], seed=i) for i in range(5)]
-    with matplotlib.rc_context(figures.STYLE):
-        figure = figures.final_scores(analyze(runs, settings()))
-        figure.draw_without_rendering()
-    (axes,) = figure.axes
+    (axes,) = drawn(figures.final_scores, runs).axes
     ticks = [tick.get_text() for tick in axes.get_xticklabels()]
     assert len(ticks) > 3
     assert len(set(ticks)) == len(ticks)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rltrain.report.readers import find_runs
-from tests.report.runs import write_run
+from tests.report.runs import PYMARL, write_files, write_run
 
 N = 30
 CLEANRL = "CartPole-v1__dqn__1__1700000000/events.out.tfevents.1.host"
@@ -164,16 +164,10 @@ def test_an_impossible_row_is_left_out_alone(tmp_path, metric, value):
     assert len(run.series("test/return_mean")[0]) == N - 1
 
 
-def sacred(folder, info):
-    folder.mkdir()
-    config = {"name": "qmix", "env": "sc2", "env_args": {"map_name": "3m"}, "seed": 1}
-    (folder / "config.json").write_text(json.dumps(config))
-    (folder / "info.json").write_text(json.dumps(info))
-
-
 @pytest.mark.parametrize("values", [[1, 7, 0], [1, -3, 0], [1, "x", 0], [1, {"a": 1}, 0], [1, 0]])
 def test_damaged_values_of_pymarl_are_named(tmp_path, values):
-    sacred(tmp_path / "1", {"test_battle_won_mean": values, "test_battle_won_mean_T": [1, 2, 3]})
+    info = {"test_battle_won_mean": values, "test_battle_won_mean_T": [1, 2, 3]}
+    write_files(tmp_path / "1", {"config.json": PYMARL, "info.json": info})
     (run,) = find_runs([tmp_path], [])
     assert len(run.problems) == 1
     assert run.series("test/win_rate")[1].tolist() == [1, 0]

@@ -11,9 +11,10 @@ import pytest
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.report.readers import find_runs
 from tests.helpers import python
+from tests.report.runs import PYMARL
+from tests.report.runs import write_files as write
 
 CONFIG = {"choices": {"algo": "dqn", "env": "cartpole"}, "env": {}, "seed": 1}
-PYMARL = {"name": "qmix", "env": "sc2", "env_args": {"map_name": "3m"}, "seed": 1}
 ROWS = [{"env_steps": n, "test/return_mean": float(n)} for n in (0, 10, 20)]
 RESULTS = [
     {"training_iteration": n, "time_total_s": n, "timesteps_total": n, "episode_reward_mean": n}
@@ -95,14 +96,6 @@ VALUES = {
     "true": True,
     "infinity": float("inf"),
 }
-
-
-def write(folder, files):
-    folder.mkdir(parents=True)
-    for name, content in files.items():
-        if isinstance(content, str):
-            content = content.encode("utf-8", "surrogatepass")
-        (folder / name).write_bytes(content)
 
 
 def replaced(tree, value):

@@ -10,7 +10,7 @@ from rltrain.common.files import JSON_BYTES
 from rltrain.errors import UsageError
 from rltrain.report.analysis import analyze
 from rltrain.report.readers import find_runs
-from tests.report.runs import settings, write_run
+from tests.report.runs import settings, write_files, write_run
 
 
 def only(place):
@@ -18,9 +18,8 @@ def only(place):
     return run, (run.library, run.algo, run.env, run.seed)
 
 
-def write(path, text):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text if isinstance(text, str) else json.dumps(text), encoding="utf-8")
+def write(path, content):
+    write_files(path.parent, {path.name: content})
 
 
 def sacred(folder, status="COMPLETED"):
