@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.runs import evaluation_of, folders, record_of
 from benchmarks.tasks import TASKS
 from rltrain.hardware.device import machine
-from rltrain.logger.jsonl import read_rows
+from rltrain.logger.metric_files import read_rows
 from rltrain.report.readers import sacred
 
 DATA = Path(__file__).parent / "data"

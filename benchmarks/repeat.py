@@ -13,7 +13,7 @@ from benchmarks.kept import kept
 from benchmarks.runs import COMMON
 from benchmarks.tasks import task
 from rltrain.hardware.device import machine
-from rltrain.logger.jsonl import read_rows
+from rltrain.logger.metric_files import read_rows
 
 Rows = Sequence[Mapping[str, Any]]
 OF_TIME = ("seconds", "time/")

@@ -13,7 +13,7 @@ import numpy as np
 
 from rltrain.common.files import JsonObject, replacing
 from rltrain.common.metrics import COUNTS, METRICS
-from rltrain.logger.jsonl import read_rows
+from rltrain.logger.metric_files import read_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

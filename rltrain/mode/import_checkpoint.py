@@ -17,8 +17,8 @@ from rltrain.common.checkpoint.fit import size_words
 from rltrain.common.files import expanded, whole_number
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError, storage_errors
-from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
+from rltrain.logger.metric_files import JsonLines
 from rltrain.logger.screen import Screen, shown
 from rltrain.migrate import load_pymarl, named_parts, renamed
 from rltrain.migrate.pymarl import advice

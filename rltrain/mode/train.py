@@ -29,9 +29,9 @@ from rltrain.config.schema import Settings
 from rltrain.errors import CheckpointError, UsageError, failure, find_exit_code, usage_errors
 from rltrain.hardware.device import TorchRandom, set_allocator_policy
 from rltrain.logger.curve import history
-from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.live import LivePanel
 from rltrain.logger.loggers import Loggers
+from rltrain.logger.metric_files import JsonLines
 from rltrain.logger.screen import PlainLines, Screen
 from rltrain.logger.train_log import TrainLog, train_log
 from rltrain.mode.find_opponents import require_kept, with_opponents

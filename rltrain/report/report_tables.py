@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rltrain.errors import printable
-from rltrain.logger.csv_file import csv_text
+from rltrain.logger.metric_files import csv_text
 from rltrain.logger.screen import plural, shown
 from rltrain.report.comparison import Analysis, Series
 from rltrain.report.ratings import ratings_over_time

@@ -46,7 +46,7 @@ ALLOWED = {
     "common/machine/streams.py": "/dev/null",
     "common/checkpoint/storage.py": "the sums of its files were made, by a helper",
     "migrate/pymarl_files.py": "weights alone, from what a helper has opened",
-    "logger/jsonl.py": "metrics of a run in which nothing but plain files was found",
+    "logger/metric_files.py": "metrics of a run in which nothing but plain files was found",
     "logger/tensorboard.py": "a recording that this run has made",
     "logger/wandb.py": "a file that the person who types the command has written",
     "mode/hub/push.py": "copies files of a run in which nothing but plain files was found",

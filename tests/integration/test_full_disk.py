@@ -15,7 +15,7 @@ from rltrain.common.checkpoint import storage
 from rltrain.common.checkpoint.run_checkpoints import seal
 from rltrain.common.files import get_json
 from rltrain.errors import CheckpointError, RltrainError, UsageError
-from rltrain.logger.jsonl import JsonLines
+from rltrain.logger.metric_files import JsonLines
 from rltrain.logger.train_log import LogFile
 from rltrain.types import Clock
 from tests.common.test_checkpoint import make

@@ -7,9 +7,8 @@ import json
 
 import pytest
 
-from rltrain.logger.csv_file import CsvFile, csv_text
-from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
+from rltrain.logger.metric_files import CsvFile, JsonLines, csv_text
 from rltrain.mode.sweep.plan import SweepJob
 from rltrain.mode.sweep.summary import results_text
 from rltrain.report.report_tables import Table, as_csv

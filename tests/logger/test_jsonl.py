@@ -8,9 +8,8 @@ import pytest
 
 from rltrain.common import json_text
 from rltrain.logger import curve
-from rltrain.logger.csv_file import CsvFile
-from rltrain.logger.jsonl import JsonLines, read_rows
 from rltrain.logger.loggers import Loggers
+from rltrain.logger.metric_files import CsvFile, JsonLines, read_rows
 from rltrain.report.run_groups import load_runs
 from rltrain.types import Clock
 from tests.helpers import sparse

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Logger, Loggers
+from rltrain.logger.metric_files import JsonLines
 from rltrain.types import Clock
 from tests.helpers import full
 

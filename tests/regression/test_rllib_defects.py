@@ -18,8 +18,8 @@ import torch
 import rltrain
 from rltrain.algo.targets import n_step_target
 from rltrain.api import settings_from
-from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
+from rltrain.logger.metric_files import JsonLines
 from rltrain.mode.train import built
 from rltrain.types import Clock
 

@@ -9,7 +9,7 @@ from rich.table import Column, Table
 
 from rltrain.common.files import put_text
 from rltrain.errors import SIGNAL_CODES
-from rltrain.logger.csv_file import csv_text, to_table
+from rltrain.logger.metric_files import csv_text, to_table
 from rltrain.logger.screen import Screen, shown
 from rltrain.mode.sweep.plan import SweepJob, SweepPlan
 from rltrain.mode.sweep.saved import resume_command

@@ -19,7 +19,7 @@ from rltrain.config.overrides import is_below, stacked
 from rltrain.config.schema import RunSettings
 from rltrain.config.show.configuration import deviations
 from rltrain.errors import UsageError
-from rltrain.logger.csv_file import csv_text, to_table
+from rltrain.logger.metric_files import csv_text, to_table
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.tune.space import OF_ALL_TRIALS
 from rltrain.mode.tune.study import open_study, require_trials, trial_dir

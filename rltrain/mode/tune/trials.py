@@ -24,7 +24,7 @@ from rltrain.errors import (
     failure,
     is_of_machine,
 )
-from rltrain.logger.jsonl import read_rows
+from rltrain.logger.metric_files import read_rows
 from rltrain.logger.screen import Screen
 from rltrain.mode.resume_settings import require_run_of
 from rltrain.mode.run_folder import holds_run

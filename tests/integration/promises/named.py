@@ -6,7 +6,7 @@ STATES = {
     "callback.hooks.Callback callback.hooks.Callbacks callback.hooks.Due callback.log.Log "
     "callback.save.Save callback.test.Test common.machine.time_and_memory.Usage "
     "common.metrics.Metrics env.games.classic_control.ClassicControl hardware.rollout.Rollout "
-    "logger.jsonl.JsonLines logger.loggers.Loggers trainer.Trainer",
+    "logger.metric_files.JsonLines logger.loggers.Loggers trainer.Trainer",
     "parameter_noise": "algo.exploration.parameter_noise.ParameterNoise",
     "r2d2": "algo.policy.Policy",
     "frame_stack": "algo.policy.Frames",
