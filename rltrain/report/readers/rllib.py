@@ -9,13 +9,7 @@ from typing import Any
 from rltrain.common.files import JsonObject, json_object
 from rltrain.common.json_text import flat, is_number, json_lines
 from rltrain.report.readers.csv_tables import algo_in, csv_columns, env_in, header, seed_in
-from rltrain.report.run_data import (
-    Run,
-    distinguishing,
-    is_value,
-    renamed,
-    to_columns,
-)
+from rltrain.report.run_data import Run, distinguishing, is_value, renamed, to_columns
 
 ALGOS = ("dqn", "apex", "qmix", "ppo", "impala", "appo", "sac", "dreamerv3", "r2d2", "simple_q")
 NAMES = {

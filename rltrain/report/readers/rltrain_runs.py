@@ -15,14 +15,7 @@ from rltrain.common.json_text import flat, json_lines
 from rltrain.common.metrics import METRICS, read_row
 from rltrain.config.schema import scenario
 from rltrain.report.ratings import battles
-from rltrain.report.run_data import (
-    Run,
-    distinguishing,
-    number,
-    possible,
-    read_object,
-    to_columns,
-)
+from rltrain.report.run_data import Run, distinguishing, number, possible, read_object, to_columns
 
 SCENARIO = ("maps", "map_file", "map_name", "game", "maker", "id")
 """Keys of an environment that name what is played in it; the first one that is set counts."""

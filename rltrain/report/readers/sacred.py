@@ -12,14 +12,7 @@ import numpy as np
 
 from rltrain.common.files import JsonObject, get_json, json_object
 from rltrain.common.json_text import intact, is_number
-from rltrain.report.run_data import (
-    Run,
-    distinguishing,
-    is_value,
-    number,
-    read_object,
-    to_columns,
-)
+from rltrain.report.run_data import Run, distinguishing, is_value, number, read_object, to_columns
 
 NAMES = {"return": "return_mean", "ep_length": "episode_length_mean", "battle_won": "win_rate"}
 LEARN = ("loss", "grad_norm", "td_error_abs", "q_taken_mean", "target_mean")
@@ -28,22 +21,10 @@ ENVS = {"sc2": "smac", "sc2v2": "smacv2", "sc2wrapped": "smacv2"}
 MOST_BYTES = 1 << 27
 """A larger file of metrics is not read; after 20 million steps one has 16 MiB."""
 NO_SETTINGS = (
-    "seed",
-    "env_args.seed",
-    "env_args.map_name",
-    "env_args.key",
-    "checkpoint_path",
-    "label",
-    "hypergroup",
-    "local_results_path",
-    "save_",
-    "use_cuda",
-    "use_tensorboard",
-    "use_wandb",
-    "wandb_",
-    "log_interval",
-    "runner_log_interval",
-    "learner_log_interval",
+    *("seed", "env_args.seed", "env_args.map_name", "env_args.key", "label", "hypergroup"),
+    *("checkpoint_path", "local_results_path", "save_", "use_cuda"),
+    *("use_tensorboard", "use_wandb", "wandb_"),
+    *("log_interval", "runner_log_interval", "learner_log_interval"),
 )
 
 
