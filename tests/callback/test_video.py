@@ -15,8 +15,8 @@ from rltrain.common.failures import Disk
 from rltrain.env.games.matrix import TwoStepGames
 from rltrain.logger.loggers import Logger, Loggers
 from rltrain.types import Clock
+from rltrain.video import episode_recorder
 from rltrain.video.gif import Gif
-from rltrain.video.viewer import page_data as viewer
 from tests.helpers import full, nothing_written, weights
 from tests.video.viewer import read_page
 
@@ -57,7 +57,7 @@ def test_a_run_goes_on_without_videos_that_do_not_fit(tmp_path, monkeypatch, no_
         full()
 
     monkeypatch.setattr(Gif, "write", half)
-    monkeypatch.setattr(viewer, "put_text", full)
+    monkeypatch.setattr(episode_recorder, "put_text", full)
     trained(tmp_path / "run", "test.video_interval=30", f"test.record={record}")
     assert not [path for path in (tmp_path / "run/recordings").rglob("*") if path.is_file()]
     record = json.loads((tmp_path / "run/run.json").read_text())

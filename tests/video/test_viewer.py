@@ -19,8 +19,13 @@ from rltrain.errors import UsageError
 from rltrain.hardware.rollout import Rollout
 from rltrain.interfaces import Watch
 from rltrain.types import Clock, Drawing, EnvSpec
-from rltrain.video.episode_recorder import EpisodeRecorder, mixed, require_drawing
-from rltrain.video.viewer.page_data import packed, write_viewer
+from rltrain.video.episode_recorder import (
+    EpisodeRecorder,
+    mixed,
+    packed,
+    require_drawing,
+    write_viewer,
+)
 from tests.env.games.test_classic_control import made
 from tests.env.games.test_stag_hunt import SETTINGS
 from tests.env.team.test_benchmarks import LBF, MPE, RWARE

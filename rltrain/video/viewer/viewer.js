@@ -7,7 +7,7 @@ const HIDDEN = 0.22; // opacity of what the chosen agent does not see
 const view = { episode: 0, time: 0, playing: false, unit: null, step: -1 };
 let page, episode, colors, scale;
 
-// ---- data: see page_data.py
+// ---- data: see video/episode_recorder.py
 
 async function read() {
   const text = Uint8Array.from(atob($("data").textContent), (c) => c.charCodeAt(0));
