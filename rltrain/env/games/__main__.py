@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rltrain.env.games.stag_hunt import StagHunt
-from rltrain.env.games.stag_hunt_kernel import STAY
+from rltrain.env.games.stag_hunt import STAY, StagHunt
 from rltrain.env.make_gymnasium import gymnasium_env
 
 

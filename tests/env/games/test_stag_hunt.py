@@ -4,7 +4,7 @@ import numba
 import numpy as np
 import pytest
 
-from rltrain.env.games import stag_hunt_kernel as kernel
+from rltrain.env.games import stag_hunt
 from rltrain.env.games.__main__ import compile_kernels
 from rltrain.env.games.stag_hunt import StagHunt
 from rltrain.env.grid_image import BLUE, CELL, GREEN, ORANGE
@@ -161,7 +161,7 @@ def test_the_installation_compiles_what_a_hunt_calls(monkeypatch):
         return call
 
     for name in ("begin", "advance", "observe"):
-        monkeypatch.setattr(kernel, name, record(name, getattr(kernel, name)))
+        monkeypatch.setattr(stag_hunt, name, record(name, getattr(stag_hunt, name)))
     compile_kernels()
     compiled, called = called, {}
     env = StagHunt(n_envs=3, **SETTINGS)
