@@ -17,8 +17,15 @@ import rltrain
 from rltrain.api import settings_from
 from rltrain.assemble.env import build_env
 from rltrain.config.catalog import CONF
-from rltrain.env.trading import BUY, HOLD, SELL, StockTradingEnv, generated_prices, read_prices
-from rltrain.env.trading_chart import HELD
+from rltrain.env.trading import (
+    BUY,
+    HELD,
+    HOLD,
+    SELL,
+    StockTradingEnv,
+    generated_prices,
+    read_prices,
+)
 from tests.helpers import sparse
 
 DOUBLING = [1, 2, 4, 8, 4, 8, 16, 32, 16, 8]

@@ -18,8 +18,8 @@ from numpy import ndarray
 
 from rltrain.common.numba_cache import njit
 from rltrain.common.number_types import Cells, Count, Real, Whole
+from rltrain.env.drawings import BLUE, GREEN, ORANGE, Piece, draw_grid, grid_drawing
 from rltrain.env.games.lockstep import GameEnv
-from rltrain.env.grid_image import BLUE, GREEN, ORANGE, Piece, draw_grid, grid_drawing
 from rltrain.types import Drawing, EnvSpec
 
 RIGHT, DOWN, LEFT, UP, STAY, CATCH = range(6)

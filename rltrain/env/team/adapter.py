@@ -11,9 +11,9 @@ import numpy as np
 from rltrain.common.env_values import finite_reward, flag, read_outcome
 from rltrain.common.number_types import is_finite
 from rltrain.env.actions import as_mask
+from rltrain.env.drawings import has_particles, particle_drawing
 from rltrain.env.env_options import USUAL, TeamOptions
 from rltrain.env.team.agent_spaces import MASK, Agent, find_spaces, team_spaces
-from rltrain.env.team.drawn import has_particles, particle_drawing
 from rltrain.env.team.first_episode import first_episode, hides_state, saves_state
 from rltrain.env.team.gymnasium_team import GymnasiumTeam
 from rltrain.env.team.named import agents_record

@@ -16,6 +16,13 @@ import gymnasium
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.machine.install import require_extra
 from rltrain.common.number_types import Count
+from rltrain.env.drawings import (
+    GridView,
+    draw_grid,
+    grid_drawing,
+    view_foraging,
+    view_warehouse,
+)
 from rltrain.env.env_options import EnvOptions, Names, Reward, TimeLimit
 from rltrain.env.gymnasium_advice import advice
 from rltrain.env.make_gymnasium import draw_without_display, in_lockstep
@@ -23,6 +30,7 @@ from rltrain.env.team.make_pettingzoo import needs_opponent
 from rltrain.env.team.team_names import Teams
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import reason
+from rltrain.types import Drawing
 
 MPE = {
     "spread": "simple_spread_v3",
@@ -118,6 +126,26 @@ class NoTraces(gymnasium.Wrapper):
         return self.env.reset(**options)
 
 
+class Drawn(gymnasium.Wrapper):
+    """An environment with images and drawings of ``view(env.unwrapped)``."""
+
+    render_mode = "rgb_array"
+
+    def __init__(self, env: gymnasium.Env, view: Callable[[Any], GridView]) -> None:
+        super().__init__(env)
+        self._view = view
+        self.metadata = {"render_modes": ["rgb_array"], "render_fps": 5}
+
+    def render(self) -> Any:
+        view = self._view(self.unwrapped)
+        return draw_grid(view.shape, view.pieces)
+
+    def drawing(self) -> Drawing:
+        """Units and positions of the current time step."""
+        view = self._view(self.unwrapped)
+        return grid_drawing(view.shape, view.pieces, view.sight, actions=view.actions)
+
+
 @flat_keywords
 def lbf_env(*, id: str, options: SharedOptions) -> SyncVectorEnv:
     """``n_envs`` environments of Level-Based Foraging (Christianos et al., 2020). Its own time
@@ -127,7 +155,6 @@ def lbf_env(*, id: str, options: SharedOptions) -> SyncVectorEnv:
         ValueError: lbforaging is missing, or has no such id.
     """
     require_extra("marl", "lbforaging", "env=lbf")
-    from rltrain.env.team.drawn import Drawn, view_foraging
 
     def make() -> gymnasium.Env:
         env = registered("lbforaging", id, options)
@@ -146,7 +173,6 @@ def rware_env(*, id: str, options: SharedOptions) -> SyncVectorEnv:
         ValueError: rware is missing, or has no such id.
     """
     require_extra("marl", "rware", "env=rware")
-    from rltrain.env.team.drawn import Drawn, view_warehouse
 
     def make() -> gymnasium.Env:
         return Drawn(registered("rware", id, options, max_steps=None), view_warehouse)

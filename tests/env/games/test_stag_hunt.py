@@ -4,10 +4,10 @@ import numba
 import numpy as np
 import pytest
 
+from rltrain.env.drawings import BLUE, CELL, GREEN, ORANGE
 from rltrain.env.games import stag_hunt
 from rltrain.env.games.__main__ import compile_kernels
 from rltrain.env.games.stag_hunt import StagHunt
-from rltrain.env.grid_image import BLUE, CELL, GREEN, ORANGE
 
 SETTINGS = {
     **{"n_agents": 8, "n_stags": 8, "n_hares": 0, "size": 10, "sight": 2, "reward_stag": 10.0},

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rltrain.env import lbf_env, magent_env, mpe_env, rware_env
-from rltrain.env.grid_image import BLUE, CELL
+from rltrain.env.drawings import BLUE, CELL
 from rltrain.env.team.opponents import flee, toward
 from tests.helpers import require_same_steps
 from tests.marks import each_once
