@@ -109,7 +109,7 @@ def build_greedy_policy(settings: Settings, folder: Path, step: int) -> GreedyPo
         spec, named = read_spec(checkpoint.read(folder, checkpoint.SPEC)), None
         view = obs_view(spec)
         if spec.agents is not None:
-            from rltrain.env.team.named import NamedAgents
+            from rltrain.env.team.agent_spaces import NamedAgents
 
             named = NamedAgents(spec)
     except (ValueError, TypeError, AssertionError) as error:

@@ -220,7 +220,7 @@ def env_overrides(overrides: Sequence[str], env: Callable[..., object] | None) -
             f"the two. Next to an object only {' or '.join(f'env={kind}' for kind in KINDS)} fits."
         )
     if chosen is None:
-        from rltrain.env.adapt import is_team_class
+        from rltrain.env.gymnasium import is_team_class
 
         chosen = "pettingzoo" if is_team_class(env) else "gymnasium"
         overrides = [*overrides, f"env={chosen}"]

@@ -16,7 +16,7 @@ from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 
@@ -24,15 +24,17 @@ from rltrain.common.failures import close_all, closed_on_error
 from rltrain.common.imports import beside_user
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.machine.streams import warnings_once
-from rltrain.env.adapt import adapted, refuse_vector
 from rltrain.env.env_options import USUAL, EnvOptions
 from rltrain.env.games.classic_control import NAMES, RULES, ClassicControl, find_rules
+from rltrain.env.gymnasium import adapted, refuse_vector
 from rltrain.env.gymnasium_advice import advice, missing_packages
-from rltrain.env.team.team_names import Teams
 from rltrain.env.third_party import may_draw, render_modes
 from rltrain.env.vector import Env, SyncVectorEnv, require_separate
 from rltrain.errors import RltrainError, reason
 from rltrain.interfaces import VectorEnv
+
+if TYPE_CHECKING:
+    from rltrain.env.team.two_teams import Teams  # imports PettingZoo
 
 
 @flat_keywords
@@ -171,7 +173,7 @@ def from_class(
     record: bool,
     kwargs: Mapping[str, Any],
     options: EnvOptions,
-    teams: Teams | None = None,
+    teams: Any = None,
 ) -> VectorEnv:
     """``n_envs`` environments of a Gymnasium or PettingZoo class or factory, made with ``kwargs``.
     If it has a keyword ``training``, that is true for training and false for tests; ``render_mode``

@@ -7,8 +7,8 @@ from gymnasium import spaces
 
 import rltrain
 from rltrain.env.actions import numbered
-from rltrain.env.adapt import adapted
 from rltrain.env.env_options import EnvOptions
+from rltrain.env.gymnasium import adapted
 from rltrain.errors import UsageError
 from tests.env.scripted import Scripted
 from tests.env.team.scripted import Scripted as Team

@@ -6,7 +6,7 @@ from gymnasium import spaces
 
 import rltrain
 from rltrain.env.actions import as_mask, numbered
-from rltrain.env.adapt import adapted
+from rltrain.env.gymnasium import adapted
 from rltrain.errors import EnvError
 from tests.env.scripted import Scripted
 from tests.env.team.scripted import Scripted as Team

@@ -12,9 +12,8 @@ from gymnasium import spaces
 
 from rltrain.common.env_values import warn_of_rounding
 from rltrain.common.spec_record import channel_side, channel_text
-from rltrain.env.adapt import adapted
 from rltrain.env.env_options import EnvOptions
-from rltrain.env.gymnasium import GymnasiumEnv
+from rltrain.env.gymnasium import GymnasiumEnv, adapted
 from rltrain.env.spaces import from_record, recorded_view, to_record, viewed
 from rltrain.errors import EnvError
 from tests.env.scripted import Scripted, go

@@ -9,8 +9,8 @@ from gymnasium import spaces
 
 import rltrain
 from rltrain.algo.policy import own_actions
-from rltrain.env.adapt import adapted
 from rltrain.env.env_options import EnvOptions
+from rltrain.env.gymnasium import adapted
 from rltrain.types import EnvSpec
 from tests.env.team.scripted import Scripted
 

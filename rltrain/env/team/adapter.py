@@ -13,10 +13,9 @@ from rltrain.common.number_types import is_finite
 from rltrain.env.actions import as_mask
 from rltrain.env.drawings import has_particles, particle_drawing
 from rltrain.env.env_options import USUAL, TeamOptions
-from rltrain.env.team.agent_spaces import MASK, Agent, find_spaces, team_spaces
+from rltrain.env.team.agent_spaces import MASK, Agent, agents_record, find_spaces, team_spaces
 from rltrain.env.team.first_episode import first_episode, hides_state, saves_state
 from rltrain.env.team.gymnasium_team import GymnasiumTeam
-from rltrain.env.team.named import agents_record
 from rltrain.env.third_party import NO_STATE, RESET, STEP, ThirdPartyEnv, shown_name, unpacked
 from rltrain.env.vector import Observation
 from rltrain.errors import Containment, EnvError, reason

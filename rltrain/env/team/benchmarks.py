@@ -27,7 +27,14 @@ from rltrain.env.env_options import EnvOptions, Names, Reward, TimeLimit
 from rltrain.env.gymnasium_advice import advice
 from rltrain.env.make_gymnasium import draw_without_display, in_lockstep
 from rltrain.env.team.make_pettingzoo import needs_opponent
-from rltrain.env.team.team_names import Teams
+from rltrain.env.team.two_teams import (
+    Choose,
+    FixedOpponents,
+    Teams,
+    flee,
+    follow,
+    random_action,
+)
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import reason
 from rltrain.types import Drawing
@@ -40,7 +47,7 @@ MPE = {
     "reference": "simple_reference_v3",
 }
 """Modules of mpe2 by game."""
-TEAMS = {"adversary": ("agent_", "follow"), "tag": ("adversary_", "flee")}
+TEAMS = {"adversary": ("agent_", follow), "tag": ("adversary_", flee)}
 """How the names of a game's agents that learn begin, and the scripted policy of the others."""
 MAGENT = {
     "battle": ("battle_v4", "red"),
@@ -110,7 +117,7 @@ def magent_env(
         ValueError: magent2 is missing, keywords that it does not have, or no such team.
     """
     module, usual = MAGENT[game]
-    return make_teams("magent", f"magent2.environments.{module}", options, usual, "random_action")
+    return make_teams("magent", f"magent2.environments.{module}", options, usual, random_action)
 
 
 class NoTraces(gymnasium.Wrapper):
@@ -201,13 +208,13 @@ def make_teams(
     module: str,
     options: TwoTeamOptions,
     usual: str | None,
-    policy: str | None,
+    policy: Choose | None,
 ) -> SyncVectorEnv:
     """``n_envs`` environments of a module with ``parallel_env``.
 
     Args:
         usual: the team that learns if none is chosen; None: there is one only.
-        policy: the scripted policy of the others then, of ``opponents``.
+        policy: the scripted policy of the others then.
 
     Raises:
         ValueError: the package is missing, or opponents play the others of a chosen team, and there
@@ -215,15 +222,12 @@ def make_teams(
     """
     require_extra("marl", module.partition(".")[0], f"env={name}")
     draw_without_display()
-    from rltrain.env.team import opponents
-
     if options.team is not None and not options.two_sided:
         raise ValueError(needs_opponent(options.training, f"env.team={options.team}"))
     maker = importlib.import_module(module).parallel_env
     drawn = {"render_mode": "rgb_array"} if options.record else {}
     own = options.team or usual
-    scripted = getattr(opponents, policy) if policy and options.team is None else None
-    teams = None if own is None else Teams(own, choose=scripted)
+    teams = None if own is None else Teams(own, choose=None if options.team else policy)
 
     def make() -> Any:
         return maker(**{"max_cycles": options.max_episode_steps, **drawn, **options.kwargs})
@@ -254,8 +258,6 @@ def lockstep(
             raise ValueError(f"env={name} cannot be created: {reason(error)}.") from error
         if teams is None or two_sided:
             return env
-        from rltrain.env.team.opponents import FixedOpponents
-
         return FixedOpponents(env, teams.others(env), teams.choose)
 
     limit, reward = options.max_episode_steps, options.reward  # Gymnasium's own have the same

@@ -1,22 +1,146 @@
-"""Two teams of one parallel environment: one learns, and opponents play the other."""
+"""Two teams of one parallel environment: one learns, and opponents play the other, or a policy that
+is part of the environment.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
 import numpy as np
+from pettingzoo.utils import BaseParallelWrapper
 
 from rltrain.common.number_types import saved_array
-from rltrain.env.env_options import TeamOptions
+from rltrain.env.env_options import Names, TeamOptions
 from rltrain.env.team.adapter import TeamEnv
-from rltrain.env.team.opponents import FixedOpponents
-from rltrain.env.team.team_names import Teams
+from rltrain.env.team.first_episode import first_episode
 from rltrain.env.third_party import shown_name
 from rltrain.env.vector import Observation, SyncVectorEnv
 from rltrain.types import Info, StateDict
 
 SIZES = ("n_agents", "n_actions", "obs_shape", "obs_dtype", "obs_sizes", "action_sizes")
+Choose = Callable[[Any, str, np.random.Generator], int]
+"""(environment, agent, random stream) to an action."""
+
+
+@dataclass(frozen=True)
+class Teams:
+    """The agents of two teams, and what plays the second one where no opponent does.
+
+    Attributes:
+        team: how the names of the agents that learn begin, or the list of these names.
+        opponent_team: the same of the others; None = all others.
+        choose: actions of the environment's own opponent; None: it has none.
+    """
+
+    team: Names
+    opponent_team: Names | None = None
+    choose: Choose | None = None
+
+    def others(self, env: Any) -> list[Any]:
+        """The second team in an environment, as its agents are called there: by text or numbers.
+
+        Raises:
+            ValueError: there is no such team, or the two are not all agents of the environment.
+        """
+        name = shown_name(env)
+        possible, *_ = first_episode(env, name)  # some know their agents only from then on
+        named = {str(agent): agent for agent in possible}
+        everyone = list(named)
+        own = members(self.team, everyone, "env.team", name)
+        if len(own) == len(everyone):
+            raise ValueError(
+                f"env.team={shown(self.team)} are all agents of {name} ({', '.join(everyone)}), "
+                "which therefore has one side: expected the names of one of two teams."
+            )
+        if self.opponent_team is None:
+            return [agent for text, agent in named.items() if text not in own]
+        others = members(self.opponent_team, everyone, "env.opponent_team", name)
+        if both := [agent for agent in own if agent in others]:
+            raise ValueError(
+                f"env.team={shown(self.team)} and env.opponent_team={shown(self.opponent_team)} "
+                f"share {', '.join(both)}: expected two teams of different agents."
+            )
+        if left := [agent for agent in everyone if agent not in own + others]:
+            raise ValueError(
+                f"{', '.join(left)} of {name} are neither in env.team={shown(self.team)} nor in "
+                f"env.opponent_team={shown(self.opponent_team)}: expected every agent in one of "
+                "them. env.opponent_team=null means all that are not in env.team."
+            )
+        return [named[text] for text in others]
+
+
+def members(names: Names, everyone: Sequence[str], key: str, env: str) -> list[str]:
+    """The agents whose names begin so, or that are listed. Raises ValueError if there are none."""
+    if isinstance(names, str):
+        found, unknown = [agent for agent in everyone if agent.startswith(names)], [names]
+    else:
+        found, unknown = [*names], [name for name in names if name not in everyone]
+    if not found or (unknown and not isinstance(names, str)):
+        raise ValueError(
+            f"{key}={shown(names)}: {env} has no agent {', '.join(unknown)}. Expected how names "
+            f"begin, or a list of names, among {', '.join(everyone)}."
+        )
+    return found
+
+
+def shown(names: Names) -> str:
+    """Names as they are typed."""
+    return names if isinstance(names, str) else f"[{','.join(names)}]"
+
+
+class FixedOpponents(BaseParallelWrapper):
+    """An environment without the agents in ``names``, for which ``choose`` acts, unless their
+    actions are ``given``. ``of_others`` is what they saw in the last step. What an environment
+    returns in place of dictionaries by agent is returned as it is, for the adapter to refuse.
+    """
+
+    def __init__(self, env: Any, names: Collection[str], choose: Choose | None) -> None:
+        super().__init__(env)
+        self._names, self._choose = frozenset(names), choose
+        self.given: dict[str, object] | None = None
+        self.of_others: tuple[Any, ...] = ()
+        self.possible_agents = [a for a in env.possible_agents if a not in self._names]
+        self._rng, self._kept = np.random.default_rng(0), set[str]()
+
+    @property
+    def agents(self) -> list[str]:
+        """The agents of the team that are there; none once the episode is over for them all."""
+        return [agent for agent in self.env.agents if agent not in self._names]
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        if seed is not None:
+            self._rng = np.random.default_rng(seed)
+        self._kept = set()
+        return self._split(self.env.reset(seed=seed, options=options))
+
+    def step(self, actions: dict[str, object]) -> Any:
+        others = [a for a in self.env.agents if a in self._names and a not in self._kept]
+        chosen = self.given
+        if chosen is None:
+            assert self._choose is not None, "the actions of the others are given"
+            chosen = {agent: self._choose(self.env, agent, self._rng) for agent in others}
+        returned = self._split(self.env.step({**actions, **chosen}))
+        ends = [each for each in self.of_others[2:4] if isinstance(each, Mapping)]
+        ended = {agent for agent in others if any(each.get(agent) for each in ends)}
+        self._kept = (self._kept | ended).intersection(self.env.agents)
+        return returned
+
+    def _split(self, returned: Any) -> Any:
+        """What is returned for the team; what is for the others becomes ``of_others``."""
+        if not isinstance(returned, tuple):
+            return returned
+        own, self.of_others = (
+            tuple(
+                {agent: x for agent, x in each.items() if (agent in self._names) == others}
+                if isinstance(each, Mapping)
+                else each
+                for each in returned
+            )
+            for others in (False, True)
+        )
+        return own
 
 
 class OtherTeam:
@@ -124,3 +248,39 @@ class TwoTeamVectorEnv(SyncVectorEnv):
         seen, side = self._games[e].seen_by_others, self.other_side
         assert seen is not None
         side.obs[e], side.avail_actions[e] = seen.obs, seen.avail_actions
+
+
+def random_action(env: Any, agent: str, rng: np.random.Generator) -> int:
+    """Any action."""
+    return int(rng.integers(env.action_space(agent).n))
+
+
+def flee(env: object, agent: str, rng: np.random.Generator) -> int:
+    """MPE's prey: away from the predators, the nearer the more, and from the edge."""
+    me, others = positions(env, agent)
+    away = me - others  # [agents, 2]
+    wanted = (away / (np.square(away).sum(1, keepdims=True) + 1e-6)).sum(0)
+    wanted -= 10 * np.sign(me) * np.maximum(np.abs(me) - 0.9, 0)
+    return toward(wanted)
+
+
+def follow(env: Any, agent: str, rng: np.random.Generator) -> int:
+    """MPE's adversary: to the landmark that an agent of the team is nearest to."""
+    me, others = positions(env, agent)
+    landmarks = np.stack([each.state.p_pos for each in env.unwrapped.world.landmarks])
+    apart = np.square(landmarks[:, None] - others).sum(2).min(1)  # [landmarks]
+    return toward(landmarks[apart.argmin()] - me)
+
+
+def positions(env: Any, agent: str) -> tuple[np.ndarray, np.ndarray]:
+    """Where an agent of MPE is, [2], and where those of the other side are, [agents, 2]."""
+    agents = env.unwrapped.world.agents
+    me = next(each for each in agents if each.name == agent)
+    others = [each.state.p_pos for each in agents if each.adversary != me.adversary]
+    return me.state.p_pos, np.stack(others)
+
+
+def toward(direction: np.ndarray) -> int:
+    """MPE's action (1 left, 2 right, 3 down, 4 up) along the longer axis of a direction."""
+    axis = int(np.abs(direction).argmax())
+    return 2 * axis + (2 if direction[axis] > 0 else 1)

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rltrain.env.adapt import adapted
 from rltrain.env.env_options import EnvOptions, TeamOptions
-from rltrain.env.team.team_names import Teams
-from rltrain.env.team.two_teams import TwoTeamEnv
+from rltrain.env.gymnasium import adapted
+from rltrain.env.team.two_teams import Teams, TwoTeamEnv
 from rltrain.errors import EnvError
 from tests.env.team.scripted import Scripted, Stateful
 from tests.env.team.test_masks import Masked

@@ -6,8 +6,8 @@ from pettingzoo.utils import BaseParallelWrapper, OrderEnforcingWrapper
 
 import rltrain
 from rltrain.env import check
-from rltrain.env.adapt import adapted
-from rltrain.env.team.team_names import Teams
+from rltrain.env.gymnasium import adapted
+from rltrain.env.team.two_teams import Teams
 from tests.env.team.scripted import Scripted, Stateful, Turns
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rltrain.env.adapt import adapted
 from rltrain.env.env_options import EnvOptions
+from rltrain.env.gymnasium import adapted
 from rltrain.errors import EnvError
 from tests.env.scripted import Sampled
 

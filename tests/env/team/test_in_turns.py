@@ -8,7 +8,7 @@ import pytest
 from gymnasium import spaces
 from pettingzoo.utils import OrderEnforcingWrapper
 
-from rltrain.env.adapt import adapted
+from rltrain.env.gymnasium import adapted
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import EnvError
 from rltrain.types import Drawing

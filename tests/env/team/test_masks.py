@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rltrain.env.adapt import adapted
-from rltrain.env.team.named import NamedAgents
+from rltrain.env.gymnasium import adapted
+from rltrain.env.team.agent_spaces import NamedAgents
 from tests.env.team.scripted import Scripted
 
 OWN = spaces.Box(-1, 99, (2,))

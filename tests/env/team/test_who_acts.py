@@ -5,9 +5,9 @@ import pytest
 
 import rltrain
 from rltrain.env import check
-from rltrain.env.adapt import adapted
 from rltrain.env.env_options import EnvOptions
-from rltrain.env.team.opponents import FixedOpponents
+from rltrain.env.gymnasium import adapted
+from rltrain.env.team.two_teams import FixedOpponents
 from rltrain.errors import EnvError
 from tests.env.team.scripted import Scripted, Turns
 
