@@ -1,4 +1,4 @@
-"""Environments of Gymnasium and PettingZoo as ``Env``: of one agent here, of a team in ``team/``."""
+"""Environments of Gymnasium and PettingZoo as ``Env``; those of a team are adapted in ``team/``."""
 
 from __future__ import annotations
 

@@ -162,8 +162,7 @@ def test_sizes_need_no_numba() -> None:
 
 
 def test_vector_environments_take_the_options_of_their_package_as_keywords() -> None:
-    from rltrain.env.smac.smacv2 import Smacv2VectorEnv
-    from rltrain.env.smac.vector import SmacVectorEnv
+    from rltrain.env.smac.vector import Smacv2VectorEnv, SmacVectorEnv
 
     for env, options in ((SmacVectorEnv, SmacOptions()), (Smacv2VectorEnv, Smacv2Options())):
         keywords = inspect.signature(env.__init__).parameters

@@ -1,20 +1,33 @@
-"""The choice of a backend of ``SmacVectorEnv``, the built-in engine or StarCraft II, and the specs
-of maps and scenarios, which are the same for both.
+"""The choice of a backend of ``SmacVectorEnv``, the built-in engine or StarCraft II; the specs of
+maps and scenarios, which are the same for both; and battle options as keywords, with rltrain's
+number types.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import wraps
+from typing import Any
 
+from rltrain.battles import option_checks
 from rltrain.battles.data.map_data import MapData
 from rltrain.battles.native import NativeBattles
 from rltrain.battles.options import Options, block_layout, compute_sizes, require_scale
+from rltrain.common import number_types
+from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import Count, Flag, Positive
 from rltrain.env.smac.starcraft2.games import Games
 from rltrain.env.smac.starcraft2.installation import Backend, about_game, choose_backend
 from rltrain.env.smac.starcraft2.worker import Recipe
 from rltrain.types import EnvSpec
+
+NUMBERS: Mapping[Any, Any] = {
+    getattr(option_checks, name): getattr(number_types, name)
+    for name in ("Count", "Flag", "NonNegative", "Positive", "Probability", "Real")
+}
+"""The ranges of ``rltrain.battles``, and the types that check settings."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,3 +91,21 @@ def open_battles(
         timeout_s=play.game_timeout,
         about=about_game(package, recipe.options.get("game_version")),
     )
+
+
+def checked_keywords(function: Callable[..., None]) -> Callable[..., None]:
+    """``flat_keywords`` with rltrain's number types in the signature instead of the ranges; errors
+    name a keyword as the setting of an environment."""
+    flat = flat_keywords(function, NUMBERS)
+
+    @wraps(flat)
+    def checked(*args: object, **keywords: Any) -> None:
+        try:
+            flat(*args, **keywords)
+        except ValueError as error:
+            name = re.match(r"\w*(?=[=:])", str(error))
+            if name and name[0] in flat.__annotations__:
+                raise ValueError(f"env.{error}") from error
+            raise
+
+    return checked

@@ -1,5 +1,7 @@
 """``SmacVectorEnv``: E battles as one vector environment with next-step resets, for training and
-testing."""
+testing; ``Smacv2VectorEnv``: those of SMACv2 (Ellis et al., 2023), with teams and start positions
+drawn for every episode.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +13,22 @@ import numpy as np
 
 from rltrain.battles.data.map_data import MapData
 from rltrain.battles.data.map_file import read_map
+from rltrain.battles.data.scenarios import MAP_FILE, find_scenario, scenario_options
 from rltrain.battles.engine.enemy_side import EnemySide, equal_teams
 from rltrain.battles.native import NativeBattles
 from rltrain.battles.option_checks import check_choice
-from rltrain.battles.options import Options, ProgramOptions, SmacOptions, StartOptions
+from rltrain.battles.options import (
+    Options,
+    ProgramOptions,
+    SmacOptions,
+    Smacv2Options,
+    StartOptions,
+)
 from rltrain.battles.scripted.policies import DECISIONS, BattleDecisions
 from rltrain.battles.smaclite.maps import find_map_under
 from rltrain.common.number_types import MOST_COUNTED, Count, Flag, saved_array
 from rltrain.common.seeding import SeedsOfTests
-from rltrain.env.smac.backend import BackendOptions, make_spec, open_battles
-from rltrain.env.smac.checked_keywords import checked_keywords
+from rltrain.env.smac.backend import BackendOptions, checked_keywords, make_spec, open_battles
 from rltrain.env.smac.several_maps import SeveralMaps, SeveralOptions
 from rltrain.env.smac.starcraft2.games import Games
 from rltrain.env.smac.starcraft2.worker import Recipe
@@ -230,6 +238,48 @@ class SmacVectorEnv:
         if isinstance(self.battles, SeveralMaps):
             wins = self.battles.wins
             wins[:] = saved_array("env.wins", state["wins"], wins, 0, 1)
+
+
+class Smacv2VectorEnv(SmacVectorEnv):
+    """E environments of one SMACv2 scenario in lockstep; see ``rltrain.interfaces.VectorEnv`` for
+    the arrays.
+
+    ``map_name`` is ``<race>_<agents>_vs_<enemies>``; ``backend`` as in ``SmacVectorEnv``. The
+    options are SMACv2's own; ``zero_enemy_block`` and ``fixed_max_reward`` reproduce bugs of its
+    published code (``field_of_view.register``, ``Options``). Raises ValueError for an unknown
+    scenario.
+    """
+
+    @checked_keywords
+    def __init__(
+        self,
+        *,
+        map_name: str,
+        several: SeveralOptions,
+        n_envs: Count,
+        time_limit: Literal["terminal", "bootstrap"] = "terminal",
+        play: BackendOptions,
+        options: Smacv2Options,
+        two_sided: Flag = False,
+    ) -> None:
+        check_choice("time_limit", time_limit, TIME_LIMITS)
+        native = partial(NativeBattles, options=options)
+        if several.maps is not None:
+            many = SeveralMaps(
+                several, play, find_scenario, options, native, n_envs=n_envs, two_sided=two_sided
+            )
+            self._open(many, many.spec, time_limit, options)
+            return
+        if two_sided:
+            play = commanded_natively(play)
+        row = find_scenario(map_name)
+        spec = make_spec(row, options)
+        native = partial(native, map_data=row, two_sided=two_sided)
+        recipe = Recipe("smacv2", {**options.smacv2_options(), **scenario_options(row)})
+        battles = open_battles(
+            play, native, n_envs=n_envs, spec=spec, recipe=recipe, map_file=MAP_FILE
+        )
+        self._open(battles, spec, time_limit, options)
 
 
 def commanded_natively(play: BackendOptions, rules: str = "sc2") -> BackendOptions:

@@ -6,7 +6,7 @@ from pydantic import TypeAdapter, ValidationError
 from rltrain.battles.option_checks import Range
 from rltrain.common.number_types import Count, Flag, NonNegative, Positive, Probability, Real
 from rltrain.env.smac import Smacv2VectorEnv, SmacVectorEnv
-from rltrain.env.smac.checked_keywords import NUMBERS
+from rltrain.env.smac.backend import NUMBERS
 
 
 @pytest.mark.parametrize("env", [SmacVectorEnv, Smacv2VectorEnv])
