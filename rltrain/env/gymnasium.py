@@ -45,9 +45,8 @@ def adapted(env: object, options: EnvOptions = USUAL, teams: Teams | None = None
         from rltrain.env.team.gymnasium_team import TupleTeam
 
         return team(TupleTeam(env), options)
-    sizes = component_sizes(space)
     if options.factored:
-        if sizes is None:
+        if component_sizes(space) is None:
             numbered(space, type(env.unwrapped).__name__)  # refuses non-discrete actions
             raise ValueError(
                 f"env.factored=true: {type(env.unwrapped).__name__} has actions {space}, which "

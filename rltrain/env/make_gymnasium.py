@@ -53,7 +53,7 @@ def gymnasium_env(
     Raises:
         ValueError: an unknown id, a missing package, or unsupported spaces.
     """
-    if (maker := own_maker(id)) is not None:
+    if ":" in id and (maker := own_maker(id)) is not None:
         given = {"training": training, "record": record, "kwargs": kwargs, **vars(options)}
         return from_class(maker, n_envs=n_envs, **given)
     made_with = {"max_episode_steps": options.max_episode_steps, **kwargs}
@@ -130,8 +130,8 @@ def in_lockstep(
 
 
 def own_maker(id: str) -> Callable[..., object] | None:
-    """The class or function ``module:Name``; None for a registered id, with or without a module."""
-    if ":" not in id or id.rpartition(":")[2] in gymnasium.registry:
+    """The class or function ``module:Name``; None for the registered id of a module."""
+    if id.rpartition(":")[2] in gymnasium.registry:
         return None
     try:
         maker = named(id)

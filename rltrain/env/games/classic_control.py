@@ -133,7 +133,9 @@ def find_rules(env: gymnasium.Env) -> Rules | None:
 
 def agrees(env: Any, rules: Rules) -> bool:
     """Whether both make the same steps from 20 random states."""
-    rng, kernel = np.random.default_rng(0), find_kernel(rules)
+    from rltrain.env.games import classic_control_kernel as kernels
+
+    rng, kernel = np.random.default_rng(0), getattr(kernels, rules.kernel)
     n_actions, state = int(env.action_space.n), np.zeros((1, 4))
     obs = np.zeros((1, 1, *env.observation_space.shape), np.float32)
     reward, terminated = np.zeros(1, np.float32), np.zeros(1, np.bool_)
@@ -149,13 +151,6 @@ def agrees(env: Any, rules: Rules) -> bool:
         if not same or (reward[0], terminated[0]) != theirs[1:]:
             return False
     return True
-
-
-def find_kernel(rules: Rules) -> Callable[..., int]:
-    """The compiled function."""
-    from rltrain.env.games import classic_control_kernel
-
-    return getattr(classic_control_kernel, rules.kernel)
 
 
 class ClassicControl(SyncVectorEnv):
@@ -176,9 +171,12 @@ class ClassicControl(SyncVectorEnv):
         n_envs: int,
         time_limit: Literal["bootstrap", "terminal"],
     ) -> None:
+        from rltrain.env.games import classic_control_kernel as kernels
+
         super().__init__(make=make, n_envs=n_envs, time_limit=time_limit)
         self.has_drawing = True
-        self._rules, self._kernel = rules, find_kernel(rules)
+        self._rules: Rules = rules
+        self._kernel: Callable[..., int] = getattr(kernels, rules.kernel)
         self._adapters = cast(list[GymnasiumEnv], self.envs)
         values = rules.values(self._adapters[0].env.unwrapped)
         self._values = np.zeros((n_envs, len(values)))

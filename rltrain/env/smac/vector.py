@@ -77,11 +77,6 @@ class SmacVectorEnv:
                 f"env.map_file={map_file} is a map of the built-in engine under its own rules: "
                 "type env=smac env.backend=native env.rules=sc2, or env.map_file=null."
             )
-
-        def find(name: str) -> MapData:
-            """A map by name, including that of the file."""
-            return own if own and own.name == name else find_map_under(rules, name)
-
         chosen = Options(**asdict(options))
         heuristic: dict[str, Any] = {"heuristic_ai": heuristic_ai, "heuristic_rest": heuristic_rest}
         native = partial(NativeBattles, options=chosen, rules=rules, begin=begin, **heuristic)
@@ -96,12 +91,17 @@ class SmacVectorEnv:
                     f"env.map_file={map_file} is none of env.maps={several.maps}. Type "
                     f"'env.maps=[{','.join([*several.maps, own.name])}]', or env.map_file=null."
                 )
+
+            def find(name: str) -> MapData:
+                """A map by name, including that of the file."""
+                return own if own and own.name == name else find_map_under(rules, name)
+
             many = SeveralMaps(
                 several, play, find, chosen, native, n_envs=n_envs, two_sided=two_sided
             )
             self._open(many, many.spec, time_limit, chosen)
             return
-        row = own or find(map_name)
+        row = own or find_map_under(rules, map_name)
         if two_sided:
             play = commanded_natively(play, rules)
         if rules != "sc2" and play.backend == "sc2":
