@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rltrain.common import checkpoint
 from rltrain.common.checkpoint.fit import UNFIT
 from rltrain.env.minatar import CELL, COLORS, MinAtarGame, minatar_env, plain
 from rltrain.env.vector import SyncVectorEnv
-from tests.helpers import require_same_steps
 
 needs_package = pytest.mark.skipif(
     importlib.util.find_spec("minatar") is None, reason="MinAtar is not installed"
@@ -156,20 +154,6 @@ def test_episodes_are_those_of_the_package(game: str) -> None:
             break
         reward, terminated = ours.step(np.array([[action]]))
         assert (reward.item(), terminated.item()) == theirs.act(action)
-
-
-@needs_package
-@pytest.mark.parametrize("game", GAMES)
-def test_a_saved_game_goes_on_exactly(game: str, tmp_path: Any) -> None:
-    env, other = made(game), made(game)
-    env.reset(seeds)
-    actions = np.random.default_rng(1).integers(0, 6, (400, 2, 1))
-    for action in actions[:150]:
-        env.step(action)
-    checkpoint.write(tmp_path, 0, {"env": env.state_dict()})
-    other.reset(seeds)
-    other.load_state_dict(checkpoint.read(tmp_path / "0", "env"))
-    require_same_steps(env, other, actions[150:])
 
 
 WRONG: dict[str, Any] = {

@@ -71,25 +71,6 @@ def test_the_two_step_game_is_the_one_written_out():
     assert ours.spec == plain.spec
 
 
-@pytest.mark.parametrize("n_before", range(4))
-@pytest.mark.parametrize(
-    "make", [lambda: TwoStepGames(n_envs=2), lambda: MatrixGames(game="qplex", length=3, n_envs=2)]
-)
-def test_a_loaded_game_goes_on_exactly(make, n_before):
-    one, other, action = make(), make(), np.array([[1, 1], [0, 1]])
-    for env in (one, other):
-        env.reset(lambda e, k: 0)
-    for _ in range(n_before):
-        one.step(action)
-    other.load_state_dict(one.state_dict())
-    require_same_steps(one, other, [action] * 5)
-
-
-def test_a_state_of_another_number_of_environments_is_refused():
-    with pytest.raises(ValueError, match=r"2 environments, this run has 3: set hardware\.n_envs=2"):
-        TwoStepGames(n_envs=3).load_state_dict(TwoStepGames(n_envs=2).state_dict())
-
-
 class Won(GameEnv):
     """Won in its third step."""
 

@@ -129,17 +129,6 @@ def test_equal_seeds_give_equal_episodes_and_others_differ():
     assert env._grid.sum((1, 2)).tolist() == [[8, 8, 0]] * 3
 
 
-def test_a_loaded_hunt_goes_on_exactly():
-    one, other = (StagHunt(n_envs=2, **SETTINGS) for _ in range(2))
-    for env in (one, other):
-        env.reset(lambda e, k: 10 * e + k)
-    random_play(one, np.random.default_rng(0), 230)  # into the second episodes
-    other.load_state_dict(one.state_dict())
-    a, b = (random_play(env, np.random.default_rng(1), 50) for env in (one, other))
-    np.testing.assert_array_equal(a, b)
-    np.testing.assert_array_equal(one.obs, other.obs)
-
-
 @pytest.mark.parametrize("wrong", [{"n_stags": 0}, {"size": 5}])
 def test_a_grid_that_is_too_small_or_without_prey_is_refused(wrong):
     needed = {"n_stags": r"env\.n_stags=1\.", "size": r"env\.size=\d\."}[next(iter(wrong))]

@@ -196,18 +196,6 @@ def test_recovering_enemies_give_no_reward(scenario) -> None:
     assert b.reward[0] == 0
 
 
-@each_once(race=["terran", "protoss", "zerg"], options=[{}, LIMITED])
-def test_state_continues_exactly_in_the_middle_of_a_battle(race: str, options: Any) -> None:
-    env = make(f"{race}_5_vs_5", **options)
-    play(env, 14)
-    state = env.state_dict()
-    expected = play(env, 60, seed=1)
-    other = make(f"{race}_5_vs_5", **options)
-    play(other, 3)
-    other.load_state_dict(state)
-    assert play(other, 60, seed=1) == expected
-
-
 def test_threads_do_not_change_results(monkeypatch) -> None:
     serial = play(make("zerg_5_vs_5", 6, **LIMITED), 60)
     monkeypatch.setattr(battles_module, "UNITS_PER_CALL", 0)

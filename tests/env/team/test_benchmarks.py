@@ -8,7 +8,6 @@ import pytest
 from rltrain.env import lbf_env, magent_env, mpe_env, rware_env
 from rltrain.env.drawings import BLUE, CELL
 from rltrain.env.team.two_teams import flee, toward
-from tests.helpers import require_same_steps
 from tests.marks import each_once
 
 COMMON = {"n_envs": 1, "kwargs": {}, "reward": "sum", "time_limit": "bootstrap"}
@@ -55,31 +54,6 @@ def test_grids_are_drawn_without_a_display(make, options):
     agents = (image == BLUE).all(-1)
     cells = agents[:-1, :-1].reshape(image.shape[0] // CELL, CELL, -1, CELL).any((1, 3))
     assert cells.sum() == env.spec.n_agents
-
-
-SMALL = {
-    "mpe": (mpe_env, {**MPE, "game": "tag"}),
-    "lbf": (lbf_env, {**LBF, "max_episode_steps": 50}),
-    "rware": (rware_env, {**RWARE, "max_episode_steps": 50}),
-    "magent": (magent_env, {**MAGENT, "game": "adversarial_pursuit", "max_episode_steps": 50}),
-}
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_a_resumed_environment_continues_exactly(name):
-    make, options = SMALL[name]
-    one, other = make(**options), make(**options)
-    rng = np.random.default_rng(0)
-    actions = rng.integers(5, size=(60, 1, one.spec.n_agents))
-    for env in (one, other):
-        env.reset(lambda e, k: k)
-    for action in actions[:55]:
-        one.step(np.where(one.avail_actions[..., 4] == 1, action, 0))
-    other.load_state_dict(one.state_dict())
-    assert not other.lost.any()
-    for action in actions[55:]:
-        possible = np.where(one.avail_actions[..., 4] == 1, action, 0)
-        require_same_steps(one, other, [possible])
 
 
 SIDES = [("tag", {}, 3, "adversary"), ("adversary", {}, 2, "agent")]
