@@ -4,11 +4,13 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import pytest
 from gymnasium import spaces
 
 from rltrain.env.gymnasium import GymnasiumEnv
 from rltrain.env.make_gymnasium import gymnasium_env
 from rltrain.env.vector import SyncVectorEnv
+from rltrain.errors import EnvError
 
 
 class Scripted(gymnasium.Env):
@@ -98,6 +100,16 @@ BROKEN_OBS = {"shows": [np.zeros(2, np.float32), np.array([0, np.nan], np.float3
 gymnasium.register("BrokenReward-v0", entry_point=Scripted, kwargs=BROKEN_REWARD)
 
 
+def fails(env: Any, match: str, seed: int = 7, n_before: int = 0) -> None:
+    """The step after ``n_before`` ones of an environment is refused."""
+    env = GymnasiumEnv(env)
+    env.reset(seed)
+    for _ in range(n_before):
+        go(env)
+    with pytest.raises(EnvError, match=match):
+        go(env)
+
+
 def go(env: GymnasiumEnv, action: int = 0) -> tuple[Any, ...]:
     return env.step(np.array([action]))
 
@@ -111,7 +123,7 @@ class Zeros:
     def reset(self, *state: Any) -> None:
         """Nothing."""
 
-    state_dict = carry_on = reset
+    state_dict = carry_on = forget = reset
 
 
 DEFAULTS: dict[str, Any] = {

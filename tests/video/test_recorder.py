@@ -18,6 +18,7 @@ from rltrain.video.ffmpeg import find_ffmpeg
 from rltrain.video.gif import Gif
 from rltrain.video.recorder import HOLD, Recorder, require_drawable
 from tests.env.games.two_step import TwoStep
+from tests.env.scripted import Zeros
 
 
 class Drawn(TwoStep):
@@ -35,23 +36,9 @@ class Drawn(TwoStep):
         return image if self._state == self.FIRST else [image // 3, image // 2, image]
 
 
-class First:
-    """Always the first action."""
-
-    def act(self, obs, avail_actions, last, clock):
-        return np.zeros(obs.shape[:2], np.int64)
-
-    def reset(self): ...
-    def forget(self, indices): ...
-    def carry_on(self, state): ...
-
-    def state_dict(self):
-        return {}
-
-
 def rollout(n_envs: int) -> Rollout:
     env = SyncVectorEnv(make=Drawn, n_envs=n_envs)
-    return Rollout(env=env, policy=First())
+    return Rollout(env=env, policy=Zeros())
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ from rltrain.video.episode_recorder import (
 )
 from tests.env.games.test_classic_control import made
 from tests.env.games.test_stag_hunt import SETTINGS
+from tests.env.scripted import Zeros
 from tests.env.team.test_benchmarks import LBF, MPE, RWARE
 from tests.video.viewer import read_page, unpacked
 
@@ -35,7 +36,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 EVIL = "</script><script>document.title='stolen_title'</script>"
 
 
-class Valuing:
+class Valuing(Zeros):
     """Takes available actions by values drawn at random."""
 
     def __init__(self, env):
@@ -44,13 +45,6 @@ class Valuing:
     def act(self, obs, avail_actions, last, clock):
         self.q = self.rng.normal(0, 5, avail_actions.shape).astype(np.float32)
         return np.where(avail_actions, self.q, -np.inf).argmax(-1)
-
-    def reset(self): ...
-    def forget(self, indices): ...
-    def carry_on(self, state): ...
-
-    def state_dict(self):
-        return {}
 
 
 class Spy(Watch):

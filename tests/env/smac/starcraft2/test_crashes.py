@@ -14,6 +14,7 @@ from rltrain.env.smac.vector import SmacVectorEnv
 from rltrain.errors import EnvError
 from rltrain.hardware.rollout import Rollout
 from rltrain.types import Clock
+from tests.env.scripted import Zeros
 from tests.env.smac.starcraft2.conftest import PLAY, WIN, seeds, step
 from tests.env.smac.starcraft2.stand_in import DIE, EMPTY, LIMIT, RAISE, STOP
 
@@ -60,7 +61,7 @@ def test_failed_call_does_not_count_as_a_crash(env: SmacVectorEnv) -> None:
     assert env.battles.restarts.sum() == 0
 
 
-class Script:
+class Script(Zeros):
     """A policy that plays given actions, one row per time step, then PLAY and WIN."""
 
     def __init__(self, rows: list[list[list[int]]]) -> None:
@@ -68,15 +69,6 @@ class Script:
 
     def act(self, obs: Any, avail_actions: Any, last: Any, clock: Any) -> np.ndarray:
         return np.array(self.rows.pop(0) if self.rows else [PLAY, WIN])
-
-    def state_dict(self) -> dict[str, Any]:
-        return {}
-
-    def carry_on(self, state: Any) -> None:
-        """Nothing."""
-
-    def reset(self) -> None:
-        """Nothing to forget."""
 
     def forget(self, envs: np.ndarray) -> None:
         self.forgotten += envs
