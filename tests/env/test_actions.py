@@ -10,20 +10,20 @@ from rltrain.env.actions import numbered
 from rltrain.env.env_options import EnvOptions
 from rltrain.env.gymnasium import adapted
 from rltrain.errors import UsageError
-from tests.env.scripted import Scripted
+from tests.env.scripted import Plain, Scripted
 from tests.env.team.scripted import Scripted as Team
 
 
-class Dials(gymnasium.Env):
+class Dials(Plain):
     """Three dials are to be set as they are shown."""
 
     observation_space = spaces.Box(0, 3, (3,))
     action_space = spaces.MultiDiscrete([2, 3, 2], start=[0, 1, 0])
+    length = 4
 
     def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.t, self.given = 0, []
-        return self.seen(), {}
+        self.given = []
+        return super().reset(seed=seed)
 
     def seen(self):
         self.shown = self.np_random.integers(self.action_space.nvec) + self.action_space.start
@@ -31,8 +31,8 @@ class Dials(gymnasium.Env):
 
     def step(self, action):
         self.given.append(action.tolist())
-        self.t, right = self.t + 1, float((action == self.shown).sum())
-        return self.seen(), right, self.t == 4, False, {}
+        self.reward = float((action == self.shown).sum())
+        return super().step(action)
 
 
 class Many(Dials):

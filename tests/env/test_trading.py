@@ -226,27 +226,24 @@ def test_a_file_without_an_end_is_refused_at_once(tmp_path: Path, make: Any) -> 
         read_prices(str(tmp_path / "prices.csv"))
 
 
-def test_prices_that_never_change_are_refused(doubling: str) -> None:
-    Path(doubling).write_text("5\n" * 20)
-    with pytest.raises(ValueError, match="training prices always change by the same factor"):
-        game(doubling)
-
-
-def test_a_trade_that_costs_everything_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"cost=1: expected a share .* below 1"):
-        StockTradingEnv(cost=1)
+@pytest.mark.parametrize(
+    ("prices", "given", "said"),
+    [
+        ([5] * 20, {}, r"training prices always change by the same factor"),
+        (DOUBLING, {"cost": 1}, r"cost=1: expected a share .* below 1"),
+        (DOUBLING, {"episode_length": 5}, r"10 prices .* 5 for training .* 5 for .* 7 or more"),
+    ],
+)
+def test_a_game_that_cannot_be_played_is_refused(doubling: str, prices, given, said) -> None:
+    Path(doubling).write_text("\n".join(map(str, prices)))
+    with pytest.raises(ValueError, match=said):
+        game(doubling, **given)
 
 
 def test_a_missing_file_is_refused() -> None:
     said = rf"^env\.prices=nowhere\.csv cannot be read: .*'{Path.cwd()}/nowhere\.csv'\.$"
     with pytest.raises(ValueError, match=said):
         read_prices("nowhere.csv")
-
-
-def test_too_few_prices_are_refused(doubling: str) -> None:
-    said = r"10 prices .* 5 for training and 5 for tests.* 7 or more"
-    with pytest.raises(ValueError, match=said):
-        game(doubling, episode_length=5)
 
 
 SHORT = ["hardware.threads=1", "logger.wandb.mode=disabled", "logger.console=false"]

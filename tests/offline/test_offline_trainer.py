@@ -18,6 +18,7 @@ from rltrain.errors import RltrainError, UsageError
 from rltrain.offline import offline_trainer
 from rltrain.offline.shards import INDEX, shard_name
 from tests.conftest import SMALL
+from tests.env.scripted import Plain
 from tests.helpers import Penalty, trained, weights
 from tests.offline.conftest import record, without
 from tests.offline.hand_made import change_index
@@ -186,24 +187,19 @@ def test_methods_with_a_replay_learn_from_a_dataset(single, balanced, tmp_path, 
     assert np.isfinite(trainer.test(episodes=1)["offline/is_return"])
 
 
-class Countdown(gymnasium.Env):
+class Countdown(Plain):
     """Episodes of 1, 4, 2 and 6 steps, which show the number of the episode and of the step."""
 
     observation_space = gymnasium.spaces.Box(0, 99, (2,), np.float32)
-    action_space = gymnasium.spaces.Discrete(2)
     episode = -1
+
+    def reset(self, *, seed=None, options=None):
+        self.episode += 1
+        self.length = (1, 4, 2, 6)[self.episode % 4]
+        return super().reset(seed=seed)
 
     def seen(self):
         return np.array([self.episode, self.t], np.float32)
-
-    def reset(self, *, seed=None, options=None):
-        self.episode, self.t = self.episode + 1, 0
-        return self.seen(), {}
-
-    def step(self, action):
-        self.t += 1
-        over = self.t == (1, 4, 2, 6)[self.episode % 4]
-        return self.seen(), float(over), over, False, {}
 
 
 @pytest.fixture(scope="module")
