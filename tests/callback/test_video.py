@@ -16,7 +16,7 @@ from rltrain.env.games.matrix import TwoStepGames
 from rltrain.logger.loggers import Logger, Loggers
 from rltrain.types import Clock
 from rltrain.video import episode_recorder
-from rltrain.video.gif import Gif
+from rltrain.video.recorder import Gif
 from tests.helpers import full, nothing_written, weights
 from tests.video.viewer import read_page
 
