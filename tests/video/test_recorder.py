@@ -1,4 +1,4 @@
-"""Videos of episodes: which episodes, which files, what cannot be recorded; GIFs, read by Pillow."""
+"""Videos of episodes: which episodes, which files, what cannot be recorded; and their GIFs."""
 
 import itertools
 import sys
