@@ -148,19 +148,6 @@ def test_seeds_have_as_many_bits_as_the_environment_takes():
     assert env.seed == 2**40 + 3
 
 
-class Renamed(Scripted):
-    def step(self, actions):
-        found = super().step(actions)
-        self.agents = ["a", "c"]
-        return found
-
-
-def test_agents_that_change_names_are_refused():
-    team, _ = begun(Renamed())
-    with pytest.raises(EnvError, match=r"scripted at step 1 .* agents of \['c'\].*possible_agents"):
-        act(team, 0, 0)
-
-
 def test_a_mask_that_forbids_everything_is_refused():
     with pytest.raises(EnvError, match=r"gave a the action_mask .* at least one is 1"):
         begun(Scripted(mask=np.zeros(2, np.int8)))
@@ -237,50 +224,56 @@ class Replaced(Scripted):
         return tuple(found)
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), None, np.zeros(2), "much"])
-def test_rewards_that_are_not_one_number_name_environment_step_and_seed(bad):
-    team, _ = begun(Replaced(1, dict.fromkeys("ab", bad)))
-    where = "scripted at step 1 of the episode with seed 7 returned the reward"
-    with pytest.raises(EnvError, match=f"{where} .*expected (a finite|one) number"):
-        act(team, 0, 0)
+NO_NUMBER = (float("nan"), float("inf"), None, np.zeros(2), "much")
+NO_FLAG = ("False", None, float("nan"))
+RETURNED = [  # in which place of the five, and what is said
+    *(
+        (1, dict.fromkeys("ab", x), "the reward .*expected (a finite|one) number")
+        for x in NO_NUMBER
+    ),
+    *(
+        (place, dict.fromkeys("ab", x), f"{name}={x!r}: expected True or False")
+        for place, name in ((2, "terminated"), (3, "truncated"))
+        for x in NO_FLAG
+    ),
+    (0, {"a": np.zeros(2)}, r"no observation for the agent b: .* agent that acted"),
+    (2, True, r"terminated as bool: expected a dictionary by agent"),
+    (1, {"a": 1.0}, r"rewards of \['a'\], without \['b'\]: expected .*\['a', 'b'\]"),
+    (1, {}, r"rewards of \[\], without \['a', 'b'\]: expected"),
+    (2, {"b": False}, r"terminated of \['b'\], without \['a'\]: expected"),
+    (3, {"__all__": False}, r"truncated of \['__all__'\], without \['a', 'b'\]: expected"),
+    (4, None, r"infos as NoneType: expected a dictionary by agent"),
+]
 
 
-@pytest.mark.parametrize(("place", "name"), [(2, "terminated"), (3, "truncated")])
-@pytest.mark.parametrize("bad", ["False", None, float("nan")])
-def test_text_is_no_flag_that_an_agent_has_ended(place, name, bad):
-    team, _ = begun(Replaced(place, dict.fromkeys("ab", bad)))
-    with pytest.raises(EnvError, match=rf"seed 7 returned {name}={bad!r}: expected True or False"):
-        act(team, 0, 0)
+@pytest.mark.parametrize(("place", "value", "said"), RETURNED)
+def test_what_a_step_returns_by_agent_is_required(place, value, said):
+    where = "scripted at step 1 of the episode with seed 7"
+    with pytest.raises(EnvError, match=f"{where} returned {said}"):
+        act(begun(Replaced(place, value))[0], 0, 0)
 
 
-@pytest.mark.parametrize(
-    ("place", "value", "message"),
-    [
-        (0, {"a": np.zeros(2)}, r"returned no observation for the agent b: .* agent that acted"),
-        (2, True, r"returned terminated as bool: expected a dictionary by agent"),
-        (1, {"a": 1.0}, r"returned rewards of \['a'\], without \['b'\]: expected .*\['a', 'b'\]"),
-        (1, {}, r"returned rewards of \[\], without \['a', 'b'\]: expected"),
-        (2, {"b": False}, r"returned terminated of \['b'\], without \['a'\]: expected"),
-        (
-            3,
-            {"__all__": False},
-            r"returned truncated of \['__all__'\], without \['a', 'b'\]: expected",
-        ),
-        (4, None, r"returned infos as NoneType: expected a dictionary by agent"),
-        (4, {"a": None}, r"gave a the info None: expected a dictionary"),
-    ],
-)
-def test_what_a_step_returns_by_agent_is_required(place, value, message):
-    team, _ = begun(Replaced(place, value))
-    with pytest.raises(EnvError, match=f"scripted at step 1 of the episode with seed 7 {message}"):
+def test_an_info_is_required_of_each_agent():
+    with pytest.raises(EnvError, match="seed 7 gave a the info None: expected a dictionary"):
+        act(begun(Replaced(4, {"a": None}))[0], 0, 0)
+
+
+def test_agents_that_change_names_are_refused():
+    class Renamed(Scripted):
+        def step(self, actions):
+            found = super().step(actions)
+            self.agents = ["a", "c"]
+            return found
+
+    team, _ = begun(Renamed())
+    with pytest.raises(EnvError, match=r"scripted at step 1 .* agents of \['c'\].*possible_agents"):
         act(team, 0, 0)
 
 
 @pytest.mark.parametrize("returned", [None, (1, 2), "abcde"])
 def test_a_step_that_returns_other_than_five_values_is_named(returned):
     """Defect: 'cannot unpack non-iterable NoneType object'."""
-    env = Scripted()
-    team, _ = begun(env)
+    team, _ = begun(env := Scripted())
     env.step = lambda actions: returned
     with pytest.raises(EnvError, match=r"seed 7: step must return \(observation, reward, .*, got"):
         act(team, 0, 0)
