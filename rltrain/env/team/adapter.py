@@ -207,7 +207,7 @@ class TeamEnv(ThirdPartyEnv):
                     f"{self.where()} returned no observation for the agent {name}: expected one "
                     "of every agent that acted, also in the last step of one that was truncated."
                 )
-            row = self.converted(agent.convert, obs[name], name)
+            row = self.converted(agent.view.convert, obs[name], name)
             seen[i, : len(row)] = row
             if self._state_dim is None:
                 own[i] = row.reshape(-1)

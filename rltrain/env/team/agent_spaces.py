@@ -6,7 +6,7 @@ the environment.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,8 +29,7 @@ class Agent(NamedTuple):
     """One agent's observations and actions."""
 
     name: str
-    view: ObsView
-    convert: Callable[[object], np.ndarray]  # from its observation to its row, without padding
+    view: ObsView  # of its own observation, without padding
     actions: Actions
     has_mask: bool  # its observations are a Dict with "action_mask"
 
@@ -55,7 +54,7 @@ def team_spaces(
         has_mask = isinstance(space, spaces.Dict) and MASK in space.spaces
         has_mask = has_mask and len(space.spaces) > 1  # beside something else
         view = (without_mask if has_mask else viewed)(space, whose, channels)
-        agents.append(Agent(name, view, view.convert, numbered(action_space, whose), has_mask))
+        agents.append(Agent(name, view, numbered(action_space, whose), has_mask))
     largest = max((agent.view.shape for agent in agents), key=math.prod)
     require_numbers(largest, env_name, next(iter(own.values()))[0])
     views, numbers = [agent.view for agent in agents], [agent.actions.n for agent in agents]
@@ -79,7 +78,7 @@ def team_spaces(
             "expected images of one shape, dtype and scale (of bytes, 1/high of their Box), or "
             "flat numbers, which are padded to the longest. Convert them with a wrapper."
         )
-    padded = tuple(agent._replace(convert=scaled(agent.view)) for agent in agents)
+    padded = tuple(agent._replace(view=scaled(agent.view)) for agent in agents)
     return padded, {**fields, "obs_shape": (max(sizes),), "obs_dtype": "float32", "obs_scale": 1.0}
 
 
@@ -111,9 +110,13 @@ def without_mask(space: spaces.Dict, whose: str, channels: Channels) -> ObsView:
     return view._replace(convert=lambda obs: view.convert(obs[name]))
 
 
-def scaled(view: ObsView) -> Callable[[object], np.ndarray]:
-    """The conversion of a view, with its scale applied."""
-    return lambda obs: np.asarray(view.convert(obs), np.float32) * np.float32(view.scale)
+def scaled(view: ObsView) -> ObsView:
+    """A view as real numbers, with its scale applied."""
+
+    def convert(obs: object) -> np.ndarray:
+        return np.asarray(view.convert(obs), np.float32) * np.float32(view.scale)
+
+    return view._replace(convert=convert, dtype="float32", scale=1.0)
 
 
 class NamedAgents:
@@ -204,7 +207,7 @@ class NamedAgents:
                 continue
             given = obs[agent.name]
             try:
-                row = agent.convert(given)
+                row = agent.view.convert(given)
             except (ValueError, TypeError, KeyError, IndexError) as error:
                 raise ValueError(
                     f"observations: that of the agent {agent.name} is not in its space "
