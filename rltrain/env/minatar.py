@@ -14,13 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from rltrain.common.machine.install import install_extra
-from rltrain.common.number_types import (
-    Count,
-    Flag,
-    Probability,
-    saved_array,
-    saved_number,
-)
+from rltrain.common.number_types import Count, Flag, Probability, saved_array, saved_number
 from rltrain.env.vector import Env, Observation, SyncVectorEnv
 from rltrain.types import EnvSpec, Info, StateDict
 

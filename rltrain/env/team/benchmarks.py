@@ -1,4 +1,5 @@
-"""Published benchmarks for teams: MPE, Level-Based Foraging, RWARE and MAgent.
+"""Published benchmarks for teams: MPE, Level-Based Foraging, RWARE and MAgent, and the scripted
+opponents in them.
 
 To add one: a function that a YAML can name, and its package in the extra ``marl``.
 """
@@ -12,29 +13,17 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import gymnasium
+import numpy as np
 
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.machine.install import require_extra
 from rltrain.common.number_types import Count
-from rltrain.env.drawings import (
-    GridView,
-    draw_grid,
-    grid_drawing,
-    view_foraging,
-    view_warehouse,
-)
+from rltrain.env.drawings import GridView, draw_grid, grid_drawing, view_foraging, view_warehouse
 from rltrain.env.env_options import EnvOptions, Names, Reward, TimeLimit
 from rltrain.env.gymnasium_advice import advice
 from rltrain.env.make_gymnasium import draw_without_display, in_lockstep
 from rltrain.env.team.make_pettingzoo import needs_opponent
-from rltrain.env.team.two_teams import (
-    Choose,
-    FixedOpponents,
-    Teams,
-    flee,
-    follow,
-    random_action,
-)
+from rltrain.env.team.two_teams import Choose, FixedOpponents, Teams
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import reason
 from rltrain.types import Drawing
@@ -47,14 +36,52 @@ MPE = {
     "reference": "simple_reference_v3",
 }
 """Modules of mpe2 by game."""
-TEAMS = {"adversary": ("agent_", follow), "tag": ("adversary_", flee)}
-"""How the names of a game's agents that learn begin, and the scripted policy of the others."""
 MAGENT = {
     "battle": ("battle_v4", "red"),
     "battlefield": ("battlefield_v5", "red"),
     "adversarial_pursuit": ("adversarial_pursuit_v4", "predator"),
 }
 """Modules of magent2 by game, and the team that learns."""
+
+
+def random_action(env: Any, agent: str, rng: np.random.Generator) -> int:
+    """Any action."""
+    return int(rng.integers(env.action_space(agent).n))
+
+
+def flee(env: object, agent: str, rng: np.random.Generator) -> int:
+    """MPE's prey: away from the predators, the nearer the more, and from the edge."""
+    me, others = positions(env, agent)
+    away = me - others  # [agents, 2]
+    wanted = (away / (np.square(away).sum(1, keepdims=True) + 1e-6)).sum(0)
+    wanted -= 10 * np.sign(me) * np.maximum(np.abs(me) - 0.9, 0)
+    return toward(wanted)
+
+
+def follow(env: Any, agent: str, rng: np.random.Generator) -> int:
+    """MPE's adversary: to the landmark that an agent of the team is nearest to."""
+    me, others = positions(env, agent)
+    landmarks = np.stack([each.state.p_pos for each in env.unwrapped.world.landmarks])
+    apart = np.square(landmarks[:, None] - others).sum(2).min(1)  # [landmarks]
+    return toward(landmarks[apart.argmin()] - me)
+
+
+def positions(env: Any, agent: str) -> tuple[np.ndarray, np.ndarray]:
+    """Where an agent of MPE is, [2], and where those of the other side are, [agents, 2]."""
+    agents = env.unwrapped.world.agents
+    me = next(each for each in agents if each.name == agent)
+    others = [each.state.p_pos for each in agents if each.adversary != me.adversary]
+    return me.state.p_pos, np.stack(others)
+
+
+def toward(direction: np.ndarray) -> int:
+    """MPE's action (1 left, 2 right, 3 down, 4 up) along the longer axis of a direction."""
+    axis = int(np.abs(direction).argmax())
+    return 2 * axis + (2 if direction[axis] > 0 else 1)
+
+
+TEAMS = {"adversary": ("agent_", follow), "tag": ("adversary_", flee)}
+"""How the names of a game's agents that learn begin, and the scripted policy of the others."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -248,39 +248,3 @@ class TwoTeamVectorEnv(SyncVectorEnv):
         seen, side = self._games[e].seen_by_others, self.other_side
         assert seen is not None
         side.obs[e], side.avail_actions[e] = seen.obs, seen.avail_actions
-
-
-def random_action(env: Any, agent: str, rng: np.random.Generator) -> int:
-    """Any action."""
-    return int(rng.integers(env.action_space(agent).n))
-
-
-def flee(env: object, agent: str, rng: np.random.Generator) -> int:
-    """MPE's prey: away from the predators, the nearer the more, and from the edge."""
-    me, others = positions(env, agent)
-    away = me - others  # [agents, 2]
-    wanted = (away / (np.square(away).sum(1, keepdims=True) + 1e-6)).sum(0)
-    wanted -= 10 * np.sign(me) * np.maximum(np.abs(me) - 0.9, 0)
-    return toward(wanted)
-
-
-def follow(env: Any, agent: str, rng: np.random.Generator) -> int:
-    """MPE's adversary: to the landmark that an agent of the team is nearest to."""
-    me, others = positions(env, agent)
-    landmarks = np.stack([each.state.p_pos for each in env.unwrapped.world.landmarks])
-    apart = np.square(landmarks[:, None] - others).sum(2).min(1)  # [landmarks]
-    return toward(landmarks[apart.argmin()] - me)
-
-
-def positions(env: Any, agent: str) -> tuple[np.ndarray, np.ndarray]:
-    """Where an agent of MPE is, [2], and where those of the other side are, [agents, 2]."""
-    agents = env.unwrapped.world.agents
-    me = next(each for each in agents if each.name == agent)
-    others = [each.state.p_pos for each in agents if each.adversary != me.adversary]
-    return me.state.p_pos, np.stack(others)
-
-
-def toward(direction: np.ndarray) -> int:
-    """MPE's action (1 left, 2 right, 3 down, 4 up) along the longer axis of a direction."""
-    axis = int(np.abs(direction).argmax())
-    return 2 * axis + (2 if direction[axis] > 0 else 1)

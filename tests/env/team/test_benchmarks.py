@@ -7,7 +7,7 @@ import pytest
 
 from rltrain.env import lbf_env, magent_env, mpe_env, rware_env
 from rltrain.env.drawings import BLUE, CELL
-from rltrain.env.team.two_teams import flee, toward
+from rltrain.env.team.benchmarks import flee, toward
 from tests.marks import each_once
 
 COMMON = {"n_envs": 1, "kwargs": {}, "reward": "sum", "time_limit": "bootstrap"}
