@@ -92,12 +92,10 @@ def doctor_mode(overrides: Sequence[str]) -> int:
             f"mode=doctor examines the machine, with env.backend=sc2 also StarCraft II, or with "
             f"env=… an environment: leave out {', '.join(rest)}."
         )
+    from rltrain.mode.doctor import examine, examine_env, runs, show
+
     if has_env:
-        from rltrain.mode.doctor.environment import examine_env
-
         return UsageError.exit_code if examine_env(rest) else 0
-    from rltrain.mode.doctor.machine import examine, runs, show
-
     findings = examine(Path.cwd() / "outputs", game)
     show(findings)
     return 0 if runs(findings) else UsageError.exit_code

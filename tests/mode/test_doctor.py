@@ -11,8 +11,8 @@ from rltrain.battles.data.maps import map_names
 from rltrain.battles.engine.compile_cache import cache_folder, is_compiled
 from rltrain.common.machine.install import install_command
 from rltrain.errors import UsageError
-from rltrain.mode.doctor import machine
-from rltrain.mode.doctor.machine import Finding, tools
+from rltrain.mode import doctor
+from rltrain.mode.doctor import Finding, tools
 from tests.env.smac.starcraft2.stand_in import install_game, install_package
 from tests.imports import imported
 
@@ -28,15 +28,15 @@ def test_the_main_job_runs_here_and_the_command_says_so(own_folder, capsys):
 
 
 def test_every_finding_that_is_not_ok_has_a_command(own_folder):
-    findings = machine.examine(own_folder / "outputs", game=True)
+    findings = doctor.examine(own_folder / "outputs", game=True)
     assert [f.what for f in findings if f.verdict != "ok" and not f.fix] == []
     assert [f.what for f in findings if f.verdict == "ok" and f.fix] == []
 
 
 def test_a_missing_package_is_needed_unless_an_extra_names_it(monkeypatch, capsys):
     lines = [("numpy>=2.0", ""), ("no-such-core>=1", ""), ("no-such-extra>=2", "envs")]
-    monkeypatch.setattr(machine, "requirements", lambda: [*lines, ("no-such-tool", "dev")])
-    (core,), (extra,) = machine.packages(), machine.extras()
+    monkeypatch.setattr(doctor, "requirements", lambda: [*lines, ("no-such-tool", "dev")])
+    (core,), (extra,) = doctor.packages(), doctor.extras()
     assert (core.what, core.verdict) == ("no-such-core", "missing")
     assert core.fix == install_command("no-such-core>=1")
     assert (extra.what, extra.verdict) == ("envs", "optional")
@@ -50,8 +50,8 @@ def test_a_missing_package_is_needed_unless_an_extra_names_it(monkeypatch, capsy
 
 def test_an_extra_has_one_line_with_all_that_it_lacks(monkeypatch):
     lines = [("numpy>=2.0", "envs"), ("no-such", "envs"), ("rich>=99", "envs"), ("numpy", "more")]
-    monkeypatch.setattr(machine, "requirements", lambda: lines)
-    (extra,) = machine.extras()
+    monkeypatch.setattr(doctor, "requirements", lambda: lines)
+    (extra,) = doctor.extras()
     assert extra.what == "envs"
     assert extra.fact.startswith("no-such not installed; rich ")
     assert extra.fact.endswith("; expected >=99")
@@ -60,8 +60,8 @@ def test_an_extra_has_one_line_with_all_that_it_lacks(monkeypatch):
 
 def test_a_package_that_is_too_old_is_found_with_the_command_that_renews_it(monkeypatch):
     lines = [("numpy>=99", ""), ("numpy>=2,<99", "")]
-    monkeypatch.setattr(machine, "requirements", lambda: lines)
-    (old,) = machine.packages()
+    monkeypatch.setattr(doctor, "requirements", lambda: lines)
+    (old,) = doctor.packages()
     assert old.verdict == "missing"
     assert old.fact.endswith("; expected >=99")
     assert old.fix == install_command("numpy>=99")
@@ -69,11 +69,11 @@ def test_a_package_that_is_too_old_is_found_with_the_command_that_renews_it(monk
 
 def test_the_verdict_comes_first_and_25_lines_are_enough(own_folder, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "120")  # the folders of tests have long names
-    monkeypatch.setattr(machine, "lacks", lambda requirement: "")
+    monkeypatch.setattr(doctor, "lacks", lambda requirement: "")
     assert entry.run(["mode=doctor"]) == 0
     least = capsys.readouterr().out.splitlines()
     assert least[0] == "The main job (rltrain algo=qmix env=smac) runs here."
-    n_extras = len({extra for _, extra in machine.requirements() if extra} - {*machine.OTHERS})
+    n_extras = len({extra for _, extra in doctor.requirements() if extra} - {*doctor.OTHERS})
     assert len(least) + n_extras <= 25
     assert "StarCraft" not in "\n".join(least)
     assert entry.run(["mode=doctor", "env.backend=sc2"]) == 0
@@ -89,28 +89,28 @@ def test_without_numbas_compiler_nothing_runs(command, small, own_folder, monkey
     words = [w for w in small if w.startswith(evaluated)] if mode else small
     with pytest.raises(UsageError, match="Type unset NUMBA_DISABLE_JIT, then run the command"):
         command(*words, *mode)
-    found = by_name(machine.python())["NUMBA_DISABLE_JIT"]
+    found = by_name(doctor.python())["NUMBA_DISABLE_JIT"]
     assert (found.verdict, found.fix) == ("missing", "unset NUMBA_DISABLE_JIT")
 
 
 def test_an_old_python_is_missing(monkeypatch):
-    assert by_name(machine.python())["Python"].verdict == "ok"
-    monkeypatch.setattr(machine, "OLDEST_PYTHON", (4, 0))
-    assert by_name(machine.python())["Python"].verdict == "missing"
+    assert by_name(doctor.python())["Python"].verdict == "ok"
+    monkeypatch.setattr(doctor, "OLDEST_PYTHON", (4, 0))
+    assert by_name(doctor.python())["Python"].verdict == "missing"
 
 
 def test_a_full_disk_is_missing(own_folder, monkeypatch):
-    (finding,) = machine.disk(own_folder / "outputs" / "deeper")
+    (finding,) = doctor.disk(own_folder / "outputs" / "deeper")
     assert finding.verdict == "ok"
     assert str(own_folder) in finding.fact
-    monkeypatch.setattr(machine, "NEEDED_DISK", 10**18)
-    (finding,) = machine.disk(own_folder)
+    monkeypatch.setattr(doctor, "NEEDED_DISK", 10**18)
+    (finding,) = doctor.disk(own_folder)
     assert finding.verdict == "missing"
 
 
 def test_a_folder_that_cannot_be_written_is_missing(own_folder, monkeypatch):
     monkeypatch.setattr(os, "access", lambda *_: False)
-    (finding,) = machine.disk(own_folder)
+    (finding,) = doctor.disk(own_folder)
     fact = f"{own_folder} cannot be written"
     assert finding == Finding("outputs/", "missing", fact, "cd to your own folder")
 
@@ -128,15 +128,15 @@ def no_folder_known():
 @pytest.mark.parametrize(("compiled", "verdict"), [(True, "ok"), (False, "optional")])
 def test_doctor_says_whether_the_engine_is_compiled(monkeypatch, compiled, verdict):
     monkeypatch.setattr(f"{CACHE}.is_compiled", lambda function: compiled)
-    (finding,) = machine.engine_cache()
+    (finding,) = doctor.engine_cache()
     assert finding.verdict == verdict
 
 
 def test_a_compiler_that_fails_is_missing_and_one_that_works_is_not(monkeypatch):
     monkeypatch.setattr(f"{CACHE}.is_compiled", lambda function: False)
-    (works,) = machine.compiler()
+    (works,) = doctor.compiler()
     monkeypatch.setattr("numba.njit", lambda function: lambda *arguments: 1 / 0)
-    (fails,) = machine.compiler()
+    (fails,) = doctor.compiler()
     assert [works.verdict, fails.verdict] == ["ok", "missing"]
     assert "cannot compile it (division by zero)" in fails.fact
     assert "'numba>=0.68'" in fails.fix
@@ -162,7 +162,7 @@ def test_a_cache_that_cannot_be_written_is_optional(monkeypatch, tmp_path):
     blocked.touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
     with pytest.warns(UserWarning, match="every process compiles it again"):
-        (finding,) = machine.engine_cache()
+        (finding,) = doctor.engine_cache()
     assert finding.verdict == "optional"
     assert "XDG_CACHE_HOME" in finding.fix
 
@@ -171,13 +171,13 @@ def test_the_game_and_each_map(tmp_path, monkeypatch):
     (tmp_path / "python").mkdir()
     monkeypatch.syspath_prepend(str(tmp_path / "python"))
     monkeypatch.setenv("SC2PATH", str(tmp_path / "game"))
-    before = by_name(machine.real_game())
+    before = by_name(doctor.real_game())
     assert {f.verdict for name, f in before.items() if "plays" not in name} == {"optional"}
     assert before["SMAC maps"].fact == "0 of 23; missing: all of them"
     assert before["env=smac plays on"].fact == "native"
     install_package(tmp_path / "python")
     install_game(tmp_path / "game", *(name for name in map_names() if name != "MMM2"))
-    after = by_name(machine.real_game())
+    after = by_name(doctor.real_game())
     assert after["smac package"].verdict == after["their modules"].verdict == "ok"
     assert "Base75689" in after["StarCraft II"].fact
     assert after["SMAC maps"].fact == "22 of 23; missing: MMM2"
@@ -202,23 +202,23 @@ def test_other_words_mean_nothing_to_the_doctor():
 
 
 def test_missing_is_what_stops_the_main_job():
-    assert machine.runs([Finding("a", "ok", ""), Finding("b", "optional", "", "do")])
-    assert not machine.runs([Finding("a", "missing", "", "do")])
+    assert doctor.runs([Finding("a", "ok", ""), Finding("b", "optional", "", "do")])
+    assert not doctor.runs([Finding("a", "missing", "", "do")])
 
 
 def test_the_doctor_itself_needs_no_torch():
-    assert imported("import rltrain.mode.doctor.machine", "torch", "numba") == []
+    assert imported("import rltrain.mode.doctor", "torch", "numba") == []
 
 
 def test_ffmpeg_is_found_or_the_package_that_brings_it_is_named(monkeypatch):
-    monkeypatch.setattr(machine, "find_ffmpeg", lambda: None)
+    monkeypatch.setattr(doctor, "find_ffmpeg", lambda: None)
     assert "imageio-ffmpeg" in by_name(tools({}))["ffmpeg"].fix
-    monkeypatch.setattr(machine, "find_ffmpeg", lambda: "/bin/ffmpeg")
+    monkeypatch.setattr(doctor, "find_ffmpeg", lambda: "/bin/ffmpeg")
     assert by_name(tools({}))["ffmpeg"] == Finding("ffmpeg", "ok", "/bin/ffmpeg")
 
 
 def test_pygame_beside_pygame_ce_is_reported(monkeypatch):
-    monkeypatch.setattr(machine, "installed_version", lambda name: "2.5")
+    monkeypatch.setattr(doctor, "installed_version", lambda name: "2.5")
     assert "pip uninstall -y pygame pygame-ce && " in by_name(tools({}))["pygame"].fix
-    monkeypatch.setattr(machine, "installed_version", lambda name: None)
+    monkeypatch.setattr(doctor, "installed_version", lambda name: None)
     assert "pygame" not in by_name(tools({}))

@@ -1,5 +1,5 @@
 """mode=doctor: whether the main job runs here, and what is missing, with the command that installs
-it.
+it; with ``env=…``, what is wrong with an environment.
 
 To add a check: a function that returns findings, and its line in ``examine``. Packages that may be
 missing are imported inside the functions.
@@ -12,7 +12,7 @@ import platform
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -29,8 +29,11 @@ from rltrain.common.machine.install import (
     installed_version,
     requirements,
 )
+from rltrain.common.machine.streams import say
+from rltrain.config.compose import compose_checked
 from rltrain.env.smac.starcraft2 import installation
-from rltrain.logger.screen import Screen
+from rltrain.errors import usage_errors
+from rltrain.logger.screen import Screen, plural
 from rltrain.video.ffmpeg import find_ffmpeg
 
 Verdict = Literal["ok", "optional", "missing"]
@@ -39,6 +42,7 @@ NEEDED_DISK = 2 * 10**9
 """Bytes that a default run may write: three checkpoints and one replay."""
 OTHERS = ("dev", "docs", "video")
 """Extras of rltrain's own developers, which ``make`` installs, and the one of ``tools``."""
+NO_LIMIT = "episodes without a known limit (env.max_episode_steps sets one)"
 CPU_FLAGS = ("sse4_2", "avx2", "fma", "avx512f")
 
 
@@ -246,3 +250,26 @@ def show(findings: list[Finding]) -> None:
             console.print(words)
         for each in fixes:
             console.print(f"  {each.what} ({each.fact}): {each.fix}", soft_wrap=True)
+
+
+def examine_env(overrides: Sequence[str]) -> bool:
+    """Play an environment and print what is wrong with it; whether anything is."""
+    from rltrain.assemble.env import build_env
+    from rltrain.common.spec_record import channel_text
+    from rltrain.env.check import check
+
+    settings = compose_checked(list(overrides)).settings()
+    with usage_errors():
+        env = build_env(settings, 1, training=True)
+    spec = env.spec
+    length = f"episodes of at most {plural(spec.max_steps, 'step')}" if spec.max_steps else NO_LIMIT
+    channels = f"{words}, " if (words := channel_text(spec.record)) else ""
+    say(
+        f"env={settings.choices['env']}: {plural(spec.n_agents, 'agent')}, "
+        f"{plural(spec.n_actions, 'action')}, observations {list(spec.obs_shape)}, {channels}"
+        f"state {spec.state_dim}, {plural(spec.n_rewards, 'reward')}, {length}"
+    )
+    report = check(env)
+    env.close()
+    say(report)
+    return bool(report.problems)

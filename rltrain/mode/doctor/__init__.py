@@ -1,1 +1,0 @@
-"""mode=doctor: what is wrong with the machine, or with an environment."""
