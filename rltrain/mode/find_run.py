@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
@@ -19,10 +19,8 @@ import rltrain
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.opponent_files import FOLDER
 from rltrain.common.checkpoint.run_checkpoints import MANIFEST
-from rltrain.common.files import TRIALS, expanded, json_object, require_plain, walk
-from rltrain.config.validate.constructor import brief
+from rltrain.common.files import TRIALS, expanded, require_plain, walk
 from rltrain.errors import CheckpointError, RemovedError, UsageError
-from rltrain.logger.screen import shown
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -272,20 +270,3 @@ def no_run(typed: str | Path, path: Path) -> str:
     missing = "a file, which is not a run folder, at" if path.is_file() else missing
     missing = "no run but another library's model at" if FOREIGN.fullmatch(path.name) else missing
     return f"{typed}: there is {missing} {path}. {expected}checkpoints/<env_steps> in a run."
-
-
-def other_rules(checkpoint_folder: Path, about: Mapping[str, object]) -> tuple[str, ...]:
-    """A remark if a checkpoint was trained under another version of the environment's rules than
-    ``about`` the environment of this run says.
-    """
-    trained = json_object(training_run(checkpoint_folder) / "run.json").get("environment")
-    trained = trained if isinstance(trained, dict) else {}
-    before, now = trained.get("rules_version", trained.get("rules")), about.get("rules_version")
-    same = {*str(before).split(", ")} & {*str(now).split(", ")}  # of several maps there may be two
-    if trained.get("backend") != "native" or None in (before, now) or same:
-        return ()
-    return (
-        f"{shown(checkpoint_folder)} was trained under version {brief(before)} of the battle rules "
-        f"and plays under version {now}: win rates of the two cannot be compared. Train again to "
-        "compare them.",
-    )

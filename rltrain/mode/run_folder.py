@@ -46,7 +46,7 @@ from rltrain.errors import CheckpointError, FolderError, UsageError, failure
 from rltrain.hardware.device import machine
 from rltrain.logger.screen import shown
 from rltrain.mode.find_opponents import keep_opponents
-from rltrain.mode.messages.resources import resource_plan
+from rltrain.mode.messages.banner import resource_plan
 from rltrain.types import StateDict
 
 log = logging.getLogger("rltrain")

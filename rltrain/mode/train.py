@@ -35,10 +35,10 @@ from rltrain.logger.metric_files import JsonLines
 from rltrain.logger.screen import PlainLines, Screen
 from rltrain.logger.train_log import TrainLog, train_log
 from rltrain.mode.find_opponents import require_kept, with_opponents
-from rltrain.mode.find_run import chosen_again, find_checkpoint, other_rules, to_its_end
+from rltrain.mode.find_run import chosen_again, find_checkpoint, to_its_end
 from rltrain.mode.messages.banner import JobName, banner, job_line, restart_note
 from rltrain.mode.messages.closing import conclusion
-from rltrain.mode.messages.warnings import warn
+from rltrain.mode.messages.warnings import other_rules, warn
 from rltrain.mode.run_folder import (
     COPY,
     NEW_FOLDER,

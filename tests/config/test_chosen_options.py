@@ -19,8 +19,7 @@ from rltrain.config.saved_config import apply
 from rltrain.config.show.help import help_text
 from rltrain.errors import UsageError
 from rltrain.mode import messages
-from rltrain.mode.messages.banner import banner
-from rltrain.mode.messages.resources import resource_plan
+from rltrain.mode.messages.banner import banner, resource_plan
 from tests.marks import slow_except
 
 TEAMS = (

@@ -7,7 +7,6 @@ import re
 import shlex
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from rltrain.config.combinations import Facts
 from rltrain.config.overrides import jobs, parse
 from rltrain.config.show.help import help_text
 from rltrain.errors import UsageError
-from rltrain.mode.messages.warnings import playing_facts
+from rltrain.mode.messages.warnings import opponent_facts
 from tests.marks import slow_except
 from tests.pages import read_page
 
@@ -123,9 +122,8 @@ def test_a_documented_command_composes(line):
     if is_short(settings) and not line.startswith("-m"):
         assert line in LEVELS, "a short command of one agent needs a level that it reaches"
     if settings.run.mode == "train":
-        rollout = SimpleNamespace(about={"backend": "native"})
-        trainer = SimpleNamespace(rollout=rollout, steps_per_collect=1)
-        facts = Facts(settings.plain, choices=settings.choices, **playing_facts(settings, trainer))
+        playing = opponent_facts(settings, {"backend": "native"}, training=True)
+        facts = Facts(settings.plain, choices=settings.choices, **playing)
         assert [*facts.unread(settings.typed)] == []
 
 

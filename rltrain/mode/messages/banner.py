@@ -1,4 +1,6 @@
-"""The banner: what a run is, before it begins."""
+"""The banner: what a run is, before it begins, and the resources that it will use, which the banner
+shows and ``run.json`` keeps.
+"""
 
 from __future__ import annotations
 
@@ -14,34 +16,85 @@ from rich.table import Column, Table
 from rich.text import Text
 
 import rltrain
+from rltrain.assemble.env import n_threads
+from rltrain.callback.training import Training
 from rltrain.common.checkpoint.opponent_files import opponent_name
 from rltrain.common.files import JsonObject, whole_number
+from rltrain.common.machine.time_and_memory import available_memory
 from rltrain.common.spec_record import channel_text
 from rltrain.config.schema import Settings
 from rltrain.logger.screen import plural, shown
 from rltrain.trainer import Trainer
+from rltrain.types import module_device
+
+
+def resource_plan(settings: Settings, trainer: Training) -> JsonObject:
+    """Devices, processes, threads, environments, networks and buffer in plain numbers. Bytes are
+    those of all copies of the weights (targets, gradients, what the optimizer keeps) and of a full
+    replay, which has as many as its capacity can take, or as it may use.
+    """
+    online, run = trainer.learner.online, settings.run
+    n_envs = {
+        "training": 0 if run.dataset.read else settings.hardware.n_envs,
+        "tests": min(run.test.n_envs, run.test.episodes),
+    }
+    games = trainer.rollout.about.get("backend") == "sc2"  # each environment has its own process
+    workers = 0 if settings.workers is None else settings.workers.n_workers
+    testers = run.test.n_workers or 0
+    learned = [t for part in trainer.learner.state_dict().values() for t in part.values()]
+    plan = trainer.buffer.plan()
+    most = plan.cap_bytes if plan.worst_case_bytes is None else plan.worst_case_bytes
+    return {
+        "device": str(module_device(online)),
+        "processes": 1 + workers + testers + (sum(n_envs.values()) if games else 0),
+        "workers": workers,
+        "test_workers": testers,
+        "threads": n_threads(settings),
+        "kernels": "torch" if settings.hardware.kernels == "torch" else "compiled",
+        "n_envs": n_envs,
+        "parameters": {
+            name: sum(p.numel() for p in part.parameters())
+            for name, part in online.named_children()
+        },
+        "network_bytes": sum(int(t.nbytes) for t in learned if hasattr(t, "nbytes"))
+        + sum(p.nbytes for p in online.parameters()),
+        "replay": {
+            "capacity": plan.capacity,
+            "unit": "episodes" if plan.steps is None else "steps",
+            "bytes_per_step": plan.bytes_per_step,
+            "bytes": min(most, plan.cap_bytes),
+            "max_bytes": plan.cap_bytes,
+            "folder": None if plan.folder is None else str(plan.folder),
+        },
+        "available_memory_bytes": available_memory(),
+    }
 
 
 def banner(settings: Settings, trainer: Trainer, plan: JsonObject, origin: str | None) -> Panel:
     """Return the panel with a run's settings and resources."""
+    choices, tuned = settings.choices, settings.choices.get("tuned", "none")
+    parts = [f"{name} {n:,}" for name, n in plan["parameters"].items() if n]
+    logs = [(path, node) for path, node in settings.nodes.items() if path.startswith("logger.")]
+    named = [f"{p.partition('.')[2]} {node.kwargs.get('mode', '')}".rstrip() for p, node in logs]
     facts = {
         "run": f"{settings.title}: {schedule(settings)}",
-        **chosen(settings),
-        "networks": networks(plan),
+        "algo": settings.env_chose_algo and f"{choices['algo']} (chosen for this environment)",
+        "preset": choices.get("experiment"),
+        "settings": tuned != "none" and f"recommended, tuned/{tuned} (off: tuned=none)",
+        "networks": f"{', '.join(parts)} parameters; {decimal(plan['network_bytes'])} with their "
+        "copies",
         "environment": environment(trainer, plan["n_envs"]),
-        **opponents(settings),
+        "opponents": opponents(settings),
         "replay": replay_text(plan["replay"], plan["available_memory_bytes"]),
         "device": device(plan),
-        "loggers": loggers(settings),
+        "loggers": ", ".join(["metrics.jsonl", *(w.replace(" disabled", " off") for w in named)]),
         "version": f"rltrain {rltrain.__version__}, torch {torch.__version__}, "
         f"Python {platform.python_version()}",
         "folder": shown(trainer.run_dir),
+        "starts from": origin,
+        "continues at": trainer.clock.env_steps and f"{trainer.clock.env_steps:,} env steps",
     }
-    if origin:
-        facts["starts from"] = origin
-    if trainer.clock.env_steps:
-        facts["continues at"] = f"{trainer.clock.env_steps:,} env steps"
-    return facts_panel("rltrain", facts)
+    return facts_panel("rltrain", {name: fact for name, fact in facts.items() if fact})
 
 
 def restart_note(trainer: Trainer, settings: Settings) -> str:
@@ -88,30 +141,14 @@ def schedule(settings: Settings) -> str:
     return ", ".join(words)
 
 
-def chosen(settings: Settings) -> dict[str, str]:
-    """The algorithm where none was typed, and the preset or the recommended settings in use."""
-    choices = settings.choices
-    algo = f"{choices['algo']} (chosen for this environment)" if settings.env_chose_algo else None
-    facts = {"algo": algo, "preset": choices.get("experiment")}
-    if (tuned := choices.get("tuned", "none")) != "none":
-        facts["settings"] = f"recommended, tuned/{tuned} (off: tuned=none)"
-    return {name: fact for name, fact in facts.items() if fact is not None}
-
-
-def opponents(settings: Settings) -> dict[str, str]:
+def opponents(settings: Settings) -> str | None:
     """Who plays the other side, if it is not the environment's own opponent."""
     if not any(settings.is_two_sided(training=training) for training in (True, False)):
-        return {}
+        return None
     weights = settings.opponent_weights(training=True)
     shares = [f"{opponent_name(one)} {n / sum(weights.values()):.0%}" for one, n in weights.items()]
     names = ", ".join(shares if len(shares) > 1 else map(opponent_name, weights))
-    return {"opponents": f"{names}; in tests {opponent_name(settings.run.test.opponent)}"}
-
-
-def networks(plan: JsonObject) -> str:
-    """Parameters of every network that has some, and the memory for all copies of them."""
-    parts = [f"{name} {n:,}" for name, n in plan["parameters"].items() if n]
-    return f"{', '.join(parts)} parameters; {decimal(plan['network_bytes'])} with their copies"
+    return f"{names}; in tests {opponent_name(settings.run.test.opponent)}"
 
 
 def environment(trainer: Trainer, n_envs: Mapping[str, int]) -> str:
@@ -156,13 +193,6 @@ def replay_text(plan: JsonObject, available: int) -> str:
         else f"up to {decimal(plan['bytes'])}{short}"
     )
     return f"{plan['capacity']:,} {plan['unit']} of {plan['bytes_per_step']:,} bytes a step, {most}"
-
-
-def loggers(settings: Settings) -> str:
-    """List the loggers besides the console and ``metrics.jsonl``: ``csv, wandb offline``."""
-    chosen = [(p, node) for p, node in settings.nodes.items() if p.startswith("logger.")]
-    words = [f"{p.partition('.')[2]} {node.kwargs.get('mode', '')}".rstrip() for p, node in chosen]
-    return ", ".join(["metrics.jsonl", *(w.replace(" disabled", " off") for w in words)])
 
 
 def facts_panel(title: str, facts: Mapping[str, str]) -> Panel:

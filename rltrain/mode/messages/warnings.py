@@ -9,16 +9,20 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from rltrain.callback.training import EvaluationRollouts
 from rltrain.common.checkpoint import SPEC, Found
 from rltrain.common.checkpoint.opponent_files import BUILTIN, SELF
+from rltrain.common.files import json_object
 from rltrain.common.spec_record import mask_entries
 from rltrain.config.combinations import Facts
 from rltrain.config.overrides import is_below, overlaid
 from rltrain.config.schema import Settings
-from rltrain.mode.find_run import other_rules
+from rltrain.config.validate.constructor import brief
+from rltrain.logger.screen import shown
+from rltrain.mode.find_run import training_run
 from rltrain.trainer import Trainer
 from rltrain.types import Clock, SpecRecord
 
@@ -42,7 +46,11 @@ def warnings(settings: Settings, trainer: Trainer) -> Iterator[str]:
         **exploration_facts(settings, trainer),
         **target_facts(settings),
         **observation_facts(spec),
-        **playing_facts(settings, trainer),
+        **opponent_facts(settings, trainer.rollout.about, training=True),
+        two_sided_training=settings.is_two_sided(training=True),
+        two_sided_tests=settings.is_two_sided(training=False),
+        time_steps=trainer.steps_per_collect,
+        collected=trainer.steps_per_collect * settings.hardware.n_envs,
     )
     yield from unread(settings, facts)
     if settings.run.dataset.read is None:
@@ -69,10 +77,27 @@ def remarks_on_tests(
         overlaid(settings.plain, asdict(settings.run)),
         choices=settings.choices,
         spec=spec,
-        any_image=has_images(spec),
+        **observation_facts(spec),
         **opponent_facts(settings, rollout.about, training=False),
     )
     return (*chosen, *rules, *unread(settings, facts))
+
+
+def other_rules(checkpoint_folder: Path, about: Mapping[str, object]) -> tuple[str, ...]:
+    """A remark if a checkpoint was trained under another version of the environment's rules than
+    ``about`` the environment of this run says.
+    """
+    trained = json_object(training_run(checkpoint_folder) / "run.json").get("environment")
+    trained = trained if isinstance(trained, dict) else {}
+    before, now = trained.get("rules_version", trained.get("rules")), about.get("rules_version")
+    same = {*str(before).split(", ")} & {*str(now).split(", ")}  # of several maps there may be two
+    if trained.get("backend") != "native" or None in (before, now) or same:
+        return ()
+    return (
+        f"{shown(checkpoint_folder)} was trained under version {brief(before)} of the battle rules "
+        f"and plays under version {now}: win rates of the two cannot be compared. Train again to "
+        "compare them.",
+    )
 
 
 def unread(settings: Settings, facts: Facts) -> Iterator[str]:
@@ -112,17 +137,6 @@ def target_facts(settings: Settings) -> dict[str, object]:
     }
 
 
-def playing_facts(settings: Settings, trainer: Trainer) -> dict[str, object]:
-    """Return what is played in training, the opponents, and the steps of one iteration."""
-    return {
-        **opponent_facts(settings, trainer.rollout.about, training=True),
-        "two_sided_training": settings.is_two_sided(training=True),
-        "two_sided_tests": settings.is_two_sided(training=False),
-        "time_steps": trainer.steps_per_collect,
-        "collected": trainer.steps_per_collect * settings.hardware.n_envs,
-    }
-
-
 def opponent_facts(
     settings: Settings, about: Mapping[str, Any], *, training: bool
 ) -> dict[str, object]:
@@ -135,18 +149,13 @@ def opponent_facts(
     }
 
 
-def has_images(spec: SpecRecord) -> bool:
-    """Whether observations, or parts of them, are images."""
-    return "'channels'" in str((spec["obs_space"], spec["agents"]))
-
-
 def observation_facts(spec: SpecRecord) -> dict[str, object]:
-    """Return which observations there are."""
+    """Return which observations there are, and whether they, or parts of them, are images."""
     shape, space = spec["obs_shape"], spec["obs_space"] or {}
     return {
         "image": "×".join(map(str, shape)) if len(shape) == 3 else None,
         "image_keys": any({"channels", "high"} <= set(one) for _, one in space.get("dict", [])),
         "masks": ", ".join(mask_entries(space)) or None,
-        "any_image": has_images(spec),
+        "any_image": "'channels'" in str((spec["obs_space"], spec["agents"])),
         "space": space,
     }

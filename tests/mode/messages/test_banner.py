@@ -1,4 +1,6 @@
-"""The banner: what is said of a run before it begins, and what is left out."""
+"""The banner: what is said of a run before it begins, and what is left out; the resource plan:
+counted before the run, shown, kept, and refused where it cannot be.
+"""
 
 import io
 import json
@@ -9,10 +11,18 @@ from rich.console import Console
 
 import rltrain
 from rltrain.api import settings_from
-from rltrain.mode.messages.banner import JobName, banner, job_line, replay_text
-from rltrain.mode.messages.resources import resource_plan
+from rltrain.errors import UsageError
+from rltrain.mode import run_folder
+from rltrain.mode.messages.banner import JobName, banner, job_line, replay_text, resource_plan
 from rltrain.mode.run_folder import git_state
-from tests.mode.messages.test_resources import CARTPOLE, STEP
+from rltrain.types import Plan
+
+CARTPOLE = [
+    *("algo=dqn", "env=cartpole", "tuned=none", "hardware.n_envs=3", "test.n_envs=5"),
+    *("test.episodes=4", "buffer.capacity=1000", "hardware.threads=1"),
+    *("algo.network.hidden_sizes=[8]", "algo.network.head_sizes=[]", "logger.wandb.mode=disabled"),
+]
+STEP = 4 * 4 + 2 + 1 + 1 + 4 + 1  # observation, masks, last, action, reward, terminated
 
 
 def said(overrides, tmp_path, origin=None):
@@ -95,3 +105,59 @@ def test_a_resume_says_where_it_continues(command, capsys):
     assert "cannot save their state" not in shown.out + shown.err
     assert re.search(r"continues at  6\d env steps", shown.out)
     assert "starts from" not in shown.out
+
+
+@pytest.fixture
+def planned(tmp_path):
+    """A trainer, and the plan of its resources."""
+    settings = settings_from(CARTPOLE)
+    trainer = rltrain.make_trainer([*CARTPOLE, "algo.learning_starts=100"], run_dir=tmp_path)
+    return trainer, lambda: resource_plan(settings, trainer)
+
+
+def test_everything_is_counted(planned):
+    trainer, plan = planned[0], planned[1]()
+    weights = (4 + 1) * 8 + (8 + 1) * 2
+    assert (plan["device"], plan["processes"], plan["threads"]) == ("cpu", 1, 1)
+    assert plan["n_envs"] == {"training": 3, "tests": 4}
+    assert plan["parameters"] == {"agents": weights, "mixer": 0}
+    assert plan["replay"]["bytes_per_step"] == STEP
+    assert (plan["replay"]["unit"], plan["replay"]["capacity"]) == ("steps", 1000)
+    assert plan["replay"]["bytes"] == trainer.buffer.store.n_blocks * 32 * STEP
+    # weights, targets, gradients, two moments; and Adam's own counter
+    assert weights * 4 * 5 <= plan["network_bytes"] <= weights * 4 * 5 + 8
+
+
+def test_games_of_their_own_are_processes(planned):
+    trainer, plan = planned
+    trainer.rollout.about = {"backend": "sc2"}
+    assert plan()["processes"] == 1 + 3 + 4
+
+
+def test_run_json_keeps_the_plan_which_is_made_once(small, monkeypatch):
+    made = []
+
+    def counted(*given):
+        made.append(resource_plan(*given))
+        return made[-1]
+
+    monkeypatch.setattr(run_folder, "resource_plan", counted)
+    result = rltrain.train([*small, "total_env_steps=40"])
+    plan = json.loads((result.run_dir / "run.json").read_text())["plan"]
+    assert (plan["n_envs"], plan["replay"]["unit"]) == ({"training": 3, "tests": 2}, "episodes")
+    assert made == [plan]
+
+
+@pytest.mark.parametrize(("worst", "cap", "full"), [(50, 80, 50), (90, 80, 80), (None, 80, 80)])
+def test_a_full_replay_is_what_it_can_need_and_may_use(planned, monkeypatch, worst, cap, full):
+    replay = Plan(bytes_per_step=10, worst_case_bytes=worst, cap_bytes=cap, capacity=100)
+    monkeypatch.setattr(planned[0].buffer, "plan", lambda: replay)
+    assert planned[1]()["replay"]["bytes"] == full
+
+
+def test_a_command_for_more_episodes_than_memory_can_hold_is_refused(small, tmp_path):
+    small = [w for w in small if not w.startswith("buffer.")]
+    overrides = ["buffer.max_bytes=1e15", "buffer.capacity=2e10"]
+    with pytest.raises(UsageError, match=r"GB.*memory are free here: set buffer\.capacity="):
+        rltrain.make_trainer([*small, *overrides], run_dir=tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -1,10 +1,15 @@
-"""Start-up warnings: what is reported, and that the rest is not."""
+"""Start-up warnings: what is reported, and that the rest is not; also of a checkpoint that was
+trained under another version of the battle rules.
+"""
+
+import json
 
 import gymnasium
 import numpy as np
 import pytest
 
 import rltrain
+from rltrain.mode.messages.warnings import other_rules
 from tests.env.scripted import Plain
 
 
@@ -161,3 +166,35 @@ def test_a_memory_that_single_transitions_cannot_teach_is_warned_of(small, tmp_p
 def test_the_warning_is_in_the_log_of_a_run(small):
     result = rltrain.train([*small, "total_env_steps=30"])
     assert "exploration falls until env step 75" in (result.run_dir / "train.log").read_text()
+
+
+NOW = {"backend": "native", "rules_version": "4"}
+
+
+def checkpoint_of(folder, environment):
+    facts = {} if environment is None else {"environment": environment}
+    (folder / "run.json").write_text(json.dumps(facts), encoding="utf-8")
+    return folder / "checkpoints" / "100"
+
+
+@pytest.mark.parametrize("key", ["rules", "rules_version"])
+def test_another_version_is_remarked_with_both_names(tmp_path, key):
+    trained = {"backend": "native", key: "smaclite"}
+    (remark,) = other_rules(checkpoint_of(tmp_path, trained), NOW)
+    assert "version smaclite" in remark
+    assert "version 4" in remark
+
+
+def test_of_a_long_version_the_beginning_is_shown(tmp_path):
+    trained = {**NOW, "rules_version": "A" * 300_000}
+    (remark,) = other_rules(checkpoint_of(tmp_path, trained), NOW)
+    assert len(remark) < 500
+
+
+@pytest.mark.parametrize(
+    "trained",
+    [NOW, {**NOW, "rules_version": "3, 4"}, {"backend": "sc2"}, {"backend": "native"}, None],
+)
+def test_the_same_version_the_game_and_unknown_runs_are_not_remarked(tmp_path, trained):
+    assert other_rules(checkpoint_of(tmp_path, trained), NOW) == ()
+    assert other_rules(checkpoint_of(tmp_path, trained), {}) == ()
