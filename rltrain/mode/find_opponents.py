@@ -32,13 +32,17 @@ def with_opponents(settings: Settings, run_dir: Path | None = None) -> Settings:
         CheckpointError: there is none, or it cannot be trusted.
         UsageError: one has no name, or two of training and of tests have the same.
     """
-    tested, trains = tested_against(settings, run_dir), settings.run.mode == "train"
-    named = {tested, *(settings.opponent_weights(training=True) if trains else ())}
+    run, training = settings.run, settings.opponent_weights(training=True)
+    two_teams = bool(settings.plain["env"].get("team"))
+    tested = played_in_tests(run.test.opponent, training, two_teams)
+    if tested == SELF and run_dir is not None:  # the run is over
+        tested = str(newest_snapshot(run_dir))
+    named = {tested, *(training if run.mode == "train" else ())}
     if named == {BUILTIN}:
         return settings
-    test = replace(settings.run.test, opponent=tested)
+    test = replace(run.test, opponent=tested)
     plain = {**settings.plain, "test": {**settings.plain["test"], "opponent": tested}}
-    settings = replace(settings, run=replace(settings.run, test=test), plain=plain)
+    settings = replace(settings, run=replace(run, test=test), plain=plain)
     if not all(map(str.strip, named)):
         raise UsageError(
             "An opponent has no name: expected a policy such as closest, the path of a checkpoint, "
@@ -58,28 +62,27 @@ def with_opponents(settings: Settings, run_dir: Path | None = None) -> Settings:
     return replace(settings, opponent_folders=folders, remarks=remarks)
 
 
-def tested_against(settings: Settings, run_dir: Path | None) -> str:
-    """Who plays the other side in tests, ``played_in_tests``. The newest snapshot of a run that is
-    over is a checkpoint.
+def newest_snapshot(run_dir: Path) -> Path:
+    """The newest snapshot of a run's agents.
+
+    Raises:
+        CheckpointError: it is damaged.
+        UsageError: there is none.
     """
-    tested, training = settings.run.test.opponent, settings.opponent_weights(training=True)
-    tested = played_in_tests(tested, training, bool(settings.plain["env"].get("team")))
-    if tested == SELF and run_dir is not None:
-        snapshots = [run_dir / POOL / str(step) for step in list_steps(run_dir / POOL)]
-        if not snapshots:
-            raise UsageError(
-                f"test.opponent=self: there is no snapshot of the agents in {run_dir / POOL}. Type "
-                "test.opponent=builtin, a scripted policy or the path of a checkpoint."
-            )
-        try:
-            checked_manifest(snapshots[0])
-        except CheckpointError as error:
-            other = quote(str(snapshots[1])) if snapshots[1:] else BUILTIN
-            raise CheckpointError(
-                f"test.opponent=self: {error} Type test.opponent={other} instead."
-            ) from error
-        tested = str(snapshots[0])
-    return tested
+    snapshots = [run_dir / POOL / str(step) for step in list_steps(run_dir / POOL)]
+    if not snapshots:
+        raise UsageError(
+            f"test.opponent=self: there is no snapshot of the agents in {run_dir / POOL}. Type "
+            "test.opponent=builtin, a scripted policy or the path of a checkpoint."
+        )
+    try:
+        checked_manifest(snapshots[0])
+    except CheckpointError as error:
+        other = quote(str(snapshots[1])) if snapshots[1:] else BUILTIN
+        raise CheckpointError(
+            f"test.opponent=self: {error} Type test.opponent={other} instead."
+        ) from error
+    return snapshots[0]
 
 
 def require_kept(settings: Settings, run_dir: Path) -> None:

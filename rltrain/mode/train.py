@@ -237,29 +237,23 @@ def built(
     loggers: Loggers | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Trainer:
-    """A trainer, with what its parts refuse put as a usage error."""
+    """A trainer, with what its parts refuse put as a usage error, and the order of agents of what
+    it will resume from: a checkpoint of its own folder, or that of ``checkpoint=``.
+    """
     set_allocator_policy()
-    settings = in_order(settings, run_dir)
+    run, checkpoints = settings.run, run_dir / "checkpoints"
+    if (newest := checkpoint.newest_full(checkpoints)) is not None:
+        settings = ordered_as_saved(settings, checkpoints / str(newest))
+    elif run.checkpoint is not None and run.mode == "train":
+        source = find_checkpoint(run.checkpoint, run.load_step)
+        settings = ordered_as_saved(settings, source.folder)
     build: Callable[..., Trainer] = build_trainer
-    if settings.run.dataset.read is not None and settings.ranks is None:
+    if run.dataset.read is not None and settings.ranks is None:
         from rltrain.assemble.offline import build_offline_trainer
 
         build = build_offline_trainer
     with usage_errors(), TorchRandom():
         return build(settings, run_dir, loggers or Loggers([]), callbacks)
-
-
-def in_order(settings: Settings, run_dir: Path) -> Settings:
-    """The settings with the order of agents of what the trainer will resume from: a checkpoint of
-    its own folder, or that of ``checkpoint=``.
-    """
-    newest = checkpoint.newest_full(run_dir / "checkpoints")
-    if newest is not None:
-        return ordered_as_saved(settings, run_dir / "checkpoints" / str(newest))
-    if settings.run.checkpoint is None or settings.run.mode != "train":
-        return settings
-    source = find_checkpoint(settings.run.checkpoint, settings.run.load_step)
-    return ordered_as_saved(settings, source.folder)
 
 
 def initialize(trainer: Trainer, settings: Settings) -> str | None:

@@ -18,7 +18,7 @@ from rltrain.config.combinations import Facts
 from rltrain.config.overrides import jobs, parse
 from rltrain.config.show.help import help_text
 from rltrain.errors import UsageError
-from rltrain.mode.messages.warnings import opponent_facts
+from rltrain.mode.messages.warnings import env_facts
 from tests.marks import slow_except
 from tests.pages import read_page
 
@@ -122,8 +122,9 @@ def test_a_documented_command_composes(line):
     if is_short(settings) and not line.startswith("-m"):
         assert line in LEVELS, "a short command of one agent needs a level that it reaches"
     if settings.run.mode == "train":
-        playing = opponent_facts(settings, {"backend": "native"}, training=True)
-        facts = Facts(settings.plain, choices=settings.choices, **playing)
+        spec = {"obs_shape": (), "obs_space": None, "agents": None}
+        facts = env_facts(settings, spec, {"backend": "native"}, training=True)
+        facts = Facts(settings.plain, choices=settings.choices, **facts)
         assert [*facts.unread(settings.typed)] == []
 
 

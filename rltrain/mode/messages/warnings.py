@@ -37,16 +37,13 @@ def warn(settings: Settings, trainer: Trainer) -> None:
 
 def warnings(settings: Settings, trainer: Trainer) -> Iterator[str]:
     """Yield every warning that applies."""
-    spec = trainer.about[SPEC]
     facts = Facts(
         settings.plain,
         choices=settings.choices,
         agents=trainer.learner.online.agents,
-        spec=spec,
         **exploration_facts(settings, trainer),
         **target_facts(settings),
-        **observation_facts(spec),
-        **opponent_facts(settings, trainer.rollout.about, training=True),
+        **env_facts(settings, trainer.about[SPEC], trainer.rollout.about, training=True),
         two_sided_training=settings.is_two_sided(training=True),
         two_sided_tests=settings.is_two_sided(training=False),
         time_steps=trainer.steps_per_collect,
@@ -72,13 +69,10 @@ def remarks_on_tests(
     folders = [*([source.folder] if source else []), *settings.opponent_folders.values()]
     rules = (text for folder in folders for text in other_rules(folder, rollout.about))
     chosen = (*(source.remarks if source else ()), *settings.remarks)
-    spec = rollout.env.spec.record
     facts = Facts(
         overlaid(settings.plain, asdict(settings.run)),
         choices=settings.choices,
-        spec=spec,
-        **observation_facts(spec),
-        **opponent_facts(settings, rollout.about, training=False),
+        **env_facts(settings, rollout.env.spec.record, rollout.about, training=False),
     )
     return (*chosen, *rules, *unread(settings, facts))
 
@@ -137,22 +131,19 @@ def target_facts(settings: Settings) -> dict[str, object]:
     }
 
 
-def opponent_facts(
-    settings: Settings, about: Mapping[str, Any], *, training: bool
+def env_facts(
+    settings: Settings, spec: SpecRecord, about: Mapping[str, Any], *, training: bool
 ) -> dict[str, object]:
-    """Return what is played, and the opponents."""
+    """Return what is played, the opponents, which observations there are, and whether they, or
+    parts of them, are images.
+    """
     opponents = {*settings.opponent_weights(training=training)}
+    shape, space = spec["obs_shape"], spec["obs_space"] or {}
     return {
         "played": about,
         "plays_itself": SELF in opponents,
         "commanded": training and not opponents <= {BUILTIN, "random"},
-    }
-
-
-def observation_facts(spec: SpecRecord) -> dict[str, object]:
-    """Return which observations there are, and whether they, or parts of them, are images."""
-    shape, space = spec["obs_shape"], spec["obs_space"] or {}
-    return {
+        "spec": spec,
         "image": "×".join(map(str, shape)) if len(shape) == 3 else None,
         "image_keys": any({"channels", "high"} <= set(one) for _, one in space.get("dict", [])),
         "masks": ", ".join(mask_entries(space)) or None,
