@@ -8,12 +8,16 @@ exit code ends the others.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
 import threading
+import time
 import traceback
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import suppress
+from contextvars import Context
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -28,8 +32,13 @@ if TYPE_CHECKING:
     from rltrain.mode.signals import Interrupts
     from rltrain.trainer import Trainer
 
+log = logging.getLogger("rltrain")
 BETWEEN, FAIL_FAST = "--", "--fail-fast="
 """Arguments that are not overrides."""
+TURN = 0.01
+"""Seconds. While a GPU computes what one run has launched, the next one continues."""
+Run = Generator[None, None, int]
+"""A run with breaks, in which others train; returns its exit code."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -55,8 +64,6 @@ def train(n_jobs: int, arguments: Sequence[str]) -> int:
     commands = [overrides[i + 1 : j] for i, j in pairwise([-1, *ends])]
     if len(commands) == 1:
         return to_its_end(run_job)(n_jobs, commands[0])
-    from rltrain.mode.sweep.turns import run_in_turns, train_in_turns
-
     begin = [partial(run_job, n_jobs, command, train_in_turns) for command in commands]
     return run_in_turns(begin, [int(code) for each in failures for code in each.split(",")])
 
@@ -66,7 +73,7 @@ def run_job(
     overrides: Sequence[str],
     train: Callable[[Trainer], Iterable[None]] | None = None,
     interrupts: Interrupts | None = None,
-) -> Generator[None, None, int]:
+) -> Run:
     """Begin the run or, with ``resume=``, continue it; returns its exit code. Arguments as of
     ``training``.
     """
@@ -99,6 +106,79 @@ def run_job(
     except Exception as error:
         return report_failure(run_dir, error)
     return result.exit_code
+
+
+def train_in_turns(trainer: Trainer) -> Iterator[None]:
+    """Train as ``Trainer.train`` does, with a break after every turn. On a GPU, in a CUDA stream of
+    its own.
+    """
+    import torch
+
+    from rltrain.common.machine.time_and_memory import cpu_seconds
+
+    over, stream, ahead = False, None, 1
+    if trainer.learner.gradient_step.weights.is_cuda:
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+    while not over:
+        with torch.cuda.stream(stream), trainer.reporting_exceptions():
+            trainer.start()
+            begun = time.monotonic()
+            trainer.run(min(trainer.clock.env_steps + ahead, trainer.total_env_steps))
+            passed = max(time.monotonic() - begun, 1e-9)
+            ahead = max(1, min(2 * ahead, int(ahead * TURN / passed)))
+            over = trainer.stopping is not None
+            over |= trainer.clock.env_steps >= trainer.total_env_steps
+            if over:
+                trainer.end()
+        if not over:
+            used = cpu_seconds()
+            try:
+                yield
+            except KeyboardInterrupt:
+                with trainer.reporting_exceptions():
+                    raise
+            trainer.usage.cpu_begun += cpu_seconds() - used
+
+
+def run_in_turns(begin: Sequence[Callable[[Interrupts], Run]], failures: Sequence[int] = ()) -> int:
+    """Carry out runs until all have ended; returns the worst of their exit codes.
+
+    Args:
+        begin: makes each run, given what stops it.
+        failures: exit codes of a run that stop the others.
+    """
+    from rltrain.mode.signals import Interrupts, handling
+    from rltrain.mode.sweep.summary import worst
+
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    interrupts, codes = Interrupts(), []
+    with handling(interrupts.handle):
+        waiting = [(Context(), make(interrupts)) for make in begin]
+        try:
+            while waiting:
+                for turn in [*waiting]:
+                    context, run = turn
+                    try:
+                        context.run(next, run)
+                        continue
+                    except StopIteration as ended:
+                        code = ended.value
+                    except SystemExit as left:  # of code that is not ours
+                        code = left.code if isinstance(left.code, int) else 1
+                    codes.append(code)
+                    waiting.remove(turn)
+                    if code in failures and not interrupts.caught:
+                        os.kill(os.getpid(), signal.SIGTERM)
+                    if len(interrupts.caught) > 1:  # the run whose turn it was has ended at once
+                        raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            for context, run in waiting:
+                with suppress(KeyboardInterrupt, StopIteration):
+                    context.run(run.throw, KeyboardInterrupt())
+            codes.append(interrupts.exit_code)
+    return worst(codes)
 
 
 def run_in_process(settings: Settings, run_dir: Path, n_jobs: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from rltrain.common import files
 from rltrain.common.files import absolute_path, made, require_plain
+from rltrain.common.json_text import flat
 from rltrain.common.machine.places import require_no_folders
 from rltrain.common.machine.streams import say
 from rltrain.config.compose import compose_checked
@@ -36,7 +38,9 @@ from rltrain.mode.sweep.processes import Processes, shares
 from rltrain.mode.sweep.saved import job_command, saved_jobs, type_again
 from rltrain.mode.sweep.summary import FILE as RESULTS
 from rltrain.mode.sweep.summary import summarize
-from rltrain.mode.sweep.turns import batches, require_batches
+
+OWN = ("seed", "name", "dataset.write")
+"""Keys in which the runs of a batch may differ."""
 
 
 def begin(overrides: Sequence[str], settings: Sequence[Settings]) -> int:
@@ -238,6 +242,32 @@ class Local:
         self.stopped, self.refused = processes.stopped, processes.refused
         if processes.stopping:
             raise KeyboardInterrupt
+
+
+def batches(jobs: Mapping[SweepJob, Settings]) -> list[tuple[SweepJob, ...]]:
+    """The jobs that differ in their seed alone, together."""
+    together: dict[str, list[SweepJob]] = {}
+    for job, settings in jobs.items():
+        together.setdefault(json.dumps(apart_from_seed(settings)), []).append(job)
+    return [*map(tuple, together.values())]
+
+
+def apart_from_seed(settings: Settings) -> dict[str, object]:
+    """The resolved configuration by key, without what may differ in a batch."""
+    return {key: value for key, value in flat(settings.record).items() if key not in OWN}
+
+
+def require_batches(settings: Sequence[Settings]) -> None:
+    """UsageError if no two runs of a sweep differ in their seed alone."""
+    ours = [apart_from_seed(each) for each in settings]
+    if all(a != b for i, a in enumerate(ours) for b in ours[:i]):
+        differ = sorted({k for a in ours for k in a.keys() | ours[0] if a.get(k) != ours[0].get(k)})
+        found = f"the runs differ in {', '.join(differ[:5])}" if differ else "there is one run"
+        raise UsageError(
+            "sweep.batch_seeds=true trains the runs of a sweep that differ in their seed alone in "
+            f"one process, but {found}. Type several seeds, such as seed=1,2,3, or "
+            "sweep.batch_seeds=false."
+        )
 
 
 def ended_by(stop: KeyboardInterrupt) -> str | None:
