@@ -34,8 +34,8 @@ from rltrain.config.schema import Settings
 from rltrain.errors import SIGNAL_CODES, UsageError, failure, memory_errors, usage_errors
 from rltrain.mode import evaluate as evaluation
 from rltrain.mode.find_run import chosen_again
+from rltrain.mode.match.agents import requested
 from rltrain.mode.match.match_results import Match
-from rltrain.mode.match.request import requested
 from rltrain.mode.match.round_robin import match as play_match
 from rltrain.mode.resume_settings import resumed_settings
 from rltrain.mode.run_folder import new_run_dir

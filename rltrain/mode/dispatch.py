@@ -199,7 +199,7 @@ def report_mode(overrides: Sequence[str]) -> None:
 
 def match_mode(overrides: Sequence[str]) -> None:
     """Let agents play each other, on both sides."""
-    from rltrain.mode.match.request import requested
+    from rltrain.mode.match.agents import requested
 
     request = requested(overrides)
     from rltrain.mode.match.match_results import show

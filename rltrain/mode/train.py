@@ -115,8 +115,11 @@ def training(
     """
     settings = with_opponents(settings)
     require_kept(settings, run_dir)
-    if settings.ranks is not None and other_rank():
-        return Result(run_dir, exit_code=run_rank(settings, run_dir, resume=resume))
+    if settings.ranks is not None:
+        from rltrain.hardware.ddp.ranks import torchrun_ranks
+
+        if torchrun_ranks()[0] > 0:  # another process of torchrun writes the files of this run
+            return Result(run_dir, exit_code=run_rank(settings, run_dir, resume=resume))
     if not resume:
         require_new(run_dir, NEW_FOLDER if job is None else OF_SWEEP)
         if settings.run.dataset.write is not None:
@@ -298,15 +301,6 @@ def has_begun(run_dir: Path, settings: Settings) -> bool:
     log.warning("the run had no checkpoint to resume from: it starts again at env step 0.")
     clear_folder(run_dir, settings)
     return False
-
-
-def other_rank() -> bool:
-    """Whether another process of torchrun writes the files of this run; UsageError if torchrun did
-    not start this one.
-    """
-    from rltrain.hardware.ddp.ranks import torchrun_ranks
-
-    return torchrun_ranks()[0] > 0
 
 
 def run_rank(settings: Settings, run_dir: Path, *, resume: bool) -> int:

@@ -1,4 +1,6 @@
-"""The agents of a match: what was typed, opened and compared before anything is played."""
+"""The agents of a match: what was typed, opened and compared before anything is played. PyTorch is
+imported when the first one is opened.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,15 @@ from typing import Any
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.opponent_files import BUILTIN, SCRIPTED, is_checkpoint, opponent_name
 from rltrain.config.compose import compose_single
-from rltrain.config.overrides import Leaves, leaves
+from rltrain.config.overrides import Leaves, leaves, require_one_value, typed_list, typed_value
 from rltrain.config.schema import Settings
 from rltrain.config.validate.checker import check
 from rltrain.errors import UsageError
-from rltrain.mode.evaluate import open_checkpoint
 
+MANY = 1_000
+"""From this many pairings on, a number of battles has to be typed."""
+OWN = ("mode", "match.battles", "checkpoints")
+"""Keys of the match itself."""
 DEFAULTS = ("seed=0", "test.epsilon=0", "test.n_workers=null")
 """Settings of all agents, unless others are typed."""
 IN_THE_LIST = "all agents of a match are in checkpoints='[A, B, builtin, closest]'"
@@ -53,6 +58,40 @@ class MatchAgent:
         return replace(self, source=replace(self.source, folder=parent / self.name))
 
 
+def requested(overrides: Sequence[str]) -> tuple[list[str], int, list[str]]:
+    """The match that was typed: its agents, the battles of each pairing, and the other overrides.
+
+    Raises:
+        UsageError: too few or too many agents, one of them twice, or an odd number of battles.
+    """
+    require_one_value(overrides)
+    others = [override for override in overrides if override.partition("=")[0] not in OWN]
+    _, settings = compose_single([override for override in overrides if override not in others])
+    agents, battles = typed_list(settings.run.checkpoints or "[]"), settings.run.match.battles
+    n = len(agents)
+    if n < 2:
+        raise UsageError(
+            f"A match has two agents or more, got {n}: type checkpoints='[A, B, builtin, closest]' "
+            "with paths of checkpoints, names of scripted policies, and builtin for the enemies of "
+            "the environment itself."
+        )
+    if several := [name for name, times in Counter(agents).items() if times > 1]:
+        raise UsageError(f"checkpoints: {several[0]} is listed twice. Keep one of them.")
+    pairings = n * (n - 1) // 2
+    if pairings >= MANY and typed_value(overrides, "match.battles") is None:
+        raise UsageError(
+            f"{n} agents are {pairings:,} pairings, with match.battles={battles} "
+            f"{pairings * battles:,} battles: type match.battles=N if you mean that, or leave out "
+            "some agents."
+        )
+    if battles % 2 and n - (BUILTIN in agents) > 1:
+        raise UsageError(
+            f"match.battles={battles}: the agents of a pairing play half of the battles on each "
+            "side. Expected an even number."
+        )
+    return agents, battles, others
+
+
 def open_agents(typed: Sequence[str], overrides: Sequence[str]) -> list[MatchAgent]:
     """The agents that were typed, all with the same environment.
 
@@ -60,6 +99,8 @@ def open_agents(typed: Sequence[str], overrides: Sequence[str]) -> list[MatchAge
         CheckpointError: a checkpoint that is not there or cannot be trusted.
         UsageError: an unknown name, or agents that cannot play each other.
     """
+    from rltrain.mode.evaluate import open_checkpoint
+
     keys = {override.lstrip("+~").partition("=")[0]: override for override in overrides}
     for key, instead in NOT_TYPED.items():
         if key in keys:

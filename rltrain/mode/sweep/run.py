@@ -84,7 +84,8 @@ def begin(overrides: Sequence[str], settings: Sequence[Settings]) -> int:
         if other is None:
             with local.stoppable():
                 start()
-                local.launch(jobs)
+                waiting = [job for job in local.list_jobs(jobs) if not job.finished]
+                local.run({job: compose_checked(job.overrides).settings() for job in waiting})
         else:
             local.run_elsewhere(jobs, start, other)
         return summarize(local.plan, local.stopped, local.refused)
@@ -171,11 +172,6 @@ class Local:
             yield
         except KeyboardInterrupt as stop:
             self.stopped = self.stopped or ended_by(stop)
-
-    def launch(self, jobs: Jobs) -> None:
-        """Run jobs that have not finished before; KeyboardInterrupt if the sweep was stopped."""
-        waiting = [job for job in self.list_jobs(jobs) if not job.finished]
-        self.run({job: compose_checked(job.overrides).settings() for job in waiting})
 
     def list_jobs(self, jobs: Jobs) -> list[SweepJob]:
         """Add jobs to the plan and its file; CheckpointError if the folder of one holds another."""

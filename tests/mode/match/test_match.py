@@ -16,7 +16,7 @@ from rltrain.common.machine import places
 from rltrain.errors import CheckpointError, StorageError, UsageError
 from rltrain.main import run
 from rltrain.mode.match import round_robin
-from rltrain.mode.match.request import requested
+from rltrain.mode.match.agents import requested
 from tests.helpers import read_only
 from tests.integration.promises.states import BATTLE, COMMON, typed_words
 from tests.pages import read_page
