@@ -24,7 +24,7 @@ from tests.env.scripted import Sampled
 from tests.env.team.scripted import Scripted
 from tests.helpers import python
 from tests.integration.promises.envs import Images, Keys
-from tests.mode.exports import ONE_AGENT, saved
+from tests.mode.test_export_folder import ONE_AGENT, saved
 
 IMAGES = ["env=gymnasium", "algo/network=conv", "algo.network.filters=[[4,3,2]]"]
 IMAGES += ["algo.network.hidden_sizes=[8]", "hardware.threads=1", "env.frame_stack=2"]

@@ -1,14 +1,27 @@
-"""The folder of an export: what stands in its place, what kills left of others, what is kept."""
+"""The folder of an export: what stands in its place, what kills left of others, what is kept; runs
+whose weights are exported.
+"""
 
 import os
 from pathlib import Path
 
 import pytest
 
+import rltrain
 from rltrain.errors import StorageError, UsageError
 from rltrain.mode.export.network import SHIPPED, export
 from tests.helpers import full
-from tests.mode.exports import ONE_AGENT, saved
+
+ONE_AGENT = ["env=cartpole", "hardware.threads=1", "hardware.n_envs=1", "tuned=none"]
+
+
+def saved(overrides, folder, env=None):
+    """A run folder with the weights of the initialization."""
+    trainer = rltrain.make_trainer([*overrides, "test.n_envs=2"], run_dir=folder, env=env)
+    trainer.start()
+    trainer.save("weights")
+    trainer.close()
+    return folder
 
 
 @pytest.fixture

@@ -1,7 +1,10 @@
-"""Of a long text in the place of any value of a file, a message shows the beginning."""
+"""Of a long text in the place of any value of a file, a message shows the beginning; JSON that is
+nested too deep for what reads it is refused in one paragraph.
+"""
 
 import json
 import os
+import shutil
 from functools import reduce
 
 import pytest
@@ -9,20 +12,27 @@ import torch
 
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.fit import check_fits
-from rltrain.common.checkpoint.run_checkpoints import MANIFEST, own_digest, stored_manifest
-from rltrain.common.files import put_text
+from rltrain.common.checkpoint.run_checkpoints import (
+    MANIFEST,
+    own_digest,
+    seal,
+    stored_manifest,
+)
+from rltrain.common.files import DEEPEST, get_json, put_text
 from rltrain.config.catalog import SHIPPED
 from rltrain.config.compose import compose_checked
 from rltrain.errors import RltrainError, UsageError
+from rltrain.main import run
 from rltrain.mode.sweep.plan import SweepJob, plan_for
 from rltrain.mode.tune.command import begin
 from rltrain.mode.tune.trials import StudySetup, config_digest
 from rltrain.offline.shards import INDEX
+from tests.marks import each_once
 from tests.offline.hand_made import Env, play, writer
 from tests.offline.test_damaged_datasets import PAIR, changed, paths, read
 
 LONG = "x" * 20_000
-RUN = ("algo=dqn", "env=cartpole")
+DQN = ("algo=dqn", "env=cartpole")
 
 
 MANY = dict.fromkeys(map(str, range(1000)), 0)
@@ -113,7 +123,7 @@ def test_of_a_manifest_of_a_checkpoint(tmp_path):
 
 
 def test_of_a_sweep(tmp_path):
-    settings = [compose_checked(RUN).settings()]
+    settings = [compose_checked(DQN).settings()]
     begin_sweep = lambda: plan_for(("seed=1",), settings, tmp_path / "s")  # noqa: E731
     plan, _ = begin_sweep()
     plan.with_jobs([SweepJob(plan.folder / "0", ("seed=1",))]).write()
@@ -122,8 +132,8 @@ def test_of_a_sweep(tmp_path):
 
 
 def test_of_a_study(own_folder):
-    run = compose_checked([*RUN, "tune.space=[{key: seed, low: 1, high: 5}]"]).settings().run
-    job = StudySetup(own_folder / "t", RUN, (), run, config_digest(RUN))
+    run = compose_checked([*DQN, "tune.space=[{key: seed, low: 1, high: 5}]"]).settings().run
+    job = StudySetup(own_folder / "t", DQN, (), run, config_digest(DQN))
     begin(job)
     path = own_folder / "t/study.json"
     texts = [json.dumps(tree) for tree in damaged(json.loads(path.read_text()))]
@@ -135,7 +145,7 @@ def test_of_a_journal_of_a_study(tmp_path):
     from rltrain.mode.tune.study import next_trial, open_study, require_trials, suggest, trial_dir
     from tests.mode.tune.test_study_journal import SPACE
 
-    run = compose_checked([*RUN]).settings().run
+    run = compose_checked([*DQN]).settings().run
     study = open_study(tmp_path, run)
     trial, lock = next_trial(study, tmp_path, run)
     suggest(study, trial, SPACE, run)
@@ -152,3 +162,74 @@ def test_of_a_journal_of_a_study(tmp_path):
         for tree in damaged(json.loads(line))
     ]
     require_short(path, texts, lambda: require_trials(tmp_path, run, SPACE))
+
+
+DEPTHS = (101, 330, 480, 940, 980, 100_000)
+COMMANDS = {
+    "resume": ("resume=r", "total_env_steps=165"),
+    "evaluate": ("mode=evaluate", "checkpoint=r", "test.episodes=1"),
+    "config": ("config=r", "total_env_steps=10", "logger=[]"),
+    "report": ("mode=report", "runs=r", "report.resamples=20"),
+    "sweep": ("resume=s",),
+    "dataset": ("env=two_step", "dataset.read=d", "total_env_steps=10", "logger=[]"),
+    "study": ("mode=tune", "algo=dqn", "env=cartpole", "tune.dir=t"),
+}
+RUN = ("resume", "evaluate", "config", "report")
+STEP = "checkpoints/162"
+FILES = {
+    **dict.fromkeys(("r/config.json", "r/run.json", "r/evaluation.json", "r/metrics.jsonl"), RUN),
+    **dict.fromkeys((f"r/{STEP}/{name}.json" for name in ("manifest", "model", "trainer")), RUN),
+    **dict.fromkeys((f"r/{STEP}/{name}.json" for name in ("config", "spec", "replay")), RUN),
+    "s/sweep.json": ("sweep",),
+    "d/dataset.json": ("dataset",),
+    "t/study.json": ("study",),
+}
+"""Files of a run, a sweep, a dataset and a study, and what reads them."""
+
+
+def deep(depth, kind):
+    """JSON of this depth, which no encoder writes."""
+    return "[" * depth + "]" * depth if kind == "list" else '{"a":' * depth + "1" + "}" * depth
+
+
+def put_deep(path, text):
+    """Add a key to an object in a JSON file, below the root."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    before = path.read_text().strip() if path.exists() else "{}"
+    more = ", " if before != "{}" else ""
+    path.write_text(f'{before[:-1]}{more}"deep": {text}}}\n')
+
+
+@pytest.mark.usefixtures("figures_not_drawn")
+@each_once(file=FILES, depth=DEPTHS, kind=["list", "object"])
+def test_deep_json_is_answered_in_one_paragraph(trained_once, own_folder, file, depth, kind):
+    path, text = own_folder / file, deep(depth, kind)
+    for command in FILES[file]:
+        shutil.rmtree("r", ignore_errors=True)
+        shutil.copytree(trained_once, "r")
+        put_deep(path, text)
+        if path.name == "manifest.json":
+            if depth < 400:
+                manifest = json.loads(path.read_text())
+                path.write_text(json.dumps(manifest | {"sha256": own_digest(manifest)}))
+        elif path.parent.name.isdecimal():
+            seal(path.parent, "full")
+        try:
+            code, said = run(COMMANDS[command]), ""
+        except RltrainError as error:
+            code, said = error.exit_code, str(error)
+        assert code in (0, 2, 3)
+        assert "\n" not in said
+        assert len(said) < 1_000
+        read = not file.startswith("r/") or (file == "r/config.json" and command != "evaluate")
+        assert code or not read
+
+
+@pytest.mark.parametrize("kind", ["list", "object"])
+def test_the_depth_of_a_file_is_bounded(tmp_path, kind):
+    path = tmp_path / "a.json"
+    path.write_text(deep(DEEPEST, kind))
+    get_json(path)
+    path.write_text(deep(DEEPEST + 1, kind))
+    with pytest.raises(ValueError, match=f"nested more than {DEEPEST} deep"):
+        get_json(path)

@@ -93,7 +93,7 @@ def test_before_there_is_a_trainer_a_signal_stops_at_once(
         ("rltrain.mode.dispatch.compose_single", ["mode=report"]),
         ("rltrain.mode.dispatch.compose_checked", ["-m", "env=two_step", "seed=1,2"]),
         ("rltrain.mode.sweep.run.sweeper_for", ["-m", "env=two_step", "seed=1,2"]),
-        ("rltrain.mode.sweep.run.Local.launch", ["-m", "env=two_step", "seed=1,2"]),
+        ("rltrain.mode.sweep.run.Local.list_jobs", ["-m", "env=two_step", "seed=1,2"]),
     ],
 )
 def test_a_signal_before_the_first_run_has_its_exit_code(

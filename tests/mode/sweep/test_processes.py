@@ -1,17 +1,27 @@
-"""The jobs of a sweep as processes: how many at once, crashes, signals."""
+"""The jobs of a sweep as processes: how many at once, crashes, signals; the cores and GPUs that are
+divided among them; one command at a time in the folder of a sweep.
+"""
 
 import io
 import json
 import os
+import platform
 import signal
+import subprocess
 import sys
 from contextlib import nullcontext
 
 import pytest
+import torch
 
+from rltrain.config.compose import compose_checked
+from rltrain.errors import UsageError
 from rltrain.logger.screen import Screen
 from rltrain.mode.run_folder import run_lock
-from rltrain.mode.sweep.processes import Processes
+from rltrain.mode.sweep import processes as room
+from rltrain.mode.sweep import run
+from rltrain.mode.sweep.processes import Processes, shares
+from rltrain.mode.sweep.run import locked
 from tests.mode.sweep.jobs import jobs, processes
 
 
@@ -157,3 +167,66 @@ def test_lines_of_jobs_are_passed_on_whole(own_folder):
     ours.run([job])
     assert ours.screen.file.getvalue() == "place 0\n[0_say] test " + "x" * 50 + "\n"
     assert ours.errors.file.getvalue() == "[0_say] warning: [y]\n"
+
+
+def settings(n, *overrides):
+    return [compose_checked(["env=two_step", *overrides]).settings()] * n
+
+
+@pytest.mark.parametrize(
+    ("cores", "jobs", "typed", "at_once", "threads"),
+    [
+        (4, "auto", [], 4, ["hardware.threads=1"]),  # recurrent agents take 2 by themselves
+        (16, "auto", [], 6, []),
+        (4, "auto", ["hardware.threads=2"], 2, []),
+        (2, "auto", ["hardware.threads=3"], 1, []),
+        (2, 6, [], 6, ["hardware.threads=1"]),
+        (16, 100, [], 6, []),
+    ],
+)
+def test_cores_are_divided(monkeypatch, cores, jobs, typed, at_once, threads):
+    monkeypatch.setattr(room, "available_cores", lambda: cores)
+    share = shares(jobs, settings(6, "hardware=cpu", *typed))
+    assert (share.at_once, share.gpus) == (at_once, ())
+    assert share.overrides(settings(1, "hardware=cpu", *typed)[0]) == threads
+    assert share.environment(0) == {}
+
+
+@pytest.mark.parametrize(
+    ("visible", "gpus"),
+    [(None, ("0", "1")), ("3, 5", ("3", "5")), ("GPU-a,GPU-b", ("GPU-a", "GPU-b"))],
+)
+def test_gpus_are_taken_in_turn(monkeypatch, visible, gpus):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    share = shares("auto", settings(6))
+    assert (share.at_once, share.gpus) == (2, gpus)
+    four = shares(4, settings(6))
+    taken = [four.environment(place)["CUDA_VISIBLE_DEVICES"] for place in range(4)]
+    assert taken == [*gpus, *gpus]
+
+
+def test_a_second_command_in_the_folder_is_refused(own_folder):
+    with locked(own_folder / "s"), pytest.raises(UsageError, match="is running already"):
+        locked(own_folder / "s").__enter__()
+    with locked(own_folder / "s"):
+        pass
+
+
+def test_after_a_killed_command_the_end_of_its_jobs_is_awaited(own_folder, monkeypatch):
+    ends = "import sys; sys.stdin.read(); open('s/saved', 'w')"
+    with locked(own_folder / "s") as lock:
+        job = subprocess.Popen([sys.executable, "-c", ends], stdin=subprocess.PIPE, pass_fds=[lock])
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    (own_folder / "s/.lock").write_text(f"{platform.node()} {ended.pid}")
+    messages = []
+    monkeypatch.setattr(run, "say", lambda text: (messages.append(text), job.stdin.close()))
+    with locked(own_folder / "s") as lock:
+        assert lock is not None
+        assert (own_folder / "s/saved").exists()
+    assert "Waiting until the runs" in messages[0]
+    job.wait()

@@ -1,9 +1,19 @@
+"""Searches as commands: interrupted and continued, refused, and signals to the first process of one
+with several.
+"""
+
 import csv
 import json
+import os
 import re
+import signal
+import subprocess
 import sys
+import time
+from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 
 pytest.importorskip("optuna")
@@ -14,6 +24,7 @@ from rltrain.common.files import require_empty
 from rltrain.errors import UsageError
 from rltrain.main import run
 from rltrain.mode.tune.command import begin
+from tests.marks import slow_except
 from tests.mode.tune.test_trials import study_of
 
 TINY = [
@@ -204,3 +215,60 @@ def test_a_damaged_study_is_named(tmp_path, text):
     (tmp_path / "study/study.json").write_text(text, encoding="utf-8")
     with pytest.raises(UsageError, match=r"study\.json is not a valid study: .* Type tune\.dir"):
         run(TINY)
+
+
+CODES = {"SIGUSR1": 85, "SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129, "SIGKILL": -9}
+STUDY = [
+    *("mode=tune", "algo=dqn", "env=cartpole", "total_env_steps=1e6", "test.interval=200"),
+    *("test.episodes=1", "test.n_envs=1", "algo.learning_starts=50", "hardware.threads=1"),
+    *("logger=[]", "tune.dir=study", "tune.jobs=2", "tune.trials=3"),
+]
+
+
+def begun_study():
+    """A study of two processes, in a process of its own."""
+    command = [sys.executable, "-m", "rltrain", *STUDY]
+    return subprocess.Popen(command, stdout=-3, stderr=subprocess.PIPE, text=True)
+
+
+def wait(until, seconds=120):
+    end = time.monotonic() + seconds
+    while not until():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.mark.usefixtures("no_nohup")
+@pytest.mark.parametrize("moment", ["begun", "importing"])
+@pytest.mark.parametrize("name", slow_except([], [*CODES]))
+def test_all_processes_stop_and_the_code_is_that_of_the_signal(name, moment, own_folder):
+    """Defects: Ctrl-C was ignored, SIGUSR1 and SIGKILL left the workers running, and SIGTERM
+    while they were importing ended with 241.
+    """
+    process = begun_study()
+    main = psutil.Process(process.pid)
+    if moment == "begun":
+        wait(lambda: len([*Path("study/trials").glob("*/metrics.jsonl")]) == 2)
+    else:
+        wait(lambda: len(main.children()) >= 2)
+    workers = main.children(recursive=True)
+    os.kill(process.pid, getattr(signal, name))
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == CODES[name]
+    assert "Traceback" not in error
+    wait(lambda: not any(w.is_running() and w.status() != "zombie" for w in workers), 30)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("no_nohup")
+def test_killed_processes_are_named(own_folder):
+    process = begun_study()
+    wait(lambda: len([*Path("study/trials").glob("*/metrics.jsonl")]) == 2)
+    for child in psutil.Process(process.pid).children():
+        if "spawn_main" in " ".join(child.cmdline()):
+            child.kill()
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 137
+    assert (
+        error.count("A process was killed by SIGKILL. The same command continues its trial.") == 1
+    )
