@@ -33,14 +33,7 @@ from rltrain.hardware.device import machine
 from rltrain.hardware.rollout import Rollout
 from rltrain.logger import curve
 from rltrain.logger.screen import Screen, plural, shown
-from rltrain.mode.evaluation_files import (
-    home,
-    recording_remarks,
-    recordings_folder,
-    results_folder,
-    unwritten,
-    write,
-)
+from rltrain.mode import evaluation_files
 from rltrain.mode.find_opponents import with_opponents
 from rltrain.mode.find_run import find_checkpoint, find_checkpoints
 from rltrain.mode.messages.warnings import remarks_on_tests
@@ -94,7 +87,7 @@ def settings_of(source: checkpoint.Found, overrides: Sequence[str], *, plays: bo
         tree, choices, changed = load_config(file, overrides, learns=False, env=plays)
     tree["mode"] = "evaluate"
     settings = replace(check(tree, choices, {}, overrides), typed=frozenset(changed))
-    settings = with_opponents(settings, home(source)) if plays else settings
+    settings = with_opponents(settings, evaluation_files.home(source)) if plays else settings
     if settings.algo is None:
         raise CheckpointError(f"{source.folder} has a policy without weights: nothing to load.")
     return settings
@@ -130,7 +123,7 @@ def evaluate_all(
             f"dataset.write={dataset} records the episodes of one checkpoint: leave it out, or "
             "name one with load_step=N."
         )
-    place, done, removed = home(every[0]), [], []
+    place, done, removed = evaluation_files.home(every[0]), [], []
     for source, own in zip(every, opened, strict=True):
         try:
             done.append(played(handed(own) if handed else own, source, place))
@@ -147,7 +140,7 @@ def evaluate_all(
     ]
     rows = [{"env_steps": one.step, **one.metrics} for one in done]
     with printing_what_is_lost(lambda: print_checkpoints(done)):
-        file = write(place, record)
+        file = evaluation_files.write(place, record)
         curve.save(file.with_name(CURVE), rows, done[0].record["what"])
         require_recordings(done)
     return [replace(one, path=file) for one in done]
@@ -157,19 +150,19 @@ def evaluated(
     settings: Settings, source: checkpoint.Found | None, overrides: Sequence[str] = ()
 ) -> Evaluation:
     """Play with a checkpoint or the scripted policy of ``algo``, count and write."""
-    evaluation = played(settings, source, home(source))
+    evaluation = played(settings, source, evaluation_files.home(source))
     record = {**evaluation.record, "overrides": [*overrides]}
     with printing_what_is_lost(lambda: print_episodes(evaluation)):
-        evaluation = replace(evaluation, record=record, path=write(evaluation.place, record))
+        file = evaluation_files.write(evaluation.place, record)
         require_recordings([evaluation])
-        return evaluation
+    return replace(evaluation, record=record, path=file)
 
 
 def require_recordings(done: Sequence[Evaluation]) -> None:
     """StorageError unless every recording was written."""
     for one in done:
         if one.place is not None and not one.complete:
-            raise unwritten(one.place / "recordings")
+            raise evaluation_files.unwritten(one.place / "recordings")
 
 
 @contextmanager
@@ -197,12 +190,12 @@ def played(settings: Settings, source: checkpoint.Found | None, place: Path | No
         if recorded == "html":
             name, instead = settings.choices["env"], "record=video for videos"
             require_drawing(rollout.env, name, "record=html", instead)
-            place = place or results_folder()
+            place = place or evaluation_files.results_folder()
             recorder = episode_recorder(settings, cast(Rollout, rollout), source, place)
         elif recorded:
             require_drawable(rollout.env, settings.choices["env"])
-            place = place or results_folder()
-            folder = recordings_folder(place, step)
+            place = place or evaluation_files.results_folder()
+            folder = evaluation_files.recordings_folder(place, step)
             recorder = make_recorder(rollout.env, folder, settings.run.test.episodes)
         began, watches = time.monotonic(), [] if recorder is None else [recorder]
         n, seed = settings.run.test.episodes, settings.run.seed
@@ -239,7 +232,7 @@ def played(settings: Settings, source: checkpoint.Found | None, place: Path | No
         for row in record["episodes"]:
             files = recorder.files[row["episode"]]
             row["files"] = [str(f).removeprefix(f"{place}/") for f in files]
-        remarks += recording_remarks(recorder)
+        remarks += evaluation_files.recording_remarks(recorder)
     complete = recorder is None or not recorder.disk.degraded
     return Evaluation(step, episodes, metrics, record, place, remarks, complete)
 
@@ -255,7 +248,7 @@ def episode_recorder(
             mixer = load_mixer(settings, rollout.env.spec, torch.device("cpu"), source.folder)
         except ValueError:
             remarks.append("The page has no values of the team: the mixer is a custom class.")
-    folder, n = recordings_folder(place), settings.run.test.episodes
+    folder, n = evaluation_files.recordings_folder(place), settings.run.test.episodes
     return EpisodeRecorder(folder, n, title, rollout.policy, mixer, remarks=remarks)
 
 

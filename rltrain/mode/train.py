@@ -34,25 +34,12 @@ from rltrain.logger.loggers import Loggers
 from rltrain.logger.metric_files import JsonLines
 from rltrain.logger.screen import PlainLines, Screen
 from rltrain.logger.train_log import TrainLog, train_log
+from rltrain.mode import run_folder
 from rltrain.mode.find_opponents import require_kept, with_opponents
 from rltrain.mode.find_run import chosen_again, find_checkpoint, to_its_end
 from rltrain.mode.messages.banner import JobName, banner, job_line, restart_note
 from rltrain.mode.messages.closing import conclusion
 from rltrain.mode.messages.warnings import other_rules, warn
-from rltrain.mode.run_folder import (
-    COPY,
-    NEW_FOLDER,
-    OF_SWEEP,
-    Journal,
-    Record,
-    clear_folder,
-    holds_run,
-    leave,
-    new_run,
-    now,
-    require_new,
-    run_lock,
-)
 from rltrain.mode.signals import Interrupts, handling
 from rltrain.offline.shards import require_free
 from rltrain.stage import Stage
@@ -121,7 +108,8 @@ def training(
         if torchrun_ranks()[0] > 0:  # another process of torchrun writes the files of this run
             return Result(run_dir, exit_code=run_rank(settings, run_dir, resume=resume))
     if not resume:
-        require_new(run_dir, NEW_FOLDER if job is None else OF_SWEEP)
+        advice = run_folder.NEW_FOLDER if job is None else run_folder.OF_SWEEP
+        run_folder.require_new(run_dir, advice)
         if settings.run.dataset.write is not None:
             require_free(absolute_path(settings.run.dataset.write))
     unseen = loud and not settings.logger.console and job is None
@@ -141,9 +129,9 @@ def training(
                 *([display] if loud else []),
             ]
         )
-        record = Record(run_dir, settings)
+        record = run_folder.Record(run_dir, settings)
         if resume:
-            stack.enter_context(run_lock(run_dir))
+            stack.enter_context(run_folder.run_lock(run_dir))
             checkpoint.restore_replaced(run_dir / "checkpoints")
             keep_log(run_dir)
         trainer = built(settings, run_dir, loggers, [record, *callbacks])
@@ -152,18 +140,18 @@ def training(
             origin = (restore if resume else initialize)(trainer, settings)
             if not resume:
                 with refused_writes(run_dir):
-                    stack.enter_context(new_run(run_dir, files or {}))
+                    stack.enter_context(run_folder.new_run(run_dir, files or {}))
                     keep_log(run_dir)
             interrupts.follow(trainer)
         except BaseException as error:
             stopped = isinstance(error, KeyboardInterrupt)
             code = interrupts.exit_code if stopped else find_exit_code(error)
             status = "interrupted" if stopped else "failed"
-            leave(record.path, os.getpid(), status=status, exit_code=code)
+            run_folder.leave(record.path, os.getpid(), status=status, exit_code=code)
             trainer.close()
             raise
         with recorded(trainer, record, loggers, interrupts):
-            with refused_writes(run_dir, COPY if resume else OTHER_FOLDER):
+            with refused_writes(run_dir, run_folder.COPY if resume else OTHER_FOLDER):
                 record.begin(trainer)
             if job is None:
                 screen.print(banner(settings, trainer, record.facts["plan"], origin))
@@ -188,7 +176,7 @@ run_training = to_its_end(training)
 
 @contextmanager
 def recorded(
-    trainer: Trainer, record: Record, loggers: Loggers, interrupts: Interrupts
+    trainer: Trainer, record: run_folder.Record, loggers: Loggers, interrupts: Interrupts
 ) -> Iterator[None]:
     """Context that records how training ends, and what went wrong, and closes trainer and loggers;
     no exception leaves it.
@@ -206,7 +194,7 @@ def recorded(
         gc.unfreeze()  # the process may continue, and shall not keep what this run leaves
     if trainer.interrupted:
         code, status = interrupts.exit_code, "interrupted"
-    ended = {"status": status, "exit_code": code, "finished": now()}
+    ended = {"status": status, "exit_code": code, "finished": run_folder.now()}
     tests = {name: record.facts[f"{name}_test"] for name in ("final", "best")}
     record.write(trainer, **ended)  # also if this process does not outlive what is closed
     with ExitStack() as closed:
@@ -220,11 +208,12 @@ def driven_trainer(settings: Settings, run_dir: Path) -> Trainer:
     settings = with_opponents(settings)
     require_kept(settings, run_dir)
     loggers = Loggers([JsonLines(run_dir / "metrics.jsonl")])
-    trainer = built(settings, run_dir, loggers, [Journal(run_dir, settings)])
+    trainer = built(settings, run_dir, loggers, [run_folder.Journal(run_dir, settings)])
     with closed_on_error("a trainer", [trainer]):
-        if holds_run(run_dir):
+        if run_folder.holds_run(run_dir):
             trainer.stage = Stage.OCCUPIED
-            with suppress(UsageError), run_lock(run_dir):  # else another process writes there
+            # else another process writes there
+            with suppress(UsageError), run_folder.run_lock(run_dir):
                 checkpoint.restore_replaced(run_dir / "checkpoints")
         else:
             require_empty(run_dir, "a run", "Choose another run_dir.")
@@ -299,7 +288,7 @@ def has_begun(run_dir: Path, settings: Settings) -> bool:
             "from. Delete it, and run the command with mode=import again."
         )
     log.warning("the run had no checkpoint to resume from: it starts again at env step 0.")
-    clear_folder(run_dir, settings)
+    run_folder.clear_folder(run_dir, settings)
     return False
 
 

@@ -14,14 +14,8 @@ from rltrain.common.checkpoint import Found
 from rltrain.config.schema import Settings
 from rltrain.interfaces import VectorEnv, Watch
 from rltrain.logger.screen import Screen
+from rltrain.mode import evaluation_files
 from rltrain.mode.evaluate import build
-from rltrain.mode.evaluation_files import (
-    home,
-    recording_remarks,
-    recordings_folder,
-    results_folder,
-    unwritten,
-)
 from rltrain.mode.messages.warnings import remarks_on_tests
 from rltrain.types import Clock, Episode
 from rltrain.video.blocks import Blocks
@@ -43,8 +37,8 @@ def watch(settings: Settings, source: Found | None) -> None:
     try:
         env, n = rollout.env, settings.run.test.episodes
         require_drawable(env, settings.choices["env"], "mode=watch", "mode=evaluate")
-        place = home(source) or results_folder()
-        folder = recordings_folder(place, source.step if source else 0)
+        place = evaluation_files.home(source) or evaluation_files.results_folder()
+        folder = evaluation_files.recordings_folder(place, source.step if source else 0)
         recorder, stage = make_recorder(env, folder, n), ImageDisplay(settings.title, n, screen)
         if not screen.is_terminal:
             screen.lines("The output is not a terminal, so episodes are only recorded.")
@@ -57,9 +51,11 @@ def watch(settings: Settings, source: Found | None) -> None:
             rollout.run_episodes(n, settings.run.seed, Clock(), [recorder, stage])
     finally:
         rollout.close()
-    screen.lines(*recording_remarks(recorder), *remarks_on_tests(settings, source, rollout))
+    screen.lines(
+        *evaluation_files.recording_remarks(recorder), *remarks_on_tests(settings, source, rollout)
+    )
     if recorder.disk.degraded:
-        raise unwritten(recorder.folder)
+        raise evaluation_files.unwritten(recorder.folder)
 
 
 class UnitCamera:

@@ -176,7 +176,7 @@ def test_a_signal_while_saving_says_what_is_kept(command, small, own_folder, cap
 
 
 MOMENTS = (
-    *("run_folder.require_new", "run_folder.put_text", "train.refused_writes", "train.banner"),
+    *("run_folder.run_lock", "run_folder.put_text", "train.refused_writes", "train.banner"),
     *("run_folder.link_latest", "run_folder.keep_opponents", "train.warn"),
     *("train.initialize", "run_folder.git_state", "run_folder.config_text"),
 )

@@ -28,7 +28,7 @@ def watched(folder, screen, monkeypatch):
     waited = []
     fakes = {
         "build": lambda *_: rollout(1),
-        "home": lambda _: folder,
+        "evaluation_files.home": lambda _: folder,
         "Screen": lambda: screen,
         "sleep": waited.append,
         "remarks_on_tests": lambda *_: (),
