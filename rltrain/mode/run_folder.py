@@ -215,7 +215,7 @@ class Record(Callback):
         for key, source in self.sources.items():
             keep_file(self.path.parent, key, source)
         self.sums = {key: digest(source) for key, source in self.sources.items()}
-        self.named = self.names()
+        self.named = self.names() if self.sources else {}
         keep_opponents(self.settings, self.path.parent)
         drop_temporary(self.path.parent, "config.json", "run.json", "README.md")
         self.write(trainer, plan=resource_plan(self.settings, trainer))
@@ -226,8 +226,8 @@ class Record(Callback):
 
     def names(self) -> dict[str, str]:
         """The files of the environment as they were typed, by key."""
-        text = config_text(self.settings, self.path.parent) if self.sources else "{}"
-        return {key: pick(json.loads(text), key) for key in self.sources}
+        config = json.loads(config_text(self.settings, self.path.parent))
+        return {key: pick(config, key) for key in self.sources}
 
     def load_state_dict(self, state: StateDict) -> None:
         """Compare the files of the environment, before a run continues.
@@ -237,8 +237,9 @@ class Record(Callback):
         """
         best = state["best"]
         self.best = {"test": read_test(best["test"]), "untrained": bool(best["untrained"])}
-        named = self.names()
-        for key, source in ({} if self.sums else self.sources).items():
+        sources = {} if self.sums else self.sources
+        named = self.names() if sources else {}
+        for key, source in sources.items():
             other_name = state["named"].get(key) != named[key]
             replaced = key.startswith("test.") and other_name  # a resume may choose others
             if state.get(key, found := digest(source)) != found and not replaced:

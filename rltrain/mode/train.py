@@ -39,7 +39,7 @@ from rltrain.mode.find_opponents import require_kept, with_opponents
 from rltrain.mode.find_run import chosen_again, find_checkpoint, to_its_end
 from rltrain.mode.messages.banner import JobName, banner, job_line, restart_note
 from rltrain.mode.messages.closing import conclusion
-from rltrain.mode.messages.warnings import other_rules, warn
+from rltrain.mode.messages.warnings import other_rules, warn, warnings
 from rltrain.mode.signals import Interrupts, handling
 from rltrain.offline.shards import require_free
 from rltrain.stage import Stage
@@ -157,7 +157,7 @@ def training(
                 screen.print(banner(settings, trainer, record.facts["plan"], origin))
             else:
                 screen.lines(job_line(settings, trainer, job))
-            warn(settings, trainer)
+            warn(warnings(settings, trainer))
             if loud:
                 display.follow(trainer)
             gc.freeze()  # what there is by now stays to the end of the run: it is not garbage
@@ -217,7 +217,7 @@ def driven_trainer(settings: Settings, run_dir: Path) -> Trainer:
                 checkpoint.restore_replaced(run_dir / "checkpoints")
         else:
             require_empty(run_dir, "a run", "Choose another run_dir.")
-        warn(settings, trainer)
+        warn(warnings(settings, trainer))
         initialize(trainer, settings)
         run_dir.mkdir(parents=True, exist_ok=True)
     return trainer
@@ -254,8 +254,7 @@ def initialize(trainer: Trainer, settings: Settings) -> str | None:
         return None
     source = find_checkpoint(settings.run.checkpoint, settings.run.load_step)
     trainer.load_weights(source.folder)
-    for remark in source.remarks + other_rules(source.folder, trainer.rollout.about):
-        log.warning("%s", remark)
+    warn(source.remarks + other_rules(source.folder, trainer.rollout.about))
     return f"{source.folder} (env step {source.step:,}): {restart_note(trainer, settings)}"
 
 
@@ -264,8 +263,7 @@ def restore(trainer: Trainer, settings: Settings) -> str | None:
     was ended before its first one starts again, from what it started from.
     """
     if trainer.on_first_rank(lambda: has_begun(trainer.run_dir, settings)):
-        for remark in trainer.restore(trainer.run_dir).remarks:
-            log.warning("%s", remark)
+        warn(trainer.restore(trainer.run_dir).remarks)
         steps, total = trainer.clock.env_steps, trainer.total_env_steps
         if total <= steps:
             log.warning(f"the run has {steps:,} env steps: nothing is trained up to {total:,}")

@@ -35,7 +35,7 @@ from rltrain.mode.evaluation_files import results_folder
 from rltrain.mode.find_run import chosen_again
 from rltrain.mode.match.agents import MatchAgent, open_agents, playing
 from rltrain.mode.match.match_results import PAGE, Match, as_json, pairing_row, write_page
-from rltrain.mode.messages.warnings import remarks_on_tests
+from rltrain.mode.messages.warnings import remarks_on_tests, warn
 from rltrain.mode.sweep.plan import digest
 from rltrain.report.ratings import Results, rate
 from rltrain.report.run_data import read_object
@@ -162,8 +162,7 @@ def require_able(agents: Sequence[MatchAgent], battles: int) -> tuple[JsonObject
                     "report: expected env=smac or env=smacv2. For the returns against another "
                     "agent type mode=evaluate checkpoint=PATH test.opponent=NAME."
                 )
-    for message in remarks:
-        log.warning("%s", message)
+    warn(remarks)
     return about, [*remarks]
 
 

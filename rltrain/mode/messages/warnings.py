@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -29,14 +29,15 @@ from rltrain.types import Clock, SpecRecord
 log = logging.getLogger("rltrain")
 
 
-def warn(settings: Settings, trainer: Trainer) -> None:
-    """Log every warning that applies."""
-    for message in (*settings.remarks, *warnings(settings, trainer)):
+def warn(messages: Iterable[str]) -> None:
+    """Log warnings, or remarks on what was chosen."""
+    for message in messages:
         log.warning("%s", message)
 
 
 def warnings(settings: Settings, trainer: Trainer) -> Iterator[str]:
-    """Yield every warning that applies."""
+    """Yield every warning that applies at the start of a run."""
+    yield from settings.remarks
     facts = Facts(
         settings.plain,
         choices=settings.choices,
