@@ -9,6 +9,7 @@ from rltrain.battles.data.units import AGENT_UNITS, UNITS, UnitType
 
 SIZE = 32
 """Cells along each side of a map."""
+MOST_UNITS = 64  # of a team, as on 2c_vs_64zg
 
 # Index of a unit type's bit, allies and enemies, per map type. Enemies of stalkers_and_zealots are
 # reversed in SMAC.
@@ -21,6 +22,18 @@ TYPE_BITS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "protoss_gen": (("stalker", "zealot", "colossus"),) * 2,
     "zerg_gen": (("zergling", "hydralisk", "baneling"),) * 2,
 }
+
+
+def map_type(allies: set[str], enemies: set[str]) -> str:
+    """SMAC's name for maps with these unit types, or the types themselves."""
+    both = allies | enemies
+    if len(allies) == len(enemies) == 1:
+        return min(allies) if allies == {"colossus"} else f"{min(allies)}s"
+    if both == {"stalker", "zealot"}:
+        return "stalkers_and_zealots"
+    if both == {"colossus", "stalker", "zealot"}:
+        return "colossi_stalkers_zealots"
+    return " ".join(sorted(allies)) + " vs " + " ".join(sorted(enemies))
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.battles.data.field_maps import MOST_UNITS, map_type
-from rltrain.battles.data.map_data import SIZE, Group, MapData
+from rltrain.battles.data.map_data import MOST_UNITS, SIZE, Group, MapData, map_type
 from rltrain.battles.data.recorded import Fault, is_point, read_plain
 from rltrain.battles.data.spawn import OVERLAP, Ground, measured_points, start_points
 from rltrain.battles.data.terrain import MAX_WALLS, PATHABLE, pathable_cells, wall_segments

@@ -1,5 +1,9 @@
-"""The 23 SMAC maps as data: teams, positions and time limits, those of a field by their names
-(``field_maps``). A new map is one more row.
+"""Maps by name: the 23 of SMAC as data (a new one is one more row of ``MAPS``), and others of any
+size in a field with two spawn points, such as ``7m_vs_8m``, ``4m``, ``2s3z_vs_3s2z``.
+
+Such a name gives the units of both teams by the letters of SMAC's own names; a single team plays
+against the same. The teams begin as on SMAC's maps of their kind: at the two spawn points of the
+field, in the game's order of places, the enemies on their way to the agents.
 
 Sizes of observations and states follow in ``options.py``; nothing here is compiled.
 """
@@ -10,9 +14,93 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from rltrain.battles.data.field_maps import field_map, is_sized, sized_map
-from rltrain.battles.data.map_data import Group, MapData
+from rltrain.battles.data.map_data import MOST_UNITS, Group, MapData, map_type
 from rltrain.battles.option_checks import closest
+
+FIELD_ALLIES, FIELD_ENEMIES = (9.0, 16.0), (23.0, 16.0)
+LETTERS: Mapping[str, str] = {
+    "m": "marine",
+    "s": "stalker",
+    "z": "zealot",
+    "c": "colossus",
+    "h": "hydralisk",
+    "zg": "zergling",
+}
+"""Unit type of every letter."""
+PART = re.compile(r"(\d+)([a-z]+)")
+NAME = re.compile(r"(?:\d+[a-z]+)+(?:_vs_(?:\d+[a-z]+)+)?")
+LIMITS: Mapping[str, tuple[tuple[int, int], ...]] = {
+    "marines": ((3, 60), (6, 70), (9, 120), (25, 150), (MOST_UNITS, 180)),
+    "kiting": ((3, 150), (4, 200), (MOST_UNITS, 250)),
+    "others": ((5, 120), (8, 150), (MOST_UNITS, 180)),
+}
+"""Env steps of an episode by the size of the larger team, as on SMAC's maps of that kind."""
+
+
+def field_map(
+    name: str,
+    limit: int,
+    map_type: str,
+    allies: dict[str, int],
+    enemies: dict[str, int],
+    terrain: str = "field",
+) -> MapData:
+    """Two teams created around the two spawn points; the enemies attack-move to the allies' one."""
+    return MapData(
+        name=name,
+        limit=limit,
+        map_type=map_type,
+        terrain=terrain,
+        attack_point=FIELD_ALLIES,
+        allies=tuple(Group(unit, n, *FIELD_ALLIES) for unit, n in allies.items()),
+        enemies=tuple(Group(unit, n, *FIELD_ENEMIES) for unit, n in enemies.items()),
+    )
+
+
+def is_sized(name: str) -> bool:
+    """Whether a name has the form of these maps; its units may still be unknown."""
+    return NAME.fullmatch(name) is not None
+
+
+def sized_map(name: str) -> MapData:
+    """The map of a name for which ``is_sized`` is true; ValueError if it has no such units."""
+    first, _, second = name.partition("_vs_")
+    allies, enemies = _team(name, first), _team(name, second or first)
+    kinds = set(allies), set(enemies)
+    kiting = kinds == ({"stalker"}, {"zealot"})
+    limits = LIMITS["kiting" if kiting else "marines" if kinds == ({"marine"},) * 2 else "others"]
+    larger = max(sum(allies.values()), sum(enemies.values()))
+    return field_map(
+        name,
+        next(limit for most, limit in limits if larger <= most),
+        map_type(set(allies), set(enemies)),
+        allies,
+        enemies,
+        terrain="open" if kiting else "field",
+    )
+
+
+def _team(name: str, text: str) -> dict[str, int]:
+    """Unit types of a team and how many there are of each."""
+    team: dict[str, int] = {}
+    for count, letter in PART.findall(text):
+        if letter not in LETTERS:
+            known = ", ".join(f"{key} ({unit})" for key, unit in LETTERS.items())
+            raise ValueError(
+                f"unknown units in the map {name!r}: {count}{letter}. A number stands before one "
+                f"of these letters: {known}; type for example 7m_vs_8m or 2s3z_vs_3s2z."
+            )
+        unit = LETTERS[letter]
+        if unit in team:
+            raise ValueError(f"the map {name!r} names {unit}s of one team twice: add them up.")
+        team[unit] = int(count)
+    if not all(team.values()) or sum(team.values()) > MOST_UNITS:
+        raise ValueError(
+            f"the map {name!r} has a team of {text}: expected 1 to {MOST_UNITS} units in all, and "
+            "at least one of every type that is named."
+        )
+    return team
+
 
 _ROWS = (
     *map(sized_map, ("3m", "8m", "25m", "5m_vs_6m", "8m_vs_9m", "10m_vs_11m", "27m_vs_30m")),
@@ -78,7 +166,7 @@ def map_names() -> list[str]:
 
 def find_map(name: str) -> MapData:
     """The map's row, one of ``map_files/``, or one of the size that the name tells
-    (``field_maps``); ValueError with the nearest names if there is none."""
+    (``sized_map``); ValueError with the nearest names if there is none."""
     name = ALIASES.get(str(name), str(name))
     if name in MAPS:
         return MAPS[name]

@@ -1,5 +1,5 @@
-"""Terrains as data: which of the 32 x 32 cells units can walk on, and the walls that follow from
-it.
+"""Terrains as data: which of the 32 x 32 cells units can walk on, and the walls and ways around
+them that follow from it. Nothing here is compiled.
 
 A terrain is a name, or a picture: lines of "." (units can walk) and "#", the last one of them
 y = 0. A new name is one more row of ``PATHABLE``: row y to inclusive ranges of x. Origin
@@ -10,6 +10,7 @@ blocked cells get one level each.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 import numpy as np
 
@@ -19,6 +20,7 @@ PLAYABLE = 28  # width and height of the part of every map that the game calls p
 GROUND_LEVEL, BLOCKED_LEVEL = 191.0 / 255.0, 175.0 / 255.0
 MAX_WALLS = 63  # of one terrain: sets of walls are bits of an int64
 WALL_REACH = 1.5  # cells; more than a unit touches and is pushed in one loop
+STEPS_PER_CELL = 4  # samples of a straight walk
 CLIFF = GROUND_LEVEL - BLOCKED_LEVEL  # what one level of cliffs adds to the height
 
 Rows = Mapping[tuple[int, int], tuple[tuple[int, int], ...]]
@@ -179,3 +181,60 @@ def _runs(mask: np.ndarray) -> list[tuple[int, int]]:
     """Maximal runs [a, b) of True."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], mask.astype(np.int8), [0]))))
     return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+
+
+@cache
+def next_cells(terrain: str) -> np.ndarray:
+    """int16 [1024, 1024]: from cell x * 32 + y toward another one, the cell to head for in a
+    straight line: the destination itself if the walk is clear. [0, 0] on a rectangular terrain,
+    where every walk is.
+
+    A straight walk between two cells is clear if a square of one cell moved from one to the other
+    touches no blocked cell; a shortest path is a chain of clear walks that bends only at cells near
+    walls. A blocked destination stands for the pathable cell nearest to it.
+    """
+    cells = pathable_cells(terrain)
+    free, blocked = np.flatnonzero(cells), np.flatnonzero(cells == 0)
+    x, y = np.divmod(free, SIZE)
+    if len(free) == (np.ptp(x) + 1) * (np.ptp(y) + 1):
+        return np.zeros((0, 0), np.int16)
+    length, following = _shortest_ways(cells, free, x, y)
+    table = np.tile(np.arange(SIZE * SIZE, dtype=np.int16), (SIZE * SIZE, 1))
+    table[free[:, None], free] = free[following]
+    rows = np.arange(len(free))
+    for cell in blocked:
+        gap = np.hypot(x - cell // SIZE, y - cell % SIZE)
+        near = np.flatnonzero(gap < gap.min() + 0.01)
+        stand_in = near[length[:, near].argmin(1)]
+        hop = following[rows, stand_in]
+        table[free, cell] = np.where(hop == stand_in, cell, free[hop])
+    return table
+
+
+def _shortest_ways(
+    cells: np.ndarray, free: np.ndarray, x: np.ndarray, y: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Length [n, n] of the shortest way between pathable cells, and the index of its first bend."""
+    clear = _clear_walks(cells, x, y)
+    straight = np.hypot(x[:, None] - x, y[:, None] - y)
+    length = np.where(clear, straight, np.inf).astype(np.float32)
+    following = np.tile(np.arange(len(free)), (len(free), 1))
+    for k in np.flatnonzero(cells_near_walls(cells).ravel()[free]):
+        through = length[:, k, None] + length[k]
+        shorter = through < length - np.float32(1e-4)
+        length = np.where(shorter, through, length)
+        following = np.where(shorter, following[:, k, None], following)
+    return length, following
+
+
+def _clear_walks(cells: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """bool [n, n]: whether the straight walk between the centers of two pathable cells is clear."""
+    at = np.arange(STEPS_PER_CELL * (SIZE - 1) + 1)
+    low, high = at // STEPS_PER_CELL, -(-at // STEPS_PER_CELL)
+    roomy = cells[low][:, low] & cells[low][:, high] & cells[high][:, low] & cells[high][:, high]
+    clear = np.ones((len(x), len(x)), bool)
+    for share in np.linspace(0, 1, STEPS_PER_CELL * SIZE):
+        px = np.rint(STEPS_PER_CELL * (x[:, None] + share * (x - x[:, None]))).astype(np.intp)
+        py = np.rint(STEPS_PER_CELL * (y[:, None] + share * (y - y[:, None]))).astype(np.intp)
+        clear &= roomy[px, py].astype(bool)
+    return clear & clear.T

@@ -16,14 +16,13 @@ import numpy as np
 from rltrain.battles.data import terrain
 from rltrain.battles.data.map_data import SIZE, MapData
 from rltrain.battles.data.recorded import Positions
-from rltrain.battles.data.roster import build_drawn
 from rltrain.battles.data.units import UnitType
 from rltrain.battles.engine import env_step, teams
 from rltrain.battles.engine.compile_cache import MAX_THREADS
 from rltrain.battles.engine.enemy_side import EnemySide
 from rltrain.battles.engine.episode import reset_battle
 from rltrain.battles.engine.saved_state import AROUND, ON_MAP, load_world
-from rltrain.battles.engine.tables import build_reward, build_scene, build_view
+from rltrain.battles.engine.tables import build_drawn, build_reward, build_scene, build_view
 from rltrain.battles.engine.world import Outcome, U, build_frame, build_world
 from rltrain.battles.option_checks import COUNT, NOT_NEGATIVE, SEED, Range, check_choice
 from rltrain.battles.options import Options, compute_sizes, max_reward_against

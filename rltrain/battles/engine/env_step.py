@@ -21,12 +21,15 @@ from rltrain.battles.engine.fighting.combat import (
     set_off,
 )
 from rltrain.battles.engine.fighting.healing import choose_patients, limit_flight, mend, recover
-from rltrain.battles.engine.fighting.turret import turn_turrets
-from rltrain.battles.engine.fighting.weapons import explode_killed, land_hits, use_weapons
+from rltrain.battles.engine.fighting.weapons import (
+    explode_killed,
+    land_hits,
+    turn_turrets,
+    use_weapons,
+)
 from rltrain.battles.engine.kernel import F, njit
 from rltrain.battles.engine.movement.crowding import flow_around
-from rltrain.battles.engine.movement.motion import move_units
-from rltrain.battles.engine.movement.sliding import choose_velocities
+from rltrain.battles.engine.movement.motion import choose_velocities, move_units
 from rltrain.battles.engine.observe import FIRST_ATTACK, NORTH, STOP, write_frame
 from rltrain.battles.engine.world import NO_ONE, Effect, M, Order, Outcome, P, U
 

@@ -8,9 +8,17 @@ from PIL import Image, ImageDraw
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.engine.world import NO_ONE, M, Outcome, P, U
 from rltrain.battles.render import events
-from rltrain.battles.render.canvas import FINE, FOOTER, ground, make_canvas
-from rltrain.battles.render.effects import draw_event
-from rltrain.battles.render.overlay import banner, bars, footer, header
+from rltrain.battles.render.canvas import (
+    FINE,
+    FOOTER,
+    banner,
+    bars,
+    footer,
+    ground,
+    header,
+    make_canvas,
+)
+from rltrain.battles.render.events import draw_event
 from rltrain.battles.render.sprites import ALLY, ENEMY, TEAMS, paste, shadow, sprite, to_heading
 
 SUBFRAMES = 4  # images per env step

@@ -1,5 +1,9 @@
 """Scripted policies, as baselines for trained teams.
 
+Three are for one kind of map each, and show that it can be won: ``kite`` for ranged units against
+slower melee ones (3s_vs_3z, 3s_vs_4z), ``spread`` for blasts (so_many_baneling), ``alternate`` for
+one strong enemy that stays where it is (2s_vs_1sc).
+
 A new one is a function and a row of ``DECISIONS``. Its arguments are a ``BattleObservation`` and a
 memory [E, A] int64, one number per agent, to read and overwrite; ``NO_TARGET`` where a battle
 begins.
@@ -12,10 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from rltrain.battles.data.map_data import SIZE
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.engine.enemy_side import EnemySide
-from rltrain.battles.engine.observe import FIRST_ATTACK, STOP
+from rltrain.battles.engine.observe import FIRST_ATTACK, NORTH, STOP
 from rltrain.battles.engine.saved_state import checked_array, require_range
+from rltrain.battles.engine.world import NO_ONE, M, U
 from rltrain.battles.scripted.observation import (
     NO_TARGET,
     BattleObservation,
@@ -27,7 +33,75 @@ from rltrain.battles.scripted.observation import (
     pick,
     toward,
 )
-from rltrain.battles.scripted.tactics import alternate, kite, spread
+
+WAYS = np.array([[0, 1], [0, -1], [1, 0], [-1, 0]], np.float32)  # of the actions from NORTH on
+AHEAD = 2.0  # where a move would lead, cells
+CROWDED = 5.0  # cells within which an enemy is too close to a kiting unit, an ally to a spread one
+CONTACT = 6.0  # enemies nearer than this are attacked, however close the allies are
+WALL_AHEAD, WALL_DANGER = 4.0, 0.1  # a wall so far ahead counts like a foe three cells away
+SOON = 1.0  # loops; a unit whose cooldown ends earlier is about to attack
+
+
+def move_away(
+    seen: BattleObservation, x: np.ndarray, y: np.ndarray, counts: np.ndarray
+) -> np.ndarray:
+    """The available move [E, A] that leads farthest from units at x, y [E, n], those of
+    ``counts`` bool [E, A or 1, n]; the near ones weigh most, walls ahead a little.
+    """
+    at = np.stack([seen.agents(U.X), seen.agents(U.Y)], -1)[:, :, None]  # [E, A, 1, 2]
+    to = at + AHEAD * WAYS  # [E, A, 4, 2]
+    dx, dy = to[..., 0, None] - x[:, None, None], to[..., 1, None] - y[:, None, None]
+    near = np.where(counts[:, :, None], 1 / np.maximum(dx * dx + dy * dy, 0.01), 0)
+    cell = np.clip(at + WALL_AHEAD * WAYS, 0, SIZE - 1).astype(np.intp)
+    walls = seen.battles.scene.pathable[cell[..., 0], cell[..., 1]] == 0
+    danger = near.sum(-1) + WALL_DANGER * walls  # [E, A, 4]
+    may = seen.avail[:, :, NORTH : NORTH + len(WAYS)]
+    best = np.where(may, danger, np.inf).argmin(-1)
+    return np.where(may.any(-1), NORTH + best, STOP)
+
+
+def flee(seen: BattleObservation) -> np.ndarray:
+    """The move [E, A] away from all living enemies."""
+    alive = seen.enemies(U.HEALTH) > 0
+    return move_away(seen, seen.enemies(U.X), seen.enemies(U.Y), alive[:, None])
+
+
+def gap_to_foe(seen: BattleObservation) -> np.ndarray:
+    """Distance [E, A] to the nearest enemy worth a shot, infinite if there is none."""
+    return np.where(seen.wanted, seen.distance, np.inf).min(-1)
+
+
+def kite(seen: BattleObservation, memory: np.ndarray) -> np.ndarray:
+    """Shoot the nearest enemy whenever the weapon is ready, and run while it is not."""
+    runs = (gap_to_foe(seen) < CROWDED) & (seen.agents(U.COOLDOWN) > 0)
+    return np.where(runs, flee(seen), fight(seen, seen.distance))
+
+
+def spread(seen: BattleObservation, memory: np.ndarray) -> np.ndarray:
+    """Move away from allies until no blast can hit two, then wait for the enemies."""
+    x, y, alive = seen.agents(U.X), seen.agents(U.Y), seen.agents(U.HEALTH) > 0
+    others = alive[:, None] & ~np.eye(x.shape[1], dtype=bool)  # [E, A, A]
+    gap = np.where(others, np.hypot(x[:, :, None] - x[:, None], y[:, :, None] - y[:, None]), np.inf)
+    moves = (gap.min(-1) < CROWDED) & (gap_to_foe(seen) > CONTACT)
+    blow = fight(seen, seen.distance)
+    stands = np.where(blow >= seen.first_attack, blow, STOP)
+    return np.where(moves, move_away(seen, x, y, others), stands)
+
+
+def alternate(seen: BattleObservation, memory: np.ndarray) -> np.ndarray:
+    """All agents shoot; one about to be hit holds its fire while an ally with at least its health
+    shoots, so that the enemy changes its target and must wind up again.
+    """
+    n_agents = seen.avail.shape[1]
+    health = seen.agents(U.HEALTH) + seen.agents(U.SHIELD)
+    aims = (seen.enemies(U.WINDUP) > 0) | (seen.enemies(U.COOLDOWN) < SOON)  # [E, enemies]
+    chased = np.where(aims, seen.battles.world.mark[:, M.TARGET, n_agents:], NO_ONE)
+    in_danger = (chased[:, :, None] == np.arange(n_agents)).any(1)  # [E, A]
+    shoots = seen.reach[:, None].any(-1)  # [E, 1, A]
+    others = shoots & ~np.eye(n_agents, dtype=bool)  # [E, A, A]
+    relieved = (others & (health[:, None] >= health[:, :, None])).any(-1)
+    return np.where(in_danger & relieved, STOP, fight(seen, seen.distance))
+
 
 Policy = Callable[[BattleObservation, np.ndarray], np.ndarray]
 

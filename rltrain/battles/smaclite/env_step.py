@@ -17,9 +17,8 @@ from numba import prange
 from rltrain.battles.engine.episode import begin_step, end_step, reset_battle
 from rltrain.battles.engine.kernel import njit
 from rltrain.battles.engine.world import Outcome
-from rltrain.battles.smaclite.combat import choose_desires, drop_targets, give_commands
+from rltrain.battles.smaclite.combat import act_in_turn, choose_desires, drop_targets, give_commands
 from rltrain.battles.smaclite.walls import choose_velocities
-from rltrain.battles.smaclite.weapons import act_in_turn
 
 
 @njit()

@@ -145,8 +145,7 @@ def _elsewhere(group: str, value: str, name: str) -> Iterator[Answer]:
 
 def _environment(value: str, options: list[str]) -> Iterator[Answer]:
     """From maps, games and ids of Gymnasium."""
-    from rltrain.battles.data.field_maps import is_sized
-    from rltrain.battles.data.maps import MAPS
+    from rltrain.battles.data.maps import MAPS, is_sized
     from rltrain.battles.data.scenarios import is_scenario
 
     maps = {name.lower(): name for name in MAPS}

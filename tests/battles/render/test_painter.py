@@ -6,16 +6,21 @@ import pytest
 from rltrain.battles.data.terrain import PATHABLE
 from rltrain.battles.data.units import UNITS
 from rltrain.battles.engine.world import Outcome, U
-from rltrain.battles.render.canvas import BLOCKED, FINE, LOW, PANEL, ground, make_canvas
-from rltrain.battles.render.events import events_between, snapshot
-from rltrain.battles.render.overlay import (
+from rltrain.battles.render.canvas import (
     BANNERS,
+    BLOCKED,
     ENERGY_BAR,
+    FINE,
     HEALTH_BAR,
+    LOW,
+    PANEL,
     SHIELD_BAR,
     footer,
+    ground,
     header,
+    make_canvas,
 )
+from rltrain.battles.render.events import events_between, snapshot
 from rltrain.battles.render.painter import SUBFRAMES, TAIL, Painter
 from rltrain.battles.render.sprites import HEADINGS, SHAPES, TEAMS, sprite, to_heading
 from rltrain.env.smac import StarCraft2Env, parallel_env

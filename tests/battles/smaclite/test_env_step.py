@@ -16,10 +16,9 @@ from rltrain.battles.engine.battles import Battles
 from rltrain.battles.engine.world import M, P, U
 from rltrain.battles.options import Options
 from rltrain.battles.render.events import events_between, snapshot
-from rltrain.battles.smaclite.maps import find_map_under
-from rltrain.battles.smaclite.units import LITE_UNITS
+from rltrain.battles.smaclite.combat import GONE, act, mend
+from rltrain.battles.smaclite.maps import LITE_UNITS, find_map_under
 from rltrain.battles.smaclite.walls import wall_edges
-from rltrain.battles.smaclite.weapons import GONE, act, mend
 from rltrain.env.smac import SmacVectorEnv, StarCraft2Env, parallel_env
 from tests.battles.conftest import ATTACK, EAST, NORTH, actions, place, random_legal, seeds, steps
 from tests.battles.smaclite.policies import as_created

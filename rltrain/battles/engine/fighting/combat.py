@@ -12,7 +12,6 @@ from __future__ import annotations
 import numpy as np
 
 from rltrain.battles.data.map_data import SIZE
-from rltrain.battles.engine.fighting.turret import lets_go
 from rltrain.battles.engine.kernel import F, njit
 from rltrain.battles.engine.observe import EAST, NORTH, SOUTH, WEST
 from rltrain.battles.engine.simd import WIDTH, lowest, units_near
@@ -108,6 +107,18 @@ def keeps(unit, mark, param, i, target):
     if lets_go(unit, mark, param, i, target):
         return False
     return mark[M.TARGET, target] == i or in_reach(unit, param, i, target, param[P.KEEP, i])
+
+
+@njit()
+def lets_go(unit, mark, param, i, target):
+    """Whether the target does not attack unit i while another unit in its reach does."""
+    if mark[M.TARGET, target] == i:
+        return False
+    for j in range(unit.shape[1]):
+        attacks = mark[M.TARGET, j] == i and unit[U.HEALTH, j] > ZERO
+        if attacks and in_reach(unit, param, i, j, param[P.RANGE, i]):
+            return True
+    return False
 
 
 @njit(forceinline=True)

@@ -1,4 +1,5 @@
-"""Weapons: windup, shots, hits, missiles, second hits, beams and blasts (compiled).
+"""Weapons: windup, shots, hits, missiles, second hits, beams and blasts; turrets, which must
+point at a target before the windup (compiled). The spine crawler has the only one.
 
 A plain weapon hits once and immediately. On maps with other weapons (``Scene.special``), ``fire``
 distinguishes them, and missiles and second hits land in ``land_hits`` at the start of a later loop.
@@ -13,17 +14,51 @@ import numpy as np
 
 from rltrain.battles.engine.fighting.combat import distance2, in_reach
 from rltrain.battles.engine.fighting.healing import SHIELD_DELAY
-from rltrain.battles.engine.fighting.turret import points_at
 from rltrain.battles.engine.kernel import F, draw, njit, shuffle
 from rltrain.battles.engine.world import NO_ONE, Effect, M, Order, P, U, Weapon
 
-ZERO, ONE = F(0), F(1)
+ZERO, ONE, INSTANTLY = F(0), F(1), F(math.inf)
+TURN, HALF_TURN = F(2 * math.pi), F(math.pi)
+EXACTLY = F(1e-3)  # radians: rounding
 HELP_RADIUS = F(4)
 HELP_EVERY = 32  # loops between two calls for help of one unit
 MIN_DAMAGE = F(0.5)  # of a hit that reaches health
 JITTER_LOW, JITTER_WIDTH = F(-1), F(3)  # loops added to every period, uniform
 BEAM_LENGTH, BEAM_WIDTH = F(1.4), F(0.15)  # half of each
 BLAST_RADIUS = F(2.2)  # to the edge of the victim
+
+
+@njit(forceinline=True)
+def off_target(unit, i, target):
+    """Angle from where turret i points to its target, in -pi .. pi."""
+    to = np.arctan2(unit[U.Y, target] - unit[U.Y, i], unit[U.X, target] - unit[U.X, i])
+    gap = to - unit[U.FACING, i]
+    if gap > HALF_TURN:
+        gap -= TURN
+    elif gap < -HALF_TURN:
+        gap += TURN
+    return gap
+
+
+@njit()
+def turn_turrets(unit, mark, param):
+    """One loop: every turret turns the shorter way toward its target; without one it stays."""
+    for i in range(unit.shape[1]):
+        rate, target = param[P.TURN, i], mark[M.TARGET, i]
+        if rate == INSTANTLY or target == NO_ONE or unit[U.HEALTH, i] <= ZERO:
+            continue
+        facing = unit[U.FACING, i] + min(max(off_target(unit, i, target), -rate), rate)
+        if facing > HALF_TURN:
+            facing -= TURN
+        elif facing < -HALF_TURN:
+            facing += TURN
+        unit[U.FACING, i] = facing
+
+
+@njit(forceinline=True)
+def points_at(unit, param, i, target):
+    """Whether unit i may begin a shot at the target; units without a turret always may."""
+    return param[P.TURN, i] == INSTANTLY or abs(off_target(unit, i, target)) <= EXACTLY
 
 
 @njit(forceinline=True)
