@@ -38,8 +38,7 @@ from rltrain.config.validate.constructor import show
 from rltrain.errors import CheckpointError, closest
 from rltrain.hardware.device import resolve_device, seed_networks
 from rltrain.hardware.env_share import Share
-from rltrain.hardware.rollout_opponents import Opponents
-from rltrain.hardware.self_play import NewestSnapshot, SelfPlay
+from rltrain.hardware.opponents import NewestSnapshot, Opponents, SelfPlay
 from rltrain.interfaces import Agents, OtherSide, SidePolicy, VectorEnv
 from rltrain.types import EnvSpec
 

@@ -1,36 +1,43 @@
-"""The trainer: environments, buffer and learner, joined with the callbacks of a run."""
+"""The trainer: environments, buffer and learner, joined with the callbacks and loggers of a run."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from rltrain import kernels
+from rltrain import callback, kernels
 from rltrain.algo.actor import Actor
 from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.learner import Learner
 from rltrain.assemble.build_learner import about, build_learner
-from rltrain.assemble.callbacks import build_callbacks, obs_statistics, video_recorder
 from rltrain.assemble.env import build_env, closed_unless_built, ordered_as, prepare_machine
-from rltrain.assemble.evaluation import build_test_env, build_tests
-from rltrain.assemble.rollouts import build_exploration, build_rollout, obs_view
+from rltrain.assemble.rollouts import (
+    build_exploration,
+    build_rollout,
+    build_test_env,
+    build_tests,
+    obs_view,
+)
 from rltrain.callback import Callback, Callbacks, Health, ReplacedCode, SaveSnapshots
 from rltrain.common.checkpoint.opponent_files import SELF
-from rltrain.common.conformance import conform
+from rltrain.common.conformance import conform, require_savable
 from rltrain.common.imports import locate
 from rltrain.common.seeding import ACTOR_STREAM, BUFFER_STREAM, NOISE_STREAM, generator, seed_key
 from rltrain.common.spec_record import require_alike
 from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
 from rltrain.env.vector import require_separate
+from rltrain.errors import usage_errors
+from rltrain.hardware.opponents import SelfPlay
 from rltrain.hardware.rollout import Rollout
 from rltrain.interfaces import Buffer, Rollouts, VectorEnv
-from rltrain.logger.loggers import Loggers
+from rltrain.logger.loggers import Logger, Loggers
 from rltrain.offline.dataset_recorder import DatasetRecorder, RecordedEnv
 from rltrain.periodic_tests import TestFunction
 from rltrain.trainer import Trainer
@@ -92,18 +99,8 @@ def build_trainer(
         watchers = build_callbacks(own, loggers, exploration, first, last)
     else:
         watchers = Callbacks([Health(), ReplacedCode(choice=own.hardware.kernels)])
-    parts: dict[str, Any] = {
-        "rollout": rollout,
-        "test_rollout": build_tests(
-            own, learner.online.agents, test_env, watched=watchers.watch_tests, pool=pool
-        ),
-        "buffer": buffer,
-        "learner": learner,
-        "actor": build_actor(own, learner, env, exploration),
-        "callbacks": watchers,
-        "run_dir": run_dir,
-        **trainer_settings(own, env.spec),
-    }
+    parts = shared_parts(own, env.spec, learner, exploration, watchers, test_env, pool)
+    parts |= {"rollout": rollout, "buffer": buffer, "run_dir": run_dir}
     if ranks is not None:
         return RankTrainer(ranks=ranks, shared=ddp.shared_tensors(learner), **parts)
     trainer = Trainer(**parts)
@@ -157,19 +154,6 @@ def build_buffer(
     return buffer
 
 
-def build_actor(
-    settings: Settings, learner: Learner, env: VectorEnv, exploration: Exploration
-) -> Actor:
-    """Build the actor, which answers single observations."""
-    return Actor(
-        agents=learner.online.agents,
-        exploration=exploration,
-        spec=env.spec,
-        rng=generator(settings.run.seed, ACTOR_STREAM),
-        view=obs_view(env.spec),
-    )
-
-
 def build_test_function(settings: Settings) -> TestFunction | None:
     """Build the function that ``test.function`` names, with its keywords, or the object."""
     node = settings.nodes.get("test.function")
@@ -189,10 +173,36 @@ def build_test_function(settings: Settings) -> TestFunction | None:
     return found
 
 
-def trainer_settings(settings: Settings, spec: EnvSpec) -> dict[str, Any]:
-    """The numbers of a trainer's loop, and its ``about``."""
-    run, algo = settings.run, settings.learning
+def shared_parts(
+    settings: Settings,
+    spec: EnvSpec,
+    learner: Learner,
+    exploration: Exploration,
+    watchers: Callbacks,
+    test_env: VectorEnv,
+    pool: SelfPlay | None = None,
+) -> dict[str, Any]:
+    """The parts of trainers with environments or a dataset, the numbers of their loop, and their
+    ``about``.
+
+    Args:
+        exploration: of single observations, which the actor answers.
+        pool: of self-play.
+    """
+    run, algo, agents = settings.run, settings.learning, learner.online.agents
     return {
+        "learner": learner,
+        "callbacks": watchers,
+        "test_rollout": build_tests(
+            settings, agents, test_env, watched=watchers.watch_tests, pool=pool
+        ),
+        "actor": Actor(
+            agents=agents,
+            exploration=exploration,
+            spec=spec,
+            rng=generator(run.seed, ACTOR_STREAM),
+            view=obs_view(spec),
+        ),
         "total_env_steps": run.total_env_steps,
         "steps_per_collect": algo.time_steps(settings.hardware.n_envs),
         "batch_size": algo.batch_size,
@@ -207,3 +217,83 @@ def trainer_settings(settings: Settings, spec: EnvSpec) -> dict[str, Any]:
         "test_function": build_test_function(settings),
         "about": about(settings, spec),
     }
+
+
+def build_callbacks(
+    settings: Settings,
+    loggers: Loggers,
+    exploration: object,
+    first: Sequence[Callback],
+    last: Sequence[Callback],
+) -> Callbacks:
+    """Build the callbacks of a run, in order: the user's own before those that test, log and save.
+
+    Raises:
+        ValueError: one of them may change batches whose target values are kept.
+    """
+    run, own = settings.run, [node.build() for node in settings.callbacks]
+    parts = [("algo.exploration", exploration), *(("callbacks", each) for each in own)]
+    watchers = Callbacks(
+        [
+            *first,
+            *own,
+            callback.Test(interval=run.test.interval, loggers=loggers),
+            callback.Log(interval=run.log.interval, loggers=loggers, exploration=exploration),
+            callback.DrawCurve(title=settings.title),
+            callback.Stop(**asdict(run.stop)),
+            Health(),
+            callback.Save(
+                interval=run.save.interval, replay_buffer=run.save.replay_buffer, parts=parts
+            ),
+            *last,
+            # behind all that may replace some
+            ReplacedCode(choice=settings.hardware.kernels),
+        ]
+    )
+    require_fit("callbacks", settings, watchers=watchers)
+    for each in watchers.callbacks:
+        require_savable(each, "callbacks")
+    return watchers
+
+
+def obs_statistics(learner: Learner) -> list[Callback]:
+    """Build the callbacks that keep the statistics of networks which normalize observations, those
+    of a critic included; they stand before user operators, so that they count as they were seen.
+    """
+    parts = (learner.online.agents, learner.online.critic)
+    norms = (part.obs_norm for part in parts if part is not None)
+    return [callback.ObsStatistics(update=norm.update) for norm in norms if norm is not None]
+
+
+def video_recorder(settings: Settings, env: VectorEnv, loggers: Loggers) -> list[Callback]:
+    """Build the callback that records videos of tests, if ``test.video_interval`` is set.
+
+    Raises:
+        UsageError: the environment cannot be drawn.
+    """
+    interval, record = settings.run.test.video_interval, settings.run.test.record
+    if interval is None or not record:
+        return []
+    from rltrain.callback.video import RecordVideo
+    from rltrain.video.episode_recorder import require_drawing
+    from rltrain.video.recorder import require_drawable
+
+    key, name = "test.video_interval", settings.choices["env"]
+    if record == "html":
+        require_drawing(env, name, "test.record=html", "test.record=video")
+        return [RecordVideo(interval=interval, loggers=loggers, page=settings.title)]
+    require_drawable(env, name, f"{key}={interval}", f"{key}=null")
+    return [RecordVideo(interval=interval, loggers=loggers)]
+
+
+def build_loggers(settings: Settings, run_dir: Path) -> list[Logger]:
+    """Build the loggers that ``logger=[…]`` chooses.
+
+    Raises:
+        UsageError: a package that one of them needs is not installed.
+    """
+    nodes = [node for path, node in settings.nodes.items() if path.startswith("logger.")]
+    used = [node for node in nodes if node.kwargs.get("mode") != "disabled"]
+    with usage_errors():
+        built = [node.build(run_dir=run_dir, config=settings.record) for node in used]
+        return [conform(each, Logger, "logger") for each in built]

@@ -13,10 +13,15 @@ import torch
 
 from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.assemble.build_learner import build_learner
-from rltrain.assemble.build_trainer import build_actor, build_buffer, trainer_settings
-from rltrain.assemble.callbacks import build_callbacks, obs_statistics, video_recorder
+from rltrain.assemble.build_trainer import (
+    build_buffer,
+    build_callbacks,
+    obs_statistics,
+    shared_parts,
+    video_recorder,
+)
 from rltrain.assemble.env import closed_unless_built, ordered_as, prepare_machine
-from rltrain.assemble.evaluation import build_test_env, build_tests
+from rltrain.assemble.rollouts import build_test_env
 from rltrain.callback import Callback
 from rltrain.common.files import absolute_path
 from rltrain.common.seeding import DATASET_STREAM, NOISE_STREAM, generator, seed_key
@@ -84,15 +89,9 @@ def build_offline_trainer(
             reward_clip=settings.plain["env"].get("reward_clip"),
         ),
         env_steps_per_iteration=algo.time_steps(n_envs) * n_envs,
-        test_rollout=build_tests(
-            settings, learner.online.agents, test_env, watched=watchers.watch_tests
-        ),
         buffer=buffer,
-        learner=learner,
-        actor=build_actor(settings, learner, test_env, FixedEpsilon(epsilon=0)),
-        callbacks=watchers,
         run_dir=run_dir,
-        **trainer_settings(settings, spec),
+        **shared_parts(settings, spec, learner, FixedEpsilon(epsilon=0), watchers, test_env),
     )
 
 

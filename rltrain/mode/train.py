@@ -17,8 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rltrain.assemble.build_trainer import build_trainer
-from rltrain.assemble.callbacks import build_loggers
+from rltrain.assemble.build_trainer import build_loggers, build_trainer
 from rltrain.assemble.env import ordered_as_saved
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
