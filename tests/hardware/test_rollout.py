@@ -1,4 +1,4 @@
-"""Rollout: the layout of next-step resets, episodes, seeds, state."""
+"""Rollout: the layout of next-step resets, episodes, seeds, state, its share of environments."""
 
 from typing import Any
 
@@ -9,6 +9,7 @@ from rltrain.assemble.build_ranks import RankRollout
 from rltrain.common.seeding import ENV_STREAM, SeedsOfTraining, seed_key
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import EnvError
+from rltrain.hardware.env_share import split_envs
 from rltrain.hardware.rollout import Rollout
 from rltrain.types import Clock
 from tests.hardware.walks import (
@@ -286,3 +287,14 @@ def test_actions_are_stored_as_chosen_whatever_the_environment_does_with_them() 
 
     r = Rollout(env=Converting(make=Walk, n_envs=2), policy=Counter(2), seeds=lambda i, k: i + k)
     assert (r.collect(12, CLOCK).action == rollout(2).collect(12, CLOCK).action).all()
+
+
+@pytest.mark.parametrize(("total", "n_workers"), [(5, 2), (4, 4), (7, 3), (3, 1)])
+@pytest.mark.parametrize("n", [1, 4, 5, 6, 17])
+def test_every_test_episode_has_one_worker(total, n_workers, n):
+    """Environment i % total plays episode i, and its worker counts it."""
+    shares = split_envs(total, n_workers)
+    assert [e for share in shares for e in range(total)[share.envs]] == list(range(total))
+    for share in shares:
+        own = [i for i in range(n) if share.first <= i % total < share.first + share.n_envs]
+        assert share.test_episodes(n) == len(own)

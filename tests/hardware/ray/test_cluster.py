@@ -1,10 +1,16 @@
-"""Workers on a Ray cluster of several simulated nodes, whatever happens to actors and nodes."""
+"""Workers on a Ray cluster of several simulated nodes, whatever happens to actors and nodes; and
+with a stand-in for Ray: where its workers import modules from, and signals.
+"""
 
+import importlib
 import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import psutil
@@ -17,8 +23,27 @@ from rltrain.errors import SIGNAL_CODES, UsageError
 from rltrain.hardware.device import available_cores
 from tests.hardware.process import faults
 from tests.hardware.process.test_process_rollout import SMALL, require_whole_episodes, trained
-from tests.hardware.ray.conftest import STORE
 from tests.helpers import python, require_same
+
+STORE = 100_000_000
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A head without CPUs and three nodes of two."""
+    ray = pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    import rltrain.hardware.ray.cluster  # noqa: F401  sets Ray's variables
+
+    head = {"num_cpus": 0, "object_store_memory": STORE, "include_dashboard": False}
+    made = Cluster(initialize_head=True, head_node_args=head)
+    made.nodes = [made.add_node(num_cpus=2, object_store_memory=STORE) for _ in range(3)]
+    ray.init(address=made.address, log_to_driver=False)
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
 
 RAY = ["hardware=ray", "hardware.n_workers=2", "hardware.worker_cpus=1"]
 
@@ -160,3 +185,72 @@ def test_a_signal_saves_the_run_and_leaves_no_process(own_folder, name, code):
     step = newest_full(own_folder / "run/checkpoints")
     resumed = python("-m", "rltrain", "resume=run", f"total_env_steps={step + 40}")
     assert (step > 0, resumed.returncode) == (True, 0), resumed.stderr
+
+
+NAME = "rltrain.hardware.ray.cluster"
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Options of ``ray.init``, and the module that calls it."""
+    calls = []
+    exceptions = ModuleType("ray.exceptions")
+    exceptions.GetTimeoutError = exceptions.RayError = OSError
+    ray = ModuleType("ray")
+    ray.exceptions = exceptions
+    ray.is_initialized = lambda: False
+    ray.cluster_resources = lambda: {"CPU": 8.0}
+    ray.init = lambda **options: calls.append(options)
+    ray.job_config = SimpleNamespace(JobConfig=lambda **given: given)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setitem(sys.modules, "ray.exceptions", exceptions)
+    before = sys.modules.pop(NAME, None)
+    yield calls, importlib.import_module(NAME)
+    del sys.modules[NAME]
+    if before is not None:
+        sys.modules[NAME] = before
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+@pytest.mark.parametrize("address", [None, "local", "auto"])
+def test_the_present_folder_is_searched_only_where_the_user_chose_it(
+    started, monkeypatch, tmp_path, address, chosen
+):
+    """Defect: that of a cluster that was joined was searched first."""
+    monkeypatch.setattr(sys, "path", [""] * chosen + [p for p in sys.path if p])
+    calls, cluster = started
+    cluster.connect(address, {"CPU": 1.0})
+    assert [call["job_config"] for call in calls] == [{"_client_job": not chosen}]
+
+
+@pytest.mark.parametrize(
+    ("happens", "raised"),
+    [
+        (lambda: None, ()),
+        (lambda: os.kill(os.getpid(), signal.SIGTERM), (KeyboardInterrupt, "143")),
+        (lambda: Path("absent").read_text(), (UsageError, "no Ray cluster answers")),
+    ],
+)
+def test_ray_replaces_no_handler_of_a_signal(started, monkeypatch, happens, raised):
+    """Defect: after SIGTERM nothing was saved, and the exit code was 134."""
+
+    def init(**options):
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(number))
+        happens()
+
+    def handlers():
+        return [signal.getsignal(signal.Signals[name]) for name in SIGNAL_CODES]
+
+    monkeypatch.setattr(sys.modules["ray"], "init", init)
+    before = handlers()
+    with pytest.raises(raised[0], match=raised[1]) if raised else nullcontext():
+        started[1].connect(None, {"CPU": 1.0})
+    assert handlers() == before
+
+
+def test_a_worker_is_in_the_folder_of_the_run(started, tmp_path):
+    """Typed modules may lie there."""
+    (tmp_path / "run").mkdir()
+    for folder in ("run", "absent"):
+        started[1].RayWorker(str(tmp_path / folder), None, None)
+        assert (tmp_path / "run").samefile(".")
