@@ -7,12 +7,10 @@ import torch
 from rich.filesize import decimal
 from torch import Tensor
 
-from rltrain.buffer.disk_store import Place
-from rltrain.buffer.fields import n_bytes, step_fields
-from rltrain.buffer.packed_obs import Precision
+from rltrain.buffer.fields import Precision, n_bytes, step_fields
+from rltrain.buffer.place import Place
 from rltrain.buffer.priorities import Sampling, new_priorities
-from rltrain.buffer.sizes import require_free, require_total
-from rltrain.buffer.step_check import StepCheck
+from rltrain.buffer.step_check import StepCheck, require_total
 from rltrain.buffer.store import BLOCK, blocks_until
 from rltrain.buffer.windows import read_windows
 from rltrain.common.keywords import flat_keywords
@@ -77,7 +75,7 @@ class EpisodeBuffer:
                 f"{2 * n_envs * BLOCK * step_bytes} bytes to begin with. Set buffer.max_bytes to "
                 "at least that."
             )
-        require_free(n_blocks * BLOCK * step_bytes, capacity, place)
+        place.require_free(n_blocks * BLOCK * step_bytes, capacity)
         self.store = place.store(
             spec=spec, n_envs=n_envs, n_blocks=n_blocks, fields=fields, device=device
         )

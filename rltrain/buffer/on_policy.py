@@ -10,10 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rltrain.buffer import packed_batch
-from rltrain.buffer.fields import TRANSITION, step_fields
-from rltrain.buffer.packed_batch import BatchMemory, array_form
-from rltrain.buffer.packed_obs import join_frames
+from rltrain.buffer import lazy_batch
+from rltrain.buffer.fields import TRANSITION, join_frames, step_fields
+from rltrain.buffer.lazy_batch import BatchMemory, array_form
 from rltrain.buffer.step_check import StepCheck, require_values
 from rltrain.common.number_types import require_range, saved_array
 from rltrain.errors import require_n_envs
@@ -152,7 +151,7 @@ class OnPolicyBuffer:
             "index": chosen,
         }
         settings: Any = {"td_target": td_target, "burn_in": 0}
-        if packed_batch.is_packed_for(self.device):
+        if lazy_batch.is_packed_for(self.device):
             return BatchMemory(array_form(fields), self.device).fill(fields).batch(decode, settings)
         tensors: Any = {name: decode(name, torch.from_numpy(x)) for name, x in fields.items()}
         return Batch(**tensors, **settings)

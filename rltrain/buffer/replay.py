@@ -12,22 +12,20 @@ from typing import Literal
 
 import numpy as np
 import torch
+from rich.filesize import decimal
 from torch import Tensor
 
-from rltrain.buffer.disk_store import Place
-from rltrain.buffer.fields import n_bytes, step_fields
-from rltrain.buffer.packed_obs import Precision
+from rltrain.buffer.fields import Precision, n_bytes, step_fields
+from rltrain.buffer.place import Place
 from rltrain.buffer.priorities import (
     ActedError,
     ActedPriorities,
     WindowSampling,
     new_priorities,
 )
-from rltrain.buffer.sizes import require_bytes, require_free, require_total
-from rltrain.buffer.step_check import StepCheck
+from rltrain.buffer.step_check import StepCheck, require_total
 from rltrain.buffer.store import BLOCK
-from rltrain.buffer.window_starts import WindowStarts
-from rltrain.buffer.windows import look_back, read_windows
+from rltrain.buffer.windows import WindowStarts, look_back, read_windows
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import MOST_COUNTED, Count, Whole, require_range, saved_array
 from rltrain.errors import require_n_envs
@@ -95,12 +93,20 @@ class ReplayBuffer:
         self.keeps_values = acted_error is not None
         stored_dim = hidden_dim if self.keeps_hidden else 0
         fields = step_fields(spec, precision, stored_dim, self.keeps_values)
-        self._step_check, step_bytes = StepCheck(spec, n_envs, fields), n_bytes(fields)
+        self._step_check = StepCheck(spec, n_envs, fields)
+        step_bytes = n_bytes(fields) * place.copies
         n_blocks = n_envs * (self.steps_per_env // BLOCK + 3)
         self._place = place
-        needed = n_blocks * BLOCK * step_bytes * place.copies
-        require_bytes(needed, place.cap, capacity, n_envs, step_bytes * place.copies)
-        require_free(needed, capacity, place)
+        needed = n_blocks * BLOCK * step_bytes
+        if needed > place.cap:
+            fits = (place.cap // step_bytes // n_envs - 3 * BLOCK) * n_envs
+            smaller = f"set buffer.capacity={fits} or less, or" if fits > 0 else "set"
+            raise ValueError(
+                f"The buffer needs {decimal(needed, precision=2)} for buffer.capacity={capacity} "
+                f"steps ({step_bytes} bytes each), but may use {decimal(place.cap, precision=2)}: "
+                f"{smaller} buffer.max_bytes={needed} or more."
+            )
+        place.require_free(needed, capacity)
         looks_back = max(spec.frame_stack - 1, 1)
         least = self.length + looks_back + 2  # two starts, at most one of them final
         if self.steps_per_env < least:

@@ -8,8 +8,7 @@ from statistics import mode
 import numpy as np
 import torch
 
-from rltrain.buffer.fields import Fields
-from rltrain.buffer.packed_obs import PackedObs
+from rltrain.buffer.fields import Fields, PackedObs
 from rltrain.common.number_types import is_finite, require_range
 from rltrain.errors import EnvError, UsageError
 from rltrain.types import EnvSpec, Steps
@@ -123,6 +122,16 @@ def require_values(
     available = fields["avail_actions"].reshape(len(last), -1, n_actions).any(-1)
     if not (available | last[:, None]).all():
         raise ValueError("the buffer's avail_actions has steps without an available action")
+
+
+def require_total(n_steps: int, n_saved: int) -> None:
+    """Refuse a state that counts more or fewer steps than it has.
+
+    Raises:
+        ValueError: states both numbers.
+    """
+    if n_steps != n_saved:
+        raise ValueError(f"The saved buffer counts {n_steps} steps and has {n_saved}.")
 
 
 def _require_finite(name: str, steps: Steps) -> None:

@@ -15,12 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rltrain.buffer import packed_batch
-from rltrain.buffer.array_batch import ArrayBatch
-from rltrain.buffer.fields import TRANSITION, Fields, n_bytes
-from rltrain.buffer.packed_batch import BatchMemory, array_form
-from rltrain.buffer.packed_obs import PackedObs, join_frames
-from rltrain.buffer.pages import zeroed
+from rltrain.buffer import lazy_batch
+from rltrain.buffer.fields import TRANSITION, Fields, PackedObs, join_frames, n_bytes, zeroed
+from rltrain.buffer.lazy_batch import ArrayBatch, BatchMemory, array_form
 from rltrain.buffer.step_check import require_values
 from rltrain.common.number_types import MOST_COUNTED, saved_array
 from rltrain.types import Batch, EnvSpec, Pieces, StateDict
@@ -61,7 +58,7 @@ class Store:
         self._n_actions = spec.n_actions
         self._packed = PackedObs(spec, fields["state"][1]) if spec.obs_bytes else None
         kinds = {self.arrays[name].dtype.name for name in ("obs", "state")}
-        single = self.n_frames == 1 and not packed_batch.is_packed_for(device)
+        single = self.n_frames == 1 and not lazy_batch.is_packed_for(device)
         self.as_in_batches = single and kinds == {"float32"}  # no stacking or conversion
         self.begin = np.zeros(n_envs, np.int64)  # [E] number of the oldest stored step
         self.end = np.zeros(n_envs, np.int64)  # [E] number of the next step
@@ -199,7 +196,7 @@ class Store:
             rows: rows of other fields, read from the store.
             settings: non-array fields.
         """
-        if not packed_batch.is_packed_for(self.device):
+        if not lazy_batch.is_packed_for(self.device):
             read = {name: self.tensor(name, r).numpy() for name, r in rows.items()}
             return ArrayBatch.of({**fields, **read}, **settings)
         stored = {n: ((*r.shape, *self.shapes[n]), self.arrays[n].dtype) for n, r in rows.items()}

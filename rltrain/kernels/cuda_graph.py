@@ -23,7 +23,7 @@ from torch import Tensor
 from rltrain.algo.checks import batch_layout
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
-from rltrain.buffer.packed_batch import BatchMemory, PackedBatch, array_form
+from rltrain.buffer.lazy_batch import BatchMemory, PackedBatch, array_form
 from rltrain.common.metrics import MetricRow
 from rltrain.interfaces import Agents
 from rltrain.kernels.captured import GENERATOR, Parts, cpu_random

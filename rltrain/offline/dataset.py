@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 
-from rltrain.buffer.packed_obs import PackedObs
+from rltrain.buffer.fields import PackedObs
 from rltrain.common.files import JsonObject, digest
 from rltrain.common.number_types import MOST_COUNTED, is_finite, saved_form, saved_number
 from rltrain.offline.shards import (

@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save
 
-from rltrain.buffer.fields import n_bytes
-from rltrain.buffer.packed_obs import PackedObs
+from rltrain.buffer.fields import PackedObs, n_bytes
 from rltrain.common.files import JsonObject
 from rltrain.common.number_types import (
     MOST_COUNTED,

@@ -28,12 +28,6 @@ def make(**given: Any) -> EpisodeBuffer:
     return EpisodeBuffer(**{**values, **given})
 
 
-def saved(buffer: EpisodeBuffer) -> dict[str, Any]:
-    """A replay's state with its pieces put together, as a checkpoint gives it back."""
-    pieces = {k: np.asarray(v) for k, v in buffer.state_dict().items() if k.startswith("steps.")}
-    return {**buffer.state_dict(), **pieces}
-
-
 class PlainBuffer:
     """Lists of steps: every finished episode since the beginning, by age."""
 

@@ -8,7 +8,7 @@ import torch
 
 from rltrain.buffer.replay import ReplayBuffer
 from rltrain.common.seeding import generator
-from rltrain.types import Batch, Clock, Steps
+from rltrain.types import STEP_FIELDS, Batch, Clock, Steps
 from tests.buffer.streams import SPEC, Stream, add
 
 CLOCK = Clock()
@@ -99,12 +99,11 @@ class PlainBuffer:
         self.rings = [PlainRing(keeps, buffer.length, back) for _ in range(buffer.n_envs)]
 
     def add(self, steps: Steps) -> None:
-        names = ("obs", "avail_actions", "state", "last", "action", "reward", "terminated")
         for e, ring in enumerate(self.rings):
             if steps.lost[e]:
                 ring.lose()
             for t in range(len(steps.last)):
-                step = {name: getattr(steps, name)[t, e] for name in names}
+                step = {name: getattr(steps, name)[t, e] for name in STEP_FIELDS}
                 if steps.hidden is not None:
                     step["hidden"] = steps.hidden[t, e]
                 ring.append(step)

@@ -10,7 +10,7 @@ import torch
 from rltrain.buffer.store import BLOCK
 from rltrain.common.seeding import generator
 from tests.buffer import episodes
-from tests.buffer.streams import SPEC, Stream, add
+from tests.buffer.streams import SPEC, Stream, add, saved
 
 
 @pytest.mark.parametrize("max_bytes", [None, 14 * BLOCK * episodes.STEP_BYTES])
@@ -21,7 +21,7 @@ def test_a_loaded_buffer_continues_bit_for_bit(max_bytes: int | None, shortest: 
     for _ in range(40):
         one.add(stream.steps(5, crash=0.05))
     one.sample(4, episodes.CLOCK)
-    state = episodes.saved(one)
+    state = saved(one)
     other = episodes.make(capacity=30, max_bytes=max_bytes, rng=generator(99))
     other.add(Stream(6).steps(33))  # what it held before is gone
     other.load_state_dict(state)
@@ -38,7 +38,7 @@ def test_a_loaded_buffer_continues_bit_for_bit(max_bytes: int | None, shortest: 
 def test_the_numbers_of_a_state_survive_json() -> None:
     buffer = episodes.make()
     buffer.add(Stream(5).steps(50))
-    state = episodes.saved(buffer)
+    state = saved(buffer)
     plain = {name: v for name, v in state.items() if not isinstance(v, np.ndarray)}
     other = episodes.make(rng=generator(1))
     other.load_state_dict({**state, **json.loads(json.dumps(plain))})
@@ -48,7 +48,7 @@ def test_the_numbers_of_a_state_survive_json() -> None:
 def test_a_state_is_a_copy() -> None:
     buffer, stream = episodes.make(capacity=3), Stream(5)
     buffer.add(stream.steps(50))
-    state = episodes.saved(buffer)
+    state = saved(buffer)
     kept = {name: np.array(v) for name, v in state.items()}
     buffer.add(stream.steps(200))
     buffer.sample(2, episodes.CLOCK)
@@ -59,26 +59,26 @@ def test_a_smaller_buffer_loads_the_newest_episodes() -> None:
     big, plain, stream = episodes.make(capacity=20), episodes.PlainBuffer(3), Stream(5)
     add(stream.steps(300), big, plain)
     small = episodes.make(capacity=6)
-    small.load_state_dict(episodes.saved(big))
+    small.load_state_dict(saved(big))
     assert small.n_episodes == 6
     episodes.assert_holds_the_newest(small, plain)
 
 
 def test_an_empty_state_round_trips() -> None:
     other = episodes.make()
-    other.load_state_dict(episodes.saved(episodes.make()))
+    other.load_state_dict(saved(episodes.make()))
     assert (other.n_episodes, other.store.bytes_in_use) == (0, 0)
 
 
 def test_a_state_of_another_number_of_environments_is_refused() -> None:
     with pytest.raises(ValueError, match=r"3 environments, this run has 2: set hardware\.n_"):
-        episodes.make(n_envs=2).load_state_dict(episodes.saved(episodes.make()))
+        episodes.make(n_envs=2).load_state_dict(saved(episodes.make()))
 
 
 def test_a_state_of_another_environment_is_refused() -> None:
     other = replace(SPEC, state_dim=6)
     with pytest.raises(ValueError, match=r"'state' of a step should be float32 \(6,\), got .*\(5,"):
-        episodes.make(spec=other).load_state_dict(episodes.saved(episodes.make()))
+        episodes.make(spec=other).load_state_dict(saved(episodes.make()))
 
 
 def test_a_buffer_that_cannot_hold_a_batch_is_refused_with_what_to_type() -> None:

@@ -11,7 +11,7 @@ from rltrain.buffer.on_policy import OnPolicyBuffer
 from rltrain.common.conformance import conform
 from rltrain.common.seeding import generator
 from rltrain.interfaces import Buffer
-from rltrain.types import Batch, Clock, EnvSpec
+from rltrain.types import STEP_FIELDS, Batch, Clock, EnvSpec
 from tests.buffer.streams import SPEC, Stream, add, saved, stack_frames
 
 CLOCK = Clock()
@@ -93,10 +93,7 @@ def test_a_window_is_two_neighboring_steps() -> None:
     buffer.add(first)
     buffer.add(second)
     batch = buffer.sample(buffer.n_steps, CLOCK)
-    steps = {
-        n: np.concatenate([getattr(first, n), getattr(second, n)])
-        for n in ("obs", "avail_actions", "state", "last", "action", "reward", "terminated")
-    }
+    steps = {n: np.concatenate([getattr(first, n), getattr(second, n)]) for n in STEP_FIELDS}
     for b, index in enumerate(batch.index.tolist()):
         t, e = divmod(index, 3)
         t += 7  # the carried step is the eighth of all

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from rltrain.buffer.disk_store import Place
 from rltrain.buffer.fields import n_bytes, step_fields
-from rltrain.buffer.sizes import require_free
+from rltrain.buffer.place import Place
 from rltrain.common.seeding import generator
 from tests.buffer.replays import CLOCK, filled, make, with_hidden
 from tests.buffer.streams import SPEC, Stream, add, saved
@@ -104,10 +103,10 @@ def test_the_free_memory_is_the_limit_where_none_is_set() -> None:
 
 
 def test_a_replay_larger_than_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rltrain.buffer.disk_store.available_memory", lambda: 1000)
-    require_free(1000, 100, Place(max_bytes=None))
+    monkeypatch.setattr("rltrain.buffer.place.available_memory", lambda: 1000)
+    Place(max_bytes=None).require_free(1000, 100)
     with pytest.raises(ValueError, match=r"buffer\.capacity=30 or less, or buffer\.max_bytes=600"):
-        require_free(2000, 100, Place(max_bytes=None))
+        Place(max_bytes=None).require_free(2000, 100)
 
 
 def test_a_capacity_too_small_for_a_window_is_refused_with_one_that_is_enough() -> None:

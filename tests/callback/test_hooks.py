@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from rltrain.buffer.packed_batch import BatchMemory, array_form
+from rltrain.buffer.lazy_batch import BatchMemory, array_form
 from rltrain.callback import Callback, Callbacks, SaveSnapshots
 from rltrain.callback.hooks import STEP_HOOKS, TEST_HOOKS, VALUES, Due
 from rltrain.common.checkpoint.fit import UNFIT

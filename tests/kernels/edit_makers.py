@@ -13,7 +13,7 @@ from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.optimizer import GradientStep
 from rltrain.algo.return_settings import Returns
 from rltrain.algo.reward_norm import RewardNorm
-from rltrain.buffer.array_batch import ArrayBatch
+from rltrain.buffer.lazy_batch import ArrayBatch
 from rltrain.buffer.store import Store
 
 

@@ -15,7 +15,7 @@ from rltrain.algo.loss.distributional import CategoricalLoss, QuantileLoss
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer.sum import Independent
 from rltrain.algo.network.feed_forward import FeedForward
-from rltrain.buffer.array_batch import cpu_arrays
+from rltrain.buffer.lazy_batch import cpu_arrays
 from rltrain.interfaces import Model
 from rltrain.kernels.ahead import compile_ahead, wait
 from rltrain.kernels.layers.stack import Stack, output_kind

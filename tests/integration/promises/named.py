@@ -2,7 +2,7 @@
 
 STATES = {
     "dqn": "algo.learner.Learner interfaces.TargetUpdates algo.optimizer.GradientStep "
-    "buffer.replay.ReplayBuffer buffer.window_starts.WindowStarts callback.stop.Health "
+    "buffer.replay.ReplayBuffer buffer.windows.WindowStarts callback.stop.Health "
     "callback.hooks.Callback callback.hooks.Callbacks callback.hooks.Due callback.log.Log "
     "callback.save.Save callback.test.Test common.machine.time_and_memory.Usage "
     "common.metrics.Metrics env.games.classic_control.ClassicControl hardware.rollout.Rollout "
@@ -14,11 +14,11 @@ STATES = {
     "qmix": "buffer.episode.EpisodeBuffer env.games.lockstep.GameEnv",
     "pqn": "buffer.on_policy.OnPolicyBuffer",
     "prioritized": "buffer.priorities.Priorities",
-    "self_play": "callback.save.SaveSnapshots hardware.self_play.SelfPlay",
+    "self_play": "callback.save.SaveSnapshots hardware.opponents.SelfPlay",
     "video": "callback.video.RecordVideo",
     "noisy": "hardware.device.TorchRandom",
     "opponents": "algo.scripted.Scripted battles.engine.enemy_side.EnemySide "
-    "battles.scripted.policies.BattleDecisions hardware.rollout_opponents.Opponents",
+    "battles.scripted.policies.BattleDecisions hardware.opponents.Opponents",
     "battle": "battles.engine.battles.Battles battles.native.NativeBattles "
     "env.smac.vector.SmacVectorEnv",
     "several maps": "env.smac.several_maps.SeveralMaps",

@@ -1,4 +1,6 @@
-"""Batches for other devices are packed: they hold what batches on the CPU hold."""
+"""Batches of arrays: tensors when read, of the same memory; plain batches when changed. Packed ones
+for other devices hold what batches on the CPU hold.
+"""
 
 from contextlib import closing
 from dataclasses import fields, replace
@@ -9,9 +11,32 @@ import torch
 
 import rltrain
 from rltrain.algo.checks import batch_layout
-from rltrain.buffer import episode, packed_batch
-from rltrain.buffer.packed_batch import BatchMemory, PackedBatch
+from rltrain.buffer import episode, lazy_batch
+from rltrain.buffer.lazy_batch import ArrayBatch, BatchMemory, PackedBatch, cpu_arrays
 from rltrain.types import Batch, Clock
+
+REWARD = np.ones((1, 2, 1), np.float32)
+
+
+def test_a_field_becomes_a_tensor_of_the_same_memory():
+    batch = ArrayBatch.of({"reward": REWARD.copy()}, hidden=None)
+    assert batch.hidden is None
+    batch.reward[0, 0] = 3
+    assert batch.arrays["reward"][0, 0] == 3
+    assert next(cpu_arrays(batch, ["reward"])) is batch.arrays["reward"]
+
+
+def test_changed_fields_reach_compiled_code():
+    batch = ArrayBatch.of(dict.fromkeys(Batch.__dataclass_fields__, REWARD))
+    changed = replace(batch, reward=torch.zeros(1, 2, 1))
+    assert not next(cpu_arrays(changed, ["reward"])).any()
+    assert next(cpu_arrays(batch, ["reward"])).all()
+
+
+def test_an_unknown_field_is_named():
+    with pytest.raises(AttributeError, match="ArrayBatch has no attribute rewards"):
+        ArrayBatch.of({"reward": REWARD}).rewards  # noqa: B018
+
 
 RUN = [
     *("total_env_steps=200", "test.episodes=2", "test.n_envs=1"),
@@ -49,7 +74,7 @@ def tensors(batch):
 @pytest.mark.parametrize("overrides", CASES)
 def test_a_packed_batch_holds_what_a_batch_on_the_cpu_holds(overrides, tmp_path, monkeypatch):
     plain = batches(overrides, tmp_path / "plain")
-    monkeypatch.setattr(packed_batch, "is_packed_for", lambda device: True)
+    monkeypatch.setattr(lazy_batch, "is_packed_for", lambda device: True)
     packed = batches(overrides, tmp_path / "packed")
     for one, other in zip(plain, packed, strict=True):
         assert isinstance(other, PackedBatch) or "independent" in overrides
@@ -65,7 +90,7 @@ def test_a_packed_batch_holds_what_a_batch_on_the_cpu_holds(overrides, tmp_path,
 def test_a_batch_can_be_copied_overwritten_and_replaced():
     def made(value):
         arrays = {"reward": np.full((2, 3, 1), value, np.float32), "last": np.zeros((3, 3), bool)}
-        block = BatchMemory(packed_batch.array_form(arrays), torch.device("cpu")).fill(arrays)
+        block = BatchMemory(lazy_batch.array_form(arrays), torch.device("cpu")).fill(arrays)
         return block.batch(lambda name, x: x, {"td_target": torch.full((2,), value), "eta": 0.0})
 
     one, two = made(1.0), made(2.0)
@@ -79,7 +104,7 @@ def test_a_batch_can_be_copied_overwritten_and_replaced():
 
 
 def test_a_field_can_be_replaced(tmp_path, monkeypatch):
-    monkeypatch.setattr(packed_batch, "is_packed_for", lambda device: True)
+    monkeypatch.setattr(lazy_batch, "is_packed_for", lambda device: True)
     (batch,) = batches("algo=qmix", tmp_path, n=1)
     other = replace(batch, reward=batch.reward + 1)
     assert torch.equal(other.reward, batch.reward + 1)

@@ -1,9 +1,11 @@
-"""PackedBatch: a batch in one block of bytes, copied to a GPU in one transfer."""
+"""Batches whose fields become tensors when they are read: ``ArrayBatch`` of arrays on the CPU, for
+compiled code; ``PackedBatch`` of one block of bytes, copied to a GPU in one transfer.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +19,35 @@ Decode = Callable[[str, Tensor], Tensor]
 """Converts a stored field to that of a batch."""
 Form = Mapping[str, tuple[Sequence[int], np.dtype]]
 """Shape and dtype of fields by name."""
+
+
+# twin: kernels/learning.py
+class ArrayBatch(Batch):
+    """A batch of NumPy arrays; reading a field makes it a tensor with the same memory."""
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, np.ndarray], **settings: Any) -> ArrayBatch:
+        """A batch with the fields ``arrays`` and the non-array ``settings``."""
+        batch = cls.__new__(cls)
+        vars(batch).update(settings, arrays=arrays)
+        if "hidden" in arrays:
+            batch.__getattr__("hidden")  # else it is the default, None
+        return batch
+
+    def __getattr__(self, name: str) -> Tensor:
+        """A field on its first access."""
+        arrays = vars(self).get("arrays", {})
+        if name not in arrays:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name}")
+        tensor = vars(self)[name] = torch.from_numpy(arrays[name])
+        return tensor
+
+
+def cpu_arrays(batch: Batch, names: Sequence[str]) -> Iterator[np.ndarray]:
+    """Fields of a batch on the CPU."""
+    if batch.arrays is None:
+        return (getattr(batch, name).numpy() for name in names)
+    return map(batch.arrays.__getitem__, names)
 
 
 class FieldBytes(NamedTuple):

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from rltrain.buffer.fields import n_bytes, step_fields
-from rltrain.buffer.packed_obs import PackedObs
+from rltrain.buffer.fields import PackedObs, n_bytes, step_fields
 from rltrain.types import Clock, EnvSpec
 from tests.buffer.streams import Stream, saved
 from tests.buffer.test_replay import make
