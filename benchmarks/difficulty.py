@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from rltrain.api import settings_from
-from rltrain.assemble.rollouts import build_evaluation
+from rltrain.assemble.evaluation import build_evaluation
 from rltrain.battles.data.maps import find_map, map_names
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.native import LATER_RULES_VERSION, RULES_VERSION

@@ -38,7 +38,7 @@ from rltrain.config.validate.constructor import show
 from rltrain.errors import CheckpointError, closest
 from rltrain.hardware.device import resolve_device, seed_networks
 from rltrain.hardware.env_share import Share
-from rltrain.hardware.opponents import NewestSnapshot, Opponents, SelfPlay
+from rltrain.hardware.rollout_opponents import NewestSnapshot, Opponents, SelfPlay
 from rltrain.interfaces import Agents, OtherSide, SidePolicy, VectorEnv
 from rltrain.types import EnvSpec
 

@@ -17,13 +17,8 @@ from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.learner import Learner
 from rltrain.assemble.build_learner import about, build_learner
 from rltrain.assemble.env import build_env, closed_unless_built, ordered_as, prepare_machine
-from rltrain.assemble.rollouts import (
-    build_exploration,
-    build_rollout,
-    build_test_env,
-    build_tests,
-    obs_view,
-)
+from rltrain.assemble.evaluation import build_test_env, build_tests
+from rltrain.assemble.rollouts import build_exploration, build_rollout, obs_view
 from rltrain.callback import Callback, Callbacks, Health, ReplacedCode, SaveSnapshots
 from rltrain.common.checkpoint.opponent_files import SELF
 from rltrain.common.conformance import conform, require_savable
@@ -34,8 +29,8 @@ from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
 from rltrain.env.vector import require_separate
 from rltrain.errors import usage_errors
-from rltrain.hardware.opponents import SelfPlay
 from rltrain.hardware.rollout import Rollout
+from rltrain.hardware.rollout_opponents import SelfPlay
 from rltrain.interfaces import Buffer, Rollouts, VectorEnv
 from rltrain.logger.loggers import Logger, Loggers
 from rltrain.offline.dataset_recorder import DatasetRecorder, RecordedEnv

@@ -21,7 +21,7 @@ from rltrain.assemble.build_trainer import (
     video_recorder,
 )
 from rltrain.assemble.env import closed_unless_built, ordered_as, prepare_machine
-from rltrain.assemble.rollouts import build_test_env
+from rltrain.assemble.evaluation import build_test_env
 from rltrain.callback import Callback
 from rltrain.common.files import absolute_path
 from rltrain.common.seeding import DATASET_STREAM, NOISE_STREAM, generator, seed_key

@@ -196,11 +196,7 @@ class EpisodeBuffer:
 
         The steps are ``Pieces``, read lazily from the store.
         """
-        row = np.arange(self._oldest, self._next) % self._size
-        open_length = self.store.end - self._open  # [E] steps
-        env = np.concatenate([self._env[row], np.arange(self.n_envs)])
-        start = np.concatenate([self._start[row], self._open])
-        n_steps = np.concatenate([self._length[row] + 1, open_length])
+        row, env, start, n_steps = self._stored()
         before, end = np.empty_like(start), self.store.begin.copy()
         for i, e in enumerate(env.tolist()):
             before[i], end[e] = start[i] - end[e], start[i] + n_steps[i]
@@ -213,7 +209,7 @@ class EpisodeBuffer:
             "begin": self.store.begin.copy(),
             "env": self._env[row],
             "length": self._length[row],
-            "open_length": open_length,
+            "open_length": n_steps[len(row) :],
             "before": before,  # per episode: preceding steps without a transition
             **priorities,
             **self.store.saved_steps(rows),
@@ -267,12 +263,19 @@ class EpisodeBuffer:
     def close(self) -> None:
         self.store.close()
 
-    def _require_ends(self) -> None:
-        """ValueError unless exactly the last steps of the finished episodes are final."""
+    def _stored(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Rows of the finished episodes by age; environment, first step and number of steps of each
+        of them, then of the open ones.
+        """
         row = np.arange(self._oldest, self._next) % self._size
         env = np.concatenate([self._env[row], np.arange(self.n_envs)])
         start = np.concatenate([self._start[row], self._open])
         n_steps = np.concatenate([self._length[row] + 1, self.store.end - self._open])
+        return row, env, start, n_steps
+
+    def _require_ends(self) -> None:
+        """ValueError unless exactly the last steps of the finished episodes are final."""
+        row, env, start, n_steps = self._stored()
         last = self.store.arrays["last"][self.store.consecutive_rows(env, start, n_steps), 0]
         final = np.zeros_like(last)
         final[n_steps.cumsum()[: len(row)] - 1] = True

@@ -209,15 +209,13 @@ class Store:
     def frame_rows(
         self, env: np.ndarray, start: np.ndarray, first: np.ndarray, rows: np.ndarray
     ) -> np.ndarray:
-        """Rows of the frames of windows, oldest first: [T+1, B, n_frames]; ``rows`` without stacks.
+        """Rows of the frames of windows, oldest first: [T+1, B, n_frames].
 
         Args:
             env, start: [B], where each window begins.
             first: [B], the earliest step of a stack, repeated if a stack would begin before it.
             rows: [T+1, B] of the windows; padding stays zero.
         """
-        if self.n_frames == 1:
-            return rows
         step = start + np.arange(len(rows))[:, None]  # [T+1, B]
         frames = np.maximum(step[:, :, None] - np.arange(self.n_frames)[::-1], first[:, None])
         frame_rows = self.rows(env[:, None], frames)

@@ -182,10 +182,10 @@ def read_windows(
     if at_once:
         shapes = (rows.shape + store.shapes[name] for name in SEEN)
         return fields | dict(zip(SEEN, map(np.reshape, shown, shapes), strict=True)), {}
-    first = start
+    frames = rows
     if store.n_frames > 1:  # stacks within the episode and the store
         first = look_back(store, store.begin, env, start, store.n_frames - 1)
-    frames = store.frame_rows(env, start, first, rows)
+        frames = store.frame_rows(env, start, first, rows)
     return fields, {"obs": frames, "avail_actions": rows, "state": rows}
 
 

@@ -18,7 +18,7 @@ from rltrain.common.number_types import MOST_COUNTED, require_range, saved_array
 from rltrain.common.seeding import SeedsOfTests
 from rltrain.errors import DivergedError, Interrupted, require_n_envs
 from rltrain.hardware.env_share import Share
-from rltrain.hardware.opponents import Opponents
+from rltrain.hardware.rollout_opponents import Opponents
 from rltrain.hardware.steps import step_arrays, step_layout
 from rltrain.interfaces import EpisodeSeeds, RolloutPolicy, VectorEnv, Watch
 from rltrain.types import Clock, Episode, StateDict, Steps

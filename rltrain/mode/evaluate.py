@@ -17,7 +17,7 @@ import torch
 from rich.table import Column, Table
 
 from rltrain.assemble.build_learner import load_mixer
-from rltrain.assemble.rollouts import build_evaluation
+from rltrain.assemble.evaluation import build_evaluation
 from rltrain.callback.training import EvaluationRollouts
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.opponent_files import BUILTIN, opponent_name

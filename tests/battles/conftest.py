@@ -8,6 +8,7 @@ import pytest
 
 from rltrain.battles.engine import teams
 from rltrain.battles.engine.battles import Battles
+from rltrain.battles.engine.fighting.weapons import fire, land_hits
 from rltrain.battles.engine.world import M, Order, P, U
 from rltrain.battles.options import Options
 from rltrain.env.smac import StarCraft2Env
@@ -55,6 +56,21 @@ def scenario() -> Callable[..., Battles]:
         return battles
 
     return build
+
+
+def strike(battles: Battles, i: int, j: int, loops: int = 10) -> None:
+    """Unit i of battle 0 attacks unit j once, wherever they are; it hits within ``loops``."""
+    unit, mark, param, damage = tables(battles)
+    agents, affects = battles.map_data.n_agents, battles.scene.affects[0]
+    fire(unit, mark, param, damage, affects, agents, 0, np.int32(i), np.int32(j))
+    for loop in range(loops):
+        land_hits(unit, mark, param, damage, agents, loop)
+
+
+def tables(battles: Battles) -> tuple[np.ndarray, ...]:
+    """Of battle 0: units, marks, parameters, damage."""
+    world, scene = battles.world, battles.scene
+    return world.unit[0], world.mark[0], scene.param[0], scene.damage[0]
 
 
 def steps(battles: Battles, n: int, **chosen: int) -> None:

@@ -3,13 +3,14 @@
 import inspect
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from rltrain.battles.data import terrain
 from rltrain.battles.data.maps import find_map, map_names
-from rltrain.battles.data.units import LOOPS_PER_SECOND, UNITS, damage_per_hit
+from rltrain.battles.data.units import LOOPS_PER_SECOND, UNITS
 from rltrain.battles.options import (
     Options,
     SmacOptions,
@@ -102,13 +103,6 @@ def test_enemy_type_bits_of_stalkers_and_zealots_are_reversed() -> None:
     assert find_map("2s3z").type_bits == (0, 0, 1, 1, 1, 1, 1, 0, 0, 0)
 
 
-def test_attacks_to_kill_follow_from_the_unit_table() -> None:
-    marine, marauder = UNITS["marine"], UNITS["marauder"]
-    assert -(-marine.health // damage_per_hit(marine, marine)) == 8
-    assert -(-marauder.health // (damage_per_hit(marauder, marauder) - marauder.armor)) == 7
-    assert damage_per_hit(UNITS["baneling"], UNITS["zealot"]) == 35
-
-
 def test_unknown_map_names_the_nearest() -> None:
     with pytest.raises(ValueError, match=r"unknown SMAC map '8m_': did you mean 8m"):
         find_map("8m_")
@@ -158,7 +152,7 @@ def test_sizes_need_no_numba() -> None:
         "assert compute_sizes(find_map('MMM2'), Options()).obs == 176; "
         "assert 'numba' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=_repository())
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
 
 
 def test_vector_environments_take_the_options_of_their_package_as_keywords() -> None:
@@ -168,12 +162,6 @@ def test_vector_environments_take_the_options_of_their_package_as_keywords() -> 
         keywords = inspect.signature(env.__init__).parameters
         assert vars(options).items() <= {k: p.default for k, p in keywords.items()}.items()
     assert "conic_fov" not in inspect.signature(SmacVectorEnv.__init__).parameters
-
-
-def _repository() -> str:
-    import rltrain
-
-    return str(next(iter(rltrain.__path__)) + "/..")
 
 
 def test_options_are_those_of_the_smac_packages():

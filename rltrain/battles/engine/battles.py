@@ -130,12 +130,8 @@ class Battles:
     def reset(self, seeds: Mapping[int, int]) -> None:
         """Restart the battles e of ``seeds``, each with its own seed; the others stay as they
         are. Raises ValueError for a battle or a seed that there is not."""
-        self._check_seeds(seeds)
-        restart = np.zeros(self.n_envs, np.bool_)
-        for e, seed in seeds.items():
-            restart[e], self._seed[e] = True, seed
-        self._begun |= restart
-        self._recruit(restart)
+        self._take_seeds(seeds)
+        self._recruit()
         for e in seeds:
             reset_battle(self.scene, self.shown, self.world, self.frame, e, self._seed[e])
         self._show_other(seeds)
@@ -154,14 +150,11 @@ class Battles:
         actions; neither need be available then. Raises ``IllegalAction``, ValueError for what are
         no actions, battles or seeds, and RuntimeError if a battle was never reset.
         """
-        action = whole_actions(action)
+        action, restarts = whole_actions(action), restarts or {}
         check_shape(action, self.avail)
-        self._check_seeds(restarts or {})
-        self._require_begun(e for e in range(self.n_envs) if e not in (restarts or ()))
+        self._take_seeds(restarts)
+        self._require_begun(e for e in range(self.n_envs) if e not in restarts)
         orders = None if self.orders is None else self.orders()
-        self._restart[:] = False
-        for e, seed in (restarts or {}).items():
-            self._restart[e], self._seed[e] = True, seed
         self._check(action, any_action=orders is not None)
         if self.other is not None and other_action is not None:
             other_action = whole_actions(other_action)
@@ -169,8 +162,7 @@ class Battles:
             self._check(other_action, any_action=False, side=self.other)
             self.other.command(other_action, self._restart)
         if restarts:
-            self._begun |= self._restart
-            self._recruit(self._restart)
+            self._recruit()
         kernels = smaclite if self.scene.smaclite else env_step
         advance = kernels.advance_serial
         if self.n_threads > 1 and self.world.unit.shape[2] * self.n_envs >= UNITS_PER_CALL:
@@ -188,7 +180,7 @@ class Battles:
             self._restart,
             self._seed,
         )
-        self._show_other(restarts or {})
+        self._show_other(restarts)
 
     def _show_other(self, seeds: Mapping[int, int]) -> None:
         if self.other is not None:
@@ -196,9 +188,11 @@ class Battles:
                 self.other.begin(seeds)
             self.other.observe()
 
-    def _recruit(self, restart: np.ndarray) -> None:
+    def _recruit(self) -> None:
+        """Teams of the battles that restart."""
+        self._begun |= self._restart
         if self.roster is not None:
-            teams.recruit(self.roster, self.scene, self.world, restart, self._seed)
+            teams.recruit(self.roster, self.scene, self.world, self._restart, self._seed)
 
     def unit_names(self, e: int) -> tuple[str, ...]:
         """Names of the types of agents, then of enemies, as battle e has them."""
@@ -238,11 +232,14 @@ class Battles:
             if not self._known.holds(e):
                 raise ValueError(f"battle {e!r}: expected {self._known.expected}")
 
-    def _check_seeds(self, seeds: Mapping[int, int]) -> None:
+    def _take_seeds(self, seeds: Mapping[int, int]) -> None:
+        """The battles that restart, and their seeds."""
         self._check_battles(seeds)
+        self._restart[:] = False
         for e, seed in seeds.items():
             if not SEED.holds(seed):
                 raise ValueError(f"seed={seed!r} of battle {e}: expected {SEED.expected}")
+            self._restart[e], self._seed[e] = True, seed
 
     def _check(
         self, action: np.ndarray, *, any_action: bool, side: EnemySide | None = None

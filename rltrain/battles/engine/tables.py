@@ -99,6 +99,7 @@ def build_view(map_data: MapData, options: Options, max_distance: int, ready_in:
     """The view of this map with these options; positions in states are divided by
     ``max_distance``, and cooldowns show ``ready_in`` loops more than are left."""
     sizes, chosen = compute_sizes(map_data, options), _chosen(View, options)
+    sees_partly = options.conic_fov or options.prob_obs_enemy != 1 or options.zero_enemy_block
     rounded = {name: np.float32(chosen[name]) for name in ("move_amount", "prob_obs_enemy")}
     return View(
         n_agents=map_data.n_agents,
@@ -113,7 +114,7 @@ def build_view(map_data: MapData, options: Options, max_distance: int, ready_in:
         type_bits=map_data.unit_type_bits,
         shield_ally=bool(map_data.shield_bits[0]),
         shield_enemy=bool(map_data.shield_bits[1]),
-        limited=_is_limited(options),
+        limited=sees_partly or options.fully_observable or not options.action_mask,
         cone_cosine=np.float32(math.cos(math.pi / options.num_fov_actions)),
         **(chosen | rounded),
     )
@@ -122,11 +123,6 @@ def build_view(map_data: MapData, options: Options, max_distance: int, ready_in:
 def _chosen(table: type[View | Reward], options: Options) -> dict[str, Any]:
     """The options that a table has, by name."""
     return {name: getattr(options, name) for name in table._fields if hasattr(options, name)}
-
-
-def _is_limited(options: Options) -> bool:
-    partly = not options.action_mask or options.prob_obs_enemy != 1
-    return partly or options.conic_fov or options.fully_observable or options.zero_enemy_block
 
 
 def build_reward(map_data: MapData, options: Options) -> Reward:

@@ -21,6 +21,14 @@ from rltrain.battles.data.maps import MAPS, find_map
 from rltrain.battles.data.scenarios import find_scenario, is_scenario
 from rltrain.battles.data.units import UNITS, UnitType
 
+RULES = ("sc2", "smaclite")
+
+_ATTACK_POINTS: Mapping[str, tuple[float, float]] = {
+    "2c_vs_64zg": (16, 16),
+    "corridor": (4.47, 4.33),
+}
+_HEALERS_FIRST = ("medivac", "marine", "marauder")
+
 
 def _unit(name: str, *, size: float, **numbers: object) -> UnitType:
     """A row of ``LITE_UNITS``, whose disc is the same for ranges and collisions; id, sight and
@@ -77,15 +85,6 @@ LITE_UNITS: Mapping[str, UnitType] = {
         size=1.0, health_regeneration=0.38, min_scan_range=10,
     ),
 }  # fmt: skip
-
-
-RULES = ("sc2", "smaclite")
-
-_ATTACK_POINTS: Mapping[str, tuple[float, float]] = {
-    "2c_vs_64zg": (16, 16),
-    "corridor": (4.47, 4.33),
-}
-_HEALERS_FIRST = ("medivac", "marine", "marauder")
 
 
 def find_map_under(rules: str, name: str) -> MapData:

@@ -1,4 +1,4 @@
-"""All 23 maps under random play, where their enemies go, and maps of any size by name."""
+"""All 23 maps: where units begin and where their enemies go, and maps of any size by name."""
 
 import numpy as np
 import pytest
@@ -7,37 +7,10 @@ from pettingzoo.test import parallel_api_test
 from rltrain.battles.data.maps import find_map, map_names
 from rltrain.battles.data.spawn import attack_goals, start_points
 from rltrain.battles.data.terrain import PATHABLE, next_cells, pathable_cells
-from rltrain.battles.engine.world import GROUND, M, Order, P, U
+from rltrain.battles.engine.world import M, Order, P, U
 from rltrain.env.smac import StarCraft2Env, parallel_env
 from tests.battles.conftest import place, random_legal, steps
 from tests.marks import slow_except
-
-
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize(
-    "map_name", slow_except(("3s5z", "MMM2", "corridor", "so_many_baneling"), map_names())
-)
-def test_invariants_hold_in_random_play(battle, map_name: str) -> None:
-    b, rng = battle(map_name, 5, reward_scale=False), np.random.default_rng(0)
-    agents, param = b.map_data.n_agents, b.scene.param[0]
-    ground = param[P.LAYER] == GROUND
-    for k in range(40):
-        if b.ended[0]:
-            b.reset({0: k})
-        before = b.world.unit[0, U.HEALTH] > 0
-        b.step(random_legal(b.avail, rng))
-        unit = b.world.unit[0]
-        assert np.isfinite(unit).all()
-        assert (unit[[U.HEALTH, U.SHIELD]] >= 0).all()
-        alive = unit[U.HEALTH] > 0
-        assert before[alive].all()
-        cells = unit[U.X].astype(int), unit[U.Y].astype(int)
-        assert b.scene.pathable[cells][alive & ground].all()
-        now = np.where(alive, unit[U.HEALTH] + unit[U.SHIELD], 0)
-        gone = np.where(before, unit[U.BEFORE] - now, 0)[agents:].sum(dtype=np.float64)
-        kills = int((before & ~alive)[agents:].sum())
-        expected = abs(gone + 10 * kills) + 200 * b.results([0])[0]["win"]
-        assert b.reward[0] == pytest.approx(expected, rel=1e-4, abs=1e-3)
 
 
 @pytest.mark.parametrize("map_name", ["8m", "27m_vs_30m", "3s5z", "corridor", "bane_vs_bane"])

@@ -6,23 +6,10 @@ import pytest
 from rltrain.battles.data.maps import find_map
 from rltrain.battles.data.terrain import PATHABLE, pathable_cells
 from rltrain.battles.data.units import UNITS, damage_per_hit
-from rltrain.battles.engine.fighting.weapons import fire, land_hits
 from rltrain.battles.engine.world import M, U
-from tests.battles.conftest import ATTACK, EAST, NORTH, actions, place, steps
+from tests.battles.conftest import ATTACK, EAST, NORTH, actions, place, steps, strike
 
 DISC = 0.375 - 1 / 32  # of a marine, for collisions and walls
-
-
-def tables(b) -> tuple:
-    return b.world.unit[0], b.world.mark[0], b.scene.param[0], b.scene.damage[0]
-
-
-def strike(b, i: int, j: int) -> None:
-    """Unit i attacks unit j once, wherever they are."""
-    agents = b.map_data.n_agents
-    fire(*tables(b), b.scene.affects[0], agents, 0, np.int32(i), np.int32(j))
-    for loop in range(10):
-        land_hits(*tables(b), agents, loop)
 
 
 @pytest.mark.parametrize(("distance", "stands"), [(5.74, 1), (5.76, 0)])

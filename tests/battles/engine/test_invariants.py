@@ -5,7 +5,7 @@ import pytest
 
 from rltrain.battles.data.maps import map_names
 from rltrain.battles.engine.battles import Battles
-from rltrain.battles.engine.world import GROUND, P, U
+from rltrain.battles.engine.world import GROUND, Outcome, P, U
 from rltrain.battles.options import Options
 from rltrain.common.seeding import seed_key
 from tests.battles.conftest import random_legal
@@ -31,11 +31,11 @@ def play_random(map_name: str, n_envs: int, first: int) -> None:
     pairs = np.triu(layer[:, None] == layer, 1)
     whole = sum(unit.health + unit.shield for unit in b.map_data.unit_types[agents:])
     scale = 20 / (whole + 10 * b.map_data.n_enemies + 200)
-    total, expected = np.zeros(n_envs), np.zeros(n_envs)
     deepest, patience = PRESSED.get(map_name, (DEEPEST, PATIENCE))
     stuck = np.zeros((n_envs, *pairs.shape), np.int64)  # steps in a row
     before = b.world.unit.copy()
     while not b.ended.all():
+        running = ~b.ended
         b.step(random_legal(b.avail, rng))
         unit = b.world.unit
         health, shield, alive = unit[:, U.HEALTH], unit[:, U.SHIELD], unit[:, U.HEALTH] > 0
@@ -59,11 +59,10 @@ def play_random(map_name: str, n_envs: int, first: int) -> None:
             for table in (before, unit)
         ]
         kills = (~alive & (before[:, U.HEALTH] > 0))[:, agents:].sum(1)
-        expected += np.abs(body[0] - body[1] + 10 * kills)
-        total += b.reward
+        won = running & (b.world.outcome == Outcome.WIN)
+        expected = scale * (np.abs(body[0] - body[1] + 10 * kills) + 200 * won)
+        np.testing.assert_allclose(b.reward, expected, rtol=0, atol=1e-4)
         before = unit.copy()
-    expected += 200 * np.array([row["win"] for row in b.results(range(n_envs))])
-    np.testing.assert_allclose(total, expected * scale, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("map_name", ["MMM2", "3s5z", "corridor", "so_many_baneling"])

@@ -21,6 +21,7 @@ from rltrain.battles.smaclite.maps import LITE_UNITS, find_map_under
 from rltrain.battles.smaclite.walls import wall_edges
 from rltrain.env.smac import SmacVectorEnv, StarCraft2Env, parallel_env
 from tests.battles.conftest import ATTACK, EAST, NORTH, actions, place, random_legal, seeds, steps
+from tests.battles.engine.fighting.test_weapons import TO_KILL
 from tests.battles.smaclite.policies import as_created
 from tests.battles.specs import env_spec
 
@@ -29,17 +30,9 @@ TICKS = {
     "marine": 10, "marauder": 18, "colossus": 18, "stalker": 22, "spine_crawler": 22,
     "zealot": 14, "zergling": 8,
 }  # fmt: skip
-TO_KILL = [
-    ("marine", "marine", 8), ("marine", "marauder", 25), ("marine", "medivac", 30),
-    ("marine", "zealot", 29), ("marauder", "marine", 5), ("marauder", "marauder", 7),
-    ("stalker", "stalker", 10), ("stalker", "zealot", 13), ("stalker", "colossus", 21),
-    ("stalker", "spine_crawler", 19), ("zealot", "zealot", 11), ("zealot", "stalker", 11),
-    ("zealot", "zergling", 3), ("zealot", "baneling", 2), ("zealot", "marine", 3),
-    ("zealot", "colossus", 24), ("zergling", "zealot", 35), ("zergling", "zergling", 7),
-    ("zergling", "colossus", 80), ("colossus", "zergling", 2), ("colossus", "zealot", 6),
-    ("colossus", "stalker", 9), ("spine_crawler", "stalker", 6), ("baneling", "zealot", 2),
-    ("baneling", "zergling", 1), ("baneling", "baneling", 1),
-]  # fmt: skip
+SAME = {(a, b): n for _, a, b, n in TO_KILL if "hydralisk" not in (a, b)}
+LITE_TO_KILL = {**SAME, ("baneling", "zealot"): 2, ("baneling", "baneling"): 1}
+"""Attacks from full health to death: banelings do more damage."""
 
 
 @pytest.fixture
@@ -70,11 +63,11 @@ def test_only_what_explodes_is_drawn_as_a_blast(lite) -> None:
     assert [h.kind for h in events if h.unit == ling] == ["death"]
 
 
-@pytest.mark.parametrize(("attacker", "target", "expected"), TO_KILL)
-def test_attacks_to_kill(lite, attacker: str, target: str, expected: int) -> None:
+@pytest.mark.parametrize(("pair", "expected"), LITE_TO_KILL.items())
+def test_attacks_to_kill(lite, pair: tuple[str, str], expected: int) -> None:
     """One attacker and one target in the tables of a map, whatever their types."""
     b = lite("2m_vs_1z")
-    one, other = LITE_UNITS[attacker], LITE_UNITS[target]
+    one, other = (LITE_UNITS[name] for name in pair)
     stand(b, {0: (14.0, 14.0), 2: (14.5, 14.0)})
     unit, mark, param, damage = (
         b.world.unit[0], b.world.mark[0], b.scene.param[0], b.scene.damage[0].copy(),

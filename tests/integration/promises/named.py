@@ -14,11 +14,11 @@ STATES = {
     "qmix": "buffer.episode.EpisodeBuffer env.games.lockstep.GameEnv",
     "pqn": "buffer.on_policy.OnPolicyBuffer",
     "prioritized": "buffer.priorities.Priorities",
-    "self_play": "callback.save.SaveSnapshots hardware.opponents.SelfPlay",
+    "self_play": "callback.save.SaveSnapshots hardware.rollout_opponents.SelfPlay",
     "video": "callback.video.RecordVideo",
     "noisy": "hardware.device.TorchRandom",
     "opponents": "algo.scripted.Scripted battles.engine.enemy_side.EnemySide "
-    "battles.scripted.policies.BattleDecisions hardware.opponents.Opponents",
+    "battles.scripted.policies.BattleDecisions hardware.rollout_opponents.Opponents",
     "battle": "battles.engine.battles.Battles battles.native.NativeBattles "
     "env.smac.vector.SmacVectorEnv",
     "several maps": "env.smac.several_maps.SeveralMaps",

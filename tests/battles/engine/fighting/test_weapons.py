@@ -4,9 +4,19 @@ import numpy as np
 import pytest
 
 from rltrain.battles.data.units import UNITS, damage_per_hit
-from rltrain.battles.engine.fighting.weapons import explode_killed, fire, land_hits
+from rltrain.battles.engine.fighting.weapons import explode_killed, land_hits
 from rltrain.battles.engine.world import NO_ONE, M, Order, Outcome, U
-from tests.battles.conftest import ATTACK, SOUTH, STOP, actions, place, random_legal, steps
+from tests.battles.conftest import (
+    ATTACK,
+    SOUTH,
+    STOP,
+    actions,
+    place,
+    random_legal,
+    steps,
+    strike,
+    tables,
+)
 
 # Attacks from full health to death, without recovery: map where both are foes, attacker, target.
 TO_KILL = [
@@ -27,10 +37,6 @@ TO_KILL = [
 ]  # fmt: skip
 
 
-def tables(b) -> tuple:
-    return b.world.unit[0], b.world.mark[0], b.scene.param[0], b.scene.damage[0]
-
-
 @pytest.mark.parametrize(("map_name", "attacker", "target", "expected"), TO_KILL)
 def test_attacks_to_kill(battle, map_name, attacker, target, expected) -> None:
     b = battle(map_name)
@@ -43,13 +49,11 @@ def test_attacks_to_kill(battle, map_name, attacker, target, expected) -> None:
     ]
     i, j = pairs[0]
     place(b, {i: (14.0, 14.0), j: (14.5, 14.0)})
-    unit, mark, param, damage = tables(b)
+    unit, mark, *_ = tables(b)
     attacks = 0
     while unit[U.HEALTH, j] > 0:
         unit[U.HEALTH, i], mark[0] = UNITS[attacker].health, Order.IDLE
-        fire(unit, mark, param, damage, b.scene.affects[0], agents, 0, np.int32(i), np.int32(j))
-        for loop in range(10):
-            land_hits(unit, mark, param, damage, agents, loop)
+        strike(b, i, j)
         attacks += 1
     assert attacks == expected
 
@@ -112,9 +116,7 @@ def test_shields_recover_ten_seconds_after_the_last_hit(battle) -> None:
 def test_zerg_regenerate_and_armor_counts_for_the_rest_behind_a_shield(battle) -> None:
     b = place(battle("6h_vs_8z"), {0: (9.0, 9.0), 6: (20.0, 18.0)})
     b.world.unit[0, U.HEALTH, 0], b.world.unit[0, U.SHIELD, 6] = 70, 5
-    fire(*tables(b), b.scene.affects[0], 6, 0, np.int32(0), np.int32(6))
-    for loop in range(20):
-        land_hits(*tables(b), 6, loop)
+    strike(b, 0, 6, loops=20)
     assert b.world.unit[0, U.HEALTH, 6] == 100 - (12 - 5 - 1)
     b.step(actions(b))
     assert b.world.unit[0, U.HEALTH, 0] == pytest.approx(70 + 0.2734 / 2, abs=1e-4)
@@ -124,7 +126,7 @@ def test_colossus_hits_enemies_on_a_line_across_its_shot_twice(battle) -> None:
     b = battle("2c_vs_64zg")
     points = {0: (12.0, 16.0), 1: (17.0, 17.0), 2: (17.0, 16.0), 3: (17.0, 17.7), 4: (17.0, 18.0)}
     place(b, {**points, 5: (17.6, 16.0)})
-    fire(*tables(b), b.scene.affects[0], 2, 0, np.int32(0), np.int32(2))
+    strike(b, 0, 2)
     assert b.world.unit[0, U.HEALTH, 2:6].tolist() == [5, 5, 35, 35]
     assert b.world.unit[0, U.SHIELD, 1] == 150
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from rltrain.hardware.opponents import NewestSnapshot, Opponents, SelfPlay
+from rltrain.hardware.rollout_opponents import NewestSnapshot, Opponents, SelfPlay
 from rltrain.types import Clock, EnvSpec
 
 N_ENVS = 3
