@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rltrain.battles.data.map_data import MapData
-from rltrain.battles.data.recorded import Point
-from rltrain.battles.data.spawn import SOUTH, attack_goals, lattice, start_points
+from rltrain.battles.data.spawn import SOUTH, Point, attack_goals, lattice, start_points
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.engine.world import M, Outcome, P, Scene, U
 from rltrain.battles.options import Options

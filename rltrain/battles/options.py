@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
 from rltrain.battles.data.map_data import SIZE, Group, MapData
-from rltrain.battles.data.recorded import RecordedStarts, read_starts
+from rltrain.battles.data.spawn import RecordedStarts, read_starts
 from rltrain.battles.data.units import UNITS, UnitType
 from rltrain.battles.option_checks import (
     Count,

@@ -17,8 +17,15 @@ from typing import Any
 import numpy as np
 
 from rltrain.battles.data.map_data import MOST_UNITS, SIZE, Group, MapData, map_type
-from rltrain.battles.data.recorded import Fault, is_point, read_plain
-from rltrain.battles.data.spawn import OVERLAP, Ground, measured_points, start_points
+from rltrain.battles.data.spawn import (
+    OVERLAP,
+    Fault,
+    Ground,
+    is_point,
+    measured_points,
+    read_plain,
+    start_points,
+)
 from rltrain.battles.data.terrain import MAX_WALLS, PATHABLE, pathable_cells, wall_segments
 from rltrain.battles.data.units import UNITS
 from rltrain.battles.option_checks import did_you_mean

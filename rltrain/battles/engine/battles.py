@@ -15,7 +15,7 @@ import numpy as np
 
 from rltrain.battles.data import terrain
 from rltrain.battles.data.map_data import SIZE, MapData
-from rltrain.battles.data.recorded import Positions
+from rltrain.battles.data.spawn import Positions
 from rltrain.battles.data.units import UnitType
 from rltrain.battles.engine import env_step, teams
 from rltrain.battles.engine.compile_cache import MAX_THREADS

@@ -11,9 +11,15 @@ import numpy as np
 
 from rltrain.battles.data import terrain
 from rltrain.battles.data.map_data import SIZE, Group, MapData
-from rltrain.battles.data.recorded import Point, Positions
 from rltrain.battles.data.scenarios import MAX_GROUPS, REFLECT, SHOOT_RANGES, SURROUND_AT, find_race
-from rltrain.battles.data.spawn import OVERLAP, attack_goals, ground_of, start_points
+from rltrain.battles.data.spawn import (
+    OVERLAP,
+    Point,
+    Positions,
+    attack_goals,
+    ground_of,
+    start_points,
+)
 from rltrain.battles.data.terrain import next_cells
 from rltrain.battles.data.units import (
     LAYERS,

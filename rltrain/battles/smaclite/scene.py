@@ -8,7 +8,7 @@ import math
 
 from rltrain.battles.data import terrain
 from rltrain.battles.data.map_data import Group, MapData
-from rltrain.battles.data.recorded import Point
+from rltrain.battles.data.spawn import Point
 from rltrain.battles.engine.tables import build_scene_at
 from rltrain.battles.engine.world import P, Scene, U
 from rltrain.battles.options import Options

@@ -9,8 +9,7 @@ import pytest
 
 from rltrain.battles.data.map_file import ORDERS, read_map, shipped_map, shipped_names
 from rltrain.battles.data.maps import MAPS, find_map
-from rltrain.battles.data.recorded import read_starts
-from rltrain.battles.data.spawn import start_points
+from rltrain.battles.data.spawn import read_starts, start_points
 from rltrain.battles.data.terrain import pathable_cells
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.options import Options

@@ -1,11 +1,13 @@
-"""Images of battles: sizes, positions of units, bars, events, and frames of videos."""
+"""Images of battles: sizes, positions of units, bars, events, and frames of videos; a battle as
+numbers.
+"""
 
 import numpy as np
 import pytest
 
 from rltrain.battles.data.terrain import PATHABLE
 from rltrain.battles.data.units import UNITS
-from rltrain.battles.engine.world import Outcome, U
+from rltrain.battles.engine.world import Order, Outcome, U
 from rltrain.battles.render.canvas import (
     BANNERS,
     BLOCKED,
@@ -23,7 +25,7 @@ from rltrain.battles.render.canvas import (
 from rltrain.battles.render.events import events_between, snapshot
 from rltrain.battles.render.painter import SUBFRAMES, TAIL, Painter
 from rltrain.battles.render.sprites import HEADINGS, SHAPES, TEAMS, sprite, to_heading
-from rltrain.env.smac import StarCraft2Env, parallel_env
+from rltrain.env.smac import Smacv2VectorEnv, SmacVectorEnv, StarCraft2Env, parallel_env
 from tests.battles.conftest import ATTACK, EAST, STOP, actions, place, seeds
 
 RED, YELLOW, GREEN = (color for _, color in HEALTH_BAR)
@@ -242,3 +244,44 @@ def test_single_environments_render_the_same_picture() -> None:
     assert several.metadata["render_modes"] == ["rgb_array"]
     several.reset(seed=0)
     np.testing.assert_array_equal(several.render(), picture(several.env.battles))
+
+
+@pytest.fixture(scope="module")
+def stalkers():
+    env = SmacVectorEnv(map_name="2s3z", n_envs=1)
+    env.reset(lambda e, k: 5)
+    return env
+
+
+def test_attacks_aim_at_the_enemy_of_that_number(stalkers):
+    world, *_ = stalkers.drawing(0)
+    for _ in range(20):
+        can = stalkers.avail_actions[0]
+        action = np.where(can[:, -1], can.shape[1] - 1, can.argmax(1))
+        action = np.where(can[:, 4], np.where(can[:, -1], action, 4), action)
+        stalkers.step(action[None])
+        aims = np.flatnonzero(action >= world["first_target"])
+        if len(aims):
+            break
+    columns = stalkers.drawing(0).columns
+    assert len(aims)
+    assert (columns["target"][aims] == len(can) + action[aims] - world["first_target"]).all()
+    assert (columns["order"][aims] == Order.ATTACK).all()
+
+
+def test_agents_see_what_their_observations_show(stalkers):
+    drawn, layout = stalkers.drawing(0), stalkers.spec.layout["obs"]["enemies"]
+    blocks = stalkers.obs[0, :, layout["start"] :][:, : layout["count"] * layout["size"]]
+    shown = blocks.reshape(5, layout["count"], layout["size"]).any(-1)
+    assert np.array_equal(drawn.columns["sees"][:, 5:], shown)
+    assert drawn.columns["x"].shape == (10,)
+    assert not drawn.columns["sees"][np.arange(5), np.arange(5)].any()
+
+
+def test_cones_of_smacv2_are_drawn():
+    env = Smacv2VectorEnv(map_name="terran_5_vs_5", n_envs=1, conic_fov=True)
+    env.reset(lambda e, k: 5)
+    world, looks, columns = env.drawing(0)
+    assert 0 < world["cone"] < np.pi
+    assert len(world["actions"]) == world["first_target"] > 6
+    assert columns["facing"].shape == (len(looks),) == (10,)
