@@ -223,7 +223,7 @@ class Scene(NamedTuple):
     span_x: np.float32  # goals are drawn from the segment first goal + span
     span_y: np.float32
     jitter: np.float32  # largest random displacement of start positions along each axis, cells
-    hops: np.ndarray  # [1024, 1024] int16, see paths.next_cells; [0, 0] = every way is straight
+    hops: np.ndarray  # [1024, 1024] int16, see terrain.next_cells; [0, 0] = every way is straight
     walls: np.ndarray  # [W, 4] float32
     pathable: np.ndarray  # [32, 32] uint8
     near_walls: np.ndarray  # [32, 32] int64, sets of walls, see terrain.walls_near
