@@ -15,7 +15,7 @@ from rltrain.common.progress import Progress
 from rltrain.common.seeding import TEST_STREAM, seed_key
 from rltrain.errors import Interrupted, UsageError
 from rltrain.interfaces import Watch
-from rltrain.kernels import leave_replaced
+from rltrain.kernels.digests import leave_replaced
 from rltrain.step_hooks import TestStepHooks
 from rltrain.types import Clock, Episode, StateDict
 

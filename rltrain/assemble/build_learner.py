@@ -61,8 +61,7 @@ def build_learner(settings: Settings, spec: EnvSpec, device: torch.device) -> Le
         and RewardNorm(kind=algo.reward_norm, n_rewards=spec.n_rewards, device=device),
         target_update=target_update,
     )
-    kernels.compile_part(learner.gradient_step, settings.hardware.kernels)
-    kernels.capture_steps(learner, settings.hardware.kernels)
+    kernels.compile_learner(learner, settings.hardware.kernels)
     return learner
 
 

@@ -99,7 +99,7 @@ def build_trainer(
     if ranks is not None:
         return RankTrainer(ranks=ranks, shared=ddp.shared_tensors(learner), **parts)
     trainer = Trainer(**parts)
-    kernels.compile_learning(trainer, settings.hardware.kernels)
+    kernels.compile_part(trainer, settings.hardware.kernels)
     return trainer
 
 

@@ -26,6 +26,7 @@ from rltrain.hardware.env_share import Share
 from rltrain.hardware.rollout import Rollout
 from rltrain.hardware.rollout_opponents import Opponents
 from rltrain.interfaces import Agents, VectorEnv
+from rltrain.kernels.digests import leave_replaced
 from rltrain.types import EnvSpec
 
 
@@ -70,7 +71,7 @@ def build_rollout(
         env = recorded(settings, env, policy)
     seeds = SeedsOfTraining(seed, first)
     rollout = kind(env=env, policy=policy, seeds=seeds, share=share, opponents=opponents, **keeps)
-    kernels.compile_collecting(rollout, settings.hardware.kernels)
+    kernels.compile_part(rollout, settings.hardware.kernels)
     return rollout
 
 
@@ -122,8 +123,9 @@ def build_greedy_policy(settings: Settings, folder: Path, step: int) -> GreedyPo
         n_envs=1,
         rng=np.random.default_rng(settings.run.seed),
     )
-    look = kernels.leave_replaced
-    return GreedyPolicy(policy=policy, spec=spec, step=step, view=view, named=named, prepare=look)
+    return GreedyPolicy(
+        policy=policy, spec=spec, step=step, view=view, named=named, prepare=leave_replaced
+    )
 
 
 def obs_view(spec: EnvSpec) -> Callable[[object], np.ndarray] | None:

@@ -8,7 +8,7 @@ from typing import Any
 from rltrain.callback.hooks import Callback
 from rltrain.callback.training import Training
 from rltrain.kernels import Kernels
-from rltrain.kernels import leave_replaced as leave_replaced
+from rltrain.kernels.digests import leave_replaced as leave_replaced
 
 
 @dataclass(kw_only=True, eq=False)
@@ -28,7 +28,7 @@ class ReplacedCode(Callback):
         self.choice = "auto"
 
     def look(self, trainer: Training, value: Any = None) -> Any:
-        leave_replaced(self.choice)
+        leave_replaced(self.choice == "compiled")
         return value
 
     on_test_start = on_collect = on_batch = on_iteration = look

@@ -8,8 +8,8 @@ or an object, is no longer what they compute.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import is_dataclass
+from collections.abc import Sequence
+from operator import attrgetter
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,7 +17,7 @@ from torch import nn
 
 from rltrain.algo.policy import Policy
 from rltrain.interfaces import Loss, Model
-from rltrain.kernels.module_watch import COMPILED, computes_plainly, form, replace_method
+from rltrain.kernels.module_watch import computes_plainly, form, replace_method
 from rltrain.kernels.table import COUNTERPARTS
 from rltrain.types import module_device
 
@@ -27,16 +27,13 @@ if TYPE_CHECKING:
 Kernels = Literal["auto", "compiled", "torch"]
 
 
-def compile_part(part: object, choice: Kernels = "auto", calls: Iterable[object] = ()) -> None:
+def compile_part(part: object, choice: Kernels = "auto") -> None:
     """Replace a method of an object, such as ``GradientStep``, if it has a counterpart.
-
-    Args:
-        calls: other objects whose methods that method calls.
 
     Raises:
         ValueError: its plain code was changed, and compiled code is required.
     """
-    method, compiled, places = _counterpart(part, calls, choice)
+    method, compiled, places = _counterpart(choice, part)
     if compiled is not None:
         replace_method(part, method, compiled, places)
 
@@ -48,7 +45,7 @@ def compile_agents(agents: nn.Module, choice: Kernels = "auto") -> None:
         ValueError: their plain code was changed, and compiled code is required.
     """
     for part in list(agents.modules()):
-        compile_part(part, choice, part.modules())
+        compile_part(part, choice)
 
 
 def compile_policy(policy: Policy, choice: Kernels = "auto") -> None:
@@ -58,12 +55,13 @@ def compile_policy(policy: Policy, choice: Kernels = "auto") -> None:
 
         replace_method(policy, "values", GraphedValues(policy, choice == "compiled"), ())
     else:
-        compile_part(policy, choice, policy.agents.modules())
+        compile_part(policy, choice)
     compile_part(policy.exploration, choice)
 
 
-def capture_steps(learner: Learner, choice: Kernels = "auto") -> None:
-    """Let a learner on a GPU make its gradient steps as CUDA graphs."""
+def compile_learner(learner: Learner, choice: Kernels = "auto") -> None:
+    """Let a learner make its gradient steps in compiled code, or on a GPU as CUDA graphs."""
+    compile_part(learner.gradient_step, choice)
     if choice != "torch" and learner.gradient_step.weights.is_cuda:
         from rltrain.kernels.cuda_graph import GraphedStep
 
@@ -89,9 +87,7 @@ def compile_loss(
     Raises:
         ValueError: no counterpart of this loss keeps them.
     """
-    options, settings = (model, most_threads, target_cache), getattr(loss, "__dict__", {}).values()
-    objects = [*model.modules(), *filter(is_dataclass, settings)]
-    _, compiled, places = _counterpart(loss, objects, choice, *options)
+    _, compiled, places = _counterpart(choice, loss, model, most_threads, target_cache)
     if compiled is not None and (reason := compiled.misfit(model)) is not None:
         computes_plainly(reason, choice == "compiled")
     elif compiled is not None:
@@ -106,55 +102,20 @@ def compile_loss(
     return loss
 
 
-def compile_learning(trainer: Any, choice: Kernels = "auto") -> None:
-    """Let a trainer make its gradient steps without tensors, if its learner and buffer are
-    compiled and plain.
-
-    Raises:
-        ValueError: their plain code was changed, and compiled code is required.
-    """
-    if type(trainer.learner.loss).__name__ == "CompiledTDLoss":  # else without importing it
-        from rltrain.kernels.learning import bypassed
-
-        compile_part(trainer, choice, bypassed(trainer))
-
-
-def compile_collecting(rollout: Any, choice: Kernels = "auto") -> None:
-    """Let a rollout make its time steps without tensors, if environment and policy are compiled and
-    plain.
-
-    Raises:
-        ValueError: their plain code was changed, and compiled code is required.
-    """
-    if type(rollout.env).__name__ == "ClassicControl":  # else without importing what is not needed
-        policy = rollout.policy
-        compile_part(rollout, choice, (rollout.env, policy, policy.exploration))
-
-
-def leave_replaced(choice: Kernels = "auto") -> None:
-    """Let PyTorch compute plain code that was replaced in memory since it was compiled.
-
-    Raises:
-        ValueError: some was, and compiled code is required.
-    """
-    if COMPILED:  # else without importing what is not needed
-        from rltrain.kernels import digests
-
-        digests.leave_replaced(choice == "compiled")
-
-
 def _counterpart(
-    part: object, objects: Iterable[object], choice: Kernels, *options: object
+    choice: Kernels, part: object, *options: object
 ) -> tuple[str, Any, Sequence[str | type]]:
     """The method of an object that has a counterpart, that, and the places of its plain code."""
-    if choice != "torch":
-        from rltrain.kernels.digests import doubled
+    kind = f"{type(part).__module__}:{type(part).__qualname__}".removeprefix("rltrain.")
+    for row in COUNTERPARTS.get(kind, ()) if choice != "torch" else ():
+        if row.only and type(attrgetter(row.only[0])(part)).__name__ != row.only[1]:
+            continue
+        compiled = resolve_name(f"rltrain.kernels.{row.make}")
+        compiled = compiled if row.always else compiled(part, *options)
+        if compiled is not None:
+            from rltrain.kernels.digests import doubled
 
-        kind = f"{type(part).__module__}:{type(part).__qualname__}".removeprefix("rltrain.")
-        for row in COUNTERPARTS.get(kind, ()):
-            compiled = resolve_name(f"rltrain.kernels.{row.make}")
-            compiled = compiled if row.always else compiled(part, *options)
-            if compiled is not None:
-                places = doubled(row.twins, [part, *objects], choice == "compiled")
-                return (row.method, compiled, places) if places is not None else ("", None, ())
+            objects = [part, *row.others(part, *options)]
+            places = doubled(row.twins, objects, choice == "compiled")
+            return (row.method, compiled, places) if places is not None else ("", None, ())
     return "", None, ()

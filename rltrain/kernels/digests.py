@@ -77,13 +77,15 @@ def doubled(
     return None if differ else places
 
 
-def leave_replaced(required: bool) -> None:
+def leave_replaced(required: bool = False) -> None:
     """Let PyTorch compute what was replaced in memory since its counterparts were made; takes a few
     microseconds where nothing was since the last look.
 
     Raises:
         ValueError: something was, and counterparts are required.
     """
+    if not COMPILED:
+        return
     same = all(type(each.part) is each.made_for for each in COMPILED)
     if same and not required and _seen and seen_again():
         return

@@ -4,7 +4,7 @@ compiled call after the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from operator import is_
 from typing import Any, cast
 
@@ -24,13 +24,8 @@ from rltrain.kernels.layers.td_step import (
     loss_options,
 )
 from rltrain.kernels.module_watch import CompiledMethod, unreplaced
+from rltrain.kernels.table import LEARNING
 from rltrain.types import UpdateResult
-
-
-def bypassed(trainer: Any) -> Iterator[object]:
-    """The objects whose methods are not called, or once for several steps."""
-    learner, step = trainer.learner, trainer.learner.gradient_step
-    yield from (learner, step, step.flat, learner.loss, trainer.buffer, trainer.metrics)
 
 
 def compiled_learn(trainer: Any) -> CompiledLearning | None:
@@ -49,7 +44,7 @@ class CompiledLearning:
     def __init__(self, trainer: Any) -> None:
         learner, self.buffer = trainer.learner, trainer.buffer
         self.learner: Learner = learner
-        self.parts = [*bypassed(trainer)]
+        self.parts = LEARNING(trainer)
         self.kinds = [*map(type, self.parts)]
         self.loss = cast(CompiledTDLoss, learner.loss)
         self.agents = cast(FeedForward, learner.online.agents)
@@ -75,7 +70,7 @@ class CompiledLearning:
 
     def _same_parts(self, trainer: Any) -> bool:
         """Whether nothing was replaced since this object was made, or may be between two steps."""
-        parts = [*bypassed(trainer)]
+        parts = LEARNING(trainer)
         return (
             all(map(is_, parts, self.parts))
             and unreplaced(parts, self.kinds)
