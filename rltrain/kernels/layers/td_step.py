@@ -17,7 +17,6 @@ from rltrain.algo.mixer.sum import Independent
 from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.buffer.lazy_batch import cpu_arrays
 from rltrain.interfaces import Model
-from rltrain.kernels.ahead import compile_ahead, wait
 from rltrain.kernels.layers.stack import Stack, output_kind
 from rltrain.kernels.module_watch import COMPILED, ModuleWatch, unreplaced
 from rltrain.types import Batch, Clock, LossResult, Number
@@ -137,6 +136,7 @@ class CompiledTDLoss(CompiledLoss):
 
     def compile_ahead(self) -> None:
         """Begin to compile the step of values; distributions take longer, and are used less."""
+        from rltrain.kernels.compilation import compile_ahead
         from rltrain.kernels.layers import td_step_kernel
 
         if isinstance(self.loss, TDLoss):
@@ -186,6 +186,7 @@ class CompiledTDLoss(CompiledLoss):
         Raises:
             IndexError: the batch does not fit the network, or an action is out of range.
         """
+        from rltrain.kernels.compilation import wait
         from rltrain.kernels.layers import td_step_kernel
 
         wait("td_step")

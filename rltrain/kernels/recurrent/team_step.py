@@ -1,11 +1,16 @@
-"""A learning step of recurrent teams, compiled: IQL, VDN and QMIX with GRU agents on the CPU."""
+"""A learning step of recurrent teams, compiled: IQL, VDN and QMIX with GRU agents on the CPU; how
+many threads compute it, and the target network's values that it keeps.
+"""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from statistics import median
 from time import perf_counter
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -16,7 +21,6 @@ from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.mixer.sum import Independent, Sum
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.interfaces import Model
-from rltrain.kernels.ahead import compile_ahead, wait
 from rltrain.kernels.layers.td_step import (
     NAMES,
     CompiledLoss,
@@ -24,15 +28,15 @@ from rltrain.kernels.layers.td_step import (
     loss_options,
     loss_result,
 )
-from rltrain.kernels.recurrent.target_values import Places, TargetValues
-from rltrain.kernels.recurrent.threads import MeasuredThreads
 from rltrain.kernels.recurrent.weights import TeamWeights, arrays, misfit, recurrent_only
 from rltrain.types import Batch, LossResult
 
+log = logging.getLogger("rltrain")
+SKIPPED, TRIES, PERIOD, GAIN = 2, 5, 1000, 0.9
+"""First steps not measured, steps of each number, steps between measurements, and the share of the
+time with fewer threads that more of them have to get by with."""
 N_SHARES = 8
 """Parts of a batch whose gradients are summed one after the other: the most threads of use."""
-
-
 MIXERS = {Independent: 0, Sum: 1, QMix: 2}
 """The numbers that ``team_step_kernel`` has for mixers."""
 
@@ -84,6 +88,7 @@ class CompiledSequenceLoss(CompiledLoss):
 
     def compile_ahead(self) -> None:
         """Begin to compile the step of recurrent teams."""
+        from rltrain.kernels.compilation import compile_ahead
         from rltrain.kernels.recurrent import team_step_kernel
 
         compile_ahead("sequence_step", team_step_kernel.step)
@@ -97,6 +102,7 @@ class CompiledSequenceLoss(CompiledLoss):
 
     def step(self, online: Model, target: Model, batch: Batch) -> LossResult:
         """All shares of the batch, on several threads."""
+        from rltrain.kernels.compilation import wait
         from rltrain.kernels.recurrent import team_step_kernel as kernel
 
         wait("sequence_step")
@@ -172,3 +178,121 @@ def run(arguments: tuple[Any, ...], n_threads: int) -> None:
 def helpers() -> ThreadPoolExecutor:
     """Threads that compute shares besides the one that learns."""
     return ThreadPoolExecutor(N_SHARES - 1, "rltrain-learner")
+
+
+class MeasuredThreads:
+    """The number of threads that is fastest under the current load, measured in the first steps and
+    again every ``PERIOD`` steps; the first choice and every other one are logged.
+
+    Args:
+        most: threads of use.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.counts = [n for n in (1, 2, 4) if n < most] + [most]
+        self.best = self.counts[0]
+        self._logged = 0  # last choice that was logged
+        self._wait = SKIPPED if most > 1 else -1  # steps until a measurement; -1: never
+        self._taken: dict[int, list[float]] = {}
+
+    @property
+    def n(self) -> int:
+        """Threads of the coming step: each number in turn while they are measured."""
+        if not self._taken:
+            return self.best
+        return min(self.counts, key=lambda n: len(self._taken[n]))
+
+    def took(self, seconds: float, work: int) -> None:
+        """Count a step of ``n`` threads; ``work`` is what its duration grows with."""
+        if self._taken:
+            self._taken[self.n].append(seconds / max(work, 1))
+            if min(map(len, self._taken.values())) == TRIES:
+                self._choose(work)
+        elif self._wait == 0:
+            self._taken = {n: [] for n in self.counts}
+        elif self._wait > 0:
+            self._wait -= 1
+
+    def _choose(self, work: int) -> None:
+        taken = {n: median(each) for n, each in self._taken.items()}
+        self.best, self._taken, self._wait = 1, {}, PERIOD
+        for n in self.counts[1:]:
+            if taken[n] < GAIN * taken[self.best]:
+                self.best = n
+        if self.best != self._logged:
+            times = ", ".join(f"{1e3 * t * work:.3g} ms with {n}" for n, t in taken.items())
+            log.info(
+                "The learner uses %d thread%s: a learning step takes %s. hardware.threads sets "
+                "another number.",
+                self.best,
+                "" if self.best == 1 else "s",
+                times,
+            )
+            self._logged = self.best
+
+
+class Places(NamedTuple):
+    """Where the target network's values of a batch's windows are, or go."""
+
+    values: np.ndarray  # flat float32; T + 1 steps of each window, N agents, A actions
+    place: np.ndarray  # [B] of a window's first value
+    known: np.ndarray  # [B] whether the values are there
+
+
+class TargetValues:
+    """Memory for the target network's values of windows.
+
+    Between two updates of the target, a window that is sampled again has the same values, bit for
+    bit: a window's numbers do not depend on the rest of its batch. With ``max_bytes`` they are kept
+    as long as they fit, until the target's weights change.
+
+    Args:
+        max_bytes: of values that are kept; None keeps none.
+    """
+
+    def __init__(self, max_bytes: int | None) -> None:
+        self.capacity = 0 if max_bytes is None else max_bytes // 4
+        self._values = np.empty(self.capacity, np.float32)
+        self._weights: list[np.ndarray] = []
+        self._version = 0
+        self._place: dict[int, int] = {}  # by the index of the window
+        self._end = 0  # of the values that are kept
+
+    def places(
+        self, weights: Sequence[np.ndarray], index: np.ndarray, sizes: np.ndarray, version: int = 0
+    ) -> Places:
+        """The places of windows ``index`` [B] with ``sizes`` [B] values each.
+
+        Args:
+            weights: of the target network.
+            index: [B], which never names another window.
+            sizes: [B], numbers of values.
+            version: changes where weights are loaded: windows of the same index then differ.
+        """
+        if self.capacity == 0:
+            return self._unkept(np.cumsum(sizes) - sizes, int(sizes.sum()))
+        alike = map(np.array_equal, weights, self._weights)
+        if version != self._version or len(weights) != len(self._weights) or not all(alike):
+            self._version = version
+            self._weights = [weight.copy() for weight in weights]
+            self._place, self._end = {}, 0
+        known = np.array([i in self._place for i in index.tolist()])
+        place, end = np.empty(len(index), np.int64), self.capacity
+        for k, (i, size) in enumerate(zip(index.tolist(), sizes.tolist(), strict=True)):
+            if i not in self._place and self._end + size <= self.capacity:
+                self._place[i] = self._end
+                self._end += size
+            if i in self._place:
+                place[k] = self._place[i]
+            else:
+                place[k] = end
+                end += size
+        return self._unkept(place, end)._replace(known=known)
+
+    def _unkept(self, place: np.ndarray, end: int) -> Places:
+        """Places up to ``end``; the next batch overwrites what lies behind ``capacity``."""
+        if len(self._values) < end:
+            grown = np.empty(end, np.float32)
+            grown[: self._end] = self._values[: self._end]
+            self._values = grown
+        return Places(self._values, place, np.zeros(len(place), np.bool_))

@@ -1,5 +1,6 @@
-"""The compiled learning step of recurrent teams against PyTorch."""
+"""The compiled learning step of recurrent teams against PyTorch, and its number of threads."""
 
+import logging
 from dataclasses import fields, replace
 from functools import partial
 
@@ -15,9 +16,12 @@ from rltrain.algo.target_update import TargetUpdate
 from rltrain.callback import Callback
 from rltrain.errors import UsageError
 from rltrain.kernels.recurrent import team_step
-from rltrain.kernels.recurrent.target_values import TargetValues
-from rltrain.kernels.recurrent.team_step import CompiledSequenceLoss
-from rltrain.kernels.recurrent.threads import MeasuredThreads
+from rltrain.kernels.recurrent.team_step import (
+    PERIOD,
+    CompiledSequenceLoss,
+    MeasuredThreads,
+    TargetValues,
+)
 from rltrain.types import Clock, EnvSpec
 from tests.algo import batches
 from tests.algo.batches import (
@@ -249,3 +253,46 @@ def test_kept_target_values_are_dropped_when_weights_are_loaded():
         results = [each.loss(each.online, each.target, batch, Clock()) for each in (learner, plain)]
         torch.testing.assert_close(results[0].gradient, results[1].gradient, rtol=0, atol=0)
         learner.load_state_dict(learner.state_dict())
+
+
+def play(threads, seconds, steps):
+    """Steps that take ``seconds`` of their number of threads; the numbers used."""
+    used = []
+    for work in range(1, steps + 1):
+        used.append(threads.n)
+        threads.took(seconds[threads.n] * work, work)  # steps of different sizes
+    return used
+
+
+@pytest.mark.parametrize(
+    ("seconds", "best"),
+    [
+        ({1: 10, 2: 6, 4: 4, 6: 3}, 6),
+        ({1: 10, 2: 6, 4: 5.9, 6: 9}, 2),
+        ({1: 10, 2: 9.5, 4: 30, 6: 40}, 1),
+    ],
+)
+def test_the_fastest_is_chosen_and_more_only_where_they_help(seconds, best):
+    threads = MeasuredThreads(6)
+    assert set(play(threads, seconds, 40)) == {1, 2, 4, 6}
+    assert set(play(threads, seconds, PERIOD // 2)) == {best}
+
+
+def test_another_load_is_noticed_and_each_choice_is_logged_once(caplog):
+    caplog.set_level(logging.INFO, "rltrain")
+    threads = MeasuredThreads(2)
+    play(threads, {1: 0.010, 2: 0.006}, 3 * PERIOD)
+    assert (threads.best, len(caplog.messages)) == (2, 1)
+    assert "The learner uses 2 threads: a learning step takes" in caplog.text
+    play(threads, {1: 0.010, 2: 0.050}, 2 * PERIOD)
+    assert (threads.best, len(caplog.messages)) == (1, 2)
+
+
+def test_one_core_measures_nothing():
+    assert set(play(MeasuredThreads(1), {1: 1}, 50)) == {1}
+
+
+@pytest.mark.parametrize(("typed", "measured"), [([], True), (["hardware.threads=1"], False)])
+def test_threads_are_measured_unless_a_number_is_typed(typed, measured):
+    learner = rltrain.make_learner(["algo=qmix", "logger.wandb.mode=disabled", *typed], SPEC)
+    assert (learner.loss.threads is not None) is measured

@@ -12,8 +12,8 @@ from rltrain.algo.loss.distributional import CategoricalLoss
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.network.distribution import Categorical
 from rltrain.common.progress import COMPILING, compiling
-from rltrain.kernels import ahead
-from rltrain.kernels.layers import td_step
+from rltrain.kernels import compilation
+from rltrain.kernels.layers.td_step import CompiledTDLoss
 
 
 class Process:
@@ -36,7 +36,7 @@ class Process:
 def processes(monkeypatch):
     monkeypatch.setattr(subprocess, "Popen", Process)
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)  # which macOS does not have
-    monkeypatch.setattr(ahead, "_begun", {})
+    monkeypatch.setattr(compilation, "_begun", {})
     Process.begun.clear()
     Process.activities.clear()
 
@@ -51,37 +51,37 @@ def kernel(folder):
 def test_it_is_ended_with_the_program(tmp_path, monkeypatch):
     """Defect: after Ctrl-C it compiled on for a minute."""
     ends = []
-    monkeypatch.setattr(ahead.atexit, "register", ends.append)
-    ahead.compile_ahead("sequence_step", kernel(tmp_path))
-    assert ahead._begun["sequence_step"].kill in ends
+    monkeypatch.setattr(compilation.atexit, "register", ends.append)
+    compilation.compile_ahead("sequence_step", kernel(tmp_path))
+    assert compilation._begun["sequence_step"].kill in ends
 
 
 def test_what_is_not_compiled_is_begun_once_and_waited_for_once(tmp_path):
     for _ in range(2):
-        ahead.compile_ahead("sequence_step", kernel(tmp_path))
+        compilation.compile_ahead("sequence_step", kernel(tmp_path))
     assert Process.begun == [[sys.executable, "-m", "rltrain.kernels", "sequence_step"]]
     for _ in range(2):
-        ahead.wait("sequence_step")
+        compilation.wait("sequence_step")
     assert Process.activities == [COMPILING]
 
 
 def test_nothing_is_begun_that_is_compiled_or_is_not_shared_or_with_one_core(tmp_path, monkeypatch):
     name = kernel(tmp_path).py_func.__qualname__
-    (tmp_path / f"test_ahead.{name}-1.py311.1.nbc").touch()
-    ahead.compile_ahead("sequence_step", kernel(tmp_path))
-    ahead.compile_ahead("sequence_step", kernel(None))
+    (tmp_path / f"test_compilation.{name}-1.py311.1.nbc").touch()
+    compilation.compile_ahead("sequence_step", kernel(tmp_path))
+    compilation.compile_ahead("sequence_step", kernel(None))
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0}, raising=False)
-    ahead.compile_ahead("sequence_step", kernel(tmp_path / "empty"))
-    ahead.wait("sequence_step")
+    compilation.compile_ahead("sequence_step", kernel(tmp_path / "empty"))
+    compilation.wait("sequence_step")
     assert Process.begun == []
 
 
 def test_of_feed_forward_agents_the_step_of_values_is_compiled_ahead(monkeypatch):
     names = []
-    monkeypatch.setattr(td_step, "compile_ahead", lambda name, kernel: names.append(name))
+    monkeypatch.setattr(compilation, "compile_ahead", lambda name, kernel: names.append(name))
     settings = {"gamma": 1.0, "double": True, "n_step": 1}
     atoms = Categorical(atoms=2, v_min=0.0, v_max=1.0)
-    td_step.CompiledTDLoss(CategoricalLoss(distribution=atoms, **settings)).compile_ahead()
+    CompiledTDLoss(CategoricalLoss(distribution=atoms, **settings)).compile_ahead()
     assert names == []
-    td_step.CompiledTDLoss(TDLoss(**settings)).compile_ahead()
+    CompiledTDLoss(TDLoss(**settings)).compile_ahead()
     assert names == ["td_step"]
