@@ -28,9 +28,9 @@ from rltrain.algo.network.distribution import Categorical as Categorical
 from rltrain.algo.network.distribution import ImplicitQuantile as ImplicitQuantile
 from rltrain.algo.network.distribution import Quantile as Quantile
 from rltrain.algo.network.distribution import Scalar as Scalar
+from rltrain.algo.network.feed_forward import mlp_agents as mlp_agents
 from rltrain.algo.network.gru import GRUAgents as GRUAgents
 from rltrain.algo.network.lstm import LSTMAgents as LSTMAgents
-from rltrain.algo.network.mlp import mlp_agents as mlp_agents
 from rltrain.algo.network.multi_input import multi_input_agents as multi_input_agents
 from rltrain.algo.network.units.attention import AttentionAgents as AttentionAgents
 from rltrain.algo.network.units.hpn import HPNAgents as HPNAgents

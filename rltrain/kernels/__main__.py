@@ -17,8 +17,8 @@ from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.mixer.sum import Independent
 from rltrain.algo.network.distribution import Categorical, Distribution, ImplicitQuantile, Scalar
+from rltrain.algo.network.feed_forward import mlp_agents
 from rltrain.algo.network.gru import GRUAgents
-from rltrain.algo.network.mlp import mlp_agents
 from rltrain.algo.network.packing import PackedGRU
 from rltrain.algo.network.units.entities import AttackValues
 from rltrain.algo.optimizer import GradientStep, adam

@@ -19,8 +19,8 @@ from rltrain.algo.mixer.qplex import QPlex, QPlexAttention
 from rltrain.algo.mixer.sum import Independent, Sum
 from rltrain.algo.network.conv import conv_agents
 from rltrain.algo.network.distribution import Categorical, ImplicitQuantile, Quantile, Scalar
+from rltrain.algo.network.feed_forward import mlp_agents
 from rltrain.algo.network.gru import GRUAgents
-from rltrain.algo.network.mlp import mlp_agents
 from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.optimizer import rmsprop
 from rltrain.algo.target_update import TargetUpdate

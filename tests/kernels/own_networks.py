@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from rltrain.algo.network.agent_input import AgentInput
+from rltrain.algo.network.feed_forward import mlp_agents
 from rltrain.algo.network.head import Head
-from rltrain.algo.network.mlp import mlp_agents
 from rltrain.types import EnvSpec
 from tests.algo.batches import PLAIN
 from tests.kernels.run_edits import DQN, LAYERS

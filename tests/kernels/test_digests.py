@@ -63,7 +63,7 @@ CALLED_BY_KERNELS = {
     "algo.network.head:Head": "a part of the network, with a row of its own",
     "algo.network.head:values": "of heads, which recurrent counterparts do not have",
     "algo.network.distribution:Scalar": "a part of the network, with a row of its own",
-    "algo.network.convolutions:PictureInput": "a part of the network, with a row of its own",
+    "algo.network.agent_input:PictureInput": "a part of the network, with a row of its own",
     "algo.network.agent_input:ActionAndAgent": "a part of the network, with a row of its own",
     "algo.network.agent_input:AgentInput": "a part of the network, with a row of its own",
     "algo.network.packing:PackedGRU": "a part of the network, with a row of its own",

@@ -1,4 +1,4 @@
-"""The input of agents: observation, previous action, agent id."""
+"""The input of agents: observation or image, previous action, agent id."""
 
 from __future__ import annotations
 
@@ -74,3 +74,28 @@ class AgentInput(nn.Module):
             x = x * self.scale
         joined: Tensor = self.rest(x, last_action, agent)
         return joined
+
+
+# twin: kernels/layers/stack.py
+class PictureInput(nn.Module):
+    """Images [X, N, C, H, W] scaled by ``obs_scale``."""
+
+    norm, last_action = None, False
+
+    def __init__(self, *, spec: EnvSpec) -> None:
+        super().__init__()
+        if len(spec.obs_shape) != 3:
+            raise ValueError(
+                f"a convolutional network needs images [channels, height, width], got observations "
+                f"of shape {list(spec.obs_shape)}: set algo/network=mlp."
+            )
+        self.scale = spec.obs_scale
+
+    @property
+    def bare(self) -> bool:
+        """Whether observations pass as they are."""
+        return self.scale == 1
+
+    def forward(self, obs: Tensor, last_action: Tensor, agent: Tensor | None) -> Tensor:
+        """[X, N, C, H, W], scaled; previous action and agent id join the features later."""
+        return obs * self.scale if self.scale != 1 else obs

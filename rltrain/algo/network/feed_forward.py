@@ -1,4 +1,4 @@
-"""``FeedForward``: agents without memory."""
+"""``FeedForward``: agents without memory; ``mlp_agents``: those of linear layers alone."""
 
 from __future__ import annotations
 
@@ -7,14 +7,53 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from rltrain.algo.network.agent_input import ActionAndAgent, AgentInput
-from rltrain.algo.network.convolutions import PictureInput
+from rltrain.algo.network.agent_input import ActionAndAgent, AgentInput, PictureInput
 from rltrain.algo.network.distribution import Distribution
-from rltrain.algo.network.head import Head, values
+from rltrain.algo.network.head import Head, initialize_orthogonally, perceptron, values
 from rltrain.algo.network.normalization import RunningNorm
 from rltrain.algo.network.packing import zero_outside
+from rltrain.common.number_types import Count, Flag, Positive
 from rltrain.interfaces import Agents
-from rltrain.types import Batch, Output
+from rltrain.types import Batch, EnvSpec, Output
+
+
+def mlp_agents(
+    *,
+    spec: EnvSpec,
+    distribution: Distribution,
+    hidden_sizes: list[Count],
+    head_sizes: list[Count],
+    dueling: Flag,
+    noisy_sigma: Positive | None,
+    layer_norm: Flag,
+    last_action: Flag,
+    agent_id: Flag,
+    normalize_obs: Flag = False,
+    orthogonal: Positive | None = None,
+) -> FeedForward:
+    """Linear and ReLU layers of ``hidden_sizes``, then a head with layers of ``head_sizes``.
+
+    ``noisy_sigma`` makes the head's layers noisy; ``layer_norm`` normalizes every hidden layer,
+    ``normalize_obs`` the observations; ``orthogonal`` is the gain of the head's orthogonal
+    initialization, with gain 1 for the layers before it.
+    """
+    embed = AgentInput(
+        spec=spec, last_action=last_action, agent_id=agent_id, normalize_obs=normalize_obs
+    )
+    sizes = [embed.dim, *hidden_sizes]
+    head = Head(
+        n_in=sizes[-1],
+        n_actions=spec.n_actions,
+        distribution=distribution,
+        hidden_sizes=head_sizes,
+        dueling=dueling,
+        sigma=noisy_sigma,
+        layer_norm=layer_norm,
+    )
+    torso = perceptron(sizes, None, layer_norm)
+    if orthogonal is not None:
+        initialize_orthogonally(torso, head, orthogonal)
+    return FeedForward(embed=embed, torso=torso, head=head, distribution=distribution)
 
 
 # twin: kernels/layers/stack.py

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rltrain.algo.network.agent_input import ActionAndAgent, AgentInput
-from rltrain.algo.network.convolutions import Convolutions
+from rltrain.algo.network.conv import Convolutions
 from rltrain.algo.network.distribution import Distribution
 from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.algo.network.head import Head, perceptron

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from rltrain.algo.network import head as heads
-from rltrain.algo.network.convolutions import Convolutions
+from rltrain.algo.network.conv import Convolutions
 from rltrain.algo.network.distribution import (
     Categorical,
     Distribution,

@@ -4,8 +4,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rltrain.algo.network.conv import conv_agents
-from rltrain.algo.network.convolutions import Convolutions
+from rltrain.algo.network.conv import Convolutions, conv_agents
 from rltrain.kernels.layers.stack import Stack
 from rltrain.types import EnvSpec
 from tests.algo.batches import PLAIN, SPEC, accelerated

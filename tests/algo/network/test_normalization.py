@@ -10,8 +10,8 @@ import torch
 
 import rltrain
 from rltrain.algo.network.distribution import Scalar
+from rltrain.algo.network.feed_forward import mlp_agents
 from rltrain.algo.network.gru import GRUAgents
-from rltrain.algo.network.mlp import mlp_agents
 from rltrain.algo.network.normalization import RunningNorm
 from rltrain.errors import UsageError
 from rltrain.types import EnvSpec

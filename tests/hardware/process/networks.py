@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrizations, spectral_norm
 
-from rltrain.algo.network.mlp import mlp_agents
+from rltrain.algo.network.feed_forward import mlp_agents
 
 
 class Derived(nn.Module):
