@@ -32,8 +32,8 @@ from rltrain.algo.network.feed_forward import mlp_agents as mlp_agents
 from rltrain.algo.network.gru import GRUAgents as GRUAgents
 from rltrain.algo.network.lstm import LSTMAgents as LSTMAgents
 from rltrain.algo.network.multi_input import multi_input_agents as multi_input_agents
-from rltrain.algo.network.units.attention import AttentionAgents as AttentionAgents
-from rltrain.algo.network.units.hpn import HPNAgents as HPNAgents
+from rltrain.algo.network.unit_agents import AttentionAgents as AttentionAgents
+from rltrain.algo.network.unit_agents import HPNAgents as HPNAgents
 from rltrain.algo.optimizer import adam as adam
 from rltrain.algo.optimizer import radam as radam
 from rltrain.algo.optimizer import rmsprop as rmsprop

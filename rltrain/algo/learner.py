@@ -11,8 +11,8 @@ from torch.optim import Optimizer
 
 from rltrain.algo.checks import BatchCheck
 from rltrain.algo.flat_parameters import Buffers, flatten
+from rltrain.algo.normalization import RewardNorm
 from rltrain.algo.optimizer import GradientStep
-from rltrain.algo.reward_norm import RewardNorm
 from rltrain.algo.target_update import TargetUpdate
 from rltrain.common.number_types import Positive
 from rltrain.interfaces import Loss, Model

@@ -19,9 +19,9 @@ from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.learner import Learner
 from rltrain.algo.network.distribution import Distribution
 from rltrain.algo.network.grouped import GroupedAgents
+from rltrain.algo.normalization import RewardNorm
 from rltrain.algo.own_checks import require_mixer, require_step, require_unroll
 from rltrain.algo.policy import Policy
-from rltrain.algo.reward_norm import RewardNorm
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.fit import check_fits
 from rltrain.common.conformance import Interface, conform, require_savable

@@ -20,7 +20,7 @@ from rltrain.algo.network.distribution import Categorical, Distribution, Implici
 from rltrain.algo.network.feed_forward import mlp_agents
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.network.packing import PackedGRU
-from rltrain.algo.network.units.entities import AttackValues
+from rltrain.algo.network.unit_agents import AttackValues
 from rltrain.algo.optimizer import GradientStep, adam
 from rltrain.algo.own_checks import zero_batch
 from rltrain.interfaces import Agents, Mixer, Model

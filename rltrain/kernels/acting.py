@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rltrain.algo import normalization
 from rltrain.algo.exploration.epsilon import EpsilonGreedy
-from rltrain.algo.network import normalization
 from rltrain.algo.network.agent_input import AgentInput
 from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.algo.network.gru import GRUAgents

@@ -53,8 +53,8 @@ COUNTERPARTS = {
             "unroll", "recurrent.packed_gru:gru", ("recurrent/packed_gru.py",), PARTS, always=True
         )
     ],
-    "algo.network.units.attention:UnitAttention": [OVER_UNITS],
-    "algo.network.units.entities:AttackValues": [OVER_UNITS],
+    "algo.network.unit_agents:UnitAttention": [OVER_UNITS],
+    "algo.network.unit_agents:AttackValues": [OVER_UNITS],
     "algo.network.feed_forward:FeedForward": [
         Counterpart("step", "acting:compiled_step", ("layers/stack.py",), PARTS)
     ],

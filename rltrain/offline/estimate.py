@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rltrain.algo.exploration.interface import Exploration
-from rltrain.algo.network.normalization import RunningNorm
+from rltrain.algo.normalization import RunningNorm
 from rltrain.algo.policy import Policy
 from rltrain.callback import Callback
 from rltrain.callback.training import Training

@@ -10,9 +10,9 @@ from torch import nn
 
 from rltrain.algo import targets
 from rltrain.algo.mixer.qmix import QMix
+from rltrain.algo.normalization import RewardNorm
 from rltrain.algo.optimizer import GradientStep
 from rltrain.algo.return_settings import Returns
-from rltrain.algo.reward_norm import RewardNorm
 from rltrain.buffer.lazy_batch import ArrayBatch
 from rltrain.buffer.store import Store
 

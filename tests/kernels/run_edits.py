@@ -6,13 +6,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from rltrain.algo import targets
+from rltrain.algo import normalization, targets
 from rltrain.algo.exploration.epsilon import EpsilonGreedy
 from rltrain.algo.loss import td
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer import qmix
 from rltrain.algo.mixer.qmix import QMix
-from rltrain.algo.network import gru, head, normalization
+from rltrain.algo.network import gru, head
 from rltrain.algo.network.distribution import Categorical
 from rltrain.algo.optimizer import adam
 from rltrain.algo.policy import Policy
@@ -177,7 +177,7 @@ SAID = {
     "activation": "a part of Model was replaced",
     "step": "GRUAgents.step was replaced in an object",
     "td.huber": "rltrain/algo/loss/td.py: td_result was changed",
-    "CLIP": "rltrain/algo/network/normalization.py: RunningNorm.forward was changed",
+    "CLIP": "rltrain/algo/normalization.py: RunningNorm.forward was changed",
     "__code__": "rltrain/algo/targets.py: n_step_target was changed",
     "Linear.forward": "torch/nn/modules/linear.py: Linear.forward was changed",
     "Adam.step": "torch.optim.Adam.step was replaced",

@@ -36,7 +36,7 @@ COMMAND = (
 )
 CALLED_BY_KERNELS = {
     "algo.return_settings:Returns": "its settings are read, two of its methods doubled",
-    "algo.network.normalization:RunningNorm": "networks with it are left to PyTorch",
+    "algo.normalization:RunningNorm": "networks with it are left to PyTorch",
     "algo.network.head:initialize_orthogonally": "of initial weights only",
     "algo.network.packing:unroll_warmed_up": "windows that warm up are left to PyTorch",
     "algo.network.distribution:Distribution": "a protocol",

@@ -13,7 +13,7 @@ from rltrain.api import settings_from
 from rltrain.assemble.build_learner import build_learner
 from rltrain.types import Batch, Clock, EnvSpec
 from tests.algo.batches import make_batch
-from tests.algo.network.units.test_entities import MAP
+from tests.algo.network.test_unit_agents import MAP
 from tests.marks import slow_except
 
 TEAM = EnvSpec(n_agents=3, n_actions=5, obs_shape=(7,), state_dim=11)

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from rltrain.algo.loss.td import penalized, real, taken_value, total
 from rltrain.algo.mixer.qmix import need_team_state, two_layers
 from rltrain.algo.network.head import linear_layers
-from rltrain.algo.network.normalization import RunningNorm
 from rltrain.algo.network.packing import zero_outside
+from rltrain.algo.normalization import RunningNorm
 from rltrain.algo.return_settings import Returns
 from rltrain.algo.targets import greedy, huber, pick
 from rltrain.common.keywords import FlatSettings, flat_keywords

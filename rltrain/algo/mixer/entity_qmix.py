@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rltrain.algo.mixer.qmix import need_team_state, two_layers
-from rltrain.algo.network.units.entities import rows
+from rltrain.algo.network.unit_agents import rows
 from rltrain.common.number_types import Count
 from rltrain.interfaces import Mixer
 from rltrain.types import EnvSpec

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from rltrain.algo.mixer.qmix import need_team_state, two_layers
-from rltrain.algo.network.units.entities import rows
+from rltrain.algo.network.unit_agents import rows
 from rltrain.common.number_types import Count, Flag
 from rltrain.interfaces import Mixer
 from rltrain.types import EnvSpec

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rltrain.algo.network.normalization import RunningNorm
+from rltrain.algo.normalization import RunningNorm
 from rltrain.types import EnvSpec
 
 

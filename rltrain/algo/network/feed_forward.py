@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from rltrain.algo.network.agent_input import ActionAndAgent, AgentInput, PictureInput
 from rltrain.algo.network.distribution import Distribution
 from rltrain.algo.network.head import Head, initialize_orthogonally, perceptron, values
-from rltrain.algo.network.normalization import RunningNorm
 from rltrain.algo.network.packing import zero_outside
+from rltrain.algo.normalization import RunningNorm
 from rltrain.common.number_types import Count, Flag, Positive
 from rltrain.interfaces import Agents
 from rltrain.types import Batch, EnvSpec, Output

@@ -11,8 +11,8 @@ from torch.nn import functional as F
 from rltrain.algo.network.agent_input import AgentInput
 from rltrain.algo.network.distribution import Distribution, Scalar
 from rltrain.algo.network.head import Head, initialize_orthogonally, values
-from rltrain.algo.network.normalization import RunningNorm
 from rltrain.algo.network.packing import PackedGRU, Packing, unroll_warmed_up, zero_outside
+from rltrain.algo.normalization import RunningNorm
 from rltrain.common.number_types import Count, Flag, Positive
 from rltrain.interfaces import Agents
 from rltrain.types import Batch, EnvSpec, Output, inside

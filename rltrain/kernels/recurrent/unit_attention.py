@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from rltrain.algo.network.units.attention import UnitAttention
-from rltrain.algo.network.units.entities import AttackValues, Block
+from rltrain.algo.network.unit_agents import AttackValues, Block, UnitAttention
 from rltrain.kernels.layers.stack import readable
 from rltrain.kernels.module_watch import ModuleWatch
 

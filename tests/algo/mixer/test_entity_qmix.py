@@ -7,8 +7,7 @@ import torch
 
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer.entity_qmix import EntityQMix
-from rltrain.algo.network.units.attention import AttentionAgents
-from rltrain.algo.network.units.hpn import HPNAgents
+from rltrain.algo.network.unit_agents import AttentionAgents, HPNAgents
 from rltrain.interfaces import Model
 from rltrain.types import Batch, Clock
 from tests.algo.batches import SPEC, gradients, make_batch

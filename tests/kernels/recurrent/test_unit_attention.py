@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from rltrain import kernels
-from rltrain.algo.network.units.attention import UnitAttention
-from rltrain.algo.network.units.entities import AttackValues
+from rltrain.algo.network.unit_agents import AttackValues, UnitAttention
 from rltrain.kernels.recurrent import unit_attention
 
 KINDS = "attention", "attack"

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from rltrain.algo.network.gru import GRUAgents
-from rltrain.algo.network.units.attention import AttentionAgents
-from rltrain.algo.network.units.hpn import HPNAgents
+from rltrain.algo.network.unit_agents import AttentionAgents, HPNAgents
 from rltrain.battles.data.scenarios import find_scenario
 from rltrain.battles.options import Smacv2Options
 from rltrain.buffer.replay import one_agent

@@ -1,4 +1,5 @@
-"""``EntityAgents``: recurrent agents that read an observation as rows of units.
+"""``EntityAgents``: recurrent agents that read an observation as rows of units, allies and enemies;
+``HPNAgents``, ``AttentionAgents``.
 
 To add one: a subclass that adds the units to the input of the recurrent cell (``_join``).
 """
@@ -135,6 +136,123 @@ class EntityAgents(GRUAgents):
         ]
         x = self.fc1(self.input(torch.cat(own, -1), last_action, agent))
         return F.relu_(self._join(x, obs))
+
+
+class HPNAgents(EntityAgents):
+    """Hyper policy network (Hao et al. 2023) with one head: each unit's features generate the
+    weights that they are multiplied by.
+
+    Every enemy x_j adds x_j W(x_j) to the layer of own features, and every ally likewise with
+    another network: their order does not matter.
+
+    Args:
+        hyper_dim: hidden units of the networks for W, w and c.
+
+    Raises:
+        ValueError: as ``EntityAgents``.
+    """
+
+    def _add_layers(self, hidden_dim: int, hyper_dim: int) -> None:
+        self.hyper_in = nn.ModuleDict(
+            {n: hypernet(self.blocks[n]["size"], hyper_dim, hidden_dim) for n in UNITS}
+        )
+
+    def _join(self, x: Tensor, obs: Tensor) -> Tensor:
+        """Units are summed as products of features and hidden units, before the last layer."""
+        for name in UNITS:
+            units = rows(self.blocks[name], obs)  # [X, N, m, k]
+            made = self.hyper_in[name]
+            assert isinstance(made, nn.Sequential)
+            last = made[-1]
+            assert isinstance(last, nn.Linear)
+            products = units.transpose(-1, -2) @ made[:-1](units)  # [X, N, k, D]
+            weight = last.weight.unflatten(0, (units.shape[-1], -1)).transpose(1, 2)  # [k, D, H]
+            x = x + products.flatten(-2) @ weight.flatten(0, 1)
+            x = x + units.sum(-2) @ last.bias.unflatten(0, (units.shape[-1], -1))
+        return x
+
+
+def hypernet(n_in: int, width: int, n_hidden: int) -> nn.Sequential:
+    """A network that computes a matrix [n_in, n_hidden] from n_in features."""
+    return nn.Sequential(nn.Linear(n_in, width), nn.ReLU(), nn.Linear(width, n_in * n_hidden))
+
+
+class AttentionAgents(EntityAgents):
+    """One layer of attention over units (after UPDeT, Hu et al. 2021, and TransfQMix, Gallici et
+    al. 2023), with a GRU cell as memory instead of a token, and the agent itself as the only query.
+
+    Each kind of unit has an embedding layer. Each head attends with a query computed from own
+    features, softmax_j(query · e_j), and adds the weighted mean of the e_j through a linear layer;
+    an extra unit with logit 0 stands for "none of them". Unseen units are masked.
+
+    Args:
+        embed_dim: size of an embedded unit, and hidden units of the network for w and c.
+        heads: number of queries.
+
+    Raises:
+        ValueError: as ``EntityAgents``.
+    """
+
+    def __init__(
+        self,
+        *,
+        spec: EnvSpec,
+        hidden_dim: Count,
+        embed_dim: Count,
+        heads: Count,
+        last_action: Flag,
+        agent_id: Flag,
+    ) -> None:
+        super().__init__(
+            spec=spec,
+            hidden_dim=hidden_dim,
+            hyper_dim=embed_dim,
+            last_action=last_action,
+            agent_id=agent_id,
+        )
+        self.attention = UnitAttention(
+            {name: self.blocks[name] for name in UNITS}, hidden_dim, embed_dim, heads
+        )
+
+    def _join(self, x: Tensor, obs: Tensor) -> Tensor:
+        joined: Tensor = self.attention(x, obs)
+        return x + joined
+
+
+# twin: kernels/recurrent/unit_attention.py
+class UnitAttention(nn.Module):
+    """The sum of attended units: own features x [..., H] and observations [..., O] to [..., H].
+
+    Args:
+        blocks: positions of units in an observation, by kind.
+        n_hidden: H.
+        embed_dim: D, size of an embedded unit.
+        heads: number of queries.
+    """
+
+    def __init__(
+        self, blocks: Mapping[str, Block], n_hidden: int, embed_dim: int, heads: int
+    ) -> None:
+        super().__init__()
+        self.blocks, self.heads, self.scale = blocks, heads, embed_dim**-0.5
+        self.embed = nn.ModuleDict(
+            {name: nn.Linear(block["size"], embed_dim) for name, block in blocks.items()}
+        )
+        self.query = nn.Linear(n_hidden, heads * embed_dim)
+        self.out = nn.Linear(heads * embed_dim, n_hidden)
+
+    def forward(self, x: Tensor, obs: Tensor) -> Tensor:
+        """Absent units, whose rows are zeros, are ignored."""
+        units = [rows(block, obs) for block in self.blocks.values()]
+        embedded = zip(self.embed.values(), units, strict=True)
+        unit = torch.cat([F.relu(embed(each)) for embed, each in embedded], -2)  # [..., m, D]
+        absent = torch.cat([(each == 0).all(-1) for each in units], -1)  # [..., m]
+        query = self.query(F.relu(x)).unflatten(-1, (self.heads, -1)) * self.scale
+        logits = (query @ unit.transpose(-1, -2)).masked_fill(absent.unsqueeze(-2), -torch.inf)
+        none = logits.new_zeros(*logits.shape[:-1], 1)
+        weight = torch.cat([logits, none], -1).softmax(-1)[..., :-1]  # [..., heads, m]
+        attended: Tensor = self.out((weight @ unit).flatten(-2))
+        return attended
 
 
 # twin: kernels/recurrent/unit_attention.py

@@ -1,1 +1,0 @@
-"""Networks over the units that an observation lists: allies and enemies."""
